@@ -6,6 +6,7 @@
 # make check  formatting, lint of Python and JavaScript, types, import rules
 # make test-vllm  the vLLM engine, in an environment of its own (.venv-vllm, 2.5 GB)
 # make replicate  tests of what the paper claims and no GPU is needed for, with a table of what was found
+# make evidence  simulated studies whose truth is known: do the tests, intervals and plans hold? takes an hour
 # make docs   the documentation's site, build/site/index.html; a warning is an error
 
 PYTHON ?= python3
@@ -18,7 +19,7 @@ COMPILE := $(BIN)/python -m compileall -qq -j 0 .venv/lib || true
 # and gives Ray's files to one worker.
 WORKERS := --numprocesses auto --dist loadfile --no-loadscope-reorder
 
-.PHONY: coverage demo test quick test-postgres check replicate docs system clean test-vllm
+.PHONY: coverage demo test quick test-postgres check replicate evidence docs system clean test-vllm
 
 demo: .venv/demo.stamp
 	$(BIN)/guard-eval demo demo-study
@@ -44,6 +45,10 @@ check: .venv/test.stamp
 
 replicate: .venv/test.stamp
 	$(BIN)/pytest tests/paper --claims
+
+evidence: .venv/test.stamp
+	$(BIN)/python evidence/calibration.py
+	$(BIN)/python evidence/planning.py
 
 docs: .venv/docs.stamp
 	$(BIN)/python tools/site_builder.py

@@ -67,6 +67,14 @@ COMMANDS = {
         RESULTS,
         "Make a data set of the study, without its raters' identities.",
     ),
+    "power": Command(
+        "analysis.planning.command:power", STUDY, "Find out how many items and raters a study needs."
+    ),
+    "replicate": Command(
+        "guard_eval.replication.command:replicate",
+        RESULTS,
+        "Make a table or a figure of the paper again, and show it beside the paper's.",
+    ),
     "judge": Command("judge.command:judge", RATERS, "Let language models compare the pairs."),
     "raters list": Command(
         "guard_eval.store.manage:list_raters",
@@ -113,8 +121,6 @@ GROUPS = {"raters": Command("", RATERS, "Invite raters, list them, or take them 
 
 def load(name: str) -> Callable[..., Any]:
     """Return the function of a command."""
-    if name not in COMMANDS:  # until it has moved
-        return load_function(f"guard_eval.cli.commands:{name}")
     return load_function(COMMANDS[name].function)
 
 

@@ -1,57 +1,60 @@
-"""What a pilot says for the planning of a study: how often raters tie, and how far they agree."""
+"""What a pilot says for the planning of a study: how often raters tie, and how alike their ratings are."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
-from analysis.analyses.agreement import RatingCounts, fleiss_kappa
-from analysis.analyses.evidence import UnitScores
+from analysis.analyses.agreement import intraclass
 from analysis.verdicts.scores import ScoredVerdicts, by_cell, item_numbers
+from analysis.verdicts.tidy import read
 from guard_eval.errors import StudyError
-from guard_eval.estimate import Estimate
 from guard_eval.records import SIMULATED
 from guard_eval.reporting.escaping import one_line
-from guard_eval.reporting.words import KIND_PLACE, title
+from guard_eval.reporting.words import KIND_PLACE, number, number_limits, percent, plural, title
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PilotRow:
-    """One comparison on one criterion by one kind of rater, in a pilot.
+class Pilot:
+    """The comparison and criterion of a pilot that takes the most items.
 
     The pilot's win share is left out on purpose: to plan for the difference that was seen is to plan for what
     chance made of it. Plan for the smallest that is worth finding.
 
     Attributes:
-        method_a: A method.
-        method_b: The other.
-        criterion: The quality judged.
-        items: Items.
-        units: Prompts among them where they are known, else as many as items.
-        raters: Raters.
-        ties: Share of ties among the raters' scores of pairs.
-        kappa: Fleiss' κ.
+        line: What it is about and what it shows, in words.
+        ties: The share of ties among its ratings.
+        icc: ICC(1), at least 0; None if no item was rated twice.
+        criteria: How many criteria the pilot has.
     """
 
-    method_a: str
-    method_b: str
-    criterion: str
-    items: int
-    units: int
-    raters: int
+    line: str
     ties: float
-    kappa: Estimate
-
-    @property
-    def name(self) -> str:
-        """Return what it is about, in words."""
-        return one_line(f"{title(self.criterion)}, {self.method_a} against {self.method_b}")
+    icc: float | None
+    criteria: int
 
 
-def pilot_rows(verdicts: pd.DataFrame) -> tuple[PilotRow, ...]:
-    """Return the rows of a validated table of verdicts: people's if there are any, else models'.
+def read_pilot(source: Path) -> Pilot:
+    """Return what a study or a table of verdicts says as a pilot: people's if there are any, else models'.
+
+    Raises:
+        StudyError: It cannot be read, or only simulated raters have rated.
+    """
+    if source.is_dir():
+        from analysis.reports.study_report import study_verdicts  # noqa: PLC0415 (a table needs no database)
+        from guard_eval.study import Study  # noqa: PLC0415
+
+        return most_demanding(study_verdicts(Study.open(source)))
+    return most_demanding(read(source))
+
+
+def most_demanding(verdicts: pd.DataFrame) -> Pilot:
+    """Return the criterion and comparison of a validated table whose items vary the most.
+
+    The mean of m raters varies as (1 − ties) (1 + (m − 1) ICC) / m, and m is taken as 5. Without an ICC the
+    number of ties decides.
 
     Raises:
         StudyError: Only simulated raters have rated.
@@ -60,37 +63,18 @@ def pilot_rows(verdicts: pd.DataFrame) -> tuple[PilotRow, ...]:
     if frame.empty:
         raise StudyError("all raters of the pilot are simulated and say nothing of people or judges")
     kind = min(frame["rater_kind"].unique(), key=KIND_PLACE.__getitem__)
-    scored = ScoredVerdicts.of(frame[frame["rater_kind"] == kind])
-    rows = []
+    frame = frame[frame["rater_kind"] == kind]
+    scored = ScoredVerdicts.of(frame)
+    pilots = []
     for cell, scores in by_cell(scored.by_kind):
         item, first = item_numbers(scores)
-        by_unit = UnitScores.of(scores.iloc[first])
-        verdict = 1 - np.sign(scores["net"].to_numpy())
-        counts = np.bincount(3 * item + verdict, minlength=3 * len(first)).reshape(-1, 3)
-        rows.append(
-            PilotRow(
-                method_a=cell.method_a,
-                method_b=cell.method_b,
-                criterion=cell.criterion,
-                items=len(first),
-                units=by_unit.n,
-                raters=scores["rater"].nunique(),
-                ties=float((scores["net"] == 0).mean()),
-                kappa=fleiss_kappa(RatingCounts.of(counts, by_unit.place)),
-            )
-        )
-    return tuple(rows)
-
-
-def most_demanding(rows: tuple[PilotRow, ...], *, agreement: float) -> PilotRow:
-    """Return the row that takes the most items: the fewer ties and the more agreement, the more items.
-
-    With several raters an item's mean varies as (1 − ties) × (1 + (raters − 1) × agreement) / raters; five
-    raters are taken, and `agreement` where a row has none.
-    """
-
-    def variance(row: PilotRow) -> float:
-        kappa = agreement if row.kappa.value is None else row.kappa.value
-        return (1 - row.ties) * (1 + 4 * max(0.0, kappa))
-
-    return max(rows, key=variance)
+        estimate = intraclass(item, scores["net"] / scores["showings"], scores["unit"])
+        ties = float((scores["net"] == 0).mean())
+        icc = None if estimate.value is None else min(1.0, max(0.0, estimate.value))
+        name = one_line(f"{title(cell.criterion)}, {cell.method_a} against {cell.method_b}")
+        agreed = estimate.note if icc is None else f"ICC {number(icc)} ({number_limits(estimate)})"
+        counts = f"{plural(len(first), 'pair')}, {plural(scores['rater'].nunique(), 'rater')}"
+        line = f"{name}: {percent(ties, 0)} ties, {agreed}; {counts}"
+        criteria = frame["criterion"].nunique()
+        pilots.append(Pilot(line=line, ties=ties, icc=icc, criteria=criteria))
+    return max(pilots, key=lambda pilot: (1 - pilot.ties) * (1 + 4 * (pilot.icc or 0.0)))

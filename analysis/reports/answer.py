@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from analysis.analyses.evidence import ALL
+from analysis.analyses.audits import UNBALANCED
 from analysis.analyses.exclusions import exclusion_words
 from analysis.analyses.shares import deciding_p
+from analysis.reports.columns import (
+    count_raters,
+    differs,
+    group_name,
+    plain_name,
+    possible_ranks,
+)
 from analysis.reports.results import Results, Row, rows_of
 from guard_eval.estimate import why_no_p
 from guard_eval.records import PEOPLE_OF, SIMULATED
@@ -27,6 +34,8 @@ MAX_LINES = 12
 """Lines of the first screen."""
 MAX_SPELT_OUT = 6
 """Results that a sentence names before it counts the rest."""
+MAX_FACTS = 4
+"""Lines on who rated what."""
 MAX_NAMED = 3
 """Methods that a sentence names before it counts the rest."""
 NO_EVIDENCE, TOO_FEW, NO_TEST, NOTHING_TO_TEST = (
@@ -35,6 +44,15 @@ NO_EVIDENCE, TOO_FEW, NO_TEST, NOTHING_TO_TEST = (
     "no test",
     "nothing to test",
 )
+PREFERRED = "preferred"
+UNDECIDED = {
+    TOO_FEW: "Too few {unit}s favour a method to tell them apart on {names}.",
+    NO_TEST: "On {names} there is no test: {note}.",
+    NOTHING_TO_TEST: "On {names} every {unit} is balanced, so there is nothing to test.",
+}
+"""Why there is no p."""
+CLEAR_LEAD = 0.505
+"""A share that is not printed as 50 %."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -86,51 +104,25 @@ class FirstScreen:
         return " ".join((". ".join((*self.facts, "")).strip(), self.answer))
 
 
-def plain_name(name: str) -> str:
-    """Return a simulated rater's name without the word that the page already says once.
-
-    >>> plain_name("SIMULATED judge")
-    'judge'
-    """
-    return re.sub(r"\bSIMULATED\s+", "", name) or name
-
-
-def group_name(kind: str, judge: str = "") -> str:
-    """Return who judged: people together, or one judge."""
-    if judge:
-        return plain_name(judge)
-    return {"person": "people", "unknown": "raters of unknown kind", "model": "models"}.get(kind, "raters")
-
-
-def count_raters(count: int, kind: str) -> str:
-    """Return how many raters there are, as what they are known to be."""
-    names = {"person": ("person", "people"), "unknown": ("rater of unknown kind", "raters of unknown kind")}
-    one, many = names.get(kind, ("rater", "raters"))
-    return f"{count}\u00a0{one if count == 1 else many}"
-
-
 def first_screen(results: Results) -> FirstScreen:
     """Return the first screen of a report."""
-    groups = _groups(results.answering)
+    context, groups = results.context, _groups(results.answering)
     first = next(iter(groups.values()))
-    if results.ranking.empty:
-        lines, heads, sides = _share_lines(results, groups)
-        answer = _shares_answer(first, results)
-    else:
+    if results.is_ranked:
         lines, heads, sides = _ranking_lines(results)
-        answer = _ranking_answer(results, first)
-    others = [rows for who, rows in groups.items() if who[1] and rows is not first]
-    if results.ranking.empty and others:
-        answer = f"{answer} {_others(others, first, results)}"
-    if warning := _uneven_sides(results):
-        answer = f"{answer} {warning}"
-    if results.context.composite is not None and results.context.composite.weights:
-        answer = f"{answer} The overall result is a composite, declared as {results.context.composite}."
-    if results.context.unfinished:
-        answer = f"{answer} Not everything that was planned is rated: {and_list(results.context.unfinished)}."
+        answer = [_ranking_answer(results, first)]
+    else:
+        lines, heads, sides = _share_lines(results, groups)
+        judges = [rows for who, rows in groups.items() if who[1] and rows is not first]
+        answer = [_shares_answer(first, results), *_judges_answer(judges, first, results)]
+    answer += _uneven_sides(results)
+    if context.composite is not None and context.composite.weights:
+        answer.append(f"The overall result is a composite, declared as {context.composite}.")
+    if context.unfinished:
+        answer.append(f"Not everything that was planned is rated: {and_list(context.unfinished)}.")
     return FirstScreen(
         facts=_facts(results),
-        answer=answer,
+        answer=" ".join(answer),
         lines=lines,
         heads=heads,
         left=sides[0],
@@ -148,38 +140,33 @@ def _groups(rows: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
 
 
 def _facts(results: Results) -> tuple[str, ...]:
+    """Return who rated what: a line for people, and one for each of the first judges."""
     context, facts = results.context, []
-    for row in rows_of(results.coverage):
-        kind = row.rater_kind
-        excluded = "" if row.judge else exclusion_words(context.exclusions, kind)
+    for row in rows_of(results["coverage"]):
         if row.judge:
             name = plain_name(row.judge)
-            who = f"The {name}" if name == "judge" else name
-            facts.append(f"{who} judged {plural(row.pairs, 'pair')}")
+            facts.append(f"{_the(name)} judged {plural(row.pairs, 'pair')}")
             continue
-        what = f"{plural(row.pairs, 'pair')} of {context.texts}"
-        prompts = (
-            f" ({plural(row.units, 'prompt')})" if row.unit == "prompt" and row.units != row.pairs else ""
+        prompts = plural(row.units, "prompt")
+        of_prompts = f" ({prompts})" if row.unit == "prompt" and row.units != row.pairs else ""
+        criteria = "1 criterion" if row.criteria == 1 else f"{row.criteria} criteria"
+        days = [day for day in dict.fromkeys((row.first_day, row.last_day)) if day]
+        excluded = exclusion_words(context.exclusions, row.rater_kind)
+        raters = count_raters(row.raters, row.rater_kind)
+        parts = (
+            f"{raters} rated {plural(row.pairs, 'pair')} of {context.texts}{of_prompts} on {criteria}",
+            plural(row.ratings, "rating"),
+            " to ".join(days),
+            excluded or ("no rater excluded" if context.study_hash else ""),
         )
-        many = "1 criterion" if row.criteria == 1 else f"{row.criteria} criteria"
-        parts = [f"{count_raters(row.raters, kind)} rated {what}{prompts} on {many}"]
-        parts.append(plural(row.ratings, "rating"))
-        if row.first_day:
-            days = row.first_day if row.first_day == row.last_day else f"{row.first_day} to {row.last_day}"
-            parts.append(days)
-        if excluded:
-            parts.append(excluded)
-        elif context.study_hash:
-            parts.append("no rater excluded")
-        facts.append(" · ".join(parts))
-    shown = facts[:4]
-    return (*shown, f"{len(facts) - 4} more judges") if len(facts) > 4 else tuple(shown)
+        facts.append(" · ".join(filter(None, parts)))
+    more = len(facts) - MAX_FACTS
+    return (*facts[:MAX_FACTS], *([f"{more} more judges"] if more > 0 else []))
 
 
-def differs(row: Row, alpha: float) -> bool:
-    """Return whether the deciding test rejects "no difference"."""
-    p = deciding_p(row)
-    return p is not None and p <= alpha
+def _the(name: str) -> str:
+    """Return a judge as the subject of a sentence; a name such as `judge` or `panel` has an article."""
+    return f"The {name}" if name.split(maxsplit=1)[0].casefold() in {"judge", "panel"} else name
 
 
 def verdict_word(row: Row, alpha: float) -> str:
@@ -204,38 +191,37 @@ def _ahead(row: Row) -> tuple[str, float]:
 def _share_lines(
     results: Results, groups: dict[tuple[str, str], list[Row]]
 ) -> tuple[tuple[AnswerLine, ...], tuple[str, ...], tuple[str, str]]:
-    """Return a line for each criterion, of the method that is ahead more often."""
+    """Return a line for each criterion, of the method that is ahead over all lines."""
     people = {who: rows for who, rows in groups.items() if not who[1]} or groups
     rows = [row for own in people.values() for row in own][:MAX_LINES]
-    first, several = rows[0], len(people) > 1
-    votes = sum((row.win_share or 0.5) - 0.5 for row in rows)
-    turn = votes < 0  # the shares shown are those of the method that is ahead over all lines
-    left, right = (first.method_a, first.method_b) if turn else (first.method_b, first.method_a)
+    turn = sum((row.win_share or 0.5) - 0.5 for row in rows) < 0
     lines = []
     for row in rows:
         share, low, high = row.win_share, row.low, row.high
-        if turn and share is not None:
-            share, low, high = 1 - share, None if high is None else 1 - high, None if low is None else 1 - low
+        if turn:
+            share, low, high = (None if end is None else 1 - end for end in (share, high, low))
         label = capital(title(row.criterion))
-        label = f"{label} · {group_name(row.rater_kind, row.judge)}" if several else label
-        word = verdict_word(row, results.context.alpha)
         p = deciding_p(row)
         lines.append(
             AnswerLine(
-                label=label, share=share, low=low, high=high, p="" if p is None else p_value(p), word=word
+                label=f"{label} · {group_name(row.rater_kind, row.judge)}" if len(people) > 1 else label,
+                share=share,
+                low=low,
+                high=high,
+                p="" if p is None else p_value(p),
+                word=verdict_word(row, results.context.alpha),
             )
         )
-    name = rows[0].correction.split("–")[0]
-    p_head = f"p ({name})" if any(row.family > 1 for row in rows) else "p"
+    methods = rows[0].method_b, rows[0].method_a  # behind and ahead
+    left, right = reversed(methods) if turn else methods
+    corrected = f" ({rows[0].correction.split('–')[0]})" if any(row.family > 1 for row in rows) else ""
     interval = f"{percent(results.evidence.level, 0)} interval"
-    return tuple(lines), ("Criterion", f"{right} won", interval, p_head), (left, right)
+    return tuple(lines), ("Criterion", f"{right} won", interval, f"p{corrected}"), (left, right)
 
 
 def _ranking_lines(results: Results) -> tuple[tuple[AnswerLine, ...], tuple[str, ...], tuple[str, str]]:
     """Return a line for each of the best methods of the first ranking."""
-    rows = rows_of(results.ranking)
-    key = (rows[0].rater_kind, rows[0].judge, rows[0].criterion, rows[0].group)
-    own = [row for row in rows if (row.rater_kind, row.judge, row.criterion, row.group) == key]
+    rows = results.rankings[0]
     lines = tuple(
         AnswerLine(
             label=f"{row.rank}. {row.method}",
@@ -245,121 +231,104 @@ def _ranking_lines(results: Results) -> tuple[tuple[AnswerLine, ...], tuple[str,
             p=possible_ranks(row),
             word="",
         )
-        for row in own[:MAX_LINES]
+        for row in rows[:MAX_LINES]
     )
-    criterion, interval = capital(title(rows[0].criterion)), f"{percent(results.evidence.level, 0)} interval"
-    return lines, (criterion, "Expected share", interval, "Ranks possible"), ("loses", "wins")
-
-
-def possible_ranks(row: Row) -> str:
-    """Return the ranks that a method may have."""
-    if row.possible_best is None:
-        return "not concluded"
-    low, high = row.possible_best, row.possible_worst
-    return f"{low}" if low == high else f"{low} to {high}"
+    interval = f"{percent(results.evidence.level, 0)} interval"
+    heads = (capital(title(rows[0].criterion)), "Expected share", interval, "Ranks possible")
+    return lines, heads, ("loses", "wins")
 
 
 def _shares_answer(rows: Sequence[Row], results: Results) -> str:
     """Say who was preferred, and on what no difference was found."""
-    alpha, texts = results.context.alpha, []
-    winners: dict[tuple[str, str], list[str]] = {}
+    by_word: dict[str, list[Row]] = {}
     for row in rows:
-        if differs(row, alpha):
-            name, share = _ahead(row)
-            other = row.method_b if name == row.method_a else row.method_a
-            winners.setdefault((name, other), []).append(f"{title(row.criterion)} ({percent(share, 0)})")
-    for (name, other), criteria in winners.items():
-        texts.append(f"{name} was preferred to {other} on {_some(criteria)}.")
-    rest = [row for row in rows if not differs(row, alpha)]
-    few = [row for row in rest if verdict_word(row, alpha) == TOO_FEW]
-    none = [row for row in rest if verdict_word(row, alpha) == NO_EVIDENCE]
-    untested = [row for row in rest if verdict_word(row, alpha) == NO_TEST]
-    level = [row for row in rest if verdict_word(row, alpha) == NOTHING_TO_TEST]
-    if none:
-        a, b = none[0].method_a, none[0].method_b
-        others = winners or few or untested or level
-        where = f" on {_some([title(row.criterion) for row in none])}" if others else ""
-        texts.append(f"No difference between {a} and {b} was found{where}.")
-        leads: dict[str, list[str]] = {}
-        for row in none:
-            name, share = _ahead(row)
-            if share >= 0.505:
-                leads.setdefault(name, []).append(f"{title(row.criterion)} ({percent(share, 0)})")
+        word = PREFERRED if differs(row, results.context.alpha) else verdict_word(row, results.context.alpha)
+        by_word.setdefault(word, []).append(row)
+    sentences = []
+    winners = _by(by_word.get(PREFERRED, ()), lambda row: (_ahead(row)[0], _behind(row)))
+    for (name, other), won in winners.items():
+        sentences.append(f"{name} was preferred to {other} on {_with_shares(won)}.")
+    if none := by_word.get(NO_EVIDENCE):
+        where = f" on {_criteria(none)}" if len(by_word) > 1 else ""
+        sentences.append(f"No difference between {none[0].method_a} and {none[0].method_b} was found{where}.")
+        leads = _by((row for row in none if _ahead(row)[1] >= CLEAR_LEAD), lambda row: _ahead(row)[0])
         if leads:
-            parts = [f"{name} won more often on {_some(criteria)}" for name, criteria in leads.items()]
-            texts.append(
-                f"{and_list(parts)}, but results this far from 50\u00a0% are to be expected by chance."
-            )
-    texts.extend(_without_p(few, untested, level))
-    return " ".join((*texts, *_equivalent(results, rows)))
+            parts = [f"{name} won more often on {_with_shares(ahead)}" for name, ahead in leads.items()]
+            chance = "but results this far from 50\u00a0% are to be expected by chance"
+            sentences.append(f"{and_list(parts)}, {chance}.")
+    for word, text in UNDECIDED.items():
+        if known := by_word.get(word):
+            names, first = _criteria(known), known[0]
+            sentences.append(text.format(names=names, unit=first.unit, note=first.note))
+    return " ".join((*sentences, *_equivalent(results, rows)))
 
 
-def _without_p(few: Sequence[Row], untested: Sequence[Row], level: Sequence[Row]) -> Iterator[str]:
-    """Say why there is no p: too few units favour a method, no test is possible, or none favours one."""
-    if few:
-        names = _some([title(row.criterion) for row in few])
-        yield f"Too few {few[0].unit}s favour a method to tell them apart on {names}."
-    if untested:
-        names = _some([title(row.criterion) for row in untested])
-        yield f"On {names} there is no test: {untested[0].note}."
-    if level:
-        names = _some([title(row.criterion) for row in level])
-        yield f"On {names} every {level[0].unit} is balanced, so there is nothing to test."
+def _by(rows: Iterable[Row], key: Callable[[Row], Any]) -> dict[Any, list[Row]]:
+    groups: dict[Any, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(key(row), []).append(row)
+    return groups
 
 
-def _equivalent(results: Results, rows: Sequence[Row]) -> tuple[str, ...]:
+def _behind(row: Row) -> str:
+    return str(row.method_b if _ahead(row)[0] == row.method_a else row.method_a)
+
+
+def _criteria(rows: Sequence[Row]) -> str:
+    return _some([title(row.criterion) for row in rows])
+
+
+def _with_shares(rows: Sequence[Row]) -> str:
+    return _some([f"{title(row.criterion)} ({percent(_ahead(row)[1], 0)})" for row in rows])
+
+
+def _equivalent(results: Results, rows: Sequence[Row]) -> Iterator[str]:
     """Say on which criteria methods are shown to be equally good, if a margin was declared."""
-    frame = results.equivalence
-    if frame.empty:
-        return ()
     who = (rows[0].rater_kind, rows[0].judge)
-    own = [row for row in rows_of(frame) if (row.rater_kind, row.judge) == who]
-    shown = [
-        title(row.criterion) for row in own if row.conclusion in {"equivalent", "different but negligible"}
-    ]
+    own = [row for row in rows_of(results["equivalence"]) if (row.rater_kind, row.judge) == who]
+    if not own:
+        return
+    shown = [row for row in own if row.conclusion in {"equivalent", "different but negligible"}]
     margin = f"within {100 * own[0].margin:g} points of 50\u00a0%"
-    if not shown:
-        return (f"No share is shown to lie {margin}.",)
-    return (f"On {_some(shown)} the share is shown to lie {margin}.",)
+    yield (
+        f"On {_criteria(shown)} the share is shown to lie {margin}."
+        if shown
+        else f"No share is shown to lie {margin}."
+    )
 
 
-def _others(groups: Sequence[list[Row]], first: Sequence[Row], results: Results) -> str:
+def _judges_answer(groups: Sequence[list[Row]], first: Sequence[Row], results: Results) -> Iterator[str]:
     """Say in a sentence what each judge found."""
-    alpha, texts = results.context.alpha, []
+    alpha = results.context.alpha
     for rows in groups[:MAX_NAMED]:
         name = plain_name(rows[0].judge)
-        who = f"The {name}" if name.split()[0].casefold() in {"judge", "panel"} else f"The judge {name}"
+        who = _the(name) if _the(name) != name else f"The judge {name}"
         found = [row for row in rows if differs(row, alpha)]
         also = "also " if bool(found) == any(differs(row, alpha) for row in first) else ""
-        if not found:
-            texts.append(f"{who} {also}found no difference.")
-            continue
         parts = [f"{_ahead(row)[0]} on {title(row.criterion)}" for row in found[:MAX_SPELT_OUT]]
-        texts.append(f"{who} {also}preferred {and_list(parts)}.")
+        yield f"{who} {also}preferred {and_list(parts)}." if found else f"{who} {also}found no difference."
     if len(groups) > MAX_NAMED:
-        texts.append(f"The table has {len(groups) - MAX_NAMED} more judges.")
-    return " ".join(texts)
+        yield f"The table has {len(groups) - MAX_NAMED} more judges."
 
 
 def _ranking_answer(results: Results, first: Sequence[Row]) -> str:
     """Say who leads each ranking, and how many comparisons show a difference."""
-    frame, alpha, texts = results.ranking, results.context.alpha, []
-    groups = frame.groupby(["rater_kind", "judge", "criterion", "group"], sort=False)
-    tables = [rows_of(own) for _, own in groups]
+    alpha, tables = results.context.alpha, results.rankings
     several = len({(rows[0].rater_kind, rows[0].judge) for rows in tables}) > 1
+    sentences = []
     for rows in tables[:MAX_SPELT_OUT]:
         who = f" by {group_name(rows[0].rater_kind, rows[0].judge)}" if several else ""
-        texts.append(ranking_sentence(rows, alpha, who=who))
+        sentences.append(ranking_sentence(rows, alpha, who=who))
     if len(tables) > MAX_SPELT_OUT:
-        texts.append(f"{plural(len(tables) - MAX_SPELT_OUT, 'more ranking')} stand below.")
-    found = [row for row in first if differs(row, alpha)]
-    of = (
-        f"{len(first)} comparisons" if len({row.criterion for row in first}) == 1 else f"{len(first)} results"
-    )
+        sentences.append(f"{plural(len(tables) - MAX_SPELT_OUT, 'more ranking')} stand below.")
+    shown = sum(differs(row, alpha) for row in first)
+    results_of = "comparisons" if len({row.criterion for row in first}) == 1 else "results"
     corrected = f" after {first[0].correction}'s correction" if first[0].family > 1 else ""
-    verb = "shows" if len(found) == 1 else "show"
-    texts.append(f"Of {of}, {len(found) or 'none'} {verb} a difference by itself{corrected}.")
-    return " ".join(texts)
+    verb = "shows" if shown == 1 else "show"
+    sentences.append(
+        f"Of {len(first)} {results_of}, {shown or 'none'} {verb} a difference by itself{corrected}."
+    )
+    return " ".join(sentences)
 
 
 def ranking_sentence(rows: Sequence[Row], alpha: float, *, who: str = "") -> str:
@@ -393,21 +362,17 @@ def _some(names: Sequence[str], most: int = MAX_SPELT_OUT) -> str:
     return f"{', '.join(names[:most])} and {len(names) - most} more"
 
 
-def _uneven_sides(results: Results) -> str:
+def _uneven_sides(results: Results) -> Iterator[str]:
     """Say that a preference may be one for a place, if an audit found so."""
-    found = [
-        row.what
-        for row in rows_of(results.audits)
-        if row.kind == "unbalanced sides" and row.severity == "warning"
-    ]
-    if not found:
-        return ""
-    if len(found) == 1:
-        return f"However, {found[0]}."
-    return (
-        f"However, in {len(found)} comparisons one method was mostly shown first: preferences for place and "
-        "method mix."
-    )
+    audits = [row for row in rows_of(results["audits"]) if row.kind == UNBALANCED]
+    uneven = [row.what for row in audits if row.severity == "warning"]
+    if len(uneven) == 1:
+        yield f"However, {uneven[0]}."
+    elif uneven:
+        yield (
+            f"However, in {len(uneven)} comparisons one method was mostly shown first: preferences for place "
+            "and method mix."
+        )
 
 
 def _foot(results: Results, rows: Sequence[Row]) -> str:
@@ -415,7 +380,7 @@ def _foot(results: Results, rows: Sequence[Row]) -> str:
     context, first = results.context, rows[0]
     own = next(
         row
-        for row in rows_of(results.coverage)
+        for row in rows_of(results["coverage"])
         if (row.rater_kind, row.judge) == (first.rater_kind, first.judge)
     )
     test = "exact sign-flip test" if "exact sign-flip" in first.method else "sign-flip test"
@@ -441,8 +406,3 @@ def _foot(results: Results, rows: Sequence[Row]) -> str:
 def is_simulated(results: Results) -> bool:
     """Return whether some verdicts are made up."""
     return any(row.rater_kind in SIMULATED for row in results.answering)
-
-
-def by_dataset(results: Results) -> bool:
-    """Return whether the shares have rows for each dataset."""
-    return bool((results.shares["dataset"] != ALL).any())

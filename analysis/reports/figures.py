@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 
-from analysis.analyses.evidence import ALL
-from analysis.reports.answer import differs, group_name, is_simulated, possible_ranks
-from analysis.reports.questions import limits
+from analysis.reports.answer import is_simulated
+from analysis.reports.columns import cell_columns, differs, group_name, limits, possible_ranks
 from analysis.reports.results import Results, Row, rows_of
 from guard_eval.reporting.drawing import FIRST, GUIDE, NARROW, WIDTH, Drawing, in_rows, interval_line, short
 from guard_eval.reporting.words import percent, title
@@ -21,26 +20,19 @@ SHORT_LABEL = 20
 
 def drawings(results: Results) -> dict[str, Drawing]:
     """Return the figures by name: a ranking for each criterion, or the shares of each comparison."""
-    if not results.ranking.empty:
-        keys = ["rater_kind", "judge", "criterion", "group"]
-        groups = [rows_of(own) for _, own in results.ranking.groupby(keys, sort=False)]
-        return {
-            f"ranking-{n}": ranking_figure(results, rows, f"ranking-{n}")
-            for n, rows in enumerate(groups, start=1)
-        }
     keys = ["rater_kind", "judge", "method_a", "method_b"]
-    groups = [rows_of(own) for _, own in results.shares.groupby(keys, sort=False)]
-    return {
-        f"shares-{n}": share_figure(results, rows, f"shares-{n}") for n, rows in enumerate(groups, start=1)
-    }
+    if results.is_ranked:
+        groups, name, draw = results.rankings, "ranking", ranking_figure
+    else:
+        groups = [rows_of(own) for _, own in results["win_shares"].groupby(keys, sort=False)]
+        name, draw = "shares", share_figure
+    return {f"{name}-{n}": draw(results, rows, f"{name}-{n}") for n, rows in enumerate(groups, start=1)}
 
 
 def main_figure(results: Results) -> Drawing:
     """Return the figure of a paper."""
-    if not results.ranking.empty:
-        rows = rows_of(results.ranking)
-        first = [row for row in rows if row.criterion == rows[0].criterion and row.judge == rows[0].judge]
-        return ranking_figure(results, first, "figure")
+    if results.is_ranked:
+        return ranking_figure(results, results.rankings[0], "figure")
     return share_figure(results, results.answering, "figure")
 
 
@@ -48,9 +40,9 @@ def share_figure(results: Results, rows: Sequence[Row], name: str) -> Drawing:
     """Return win shares with their intervals, a line each; strong lines differ from one half."""
     shown = rows[:MAX_LINES]
     first, level = shown[0], 100 * results.evidence.level
-    several = len({(row.method_a, row.method_b) for row in shown}) > 1
-    judged = len({(row.rater_kind, row.judge) for row in shown}) > 1
-    labels = [_label(row, several=several, judged=judged) for row in shown]
+    parts = cell_columns(shown, criterion=str)
+    several = "Comparison" in parts
+    labels = [" · ".join(str(show(row)) for show in parts.values()) for row in shown]
     strong = {place for place, row in enumerate(shown) if differs(row, results.context.alpha)}
     names = ("the first-named", "the second") if several else (short(first.method_a), short(first.method_b))
 
@@ -81,14 +73,6 @@ def share_figure(results: Results, rows: Sequence[Row], name: str) -> Drawing:
         simulated=is_simulated(results),
         width=_width([*labels, *names]),
     )
-
-
-def _label(row: Row, *, several: bool, judged: bool) -> str:
-    parts = [title(row.criterion)]
-    parts += [f"{row.method_a} against {row.method_b}"] if several else []
-    parts += [row.dataset] if row.dataset != ALL else []
-    parts += [group_name(row.rater_kind, row.judge)] if judged else []
-    return " · ".join(parts)
 
 
 def ranking_figure(results: Results, rows: Sequence[Row], name: str) -> Drawing:

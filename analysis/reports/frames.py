@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TypedDict, Unpack
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import pandas as pd
-from matplotlib.figure import Figure
 
 from analysis.analyses import agreement as agreement_analysis
 from analysis.analyses import ranking as ranking_analysis
 from analysis.analyses import shares as share_analysis
 from analysis.analyses.evidence import Correction, Evidence, RaterSampling
 from analysis.reports.declared import ReportUnit, TableSettings, check_settings, table_context
-from analysis.reports.page import WrittenReport, figures_of, write_report
+from analysis.reports.page import WrittenReport, write_report
+from analysis.reports.results import Results
 from analysis.verdicts.panel import PanelRule
 from analysis.verdicts.tidy import read
 from guard_eval.errors import StudyError
 from guard_eval.records import RaterKind
+from guard_eval.reporting.words import titled
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 class Declared(TypedDict, total=False):
@@ -68,7 +72,11 @@ def ranking(verdicts: pd.DataFrame | Path | str, **declared: Unpack[Declared]) -
 
 def figures(verdicts: pd.DataFrame | Path | str, **declared: Unpack[Declared]) -> dict[str, Figure]:
     """Return figures of shares or rankings, as matplotlib has them, by name; see `shares`."""
-    return figures_of(evidence_of(verdicts, **declared))
+    from analysis.reports.figures import drawings  # noqa: PLC0415  matplotlib, which only figures need
+
+    evidence = evidence_of(verdicts, **declared)
+    with titled(evidence.context.titles):
+        return {name: drawing.figure for name, drawing in drawings(Results(evidence)).items()}
 
 
 def report(

@@ -7,18 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
-from matplotlib.figure import Figure
 
 from analysis.analyses.evidence import Context, Evidence
-from analysis.reports.answer import AnswerLine, FirstScreen, first_screen, group_name, is_simulated
-from analysis.reports.figures import drawings
+from analysis.reports.answer import AnswerLine, FirstScreen, first_screen, is_simulated
+from analysis.reports.columns import group_name, limits
 from analysis.reports.files import as_json, frame_csv, verdicts_csv, write_files
 from analysis.reports.methods import limitations, methods
-from analysis.reports.paper import manuscript
-from analysis.reports.questions import Question, limits, questions
+from analysis.reports.questions import Question, questions
 from analysis.reports.results import Results
 from analysis.verdicts.scores import by_cell, judge_of
-from analysis.verdicts.tidy import validate
 from analysis.verdicts.validation import UNKNOWN_KIND
 from guard_eval.errors import StudyError
 from guard_eval.records import Pair
@@ -74,11 +71,6 @@ class ReportPage:
         return " · ".join(filter(None, (line.p, line.word)))
 
 
-def evidence_of(table: pd.DataFrame, context: Context) -> Evidence:
-    """Return a table of verdicts, checked, as the context declares it."""
-    return Evidence.of(validate(table), context)
-
-
 def write_report(evidence: Evidence, folder: Path, *, paper: bool = False) -> WrittenReport:
     """Write index.html, report.md, report.json, csv/, prompts/ and, if wanted, paper/.
 
@@ -120,14 +112,11 @@ def write_report(evidence: Evidence, folder: Path, *, paper: bool = False) -> Wr
         if context.judging is not None:
             files |= {f"prompts/{each.version}.txt": each.text for each in context.judging.prompts}
         if paper:
+            # matplotlib is loaded only for a paper and for notebooks: it takes as long as a small report.
+            from analysis.reports.paper import manuscript  # noqa: PLC0415
+
             files |= manuscript(results)
     return WrittenReport(paths=write_files(folder, files), summary=screen.summary)
-
-
-def figures_of(evidence: Evidence) -> dict[str, Figure]:
-    """Return the figures of shares or rankings, as matplotlib has them, by name."""
-    with titled(evidence.context.titles):
-        return {name: drawing.figure for name, drawing in drawings(Results(evidence)).items()}
 
 
 def _facts(context: Context, screen: FirstScreen) -> dict[str, object]:

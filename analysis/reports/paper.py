@@ -10,13 +10,21 @@ from pathlib import Path
 from analysis.analyses.evidence import ALL
 from analysis.analyses.shares import deciding_p
 from analysis.analyses.win_share import pooled_binomial
-from analysis.reports.answer import count_raters, differs, group_name, possible_ranks, verdict_word
+from analysis.reports.answer import is_simulated, verdict_word
+from analysis.reports.columns import (
+    cell_columns,
+    count_raters,
+    differs,
+    group_name,
+    possible_ranks,
+    show,
+)
 from analysis.reports.figures import main_figure
-from analysis.reports.questions import limits
+from analysis.reports.methods import methods
 from analysis.reports.results import Results, Row, rows_of
-from guard_eval.records import PEOPLE_OF, SIMULATED
+from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.drawing import NARROW, Drawing, short
-from guard_eval.reporting.escaping import NOTHING, Cell, clean, escape_latex, one_line
+from guard_eval.reporting.escaping import NOTHING, clean, escape_latex, one_line
 from guard_eval.reporting.tables import LONG_CELL, Columns, Table, table_of, to_latex, to_markdown
 from guard_eval.reporting.words import (
     and_list,
@@ -45,7 +53,7 @@ CITED = (
     ("random effects", "henderson1953"),
     ("betting", "waudbysmith2024"),
     ("prediction-powered", "angelopoulos2023"),
-    ("stratified", "bell2002"),
+    ("jackknife", "rust1996"),
     ("Holm", "holm1979"),
     ("Benjamini", "benjamini1995"),
     ("Fleiss", "fleiss1971"),
@@ -58,16 +66,13 @@ CITED = (
 
 def manuscript(results: Results) -> dict[str, str | bytes]:
     """Return the files of paper/ by path within the report; the same input gives the same bytes."""
-    ranked = not results.ranking.empty
-    table = _ranking_table(results) if ranked else _share_table(results)
+    table = _ranking_table(results) if results.is_ranked else _share_table(results)
     figure = main_figure(results)
-    sentence = _ranking_sentence(results) if ranked else _share_sentence(results)
-    if any(row.rater_kind in SIMULATED for row in results.answering):
+    sentence = _ranking_sentence(results) if results.is_ranked else _share_sentence(results)
+    if is_simulated(results):
         sentence = f"SIMULATED verdicts, evidence of nothing: {sentence}"
     notes = _methods(results)
-    cited = list(
-        dict.fromkeys(key for note in notes for word, key in CITED if word in note and key in _references())
-    )
+    cited = list(dict.fromkeys(key for note in notes for key in _keys(note)))
     latex = to_latex(table, label="tab:verdicts", across=_is_wide(table))
     return {
         "paper/table.tex": f"{_PACKAGES}{latex}\n",
@@ -87,9 +92,17 @@ def _latex(text: str) -> str:
     return escape_latex(re.sub(r"(?<=\d) (?=%)", "\u00a0", words).replace("'", "’"))
 
 
+def _keys(note: str) -> list[str]:
+    """Return the keys of the works that a sentence rests on."""
+    return [key for word, key in CITED if word in note and key in _references()]
+
+
 def _cited(note: str) -> str:
-    keys = [key for word, key in CITED if word in note and key in _references()]
-    return _latex(note) + (rf"~\citep{{{','.join(keys)}}}" if keys else "") + "."
+    """Return a sentence with its works cited by key, instead of in words."""
+    keys = _keys(note)
+    words = re.sub(r" \((?:[A-Z][\w ,]*) \d{4}\)", "", note) if keys else note
+    cited = rf"~\citep{{{','.join(keys)}}}" if keys else ""
+    return f"{_latex(words.removesuffix('.'))}{cited}."
 
 
 @cache
@@ -124,58 +137,52 @@ def _figure_latex(figure: Drawing) -> str:
 
 
 def _mark(results: Results) -> str:
-    return "SIMULATED. " if any(row.rater_kind in SIMULATED for row in results.answering) else ""
+    return "SIMULATED. " if is_simulated(results) else ""
 
 
 def _judged_by(results: Results) -> str:
-    rows = rows_of(results.coverage)
-    return and_list(
-        [
-            group_name(row.rater_kind, row.judge) if row.judge else count_raters(row.raters, row.rater_kind)
-            for row in rows
-        ]
-    )
+    names = [
+        group_name(row.rater_kind, row.judge) if row.judge else count_raters(row.raters, row.rater_kind)
+        for row in rows_of(results["coverage"])
+    ]
+    return and_list(names)
 
 
-def _left(rows: Sequence[Row]) -> dict[str, Callable[[Row], Cell]]:
-    left: dict[str, Callable[[Row], Cell]] = {}
-    if len({(row.rater_kind, row.judge) for row in rows}) > 1:
-        left["Judged by"] = lambda row: group_name(row.rater_kind, row.judge)
-    if len({(row.method_a, row.method_b) for row in rows}) > 1:
-        left["Comparison"] = lambda row: f"{row.method_a} against {row.method_b}"
-    return {**left, "Criterion": lambda row: title(row.criterion)}
+def _percent_of(name: str, prefix: str = "") -> Callable[[Row], str]:
+    """Return a column of the wins, ties or losses in percent of all three."""
 
+    def cell(row: Row) -> str:
+        counts = {each: getattr(row, f"{prefix}{each}") for each in ("wins", "ties", "losses")}
+        return number(100 * counts[name] / sum(counts.values()), 1)
 
-def _part(name: str) -> Callable[[Row], str]:
-    return lambda row: number(100 * getattr(row, name) / (row.wins + row.ties + row.losses), 1)
+    return cell
 
 
 def _share_table(results: Results) -> Table:
     rows, context = results.answering, results.context
-    first, left = rows[0], _left(rows)
-    near = {(row.rater_kind, row.judge, row.criterion): row for row in rows_of(results.equivalence)}
-
-    def conclusion(row: Row) -> Cell:
-        found = near.get((row.rater_kind, row.judge, row.criterion))
-        return NOTHING if found is None else found.conclusion
-
-    margin: Columns[Row] = (
-        {f"Within {100 * (context.margin or 0):g} points of 50 %": conclusion} if near else {}
-    )
-    of = "the first-named method" if "Comparison" in left else first.method_a
-    a, b = (short(name) for name in (first.method_a, first.method_b))
-    against = "" if "Comparison" in left else f": {a} against {b}"
+    first, left = rows[0], cell_columns(rows, criterion=str)
+    conclusions = {
+        (row.rater_kind, row.judge, row.criterion): row.conclusion for row in rows_of(results["equivalence"])
+    }
+    margin: Columns[Row] = {
+        f"Within {100 * (context.margin or 0):g} points of 50 %": lambda row: conclusions.get(
+            (row.rater_kind, row.judge, row.criterion), NOTHING
+        )
+    }
+    several = "Comparison" in left
+    of = "the first-named method" if several else first.method_a
+    against = "" if several else f": {short(first.method_a)} against {short(first.method_b)}"
     cut = f" The first {MAX_ROWS} of {len(rows)} results." if len(rows) > MAX_ROWS else ""
     overall = "" if context.composite is None else f" The composite: {context.composite}."
     return table_of(
         rows[:MAX_ROWS],
         {
             **left,
-            **{name: _part(name.lower()) for name in ("Wins", "Ties", "Losses")},
+            **{name: _percent_of(name.lower()) for name in ("Wins", "Ties", "Losses")},
             "Share": lambda row: number(row.win_share, 1, scale=100),
-            f"{100 * first.level:g}\u00a0% CI": lambda row: limits(row.low, row.high),
+            f"{100 * first.level:g}\u00a0% CI": show("interval"),
             "p": lambda row: NOTHING if deciding_p(row) is None else p_value(deciding_p(row)),
-            **margin,
+            **(margin if conclusions else {}),
         },
         caption=f"{_mark(results)}Verdicts of {_judged_by(results)} on {context.texts}{against}, in percent",
         note=f"Share: wins plus half the ties of {of}, mean over pairs. n: {_sizes(rows)}. p: "
@@ -216,7 +223,7 @@ def _share_sentence(results: Results) -> str:
     """Return n, shares, intervals, p, test, correction and software, for each result up to a few."""
     rows, context = results.answering, results.context
     judged = len({(row.rater_kind, row.judge) for row in rows}) > 1
-    pairs = and_list([plural(count, "pair") for count in dict.fromkeys(results.coverage["pairs"])])
+    pairs = and_list([plural(count, "pair") for count in dict.fromkeys(results["coverage"]["pairs"])])
     parts = [_result(row, results, judged=judged) for row in rows[:MAX_RESULTS]]
     more = f"; {len(rows) - MAX_RESULTS} further results are in the table" if len(rows) > MAX_RESULTS else ""
     text = f"{_judged_by(results)} compared {pairs} of {context.texts}: {'; '.join(parts)}{more}"
@@ -247,57 +254,46 @@ def _software(results: Results) -> str:
     return f"guard-eval {results.context.versions.get('guard-eval', '')}".strip()
 
 
+def _first_rankings(results: Results) -> list[list[Row]]:
+    """Return the rankings by people, or by the first judge: one for each criterion."""
+    first = results.rankings[0][0]
+    who = (first.rater_kind, first.judge)
+    return [rows for rows in results.rankings if (rows[0].rater_kind, rows[0].judge) == who]
+
+
 def _ranking_table(results: Results) -> Table:
     """Return a row per method, in the order of the first criterion, and ranks and shares by criterion."""
-    rows = rows_of(results.ranking)
-    own = [row for row in rows if (row.rater_kind, row.judge) == (rows[0].rater_kind, rows[0].judge)]
-    criteria = list(dict.fromkeys(row.criterion for row in own))
-    known = {(row.criterion, row.method): row for row in own}
-    names = list(dict.fromkeys(row.method for row in own))
-    columns: dict[str, Callable[[str], Cell]] = {"Method": lambda name: name}
-
-    def rank(criterion: str) -> Callable[[str], Cell]:
-        def cell(name: str) -> Cell:
-            row = known.get((criterion, name))
-            return NOTHING if row is None else f"{row.rank} ({possible_ranks(row)})"
-
-        return cell
-
-    def share(criterion: str) -> Callable[[str], Cell]:
-        def cell(name: str) -> Cell:
-            row = known.get((criterion, name))
-            return NOTHING if row is None else number(row.expected_share, 1, scale=100)
-
-        return cell
-
+    rankings = _first_rankings(results)
+    first = rankings[0][0]
+    criteria = list(dict.fromkeys(rows[0].criterion for rows in rankings))
+    known = {(row.criterion, row.method): row for rows in rankings for row in rows}
+    names = list(dict.fromkeys(row.method for rows in rankings for row in rows))
+    heads, lines = ["Method"], [[name] for name in names]
     for criterion in criteria:
         before = "" if len(criteria) == 1 else f"{short(title(criterion), LONG_CELL)}: "
-        columns |= {f"{before}rank": rank(criterion), f"{before}share": share(criterion)}
+        heads += [f"{before}rank", f"{before}share"]
+        for line in lines:
+            row = known.get((criterion, line[0]))
+            line.append(NOTHING if row is None else f"{row.rank} ({possible_ranks(row)})")
+            line.append(NOTHING if row is None else number(row.expected_share, 1, scale=100))
     cut = f" The first {MAX_ROWS} of {len(names)} methods." if len(names) > MAX_ROWS else ""
-    return table_of(
-        names[:MAX_ROWS],
-        columns,
-        caption=f"{_mark(results)}Methods ranked by {group_name(own[0].rater_kind, own[0].judge)}",
+    return Table(
+        columns=tuple(heads),
+        rows=tuple(map(tuple, lines[:MAX_ROWS])),
+        caption=f"{_mark(results)}Methods ranked by {group_name(first.rater_kind, first.judge)}",
         note=(
-            f"Rank: with the possible ranks, all at once at {100 * own[0].level:g}\u00a0%. Share: expected "
+            f"Rank: with the possible ranks, all at once at {100 * first.level:g}\u00a0%. Share: expected "
             f"win share against the average other method, in percent.{cut}"
         ),
     )
 
 
 def _ranking_sentence(results: Results) -> str:
-    keys = ["rater_kind", "judge", "criterion", "group"]
-    groups = [rows_of(own) for _, own in results.ranking.groupby(keys, sort=False)]
-    own = [
-        rows
-        for rows in groups
-        if (rows[0].rater_kind, rows[0].judge) == (groups[0][0].rater_kind, groups[0][0].judge)
-    ]
-    parts = []
-    for rows in own[:MAX_RESULTS]:
+    alpha, parts = results.context.alpha, []
+    for rows in _first_rankings(results)[:MAX_RESULTS]:
         best, p = rows[0], rows[0].p_any_difference_adjusted
         test = f"any difference: {'no test' if p is None else equals(p)}, n = {best.units} {best.unit}s"
-        if p is None or p > results.context.alpha:
+        if p is None or p > alpha:
             none = f"there was no evidence that one of {len(rows)} methods is better than another"
             parts.append(f"on {title(best.criterion)} {none} ({test})")
             continue
@@ -307,7 +303,7 @@ def _ranking_sentence(results: Results) -> str:
         parts.append(
             f"on {title(best.criterion)} {best.method} ranks first of {len(rows)}{rest} ({share}, {test})"
         )
-    pairs = plural(int(results.coverage["pairs"].iloc[0]), "pair")
+    pairs = plural(int(results["coverage"]["pairs"].iloc[0]), "pair")
     return (
         f"{_judged_by(results)} compared {pairs} of {results.context.texts}: {'; '.join(parts)} "
         f"({_software(results)})."
@@ -315,41 +311,18 @@ def _ranking_sentence(results: Results) -> str:
 
 
 def _methods(results: Results) -> list[str]:
-    """Return the paragraph on methods, sentence by sentence without full stops."""
-    rows, context = results.answering, results.context
-    whom = "all raters of the same kind" if context.raters == "random" else "the raters who took part"
-    notes = [
-        f"We report win shares, wins plus half the ties: means over pairs of means over raters, for {whom}",
-        f"Intervals ({100 * results.evidence.level:g} %) and tests: {names_of(row.method for row in rows)}",
-    ]
-    if corrected := _corrected(rows):
-        declared = (
-            "declared beforehand" if context.planned is not None else "none of them declared beforehand"
-        )
-        notes.append(f"p-values are{corrected.removeprefix(',')}, {declared}")
-    if not results.equivalence.empty:
-        margin = f"within {100 * (context.margin or 0):g} points of 50 %"
-        notes.append(f"That a share lies {margin} is shown by two one-sided t tests, corrected as the others")
-    if not results.ranking.empty:
-        notes.append("Methods are ranked by Davidson’s model with ties, maximum likelihood")
-        notes.append(f"Possible ranks hold for all methods at once at {100 * results.evidence.level:g} %")
-        notes.append(
-            f"That no method is better is tested by the {results.ranking['any_difference_test'].iloc[0]}"
-        )
-    kappas = [
-        row
-        for row in rows_of(results.agreement)
-        if row.fleiss_kappa is not None and row.rater_kind not in PEOPLE_OF
-    ]
+    """Return the sentences of the page on methods, and what a paper says besides."""
+    notes = list(methods(results))
+    people = [row for row in rows_of(results["agreement"]) if row.rater_kind not in PEOPLE_OF]
+    kappas = [row for row in people if row.fleiss_kappa is not None][:MAX_RESULTS]
     if kappas:
-        values = [f"{number(row.fleiss_kappa)} on {title(row.criterion)}" for row in kappas[:MAX_RESULTS]]
-        notes.append(f"Agreement between raters, Fleiss’ κ: {and_list(values)}")
+        values = [f"{number(row.fleiss_kappa)} on {title(row.criterion)}" for row in kappas]
+        notes.append(f"Agreement between raters, Fleiss’ κ: {and_list(values)}.")
     notes += [
-        f"One rater was excluded {each.results} the results were first seen ({each.reason})"
-        for each in context.exclusions
+        f"One rater was excluded {each.results} the results were first seen ({each.reason})."
+        for each in results.context.exclusions
     ]
-    notes.append(f"Computed with {_software(results)}, seed {results.evidence.seed}")
-    return notes
+    return [*notes, f"Computed with {_software(results)}."]
 
 
 def paper_tables(results: Results) -> tuple[Table, ...]:
@@ -358,43 +331,35 @@ def paper_tables(results: Results) -> tuple[Table, ...]:
     The test takes ratings of one pair for independent, which they are not; `sensitivity.csv` has it beside
     the test that holds.
     """
-    frame = results.shares
-    tables = []
-    for (kind, judge, a, b), own in frame.groupby(
-        ["rater_kind", "judge", "method_a", "method_b"], sort=False
-    ):
-        rows = rows_of(own)
-        pooled = [(row, pooled_binomial(row.wins, row.losses).p) for row in rows]
+    keys, tables = ["rater_kind", "judge", "method_a", "method_b"], []
+    left = {"Criterion": show("words criterion"), "Dataset": show("text dataset")}
+    for (kind, judge, a, b), own in results["win_shares"].groupby(keys, sort=False):
         tables.append(
             table_of(
-                pooled,
+                rows_of(own),
                 {
-                    "Criterion": lambda each: title(each[0].criterion),
-                    "Dataset": lambda each: each[0].dataset,
-                    str(a): lambda each: number(100 * each[0].win_share_pooled, 1),
-                    str(b): lambda each: number(100 * (1 - each[0].win_share_pooled), 1),
-                    "p": lambda each: "no p" if each[1] is None else f"{each[1]:.4g}",
+                    **left,
+                    str(a): lambda row: number(100 * row.win_share_pooled, 1),
+                    str(b): lambda row: number(100 * (1 - row.win_share_pooled), 1),
+                    "p": _binomial,
                 },
                 caption=f"Share of {group_name(str(kind), str(judge))} favouring a strategy, ties split, %",
                 note="Exact binomial test on non-tied ratings, taken as independent.",
                 text_columns=2,
-                strong=lambda each: each[0].dataset == ALL,
+                strong=lambda row: row.dataset == ALL,
             )
         )
-    beside = results.people_beside_judge
+    beside = results["people_beside_judge"]
     for judge, own in beside.groupby("judge", sort=False) if len(beside) else ():
-        columns: dict[str, Callable[[Row], Cell]] = {
-            "Criterion": lambda row: title(row.criterion),
-            "Dataset": lambda row: row.dataset,
+        counts = {
+            f"{who}: {name}": _percent_of(name, f"{who}_")
+            for who in ("people", "judge")
+            for name in ("wins", "losses", "ties")
         }
-        for who in ("people", "judge"):
-            for name in ("wins", "losses", "ties"):
-                columns[f"{who}: {name}"] = _of_all(who, name)
-        columns["Agree?"] = lambda row: "yes" if row.agree else "no"
         tables.append(
             table_of(
                 rows_of(own),
-                columns,
+                {**left, **counts, "Agree?": lambda row: "yes" if row.agree else "no"},
                 caption=f"People beside {group_name('', str(judge))}, %",
                 note="Agree: the same method has the larger share for both; an equal share is no agreement.",
                 text_columns=2,
@@ -403,9 +368,6 @@ def paper_tables(results: Results) -> tuple[Table, ...]:
     return tuple(tables)
 
 
-def _of_all(who: str, name: str) -> Callable[[Row], str]:
-    def cell(row: Row) -> str:
-        whole = sum(getattr(row, f"{who}_{each}") for each in ("wins", "ties", "losses"))
-        return number(100 * getattr(row, f"{who}_{name}") / whole, 1)
-
-    return cell
+def _binomial(row: Row) -> str:
+    p = pooled_binomial(row.wins, row.losses).p
+    return "no p" if p is None else f"{p:.4g}"

@@ -1,21 +1,35 @@
-"""The questions below the first screen: each with its answer beside it, and tables that unfold."""
+"""The questions below the first screen: each with its answer beside it, and tables that unfold.
+
+`templates/questions.toml` declares them, with their tables and notes. Here are the answers.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
+from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from analysis.analyses.evidence import ALL
 from analysis.analyses.judge_run import changed_models
 from analysis.analyses.sensitivity import POOLED, RANDOM, WITH_EXCLUDED
-from analysis.reports.answer import group_name, plain_name, possible_ranks, verdict_word
+from analysis.analyses.shares import deciding_p
+from analysis.reports.answer import verdict_word
+from analysis.reports.columns import (
+    FrameTable,
+    coefficient,
+    dollars,
+    group_name,
+    limits,
+    page_words,
+    plain_name,
+)
 from analysis.reports.results import Results, Row, rows_of
 from guard_eval.records import PEOPLE_OF
-from guard_eval.reporting.escaping import NOTHING, Cell
-from guard_eval.reporting.tables import Table, table_of
+from guard_eval.reporting.escaping import NOTHING
+from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import (
     and_list,
     capital,
@@ -24,12 +38,14 @@ from guard_eval.reporting.words import (
     p_value,
     percent,
     plural,
+    sentence,
     spaced,
     title,
 )
 
-MAX_ROWS = 60
-"""Rows of a table of the page; the CSV has them all."""
+METRICS_PER_TABLE = 4
+MAX_NOTES = 4
+"""Notes of a frame's rows below a table; the CSV has them all."""
 LANDIS_KOCH = (
     (0.8, "Almost perfectly"),
     (0.6, "Well"),
@@ -38,20 +54,10 @@ LANDIS_KOCH = (
     (-1.0, "Hardly"),
 )
 """Words for κ from each value on (Landis and Koch 1977)."""
-FAILURES: dict[str, str] = {
-    "refusal": "the model declined",
-    "content_filter": "the server withheld the answer, or refused the texts",
-    "truncated": "the answer ended at the token limit",
-    "unparseable": "the answer was no verdict, three times",
-    "wrong_schema": "a criterion was missing or had no choice, three times",
-    "unreadable": "the server's answer was none, three times",
-    "too_long": "the texts do not fit the model's context",
-    "rejected": "the server did not take the request",
-    "rate_limited": "the server was too busy, to the end",
-    "server_error": "the server failed, to the end",
-    "timeout": "no answer in time",
-    "transport": "no whole answer came, to the end",
-}
+HIGH_RAW, KAPPA_GAP = 0.7, 0.3
+"""Raw agreement, and distance of AC1 from κ, from which κ is low only because one verdict dominates."""
+HABITS = {"unvarying rater", "straight-lining", "one place", "one method"}
+"""Findings of the audits that are about one rater."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,709 +83,246 @@ class Question:
 
 def questions(results: Results) -> tuple[Question, ...]:
     """Return the questions of a report that its data can answer."""
-    asked: Sequence[Callable[[Results], Question | None]] = (
-        _ranking,
-        _excluded,
-        _figures,
-        _equivalence,
-        _sequential,
-        _agreement,
-        _other_analyses,
-        _other_raters,
-        _order_and_length,
-        _judges,
-        _assisted,
-        _careful,
-        _audits,
-        _metrics,
-        _judge_run,
+    asked = (_declared(results, words) for words in page_words()["question"])
+    return tuple(each for each in (_ranking(results), *asked, _metrics(results)) if each is not None)
+
+
+def _declared(results: Results, words: Mapping[str, Any]) -> Question | None:
+    """Return a question with its answer and tables; None if the data have nothing to show."""
+    anchor, rows_of_tables, tables = words["anchor"], [], []
+    for declared in (FrameTable(**table) for table in words["tables"]):
+        frame = results[declared.frame]
+        if len(frame) and declared.rows:
+            frame = SELECTED[declared.rows](results, frame)
+        if rows := rows_of(frame):
+            rows_of_tables.append(rows)
+            tables.append(declared.table(rows))
+    if not tables:
+        return None
+    noted = chain(*rows_of_tables) if words.get("row_notes") else ()
+    reasons = sorted({sentence(row.note) for row in noted if row.note})[:MAX_NOTES]
+    more = MORE_NOTES[anchor](results) if anchor in MORE_NOTES else []
+    return Question(
+        anchor=anchor,
+        question=words["question"],
+        answer=ANSWERS[anchor](results),
+        notes=(*words.get("notes", ()), *more, *reasons),
+        tables=tuple(tables),
     )
-    return tuple(found for ask in asked if (found := ask(results)) is not None)
 
 
-def limits(low: float | None, high: float | None, digits: int = 1) -> str:
-    """Return the limits of an interval of shares in percent."""
-    if low is None or high is None:
-        return NOTHING
-    return f"{100 * low:.{digits}f} to {100 * high:.{digits}f}"
-
-
-def _with_limits(value: float | None, low: float | None, high: float | None) -> str:
-    """Return a coefficient with its interval."""
-    if value is None:
-        return "undefined"
-    return number(value) if low is None else f"{number(value)} [{number(low)}, {number(high)}]"
-
-
-def _left(results: Results, frame: pd.DataFrame) -> dict[str, Callable[[Row], Cell]]:
-    """Return the first columns of a table: the comparison, the criterion and who judged, if they differ."""
-    left: dict[str, Callable[[Row], Cell]] = {"Criterion": lambda row: capital(title(row.criterion))}
-    if len(results.comparisons) > 1 and "method_a" in frame.columns:
-        left = {"Comparison": lambda row: f"{row.method_a} against {row.method_b}", **left}
-    if len(frame[["rater_kind", "judge"]].drop_duplicates()) > 1:
-        left["Judged by"] = lambda row: group_name(row.rater_kind, row.judge)
-    return left
-
-
-def _table(
-    frame: pd.DataFrame,
-    left: dict[str, Callable[[Row], Cell]],
-    columns: dict[str, Callable[[Row], Cell]],
-    caption: str,
-    *,
-    csv: str,
-    words: int = 0,
-    strong: Callable[[Row], bool] = lambda _: False,
-) -> Table:
-    """Return a table of a frame; of a long one its first rows, and where the others are."""
-    rows = rows_of(frame)
-    cut = f"The first {MAX_ROWS} of {len(rows)} rows; csv/{csv}.csv has all." if len(rows) > MAX_ROWS else ""
-    return table_of(
-        rows[:MAX_ROWS],
-        left | columns,
-        caption=caption,
-        note=cut,
-        text_columns=len(left) + words,
-        strong=strong,
-    )
+def _people(rows: Sequence[Row]) -> list[Row]:
+    """Return the rows of people, or without any those of the first judge: kinds are never pooled."""
+    first = next((row for row in rows if not row.judge), rows[0])
+    return [row for row in rows if (row.rater_kind, row.judge) == (first.rater_kind, first.judge)]
 
 
 def _ranking(results: Results) -> Question | None:
-    frame = results.ranking
-    if frame.empty:
+    if not results.is_ranked:
         return None
-    tables = []
-    for (kind, judge, criterion, _), own in frame.groupby(
-        ["rater_kind", "judge", "criterion", "group"], sort=False
-    ):
-        first = rows_of(own)[0]
+    words, tables = page_words()["ranking"], []
+    for rows in results.rankings:
+        first = rows[0]
         p = first.p_any_difference_adjusted
-        about = f"{first.comparisons} comparisons of {first.units} {first.unit}s; any difference: "
-        note = f"{about}{'no test' if p is None else equals(p)}. {capital(first.note)}".strip()
-        table = _table(
-            own,
-            {"Method": lambda row: row.method},
-            {
-                "Rank": lambda row: row.rank,
-                "Ranks possible": possible_ranks,
-                "Expected share": lambda row: percent(row.expected_share),
-                "Interval": lambda row: limits(row.share_low, row.share_high),
-                "Strength": lambda row: number(row.strength),
-            },
-            f"{capital(title(str(criterion)))}, judged by {group_name(str(kind), str(judge))}",
-            csv="ranking",
-        )
-        tables.append(_with_note(table, note))
-    note = (
-        "With a chance of 95 % or the declared level, all true ranks lie in the possible ones at once. "
-        "Expected "
-        "share: against the average other method, ties split. Strength: Davidson's, on a log scale."
-    )
-    many = plural(frame["method"].nunique(), "method")
+        units = f"{first.comparisons} comparisons of {plural(first.units, first.unit)}"
+        note = f"{units}; any difference: {'no test' if p is None else equals(p)}. {capital(first.note)}"
+        caption = f"{capital(title(first.criterion))}, judged by {group_name(first.rater_kind, first.judge)}"
+        declared = FrameTable(frame="ranking", caption=caption, left=words["left"], columns=words["columns"])
+        tables.append(declared.table(rows, note=note.strip()))
+    methods = plural(results["ranking"]["method"].nunique(), "method")
     return Question(
         anchor="ranking",
-        question="How do the methods rank?",
-        answer=f"{many}, {plural(len(tables), 'ranking')}",
-        notes=(note,),
+        question=words["question"],
+        answer=f"{methods}, {plural(len(tables), 'ranking')}",
+        notes=tuple(words["notes"]),
         tables=tuple(tables),
         is_open=True,
     )
 
 
-def _with_note(table: Table, note: str) -> Table:
-    return Table(
-        columns=table.columns,
-        rows=table.rows,
-        caption=table.caption,
-        note=" ".join(filter(None, (note, table.note))),
-        text_columns=table.text_columns,
-        strong=table.strong,
-    )
-
-
-def _excluded(results: Results) -> Question | None:
-    frame = results.excluded_raters
-    if frame.empty:
-        return None
+def _excluded(results: Results) -> str:
+    frame = results["excluded_raters"]
     late = int((frame["results"] == "after").sum())
-    included = results.with_excluded_raters
-    p_values = [f"{title(row.criterion)} {percent(row.win_share, 0)}" for row in rows_of(included)[:4]]
     answer = f"{len(frame)} excluded, {late} of them after the results were first seen"
-    if p_values:
-        answer += f"; with them: {and_list(p_values)}"
-    people = _table(
-        frame,
-        {
-            "Rater": lambda row: plain_name(row.rater),
-            "Excluded": lambda row: f"{row.at[:10]}, {row.results} the results were first seen",  # noqa: PD008
-            "Reason": lambda row: row.reason,
-        },
-        {"Verdicts": lambda row: row.verdicts},
-        "Excluded raters",
-        csv="excluded_raters",
-    )
-    tables = [people]
-    if len(included):
-        tables.append(
-            _share_table(results, included, "The result with the excluded raters", "with_excluded_raters")
-        )
-    return Question(
-        anchor="excluded",
-        question="Who was excluded, and what would the result be with them?",
-        answer=answer,
-        notes=("Their verdicts count in no other table.",),
-        tables=tuple(tables),
-    )
+    included = rows_of(results["with_excluded_raters"])[:4]
+    shares = [f"{title(row.criterion)} {percent(row.win_share, 0)}" for row in included]
+    return f"{answer}; with them: {and_list(shares)}" if shares else answer
 
 
-def _share_table(results: Results, frame: pd.DataFrame, caption: str, csv: str) -> Table:
+def _deciding(results: Results, frame: pd.DataFrame) -> pd.DataFrame:
+    """Add the deciding p, or in words why there is none."""
     alpha = results.context.alpha
-    left = _left(results, frame)
-    if (frame["dataset"] != ALL).any():
-        left["Dataset"] = lambda row: row.dataset
-
-    def p(row: Row) -> Cell:
-        value = row.p_adjusted if row.family else row.p
-        return verdict_word(row, alpha) if value is None else p_value(value)
-
-    of = "" if len(results.comparisons) > 1 else f" of {results.comparisons[0][0]}"
-    return _table(
-        frame,
-        left,
-        {
-            f"Win share{of}": lambda row: percent(row.win_share),
-            "Interval": lambda row: limits(row.low, row.high),
-            "p": p,
-            "Wins": lambda row: row.wins,
-            "Ties": lambda row: row.ties,
-            "Losses": lambda row: row.losses,
-        },
-        caption,
-        csv=csv,
-        strong=lambda row: row.dataset == ALL,
-    )
+    decided = [
+        p_value(deciding_p(row)) if deciding_p(row) is not None else verdict_word(row, alpha)
+        for row in rows_of(frame)
+    ]
+    return frame.assign(decided=decided)
 
 
-def _figures(results: Results) -> Question | None:
-    frame = results.shares
-    names = sorted(set(frame["dataset"]) - {ALL})
-    ranked = not results.ranking.empty
-    shown = frame if not ranked or results.context.compare else frame[frame["dataset"] == ALL]
+def _shown_shares(results: Results, frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the shares of the page: of many methods, those that were asked for or the totals."""
     if results.context.compare:
         pair = results.in_full[0]
-        shown = frame[(frame["method_a"] == pair[0]) & (frame["method_b"] == pair[1])]
-    datasets = f", by dataset ({and_list(names)})" if names and not ranked else ""
-    return Question(
-        anchor="shares",
-        question="What is the result of each comparison?" if ranked else "What are the figures?",
-        answer=f"{plural(int((frame['dataset'] == ALL).sum()), 'result')}{datasets}",
-        notes=(
-            "Win share: wins plus half the ties, averaged over pairs. Wins, ties and losses are ratings.",
-            "p is corrected in bold rows of the family, and uncorrected elsewhere.",
-        ),
-        tables=(_share_table(results, shown, "Win shares", "win_shares"),),
-    )
+        frame = frame[(frame["method_a"] == pair[0]) & (frame["method_b"] == pair[1])]
+    elif results.is_ranked:
+        frame = frame[frame["dataset"] == ALL]
+    return _deciding(results, frame.assign(total=frame["dataset"] == ALL))
 
 
-def _equivalence(results: Results) -> Question | None:
-    frame = results.equivalence
-    if frame.empty:
-        return None
-    margin = f"{100 * frame['margin'].iloc[0]:g} points"
-    counts = frame["conclusion"].value_counts()
-    table = _table(
-        frame,
-        _left(results, frame),
-        {
-            "Conclusion": lambda row: row.conclusion,
-            "Win share": lambda row: percent(row.win_share),
-            f"{percent(frame['level'].iloc[0], 0)} interval": lambda row: limits(row.low, row.high),
-            "p of equivalence": lambda row: p_value(row.p_adjusted if row.family else row.p),
-        },
-        f"Is the share within {margin} of 50\u00a0%?",
-        csv="equivalence",
-        words=1,
-    )
-    return Question(
-        anchor="equivalence",
-        question="Is the difference too small to matter?",
-        answer=and_list([f"{count} {name}" for name, count in counts.items()]),
-        notes=("Two one-sided t tests (Schuirmann 1987). Undecided means that neither is shown.",),
-        tables=(table,),
-    )
+def _figures(results: Results) -> str:
+    frame = results["win_shares"]
+    names = sorted(set(frame["dataset"]) - {ALL})
+    datasets = f", by dataset ({and_list(names)})" if names and not results.is_ranked else ""
+    return f"{plural(int((frame['dataset'] == ALL).sum()), 'result')}{datasets}"
 
 
-def _sequential(results: Results) -> Question | None:
-    frame = results.sequential
-    if frame.empty:
-        return None
+def _equivalence(results: Results) -> str:
+    counts = results["equivalence"]["conclusion"].value_counts()
+    return and_list([f"{count} {name}" for name, count in counts.items()])
+
+
+def _sequential(results: Results) -> str:
+    frame = results["sequential"]
     reached = int(frame["reached_after"].notna().sum())
-    table = _table(
-        frame,
-        _left(results, frame),
-        {
-            "Prompts": lambda row: row.units,
-            "Waiting": lambda row: row.waiting,
-            "Evidence (10ˣ)": lambda row: number(row.log_e_value / np.log(10), 1),
-            "Reached after": lambda row: row.reached_after,
-            "Win share": lambda row: percent(row.win_share),
-            "Interval": lambda row: limits(row.low, row.high),
-            "p": lambda row: p_value(row.p_adjusted if row.family else row.p),
-        },
-        "Tests that hold whenever one looks",
-        csv="sequential",
-    )
-    return Question(
-        anchor="sequential",
-        question="May we stop now?",
-        answer=f"{reached} of {len(frame)} results have reached the declared error rate",
-        notes=("An e-value above 1/α at any time rejects; the interval holds at all times together.",),
-        tables=(table,),
-    )
+    return f"{reached} of {plural(len(frame), 'result')} reached the declared error rate"
 
 
-def _agreement(results: Results) -> Question | None:
-    frame = results.agreement
-    if frame.empty:
-        return None
-    rows = rows_of(frame)
-    people = [row for row in rows if row.rater_kind not in PEOPLE_OF] or rows
-    known = [row for row in people if row.fleiss_kappa is not None]
-    answer = "Undefined: see the table"
-    if known:
-        values = sorted(row.fleiss_kappa for row in known)
-        word = next(word for least, word in LANDIS_KOCH if values[0] >= least)
-        kappas = [f"{_with_limits(row.fleiss_kappa, row.kappa_low, row.kappa_high)}" for row in known]
-        kappa = kappas[0] if len(known) == 1 else f"{number(values[0])} to {number(values[-1])}"
-        answer = f"{word}: κ = {kappa}"
-        if any((row.raw_agreement or 0) >= 0.7 and row.gwet_ac1 - row.fleiss_kappa > 0.3 for row in known):
-            answer += "; one verdict dominates, so κ is low although raters mostly agree (see AC1)"
-    table = _table(
-        frame,
-        _left(results, frame),
-        {
-            "Raw": lambda row: percent(row.raw_agreement, 0),
-            "Fleiss' κ": lambda row: _with_limits(row.fleiss_kappa, row.kappa_low, row.kappa_high),
-            "α, ordinal": lambda row: _with_limits(
-                row.krippendorff_alpha_ordinal, row.alpha_low, row.alpha_high
-            ),
-            "AC1": lambda row: number(row.gwet_ac1),
-            "ICC(1)": lambda row: number(row.icc1),
-            "Design effect": lambda row: number(row.design_effect, 1),
-        },
-        "Agreement between raters of one kind",
-        csv="agreement",
+def _agreement(results: Results) -> str:
+    known = [row for row in _people(rows_of(results["agreement"])) if row.fleiss_kappa is not None]
+    if not known:
+        return "Undefined: see the table"
+    known.sort(key=lambda row: row.fleiss_kappa)
+    low, high = number(known[0].fleiss_kappa), number(known[-1].fleiss_kappa)
+    word = next(word for least, word in LANDIS_KOCH if known[0].fleiss_kappa >= least)
+    kappa = f"{low} to {high}"
+    if low == high:
+        kappa = coefficient(known[0].fleiss_kappa, known[0].kappa_low, known[0].kappa_high)
+    dominated = any(
+        (row.raw_agreement or 0) >= HIGH_RAW and row.gwet_ac1 - row.fleiss_kappa > KAPPA_GAP for row in known
     )
-    reasons = sorted({row.note for row in rows if row.note})
-    note = (
-        "Design effect: by how much several ratings of a pair are fewer than as many independent ones. It is "
-        "why ratings are not counted as independent."
-    )
-    return Question(
-        anchor="agreement",
-        question="Do raters agree with each other?",
-        answer=answer,
-        notes=(note, *(f"{capital(reason)}." for reason in reasons[:3])),
-        tables=(table,),
-    )
+    why = "; one verdict dominates, so κ is low although raters mostly agree (see AC1)" if dominated else ""
+    return f"{word}: κ = {kappa}{why}"
 
 
-def _other_analyses(results: Results) -> Question | None:
-    frame, alpha = results.sensitivity, results.context.alpha
-    if frame.empty:
-        return None
-    frame = frame[frame["analysis"] != RANDOM] if results.context.raters == "fixed" else frame
-    people = frame[~frame["rater_kind"].isin(list(PEOPLE_OF))]
-    own = people if len(people) else frame
-    tested = [row for row in rows_of(own) if row.p is not None]
-    other = [row for row in tested if not row.default]
-    default = {
-        (row.rater_kind, row.judge, row.method_a, row.method_b, row.criterion): row
-        for row in tested
-        if row.default
-    }
-    apart = []
-    for row in other:
-        first = default.get((row.rater_kind, row.judge, row.method_a, row.method_b, row.criterion))
-        if first is not None and (first.p <= alpha) != (row.p <= alpha):
-            apart.append(f"{_brief(row.analysis)} on {title(row.criterion)} {equals(row.p)}")
-    answer = f"Yes: all {len(other)} are on the same side of {alpha:g}"
-    if apart:
-        more = f" and {len(apart) - 2} more" if len(apart) > 2 else ""
-        answer = f"{len(other) - len(apart)} of {len(other)} would; not {and_list(apart[:2])}{more}"
-    table = _table(
-        frame,
-        {**_left(results, frame), "Analysis": lambda row: row.analysis},
-        {
-            "Win share": lambda row: percent(row.win_share),
-            "Interval": lambda row: limits(row.low, row.high),
-            "p, uncorrected": lambda row: p_value(row.p),
-        },
-        "The same verdicts, analysed in other ways",
-        csv="sensitivity",
-        strong=lambda row: row.default,
-    )
-    note = (
-        "The pooled binomial test is the paper's. It takes ratings of one pair for independent, which they "
-        "are "
-        "not, and so it finds differences too often."
-    )
-    return Question(
-        anchor="sensitivity",
-        question="Would other analyses say the same?",
-        answer=answer,
-        notes=(note,),
-        tables=(table,),
-    )
+def _alternatives(results: Results, frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the analyses for the raters whom the answer is about."""
+    return frame[frame["analysis"] != RANDOM] if results.context.raters == "fixed" else frame
+
+
+def _other_analyses(results: Results) -> str:
+    alpha = results.context.alpha
+    rows = _people(rows_of(_alternatives(results, results["sensitivity"])))
+    tested = [row for row in rows if row.p is not None]
+    default = {_result(row): row.p <= alpha for row in tested if row.default}
+    others = [row for row in tested if not row.default and _result(row) in default]
+    apart = [row for row in others if (row.p <= alpha) != default[_result(row)]]
+    if not others:
+        return "There is no other test"
+    if not apart:
+        return f"Yes: all {len(others)} are on the same side of {alpha:g}"
+    names = [f"{_brief(row.analysis)} on {title(row.criterion)} ({equals(row.p)})" for row in apart[:2]]
+    more = [f"{len(apart) - 2} more"] if len(apart) > 2 else []
+    return f"{len(others) - len(apart)} of {len(others)} would; not {and_list([*names, *more])}"
+
+
+def _result(row: Row) -> tuple[str, ...]:
+    return row.rater_kind, row.judge, row.method_a, row.method_b, row.criterion
 
 
 def _brief(analysis: str) -> str:
-    return {POOLED: "the pooled binomial", WITH_EXCLUDED: "with the excluded raters"}.get(
-        analysis, analysis.split(",", maxsplit=1)[0]
-    )
+    known = {POOLED: "the pooled binomial", WITH_EXCLUDED: "with the excluded raters"}
+    return known.get(analysis, analysis.split(",", maxsplit=1)[0])
 
 
-def _other_raters(results: Results) -> Question | None:
-    frame = results.sensitivity
-    frame = frame[frame["analysis"] == RANDOM] if len(frame) else frame
-    if frame.empty:
-        return None
-    rows = rows_of(frame)
-    raters = int(results.coverage[results.coverage["judge"] == ""]["raters"].max())
+def _random(_: Results, frame: pd.DataFrame) -> pd.DataFrame:
+    return frame[frame["analysis"] == RANDOM]
+
+
+def _other_raters(results: Results) -> str:
+    rows = rows_of(_random(results, results["sensitivity"]))
     known = [row for row in rows if row.low is not None]
-    alpha = results.context.alpha
     if not known:
-        answer = f"Unknown: {rows[0].note}"
-    else:
-        sure = [title(row.criterion) for row in known if row.p is not None and row.p <= alpha]
-        parts = [f"{title(row.criterion)} {limits(row.low, row.high, 0)}\u00a0%" for row in known[:3]]
-        answer = (
-            f"{f'Yes on {and_list(sure)}' if sure else f'Unknown with {raters} raters'}: {and_list(parts)}"
-        )
-    table = _table(
-        frame,
-        _left(results, frame),
-        {
-            "Win share": lambda row: percent(row.win_share),
-            "Interval": lambda row: limits(row.low, row.high),
-            "p, uncorrected": lambda row: p_value(row.p),
-        },
-        "For all raters of the same kind",
-        csv="sensitivity",
-    )
-    note = (
-        "Here raters are a sample, too: how they differ from each other is part of the error, and more "
-        "raters "
-        "help more than more pairs do."
-    )
-    return Question(
-        anchor="other-raters",
-        question="Would other raters say the same?",
-        answer=answer,
-        notes=(note,),
-        tables=(table,),
-    )
+        return f"Unknown: {rows[0].note}"
+    alpha, coverage = results.context.alpha, results["coverage"]
+    sure = [title(row.criterion) for row in known if row.p is not None and row.p <= alpha]
+    raters = int(coverage[coverage["judge"] == ""]["raters"].max())
+    parts = [f"{title(row.criterion)} {limits(row.low, row.high, 0)}\u00a0%" for row in known[:3]]
+    lead = f"Yes on {and_list(sure)}" if sure else f"Unknown with {plural(raters, 'rater')}"
+    return f"{lead}: {and_list(parts)}"
 
 
-def _order_and_length(results: Results) -> Question | None:
-    place, length, tables, parts = results.position, results.length, [], []
-    if len(place):
-        rows = rows_of(place)
-        untied = sum(row.first + row.second for row in rows)
-        parts.append(f"first-shown text won {percent(sum(row.first for row in rows) / max(1, untied), 0)}")
-        columns: dict[str, Callable[[Row], Cell]] = {
-            "First text won": lambda row: percent(row.first_share),
-            "Interval": lambda row: limits(row.first_low, row.first_high),
-            "Ties": lambda row: row.ties,
-        }
-        if any(row.both_orders for row in rows):
-            columns["Flipped with the order"] = lambda row: (
-                f"{row.flipped} of {row.both_orders}" if row.both_orders else NOTHING
-            )
-        tables.append(
-            _table(place, _left(results, place), columns, "Preference for the first place", csv="position")
-        )
-    if len(length):
-        rows = rows_of(length)
-        weights = [(row.longer_share, row.pairs) for row in rows if row.longer_share is not None]
-        if weights:
-            mean = sum(share * n for share, n in weights) / sum(n for _, n in weights)
-            parts.append(f"longer text won {percent(mean, 0)}")
-        tables.append(
-            _table(
-                length,
-                _left(results, length),
-                {
-                    "Length ratio": lambda row: number(row.length_ratio),
-                    "Longer text won": lambda row: percent(row.longer_share),
-                    "Share at equal length": lambda row: percent(row.share_at_equal_length),
-                    "Interval": lambda row: limits(row.equal_low, row.equal_high),
-                    "p of length": lambda row: NOTHING if row.p_slope is None else p_value(row.p_slope),
-                },
-                "Preference for length",
-                csv="length",
-            )
-        )
-    if not tables:
-        return None
-    notes = sorted(
-        {f"{capital(row.note)}." for frame in (place, length) for row in rows_of(frame) if row.note}
-    )
-    return Question(
-        anchor="order-length",
-        question="Does the order or the length of texts matter?",
-        answer=capital("; ".join(parts)) or "See the tables",
-        notes=("Shares are of verdicts that are no ties.", *notes[:4]),
-        tables=tuple(tables),
-    )
+def _order_and_length(results: Results) -> str:
+    parts = []
+    if len(results["position"]):
+        rows = _people(rows_of(results["position"]))
+        first, second = sum(row.first for row in rows), sum(row.second for row in rows)
+        parts.append(f"the first-shown text won {percent(first / max(1, first + second), 0)}")
+    if len(results["length"]):
+        rows = [row for row in _people(rows_of(results["length"])) if row.longer_share is not None]
+        pairs = sum(row.pairs for row in rows)
+        if pairs:
+            mean = sum(row.longer_share * row.pairs for row in rows) / pairs
+            parts.append(f"the longer text won {percent(mean, 0)}")
+    return capital("; ".join(parts)) or "See the tables"
 
 
-def _judges(results: Results) -> Question | None:
-    frame = results.judges
-    if frame.empty:
-        return None
-    rows = rows_of(frame)
+def _judges(results: Results) -> str:
+    alpha, rows = results.context.alpha, rows_of(results["judges"])
     same = sum(row.same_as_most * row.pairs for row in rows) / sum(row.pairs for row in rows)
-    alpha = results.context.alpha
-    found = {
-        (row.rater_kind, row.judge, row.method_a, row.method_b, row.criterion): row
-        for row in results.answering
-    }
-    verdicts = []
+    answer = f"the same verdict as most people on {percent(same, 0)} of pairs"
+    winners = {_result(row): _winner(row, alpha) for row in results.answering}
+    alike = []
     for row in rows:
-        cell = (row.method_a, row.method_b, row.criterion)
-        both = (
-            found.get((PEOPLE_OF[row.rater_kind], "", *cell)),
-            found.get((row.rater_kind, row.judge, *cell)),
-        )
-        if None not in both:
-            verdicts.append(len({_finding(one, alpha) for one in both}) == 1)
-    answer = f"same verdict as most people on {percent(same, 0)} of pairs"
-    if verdicts:
-        lead = "Yes, the same result" if all(verdicts) else f"On {sum(verdicts)} of {len(verdicts)} results"
-        answer = f"{lead}; {answer}"
-    table = _table(
-        frame,
-        {"Judge": lambda row: plain_name(row.judge), **_left(results, frame.assign(judge=""))},
-        {
-            "Pairs": lambda row: row.pairs,
-            "Same as most people": lambda row: percent(row.same_as_most, 0),
-            "κ": lambda row: _with_limits(row.cohen_kappa, row.kappa_low, row.kappa_high),
-            "Judge = a person": lambda row: percent(row.with_a_person, 0),
-            "Person = a person": lambda row: percent(row.among_people, 0),
-            "Wins as an annotator": lambda row: percent(row.alternative_wins, 0),
-        },
-        "Judges beside people",
-        csv="judges",
-    )
-    note = (
-        "A judge cannot agree with people more than they do with each other. Wins as an annotator: the share "
-        "of "
-        "people whom the judge may replace at ε = .15 (Calderon, Reichart and Dror 2025); from 50 % on it "
-        "passes."
-    )
-    return Question(
-        anchor="judges",
-        question="Does the judge agree with people?",
-        answer=answer,
-        notes=(note,),
-        tables=(table,),
-    )
+        people = (PEOPLE_OF[row.rater_kind], "", *_result(row)[2:])
+        if people in winners and _result(row) in winners:
+            alike.append(winners[people] == winners[_result(row)])
+    if not alike:
+        return capital(answer)
+    lead = "The same result" if all(alike) else f"The same result on {sum(alike)} of {len(alike)}"
+    return f"{lead}, and {answer}"
 
 
-def _finding(row: Row, alpha: float) -> str:
-    p = row.p_adjusted if row.family else row.p
+def _winner(row: Row, alpha: float) -> str:
+    p = deciding_p(row)
     if p is None or p > alpha:
-        return "none"
+        return ""
     return str(row.method_a if (row.win_share or 0) > 0.5 else row.method_b)
 
 
-def _assisted(results: Results) -> Question | None:
-    frame = results.assisted
-    if frame.empty:
-        return None
-    rows = rows_of(frame)
-    gained = [row.ratings_gained for row in rows if row.ratings_gained is not None]
-    answer = (
-        "Not possible: see the reasons"
-        if not gained
-        else f"As much as {max(0, round(max(gained)))} more ratings would"
-    )
-    table = _table(
-        frame,
-        {"Judge": lambda row: plain_name(row.judge), **_left(results, frame.assign(judge=""))},
-        {
-            "People": lambda row: f"{percent(row.people_alone)} ({limits(row.people_low, row.people_high)})",
-            "Assisted": lambda row: f"{percent(row.people_assisted)} ({limits(row.low, row.high)})",
-            "p": lambda row: NOTHING if row.p is None else p_value(row.p),
-            "r": lambda row: number(row.correlation),
-            "Ratings gained": lambda row: number(row.ratings_gained, 0),
-        },
-        "People's win share, assisted by a judge",
-        csv="assisted",
-    )
-    note = (
-        "Prediction-powered inference (PPI++): the share is people's; the judge, who judged more pairs, "
-        "narrows "
-        "its interval as far as it agrees with them, and moves it nowhere if it does not."
-    )
-    reasons = sorted({f"{capital(row.note)}." for row in rows if row.note})
-    return Question(
-        anchor="assisted",
-        question="Does the judge make people's answer more certain?",
-        answer=answer,
-        notes=(note, *reasons[:3]),
-        tables=(table,),
-    )
+def _assisted(results: Results) -> str:
+    gained = results["assisted"]["ratings_gained"].dropna()
+    if gained.empty:
+        return "Not possible: see the reasons"
+    return f"As much as {plural(max(0, round(gained.max())), 'more rating')} would"
 
 
-_HABITS = {"unvarying rater", "straight-lining", "one place", "one method"}
+def _habits(results: Results) -> list[Row]:
+    return [row for row in rows_of(results["audits"]) if row.kind in HABITS and row.severity == "warning"]
 
 
-def _careful(results: Results) -> Question | None:
-    frame = results.raters
-    habits = [row for row in rows_of(results.audits) if row.kind in _HABITS and row.severity == "warning"]
-    flagged = {row.where.split(",")[0] for row in habits}
-    people = len(frame)
-    answer = (
-        f"{len(flagged)} of {people} answered in a fixed way" if flagged else "Nobody answered in a fixed way"
-    )
-    columns: dict[str, Callable[[Row], Cell]] = {
-        "Pairs": lambda row: row.pairs,
-        "Ties": lambda row: percent(row.tie_share, 0),
-        "Same as others": lambda row: percent(row.agreement, 0),
-        "First text won": lambda row: percent(row.first_share, 0),
-        "Median seconds": lambda row: number(row.seconds, 0),
-    }
-    known = {
-        name: cell for name, cell in columns.items() if any(cell(row) != NOTHING for row in rows_of(frame))
-    }
-    table = _table(
-        frame,
-        {"Rater": lambda row: plain_name(row.rater)},
-        known,
-        "Raters",
-        csv="raters",
-    )
-    notes = tuple(f"{capital(plain_name(row.where))}: {row.what}." for row in habits[:6])
-    return Question(
-        anchor="raters", question="Is every rater careful?", answer=answer, notes=notes, tables=(table,)
-    )
+def _careful(results: Results) -> str:
+    flagged = {row.where.split(",")[0] for row in _habits(results)}
+    if not flagged:
+        return "Nobody answered in a fixed way"
+    return f"{len(flagged)} of {len(results['raters'])} answered in a fixed way"
 
 
-def _audits(results: Results) -> Question | None:
-    frame = results.audits
-    if frame.empty:
-        return None
-    warnings = int((frame["severity"] == "warning").sum())
-    table = _table(
-        frame,
-        {
-            "Finding": lambda row: row.kind,
-            "Where": lambda row: plain_name(row.where),
-            "What": lambda row: row.what,
-        },
-        {},
-        "What the audits found",
-        csv="audits",
-    )
-    answer = f"{plural(warnings, 'warning')}, {plural(len(frame) - warnings, 'note')}"
-    return Question(anchor="audits", question="Is anything odd in the data?", answer=answer, tables=(table,))
+def _audits(results: Results) -> str:
+    warnings = int((results["audits"]["severity"] == "warning").sum())
+    return f"{plural(warnings, 'warning')}, {plural(len(results['audits']) - warnings, 'note')}"
 
 
-def _metrics(results: Results) -> Question | None:
-    metrics = results.context.metrics
-    if metrics is None:
-        return None
-    table, tables = metrics.table, []
-    words = [name for name in ("dataset", "strategy") if name in table.columns]
-    names = [name for name in table.columns if name not in {*words, "texts"} and table[name].notna().any()]
-    for start in range(0, len(names), 4):
-        shown = names[start : start + 4]
-        rows = []
-        for line in table.to_dict("records"):
-            key = tuple(str(line[name]) for name in words)
-            cells: list[Cell] = list(key)
-            for name in shown:
-                value, interval = line[name], metrics.intervals.get((*key, name))  # type: ignore[arg-type]
-                text = (
-                    NOTHING if pd.isna(value) else number(float(value)) if _is_number(value) else str(value)
-                )
-                cells.append(
-                    text if interval is None else f"{text} [{number(interval[0])}, {number(interval[1])}]"
-                )
-            rows.append(tuple(cells))
-        tables.append(
-            Table(
-                columns=(*map(capital, words), *(capital(spaced(name)) for name in shown)),
-                rows=tuple(rows),
-                caption="Automatic metrics" if not start else "More metrics",
-                text_columns=len(words),
-            )
-        )
-    return Question(
-        anchor="metrics",
-        question="What do automatic metrics say?",
-        answer=and_list([spaced(name) for name in names[:5]]) if names else "Nothing was measured",
-        notes=metrics.notes,
-        tables=tuple(tables),
-    )
+def _judge_run(results: Results) -> str:
+    failed = results["judge_failures"]
+    lost = int(failed["count"].sum()) if len(failed) else 0
+    spent = dollars(sum(row.usd for row in rows_of(results["judge_spending"])))
+    return f"{spent}; {plural(lost, 'showing')} of a pair without a verdict"
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float | np.number)
-
-
-def _judge_run(results: Results) -> Question | None:
+def _judge_notes(results: Results) -> list[str]:
     usage = results.context.judging
-    if usage is None or not usage.spent:
-        return None
-    exports = results.exports()
-    spent = exports["judge_spending"]
-    tables = [
-        _table(
-            spent,
-            {"Judge": lambda row: row.judge},
-            {
-                "Requests": lambda row: f"{row.requests:,}",
-                "Answers": lambda row: f"{row.answers:,}",
-                "Prompt tokens": lambda row: f"{row.prompt_tokens:,}",
-                "Answer tokens": lambda row: f"{row.completion_tokens:,}",
-                "Cost": _cost,
-                "Set aside": lambda row: _usd(row.held_usd),
-            },
-            "What the judges took",
-            csv="judge_spending",
-        )
-    ]
-    if "judge_failures" in exports:
-        left: dict[str, Callable[[Row], Cell]] = {
-            "Judge": lambda row: row.judge,
-            "Failure": lambda row: spaced(row.kind),
-            "What it means": lambda row: FAILURES.get(row.kind, ""),
-            "Reason given": lambda row: row.reason[:160] or NOTHING,
-        }
-        columns: dict[str, Callable[[Row], Cell]] = {"Showings": lambda row: row.count}
-        caption = "Showings of pairs without a verdict"
-        tables.append(_table(exports["judge_failures"], left, columns, caption, csv="judge_failures"))
-    if "judge_calibration" in exports:
-        tables.append(
-            _table(
-                exports["judge_calibration"],
-                {
-                    "Judge": lambda row: row.judge,
-                    "Check": lambda row: row.check,
-                    "Criterion": lambda row: title(row.criterion),
-                },
-                {
-                    "Items": lambda row: row.items,
-                    "As expected": lambda row: f"{percent(row.share)} ({limits(row.low, row.high)})",
-                    "Missing": lambda row: row.missing,
-                },
-                "Calibration on pairs whose answer is known",
-                csv="judge_calibration",
-            )
-        )
+    if usage is None:
+        return []
     notes = [
         f"{each.judge} was asked with {each.words}; its prompt is in prompts/{each.version}.txt."
         for each in usage.prompts
@@ -789,26 +332,93 @@ def _judge_run(results: Results) -> Question | None:
         notes.append(
             f"Answered requests unlike those that would be made today: {and_list(usage.asked_otherwise)}."
         )
-    if "judge_calibration" not in exports:
+    if results["judge_calibration"].empty:
         notes.append(
             "No judge was calibrated: judge STUDY --calibrate asks about pairs whose answer is known."
         )
-    failed = sum(row.count for row in usage.failed)
-    cost = sum(row.usd for row in usage.spent)
+    return notes
+
+
+def _metrics(results: Results) -> Question | None:
+    """Return the metrics over all datasets; the CSV has those of each dataset."""
+    if results.context.metrics is None:
+        return None
+    frame = results["metrics"]
+    if (frame["dataset"] == ALL).any():
+        frame = frame[frame["dataset"] == ALL]
+    names = [str(name) for name in frame.columns[3:] if frame[name].notna().any()]
+    rows = frame.to_dict("records")
+    tables = []
+    for start in range(0, len(names), METRICS_PER_TABLE):
+        shown = names[start : start + METRICS_PER_TABLE]
+        cells = [
+            (str(row["strategy"]), *(_metric(results, row, name, limits=True) for name in shown))
+            for row in rows
+        ]
+        tables.append(
+            Table(
+                columns=("Strategy", *(capital(spaced(name)) for name in shown)),
+                rows=tuple(cells),
+                caption="More metrics" if start else "Automatic metrics",
+            )
+        )
     return Question(
-        anchor="judge-run",
-        question="How were the judges asked?",
-        answer=f"{_usd(cost)}; {plural(failed, 'showing')} of a pair without a verdict",
-        notes=tuple(notes),
+        anchor="metrics",
+        question="What do automatic metrics say?",
+        answer=capital("; ".join(_compared_metrics(results, rows, names[:2]))) or "See the tables",
+        notes=results.context.metrics.notes,
         tables=tuple(tables),
     )
 
 
-def _cost(row: Row) -> str:
-    if row.requests_without_price and row.requests_without_price == row.requests:
-        return "unknown"
-    return f"{_usd(row.usd)} or more" if row.requests_without_price else _usd(row.usd)
+def _metric(results: Results, row: Mapping[Any, Any], name: str, *, limits: bool = False) -> str:
+    content, metrics = row[name], results.context.metrics
+    if isinstance(content, str) or pd.isna(content):
+        return content if isinstance(content, str) else NOTHING
+    known = metrics.intervals.get((row["dataset"], row["strategy"], name)) if metrics and limits else None
+    return coefficient(float(content), *(known or (None, None)))
 
 
-def _usd(amount: float) -> str:
-    return f"${amount:,.4f}" if 0 < amount < 0.1 else f"${amount:,.2f}"
+def _compared_metrics(
+    results: Results, rows: Sequence[Mapping[Any, Any]], names: Sequence[str]
+) -> Iterator[str]:
+    """Yield what the two methods of the first comparison have in a metric."""
+    known = {row["strategy"]: row for row in rows}
+    methods = [method for method in results.comparisons[0] if method in known]
+    if len(methods) < 2:
+        return
+    for name in names:
+        parts = [f"{_metric(results, known[method], name)} ({method})" for method in methods]
+        yield f"{spaced(name)} {and_list(parts)}"
+
+
+ANSWERS: dict[str, Callable[[Results], str]] = {
+    "excluded": _excluded,
+    "shares": _figures,
+    "equivalence": _equivalence,
+    "sequential": _sequential,
+    "agreement": _agreement,
+    "sensitivity": _other_analyses,
+    "other-raters": _other_raters,
+    "order-length": _order_and_length,
+    "judges": _judges,
+    "assisted": _assisted,
+    "raters": _careful,
+    "audits": _audits,
+    "judge-run": _judge_run,
+}
+"""The answer to each question of questions.toml, by its anchor."""
+SELECTED: dict[str, Callable[[Results, pd.DataFrame], pd.DataFrame]] = {
+    "deciding": _deciding,
+    "shares": _shown_shares,
+    "alternatives": _alternatives,
+    "random": _random,
+}
+"""The rows of a frame that a table shows, by their name in questions.toml."""
+MORE_NOTES: dict[str, Callable[[Results], list[str]]] = {
+    "raters": lambda results: [
+        f"{capital(plain_name(row.where))}: {row.what}." for row in _habits(results)[:MAX_NOTES]
+    ],
+    "judge-run": _judge_notes,
+}
+"""Notes that depend on the data, by a question's anchor."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -38,7 +39,7 @@ def rows_of(frame: pd.DataFrame) -> list[Row]:
 
 
 class Results:
-    """The frames of one report, computed when first needed.
+    """The frames of one report, computed when first needed: `results["agreement"]`.
 
     Args:
         evidence: The verdicts and their context.
@@ -49,11 +50,38 @@ class Results:
 
     def __init__(self, evidence: Evidence) -> None:
         self.evidence, self.context = evidence, evidence.context
+        self._frames: dict[str, pd.DataFrame] = {}
         scores = evidence.scored.scores
         pairs = scores[["method_a", "method_b"]].drop_duplicates()
         self.comparisons = tuple(sorted(pairs.itertuples(index=False, name=None)))
         self.in_full = self._compared_in_full()
         self.part = evidence.only(self.in_full) if self.in_full else evidence
+
+    def __getitem__(self, name: str) -> pd.DataFrame:
+        """Return a frame by the name of its CSV file; it has no rows if the data do not allow it.
+
+        Raises:
+            StudyError: Something that was declared does not fit the data.
+        """
+        if name not in self._frames:
+            self._frames[name] = ANALYSES[name](self)
+        return self._frames[name]
+
+    @property
+    def is_ranked(self) -> bool:
+        """Return whether three or more methods are ranked."""
+        return len(self["ranking"]) > 0
+
+    @property
+    def rankings(self) -> list[list[Row]]:
+        """Return the rows of each ranking, the best method first."""
+        keys = ["rater_kind", "judge", "criterion", "group"]
+        frame = self["ranking"]
+        return [rows_of(own) for _, own in frame.groupby(keys, sort=False)] if len(frame) else []
+
+    def exports(self) -> dict[str, pd.DataFrame]:
+        """Return every frame with rows, by the name of its CSV file."""
+        return {name: self[name] for name in ANALYSES if len(self[name])}
 
     def _compared_in_full(self) -> tuple[tuple[str, str], ...]:
         """Return the comparisons that are analysed in every way: all, or of many those asked for."""
@@ -64,20 +92,10 @@ class Results:
                 names = ", ".join(sorted({name for pair in self.comparisons for name in pair}))
                 raise StudyError(f"{a!r} and {b!r} are not compared; name two of the methods: {names}")
             asked.append(known)
-        if asked or self.ranking.empty:
+        if asked or not self.is_ranked:
             return tuple(asked) or self.comparisons
         cells = self.evidence.scored.scores[["method_a", "method_b", "rater_kind", "judge", "criterion"]]
         return self.comparisons if len(cells.drop_duplicates()) <= MAX_IN_FULL else ()
-
-    @cached_property
-    def ranking(self) -> pd.DataFrame:
-        """Return the ranking of three or more methods."""
-        return ranking(self.evidence)
-
-    @cached_property
-    def shares(self) -> pd.DataFrame:
-        """Return win shares, with those by dataset of the comparisons in full."""
-        return shares(self.evidence, by_dataset=self.in_full)
 
     @cached_property
     def answering(self) -> list[Row]:
@@ -85,140 +103,74 @@ class Results:
 
         If it was declared, a judge assists people, or tests and intervals hold whenever one looks.
         """
-        frame = self.shares[self.shares["dataset"] == ALL].copy()
-        other, names = None, ["win_share", "low", "high", "p", "p_adjusted", "method"]
+        frame = self["win_shares"]
+        frame = frame[frame["dataset"] == ALL]
+        other = pd.DataFrame()
         if self.context.sequential:
-            other = self.sequential
+            other = self["sequential"]
         elif self.context.assisted_by is not None:
             other = self._assisted_shares()
-        if other is not None and len(other):
-            key = ["rater_kind", "judge", "method_a", "method_b", "criterion"]
-            known = {tuple(row[name] for name in key): row for row in other.to_dict("records")}
-            for index, row in frame.iterrows():
-                found = known.get(tuple(row[name] for name in key))
-                if found is not None:
-                    for name in names:
-                        frame.loc[index, name] = found[name]
-                    frame.loc[index, "smallest_p"] = 0.0
-        return rows_of(frame)
+        if not len(other):
+            return rows_of(frame)
+        key, names = list(CELL_COLUMNS[1:]), ["win_share", "low", "high", "p", "p_adjusted", "method"]
+        known = {tuple(row[name] for name in key): row for row in other.to_dict("records")}
+        records = []
+        for row in frame.to_dict("records"):
+            declared = known.get(tuple(row[name] for name in key))
+            changed = {} if declared is None else {name: declared[name] for name in names} | {"smallest_p": 0}
+            records.append({str(name): cell for name, cell in (row | changed).items()})
+        return rows_of(frame_of(records))
 
     def _assisted_shares(self) -> pd.DataFrame:
         """Return the declared judge's assisted shares as rows of people, corrected over people's family."""
-        own = self.assisted
-        own = own[own["judge"] == self.context.assisted_by] if len(own) else own
-        if not len(own) or own["people_assisted"].isna().all():
-            return own.iloc[:0]
-        own = own[own["people_assisted"].notna()].copy()
-        own["rater_kind"], own["judge"] = own["rater_kind"].map(PEOPLE_OF), ""
-        own["win_share"] = own["people_assisted"]
-        own["p_adjusted"] = pd.Series(adjust(list(own["p"])), index=own.index, dtype=object)
-        return own
+        own = self["assisted"]
+        if not len(own):
+            return own
+        own = own[(own["judge"] == self.context.assisted_by) & own["people_assisted"].notna()]
+        return own.assign(
+            rater_kind=own["rater_kind"].map(PEOPLE_OF),
+            judge="",
+            win_share=own["people_assisted"],
+            p_adjusted=pd.Series(adjust(list(own["p"])), index=own.index, dtype=object),
+        )
 
-    @cached_property
-    def coverage(self) -> pd.DataFrame:
-        """Return who rated what."""
-        return coverage(self.evidence)
 
-    @cached_property
-    def sequential(self) -> pd.DataFrame:
-        """Return the tests that hold whenever one looks, if they were declared."""
-        return sequential(self.evidence)
+def _metrics(results: Results) -> pd.DataFrame:
+    return pd.DataFrame() if results.context.metrics is None else results.context.metrics.table
 
-    @cached_property
-    def equivalence(self) -> pd.DataFrame:
-        """Return the tests that shares are near one half, if a margin was declared.
 
-        Raises:
-            StudyError: Tests that hold at all times or are assisted have no fixed error.
-        """
-        if self.context.margin is not None and (self.context.sequential or self.context.assisted_by):
-            raise StudyError(
-                "equivalence is tested for people or judges alone and a fixed number of items; leave the "
-                "margin out, or sequential and assisted_by"
-            )
-        return equivalence(self.evidence, self.shares)
+def _equivalence(results: Results) -> pd.DataFrame:
+    context = results.context
+    if context.margin is not None and (context.sequential or context.assisted_by):
+        raise StudyError(
+            "equivalence is tested for people or judges alone and a fixed number of items; leave the margin "
+            "out, or sequential and assisted_by"
+        )
+    return equivalence(results.evidence, results["win_shares"])
 
-    @cached_property
-    def sensitivity(self) -> pd.DataFrame:
-        """Return the other analyses of the comparisons in full."""
-        if not self.in_full:  # of many methods, no comparison is analysed in every way
-            return frame_of([], (*CELL_COLUMNS, "analysis", "default", "win_share", "low", "high", "p"))
-        return sensitivity(self.part)
 
-    @cached_property
-    def agreement(self) -> pd.DataFrame:
-        """Return agreement between raters of one kind."""
-        return agreement(self.part)
-
-    @cached_property
-    def judges(self) -> pd.DataFrame:
-        """Return judges beside people."""
-        return judges(self.part)
-
-    @cached_property
-    def people_beside_judge(self) -> pd.DataFrame:
-        """Return people's and judges' counts."""
-        return people_beside_judge(self.part)
-
-    @cached_property
-    def assisted(self) -> pd.DataFrame:
-        """Return people's shares, assisted by judges."""
-        return assisted(self.evidence if self.context.assisted_by else self.part)
-
-    @cached_property
-    def raters(self) -> pd.DataFrame:
-        """Return each rater."""
-        return raters(self.evidence)
-
-    @cached_property
-    def position(self) -> pd.DataFrame:
-        """Return the preference for the first place."""
-        return position(self.evidence)
-
-    @cached_property
-    def length(self) -> pd.DataFrame:
-        """Return the preference for length."""
-        return length(self.part)
-
-    @cached_property
-    def audits(self) -> pd.DataFrame:
-        """Return what the audits found."""
-        return audits(self.evidence)
-
-    @cached_property
-    def excluded_raters(self) -> pd.DataFrame:
-        """Return the excluded raters."""
-        return excluded_raters(self.evidence)
-
-    @cached_property
-    def with_excluded_raters(self) -> pd.DataFrame:
-        """Return the results with them."""
-        return with_excluded_raters(self.evidence)
-
-    def exports(self) -> dict[str, pd.DataFrame]:
-        """Return every frame with rows, by the name of its CSV file."""
-        run = self.evidence
-        frames = {
-            "win_shares": self.shares,
-            "ranking": self.ranking,
-            "coverage": self.coverage,
-            "sensitivity": self.sensitivity,
-            "agreement": self.agreement,
-            "raters": self.raters,
-            "position": self.position,
-            "length": self.length,
-            "judges": self.judges,
-            "people_beside_judge": self.people_beside_judge,
-            "assisted": self.assisted,
-            "equivalence": self.equivalence,
-            "sequential": self.sequential,
-            "audits": self.audits,
-            "excluded_raters": self.excluded_raters,
-            "with_excluded_raters": self.with_excluded_raters,
-            "metrics": pd.DataFrame() if self.context.metrics is None else self.context.metrics.table,
-            "judge_spending": judge_run.spending(run),
-            "judge_failures": judge_run.failures(run),
-            "judge_models": judge_run.models(run),
-            "judge_calibration": judge_run.calibration(run),
-        }
-        return {name: frame for name, frame in frames.items() if len(frame)}
+ANALYSES: dict[str, Callable[[Results], pd.DataFrame]] = {
+    "win_shares": lambda results: shares(results.evidence, by_dataset=results.in_full),
+    "ranking": lambda results: ranking(results.evidence),
+    "coverage": lambda results: coverage(results.evidence),
+    # Of many methods, no comparison is analysed in every way.
+    "sensitivity": lambda results: sensitivity(results.part) if results.in_full else pd.DataFrame(),
+    "agreement": lambda results: agreement(results.part),
+    "raters": lambda results: raters(results.evidence),
+    "position": lambda results: position(results.evidence),
+    "length": lambda results: length(results.part),
+    "judges": lambda results: judges(results.part),
+    "people_beside_judge": lambda results: people_beside_judge(results.part),
+    "assisted": lambda results: assisted(results.evidence if results.context.assisted_by else results.part),
+    "equivalence": _equivalence,
+    "sequential": lambda results: sequential(results.evidence),
+    "audits": lambda results: audits(results.evidence),
+    "excluded_raters": lambda results: excluded_raters(results.evidence),
+    "with_excluded_raters": lambda results: with_excluded_raters(results.evidence),
+    "metrics": _metrics,
+    "judge_spending": lambda results: judge_run.spending(results.evidence),
+    "judge_failures": lambda results: judge_run.failures(results.evidence),
+    "judge_models": lambda results: judge_run.models(results.evidence),
+    "judge_calibration": lambda results: judge_run.calibration(results.evidence),
+}
+"""Every analysis, by the name of its CSV file."""

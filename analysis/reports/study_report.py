@@ -215,7 +215,6 @@ def _read_metrics(folder: Path) -> MeasuredMetrics | None:
         )
         texts = scores.groupby(["dataset", "strategy"], sort=False)["n"].max().rename("texts")
         wide = table.join(texts).dropna(subset="texts").reset_index()
-        definitions = scores.groupby("metric")["signature"].unique()
         known = scores.dropna(subset=["low", "high"]).set_index(["dataset", "strategy", "metric"])
         limits = known[["low", "high"]].astype(float).to_numpy().tolist()
         intervals = {
@@ -233,9 +232,5 @@ def _read_metrics(folder: Path) -> MeasuredMetrics | None:
         table=wide[["dataset", "strategy", "texts", *shown]],
         intervals=intervals,
         level=float(known["level"].iloc[0]) if len(known) else 0.95,
-        notes=tuple(
-            f"{METRICS[name].title}: {METRICS[name].meaning} "
-            f"({'; '.join(map(str, definitions.get(name, ())))})"
-            for name in shown
-        ),
+        notes=tuple(f"{METRICS[name].title}: {METRICS[name].meaning}" for name in shown),
     )

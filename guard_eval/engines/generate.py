@@ -71,7 +71,7 @@ def generate(
         shard: Only the I-th of N parts of the prompts, as I/N: run each on a GPU or machine of its own.
         engine: local: this process. ray: workers of the Ray cluster at RAY_ADDRESS, or of one started here.
             vllm: vLLM.
-        workers: Models at work at once with Ray; by default one for each GPU, or each CPU but one.
+        workers: Models at work at once with Ray; by default one for each GPU, or each CPU.
         trace: Also write what strategies adapted at every token, such as GUARD's k_t and α_t.
         dry_run: Say what would be written, how much of it and how long it takes, and stop.
 

@@ -16,6 +16,7 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_N
 from transformers.utils import GENERATION_CONFIG_NAME
 from transformers.utils.hub import cached_file
 
+from guard_eval.engines.packed import pack
 from guard_eval.errors import StudyError
 from guard_eval.texts.model_files import folder_revision, has_weights
 
@@ -154,6 +155,8 @@ def _load(
         _move(model, place, source)
     model.eval()
     settle_threads(model)
+    if kind is AutoModelForCausalLM and device_map is None:
+        pack(model)
     return LoadedModel(
         model=model,
         tokenizer=tokenizer,

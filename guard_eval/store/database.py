@@ -62,6 +62,7 @@ class Store:
         name: What messages call it: the file, or the server and the database's name there.
         declared_now: `Study.declared`, of which each part is stored with the first verdict of its raters.
         slots_made: For how many raters a pair each pool has slots, as far as this process knows.
+        declared_kept: What people's part of `declared_now` was at their first verdict is known to be stored.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class Store:
         self.file = Path(str(self.url.database)) if self.is_sqlite else None
         self.declared_now = declared
         self.slots_made: dict[str, int] = {}
+        self.declared_kept = False
         self._clock = clock
         try:
             self.engine = _sqlite_engine(self.url) if self.is_sqlite else _postgresql_engine(self.url)

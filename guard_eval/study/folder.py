@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -70,12 +71,7 @@ class Study:
                     "guard-eval new NAME"
                 )
         tables = with_overrides(read_toml(path), overrides)
-        try:
-            return cls(folder, Settings.read(tables, folder), tuple(overrides))
-        except ValidationError as error:
-            # what is wrong with a database's URL may be its password
-            problems = problems_of(error, Settings, hidden=["database"])
-            raise StudyError(explain(path, problems, overrides)) from error
+        return cls(folder, check_settings(tables, folder, overrides), tuple(overrides))
 
     def command(self, name: str, *arguments: str | Path) -> str:
         """Return a command on this study that a shell can run, with the settings of `--set`.
@@ -159,6 +155,25 @@ class Study:
     def locate_model(self, name: str) -> str:
         """Return what to load for a model's name: a path, seen from the study, or a Hugging Face id."""
         return locate_model(name, self.folder)
+
+
+def check_settings(tables: dict[str, Any], folder: Path, overrides: Sequence[str] = ()) -> Settings:
+    """Return the settings in the tables of a study.toml, which may not be written yet.
+
+    Args:
+        tables: The tables, with the settings of `--set` in them.
+        folder: The study's folder.
+        overrides: What `--set` said, to be named in a message.
+
+    Raises:
+        StudyError: Settings are wrong; all of them are named.
+    """
+    try:
+        return Settings.read(tables, folder)
+    except ValidationError as error:
+        # what is wrong with a database's URL may be its password
+        problems = problems_of(error, Settings, hidden=["database"])
+        raise StudyError(explain(folder / "study.toml", problems, overrides)) from error
 
 
 def locate_model(name: str, folder: Path) -> str:

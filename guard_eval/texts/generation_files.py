@@ -1,9 +1,9 @@
-"""Reading the files of generations people have, whatever their keys are called.
+"""Read the files of generations that people have, whatever their keys are called.
 
 The published scripts of this line of work write JSON lists of `prefix_text`, `reference_text` and
 `generated_result`, the last one as `{"0": text, "1": text, …}`, and measure text "0" alone; so do we, unless
-asked for all. The toolkit's own continuation files name each text's run, and no prompt, which is looked up by
-its id. A text that leaves here holds U+FFFD where its file is not UTF-8.
+asked for all. The toolkit's own files name each text's run, and no prompt, which is looked up by its id. A
+text that leaves here holds U+FFFD where its file is not UTF-8.
 """
 
 from __future__ import annotations
@@ -13,21 +13,20 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from guard_eval.errors import StudyError
 from guard_eval.records import Prompt
 from guard_eval.texts.generations import Generation
 from guard_eval.texts.harness_samples import is_samples, read_samples
-from guard_eval.texts.rows import TEXT, Record, read_records
+from guard_eval.texts.rows import TEXT, read_rows
 
 FURTHER = "further texts of the prompt not read"
 """The flaw of a record that holds several texts, of which the first is measured."""
-
 
 PROMPT = ("prompt", "prefix_text", "prefix", "context")
 """Keys of the prompt, the first that holds one; likewise the others."""
@@ -39,8 +38,6 @@ SECONDS = ("time_cost", "seconds")
 
 UNNAMED = "unnamed"
 """The dataset of records that do not name theirs."""
-
-_N = TypeVar("_N")
 
 _WHOLE = ("gen_text", "gold_ref")
 """Keys under which contrastive decoding's authors publish prompt and continuation in one."""
@@ -68,9 +65,9 @@ def read_generations(
 
     Args:
         path: A `.jsonl`, `.json`, `.csv`, `.xlsx` or `.parquet` file.
-        prompts: By id; where a record has no prompt or no reference it is taken from here.
-        strategy: Of records that do not name theirs; the file's stem if not given.
-        dataset: Of records that do not name theirs; else their prompt's, else `UNNAMED`.
+        prompts: By id, for records that have no prompt or no reference.
+        strategy: That of records that do not name theirs; the file's stem if not given.
+        dataset: That of records that do not name theirs; else their prompt's, else `UNNAMED`.
         columns: Keys or columns of the texts, in place of `TEXT`; of several each is a strategy of its name.
         all_runs: Take every text of a prompt, not the first alone, and prompts that come again as further
             runs. Records without an id have the number of their prompt then.
@@ -80,47 +77,53 @@ def read_generations(
     """
     if is_samples(path):
         return read_samples(path)
-    records = read_records(path)
+    records = read_rows(path)
     if not records:
         raise StudyError(f"{path} holds no generations; write one JSON object a line, each with a key 'text'")
-    found: list[Generation] = []
+    stem = path.name.removesuffix(".gz").rpartition(".")[0]
     runs = _Runs(count=all_runs)
+    generations = []
     for number, record in enumerate(records, start=1):
-        several = record.further if all_runs else ()
-        for column, row in product(columns or (None,), (record.row, *several)):
-            reader = _RecordReader(path, replace(record, row=row), column)
-            texts, name = reader.texts(), reader.prompt_id()
-            first = Generation(
-                prompt_id=name if name is not None else f"{number:04d}",
-                dataset=reader.string(("dataset",)) or dataset or UNNAMED,
-                strategy=(column if len(columns) > 1 else reader.string(STRATEGY))
-                or strategy
-                or path.name.removesuffix(".gz").rpartition(".")[0],
-                text=texts[0],
-                prompt=reader.string(PROMPT),
-                reference=reader.string(REFERENCE),
-                tokens=reader.figure(TOKENS, _whole),
-                ended=None if (finish := reader.string(("finish",))) is None else finish == "eos",
-                seconds=None if (time := reader.figure(SECONDS, _number)) is None else time / len(texts),
-                batch=reader.figure(("batch",), _whole),
-                device=reader.string(("device",)),
-                run=(reader.figure(("run",), _whole) or 1) if row.keys() >= _OWN else 1,
-            )
-            if prompts is not None:
-                first = _completed(first, prompts, reader, dataset=reader.string(("dataset",)) or dataset)
-            left = len(texts) + len(record.further) > 1 and not all_runs
+        rows = (record.row, *record.further) if all_runs else (record.row,)
+        for column, row in product(columns or (None,), rows):
+            fields = _Fields(f"{path}, {record.where}", row, column)
+            texts = fields.texts()
+            named = column if len(columns) > 1 else fields.string(STRATEGY)
+            first = _generation(fields, prompts, dataset, named or strategy or stem, len(texts))
+            further = not all_runs and len(texts) + len(record.further) > 1
             for text in texts if all_runs else texts[:1]:
-                one, again = runs.numbered(
-                    replace(first, text=text), named=name is not None, own=row.keys() >= _OWN
-                )
-                flaws = [*reader.flaws, *(["prompt repeated"] if again else [])]
-                if one.prompt and text.startswith(
-                    one.prompt
-                ):  # as pipelines write it; every metric would count it
+                generation, flaws = runs.numbered(replace(first, text=text), number, own=row.keys() >= _OWN)
+                if generation.prompt and text.startswith(generation.prompt):  # every metric would count it
                     flaws.append("text begins with its prompt")
-                flaws += [FURTHER] if left else []
-                found.append(replace(one, flaws=tuple(dict.fromkeys(flaws))))
-    return found
+                flaws += [FURTHER] * further + ["torn last line"] * record.torn
+                flaws = list(dict.fromkeys((*fields.flaws, *flaws)))
+                generations.append(replace(generation, flaws=tuple(flaws)))
+    return generations
+
+
+def _generation(
+    fields: _Fields, prompts: Mapping[str, Prompt] | None, dataset: str | None, strategy: str, texts: int
+) -> Generation:
+    """Return what a record says beside its texts, of which there are so many; the id is "" if it has none."""
+    prompt_id, prompt, reference = fields.prompt_id(), fields.string(PROMPT), fields.string(REFERENCE)
+    known = None if prompts is None else prompts.get(prompt_id)
+    if known is None and prompts is not None and (prompt is None or reference is None):
+        fields.flaws.append("prompt unknown")
+    finish, seconds = fields.string(("finish",)), fields.number(SECONDS)
+    return Generation(
+        prompt_id=prompt_id,
+        dataset=fields.string(("dataset",)) or dataset or (known.dataset if known else UNNAMED),
+        strategy=strategy,
+        text="",
+        prompt=known.text if known and prompt is None else prompt,
+        reference=known.reference if known and reference is None else reference,
+        tokens=fields.whole(TOKENS),
+        ended=None if finish is None else finish == "eos",
+        seconds=None if seconds is None else seconds / texts,
+        batch=fields.whole(("batch",)),
+        device=fields.string(("device",)),
+        run=fields.whole(("run",)) or 1,
+    )
 
 
 class _Runs:
@@ -128,62 +131,40 @@ class _Runs:
 
     def __init__(self, *, count: bool) -> None:
         self._count = count
-        self._seen: Counter[tuple[str, str, bool, str, int]] = Counter()
+        self._seen: Counter[tuple[object, ...]] = Counter()
         self._numbers: dict[tuple[str, str], str] = {}
 
-    def numbered(self, one: Generation, *, named: bool, own: bool) -> tuple[Generation, bool]:
-        """Return a text with its run, and whether its prompt comes again without being a further run.
+    def numbered(self, text: Generation, number: int, *, own: bool) -> tuple[Generation, list[str]]:
+        """Return a text with its run and the id of its prompt, and what is wrong with these.
 
         Args:
-            one: The text.
-            named: Whether its record names the prompt.
+            text: The text.
+            number: The number of its record, from which it has its id if nothing else names the prompt.
             own: Whether the toolkit wrote it, which names its run.
         """
-        key = one.prompt_id if named else one.prompt
+        run, named, key = text.run if own else 1, bool(text.prompt_id), text.prompt_id or text.prompt
+        text = replace(text, run=run, prompt_id=text.prompt_id or f"{number:04d}")
         if key is None:
-            return one, False
-        mark = (one.dataset, one.strategy, named, key, one.run)
-        again = self._seen[mark]
+            return text, []
+        mark = (text.dataset, text.strategy, named, key, run)
+        before = self._seen[mark]
         self._seen[mark] += 1
         if not self._count or own:
-            return one, again > 0
-        number = one.prompt_id
+            return text, ["prompt repeated"] if before else []
         if not named:
-            number = self._numbers.setdefault((one.dataset, key), f"{len(self._numbers) + 1:04d}")
-        return replace(one, prompt_id=number, run=1 + again), False
+            key = self._numbers.setdefault((text.dataset, key), f"{len(self._numbers) + 1:04d}")
+        return replace(text, prompt_id=key, run=1 + before), []
 
 
-def _completed(
-    generation: Generation, prompts: Mapping[str, Prompt], reader: _RecordReader, *, dataset: str | None
-) -> Generation:
-    """Return a text with what is known of its prompt."""
-    known = prompts.get(generation.prompt_id) if reader.prompt_id() is not None else None
-    if known is None:
-        if generation.prompt is None or generation.reference is None:
-            reader.flaws.append("prompt unknown")
-        return generation
-    return replace(
-        generation,
-        dataset=dataset or known.dataset,
-        prompt=known.text if generation.prompt is None else generation.prompt,
-        reference=known.reference if generation.reference is None else generation.reference,
-    )
+class _Fields:
+    """The values of a record, under whichever key they are, and what was wrong with them."""
 
-
-class _RecordReader:
-    """Values of one record, under whichever key they stand, and what was the matter with them."""
-
-    def __init__(self, path: Path, record: Record, column: str | None = None) -> None:
-        self._at = f"{path}, {record.where}"
+    def __init__(self, where: str, row: Mapping[str, Any], column: str | None) -> None:
+        self._where = where
         self._texts = TEXT if column is None else (column,)
         self._several = _SEVERAL if column is None else (column,)
-        # An empty cell is a value of texts alone; elsewhere it says that nothing is known.
-        self._row = {
-            name: value
-            for name, value in record.row.items()
-            if value or name in self._texts or not record.cells
-        }
-        self.flaws = list(record.flaws)
+        self._row = dict(row)
+        self.flaws: list[str] = []
 
     def texts(self) -> list[str]:
         """Return the texts, at least one."""
@@ -191,73 +172,72 @@ class _RecordReader:
         if not keys:
             have = ", ".join(map(repr, self._row)) or "nothing"
             if self._texts is not TEXT:
-                raise StudyError(f"{self._at}: has no {self._texts[0]!r}, only {have:.300}; name one of them")
+                raise StudyError(
+                    f"{self._where}: has no {self._texts[0]!r}, only {have:.300}; name one of them"
+                )
             raise StudyError(
-                f"{self._at}: has no text, only {have:.300}; name its key one of {', '.join(TEXT)}, or say "
+                f"{self._where}: has no text, only {have:.300}; name it one of {', '.join(TEXT)}, or say "
                 "which it is: --column NAME"
             )
-        key, value = self._first(tuple(keys)) or (keys[0], None)
-        first, *others = self._numbered(key, value) or [None]
+        key = next((key for key in keys if self._row[key] is not None), keys[0])
+        first, *others = self._numbered(key) or [None]
         if first is None:
             self.flaws.append("no text")
             first = ""
-        return [
-            self._less_prompt(key, self._text(key, text)) for text in (first, *others) if text is not None
-        ]
+        return [self._text(key, text) for text in (first, *others) if text is not None]
 
     def string(self, keys: tuple[str, ...]) -> str | None:
         """Return the string under the first of `keys` that has one."""
-        found = self._first(keys)
-        return None if found is None else self._less_prompt(found[0], self._text(*found))
+        key = self._first(keys)
+        return None if key is None else self._text(key, self._row[key])
 
-    def prompt_id(self) -> str | None:
-        """Return the prompt's id; whole numbers will do."""
-        found = self._first(ID)
-        if found is None:
-            return None
-        whole = _whole(found[1])
-        return self._text(*found) if isinstance(found[1], str) or whole is None else str(whole)
+    def prompt_id(self) -> str:
+        """Return the prompt's id, which may be a whole number; "" if there is none."""
+        key = self._first(ID)
+        if key is None:
+            return ""
+        number = None if isinstance(self._row[key], str) else _whole(self._row[key])
+        return self._text(key, self._row[key]) if number is None else str(number)
 
-    def figure(self, keys: tuple[str, ...], read: Callable[[object], _N | None]) -> _N | None:
-        """Return what `read` makes of the value under the first of `keys` that has one; nothing is a flaw."""
-        found = self._first(keys)
-        if found is None:
-            return None
-        value = read(found[1])
-        if value is None:
+    def number(self, keys: tuple[str, ...]) -> float | None:
+        """Return the number under the first of `keys` that has a value; another value is a flaw."""
+        key = self._first(keys)
+        value = None if key is None else _number(self._row[key])
+        if key is not None and value is None:
             self.flaws.append(f"{keys[-1]} not a number")
         return value
 
-    def _less_prompt(self, key: str, text: str) -> str:
-        """Return what follows the prompt, where a key holds the whole text."""
-        prompt = self._first(PROMPT)
-        return text.removeprefix(str(prompt[1])) if prompt and key in _WHOLE else text
+    def whole(self, keys: tuple[str, ...]) -> int | None:
+        """Return the whole number under the first of `keys` that has a value; another value is a flaw."""
+        key = self._first(keys)
+        value = None if key is None else _whole(self._row[key])
+        if key is not None and value is None:
+            self.flaws.append(f"{keys[-1]} not a number")
+        return value
 
-    def _first(self, keys: tuple[str, ...]) -> tuple[str, Any] | None:
-        return next(((key, self._row[key]) for key in keys if self._row.get(key) is not None), None)
+    def _first(self, keys: tuple[str, ...]) -> str | None:
+        """Return the first key with a value. An empty cell of a table says that nothing is known."""
+        return next((key for key in keys if self._row.get(key) is not None and self._row[key] != ""), None)
 
-    def _numbered(self, key: str, value: object) -> list[object]:
+    def _numbered(self, key: str) -> list[object]:
+        """Return the texts under a key: one, or several as a list or as an object with numbers."""
+        value = self._row[key]
         if key not in self._several:
             return [value]
-        if isinstance(value, str) and _NUMBERED.match(value):
-            value = self._object(key, value)
+        if isinstance(value, str) and (begin := _NUMBERED.match(value)):
+            try:  # in a cell it is JSON, or an object as pandas writes it
+                value = json.loads(value) if begin[1] == '"' else ast.literal_eval(value)
+            except (ValueError, SyntaxError, RecursionError, MemoryError):
+                raise StudyError(
+                    f"{self._where}: {key!r} begins like an object and cannot be read: {value[:60]!r}; write "
+                    "valid JSON"
+                ) from None
         if isinstance(value, Mapping):
             numbered = [name for name in value if str(name).isdecimal()]
             if numbered and "time_cost" in value:  # of all texts together
-                self._row = {**self._row, "time_cost": value["time_cost"]}
+                self._row["time_cost"] = value["time_cost"]
             return [value[name] for name in sorted(numbered, key=int) or value]
         return value if isinstance(value, list) else [value]
-
-    def _object(self, key: str, value: str) -> object:
-        """Parse an object that a table holds as JSON, or as pandas writes a dict."""
-        for parse in (json.loads, ast.literal_eval):
-            try:
-                return parse(value)
-            except (ValueError, SyntaxError, RecursionError, MemoryError):
-                continue
-        raise StudyError(
-            f"{self._at}: {key!r} begins like an object and cannot be read: {value[:60]!r}; write valid JSON"
-        )
 
     def _text(self, key: str, value: object) -> str:
         if isinstance(value, bytes):
@@ -265,10 +245,12 @@ class _RecordReader:
         if not isinstance(value, str):
             shown = repr(value)
             shown = shown if len(shown) <= 60 else f"{shown[:60]}…"
-            raise StudyError(f"{self._at}: {key!r} is {shown}; it must be a string")
+            raise StudyError(f"{self._where}: {key!r} is {shown}; it must be a string")
         valid = _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", value)
         if valid != value:
             self.flaws.append("not UTF-8")
+        if key in _WHOLE and (prompt := self._first(PROMPT)):
+            valid = valid.removeprefix(str(self._row[prompt]))
         return valid
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from guard_eval.errors import StudyError
 from guard_eval.texts.generations import Generation
-from guard_eval.texts.rows import read_records
+from guard_eval.texts.rows import read_rows
 
 _TASK = re.compile(r"samples_(.+)_\d{4}-\d\d-\d\dT[\d:.-]+")
 
@@ -37,7 +37,7 @@ def read_samples(path: Path) -> list[Generation]:
     """
     found = _TASK.fullmatch(path.stem)
     task = found[1] if found else path.stem
-    return [_text(record.row, f"{path}, {record.where}", task, path.stem) for record in read_records(path)]
+    return [_text(record.row, f"{path}, {record.where}", task, path.stem) for record in read_rows(path)]
 
 
 def _text(sample: Mapping[str, Any], where: str, task: str, strategy: str) -> Generation:

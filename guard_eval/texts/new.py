@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
 from guard_eval.errors import StudyError
+from guard_eval.records import Prompt
 from guard_eval.reporting.writing import write_whole
 from guard_eval.results import Result
 from guard_eval.strategies import SOURCES, STRATEGIES, ContrastiveDecoding, signature
@@ -49,8 +51,6 @@ def new(
     model: str = "bundled",
     prompts: Path | None = None,
     dataset: str | None = None,
-    split: str | None = None,
-    column: str | None = None,
     words: int | None = None,
     limit: int | None = None,
     seed: int = 1,
@@ -63,9 +63,8 @@ def new(
         folder: The folder to make.
         model: A Hugging Face id, a folder, or 'bundled'.
         prompts: Prompts (JSONL, CSV or .txt) to copy into the study.
-        dataset: A Hugging Face dataset, or a folder of one, whose texts become prompts.
-        split: The dataset's split; 'test' unless given.
-        column: The dataset's column of texts; 'text' unless given.
+        dataset: A Hugging Face dataset, or a folder of one: the texts of its split 'test', column 'text',
+            become prompts.
         words: Words of a text that become the prompt; 32 unless given.
         limit: Take only the first so many prompts.
         seed: The study's seed.
@@ -74,7 +73,7 @@ def new(
         StudyError: The folder has a study or prompts already, or prompts or the model cannot be read.
     """
     folder = Path(folder)
-    _check(folder, prompts, dataset, {"split": split, "column": column, "words": words})
+    _check(folder, prompts, dataset, words)
     for name, count in (("words", words), ("limit", limit)):
         if count is not None and count < 1:
             raise StudyError(f"--{name} {count}: it is at least 1")
@@ -82,22 +81,18 @@ def new(
     check_name(model, location)
     found = read_prompts(prompts, limit=limit) if prompts else []
     if dataset:
-        found = read_dataset(
-            dataset, split=split or "test", column=column or "text", words=words or 32, limit=limit
-        )
-    rows = [{"id": p.id, "dataset": p.dataset, "prompt": p.text, "reference": p.reference} for p in found]
-    rows = rows or [
-        {"id": f"example-{number}", "dataset": "examples", "prompt": text}
-        for number, text in enumerate(EXAMPLES, start=1)
+        found = read_dataset(dataset, words=words or 32, limit=limit)
+    examples = enumerate(EXAMPLES, start=1)
+    used = found or [
+        Prompt(id=f"example-{number}", dataset="examples", text=text) for number, text in examples
     ]
     settings, prompts_path = folder / "study.toml", folder / "prompts.jsonl"
-    lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-    write_whole(prompts_path, lines.encode("utf-8", "replace"), make_folder=True)
+    write_whole(prompts_path, prompt_lines(used), make_folder=True)
     write_whole(settings, _settings(folder, model, seed).encode())
     study = Study.open(folder)
     said = [
         f"{settings}: the settings, to be edited",
-        f"{prompts_path}: {len(rows)} prompt{'' if len(rows) == 1 else 's'}"
+        f"{prompts_path}: {len(used)} prompt{'' if len(used) == 1 else 's'}"
         + ("" if found else ", examples to be replaced"),
     ]
     if not Path(location).is_absolute() and known_revision(model, "main") is None:
@@ -105,11 +100,22 @@ def new(
             f"{model} is no folder, so it is taken for a Hugging Face id; it is not on this machine yet"
         )
     return NewStudy(
-        folder=folder, prompts=len(rows), lines=tuple(said), next=(study.command("generate", "--dry-run"),)
+        folder=folder, prompts=len(used), lines=tuple(said), next=(study.command("generate", "--dry-run"),)
     )
 
 
-def _check(folder: Path, prompts: Path | None, dataset: str | None, of_dataset: dict[str, object]) -> None:
+def prompt_lines(prompts: Iterable[Prompt]) -> bytes:
+    """Return prompts as the lines of a prompts.jsonl."""
+    names = {"id": "id", "dataset": "dataset", "prompt": "text", "reference": "reference"}
+    rows = ({key: getattr(each, name) for key, name in names.items()} for each in prompts)
+    lines = (
+        json.dumps({key: value for key, value in row.items() if value is not None}, ensure_ascii=False)
+        for row in rows
+    )
+    return "".join(f"{line}\n" for line in lines).encode("utf-8", "replace")
+
+
+def _check(folder: Path, prompts: Path | None, dataset: str | None, words: int | None) -> None:
     """Refuse to overwrite a study or prompts, and options that contradict each other."""
     if folder.exists() and not folder.is_dir():
         raise StudyError(f"{folder} is a file; name the folder to make")
@@ -124,9 +130,8 @@ def _check(folder: Path, prompts: Path | None, dataset: str | None, of_dataset: 
         raise StudyError(f"--prompts: there is no file {prompts}; name a .jsonl, .csv, .tsv or .txt file")
     if prompts and dataset:
         raise StudyError("prompts come from a file or from a dataset; give --prompts or --dataset, not both")
-    unused = [name for name, value in of_dataset.items() if value is not None]
-    if unused and dataset is None:
-        raise StudyError(f"--{unused[0]} is about a dataset; name one with --dataset, or leave it out")
+    if words is not None and dataset is None:
+        raise StudyError("--words is about a dataset; name one with --dataset, or leave it out")
 
 
 def _settings(folder: Path, model: str, seed: int) -> str:

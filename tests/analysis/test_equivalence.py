@@ -2,10 +2,9 @@
 
 import numpy as np
 import pytest
-from scipy import stats
 from verdicts_by_hand import listed
 
-from analysis.stats.equivalence import approximate_equivalence_items, error_beyond, tost, tost_of_nets
+from analysis.stats.equivalence import error_beyond, tost
 
 
 def ratings(shares, criterion="coherence"):
@@ -31,23 +30,6 @@ def test_few_wins_of_a_composite_are_not_missed_too_often():
         found.append((tost(0.5 + scores.mean(axis=1) / 2, grown, items - 1, margin=margin) <= 0.05).mean())
     assert found[0] > 0.075
     assert found[1] <= 0.06
-
-
-def test_size_by_formula():
-    # v ((1.6449 + 1.2816) / δ)²; for a power of 90 % both quantiles are 1.6449.
-    assert approximate_equivalence_items(0.25, margin=0.1, alpha=0.05, wanted=0.8) == pytest.approx(
-        25 * (stats.norm.ppf(0.95) + stats.norm.ppf(0.9)) ** 2
-    )
-    assert approximate_equivalence_items(0.25, margin=0.1, alpha=0.05, wanted=0.9) == pytest.approx(
-        25 * 4 * 1.6448536**2
-    )
-
-
-def test_power_by_simulation_is_the_formula():
-    items = round(approximate_equivalence_items(1 / 6, margin=0.05, alpha=0.05, wanted=0.8))
-    nets = np.random.default_rng(3).integers(-1, 2, (4000, items))
-    found = (tost_of_nets(nets, np.abs(nets), raters=1, margin=0.05) <= 0.05).mean()
-    assert found == pytest.approx(0.8, abs=4 * (0.16 / 4000) ** 0.5)
 
 
 def test_beyond_the_margin_p_is_above_one_half():

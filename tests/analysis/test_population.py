@@ -1,6 +1,5 @@
 """Raters as a sample: against a published analysis of variance and studies whose truth is known."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,12 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from simulated_studies import Truth, simulate
 
-from analysis.planning.population import _design, population_power
-from analysis.planning.question import PlanningQuestion, check
-from analysis.planning.simulation import Design, simulate, truth
 from analysis.stats.population import TwoWayDesign
-from guard_eval.errors import StudyError
 
 ROOT = Path(__file__).parents[2]
 
@@ -105,40 +101,6 @@ def test_raters_who_rate_more_the_more_they_lean():
     assert missed[1] / studies < 0.05 + 3 * (0.05 * 0.95 / studies) ** 0.5
 
 
-def test_a_plan_for_raters_like_these_ends_where_items_no_longer_help():
-    """Against t tests on drawn raters' own shares."""
-    question = PlanningQuestion(share=0.6, raters=(3, 8), rater_sd=0.1, studies=400)
-    cells = {(cell.items, cell.raters): cell.power for cell in population_power(question, 0.1, (1000,))}
-    drawn = 0.6 + 0.1 * np.random.default_rng(1).standard_normal((40_000, 8))
-    for raters in (3, 8):
-        found = stats.ttest_1samp(drawn[:, :raters], 0.5, axis=1).pvalue
-        assert cells[None, raters] == pytest.approx((found < 0.05).mean(), abs=0.01)
-    assert cells[1000, 8] == pytest.approx(cells[None, 8], abs=0.08)
-
-
-def test_the_spread_of_raters_is_the_one_that_was_planned():
-    design = _design(PlanningQuestion(share=0.55, raters=(5,)), 0.07)
-    verdicts = simulate(replace(design, items=4000, raters=400), studies=1, rng=np.random.default_rng(2))
-    assert ((verdicts[0, 0] + 1) / 2).mean(axis=0).std() == pytest.approx(0.07, rel=0.12)
-
-
-@pytest.mark.parametrize(
-    ("changed", "why"),
-    [
-        ({"rater_sd": 0.7}, "above 0 and below 0.5, such as 0.05"),
-        ({"rater_sd": 0.05, "raters": (2, 5)}, "planning for raters like these takes at least 3"),
-    ],
-)
-def test_what_cannot_be_planned_for_raters_like_these(changed, why):
-    with pytest.raises(StudyError, match=why):
-        check(PlanningQuestion(**changed))
-
-
-def test_raters_who_cannot_be_that_different_are_named():
-    with pytest.raises(StudyError, match="give a smaller --rater-sd or another --kappa"):
-        population_power(PlanningQuestion(raters=(3,), agreement=0.9), 0.45, (20,))
-
-
 def incomplete(items, raters, each, rng):
     """Return a design in which raters have rated nearly equally often, and its columns of a full study."""
     load, chosen = np.zeros(raters), []
@@ -166,10 +128,10 @@ def incomplete(items, raters, each, rng):
 @pytest.mark.parametrize("share", [0.5, 0.6])
 def test_the_error_is_the_nominal_one_for_new_raters(items, raters, each, bound, share):
     """Where the interval over items alone misses the truth in .08 to .7 of the studies."""
-    design = Design(items=items, raters=raters, share=share, rater_sd=0.4, panel="random")
     rng = np.random.default_rng([items, raters, each])
     studies = 1500 if items < 500 else 600
-    verdicts = simulate(design, studies=studies, rng=rng)[:, 0].reshape(studies, -1)
+    truth = Truth(share=share, rater_sd=0.4)
+    verdicts = simulate(truth, studies=studies, items=items, raters=raters, rng=rng).reshape(studies, -1)
     who, columns = incomplete(items, raters, each, rng)
     shares = 0.5 + verdicts[:, columns] / 2
     found = who.means(shares)
@@ -177,6 +139,6 @@ def test_the_error_is_the_nominal_one_for_new_raters(items, raters, each, bound,
     alone = stats.t.isf(0.025, items - 1) * per_item.std(axis=1, ddof=1) / items**0.5
     half = found.half_widths(0.95)
     half = np.where(np.isnan(found.raters), np.maximum(half, alone), np.where(found.raters > 0, half, alone))
-    missed = np.abs(found.estimates - truth(design).share)
+    missed = np.abs(found.estimates - share)
     assert (missed > half).mean() < bound + 2 * (bound * (1 - bound) / studies) ** 0.5
     assert (missed > alone).mean() >= (missed > half).mean()

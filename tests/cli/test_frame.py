@@ -239,7 +239,7 @@ def test_commands_are_listed_as_they_stand_in_the_table(tmp_path):
 
 
 def test_json_is_never_empty(run, paired):
-    for arguments in (["measure", "small", "--dry-run"], ["status", "small"], ["raters", "small", "list"]):
+    for arguments in (["measure", "small", "--dry-run"], ["status", "small"], ["raters", "list", "small"]):
         assert isinstance(json.loads(run(*arguments, "--json").out), dict), arguments
 
 

@@ -51,7 +51,7 @@ def test_what_was_made_is_printed_and_named_for_the_next_command(run):
     ("options", "message"),
     [
         ({"words": 3}, "--words is about a dataset"),
-        ({"split": "train"}, "--split is about a dataset"),
+        ({"words": 8}, "--words is about a dataset"),
         ({"limit": 0}, "--limit 0: it is at least 1"),
         ({"dataset": "d", "words": 0}, "--words 0: it is at least 1"),
     ],

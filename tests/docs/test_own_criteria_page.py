@@ -97,7 +97,7 @@ def test_the_example_is_judged_rated_and_reported(folder, server, monkeypatch, c
     page = load("report")(folder).page.read_text(encoding="utf-8")
     assert "Harmlessness" in page
     assert len(list((folder / "report" / "prompts").iterdir())) == 1
-    for arguments in (("export", folder), ("power", "--from", folder, "--studies", "200")):
+    for arguments in (("export", folder), ("power", "--from", folder)):
         ran = run_here(monkeypatch, capsys, folder, *arguments)
         assert ran.code == 0, ran
         assert "harmlessness" in ran.out + (folder / "verdicts.csv").read_text(encoding="utf-8")

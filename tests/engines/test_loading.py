@@ -197,7 +197,8 @@ def test_a_device_map_on_a_machine_without_gpus(folder, spread):
     plain, mapped = load(str(folder)), load(str(folder), device_map=spread)
     assert (mapped.device, mapped.dtype) == ("cpu", "float32")
     ids = torch.tensor([[5, 6, 7]])
-    assert torch.equal(plain.model(input_ids=ids).logits, mapped.model(input_ids=ids).logits)
+    ours, theirs = plain.model(input_ids=ids).logits, mapped.model(input_ids=ids).logits
+    assert torch.allclose(ours, theirs, atol=1e-4)  # the mapped model's layers are not packed
 
 
 def quantised(folder: Path, settings: dict[str, object]) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from analysis.analyses.win_share import pooled_binomial
-from guard_eval.cli.replication.paper import Figure, published
+from guard_eval.replication.paper import Figure, published
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests" / "golden"

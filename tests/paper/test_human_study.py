@@ -8,11 +8,10 @@ import pytest
 from grim import printed
 from paper_data import ACS, DATASETS, GUARD, Counts, figure, figures, human_counts, three_cells
 from scipy import stats
+from simulated_studies import Truth, simulate
 
 from analysis.analyses.win_share import pooled_binomial
-from analysis.planning.simulated_power import flip_p_values
-from analysis.planning.simulation import Design, simulate
-from guard_eval.estimate import adjust
+from guard_eval.estimate import adjust, sign_flip
 
 pytestmark = pytest.mark.slow
 
@@ -138,30 +137,31 @@ def test_human_pairs(claim):
     assert "150" in stated
 
 
-def error_rates(design, *, studies, seed):
+def error_rates(truth, *, raters, studies, seed):
     """Return how often the pooled binomial and the sign-flip test err at .05 where there is no difference."""
-    verdicts = simulate(design, studies=studies, rng=np.random.default_rng(seed))[:, 0]
+    rng = np.random.default_rng(seed)
+    verdicts = simulate(truth, studies=studies, items=150, raters=raters, rng=rng)
     wins, losses = ((verdicts == side).sum(axis=(1, 2)).tolist() for side in (1, -1))
     pooled = [pooled_binomial(*both).p for both in zip(wins, losses, strict=True)]
-    by_item = flip_p_values(verdicts.sum(axis=2, dtype=np.int8))
-    return [float((np.array(p_values) <= 0.05).mean()) for p_values in (pooled, by_item)]
+    by_item = [sign_flip(nets).p for nets in verdicts.sum(axis=2)]
+    return [float((np.array(p_values, dtype=float) <= 0.05).mean()) for p_values in (pooled, by_item)]
 
 
 def test_error_rates_at_the_ends():
     """Four ratings of a pair that are always the same are one: P(|N(0, 2)| > 1.96) = 2 Φ(−0.98) = .327."""
-    alike = Design(items=150, raters=4, ties=0.32, agreement=0.98, model="Dirichlet-multinomial")
-    pooled, by_item = error_rates(alike, studies=400, seed=3)
+    alike = Truth(kappa=0.98, model="dirichlet")
+    pooled, by_item = error_rates(alike, raters=4, studies=400, seed=3)
     assert pooled == pytest.approx(0.32, abs=0.08)
     assert by_item < 0.09
-    assert max(error_rates(Design(items=150, raters=1, ties=0.32), studies=400, seed=4)) < 0.09
+    assert max(error_rates(Truth(), raters=1, studies=400, seed=4)) < 0.09
 
 
 def test_human_test_level(claim):
     """the exact binomial test on 600 pooled ratings has level .05 (tab:humaneval_resultglacs)"""
     rates = []
-    for model, ties in product(("latent normal", "Dirichlet-multinomial"), (0.32, 0.67)):
-        design = Design(items=150, raters=RATERS, ties=ties, agreement=KAPPA, model=model)
-        rates.append(error_rates(design, studies=STUDIES, seed=1))
+    for model, ties in product(("latent", "dirichlet"), (0.32, 0.67)):
+        truth = Truth(ties=ties, kappa=KAPPA, model=model)
+        rates.append(error_rates(truth, raters=RATERS, studies=STUDIES, seed=1))
     pooled, by_item = zip(*rates, strict=True)
     claim.fails(
         f"where the methods do not differ it errs in {min(pooled):.3f} to {max(pooled):.3f} of the studies; "

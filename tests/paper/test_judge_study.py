@@ -24,8 +24,7 @@ from paper_data import (
 )
 from scipy import stats
 
-from guard_eval.cli.replication.paper import ENTRIES, published
-from guard_eval.cli.replication.studies import settings_of
+from guard_eval.replication.paper import find_table, published
 
 pytestmark = pytest.mark.slow
 
@@ -92,7 +91,7 @@ def test_judge_available(claim):
     last = max(ends[name] for name in models)
     claim.fails(f"none of {len(models)} models called gpt-4 is on sale after {last}", source="OpenAI's SDK")
     assert last == "2026-10-23"
-    settings = settings_of(next(entry for entry in ENTRIES if entry.name == "llm"))
+    settings = find_table("llm").settings()
     model = settings.judge[0].model
     assert model == "gpt-6.1-sol"
     assert model in get_args(chat_model.ChatModel)

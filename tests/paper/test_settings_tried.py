@@ -9,7 +9,7 @@ import pytest
 from paper_data import GUARD, figure
 from scipy import stats
 
-from guard_eval.cli.replication.paper import labels, published
+from guard_eval.replication.paper import labels, published
 
 pytestmark = pytest.mark.slow
 

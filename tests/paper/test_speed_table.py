@@ -2,7 +2,7 @@
 
 from paper_data import ACS, GUARD, figure
 
-from guard_eval.cli.replication.paper import published
+from guard_eval.replication.paper import published
 
 TABLE = "tab:speed_comparison"
 CONTRASTIVE = "contrastive(k=10, alpha=0.6)"

@@ -52,7 +52,7 @@ def test_identity_and_words_go_and_anonymous_verdicts_stay(store, make_pairs, pl
     assert [(row.pair_id, row.verdict, row.slot) for row in unblind.tidy(store)] == before
     assert {row.rater for row in unblind.tidy(store)} == {new}
     everything = repr(
-        [raters.read(store), notes.read(store), unblind.history(store), notes.read_skips(store)]
+        [raters.read(store), notes.read(store), unblind.history(store), notes.read(store, kind="skip")]
     )
     assert "Ada" not in everything
     assert "5f0c" not in everything

@@ -96,7 +96,7 @@ def test_columns_by_name(tmp_path, kind):
         (p, s) for p in ("0001", "0002") for s in head[1:3]
     ]
     assert [one.flaws for one in both] == [()] * 4
-    with pytest.raises(StudyError, match=r"record 1 .*: has no 'generated', only 'prompt', 'static_gen"):
+    with pytest.raises(StudyError, match=r" 2: has no 'generated', only 'prompt', 'static_gen"):
         read_generations(path, columns=["generated"])
     with pytest.raises(StudyError, match=r"--column NAME"):
         read_generations(path)

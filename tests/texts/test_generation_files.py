@@ -117,7 +117,7 @@ def test_measurements(tmp_path, kind):
     row |= {"finish": "length", "tokens": 5, "new_tokens": "many", "seconds": -1.0, "batch": 1.5}
     (bad,) = read_generations(_write(tmp_path, kind, [row]))
     assert (bad.tokens, bad.ended, bad.seconds, bad.batch) == (None, False, None, None)
-    assert bad.flaws == ("tokens not a number", "seconds not a number", "batch not a number")
+    assert {*bad.flaws} == {f"{name} not a number" for name in ("tokens", "seconds", "batch")}
 
 
 SEVERAL = pytest.mark.parametrize(
@@ -158,9 +158,7 @@ def test_one_text_under_a_number_has_no_others(tmp_path):
 
 def test_a_cut_object_in_a_cell(tmp_path):
     path = _write(tmp_path, "csv", [{"generated_result": '{"0": "cut off her'}])
-    with pytest.raises(
-        StudyError, match=r"record 1 .*'generated_result' begins like an object .* write valid"
-    ):
+    with pytest.raises(StudyError, match=r"line 2: 'generated_result' begins like an object .* write valid"):
         read_generations(path)
 
 
@@ -238,15 +236,9 @@ def test_bytes_that_are_not_utf8(tmp_path, kind, data):
 def test_bytes_that_are_not_utf8_in_parquet(tmp_path):
     arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     binary = arrow.array([b"good \xc3\xa9", b"caf\xe9", None], arrow.binary())
-    text = arrow.Array.from_buffers(arrow.string(), 3, binary.buffers())  # what careless writers leave
-    for column in (binary, text):
-        parquet.write_table(arrow.table({"text": column}), tmp_path / "f.parquet")
-        read = read_generations(tmp_path / "f.parquet")
-        assert [(g.text, g.flaws) for g in read] == [
-            ("good é", ()),
-            ("caf�", ("not UTF-8",)),
-            ("", ("no text",)),
-        ]
+    parquet.write_table(arrow.table({"text": binary}), tmp_path / "f.parquet")
+    read = read_generations(tmp_path / "f.parquet")
+    assert [(g.text, g.flaws) for g in read] == [("good é", ()), ("caf�", ("not UTF-8",)), ("", ("no text",))]
 
 
 def test_repeated_prompts(tmp_path):
@@ -301,7 +293,7 @@ def test_json_lines_called_json(tmp_path):
         (
             "f.jsonl",
             '{"text": "a"}\n{"txt": "b"}\n',
-            r"line 2: has no text, only 'txt'; name its key one of text",
+            r"line 2: has no text, only 'txt'; name it one of text",
         ),
         ("f.jsonl", '{"text": 5}\n', "line 1: 'text' is 5; it must be a string"),
         ("f.jsonl", '{"text": ["a"]}\n', r"line 1: 'text' is \['a'\]; it must be a string"),
@@ -310,9 +302,9 @@ def test_json_lines_called_json(tmp_path):
         ("f.jsonl", '{"text": "a", "id": 1.5}\n', r"'id' is 1\.5; it must be a string"),
         ("f.jsonl", '{"text": "a", "id": true}\n', "'id' is True; it must be a string"),
         ("f.jsonl", "not json\n", r"line 1: not valid JSON \(.*\); write one whole object a line"),
-        ("f.jsonl", '"text"\n', "line 1: 'text' is no JSON object"),
+        ("f.jsonl", '"text"\n', "line 1: 'text' is not a JSON object"),
         ("f.jsonl", "[" * 100_000, "not valid JSON"),
-        ("f.json", "[1]", "record 1: '1' is no JSON object"),
+        ("f.json", "[1]", "record 1: '1' is not a JSON object"),
         ("f.json", "5", "holds '5'; write a list"),
         ("f.json", '[{"text": "a"}', "not valid JSON"),
         (
@@ -321,7 +313,7 @@ def test_json_lines_called_json(tmp_path):
             r"2 lists of objects \('a', 'b'\); leave one",
         ),
         ("f.json", '{"a": 1}', r"0 lists of objects \(none\)"),
-        ("f.csv", "text,id\na,1\nb, c,2\n", r"record 2 \(ends at line 3\): has 3 cells under 2 headings"),
+        ("f.csv", "text,id\na,1\nb, c,2\n", "line 3: 3 cells under 2 headings"),
         ("f.csv", "text,text\na,b\n", "two columns are called 'text'; rename one"),
         ("f.csv", 'text,id\n"a,1\n', "line 3: not valid CSV .*; quote texts"),
         ("f.csv", "text,id\na\rb,1\n", "not valid CSV"),
@@ -335,7 +327,7 @@ def test_files_that_cannot_be_used(tmp_path, name, content, message):
 
 
 def test_no_file_and_a_folder(tmp_path):
-    with pytest.raises(StudyError, match=r"no generations file .*none\.jsonl; check its name"):
+    with pytest.raises(StudyError, match=r"no file .*none\.jsonl; check its name"):
         read_generations(tmp_path / "none.jsonl")
     (tmp_path / "folder.csv").mkdir()
     with pytest.raises(StudyError, match=r"cannot read .*folder\.csv"):
@@ -406,7 +398,7 @@ def test_contrastive_decodings_files(tmp_path):
     assert (second.text, second.reference) == (" it ended", "")
     assert "further texts of the prompt not read" in second.flaws
     path.write_text("[]\n[1]\n")
-    with pytest.raises(StudyError, match="is no JSON object"):
+    with pytest.raises(StudyError, match="is not a JSON object"):
         read_generations(path)
 
 

@@ -48,7 +48,7 @@ def test_tables_are_read_as_spreadsheets_write_them(tmp_path, name, mark, begin)
     ("text", "says"),
     [
         ("id,prompt\n1,A\n2,\n", "line 3: the prompt is empty"),
-        ("id,prompt\n1,A, B\n", "line 2: 3 cells under 2 headings; quote texts that hold ','"),
+        ("id,prompt\n1,A, B\n", "line 2: 3 cells under 2 headings; quote texts"),
         ("id,text\n1,A\n", "line 2: has no key 'prompt', only 'id', 'text'"),
         ('id,prompt\n1,"A\n', "not valid CSV"),
         ("id,prompt,id\n", "two columns are called 'id'"),
@@ -86,7 +86,7 @@ def test_the_limit_counts_prompts(tmp_path):
     ("lines", "says"),
     [
         (['{"prompt": "A"}', '{"prompt": '], "line 2: not valid JSON"),
-        (["[1]"], "line 1: not a JSON object"),
+        (["[1]"], "line 1: '[1]' is not a JSON object"),
         (['{"text": "A"}'], "line 1: has no key 'prompt', only 'text'"),
         (['{"prompt": 3}'], "line 1: 'prompt' is 3; it must be a string"),
         (

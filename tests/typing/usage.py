@@ -7,19 +7,15 @@ from matplotlib.figure import Figure
 
 import analysis
 from analysis import agreement, figures, ranking, read, shares
-from analysis.planning.equivalence import EquivalenceNeed, equivalence_needs
-from analysis.planning.question import PlanningQuestion
+from analysis.planning.command import Plan, plan_study
+from analysis.planning.formulas import Design
 from analysis.reports.command import report
 from analysis.reports.status import read_status
 from analysis.reports.study_report import study_verdicts
-from guard_eval.cli.commands import (
-    ReplicationOptions,
-    power,
-    replicate,
-)
 from guard_eval.engines.generate import generate
 from guard_eval.metrics.command import Measured, measure
 from guard_eval.records import Continuation
+from guard_eval.replication.command import replicate
 from guard_eval.study.folder import Study
 from guard_eval.texts.current import current_texts
 from guard_eval.texts.pair import Paired, pair
@@ -52,17 +48,15 @@ def a_study(folder: Path) -> str:
 def tables_and_files() -> list[Path]:
     """Report on a table, measure a file of texts, make a table of the paper, and plan a study."""
     measure(Path("texts.jsonl"), metrics=["diversity"], overrides=["metrics.level=0.9"])
-    replicate("lambda", Path("made"), ReplicationOptions(models=("bundled",), limit=10))
-    plan = power(PlanningQuestion(share=0.6, raters=(3, 5)))
-    assert all(need.raters in {3, 5} for need in plan.needs)
+    replicate("lambda", Path("made"), limit=10, overrides=["model.name=bundled"])
+    plan: Plan = plan_study(Design(share=0.6), raters=(3, 5))
+    assert list(plan.needs["raters"]) == [3, 5]
     return [report(Path("verdicts.csv"), output=Path("out"), rater_kind="model").page]
 
 
 def claims(table: pd.DataFrame) -> list[object]:
     """Correct for many results, and say which shares are within 5 points of one half."""
     rows: pd.DataFrame = shares(table, correction="bh", margin=0.05, seed=7)
-    needs: tuple[EquivalenceNeed, ...] = equivalence_needs(PlanningQuestion(raters=(3,)), 0.05)
-    assert all(need.power in {0.8, 0.9} for need in needs)
     return list(rows["p_adjusted"])
 
 

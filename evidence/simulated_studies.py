@@ -1,0 +1,104 @@
+"""Simulated studies whose truth is known: verdicts under two models of how they come about.
+
+- *latent*: a rater feels an item's quality, a normal effect, with normal noise. Two thresholds cut what is
+  felt into verdicts (an ordinal probit model with random items).
+- *dirichlet*: each item draws its own chances of win, tie and loss, so that items also differ in how tied
+  they are.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import optimize, special, stats
+
+SCORES = np.array([1.0, 0.0, -1.0])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Truth:
+    """What infinitely many items and raters would show.
+
+    Attributes:
+        share: The tie-split win share of method_a.
+        ties: The share of ties.
+        kappa: Fleiss' κ.
+        model: How verdicts come about.
+        rater_sd: The standard deviation of raters' biases, drawn for each study, in units of a rater's own
+            noise; latent only.
+    """
+
+    share: float = 0.5
+    ties: float = 0.32
+    kappa: float = 0.41
+    model: Literal["latent", "dirichlet"] = "latent"
+    rater_sd: float = 0.0
+
+    @property
+    def chances(self) -> NDArray[np.float64]:
+        """Return the chances of win, tie and loss, `[3]`."""
+        return np.array([self.share - self.ties / 2, self.ties, 1 - self.share - self.ties / 2])
+
+    @property
+    def icc(self) -> float:
+        """Return the correlation of two raters' scores of an item."""
+        if self.model == "dirichlet":
+            return self.kappa
+        mean = float(SCORES @ self.chances)
+        both = SCORES @ _both(self, _latent_correlation(self)) @ SCORES
+        return float((both - mean**2) / (SCORES**2 @ self.chances - mean**2))
+
+
+def simulate(
+    truth: Truth, *, studies: int, items: int, raters: int, rng: np.random.Generator
+) -> NDArray[np.int8]:
+    """Return verdicts, `[studies, items, raters]`: 1 for method_a, 0 for a tie, −1 for method_b."""
+    shape = (studies, items, raters)
+    if truth.model == "dirichlet":
+        chances = rng.dirichlet(truth.chances * (1 / truth.kappa - 1), (studies, items))
+        drawn = rng.random(shape)
+        return (drawn < chances[..., :1]).astype(np.int8) - (drawn >= 1 - chances[..., 2:]).astype(np.int8)
+    correlation = _latent_correlation(truth)
+    bias = truth.rater_sd**2
+    effect = correlation * (1 + bias) / (1 - correlation)
+    felt = rng.standard_normal(shape) + math.sqrt(effect) * rng.standard_normal((studies, items, 1))
+    felt += truth.rater_sd * rng.standard_normal((studies, 1, raters))
+    lower, upper = _thresholds(truth) * math.sqrt(1 + effect + bias)
+    return (felt > upper).astype(np.int8) - (felt < lower).astype(np.int8)
+
+
+def _thresholds(truth: Truth) -> NDArray[np.float64]:
+    """Return where a standard normal number turns from a loss to a tie, and to a win."""
+    return np.array([special.ndtri(truth.chances[2]), special.ndtri(1 - truth.chances[0])])
+
+
+def _both(truth: Truth, correlation: float) -> NDArray[np.float64]:
+    """Return the chances of two raters' verdicts on an item, win, tie and loss by each, `[3, 3]`."""
+    edges = [-np.inf, *_thresholds(truth), np.inf]
+    joint = stats.multivariate_normal([0, 0], [[1, correlation], [correlation, 1]])
+
+    def below(first: float, second: float) -> float:
+        if -np.inf in (first, second):
+            return 0.0
+        if np.inf in (first, second):
+            return float(special.ndtr(min(first, second)))
+        return float(joint.cdf([first, second]))
+
+    table = np.array([[below(first, second) for second in edges] for first in edges])
+    return np.diff(np.diff(table, axis=0), axis=1)[::-1, ::-1]
+
+
+@lru_cache
+def _latent_correlation(truth: Truth) -> float:
+    """Return the correlation of what two raters feel about an item that makes κ what it is."""
+    by_chance = float((truth.chances**2).sum())
+
+    def miss(correlation: float) -> float:
+        return (float(np.trace(_both(truth, correlation))) - by_chance) / (1 - by_chance) - truth.kappa
+
+    return float(optimize.brentq(miss, 0.0, 0.9999, xtol=1e-6))

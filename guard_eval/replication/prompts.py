@@ -1,0 +1,156 @@
+"""The prompts of a replication: from files as people have them, under the paper's names of its datasets."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from guard_eval.demo import PROMPTS as BUNDLED_PROMPTS
+from guard_eval.errors import StudyError
+from guard_eval.records import Prompt
+from guard_eval.replication.paper import PROMPTS, SPEED_PROMPTS, TRACE, PaperTable, cases
+from guard_eval.texts.generation_files import UNNAMED, read_generations
+from guard_eval.texts.pairing import draw_prompts
+from guard_eval.texts.prompts import read_prompts
+from guard_eval.texts.rows import TEXT, read_rows
+
+ALIASES = {
+    "Wikitext": ("wikitext", "wiki", "wikitext103"),
+    "Wikinews": ("wikinews", "news"),
+    "BookCorpus": ("bookcorpus", "book", "books", "story"),
+}
+WHERE = (
+    "the paper's are those of Li et al. 2023 and are not shipped: the files wikitext_, wikinews_ and "
+    "book_contrastive_gpt2-xl_256.jsonl under data_from_CD_repo/benchmarks in "
+    "github.com/yxuansu/Contrastive_Search_versus_Contrastive_Decoding; --prompts reads them as they are"
+)
+"""Where the paper's prompts come from."""
+
+USUAL = Path("prompts")
+"""The folder that is read if none is named."""
+_SUFFIXES = (".jsonl", ".json", ".csv", ".parquet", ".txt")
+
+
+def dataset_named(name: str) -> str:
+    """Return the paper's name of a dataset; one that it does not have keeps its own.
+
+    >>> dataset_named("wikitext"), dataset_named("book"), dataset_named("tales")
+    ('Wikitext', 'BookCorpus', 'tales')
+    """
+    plain = "".join(character for character in name.casefold() if character.isalnum())
+    return next((paper for paper, names in ALIASES.items() if plain in names), name)
+
+
+def prompts_of(
+    table: PaperTable, files: Sequence[Path], *, limit: int | None, bundled: bool, seed: int
+) -> list[Prompt]:
+    """Return the prompts of a table.
+
+    Args:
+        table: The table; case studies and the figure of entropies have prompts of their own.
+        files: Files of prompts or of generations, or folders of them; by default the folder `prompts`.
+        limit: The first so many prompts of each dataset.
+        bundled: Whether the bundled prompts serve if there are no others.
+        seed: The seed by which pairs are drawn.
+
+    Raises:
+        StudyError: There are no prompts, a file cannot be read, or two prompts have one id.
+    """
+    if table.kind in {"cases", "trace"}:
+        if files:
+            raise StudyError(f"{table.label} has prompts of its own, those of the paper; leave --prompts out")
+        return paper_prompts(table.kind == "trace")
+    if not files:
+        files = [USUAL] if USUAL.is_dir() else [BUNDLED_PROMPTS] if bundled else []
+    if not files:
+        raise StudyError(
+            f"there are no prompts; name files with --prompts, or put them into {USUAL}/: {WHERE}"
+        )
+    # The paper's other datasets are not this table's.
+    prompts = [
+        prompt
+        for prompt in read_files(files)
+        if prompt.dataset in table.datasets or prompt.dataset not in PROMPTS
+    ]
+    if not prompts:
+        raise StudyError(
+            f"{table.label} is about {', '.join(table.datasets)}, of which there are no prompts here"
+        )
+    if table.kind == "verdicts":
+        most = table.tables()["pairs"]["per_dataset"]
+        return draw_prompts(prompts, per_dataset=min(limit or most, most), seed=seed)
+    seen: Counter[str] = Counter()
+    numbered = []
+    for prompt in prompts:
+        seen[prompt.dataset] += 1
+        numbered.append((seen[prompt.dataset], prompt))
+    kept = [(number, prompt) for number, prompt in numbered if limit is None or number <= limit]
+    if table.kind == "speed":  # the datasets in turn
+        kept = sorted(kept, key=lambda each: each[0])[:SPEED_PROMPTS]
+    return [prompt for _, prompt in kept]
+
+
+def read_files(named: Sequence[Path]) -> list[Prompt]:
+    """Return the prompts of files and of the files in folders, with the paper's names of datasets.
+
+    A file holds prompts as `guard-eval generate` takes them, or generations with prompt and reference each.
+
+    Raises:
+        StudyError: A folder holds no file, a file cannot be read, or two prompts have one id.
+    """
+    prompts: list[Prompt] = []
+    for path in named:
+        files = sorted(p for p in path.iterdir() if p.suffix in _SUFFIXES) if path.is_dir() else [path]
+        if not files:
+            raise StudyError(f"the folder {path} holds no prompts ({', '.join(_SUFFIXES)}); {WHERE}")
+        for file in files:
+            prompts += [replace(p, dataset=dataset_named(p.dataset)) for p in _read(file)]
+    ids = Counter(prompt.id for prompt in prompts)
+    if twice := [name for name, count in ids.items() if count > 1]:
+        raise StudyError(f"two prompts have the id {twice[0]!r}; name each file once, or change one")
+    return prompts
+
+
+def _read(path: Path) -> list[Prompt]:
+    if path.suffix == ".txt" or not path.exists():
+        return read_prompts(path)
+    first = next(iter(read_rows(path)), None)
+    if first is None or not {*TEXT} & {*first.row}:
+        return read_prompts(path)
+    dataset = dataset_of(path)
+    prompts: dict[str, Prompt] = {}
+    for text in read_generations(path, dataset=dataset):
+        if text.prompt is None:
+            raise StudyError(f"{path} has texts without a prompt (the first: {text.prompt_id!r}); {WHERE}")
+        name = dataset if text.dataset == UNNAMED else text.dataset
+        number = text.prompt_id if not text.prompt_id.isdigit() else f"{name}-{text.prompt_id}"
+        prompts.setdefault(
+            number, Prompt(id=number, dataset=name, text=text.prompt, reference=text.reference)
+        )
+    return list(prompts.values())
+
+
+def dataset_of(path: Path) -> str:
+    """Return the dataset that a file's name begins with: the paper's name, or else the name itself."""
+    known = dataset_named(path.stem.split("_")[0].split("-")[0])
+    return known if known in ALIASES else path.stem
+
+
+def paper_prompts(trace: bool) -> list[Prompt]:  # noqa: FBT001 (of one caller)
+    """Return the prompts that the paper prints: of its case studies, or of its figure of entropies."""
+    if trace:
+        texts = cases()[TRACE]
+        return [
+            Prompt(id="figure", dataset="BookCorpus", text=texts["Prompt"], reference=f" {texts['GUARD']}")
+        ]
+    return [
+        Prompt(
+            id=f"case{number}",
+            dataset=dataset,
+            text=cases()[f"tab:case{number}"]["Prompt"],
+            reference=f" {cases()[f'tab:case{number}']['Reference']}",
+        )
+        for number, dataset in enumerate(PROMPTS, start=1)
+    ]

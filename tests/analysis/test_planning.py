@@ -1,0 +1,226 @@
+"""Planning by formulas: by hand, against statsmodels and scipy, on simulated studies, and the command."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from planning import found_by_sign_flips, found_equivalent, found_for_other_raters, own_share_sd
+from scipy import stats
+from simulated_studies import Truth, simulate
+from statsmodels.stats import inter_rater
+from statsmodels.stats.proportion import power_ztost_prop
+
+from analysis.planning.command import plan_study, power
+from analysis.planning.formulas import Design, items_needed, power_at
+from analysis.planning.pilot import most_demanding
+from analysis.verdicts.tidy import validate
+from guard_eval.errors import StudyError
+
+PAPER = Design(share=0.55, ties=0.32, icc=0.41)
+
+
+def test_items_by_hand():
+    # One rater, 32 % ties, 55 %: a score's mean is .1 and its mean square .68.
+    by_hand = (1.959964 * 0.68**0.5 + 0.841621 * 0.67**0.5) ** 2 / 0.01
+    assert items_needed(PAPER, 1) == math.ceil(by_hand) == 532
+    # The mean of five at ICC .41 varies by .67 (1 + 4 · .41) / 5 = .35376.
+    by_hand = (1.959964 * 0.36376**0.5 + 0.841621 * 0.35376**0.5) ** 2 / 0.01
+    assert items_needed(PAPER, 5) == math.ceil(by_hand) == 284
+
+
+@pytest.mark.parametrize(
+    ("ties", "icc", "published"),
+    [(0.32, 0.41, 281), (0.67, 0.41, 135), (0.32, 0.04, 122), (0.67, 0.02, 54)],
+)
+def test_items_agree_with_published_ones(ties, icc, published):
+    """55 % at 80 % with five raters.
+
+    They are from the items' own spread. The null distribution of the sign-flip test is wider by the square of
+    the mean, for which it needs up to 6 items more: 1.96²/1 and rounding.
+    """
+    assert published <= items_needed(Design(ties=ties, icc=icc), 5) <= published + 6
+
+
+@pytest.mark.parametrize(("share", "items"), [(0.6, 100), (0.55, 783), (0.7, 50)])
+def test_one_rater_without_ties_is_the_binomial(share, items):
+    line = stats.binom.isf(0.025, items, 0.5) + 1
+    exact = stats.binom.sf(line - 1, items, share) + stats.binom.cdf(items - line, items, share)
+    # A binomial of so few values has an attainable level below .05, so up to some points less power.
+    assert exact - 0.01 < power_at(Design(share=share, ties=0, icc=0), items, 1) < exact + 0.06
+
+
+def test_an_icc_of_1_makes_raters_superfluous_and_of_0_independent():
+    assert items_needed(Design(icc=1), 5) == items_needed(Design(icc=1), 1)
+    one, five = (items_needed(Design(icc=0, share=0.51), raters) for raters in (1, 5))
+    assert one / five == pytest.approx(5, rel=0.01)
+
+
+def test_equivalence_by_hand_and_by_statsmodels():
+    # Shares of 1, ½ and 0 with 32 % ties vary by .68/4: .17 ((1.645 + 1.282)/.1)² items.
+    by_hand = 0.17 * ((stats.norm.ppf(0.95) + stats.norm.ppf(0.9)) / 0.1) ** 2
+    assert items_needed(Design(margin=0.1), 1) == math.ceil(by_hand)
+    by_hand = 0.17 * (2 * stats.norm.ppf(0.95) / 0.1) ** 2
+    assert items_needed(Design(margin=0.1, power=0.9), 1) == math.ceil(by_hand)
+    for items in (300, 600, 900):
+        oracle = power_ztost_prop(0.45, 0.55, items, 0.5, alpha=0.05, discrete=False)[0]
+        ours = power_at(Design(margin=0.05, ties=0, icc=0), items, 1)
+        assert ours == pytest.approx(float(oracle), abs=0.01)
+
+
+def test_nearly_all_ties_need_more_items_to_show_equivalence():
+    # 98 % ties: a rating varies by .02/4, one beyond the margin by .05 · .9/2, √4.5 times as much.
+    design = Design(margin=0.05, ties=0.98)
+    by_hand = 0.005 * ((4.5**0.5 * stats.norm.ppf(0.95) + stats.norm.ppf(0.9)) / 0.05) ** 2
+    assert items_needed(design, 1) == math.ceil(by_hand)
+
+
+def test_other_raters_end_where_items_no_longer_help():
+    """Against t tests on drawn raters' own shares."""
+    drawn = 0.6 + 0.1 * np.random.default_rng(1).standard_normal((40_000, 8))
+    design = Design(share=0.6, icc=0.6, rater_sd=0.1)
+    for raters in (3, 8):
+        p_values = stats.ttest_1samp(drawn[:, :raters], 0.5, axis=1).pvalue
+        assert power_at(design, 1_000_000, raters) == pytest.approx((p_values < 0.05).mean(), abs=0.01)
+    assert items_needed(design, 3) is None
+    assert power_at(design, 50, 20) <= power_at(Design(share=0.6, icc=0.6), 50, 20)
+
+
+def test_a_judge_by_hand():
+    # r = .6, 150 of 1000: worth 150 / (1 − .36 · .85); two units more have the variance of people alone.
+    design = Design(share=0.55, ties=0, icc=0, judge_r=0.6)
+    worth = 150 / (1 - 0.36 * 0.85)
+    variance = 0.55 * 0.45 * (150 / worth + 2 / 150) / 152
+    p = stats.nct.sf(stats.t.isf(0.025, 149), 149, 0.05 / variance**0.5)
+    assert power_at(design, 150, 1) == pytest.approx(p, rel=1e-9)
+    assert items_needed(Design(share=0.51, judge_r=0.6), 1) is None  # more than the judge judges
+    saved = [items_needed(Design(judge_r=r), 3) for r in (0, 0.4, 0.7, 0.9)]
+    assert saved == sorted(saved, reverse=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", ["latent", "dirichlet"])
+@pytest.mark.parametrize(("criteria", "least", "greatest"), [(1, 0.75, 0.85), (3, 0.8, 0.95)])
+def test_simulated_studies_have_the_power_planned(model, criteria, least, greatest):
+    """Holm finds more than Bonferroni, by which several criteria are planned."""
+    truth = Truth(share=0.6, model=model)
+    for raters in (1, 4):
+        items = items_needed(Design(share=0.6, icc=truth.icc, criteria=criteria), raters)
+        assert least < found_by_sign_flips(truth, items, raters, criteria, 400) < greatest
+
+
+@pytest.mark.slow
+def test_simulated_studies_show_equivalence_and_hold_for_other_raters_as_planned():
+    truth = Truth(model="dirichlet")
+    items = items_needed(Design(margin=0.1, icc=truth.icc), 3)
+    assert found_equivalent(truth, items, 3, 0.1, 4000) == pytest.approx(0.8, abs=0.04)
+    truth = Truth(share=0.6, rater_sd=0.2)
+    items = items_needed(Design(share=0.6, icc=truth.icc, rater_sd=own_share_sd(truth)), 10)
+    assert found_for_other_raters(truth, items, 10, 1000) == pytest.approx(0.8, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    "truth",
+    [
+        Truth(share=0.6, ties=0.5, kappa=0.2),
+        Truth(share=0.8, ties=0.1, kappa=0.7),
+        Truth(rater_sd=0.5),
+        Truth(share=0.55, kappa=0.3, model="dirichlet"),
+    ],
+)
+def test_a_large_simulated_study_has_the_truth_asked_for(truth):
+    draws = (4000, 10) if truth.rater_sd else (1, 40_000)
+    drawn = simulate(truth, studies=draws[0], items=draws[1], raters=4, rng=np.random.default_rng(1))
+    verdicts = drawn.reshape(-1, 4)
+    counts = np.stack([(verdicts == choice).sum(axis=1) for choice in (1, 0, -1)], axis=1)
+    assert (1 + verdicts.mean()) / 2 == pytest.approx(truth.share, abs=0.01)
+    assert (verdicts == 0).mean() == pytest.approx(truth.ties, abs=0.01)
+    if not truth.rater_sd:
+        assert inter_rater.fleiss_kappa(counts) == pytest.approx(truth.kappa, abs=0.015)
+        assert np.corrcoef(verdicts[:, 0], verdicts[:, 1])[0, 1] == pytest.approx(truth.icc, abs=0.02)
+
+
+def verdicts_of(rows):
+    columns = ["pair_id", "rater", "criterion", "verdict", "rater_kind"]
+    methods = {"dataset": "d", "method_a": "guard", "method_b": "acs"}
+    return pd.DataFrame([methods | dict(zip(columns, row, strict=True)) for row in rows])
+
+
+BY_PAIR = {"p1": ("guard", "guard"), "p2": ("tie", "tie"), "p3": ("acs", "guard"), "p4": ("tie", "guard")}
+PILOT = verdicts_of(
+    [
+        (pair, who, "fluency", verdict, "person")
+        for pair, both in BY_PAIR.items()
+        for who, verdict in zip(("Ada", "Bob"), both, strict=True)
+    ]
+    + [(f"p{n}", "gpt", "coherence", "tie", "model") for n in range(1, 5)]
+)
+
+
+def test_a_pilot_by_hand():
+    # Scores 1 1 | 0 0 | −1 1 | 0 1 have means 1, 0, 0, ½ around 3/8: between 2 · .6875/3 = 11/24, within
+    # (2 + .5)/4 = 5/8, so ICC(1) = (11/24 − 15/24)/(11/24 + 15/24) = −2/13, which is planned as 0.
+    pilot = most_demanding(validate(PILOT))
+    assert (pilot.ties, pilot.icc, pilot.criteria) == (0.375, 0.0, 1)
+    assert "fluency, guard against acs: 38\u00a0% ties" in pilot.line
+    assert pilot.line.endswith("4\u00a0pairs, 2\u00a0raters")
+
+
+def test_the_most_demanding_criterion_has_few_ties():
+    rows = [("p1", "Ada", "fluency", "tie", "person"), ("p2", "Ada", "fluency", "acs", "person")]
+    rows += [("p1", "Ada", "coherence", "guard", "person"), ("p2", "Ada", "coherence", "acs", "person")]
+    pilot = most_demanding(validate(verdicts_of(rows)))
+    assert pilot.line.startswith("coherence")
+    assert "no item was rated twice" in pilot.line
+    assert pilot.icc is None
+    with pytest.raises(StudyError, match="simulated"):
+        most_demanding(validate(verdicts_of([("p1", "Bot", "fluency", "guard", "simulated")])))
+
+
+def test_the_table_the_answer_and_the_numbers_are_the_same():
+    plan = plan_study(Design(icc=0.41, criteria=2, judge_r=0.6), raters=(1, 3), items=(100, 200))
+    first, second = plan.needs.itertuples(index=False)
+    assert first.verdicts == first.items * 2
+    assert second.verdicts == second.items * 6
+    assert second.items < second.without
+    assert plan.tables[0].columns == (
+        *("Raters", "Items", "Verdicts", "Without the judge", "100 items", "200 items"),
+    )
+    assert plan.tables[0].rows[1][:2] == (3, f"{second.items:.0f}")
+    assert f"{second.items:.0f} items with 3\u00a0raters each" in plan.lines[0]
+    points = plan.curve.set_index(["raters", "items"])["power"]
+    assert plan.tables[0].rows[1][4] == f"{100 * points[3, 100]:.0f}"
+    few = plan_study(Design(share=0.6, rater_sd=0.1), raters=(3, 20))
+    assert "With 3\u00a0raters no number of items is enough" in few.lines[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"share": 0.5}, "cannot be planned for"),
+        ({"share": 0.9, "ties": 0.3}, "between 0 and below 0.2"),
+        ({"margin": 0.1, "ties": 1.0}, "1 ties do not go with"),
+        ({"icc": 1.5}, "an ICC of 1.5"),
+        ({"criteria": 0}, "0 criteria"),
+        ({"alpha": 0.7}, "error rate"),
+        ({"power": 1.0}, "up to 0.99"),
+        ({"power": 0.01}, "above α"),
+        ({"raters": "two"}, "--raters 'two'"),
+        ({"raters": "0,3"}, "--raters 0"),
+        ({"items": "-4"}, "--items -4"),
+        ({"rater_sd": 0.7}, "such as 0.05"),
+        ({"rater_sd": 0.05, "raters": "2,5"}, "takes at least 3"),
+        ({"rater_sd": 0.45, "icc": 0.9}, "give a smaller --rater-sd or --icc"),
+        ({"margin": 0.5}, "such as 0.05"),
+        ({"margin": 0.1, "judge_r": 0.5}, "leave all but one of them out"),
+        ({"judge_r": 1.2}, "a judge's r of 1.2"),
+        ({"judged": 1}, "1 judged items"),
+        ({"output": "curve.doc"}, "ends in .svg"),
+        ({"from_": "nowhere.csv"}, "cannot read"),
+        ({"from_": "."}, "is not a study"),
+    ],
+)
+def test_bad_input(tmp_path, options, says):
+    paths = {name: tmp_path / options[name] for name in ("output", "from_") if name in options}
+    with pytest.raises(StudyError, match=says):
+        power(**(options | paths))

@@ -1,0 +1,239 @@
+"""`replicate`: from a table's name to the table beside the paper's, with the bundled model."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from guard_eval.demo.run import simulate
+from guard_eval.errors import StudyError
+from guard_eval.replication.command import needs, replicate
+from guard_eval.replication.paper import MODELS, PROMPTS, find_table, labels, paper_tables, published
+from guard_eval.replication.prompts import dataset_of, read_files
+from guard_eval.replication.studies import plan_studies, setting_differences
+from guard_eval.study import Study
+
+pytestmark = pytest.mark.slow
+
+SMALL = ("model.name=bundled", "generation.max_new_tokens=8")
+RUN = [table for table in paper_tables() if table.experiment]
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+
+
+@pytest.fixture
+def _prompts(tmp_path):
+    (tmp_path / "prompts").mkdir()
+    for name in ("wikitext", "wikinews", "tales"):
+        (tmp_path / "prompts" / f"{name}.jsonl").write_text('{"prompt": "Once"}\n{"prompt": "Twice"}\n')
+
+
+def test_every_float_of_the_paper_is_listed(tex):
+    known = {table.label for table in paper_tables()}
+    floats = re.findall(r"\\label\{((?:tab|fig):.+?)\}", tex)
+    assert len(floats) == 26
+    assert set(floats) == {label for label in known if not label.startswith("app:")}
+    algorithms = re.findall(r"\\begin\{breakablealgorithm\}", tex)
+    boxes = re.findall(r"\\begin\{tcolorbox\}", tex)
+    assert len(paper_tables()) == len(floats) + len(algorithms) + len(boxes)
+    listed = replicate().tables[0].rows
+    assert [row[1] for row in listed] == [table.label for table in paper_tables()]
+
+
+def test_the_models_and_numbers_of_prompts_are_the_papers(tex):
+    for dataset, n in PROMPTS.items():
+        assert re.search(rf"{dataset}.{{0,25}}n = {n}", tex)
+    assert {figure.model for label in labels() for figure in published(label)} - {""} == set(MODELS)
+
+
+@pytest.mark.parametrize("table", RUN, ids=lambda table: table.name)
+def test_an_experiment_is_what_its_table_prints(table):
+    settings = table.settings()
+    assert settings.model.name == MODELS[table.models[0]][0]
+    assert settings.generation.max_new_tokens == 256
+    figures = published(table.label) if table.label in labels() else ()
+    if figures and table.kind in {"metrics", "speed"}:
+        assert set(settings.generation.strategies) == {f.strategy for f in figures} - {"human"}
+    if figures and table.kind == "metrics":
+        assert set(settings.metrics.compute) == {f.metric for f in figures}
+        assert {f.model for f in figures} == set(table.models)
+    if table.kind == "verdicts":
+        assert set(settings.generation.strategies) == {
+            name for f in figures for name in (f.strategy, f.versus)
+        }
+        assert len(settings.pairs.compare) * sum(table.prompts.values()) == (
+            450 if table.name == "llm" else 150
+        )
+        assert "people" not in table.asks or settings.annotation.raters_per_pair == 4
+
+
+def test_needs_by_hand():
+    """λ: five strategies, 1314 + 2000 + 1947 prompts of 256 tokens; 32 texts take 20 ms a step."""
+    tokens, hours = needs(find_table("lambda"))
+    assert tokens == 5 * 5261 * 256
+    assert hours == pytest.approx(5 * 5261 * 256 / 32 * 0.020 / 3600)
+    widest = needs(find_table("beam"))[1] / needs(find_table("top-k"))[1]
+    assert widest == pytest.approx((3 + 5 + 10 + 15 + 20 + 50 + 1) / 7)
+
+
+def test_a_table_from_nothing_and_again(tmp_path):
+    """Texts of two datasets under the paper's names: laid out, generated, compared; again, nothing."""
+    lines = '{"prompt": "Once there was"}\n{"prompt": "The storm had"}\n'
+    Path("wikitext.jsonl").write_text(lines)
+    Path("tales.jsonl").write_text(lines)
+    options = {"prompts": [Path("wikitext.jsonl"), Path("tales.jsonl")], "limit": 1}
+    overrides = (*SMALL, 'metrics.compute=["diversity"]')
+    result = replicate("lambda", Path("made"), **options, overrides=overrides)
+    assert result.setting == (
+        "model bundled, not openai-community/gpt2-xl",
+        "at most 8 tokens a text, not 256",
+        "1 prompts of Wikitext, not 1314",
+    )
+    assert (
+        f"OTHER SETTING: {'; '.join(result.setting)}. A difference says nothing of the paper." in result.lines
+    )
+    assert "not run: Wikinews, BookCorpus" in result.lines
+    assert "not in the paper: tales; ours are in made/metrics/" in result.lines
+    (table,) = result.tables
+    assert [row[0] for row in table.rows] == [f"λ=0.9{n}" for n in (1, 3, 5, 7, 9)]
+    ours = [row for row in result.figures if row["ours"] is not None]
+    assert {(row["metric"], row["state"]) for row in ours} == {("diversity", "other setting")}
+    page = tmp_path / "made" / "replication-lambda.md"
+    before = page.read_bytes(), page.with_suffix(".csv").read_bytes()
+    again = replicate("lambda", Path("made"))
+    assert again.figures == result.figures
+    assert (page.read_bytes(), page.with_suffix(".csv").read_bytes()) == before
+    for changed in ({**options, "limit": 2}, {**options, "prompts": [Path("tales.jsonl")]}):
+        with pytest.raises(StudyError, match="made holds a replication with other settings or prompts"):
+            replicate("lambda", Path("made"), **changed, overrides=overrides)
+    assert setting_differences(find_table("lambda"), [("GPT2-XL", Study.open("made"))])
+
+
+def test_a_case_and_the_figure_of_entropies(tmp_path):
+    result = replicate("case2", Path("cases"), overrides=SMALL)
+    assert [row["text"] for row in result.figures] == ["Prompt", "Reference", "CS", "ACS", "GUARD"]
+    assert result.figures[0]["paper"].startswith("Two people have died as the result of a road traffic")
+    assert "the accident on 8 October, near Okehampton" in " ".join(row["paper"] for row in result.figures)
+    assert all(row["ours"] for row in result.figures[2:])
+    result = replicate("entropy", Path("figure"), overrides=SMALL)
+    assert result.figures[0]["paper"].endswith("t-shirt and jeans. The")
+    assert "local entropy" in (tmp_path / "figure" / "replication-entropy.svg").read_text()
+    assert [*(tmp_path / "figure" / "continuations").glob("*/guard.trace.jsonl")]
+
+
+def test_pairs_for_people_and_what_to_do_next():
+    result = replicate("humaneval", Path("people"), limit=1, overrides=SMALL)
+    assert result.lines == ("There are no verdicts yet.",)
+    assert result.next[0] == "guard-eval annotate people --invite NAME"
+    assert not any("judge" in line for line in result.next)  # this table asks people alone
+    assert any("would make 0" in line for line in replicate("humaneval", Path("people"), dry_run=True).lines)
+    simulate(Study.open(Path("people")))
+    result = replicate("humaneval-counts", Path("people"))
+    assert "SIMULATED raters: no person rated" in result.lines
+    assert result.lines[1].startswith("OTHER SETTING: model bundled, where we take Qwen/Qwen2.5-7B")
+    shares = [row["ours"] for row in result.figures if row["dataset"] == "All"][:3]
+    assert sum(shares) == pytest.approx(100)
+
+
+def test_verdicts_from_a_file(tmp_path):
+    Path("v.csv").write_text(
+        "dataset,criterion,n_judgements,guard_wins,acs_wins,ties\nwikitext,coherence,200,88,38,74\n"
+    )
+    result = replicate("humaneval-counts", Path("R"), verdicts=Path("v.csv"), dry_run=True)
+    assert [row["ours"] for row in result.figures if row["ours"] is not None][:3] == [19, 37, 44]
+    assert not Path("R").exists()
+
+
+def test_a_dry_run_writes_nothing(tmp_path):
+    lines = replicate("llm", limit=3, overrides=["model.name=bundled"], dry_run=True).lines
+    assert "6 prompts (3 of adventures, 3 of fairy_tales)" in lines[1]
+    assert lines[2] == "would make 24 texts of at most 6,144 tokens"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.usefixtures("_prompts")
+def test_a_table_of_several_models_is_several_studies(tmp_path):
+    plans = plan_studies(find_table("models"), tmp_path, (), None, ())
+    assert [plan.folder.name for plan in plans] == ["Gemma-7B", "Llama-3.1", "Mistral-v0.3", "Deepseek-7B"]
+    assert plans[2].tables["model"]["name"] == "mistralai/Mistral-7B-v0.3"
+    (plan,) = plan_studies(find_table("models"), tmp_path, (), None, ["model.name=meta-llama/Llama-3.1-8B"])
+    assert (plan.folder, plan.model) == (tmp_path, "Llama-3.1")
+
+
+@pytest.mark.usefixtures("_prompts")
+def test_contrastive_decoding_needs_an_amateur(tmp_path):
+    def strategies(*overrides):
+        (plan,) = plan_studies(find_table("main"), tmp_path, (), None, overrides)
+        return plan.tables["generation"]["strategies"]
+
+    assert "contrastive_decoding" in strategies()
+    assert "contrastive_decoding" not in strategies("model.name=gpt2-xl")
+    assert "contrastive_decoding" in strategies("model.name=gpt2-xl", "model.amateur=gpt2")
+
+
+@pytest.mark.usefixtures("_prompts")
+def test_prompts_of_other_datasets_are_left_out(tmp_path):
+    (plan,) = plan_studies(find_table("median"), tmp_path, (), None, ())
+    assert {prompt.dataset for prompt in plan.prompts} == {"Wikinews", "tales"}
+    (timed,) = plan_studies(find_table("speed"), tmp_path, (), None, ())
+    assert [prompt.dataset for prompt in timed.prompts][:3] == ["tales", "Wikinews", "Wikitext"]
+
+
+def test_generations_as_their_authors_publish_them(tmp_path):
+    """A list of prefix_text and reference_text, and contrastive decoding's lines of lists."""
+    rows = [{"prefix_text": "Once", "reference_text": " upon", "generated_result": {"0": " more"}}]
+    (tmp_path / "book_contrastive_gpt2-xl_256.json").write_text(json.dumps(rows))
+    line = [{"ended": True, "gen_text": "Once more", "gold_ref": "Once upon", "prompt": "Once"}]
+    (tmp_path / "wikinews_gpt2-0.8.jsonl").write_text(json.dumps(line) + "\n")
+    book, news = read_files([tmp_path])
+    assert (book.dataset, book.text, book.reference) == ("BookCorpus", "Once", " upon")
+    assert (news.dataset, news.text, news.reference) == ("Wikinews", "Once", " upon")
+    assert dataset_of(tmp_path / "my-tales.jsonl") == "my-tales"
+
+
+@pytest.mark.usefixtures("_prompts")
+@pytest.mark.parametrize(
+    ("table", "options", "message"),
+    [
+        ("lamda", {}, r"no table or figure 'lamda': did you mean 'lambda'\?"),
+        ("main", {"prompts": [Path("empty")]}, r"empty holds no prompts .*data_from_CD_repo/benchmarks"),
+        (
+            "main",
+            {"prompts": [Path("prompts"), Path("prompts")]},
+            "two prompts have the id '.*name each file",
+        ),
+        ("main", {"overrides": ["model.nam=x"]}, "model.nam: is not a setting; did you mean 'name'"),
+        ("case1", {"prompts": [Path("x.jsonl")]}, "tab:case1 has prompts of its own"),
+        (
+            "main",
+            {"verdicts": Path("v.csv")},
+            "not a table of verdicts; --verdicts goes with: humaneval, llm",
+        ),
+        ("llm", {"verdicts": Path("v.csv")}, "v.csv"),
+        ("llm", {"verdicts": Path("v.csv"), "limit": 3}, "--limit has no effect; leave one of them out"),
+    ],
+)
+def test_what_is_refused(table, options, message):
+    Path("empty").mkdir()
+    with pytest.raises(StudyError, match=message):
+        replicate(table, Path("out"), **options)
+    assert not Path("out").exists()
+
+
+def test_without_prompts_it_says_where_they_are():
+    with pytest.raises(
+        StudyError, match=r"there are no prompts; name files with --prompts.*data_from_CD_repo"
+    ):
+        replicate("main")
+
+
+def test_what_cannot_be_run_says_where_it_is():
+    assert "guard-eval annotate demo-study" in replicate("form").lines[1]
+    assert "guard_eval/decoding/guard/step.py" in replicate("fig:figure_two").lines[1]
+    with pytest.raises(StudyError, match="app:F has nothing to run: guard-eval judge STUDY --dry-run"):
+        find_table("judge-prompt").settings()
