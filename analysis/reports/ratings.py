@@ -10,6 +10,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -27,6 +28,7 @@ from guard_eval.store.ratings import (
     SHOWN_COLUMNS,
     read_letters,
     read_pairs,
+    read_remarks,
     read_shown,
 )
 
@@ -142,7 +144,7 @@ def read_ratings(store: Store, raters: Sequence[RaterProgress], *, slots: int, m
     per_pair = study.loc[counts, "pair_id"].value_counts().reindex(for_people.index, fill_value=0)
     missing = int((slots - per_pair).clip(lower=0).sum())
     seconds = None if study["seconds"].isna().all() else float(study["seconds"].median())
-    remarks, skips = _read_remarks(store, shown, pairs["prompt_id"])
+    remarks, skips = _remarks(read_remarks(store, kind))
     return Ratings(
         rater_kind=kind,
         pairs=len(pairs),
@@ -231,6 +233,7 @@ def _raters(
     paces = shown.groupby("rater")["seconds"].median()
     runs = _longest_runs(first)
     rows = []
+    each: Any  # a row, whose columns mypy does not know
     for rater, each in zip(raters, sums.itertuples(), strict=True):
         run, chance = runs.get(rater.name, ("", 1.0))
         known = dict(others[rater.name])
@@ -312,7 +315,9 @@ def _longest_runs(first: pd.DataFrame) -> dict[str, tuple[str, float]]:
     pressed = Counter(zip(first["criterion"], first["letter"], strict=True))
     criteria = first.groupby("rater")["criterion"].nunique()
     best: dict[str, tuple[float, int, str]] = {}
-    for (rater, criterion), own in first.groupby(["rater", "criterion"], sort=False)["letter"]:
+    key: Any
+    for key, own in first.groupby(["rater", "criterion"], sort=False)["letter"]:
+        rater, criterion = key
         letters = own.to_numpy()
         others = {letter: pressed[criterion, letter] - int((letters == letter).sum()) for letter in LETTERS}
         ends = np.append(np.flatnonzero(np.diff(letters)), len(letters) - 1)
@@ -384,31 +389,18 @@ def _failed_checks(store: Store) -> set[str]:
     return {rater for rater, passed in tried.items() if len(passed) > 1 and not any(passed)}
 
 
-def _read_remarks(
-    store: Store, shown: pd.DataFrame, prompt_ids: pd.Series[str]
-) -> tuple[tuple[Remark, ...], Counter[str]]:
+def _remarks(rows: Sequence[tuple[Any, ...]]) -> tuple[tuple[Remark, ...], Counter[str]]:
     """Return the remarks that stand, newest first, and how often each pair was skipped.
 
     Of the remarks on one showing the last stands, unless it was taken back.
     """
-    skips = notes.read_skips(store)
-    pair_of = dict(zip(shown["presentation"], shown["pair_id"], strict=True))
-    pair_of |= {skip.presentation: skip.pair_id for skip in skips}
-    standing = {
-        (note.presentation, note.kind): note
-        for kind in ("comment", "problem", "skip")
-        for note in notes.read(store, kind=kind)
-        if note.presentation in pair_of
-    }
-    ordered = sorted((note for note in standing.values() if note.detail), key=lambda note: note.at)
+    standing: dict[tuple[int, str], tuple[Any, ...]] = {}
+    for row in rows:
+        standing.pop(row[:2], None)  # so that the order is that of the last word
+        standing[row[:2]] = row
+    kept = [row for row in reversed(standing.values()) if row[5]]
     remarks = tuple(
-        Remark(
-            rater=note.rater,
-            kind=note.kind,
-            prompt_id=str(prompt_ids.get(pair_of[note.presentation], "")),
-            text=note.detail,
-            when=f"{note.at:%Y-%m-%d %H:%M}",
-        )
-        for note in reversed(ordered)
+        Remark(rater=rater, kind=kind, prompt_id=prompt_id, text=text, when=f"{at:%Y-%m-%d %H:%M}")
+        for _, kind, rater, _, prompt_id, text, at in kept
     )
-    return remarks, Counter(pair_of[note.presentation] for note in ordered if note.kind == "skip")
+    return remarks, Counter(pair_id for _, kind, _, pair_id, *_ in kept if kind == "skip")

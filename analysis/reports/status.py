@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pandas as pd
 
@@ -21,7 +21,7 @@ from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import number_limits, spaced
 from guard_eval.results import Result
 from guard_eval.store import RaterProgress, Store, raters, settings
-from guard_eval.store.slots import MOST_SKIPS
+from guard_eval.store.handout import MOST_SKIPS
 from guard_eval.study import Study
 from guard_eval.study.declared import compare_declared
 from guard_eval.texts.current import count_texts
@@ -311,7 +311,8 @@ def _tables(ratings: Ratings) -> Iterator[Table]:
 def _criteria_table(criteria: pd.DataFrame) -> Table:
     several = len(set(criteria["comparison"])) > 1
     heads = ("criterion", "verdicts", "ties %", "same %", "κ (95 %)", "A % (95 %)")
-    notes = {row.kappa.note: spaced(row.criterion) for row in criteria.itertuples() if row.kappa.note}
+    lines: list[Any] = list(criteria.itertuples())
+    notes = {row.kappa.note: spaced(row.criterion) for row in lines if row.kappa.note}
     return Table(
         caption="Agreement, and preference for a side",
         columns=("comparison", *heads) if several else heads,
@@ -321,7 +322,7 @@ def _criteria_table(criteria: pd.DataFrame) -> Table:
                 *(spaced(row.criterion), str(row.verdicts), _share(row.ties), _share(row.same)),
                 *(number_limits(row.kappa), number_limits(row.first, 0, scale=100)),
             )
-            for row in criteria.itertuples()
+            for row in lines
         ),
         text_columns=2 if several else 1,
         note="same: two raters of a pair who say the same; κ: Fleiss; A: verdicts for the text shown as A, "
@@ -333,7 +334,7 @@ def _raters_table(frame: pd.DataFrame) -> Table:
     """Return the raters: all, or of many the flagged ones. Excluded raters leave nothing to decide."""
     flagged = frame[(frame["flags"].str.len() > 0) & (frame["state"] != "excluded")]
     shown = frame if len(frame) <= RATERS else flagged
-    columns = {
+    columns: dict[str, Callable[[Any], str]] = {
         "rater": lambda row: one_line(row.rater),
         "rated": lambda row: str(row.rated),
         "time": lambda row: duration(row.seconds) if row.seconds else NOTHING,
