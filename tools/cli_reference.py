@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from functools import cache
 
 from rich.console import Console
 
@@ -20,6 +21,7 @@ run again, and ends by naming the next one. Exit codes: 0 done, 2 something to f
 """
 
 
+@cache
 def helps() -> dict[str, str]:
     """Return the help of each command, by its name, in the order of `guard-eval --help`."""
     return {name: _help(name) for name in COMMANDS}
@@ -31,6 +33,7 @@ def _help(name: str) -> str:
     return page.getvalue()
 
 
+@cache
 def options() -> dict[str, set[str]]:
     """Return the options of each command, by its name."""
     return {name: _options(name) for name in COMMANDS}

@@ -21,6 +21,7 @@ from guard_eval.metrics.measurement import AGAINST_REFERENCES, measure_generatio
 from guard_eval.metrics.models import ScoringModels
 from guard_eval.metrics.scores import Difference, Score
 from guard_eval.records import Continuation, Prompt, content_id
+from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import plural
 from guard_eval.results import Result
 from guard_eval.study import Study
@@ -88,6 +89,11 @@ class Measured(Result):
         """Return a row for each score: metric, dataset, strategy, value, limits, texts and note."""
         columns = ["metric", "dataset", "strategy", "value", "low", "high", "n", "note"]
         return pd.DataFrame([{name: getattr(score, name) for name in columns} for score in self.scores])
+
+    def summary(self, metrics: Sequence[str]) -> Table:
+        """Return the metrics of all datasets together, as a table."""
+        last = self.scores[-1].dataset  # the mean over datasets, where there are several
+        return score_table(self.scores, datasets=[last], metrics=metrics)
 
     def _repr_html_(self) -> str:
         return str(self.to_frame().to_html())

@@ -186,17 +186,6 @@ def _snapshot(name: str, revision: str) -> Path | None:
     return folder if folder is not None and has_weights(folder) else None
 
 
-def weights_size(location: str, revision: str) -> int | None:
-    """Return the bytes of a model's weights; None of a model that is not on this machine."""
-    folder = Path(location) if Path(location).is_absolute() else _snapshot(location, revision)
-    if folder is None:
-        return None
-    for patterns in (WEIGHTS, OLD_WEIGHTS):
-        if files := [path for pattern in patterns for path in folder.glob(pattern)]:
-            return sum(path.stat().st_size for path in files)
-    return 0
-
-
 def _bytes(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 

@@ -12,7 +12,6 @@ from guard_eval.errors import StudyError
 from guard_eval.records import Prompt
 from guard_eval.reporting.writing import write_whole
 from guard_eval.results import Result
-from guard_eval.strategies import SOURCES, STRATEGIES, ContrastiveDecoding, signature
 from guard_eval.study import Study
 from guard_eval.study.folder import locate_model, seen_from
 from guard_eval.study.settings import MetricSettings
@@ -148,7 +147,6 @@ def _settings(folder: Path, model: str, seed: int) -> str:
         scorer=_toml_text("bundled" if small else MetricSettings().coherence_model),
         new_tokens=128 if small else 256,
         prompt_tokens=128 if small else 256,
-        others=_other_strategies(),
     )
 
 
@@ -160,15 +158,3 @@ def _toml_text(text: str) -> str:
     """
     text = text.encode("utf-8", "replace").decode("utf-8")
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _other_strategies() -> str:
-    """Return comments that name the strategies which a new study does not compare, with their sources."""
-    compared = {"greedy", "top_k", "top_p", "contrastive", "acs", "guard"}
-    width = 44
-    lines = []
-    for name, kind in STRATEGIES.items():
-        if name not in compared:
-            model = "; needs model.amateur" if kind is ContrastiveDecoding else ""
-            lines.append(f"#     {json.dumps(signature(kind())) + ',':<{width}} # {SOURCES[name]}{model}")
-    return "\n".join(lines)

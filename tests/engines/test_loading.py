@@ -29,9 +29,9 @@ from guard_eval.engines.loading import (
     SMALL,
     check_amateur,
     folder_revision,
+    limit_threads,
     load,
     load_encoder,
-    settle_threads,
 )
 from guard_eval.errors import StudyError
 
@@ -403,7 +403,7 @@ def test_a_small_model_has_one_thread_unless_the_user_says_otherwise(
     torch.set_num_threads(2)
     try:
         weights = [SimpleNamespace(numel=lambda: parameters)]
-        settle_threads(SimpleNamespace(device=torch.device("cpu"), parameters=lambda: weights))
+        limit_threads(SimpleNamespace(device=torch.device("cpu"), parameters=lambda: weights))
         assert torch.get_num_threads() == threads
     finally:
         torch.set_num_threads(before)

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from rating import make_gold, people, rate_all
+from rating import make_gold, people
 
 from guard_eval.errors import StudyError
 from guard_eval.store import handout, notes, pairs, unblind, verdicts
@@ -57,15 +57,6 @@ def test_a_press_that_comes_twice_skips_once(store, make_pairs, plan, skip):
     number = skip(ann)
     assert handout.skip(store, number, ["unreadable"], rater=ann)
     assert len(notes.read(store, kind="skip")) == len(notes.read(store)) == 1
-
-
-def test_what_is_skipped_takes_nothing_from_the_quota(store, make_pairs, plan, skip):
-    pairs.add(store, make_pairs(6))
-    (ann,) = people(store, "Ann")
-    few = replace(plan, quota=3)
-    skip(ann, by=few)
-    assert handout.progress(store, ann, few) == (0, 3)
-    assert len(rate_all(store, ann, few)) == 3
 
 
 @pytest.mark.parametrize("reasons", [[], ["unreadable"]])
