@@ -59,7 +59,6 @@ def test_scores_and_items_are_those_of_pandas(drawn, seed):
     for rows in (scores, scores.sample(frac=1, random_state=seed), scores.iloc[::-1]):
         items = item_scores(rows)
         pd.testing.assert_frame_equal(items[by_item.columns], by_item, check_dtype=False)
-        assert (items["share"] == 0.5 + items["numerator"] / (2 * items["denominator"])).all()
         number, first = item_numbers(rows)
         assert list(number) == list(rows.groupby(ITEM, sort=True).ngroup())
         assert list(number[first]) == list(range(len(first)))
@@ -71,20 +70,13 @@ def test_no_scores_have_no_items():
     assert set(CELL) < set(item_scores(scores).columns)
 
 
-def test_a_scored_table_is_scored_once_and_not_again():
+def test_a_table_is_turned_as_it_was_planned():
     frame = table(
         [("p1", ("x", "y"), "ann", "fluency", 0, "1"), ("p2", ("x", "y"), "ann", "fluency", 1, "1")]
     )
-    scored = ScoredVerdicts.of(frame)
-    assert ScoredVerdicts.of(scored) is scored
-    assert scored.scores is scored.scores
-    assert scored.items is scored.items
-    pd.testing.assert_frame_equal(scored.scores, rater_scores(frame))
-    pd.testing.assert_frame_equal(scored.items, item_scores(rater_scores(frame)))
-    turned = ScoredVerdicts.of(scored, (("y", "x", "fluency"),))
+    scored, turned = (ScoredVerdicts.of(frame, planned) for planned in (None, (("y", "x", "fluency"),)))
     assert turned.scores["method_a"].tolist() == ["y", "y"]
     assert turned.scores["net"].tolist() == [-net for net in scored.scores["net"]]
-    assert ScoredVerdicts.of(turned).frame is turned.frame
 
 
 def test_codes_of_text():
