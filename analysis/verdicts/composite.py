@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from guard_eval.errors import StudyError
-from guard_eval.reporting.words import and_list, judged_by, plural, title
+from guard_eval.reporting.words import and_list, title
 from guard_eval.rubric import COMPOSITE, check_weights
 
 ROUNDING = 1e-12
@@ -96,22 +96,3 @@ def with_composite(scores: pd.DataFrame, composite: Composite) -> pd.DataFrame:
     rows = rows[rows["criteria"] == len(composite.weights)].drop(columns="criteria")
     net = rows["net"].where(rows["net"].abs() > ROUNDING, 0.0)
     return pd.concat([scores, rows.assign(net=net, criterion=COMPOSITE)], ignore_index=True)
-
-
-def incomplete(scores: pd.DataFrame, composite: Composite) -> tuple[str, ...]:
-    """Say, in a sentence each, who has no composite, and who lacks that of some pairs."""
-    notes = []
-    for (kind, judge), own in scores.groupby(["rater_kind", "judge"], sort=True):
-        who = judged_by(str(kind), str(judge))
-        judged = own.loc[own["criterion"].isin(composite.weights), "criterion"].value_counts()
-        found = int((own["criterion"] == COMPOSITE).sum())
-        missing = [title(name) for name in composite.weights if name not in judged.index]
-        if missing:
-            notes.append(f"There is no composite of {who}, who did not judge {and_list(missing)}.")
-        elif found < judged.max():
-            left = int(judged.max()) - found
-            notes.append(
-                f"Of {who}, {plural(left, 'rating')} of a pair on some of the criteria, and not on all, "
-                f"{'takes' if left == 1 else 'take'} no part in it."
-            )
-    return tuple(notes)

@@ -156,7 +156,7 @@ def _places(table: pd.DataFrame, keys: list[str]) -> tuple[NDArray[np.int64], ND
     return _first_rows(table.groupby(keys, sort=True).ngroup().to_numpy())
 
 
-def _first_rows(numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _first_rows(numbers: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the rank of each number among the different ones, and the first row of each."""
     place, values = pd.factorize(numbers, sort=True)
     first = np.empty(len(values), dtype=np.int64)

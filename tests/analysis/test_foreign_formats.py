@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from analysis.verdicts.formats.recognition import FORMATS, load_verdicts
-from analysis.verdicts.formats.sides import item_of, side_of
+from analysis.verdicts.formats.recognition import FORMATS, load_files
+from analysis.verdicts.formats.sides import side_of
 from analysis.verdicts.tidy import read, remarks, validate
 from guard_eval.errors import StudyError
 
@@ -486,11 +486,7 @@ def test_potato(tmp_path, form):
         )
     with pytest.raises(StudyError, match=r"do not name the methods; .*guard-eval report .* ITEMS"):
         read(path)
-    from analysis.verdicts.formats import potato
-    from analysis.verdicts.formats.recognition import opened
-
-    assert potato.claims_items(opened(items).first)
-    table = load_verdicts(path, items=potato.items_of(opened(items)))
+    table = read([path, items])
     assert column(table.astype(object), "pair_id", "rater", "criterion", "verdict") == [
         ("i1", "anna", "coherence", "guard"),
         ("i1", "anna", "fluency", "tie"),
@@ -671,16 +667,16 @@ def test_a_file_of_two_formats_is_refused_unless_one_is_named(tmp_path):
         StudyError, match=r"AlpacaEval annotations and FastChat .*--set format=alpaca-eval or --set format=f"
     ):
         read(path)
-    assert len(load_verdicts(path, form="fastchat")) == 1
+    assert len(read(path, form="fastchat")) == 1
     with pytest.raises(StudyError, match=r"no format 'fastchatt'; did you mean 'fastchat'"):
-        load_verdicts(path, form="fastchatt")
+        read(path, form="fastchatt")
 
 
 @pytest.mark.parametrize("form", [form for form in FORMATS if form not in {"table", "inspect"}])
 def test_a_record_of_another_format_is_refused_by_its_number(tmp_path, form):
     path = save(tmp_path, [{"x": 1}], "odd.jsonl")
     with pytest.raises(StudyError, match=r"odd\.jsonl"):
-        load_verdicts(path, form=form, items={"x": None})
+        read(path, form=form)
 
 
 @pytest.mark.parametrize(
@@ -802,10 +798,11 @@ def test_a_file_with_anything_anywhere_is_read_or_refused(tmp_path, form, data):
             del place[path[-1]]
     file = tmp_path / "odd.json"
     file.write_text(json.dumps(records), encoding="utf-8")
-    items = {"i1": item_of(METHODS, "items", pair_id="i1", dataset="all")}
+    items = save(tmp_path, [METHODS | {"id": "i1"}], "items.jsonl")
     for form_given in (form, None):
         with suppress(StudyError):
-            table = validate(load_verdicts(file, form=form_given, items=items))
+            ((_, cells),) = load_files([file, items], form=form_given)
+            table = validate(cells)
             assert (
                 table["verdict"].isin(["tie"])
                 | (table["verdict"] == table["method_a"])
