@@ -6,6 +6,7 @@ Prints a Markdown table. README.md beside this file says how the ratios are made
 from __future__ import annotations
 
 import argparse
+import copy
 import math
 import statistics
 import time
@@ -20,6 +21,7 @@ from common import parser, table
 from transformers import AutoModelForCausalLM, LlamaConfig, Qwen2Config
 
 from guard_eval.engines.decode import Batch, decode
+from guard_eval.engines.packed import pack
 from guard_eval.strategies import parse
 
 STRATEGIES = ("greedy", "guard", "top_p(p=0.95)", "contrastive(k=10, alpha=0.6)", "acs(q=1)")
@@ -123,6 +125,8 @@ def _seconds(run: Callable[[], None]) -> float:
 def measure(model: Any, options: argparse.Namespace) -> str:
     """Return a table of each strategy's time over that of greedy `generate`, by batch."""
     rows = []
+    packed = copy.deepcopy(model)
+    pack(packed)  # as `load_model` does
     for name in options.strategies:
         cells = [f"`{name}`"]
         for size in options.batches:
@@ -135,7 +139,7 @@ def measure(model: Any, options: argparse.Namespace) -> str:
                 greedy_generate(model, prompts, options.new_tokens)
 
             def ours(batch: Batch = batch, name: str = name) -> None:
-                decode(model, batch, parse(name), static=options.static)
+                decode(packed, batch, parse(name), static=options.static)
 
             found = ratios(plain, ours, options.rounds)
             cells.append(f"{statistics.median(found):.2f} ({min(found):.2f}–{max(found):.2f})")

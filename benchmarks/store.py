@@ -30,7 +30,7 @@ COMPARISONS = [(a, b) for place, a in enumerate(METHODS) for b in METHODS[place 
 _FILL = """
 INSERT INTO presentation (id, slot_id, pair_id, rater_id, number, first, role, handed_out, rated_at)
 SELECT :base + row_number() OVER (ORDER BY shuffle), id, pair_id,
-       :filler + number, number, first, 'study', :now, :now
+       :filler + number, number, coalesce(first, substr('ab', number % 2 + 1, 1)), 'study', :now, :now
 FROM slot WHERE held_by IS NULL AND shuffle < :until
 """
 _HOLD = """

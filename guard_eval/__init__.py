@@ -41,12 +41,12 @@ else:
         if name in _MODULES:
             return getattr(import_module(_MODULES[name]), name)
         strategies = import_module("guard_eval.strategies") if name[:1].isupper() else None
-        if strategies is None or name not in strategies.__all__:
+        if strategies is None or not hasattr(strategies, name):
             raise AttributeError(f"module 'guard_eval' has no {name!r}; `dir(guard_eval)` lists what it has")
         return getattr(strategies, name)
 
     def __dir__() -> list[str]:
         from guard_eval import strategies  # noqa: PLC0415
 
-        classes = (name for name in strategies.__all__ if name[0].isupper())
+        classes = (name for name in vars(strategies) if name[0].isupper())
         return sorted([*_MODULES, *classes, "__version__"])

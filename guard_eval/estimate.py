@@ -38,6 +38,7 @@ NO_DATA = "there are no observations"
 UNDEFINED = "the statistic is undefined for these data"
 ONE_UNIT = "there is only one {unit}, and its spread cannot be estimated"
 NO_WIDTH = "every {unit} says the same: an interval would have no width, so none is given"
+CUT = "the interval is cut at the end of the possible range"
 ROUNDING = 1e-12
 """Relative differences up to this one are rounding."""
 
@@ -84,7 +85,24 @@ class Estimate:
 
     def with_note(self, note: str) -> Estimate:
         """Return the estimate with one more note."""
-        return replace(self, note=join_notes(self.note, note))
+        return self if note in self.note else replace(self, note=join_notes(self.note, note))
+
+    def with_error(
+        self,
+        error: float,
+        df: float,
+        *,
+        null: float | None = None,
+        bounds: tuple[float, float] = (-math.inf, math.inf),
+    ) -> Estimate:
+        """Return a value with its t interval, cut at `bounds`, and its t test against `null`."""
+        value = self.value or 0.0
+        half = float(special.stdtrit(df, 0.5 + self.level / 2)) * error
+        low, high = max(bounds[0], value - half), min(bounds[1], value + half)
+        p = None if null is None else 2 * float(special.stdtr(df, -abs(value - null) / error))
+        result = replace(self, low=low, high=high, error=error, df=df, p=p)
+        is_cut = low > value - half or high < value + half
+        return result.with_note(CUT) if is_cut else result
 
 
 def join_notes(*notes: str) -> str:
@@ -112,6 +130,7 @@ def jackknife(
     level: float = 0.95,
     null: float | None = None,
     bounds: tuple[float, float] = (-math.inf, math.inf),
+    noise: float = 0.0,
     unit: str = "prompt",
 ) -> Estimate:
     """Estimate a statistic with a t interval from the jackknife, which leaves out one unit at a time.
@@ -127,6 +146,7 @@ def jackknife(
         level: The confidence level.
         null: The value to test against; without it there is no p.
         bounds: The smallest and the largest possible value; limits are cut there.
+        noise: The variance of the value from another source than the units, which is added.
         unit: What a unit is, for notes.
     """
     parts = np.asarray(sums, dtype=np.float64)
@@ -158,13 +178,9 @@ def jackknife(
     error = math.sqrt(float(variances.sum()))
     if error <= ROUNDING * max(1.0, abs(value)):
         return result.with_note(NO_WIDTH.format(unit=unit))
-    df = float(variances.sum() ** 2 / (variances**2 / (count - 1)).sum())
-    half = float(special.stdtrit(df, 0.5 + level / 2)) * error
-    low, high = max(bounds[0], value - half), min(bounds[1], value + half)
-    if low > value - half or high < value + half:
-        result = result.with_note(f"the interval is cut at the largest possible range; {unit}s are few")
-    p = None if null is None else 2 * float(special.stdtr(df, -abs(value - null) / error))
-    return replace(result, low=low, high=high, error=error, df=df, p=p)
+    error = math.sqrt(error**2 + noise)
+    df = float(error**4 / (variances**2 / (count - 1)).sum())
+    return result.with_error(error, df, null=null, bounds=bounds)
 
 
 def _sums_without(parts: Floats, codes: NDArray[np.int64], count: NDArray[np.int64]) -> Floats:
@@ -256,7 +272,9 @@ def sign_flip(scores: ArrayLike, *, seed: int = 0, unit: str = "prompt") -> Esti
         draws = max(1000, min(MAX_DRAWS, MAX_DRAWN_SIGNS // len(sizes)))
         rng, rows, extreme = np.random.default_rng(seed), max(1, _BLOCK_FLOATS // len(sizes)), 0
         for start in range(0, draws, rows):
-            heads = rng.binomial(counts, 0.5, size=(min(rows, draws - start), len(sizes)))
+            shape = (min(rows, draws - start), len(sizes))
+            coins = rng.integers(0, 2, size=shape, dtype=np.int8) if counts.max() == 1 else None
+            heads = rng.binomial(counts, 0.5, size=shape) if coins is None else coins
             extreme += int((np.abs((2 * heads - counts) @ sizes) >= limit).sum())
         p, smallest = (1 + extreme) / (1 + draws), max(smallest, 1 / (1 + draws))
         name = f"{name}, {draws} drawn patterns, seed {seed}"

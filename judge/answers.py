@@ -120,7 +120,7 @@ def read_error(body: bytes) -> tuple[int, object, bool] | None:
     Routers pass on another server's error so. One beside an answer or counts of tokens came after the model
     had begun.
     """
-    envelope = read_json(body)
+    envelope = read_json(body) if b'"error"' in body else None
     if not isinstance(envelope, dict) or not envelope.get("error"):
         return None
     error = envelope["error"]
@@ -196,39 +196,29 @@ def without_thinking(content: str) -> str | None:
     return None if tokens[-1].start() == 0 else answer[tokens[-1].end() :].strip()
 
 
+_THOUGHT_FIELDS = {"reasoning_content", "reasoning", "thinking", "summary"}
+"""Fields with a model's thinking: of vLLM, DeepSeek and llama.cpp; OpenRouter and Ollama; Mistral; OpenAI."""
+
+
 def read_thinking(body: bytes) -> str | None:
     """Return a model's thinking, if the server gives it in a field or in the text."""
-    found = list(dict.fromkeys(each.strip() for each in _thoughts(read_json(body)) if each.strip()))
+    envelope = _table(read_json(body))
+    parts = [text.strip() for text in _texts([envelope.get("choices"), envelope.get("output")], inside=False)]
     answer = read_answer(body)
     if answer is not None and answer.text:
         rest = without_thinking(answer.text)
-        thought = answer.text if rest is None else answer.text.rstrip().removesuffix(rest)
-        found += [thought.strip()] if thought.strip() else []
-    return "\n\n".join(found) or None
+        parts.append((answer.text if rest is None else answer.text.rstrip().removesuffix(rest)).strip())
+    return "\n\n".join(dict.fromkeys(filter(None, parts))) or None
 
 
-def _thoughts(envelope: object) -> Iterator[str]:
-    if not isinstance(envelope, dict):
-        return
-    for choice in _tables(envelope.get("choices")):
-        message = _table(choice.get("message"))
-        # vLLM, DeepSeek and llama.cpp write the first, OpenRouter and Ollama the second
-        for name in ("reasoning_content", "reasoning"):
-            yield from _words(message.get(name))
-        for part in _tables(message.get("content")):
-            yield from _words(part.get("thinking"))
-    for item in _tables(envelope.get("output")):
-        if item.get("type") == "reasoning":
-            yield from _words(item.get("summary"))
-            yield from _words(item.get("content"))
-
-
-def _tables(value: object) -> list[dict[str, Any]]:
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
-
-
-def _words(value: object) -> Iterator[str]:
-    if isinstance(value, str):
+def _texts(value: object, *, inside: bool) -> Iterator[str]:
+    """Yield the texts of fields that hold thinking."""
+    if isinstance(value, str) and inside:
         yield value
-    for part in _tables(value):
-        yield from _words(part.get("text"))
+    elif isinstance(value, list):
+        for each in value:
+            yield from _texts(each, inside=inside)
+    elif isinstance(value, dict):
+        for name, each in value.items():
+            thought = name in _THOUGHT_FIELDS or (inside and name == "text")
+            yield from _texts(each, inside=thought) if thought or not isinstance(each, str) else ()

@@ -31,7 +31,7 @@ CONNECT_SECONDS = 30.0
 LARGEST_RESPONSE = 2**25
 """Bytes of a response: several times those of one with probabilities for 8192 tokens."""
 
-_REQUESTS_PER_POOL = 16
+_REQUESTS_PER_POOL = 8
 """For each request a pool of connections looks at all that it has, so pools stay small."""
 
 _TALKATIVE = ("openai", "httpcore2", "httpx2")

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 import sys
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 
 from guard_eval import progress
-from guard_eval.errors import MissingExtraError, StudyError
+from guard_eval.errors import StudyError
 from guard_eval.records import FailureCount, JudgeSpending
 from guard_eval.reporting.escaping import visible
 from guard_eval.reporting.tables import Table
@@ -48,15 +47,13 @@ def count_reasons(failures: Iterable[tuple[str, str, str]]) -> list[FailureCount
     Args:
         failures: Judge, kind and sentence of each.
     """
-    counts: Counter[tuple[str, str, str]] = Counter()
-    examples: dict[tuple[str, str, str], str] = {}
+    reasons: dict[tuple[str, str, str], list[str]] = {}
     for judge, kind, detail in failures:
-        key = judge, kind, _VARIES.sub("#", detail)
-        examples.setdefault(key, detail)
-        counts[key] += 1
-    ordered = sorted(counts.items(), key=lambda each: (each[0][0], -each[1], each[0]))
+        reasons.setdefault((judge, kind, _VARIES.sub("#", detail)), []).append(detail)
+    ordered = sorted(reasons.items(), key=lambda each: (each[0][0], -len(each[1]), each[0]))
     return [
-        FailureCount(judge=key[0], kind=key[1], reason=examples[key], count=count) for key, count in ordered
+        FailureCount(judge=key[0], kind=key[1], reason=details[0], count=len(details))
+        for key, details in ordered
     ]
 
 
@@ -121,22 +118,18 @@ def judge(
     with Store.open(study.database, declared=study.declared) as store:
         if view is not None:
             name = None if only is None else judges[0].rater_name
-            page = write_page(store, study.settings.judge, view, seed=study.settings.seed, only=name)
-            return Judged(lines=(f"{view}: {page} exchanges; open it in a browser",), page=view)
+            count = write_page(store, study.settings.judge, view, seed=study.settings.seed, only=name)
+            return Judged(lines=(f"{view}: {count} exchanges; open it in a browser",), page=view)
         if not pairs.read(store):
             raise StudyError(f"{study.folder} has no pairs yet; run: {study.command('pair')}")
         asking = Asking(study, store, budget=budget, batch=batch, calibrate=calibrate, send_key=send_key)
         previews = asking.preview(judges)
-        chosen = [*(("--only", only) if only is not None else ()), *(("--batch",) if batch else ())]
-        chosen += [*(("--budget", f"{budget:g}") if budget is not None else ())]
-        chosen += [*(("--calibrate",) if calibrate else ())]
-        again = study.command("judge", *chosen, *(word for key in send_key for word in ("--send-key", key)))
-        if dry_run:
-            result = asking.show(previews, examples=True, next_command=again)
-        elif find_spec("openai") is None:  # before a key is asked for
-            raise MissingExtraError("judge", "openai")
-        elif not asking.confirm(previews, yes=yes):
-            result = asking.show(previews, examples=False, next_command=again)
+        if dry_run or not asking.confirm(previews, yes=yes):
+            options = [("--only", only), ("--budget", None if budget is None else f"{budget:g}")]
+            options += [("--send-key", each) for each in send_key]
+            words = [word for name, value in options if value is not None for word in (name, value)]
+            words += [name for name, is_set in (("--batch", batch), ("--calibrate", calibrate)) if is_set]
+            result = asking.show(previews, example=dry_run, next_command=study.command("judge", *words))
         else:
             asking.run(previews)
             result = asking.summarize()
@@ -174,110 +167,102 @@ class Asking:
         send_key: Sequence[str],
     ) -> None:
         self.errors: dict[str, StudyError] = {}
-        self._study = study
-        self._store = store
-        self._seed = study.settings.seed
-        self._budget = budget
-        self._batch = batch
-        self._calibrate = calibrate
+        self._study, self._store, self._seed = study, store, study.settings.seed
+        self._budget, self._batch, self._calibrate = budget, batch, calibrate
         self._allowed = parse_send_key(send_key)
         self._failed: list[tuple[str, str, str]] = []
         self._lines: list[str] = []
 
-    def preview(self, judges: Sequence[Judge]) -> list[tuple[Judge, Preview]]:
+    @contextmanager
+    def _judge(self, judge: Judge) -> Iterator[None]:
+        """Remember what only the user can mend: it keeps no other judge waiting."""
+        try:
+            yield
+        except StudyError as error:
+            self.errors[judge.rater_name] = error
+
+    def preview(self, judges: Sequence[Judge]) -> list[Preview]:
         """Return what would be asked of each judge that can be asked."""
         previews = []
         for each in judges:
-            try:
-                questions = self._questions(each)
-                previews.append((each, preview_judge(self._store, each, questions, seed=self._seed)))
-            except StudyError as error:
-                self.errors[each.rater_name] = error
+            with self._judge(each):
+                read = read_unanswered if self._calibrate else read_left
+                questions = read(self._store, each, seed=self._seed)
+                previews.append(preview_judge(self._store, each, questions, seed=self._seed))
         return previews
 
-    def _questions(self, judge: Judge) -> list[requests.Question]:
-        read = read_unanswered if self._calibrate else read_left
-        return read(self._store, judge, seed=self._seed)
-
-    def show(self, previews: Sequence[tuple[Judge, Preview]], *, examples: bool, next_command: str) -> Judged:
-        """Return the previews as a result."""
-        shown = [each for _, each in previews]
-        lines = [
-            line
-            for each in shown
-            for line in (*each.lines, *(("nothing is left to ask",) if not each.requests else ()), "")
-        ]
-        first = next((each for each in shown if each.example), None)
-        if examples and first is not None:
-            lines += [f"The first request to {first.judge}, as it would be sent:", "", str(first.example), ""]
-        rows = show_costs(shown)
-        table = Table(columns=("cost", "expected", "at worst"), rows=tuple(rows), caption="")
+    def show(self, previews: Sequence[Preview], *, example: bool, next_command: str = "") -> Judged:
+        """Return the previews as a result, with the first request in full if an example is wanted."""
+        lines = [line for each in previews for line in (*each.lines, "")]
+        first = next((each for each in previews if each.example), None)
+        if example and first is not None:
+            lines += [f"The first request to {first.name}, as it would be sent:", "", str(first.example), ""]
+        rows = tuple(show_costs(previews))
+        table = Table(columns=("cost", "expected", "at worst"), rows=rows, caption="")
         return Judged(
             lines=tuple(lines),
             tables=(table,) if rows else (),
-            warnings=tuple(warning for each in shown for warning in each.warnings),
+            warnings=tuple(warning for each in previews for warning in each.warnings),
             next=(next_command,) if next_command else (),
-            previews=tuple(_record(each) for each in shown),
+            previews=tuple(each.record() for each in previews),
         )
 
-    def confirm(self, previews: Sequence[tuple[Judge, Preview]], *, yes: bool) -> bool:
+    def confirm(self, previews: Sequence[Preview], *, yes: bool) -> bool:
         """Return whether the user agrees with what is to be sent, where to, and for how much.
 
         Raises:
             StudyError: Nobody is there to be asked.
         """
-        asked = [(judge, each) for judge, each in previews if each.requests]
+        import judge.client  # noqa: F401, PLC0415 (names a missing extra before anything is asked)
+
+        asked = [each for each in previews if each.requests]
         servers = []
-        for judge, each in asked:
-            try:
-                servers.append(self._connect(judge))
-                _check_price(judge, each)
-            except StudyError as error:
-                self.errors[judge.rater_name] = error
+        for each in asked:
+            with self._judge(each.judge):
+                servers.append(self._connect(each.judge))
+                if each.price is None:
+                    raise StudyError(
+                        f"the price of {each.judge.model!r} is unknown; set {KEYS} in study.toml (0 if it "
+                        "costs nothing)"
+                    )
         if not may_send_keys(servers, self._allowed):
             return False
         if yes or not asked or len(self.errors) == len(previews):
             return True
         if not sys.stdin.isatty():
             raise StudyError("there is no terminal to confirm the cost in; add --yes")
-        progress.show(self.show(previews, examples=False, next_command=""))
-        return progress.confirm(self._ask_for(asked))
-
-    def _ask_for(self, asked: Sequence[tuple[Judge, Preview]]) -> str:
-        count = sum(each.requests for _, each in asked)
+        progress.show(self.show(previews, example=False))
+        count = sum(each.requests for each in asked)
         if self._budget is not None:
-            return f"Send {count:,} requests, for never more than {show_usd(self._budget)} over all runs?"
-        usd = [each.batch_usd if self._batch else (each.expected_usd, each.worst_usd) for _, each in asked]
-        expected, worst = (sum(each[place] or 0.0 for each in usd if each) for place in (0, 1))
-        return f"Send {count:,} requests, for about {show_usd(expected)} and at worst {show_usd(worst)}?"
+            cost = f"for never more than {show_usd(self._budget)} over all runs"
+        else:
+            costs = [each.batch if self._batch else each.online for each in asked]
+            expected, worst = (sum(each[at] for each in costs if each) for at in (0, 1))
+            cost = f"for about {show_usd(expected)} and at worst {show_usd(worst)}"
+        return progress.confirm(f"Send {count:,} requests, {cost}?")
 
     def _connect(self, judge: Judge) -> Server:
         return connect_to(judge, plain_http={url for url, _ in self._allowed})
 
-    def run(self, previews: Sequence[tuple[Judge, Preview]]) -> None:
-        """Ask the judges, one after the other. What only the user can mend keeps no other judge waiting."""
-        for judge, preview in previews:
-            if judge.rater_name not in self.errors:
-                try:
-                    self._run(judge, preview)
-                except StudyError as error:
-                    self.errors[judge.rater_name] = error
+    def run(self, previews: Sequence[Preview]) -> None:
+        """Ask the judges, one after the other."""
+        for each in previews:
+            if each.judge.rater_name not in self.errors:
+                with self._judge(each.judge):
+                    self._run(each)
 
-    def _run(self, judge: Judge, preview: Preview) -> None:
-        from judge.batches import BatchRun  # noqa: PLC0415
-        from judge.run import Run  # noqa: PLC0415
+    def _run(self, preview: Preview) -> None:
+        from judge.batches import BatchRun  # noqa: PLC0415 (a preview needs no extra)
+        from judge.run import Run  # noqa: PLC0415 (a preview needs no extra)
 
-        name = visible(judge.rater_name)
-        questions = self._questions(judge)
+        judge, name = preview.judge, preview.name
+        questions = preview.questions
         if not self._batch:
-            with self._store.read() as db:
-                waiting = requests.read_in_batches(db, judge.rater_name)
-            left = [each for each in questions if (each.pair_id, each.number) not in waiting]
-            if len(left) < len(questions):
+            questions = [each for each in questions if each not in preview.in_batches]
+            if preview.in_batches:
                 progress.warn(
-                    f"{len(questions) - len(left)} questions are in batches; collect them with --batch"
+                    f"{len(preview.in_batches)} questions are in batches; collect them with --batch"
                 )
-            questions = left
         with progress.task(name, total=len(questions), unit="judgments") as advance:
             run = (BatchRun if self._batch else Run)(
                 self._store, judge, seed=self._seed, server=self._connect(judge), price=preview.price,
@@ -297,8 +282,7 @@ class Asking:
         with self._store.read() as db:
             spending = requests.read_spending(db)
             failures = [(key[0], *why) for key, why in requests.read_failures(db).items()]
-        shown = self._failed if self._calibrate else failures
-        reasons = tuple(count_reasons(shown))
+        reasons = tuple(count_reasons(self._failed if self._calibrate else failures))
         lines = [*self._lines, *_show_reasons(reasons)]
         for each in spending:
             if each.unmetered:
@@ -323,35 +307,20 @@ class Asking:
         return StudyError("\n  ".join((f"{count} did not come to the end:", *lines)))
 
 
-def _check_price(judge: Judge, preview: Preview) -> None:
-    if preview.price is None:
-        raise StudyError(
-            f"the price of {judge.model!r} is unknown; set {KEYS} in study.toml (0 if it costs nothing)"
-        )
-
-
-def _record(preview: Preview) -> dict[str, object]:
-    names = ("judge", "model", "server", "requests", "answered", "expected_usd", "worst_usd", "warnings")
-    return {name: getattr(preview, name) for name in names}
-
-
 def show_spending(spending: Sequence[JudgeSpending]) -> Table:
     """Return a table of what each judge has taken over all runs."""
-    rows = {
-        "requests": [str(each.requests) for each in spending],
-        "of these lost": [str(each.lost) for each in spending],
-        "prompt tokens": [str(each.input_tokens) for each in spending],
-        "of these cached": [str(each.cached_tokens) for each in spending],
-        "completion tokens": [str(each.output_tokens) for each in spending],
-        "of these reasoning": [str(each.reasoning_tokens) for each in spending],
-        "US dollars": [f"{each.usd:.4f}" for each in spending],
-        "set aside for lost or open": [f"{each.held_usd:.4f}" for each in spending],
+    counts = {
+        "requests": "requests",
+        "of these lost": "lost",
+        "prompt tokens": "input_tokens",
+        "of these cached": "cached_tokens",
+        "completion tokens": "output_tokens",
+        "of these reasoning": "reasoning_tokens",
     }
-    return Table(
-        columns=("", *(each.judge for each in spending)),
-        rows=tuple((name, *cells) for name, cells in rows.items()),
-        caption="",
-    )
+    sums = {"US dollars": "usd", "set aside for lost or open": "held_usd"}
+    rows = [(title, *(str(getattr(each, name)) for each in spending)) for title, name in counts.items()]
+    rows += [(title, *(f"{getattr(each, name):.4f}" for each in spending)) for title, name in sums.items()]
+    return Table(columns=("", *(each.judge for each in spending)), rows=tuple(rows), caption="")
 
 
 def _show_reasons(reasons: Sequence[FailureCount]) -> list[str]:

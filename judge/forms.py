@@ -48,7 +48,7 @@ class Form:
 
     @property
     def name(self) -> str:
-        """Return the form in one word.
+        """Return the form in one word: interface, output, the token limit's name, and what is left out.
 
         >>> Form(without=("seed",)).name
         'chat/json_schema/max_tokens/seed'
@@ -123,29 +123,6 @@ def _check_open(name: str, judge: Judge, detail: str) -> None:
             f"the server of the judge {judge.model!r} does not take {name} = {getattr(judge, name)!r}, which "
             f"study.toml asks for ({detail}); remove {name} there, or name another model"
         )
-
-
-def describe_change(before: Form, after: Form) -> str:
-    """Return in words how requests are put from now on.
-
-    >>> describe_change(Form(), Form(output="text", without=("seed",)))
-    'for a verdict block in plain text, without seed'
-    """
-    parts = []
-    if after.interface != before.interface:
-        parts.append(f"at {PATHS[after.interface]}")
-    if after.output != before.output:
-        parts.append(
-            "for a verdict block in plain text" if after.output == "text" else "for JSON by a schema"
-        )
-    if after.limit != before.limit:
-        parts.append(f"with {after.limit}")
-    dropped = [name for name in after.without if name not in before.without]
-    if dropped:
-        parts.append(
-            f"without {', '.join('a system message' if each == 'system' else each for each in dropped)}"
-        )
-    return ", ".join(parts) or "as at first"
 
 
 def make_schema(judge: Judge) -> dict[str, Any]:

@@ -32,23 +32,18 @@ _REASONS = re.compile(
     r"\s+(?:because|since|as|but|though|although|while|yet|or|and)\b.*|\s*[;,:(/|–—].*|\.\s.*|\s-\s.*",
     re.DOTALL | re.IGNORECASE,
 )
-_KIND = r"(?:method|text|option|version|continuation|answer|output)"
-_MENTIONS: dict[Choice, re.Pattern[str]] = {
-    "A": re.compile(
-        rf"(?i:\b{_KIND}\s+a\b|\bfirst\s+(?:one|{_KIND})\b|\bformer\b|\bother\b)|\bA\b|\ba\s+(?:is|was|wins)\b"
-    ),
-    "B": re.compile(rf"(?i:\bb\b|\bsecond\s+(?:one|{_KIND})\b|\blatter\b|\bother\b)"),
-    "tie": re.compile(r"(?i:\b(?:both|ties?|tied|draw|equal(?:ly)?|similar(?:ly)?|same|alike)\b)"),
-}
-"""Words after a judgment that may speak for another one."""
-
 _CAUSE = re.compile(r"\W*(?:because|since|as|reason\w*|rationale|explanation)\b", re.IGNORECASE)
 _CLAIM = re.compile(
     r"\b(?:better|best|superior|stronger|wins?|prefer\w*|ahead|tied?|equal|similar|but|however|although|though"
     r"|yet|still|overall|actually|rather|instead|finally|or)\b",
     re.IGNORECASE,
 )
+_SIDE = re.compile(
+    r"\bA\b|(?i:\b(?:b|first|second|former|latter|other|both|ties?|tied|draw|equal(?:ly)?|similar(?:ly)?|same"
+    r"|alike)\b)"
+)
 _DENIED = re.compile(r"\A\W*(?:no|not|nope|wrong|never)(?:\s+(?:really|at all))?\W*\Z", re.IGNORECASE)
+"""Words after a judgment that may speak for another one: a claim always, a side unless a cause is given."""
 
 _JUDGMENTS: dict[str, Choice] = {
     **dict.fromkeys(("method a is better", "a is better", "method a", "a"), "A"),
@@ -136,15 +131,8 @@ def _judgment(line: str) -> Choice | None:
     if choice is None or reasons is None:
         return None
     rest = reasons.group()
-    others = [_MENTIONS[other] for other in CHOICES if other != choice]
-    if _DENIED.search(rest) or (any(mention.search(rest) for mention in others) and not _explains(rest)):
-        return None
-    return choice
-
-
-def _explains(rest: str) -> bool:
-    """Return whether what follows a judgment is a reason for it, and no claim for another side."""
-    return _CAUSE.match(rest) is not None and _CLAIM.search(rest) is None
+    doubtful = _DENIED.search(rest) or _CLAIM.search(rest) or (_SIDE.search(rest) and not _CAUSE.match(rest))
+    return None if doubtful else choice
 
 
 _FENCE = re.compile(r"\A```(?:json)?[^\S\n]*\n(?P<json>.*)\n[^\S\n]*```\Z", re.DOTALL | re.IGNORECASE)

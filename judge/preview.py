@@ -18,7 +18,7 @@ from judge.forms import PATHS, split_request
 from judge.price import KEYS, Price, find_price, find_understated, show_usd
 from judge.prompt import prompt_of
 from judge.questions import Asker, check_criteria, describe_changes
-from judge.server import key_variable, proxy_of, resolve_server, through
+from judge.server import key_variable, proxy_of, resolve_server
 
 BYTES_PER_TOKEN = 4
 TOKENS_PER_CRITERION, TOKENS_OF_BRACES, TOKENS_OF_RATIONALE = 8, 4, 90
@@ -31,34 +31,47 @@ class Preview:
     """What a run would do.
 
     Attributes:
-        judge: What the judge is called as a rater.
-        model: Its model.
+        judge: The study's settings for the judge.
+        name: What it is called as a rater, to be printed.
         server: Where texts and key would go.
-        variable: The environment variable with the key; None if no key is sent.
+        questions: What has no verdict yet.
+        in_batches: Those of them whose requests are in a batch.
         requests: Requests to be paid if every answer can be read.
-        answered: Questions that are answered already.
         price: The price of the judge's tokens, if it is known.
-        expected_usd: The cost with tokens as earlier answers had them, or else guessed.
-        worst_usd: The cost with a token for each byte, the longest answers, and every request asked thrice.
-        batch_usd: Both in a batch.
+        online: US dollars: expected, with tokens as earlier answers had them or else guessed, and at worst,
+            with a token for each byte, the longest answers, and every request sent three times.
+        batch: Both in a batch.
         lines: The preview in words.
         warnings: What speaks against it.
         example: The first request in full; None if nothing is left to ask.
     """
 
-    judge: str
-    model: str
+    judge: Judge
+    name: str
     server: str
-    variable: str | None
+    questions: Sequence[Question]
+    in_batches: set[Question]
     requests: int
-    answered: int
     price: Price | None
-    expected_usd: float | None
-    worst_usd: float | None
-    batch_usd: tuple[float, float] | None
+    online: tuple[float, float] | None
+    batch: tuple[float, float] | None
     lines: tuple[str, ...]
     warnings: tuple[str, ...]
     example: str | None
+
+    def record(self) -> dict[str, object]:
+        """Return the preview as `--json` prints it."""
+        expected, worst = self.online or (None, None)
+        return {
+            "judge": self.name,
+            "model": visible(self.judge.model),
+            "server": self.server,
+            "requests": self.requests,
+            "answered": len(self.questions) - self.requests,
+            "expected_usd": expected,
+            "worst_usd": worst,
+            "warnings": self.warnings,
+        }
 
 
 def preview_judge(
@@ -78,66 +91,62 @@ def preview_judge(
     check_criteria(store, judge)
     resolved = resolve_server(judge, environ)
     variable = key_variable(judge, environ)
-    server = f"{resolved.base_url}{through(proxy_of(str(resolved.base_url), keyed=variable is not None))}"
+    proxy = proxy_of(str(resolved.base_url), keyed=variable is not None)
+    server = str(resolved.base_url) + ("" if proxy is None else f" through the proxy {proxy}")
     with store.read() as db:
         form = requests.read_form(db, judge.rater_name)
         spent = next((each for each in requests.read_spending(db) if each.judge == judge.rater_name), None)
-        in_batches = requests.read_in_batches(db, judge.rater_name)
+        open_ = requests.read_in_batches(db, judge.rater_name)
+    in_batches = {each for each in questions if (each.pair_id, each.number) in open_}
     asker = Asker(judge, seed=seed, form=form)
     outcomes = asker.conclude_all(store, questions)
-    left = [
+    unanswered = [
         (question, outcome)
         for question, outcome in zip(questions, outcomes, strict=True)
-        if isinstance(outcome, int) and (question.pair_id, question.number) not in in_batches
+        if isinstance(outcome, int) and question not in in_batches
     ]
-    sizes = [len(asker.build(*each)) for each in left]
+    sizes = [len(asker.build(*each)) for each in unanswered]
     price = find_price(resolved)
-    name = visible(judge.rater_name)
-    special = describe_special(judge)
-    who = name if name == visible(judge.model) else f"{name} ({visible(judge.model)})"
+    name, special = visible(judge.rater_name), describe_special(judge)
+    who = name if judge.rater_name == judge.model else f"{name} ({visible(judge.model)})"
+    done = len(questions) - len(sizes)
     lines = [
         f"judge: {who} at {server} (prompt {prompt_of(judge).version})",
         f"criteria: {visible(', '.join(judge.criteria))}",
-        *((f"asked with {visible(special)}",) if special else ()),
-        *((f"extra_body: {visible(json.dumps(judge.extra_body))}",) if judge.extra_body else ()),
+        f"asked with {visible(special)}" if special else "",
+        f"extra_body: {visible(json.dumps(judge.extra_body))}" if judge.extra_body else "",
         f"key: {'none is sent' if variable is None else f'that in {variable}, if it is set'}",
-        f"to ask: {len(left):,} requests"
-        + (
-            f"; {len(questions) - len(left):,} are answered or in a batch already"
-            if len(left) < len(questions)
-            else ""
-        ),
+        f"to ask: {len(sizes):,} requests"
+        + (f"; {done:,} are answered or in a batch already" if done else ""),
         f"prompt tokens: at most {sum(sizes):,} (UTF-8 bytes; the model's are fewer)",
         f"answer tokens: at most {len(sizes) * judge.max_output_tokens:,}",
+        f"price: unknown; set {KEYS} in study.toml (0 if it costs nothing)"
+        if price is None
+        else f"price: none is counted, since {price.source}"
+        if price.assumed
+        else f"price: {price}",
+        "" if sizes else "nothing is left to ask",
     ]
-    if price is None:
-        lines.append(f"price: unknown; set {KEYS} in study.toml (0 if it costs nothing)")
-    else:
-        lines.append("price: none is counted, since " + price.source if price.assumed else f"price: {price}")
-    changes = describe_changes(store, judge, seed=seed)
+    changes = describe_changes(store, judge)
     changed = (
-        f"{name} has verdicts on other requests than study.toml asks for now ({'; '.join(changes)}), which "
+        f"{name} has verdicts under other settings than study.toml has now ({'; '.join(changes)}), which "
         'stay as they are. Take back the change, or give the judge a new name there (name = "…"), under '
         "which all pairs are asked again"
     )
-    online = _costs(price, judge, sizes, spent)
+    warnings = [find_understated(resolved), changed if changes else None, *find_one_sided(judge)]
     return Preview(
-        judge=name,
-        model=visible(judge.model),
+        judge=judge,
+        name=name,
         server=server,
-        variable=variable,
-        requests=len(left),
-        answered=len(questions) - len(left),
+        questions=questions,
+        in_batches=in_batches,
+        requests=len(sizes),
         price=price,
-        expected_usd=online and online[0],
-        worst_usd=online and online[1],
-        batch_usd=_costs(price, judge, sizes, spent, batch=True),
-        lines=tuple(lines),
-        warnings=(
-            *filter(None, [find_understated(resolved), changed if changes else None]),
-            *find_one_sided(judge),
-        ),
-        example=_show_example(asker, left[0][0]) if left else None,
+        online=_costs(price, judge, sizes, spent),
+        batch=_costs(price, judge, sizes, spent, batch=True),
+        lines=tuple(filter(None, lines)),
+        warnings=tuple(filter(None, warnings)),
+        example=_show_example(asker, unanswered[0][0]) if unanswered else None,
     )
 
 
@@ -152,19 +161,16 @@ def _costs(
     """Return the expected cost of requests of so many bytes, and the cost at worst."""
     if price is None:
         return None
-    expected = len(sizes) * price.usd(*_guess_tokens(judge, sizes, spent), batch=batch)
-    longest = judge.max_output_tokens
-    worst = sum(n * price.usd(size, longest, batch=batch) for size, n in Counter(sizes).items())
-    return expected, SAMPLES * worst
-
-
-def _guess_tokens(judge: Judge, sizes: Sequence[int], spent: JudgeSpending | None) -> tuple[int, int]:
-    """Return the tokens that a request and its answer will probably take, on average."""
     if spent is not None and spent.answers and spent.input_tokens:
-        return round(spent.input_tokens / spent.answers), round(spent.output_tokens / spent.answers)
-    answer = TOKENS_OF_BRACES + TOKENS_PER_CRITERION * len(judge.criteria)
-    answer += TOKENS_OF_RATIONALE * judge.rationale + REASONING_TOKENS * judge.is_reasoning
-    return round(sum(sizes) / BYTES_PER_TOKEN / max(len(sizes), 1)), answer
+        prompt, answer = (round(each / spent.answers) for each in (spent.input_tokens, spent.output_tokens))
+    else:
+        prompt = round(sum(sizes) / BYTES_PER_TOKEN / max(len(sizes), 1))
+        answer = TOKENS_OF_BRACES + TOKENS_PER_CRITERION * len(judge.criteria)
+        answer += TOKENS_OF_RATIONALE * judge.rationale + REASONING_TOKENS * judge.is_reasoning
+    expected = len(sizes) * price.usd(prompt, answer, batch=batch)
+    longest = judge.max_output_tokens
+    worst = sum(count * price.usd(size, longest, batch=batch) for size, count in Counter(sizes).items())
+    return expected, SAMPLES * worst
 
 
 def _show_example(asker: Asker, question: Question) -> str:
@@ -176,10 +182,10 @@ def _show_example(asker: Asker, question: Question) -> str:
 
 def show_costs(previews: Sequence[Preview]) -> list[tuple[str, str, str]]:
     """Return rows of a table: the cost online and in a batch, expected and at worst."""
-    rows = []
-    for each in previews:
-        if each.requests and each.price is not None and not each.price.assumed and each.batch_usd is not None:
-            rows.append((f"{each.judge}, online", show_usd(each.expected_usd), show_usd(each.worst_usd)))
-            expected, worst = map(show_usd, each.batch_usd)
-            rows.append((f"{each.judge}, in a batch", expected, worst))
-    return rows
+    return [
+        (f"{each.name}, {way}", show_usd(costs[0]), show_usd(costs[1]))
+        for each in previews
+        if each.requests and each.price is not None and not each.price.assumed
+        for way, costs in (("online", each.online), ("in a batch", each.batch))
+        if costs is not None
+    ]

@@ -9,6 +9,7 @@ import ipaddress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import lru_cache
 from importlib.metadata import version
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -30,7 +31,7 @@ _OPEN_WEIGHTS = ("gpt-oss", "gemma", "grok-1", "grok-2")
 """What these makers published, for anybody's server."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Price:
     """The price of a model's tokens.
 
@@ -46,23 +47,21 @@ class Price:
     source: str
     assumed: bool = False
 
+    @lru_cache(maxsize=4096)  # noqa: B019 (a price lives as long as its run)
     def usd(self, input_tokens: int, output_tokens: int, *, cached: int = 0, batch: bool = False) -> float:
         """Return what one request's tokens cost, in US dollars; `cached` are among the input's.
 
         Some models cost more per token when a request is long, so the tokens of several requests are not
-        added up before they are priced.
+        added up before they are priced. In a batch cached tokens count in full, since it is not known whether
+        both rebates are given.
         """
         prices = self.batch if batch else self.online
         if prices is None:
             return 0.0
-        from genai_prices.types import Usage  # noqa: PLC0415
+        from genai_prices.types import Usage  # noqa: PLC0415 (a preview needs no extra)
 
-        # in a batch cached tokens are counted in full: whether both rebates are given is not known
-        usage = Usage(
-            input_tokens=input_tokens,
-            output_tokens=output_tokens,
-            cache_read_tokens=0 if batch else min(cached, input_tokens),
-        )
+        read = 0 if batch else min(cached, input_tokens)
+        usage = Usage(input_tokens=input_tokens, output_tokens=output_tokens, cache_read_tokens=read)
         return float(prices.calc_price(usage)["total_price"])
 
     def cost(self, usage: requests.Usage, *, batch: bool = False) -> int | None:
@@ -73,8 +72,11 @@ class Price:
         return requests.nano(self.usd(usage.input_tokens, usage.output_tokens, cached=cached, batch=batch))
 
     def max_cost(self, body: bytes, max_output_tokens: int, *, batch: bool = False) -> int:
-        """Return the most a request can cost: no tokenizer makes more tokens than there are bytes."""
-        return requests.nano(self.usd(len(body), max_output_tokens, batch=batch))
+        """Return the most a request can cost: no tokenizer makes more tokens than there are bytes.
+
+        The bytes are rounded up to a multiple of 64, so few different costs are computed.
+        """
+        return requests.nano(self.usd(-(-len(body) // 64) * 64, max_output_tokens, batch=batch))
 
     def per_million(self, *, batch: bool = False) -> tuple[float, float]:
         """Return the US dollars of a million tokens of input and of output, in requests of usual length."""

@@ -316,6 +316,7 @@ def paper_version(*further: str) -> str:
     return _digest([*words, *further])
 
 
+@lru_cache(maxsize=256)
 def nonce(blind: BlindPair, seed: int) -> str:
     """Return the code of this comparison's tags: 32 hexadecimal digits.
 

@@ -6,23 +6,19 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Any
 
 from guard_eval.errors import StudyError
-from guard_eval.records import Plan, Rater
+from guard_eval.records import Plan, Rater, settings_part
 from guard_eval.rubric import reworded
 from guard_eval.store import Store, raters, requests
 from guard_eval.store import settings as store_settings
 from guard_eval.store.requests import Answered, Question
+from guard_eval.study.declared import compare_declared
 from guard_eval.study.judge_settings import Judge, headers_in_key
-from judge.answers import excerpt
 from judge.failures import RESAMPLED, SAMPLES, JudgeError
-from judge.forms import Form, build_request, split_request, temperature_of
+from judge.forms import Form, build_request, temperature_of
 from judge.parsing import Choices, parse
 from judge.prompt import code, prompt_of
-
-_FIRST_ANSWERS = 5
-"""So many of a judge's answers are compared with the present requests."""
 
 
 def judge_plan(judge: Judge, *, seed: int) -> Plan:
@@ -143,46 +139,14 @@ def check_criteria(store: Store, judge: Judge) -> None:
         )
 
 
-_LONG = {
-    "messages": "the prompt's words",
-    "response_format": "the form of the answer",
-    "text": "the form of the answer",
-}
-"""Changes in these fields are too long to be quoted."""
-
-
-def describe_changes(store: Store, judge: Judge, *, seed: int) -> tuple[str, ...]:
-    """Return how the judge's requests differ from its first answered ones, setting by setting.
-
-    Nothing differs if one of these has the key that it would have now. The token limit is no difference.
-    """
-    with store.read() as db:
-        asked = requests.read_attempts(db, judge=judge.rater_name, answered=True, limit=_FIRST_ANSWERS)
-    for each in asked:
-        asker = Asker(judge, seed=seed, form=each.form)
-        if any(each.key == asker.key(each.question, resample) for resample in range(3)):
-            return ()
-    for each in asked:
-        before, now = (
-            _flatten(body)
-            for body in (each.sent, Asker(judge, seed=seed, form=each.form).build(each.question))
-        )
-        changes = [
-            _LONG.get(name) or f"{name}: {_show(before.get(name))} → {_show(now.get(name))}"
-            for name in {**before, **now}
-            if before.get(name) != now.get(name) and not name.endswith("_tokens")
-        ]
-        return tuple(dict.fromkeys(changes)) or ("the server's address, or headers",)
-    return ()
-
-
-def _flatten(sent: bytes) -> dict[str, Any]:
-    settings, messages = split_request(sent)
-    return {**settings, "messages": messages}
-
-
-def _show(value: object) -> str:
-    return "none" if value is None else excerpt(json.dumps(value, ensure_ascii=False))
+def describe_changes(store: Store, judge: Judge) -> tuple[str, ...]:
+    """Return how the judge's settings differ from those of its first verdict, setting by setting."""
+    part = settings_part(judge.rater_name, "model")
+    if part not in store.declared_now:
+        return ()
+    first = {part: store_settings.declared(store, part)}
+    (compared,) = compare_declared({part: store.declared_now[part]}, first)
+    return tuple(each for each in compared.changes if each.startswith(("judge.", "criteria.", "seed ")))
 
 
 def check_judge(store: Store, judge: Judge) -> Rater:

@@ -18,7 +18,7 @@ from typing import Literal, TypeVar, get_args
 from guard_eval.errors import StudyError
 from judge.answers import excerpt
 from judge.failures import Change, ErrorKind, JudgeError
-from judge.server import KEYLESS, Server, through
+from judge.server import KEYLESS, Server
 
 Text = TypeVar("Text", str, bytes)
 
@@ -40,16 +40,10 @@ _UNKNOWN = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rule:
-    """A line of the table.
+    """A line of the table: it matches a refusal of its statuses with one of its codes, or with its words.
 
-    Attributes:
-        statuses: The HTTP statuses that it is about; all of them if none is named.
-        codes: Values of `code` or `type`, one of which must be there, unless the words are.
-        words: A pattern to be found in the server's words.
-        page: Whether the answer must be a web page.
-        kind: What the refusal counts as; None if only another form may help, and the next lines decide.
-        change: What may help if the form is to blame.
-        billed: Whether the server may charge for the request.
+    `kind` is what the refusal counts as; without it only another form may help, and the next lines decide.
+    `change` is what may help if the form is to blame, and `billed` whether the server may charge.
     """
 
     statuses: Collection[int] = ()
@@ -64,11 +58,8 @@ class Rule:
         """Return whether a refusal is of this line."""
         if (self.statuses and status not in self.statuses) or (self.page and not page):
             return False
-        if not self.codes and not self.words:
-            return True
-        if self.words and re.search(self.words, words, re.IGNORECASE | re.DOTALL):
-            return True
-        return any(code in self.codes for code in codes)
+        said = bool(self.words) and re.search(self.words, words, re.IGNORECASE | re.DOTALL) is not None
+        return said or any(code in self.codes for code in codes) or not (self.codes or self.words)
 
 
 def _unknown(change: Change, name: str) -> Rule:
@@ -186,25 +177,27 @@ def redact(text: Text, key: str) -> Text:
 
 def read_retry_after(headers: Mapping[str, str], error: Mapping[str, object]) -> float | None:
     """Return the seconds a server asks to wait, in a header or, as Gemini does, in the body."""
-    for name, unit in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
+    details = error.get("details")
+    delays = (
+        [each.get("retryDelay") for each in details if isinstance(each, dict)]
+        if isinstance(details, list)
+        else []
+    )
+    asked = [(headers.get("retry-after-ms"), 1000.0), (headers.get("retry-after"), 1.0)]
+    asked += [(str(each).removesuffix("s"), 1.0) for each in delays]
+    for words, unit in asked:
         try:
-            seconds = float(headers[name]) / unit
-        except (KeyError, ValueError):
+            seconds = float(words or "") / unit
+        except ValueError:
             continue
         if math.isfinite(seconds) and seconds >= 0:
             return seconds
-    details = error.get("details")
-    for each in details if isinstance(details, list) else ():
-        delay = str(each.get("retryDelay")) if isinstance(each, dict) else ""
-        if found := re.fullmatch(r"(\d{1,6}(?:\.\d+)?)s", delay):
-            return float(found[1])
     try:
         until = parsedate_to_datetime(headers["retry-after"])
     except (KeyError, ValueError, OverflowError):
         return None
-    return max(
-        0.0, ((until if until.tzinfo else until.replace(tzinfo=UTC)) - datetime.now(UTC)).total_seconds()
-    )
+    until = until if until.tzinfo else until.replace(tzinfo=UTC)
+    return max(0.0, (until - datetime.now(UTC)).total_seconds())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -237,25 +230,21 @@ class RefusalReader:
         detail = f"HTTP {status}: {shown}"
         param = table.get("param") if isinstance(table.get("param"), str) else ""
         words = "" if page else f"{param} {message}"[:_LONGEST]
-        change: Change | None = None
-        for rule in RULES:
-            if not rule.matches(status, codes, words, page=page):
-                continue
-            if rule.kind is None:
-                change = change or rule.change  # what the words name comes before a guess
-                continue
-            if rule.kind in get_args(Fatal):
-                fatal = self.explain(rule.kind, status=status, detail=detail)  # type: ignore[arg-type]
-                return JudgeError(kind="rejected", detail=detail, change=change, fatal=fatal)
-            waits = rule.kind in ("rate_limited", "server_error", "timeout")
-            return JudgeError(
-                kind=rule.kind,  # type: ignore[arg-type]
-                detail=detail,
-                billed=rule.billed,
-                wait=read_retry_after(headers, table) if waits else None,
-                change=change,
-            )
-        raise AssertionError(status)  # the last line of the table matches everything
+        lines = [rule for rule in RULES if rule.matches(status, codes, words, page=page)]
+        line = next(rule for rule in lines if rule.kind is not None)  # the last line matches everything
+        # what the words name comes before a guess
+        change = next((rule.change for rule in lines[: lines.index(line) + 1] if rule.change), None)
+        if line.kind in get_args(Fatal):
+            fatal = self.explain(line.kind, status=status, detail=detail)  # type: ignore[arg-type]
+            return JudgeError(kind="rejected", detail=detail, change=change, fatal=fatal)
+        waits = line.kind in ("rate_limited", "server_error", "timeout")
+        return JudgeError(
+            kind=line.kind,  # type: ignore[arg-type]
+            detail=detail,
+            billed=line.billed,
+            wait=read_retry_after(headers, table) if waits else None,
+            change=change,
+        )
 
     def explain(self, kind: Fatal, *, status: int, detail: str = "") -> str:
         """Return the sentence about what ends the run."""
@@ -291,7 +280,8 @@ class RefusalReader:
             (unknown, CHECK_ADDRESS),
         )
         remedy = remedy if self.proxy is None else f"{remedy}; or {_PROXY}"
-        detail = f"no answer from {url}{through(self.proxy)}: {words}"
+        way = "" if self.proxy is None else f" through the proxy {self.proxy}"
+        detail = f"no answer from {url}{way}: {words}"
         return JudgeError(kind="transport", detail=detail, billed=sent, fatal=f"{detail}; {remedy}")
 
     def timed_out(self, seconds: float) -> JudgeError:
@@ -300,18 +290,19 @@ class RefusalReader:
         return JudgeError(kind="timeout", detail=detail, billed=True)
 
 
+_ADDRESS = "base_url of study.toml or in OPENAI_BASE_URL"
 CHECK_ADDRESS = "check base_url in study.toml or OPENAI_BASE_URL, and that the server runs"
 
 _LOST: tuple[tuple[type[BaseException], str, str], ...] = (
     (
         socket.gaierror,
         "the name of the host does not resolve",
-        "check its spelling in base_url of study.toml or in OPENAI_BASE_URL, and this machine's network",
+        f"check its spelling in {_ADDRESS}, and this machine's network",
     ),
     (
         ConnectionRefusedError,
         "the connection was refused: nothing listens at that port",
-        "start the server, or correct the port in base_url of study.toml or in OPENAI_BASE_URL",
+        f"start the server, or correct the port in {_ADDRESS}",
     ),
     (
         ssl.SSLError,
@@ -321,14 +312,13 @@ _LOST: tuple[tuple[type[BaseException], str, str], ...] = (
 )
 
 
-def _causes(error: BaseException) -> Iterator[BaseException]:
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
     """Yield an error and what caused it, the first of it last."""
-    seen: set[int] = set()
-    current: BaseException | None = error
-    while current is not None and id(current) not in seen:
-        yield current
-        seen.add(id(current))
-        current = current.__cause__ or current.__context__
+    for _ in range(20):  # a chain may be a circle
+        if error is None:
+            return
+        yield error
+        error = error.__cause__ or error.__context__
 
 
 def is_page(content_type: str, body: bytes) -> bool:

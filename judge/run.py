@@ -11,7 +11,7 @@ import asyncio
 import hashlib
 import secrets
 from collections import Counter, defaultdict, deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -29,7 +29,7 @@ from judge.answers import read_usage
 from judge.client import Client, Reply
 from judge.examples import check_examples
 from judge.failures import ATTEMPTS, OF_THE_SERVER, ErrorKind, JudgeError
-from judge.forms import PATHS, describe_change
+from judge.forms import PATHS
 from judge.limiter import RateLimiter
 from judge.parsing import Choices
 from judge.price import KEYS, Price
@@ -84,7 +84,7 @@ Write = Callable[[Connection, datetime, list[Any]], Sequence[Any] | None]
 
 
 class Journal:
-    """Writes to the store: what waits for the same function at the same moment shares a transaction."""
+    """Writes to the store: what waits at the same moment shares a transaction."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -114,29 +114,31 @@ class Journal:
     async def _flush(self) -> None:
         while self._waiting:
             await asyncio.sleep(GATHER_SECONDS)
-            group = list(self._waiting.items())
-            self._waiting.clear()
-            for function, calls in group:
-                arguments = [argument for argument, _ in calls]
-                call = asyncio.get_running_loop().run_in_executor(
-                    self._thread, self._call, function, arguments
-                )
-                results: Sequence[Any]
-                try:
-                    results = await call or [None] * len(calls)
-                except Exception as error:  # noqa: BLE001 (every waiter gets it, and no other write)
-                    results = [error] * len(calls)
-                for (_, future), result in zip(calls, results, strict=True):
-                    if future.done():
-                        continue
-                    if isinstance(result, Exception):
-                        future.set_exception(result)
-                    else:
-                        future.set_result(result)
+            calls, self._waiting = self._waiting, defaultdict(list)
+            # answers first, in a transaction of their own: no other write may lose them
+            if answers := calls.pop(settle_rows, None):
+                await self._commit({settle_rows: answers})
+            if calls:
+                await self._commit(calls)
 
-    def _call(self, function: Write, arguments: list[Any]) -> Sequence[Any] | None:
+    async def _commit(self, calls: Mapping[Write, list[tuple[Any, asyncio.Future[Any]]]]) -> None:
+        arguments = {function: [each for each, _ in waiting] for function, waiting in calls.items()}
+        try:
+            results = await asyncio.get_running_loop().run_in_executor(self._thread, self._call, arguments)
+        except Exception as error:  # noqa: BLE001 (every waiter gets it)
+            results = {function: [error] * len(waiting) for function, waiting in calls.items()}
+        for function, waiting in calls.items():
+            for (_, future), result in zip(waiting, results[function] or [None] * len(waiting), strict=True):
+                if future.done():
+                    continue
+                if isinstance(result, Exception):
+                    future.set_exception(result)
+                else:
+                    future.set_result(result)
+
+    def _call(self, arguments: Mapping[Write, list[Any]]) -> dict[Write, Sequence[Any] | None]:
         with self._store.write() as (db, now):
-            return function(db, now, arguments)
+            return {function: function(db, now, each) for function, each in arguments.items()}
 
 
 class Run:
@@ -349,13 +351,12 @@ class Run:
 
     def _change_form(self, change: Any, why: str) -> bool:  # noqa: ANN401 (a literal of `failures`)
         """Ask in another form from now on; return whether there is one that was not tried."""
-        before = self.asker.form
-        after = before.simpler(change, self.judge, why)
+        after = self.asker.form.simpler(change, self.judge, why)
         if after is None or after.name in self._tried:
             return False
         self._tried.add(after.name)
         self.asker.form = after
-        progress.notice(f"{why}; it is now asked {describe_change(before, after)}")
+        progress.notice(f"{why}; requests now have the form {after.name}")
         return True
 
     def plan(self, question: Question, resample: int, *, batch: bool = False) -> Planned:

@@ -39,6 +39,6 @@ def judge_usage(study: Study, store: Store) -> JudgeUsage | None:
         asked_otherwise=tuple(
             f"{judge.rater_name} ({'; '.join(changes)})"
             for judge in judges
-            if (changes := describe_changes(store, judge, seed=seed))
+            if (changes := describe_changes(store, judge))
         ),
     )

@@ -30,7 +30,7 @@ NOT_PAIRED = "no item was rated twice"
 SAME = "all verdicts are the same, so agreement beyond chance is undefined"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class RatingCounts:
     """How often each category was chosen, by item.
 
@@ -46,8 +46,8 @@ class RatingCounts:
     def of(cls, counts: ArrayLike, unit: ArrayLike | None = None) -> RatingCounts:
         """Return counts whose items are units of their own, unless `unit` says otherwise."""
         table = np.asarray(counts, dtype=float)
-        place = np.arange(len(table)) if unit is None else np.unique(np.asarray(unit), return_inverse=True)[1]
-        return cls(counts=table, unit=place)
+        units = np.arange(len(table)) if unit is None else np.asarray(unit)
+        return cls(table, np.unique(units, return_inverse=True)[1])
 
     @property
     def sizes(self) -> Floats:
@@ -60,11 +60,16 @@ class RatingCounts:
         sums = [np.bincount(self.unit, weights=np.asarray(each), minlength=units) for each in columns]
         return np.stack(sums, axis=1)
 
+    def rated_twice(self) -> RatingCounts:
+        """Return the items with two or more ratings."""
+        twice = self.sizes >= 2
+        return RatingCounts.of(self.counts[twice], self.unit[twice])
+
 
 def raw_agreement(ratings: RatingCounts) -> float | None:
     """Return the share of pairs of ratings of an item that agree, averaged over the items rated twice."""
-    twice = ratings.sizes >= 2
-    return float(_agreeing(ratings.counts[twice]).mean()) if twice.any() else None
+    counts = ratings.rated_twice().counts
+    return float(_agreeing(counts).mean()) if len(counts) else None
 
 
 def fleiss_kappa(ratings: RatingCounts, *, level: float = 0.95) -> Estimate:
@@ -112,14 +117,11 @@ def krippendorff_alpha(ratings: RatingCounts, *, metric: str = "ordinal", level:
     """
     if metric not in {"nominal", "ordinal", "interval"}:
         raise ValueError(f"the metric is nominal, ordinal or interval, not {metric!r}")
-    twice = ratings.sizes >= 2
-    counts, q = ratings.counts[twice], ratings.counts.shape[1]
-    kept = RatingCounts.of(counts, ratings.unit[twice])
+    kept, q = ratings.rated_twice(), ratings.counts.shape[1]
+    counts = kept.counts
     together = counts[:, :, None] * counts[:, None, :] - counts[:, :, None] * np.eye(q)
     together /= np.maximum(1, counts.sum(axis=1) - 1)[:, None, None]
-    sums = (
-        kept.by_unit(*counts.T, *together.reshape(len(counts), q * q).T) if len(counts) else np.zeros((0, 1))
-    )
+    sums = kept.by_unit(*counts.T, *together.reshape(len(counts), q * q).T)
     function = partial(_alpha, categories=q, metric=metric)
     return _coefficient(kept, sums, function, f"Krippendorff's α, {metric}", level)
 
@@ -141,9 +143,9 @@ def _alpha(sums: Floats, *, categories: int, metric: str) -> Floats:
 
 def cohen_kappa(first: ArrayLike, second: ArrayLike, *, unit: ArrayLike, level: float = 0.95) -> Estimate:
     """Estimate Cohen's κ of two raters who chose categories 0, 1 or 2 of each item (Cohen 1960)."""
-    one, other = np.asarray(first, dtype=np.int64), np.asarray(second, dtype=np.int64)
-    cells = np.eye(9)[3 * one + other]
-    ratings = RatingCounts.of(np.eye(3)[one] + np.eye(3)[other], unit)
+    left, right = np.asarray(first, dtype=np.int64), np.asarray(second, dtype=np.int64)
+    cells = np.eye(9)[3 * left + right]
+    ratings = RatingCounts.of(np.eye(3)[left] + np.eye(3)[right], unit)
 
     def function(sums: Floats) -> Floats:
         table = sums.reshape(*sums.shape[:-1], 3, 3) / sums.sum(axis=-1)[..., None, None]
@@ -164,12 +166,13 @@ def _coefficient(
     totals = ratings.counts.sum(axis=0)
     if (totals > 0).sum() == 1:
         return Estimate(level=level, method=method, note=SAME)
-    found = replace(jackknife(sums, function, level=level, bounds=(-1.0, 1.0)), method=method)
+    estimate = replace(jackknife(sums, function, level=level, bounds=(-1.0, 1.0)), method=method)
     off = int((ratings.counts < ratings.sizes[:, None]).sum(axis=0).min())
     if off < FEWEST_OFF:
         why = f"fewer than {FEWEST_OFF} items have any but one and the same verdict, so no interval is given"
-        return replace(found, low=None, high=None, error=None, df=None, note=join_notes(found.note, why))
-    return found
+        note = join_notes(estimate.note, why)
+        return replace(estimate, low=None, high=None, error=None, df=None, note=note)
+    return estimate
 
 
 def intraclass(item: ArrayLike, scores: ArrayLike, unit: ArrayLike, *, level: float = 0.95) -> Estimate:
@@ -178,15 +181,15 @@ def intraclass(item: ArrayLike, scores: ArrayLike, unit: ArrayLike, *, level: fl
     Args:
         item: Each score's item, from 0, [n].
         scores: Numbers, [n].
-        unit: Each score's unit, [n].
+        unit: Each item's unit, [items].
         level: The confidence level.
     """
     place, y = np.asarray(item, dtype=np.int64), np.asarray(scores, dtype=float)
-    size, total = np.bincount(place), np.bincount(place, weights=y)
-    first = np.unique(place, return_index=True)[1]
-    ratings = RatingCounts.of(size[:, None], np.asarray(unit)[first])
-    squares = np.bincount(place, weights=y**2)
-    sums = ratings.by_unit(np.ones(len(size)), size, total, size.astype(float) ** 2, total**2 / size, squares)
+    size, total, squares = (np.bincount(place, weights=weights) for weights in (None, y, y**2))
+    method = "ICC(1), jackknife t interval over units"
+    if size.max(initial=0) < 2:
+        return Estimate(level=level, method=method, note=NOT_PAIRED)
+    columns = (np.ones(len(size)), size, total, size.astype(float) ** 2, total**2 / size, squares)
 
     def function(sums: Floats) -> Floats:
         items, n, total, squared_sizes, between, squares = np.moveaxis(sums, -1, 0)
@@ -195,9 +198,7 @@ def intraclass(item: ArrayLike, scores: ArrayLike, unit: ArrayLike, *, level: fl
         raters = (n - squared_sizes / n) / (items - 1)
         return np.asarray((among - within) / (among + (raters - 1) * within))
 
-    method = "ICC(1), jackknife t interval over units"
-    if int(size.max(initial=0)) < 2:
-        return Estimate(level=level, method=method, note=NOT_PAIRED)
+    sums = RatingCounts.of(size[:, None], unit).by_unit(*columns)
     return replace(jackknife(sums, function, level=level, bounds=(-1.0, 1.0)), method=method)
 
 
@@ -206,7 +207,7 @@ def agreement(evidence: Evidence) -> pd.DataFrame:
 
     A kind with one rater has no row. Models of a kind are compared with each other, never with people.
     """
-    records = []
+    records, level = [], evidence.level
     for cell, scores in by_cell(evidence.scored.by_kind):
         raters = scores["rater"].nunique()
         if raters < 2:
@@ -216,19 +217,18 @@ def agreement(evidence: Evidence) -> pd.DataFrame:
         verdict = 1 - np.sign(scores["net"].to_numpy())  # 0, 1, 2 for method_a, tie, method_b
         counts = np.bincount(3 * item + verdict, minlength=3 * len(first)).reshape(-1, 3)
         ratings = RatingCounts.of(counts, by_unit.place)
-        twice = ratings.sizes >= 2
-        kappa = fleiss_kappa(ratings, level=evidence.level)
-        ac1 = gwet_ac1(ratings, level=evidence.level)
-        alpha = krippendorff_alpha(ratings, level=evidence.level)
+        kappa, ac1, alpha = (
+            coefficient(ratings, level=level) for coefficient in (fleiss_kappa, gwet_ac1, krippendorff_alpha)
+        )
         y = scores["net"].to_numpy() / scores["showings"].to_numpy()
-        icc = intraclass(item, y, by_unit.place[item], level=evidence.level)
+        icc = intraclass(item, y, by_unit.place, level=level)
         per_item = len(scores) / len(first)
         records.append(
             cell_record(cell)
             | {
                 "raters": raters,
                 "pairs": len(first),
-                "pairs_rated_twice": int(twice.sum()),
+                "pairs_rated_twice": int((ratings.sizes >= 2).sum()),
                 "ratings": len(scores),
                 "unit": by_unit.name,
                 "units": by_unit.n,
@@ -238,7 +238,7 @@ def agreement(evidence: Evidence) -> pd.DataFrame:
                 **estimate_record(ac1, "gwet_ac1", "ac1_"),
                 **estimate_record(icc, "icc1", "icc1_"),
                 "design_effect": None if icc.value is None else 1 + (per_item - 1) * icc.value,
-                "level": evidence.level,
+                "level": level,
                 "note": join_notes(*dict.fromkeys((kappa.note, alpha.note, icc.note))),
             }
         )

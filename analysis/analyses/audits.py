@@ -67,15 +67,16 @@ class Finding:
 def audits(evidence: Evidence) -> pd.DataFrame:
     """Return the findings of all audits, warnings first: kind, where, what, severity."""
     table = coded(evidence.frame)
-    found = [
+    findings = [
         *redundant_criteria(table),
         *unbalanced_sides(table),
         *uneven_overlap(table),
         *unvarying_raters(table),
         *identical_verdicts(table),
+        *unseen_ends(table),
     ]
-    found.sort(key=lambda finding: finding.severity != "warning")
-    return frame_of([asdict(finding) for finding in found], ("kind", "where", "what", "severity"))
+    findings.sort(key=lambda finding: finding.severity != "warning")
+    return frame_of([asdict(finding) for finding in findings], ("kind", "where", "what", "severity"))
 
 
 def redundant_criteria(table: Coded, threshold: float = REDUNDANT_KAPPA) -> Iterator[Finding]:

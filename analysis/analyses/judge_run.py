@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import UTC
 
 import pandas as pd
@@ -15,55 +16,31 @@ CHECKS: tuple[CheckName, ...] = ("identical", "shuffled", "swapped", "padded")
 """In the order in which they are reported."""
 
 
+SPENDING = {
+    "open": "under_way",
+    "input_tokens": "prompt_tokens",
+    "output_tokens": "completion_tokens",
+    "unmetered": "answers_without_tokens",
+    "unpriced": "requests_without_price",
+}
+"""The columns of judge_spending.csv that are not named as the fields of `JudgeSpending`."""
+
+
 def spending(evidence: Evidence) -> pd.DataFrame:
     """Return tokens and cost of each judge, over all runs, calibration included."""
-    return frame_of(
-        [
-            {
-                "judge": row.judge,
-                "requests": row.requests,
-                "answers": row.answers,
-                "lost": row.lost,
-                "under_way": row.open,
-                "prompt_tokens": row.input_tokens,
-                "cached_tokens": row.cached_tokens,
-                "completion_tokens": row.output_tokens,
-                "reasoning_tokens": row.reasoning_tokens,
-                "answers_without_tokens": row.unmetered,
-                "requests_without_price": row.unpriced,
-                "usd": row.usd,
-                "held_usd": row.held_usd,
-            }
-            for row in _usage(evidence).spent
-        ]
-    )
+    return frame_of([asdict(row) for row in _usage(evidence).spent]).rename(columns=SPENDING)
 
 
 def failures(evidence: Evidence) -> pd.DataFrame:
     """Return what each judge left without a verdict, by kind and reason, the most frequent first."""
-    return frame_of(
-        [
-            {"judge": row.judge, "kind": row.kind, "reason": row.reason, "count": row.count}
-            for row in _usage(evidence).failed
-        ]
-    )
+    return frame_of([asdict(row) for row in _usage(evidence).failed])
 
 
 def models(evidence: Evidence) -> pd.DataFrame:
     """Return which models answered each judge's requests; a judge should have one."""
-    return frame_of(
-        [
-            {
-                "judge": row.judge,
-                "model": row.model,
-                "fingerprint": row.fingerprint,
-                "answers": row.answers,
-                "first": row.first.astimezone(UTC).isoformat(),
-                "last": row.last.astimezone(UTC).isoformat(),
-            }
-            for row in _usage(evidence).seen
-        ]
-    )
+    rows = [asdict(row) for row in _usage(evidence).seen]
+    times = [{name: row[name].astimezone(UTC).isoformat() for name in ("first", "last")} for row in rows]
+    return frame_of([row | time for row, time in zip(rows, times, strict=True)])
 
 
 def changed_models(usage: JudgeUsage) -> tuple[str, ...]:

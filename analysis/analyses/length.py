@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from scipy import special
 from statsmodels.genmod.cov_struct import Independence
 from statsmodels.genmod.generalized_estimating_equations import GEE
 
@@ -23,6 +25,8 @@ from guard_eval.estimate import Estimate, join_notes
 from guard_eval.reporting.words import plural
 
 METHOD = "GEE on log₂ of the length ratio, bias-reduced errors over units, t"
+SHARES, NUMBERS = (0.0, 1.0), (-math.inf, math.inf)
+"""The possible values of a share, and of a slope."""
 _ITEM = ["method_a", "method_b", "pair_id"]
 
 
@@ -87,22 +91,21 @@ def _fitted(
     order = np.argsort(place, kind="stable")
     model = GEE(y[order], design[order], groups=place[order], cov_struct=Independence())
     found = model.fit(cov_type="bias_reduced", maxiter=1)
-    values, errors = found.params, np.sqrt(np.diag(found.cov_params()))
-    half = float(special.stdtrit(df, 0.5 + level / 2))
-    estimates = []
-    for value, error, null, bounds in zip(
-        values, errors, (0.5, 0.0), ((0, 1), (-np.inf, np.inf)), strict=False
-    ):
-        low, high = (float(np.clip(value + sign * half * error, *bounds)) for sign in (-1, 1))
-        p = 2 * float(special.stdtr(df, -abs(value - null) / error))
-        clipped = float(np.clip(value, *bounds))
-        note = "the line predicts beyond 0 or 1 and was cut there" if clipped != value else ""
-        estimates.append(
-            Estimate(
-                value=clipped, low=low, high=high, level=level, error=float(error), df=float(df), p=p
-            ).with_note(note)
+    share, slope = (
+        Estimate(value=float(value), level=level, n=len(own), method=METHOD).with_error(
+            float(error), df, null=null, bounds=bounds
         )
-    return estimates[0], estimates[1]
+        for value, error, null, bounds in zip(
+            found.params, np.sqrt(np.diag(found.cov_params())), (0.5, 0.0), (SHARES, NUMBERS), strict=False
+        )
+    )
+    clipped = float(np.clip(share.value or 0.0, *SHARES))
+    if clipped != share.value:
+        share = replace(
+            share, value=clipped, low=min(share.low or 0.0, 1.0), high=max(share.high or 0.0, 0.0)
+        )
+        share = share.with_note("the line predicts beyond 0 or 1 and was cut there")
+    return share, slope
 
 
 def length(evidence: Evidence) -> pd.DataFrame:

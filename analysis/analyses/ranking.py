@@ -12,7 +12,12 @@ from numpy.typing import NDArray
 from analysis.analyses.evidence import Evidence, UnitScores, frame_of
 from analysis.stats.ranks.any_difference import any_difference
 from analysis.stats.ranks.davidson import davidson, fit, shares
-from analysis.stats.ranks.rank_sets import rank_sets, share_errors, share_intervals, simultaneous_line
+from analysis.stats.ranks.rank_sets import (
+    Comparisons,
+    difference_variances,
+    rank_sets,
+    simultaneous_line,
+)
 from guard_eval.estimate import adjust, join_notes, why_no_p
 from guard_eval.records import SIMULATED
 from guard_eval.reporting.words import KIND_PLACE, and_list
@@ -61,16 +66,15 @@ def _adjust(tables: list[list[dict[str, Any]]], alpha: float) -> None:
     """Fill in Holm's p of "no method is better", over the criteria of people or of one judge."""
     for who in {(rows[0]["rater_kind"], rows[0]["judge"]) for rows in tables}:
         own = [rows for rows in tables if (rows[0]["rater_kind"], rows[0]["judge"]) == who]
-        p_values = [rows[0]["p_any_difference"] for rows in own]
-        smallest = [rows[0].pop("_smallest") for rows in own]
-        for rows, p, value in zip(
-            own, p_values, adjust(p_values, smallest=smallest, alpha=alpha), strict=True
-        ):
+        smallest = [rows[0]["_smallest"] for rows in own]
+        adjusted = adjust([rows[0]["p_any_difference"] for rows in own], smallest=smallest, alpha=alpha)
+        for rows, value in zip(own, adjusted, strict=True):
             for row in rows:
                 row["p_any_difference_adjusted"] = value
-                if p is not None and value is None:
+                if row["p_any_difference"] is not None and value is None:
                     row["p_any_difference"] = None
                     row["note"] = join_notes(row["note"], why_no_p(max(smallest), alpha))
+                del row["_smallest"]
 
 
 def _groups(cell: pd.DataFrame) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
@@ -93,7 +97,7 @@ def _records(
     methods: tuple[str, ...],
     apart: tuple[str, ...],
 ) -> list[dict[str, Any]]:
-    by_unit, count = UnitScores.of(cell), len(methods)
+    by_unit, count, level = UnitScores.of(cell), len(methods), evidence.level
     number = {name: place for place, name in enumerate(methods)}
     first, second = (cell[name].map(number).to_numpy(dtype=np.int64) for name in ("method_a", "method_b"))
     sides = np.sign(cell["net"].to_numpy()).astype(np.int64)
@@ -102,27 +106,34 @@ def _records(
     np.add.at(wins, (second[sides < 0], first[sides < 0]), 1)
     np.add.at(ties, (first[sides == 0], second[sides == 0]), 1)
     ties += ties.T
-    found = davidson(wins, ties, methods)
-    parameters, smoothed = _finite(found.parameters, wins, ties)
-    place, units = by_unit.place, by_unit.n
-    influence = share_errors(parameters, place, first, second, 1 + sides, strata=by_unit.strata)
-    df = max(1, units - 1)
-    line = simultaneous_line(influence, freedom=df, level=evidence.level, seed=evidence.seed)
-    known = np.array([len(np.unique(place[(first == one) | (second == one)])) for one in range(count)])
-    why_none = _why_no_sets(units, f"{by_unit.name}s", influence)
-    sets = rank_sets(shares(parameters), influence, freedom=df, level=evidence.level, line=line, known=known)
-    nets = np.zeros((units, count))
-    np.add.at(nets, (place, first), sides)
-    np.add.at(nets, (place, second), -sides)
-    difference = any_difference(nets, seed=evidence.seed)
+    strengths = davidson(wins, ties, methods)
+    parameters, smoothed = _finite(strengths.parameters, wins, ties)
     expected = shares(parameters)
-    limits = share_intervals(
-        parameters, place, first, second, 1 + sides, strata=by_unit.strata, level=evidence.level
-    )
-    order = sorted(range(count), key=lambda at: (-parameters[at], at))
+    compared = Comparisons(by_unit.place, first, second, 1 + sides, by_unit.strata)
+    influence = compared.share_errors(parameters)
+    why_none = _why_no_sets(by_unit.n, f"{by_unit.name}s", influence)
+    line = simultaneous_line(influence, df=compared.df, level=level, seed=evidence.seed)
+    known = compared.units_by_method(count)
+    sets = rank_sets(expected, influence, known, line=line, df=compared.df, level=level)
+    limits = compared.share_limits(parameters, level=level)
+    nets = np.zeros((by_unit.n, count))
+    np.add.at(nets, (by_unit.place, first), sides)
+    np.add.at(nets, (by_unit.place, second), -sides)
+    difference = any_difference(nets, seed=evidence.seed)
     alone = f"never compared with {and_list(apart)}, which stand apart" if apart else ""
-    note = join_notes(alone, found.reason, SMOOTHED if smoothed else "", why_none, difference.note)
-    records = [
+    common = {
+        "level": level,
+        "ties_of_equals": float(1 / (1 + 2 * np.exp(-parameters[-1]))) if ties.any() else None,
+        "comparisons": len(cell),
+        "unit": by_unit.name,
+        "units": by_unit.n,
+        "p_any_difference": difference.p,
+        "p_any_difference_adjusted": None,
+        "any_difference_test": difference.method,
+        "note": join_notes(alone, strengths.reason, SMOOTHED if smoothed else "", why_none, difference.note),
+        "_smallest": difference.smallest_p,
+    }
+    return [
         key
         | {
             "method": methods[at],
@@ -131,34 +142,20 @@ def _records(
             "possible_worst": None if why_none else sets[at][1],
             "strength": None if smoothed else float(parameters[at]),
             "expected_share": float(expected[at]),
-            "share_low": None if why_none or smoothed else max(0.0, float(limits[at][0])),
-            "share_high": None if why_none or smoothed else min(1.0, float(limits[at][1])),
-            "level": evidence.level,
-            "ties_of_equals": None
-            if np.isneginf(parameters[-1])
-            else 1 / (1 + 2 * float(np.exp(-parameters[-1]))),
-            "comparisons": len(cell),
-            "unit": by_unit.name,
-            "units": units,
-            "p_any_difference": difference.p,
-            "p_any_difference_adjusted": None,
-            "any_difference_test": difference.method,
-            "note": note,
+            "share_low": None if why_none or smoothed else float(limits[at][0]),
+            "share_high": None if why_none or smoothed else float(limits[at][1]),
         }
-        for rank, at in enumerate(order, start=1)
+        | common
+        for rank, at in enumerate(sorted(range(count), key=lambda at: (-parameters[at], at)), start=1)
     ]
-    records[0]["_smallest"] = difference.smallest_p
-    return records
 
 
 def _why_no_sets(units: int, name: str, influence: Floats) -> str:
     """Return why no sets of ranks are given, or nothing."""
     if units < FEWEST_UNITS:
         return f"no ranks are concluded from {units} {name}; at least {FEWEST_UNITS} are needed"
-    covariance = influence.T @ influence
-    own = np.diag(covariance)
-    variances = (own[:, None] + own - 2 * covariance)[np.triu_indices(len(own), 1)]
-    if variances.min(initial=np.inf) < NO_VARIANCE:
+    methods = influence.shape[1]
+    if difference_variances(influence)[np.triu_indices(methods, 1)].min(initial=np.inf) < NO_VARIANCE:
         return f"no ranks are concluded, since the {name} do not vary in some comparison"
     return ""
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import replace
 
 import pandas as pd
 
-from analysis.analyses.evidence import CELL_COLUMNS, Evidence, cell_record, frame_of
+from analysis.analyses.evidence import CELL_COLUMNS, Evidence, cell_record, estimate_record, frame_of
 from analysis.analyses.shares import plan_order
 from analysis.analyses.win_share import fixed_share, pooled_binomial, random_share, without_each_rater
 from analysis.verdicts.scores import Cell, by_cell, item_scores
-from guard_eval.estimate import Estimate, why_no_p
+from guard_eval.estimate import Estimate, join_notes, why_no_p
 from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.words import plural
 
@@ -26,29 +27,24 @@ MAX_LEFT_OUT = 30
 
 def sensitivity(evidence: Evidence) -> pd.DataFrame:
     """Return every result in every way, the default first; judges are not taken for a sample of raters."""
-    cells = list(by_cell(evidence.scored.scores))
-    included = {}
+    included, records = {}, []
     if evidence.context.with_excluded is not None:
         everybody = Evidence.of(evidence.context.with_excluded, evidence.context)
         included = dict(by_cell(everybody.scored.scores))
-    records = []
-    for cell, scores in cells:
-        default = (
-            RANDOM if evidence.context.raters == "random" and cell.rater_kind not in PEOPLE_OF else FIXED
-        )
-        for analysis, found, note in _alternatives(evidence, cell, scores, included.get(cell)):
-            unreachable = found.p is not None and why_no_p(found.smallest_p, evidence.alpha)
+    for cell, scores in by_cell(evidence.scored.scores):
+        is_random = evidence.context.raters == "random" and cell.rater_kind not in PEOPLE_OF
+        default = RANDOM if is_random else FIXED
+        for analysis, share in _alternatives(evidence, cell, scores, included.get(cell)):
+            unreachable = "" if share.p is None else why_no_p(share.smallest_p, evidence.alpha)
             records.append(
                 cell_record(cell)
                 | {
                     "analysis": analysis,
                     "default": analysis == default,
-                    "win_share": found.value,
-                    "low": found.low,
-                    "high": found.high,
-                    "p": None if unreachable else found.p,
-                    "method": found.method,
-                    "note": "; ".join(filter(None, (note, unreachable or "", found.note))),
+                    **estimate_record(share, "win_share"),
+                    "p": None if unreachable else share.p,
+                    "method": share.method,
+                    "note": join_notes(share.note, unreachable),
                 }
             )
     in_plan = plan_order(evidence.context.planned)
@@ -58,45 +54,37 @@ def sensitivity(evidence: Evidence) -> pd.DataFrame:
 
 def _alternatives(
     evidence: Evidence, cell: Cell, scores: pd.DataFrame, with_excluded: pd.DataFrame | None
-) -> list[tuple[str, Estimate, str]]:
-    items, level = item_scores(scores), evidence.level
-    fixed, raters = fixed_share(items, level=level), scores["rater"].nunique()
-    out = [(FIXED, fixed, "")]
+) -> Iterator[tuple[str, Estimate]]:
+    items, level, raters = item_scores(scores), evidence.level, scores["rater"].nunique()
+    fixed = fixed_share(items, level=level)
+    yield FIXED, fixed
     several = raters > 1 and cell.rater_kind not in PEOPLE_OF
     if several:
-        out.append((RANDOM, random_share(scores, fixed), ""))
+        yield RANDOM, random_share(scores, fixed)
     wins, losses = int((scores["net"] > 0).sum()), int((scores["net"] < 0).sum())
-    pooled = pooled_binomial(wins, losses)
     share = (wins + (len(scores) - wins - losses) / 2) / len(scores)
-    out.append((POOLED, _with_value(pooled, share), ""))
+    yield POOLED, replace(pooled_binomial(wins, losses), value=share)
     untied = scores[scores["net"] != 0]
     if 0 < len(untied) < len(scores):
         rest = item_scores(untied)
         lost = len(items) - len(rest)
         note = f"{plural(lost, 'pair')} had ties only" if lost else ""
-        out.append((UNTIED, fixed_share(rest, level=level), note))
+        yield UNTIED, fixed_share(rest, level=level).with_note(note)
     if several and raters <= MAX_LEFT_OUT:
-        out.append(_least_clear(scores))
+        yield LEFT_OUT, _least_clear(scores, level)
     if with_excluded is not None and set(with_excluded["rater"]) != set(scores["rater"]):
-        out.append((WITH_EXCLUDED, fixed_share(item_scores(with_excluded), level=level), ""))
-    return out
+        yield WITH_EXCLUDED, fixed_share(item_scores(with_excluded), level=level)
 
 
-def _with_value(found: Estimate, value: float) -> Estimate:
-    return Estimate(
-        value=value, p=found.p, n=found.n, unit=found.unit, method=found.method, note=found.note,
-        smallest_p=found.smallest_p,
-    )  # fmt: skip
+def _least_clear(scores: pd.DataFrame, level: float) -> Estimate:
+    """Return the share without that rater without whom p is largest, and say how far the share moves."""
+    cases = without_each_rater(scores, level=level)
+    values = [share.value or 0.0 for _, share in cases]
 
+    def unclear(case: tuple[str, Estimate]) -> tuple[bool, float, float]:
+        p, value = case[1].p, case[1].value or 0.0
+        return p is None, p or 0.0, -abs(value - 0.5)
 
-def _least_clear(scores: pd.DataFrame) -> tuple[str, Estimate, str]:
-    """Return the result without that rater without whom p is largest, and how far the share moves."""
-    cases = without_each_rater(scores)
-
-    def unclear(case: tuple[str, float, Estimate]) -> Any:  # noqa: ANN401  a sort key
-        return case[2].p is None, case[2].p or 0.0, -abs(case[1] - 0.5)
-
-    rater, share, test = max(cases, key=unclear)
-    values = [value for _, value, _ in cases]
-    note = f"without {rater}; over all raters the share lies between {min(values):.3f} and {max(values):.3f}"
-    return LEFT_OUT, _with_value(test, share), note
+    rater, share = max(cases, key=unclear)
+    span = f"without {rater}; over all raters the share lies between {min(values):.3f} and {max(values):.3f}"
+    return replace(share, note=join_notes(span, share.note))

@@ -14,11 +14,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy import special, stats
+from statsmodels.stats.proportion import proportion_confint
 
 from analysis.analyses.evidence import UnitScores
 from analysis.stats.population import FEWEST_EQUAL, FEWEST_RATERS, TwoWayDesign
 from analysis.verdicts.scores import item_numbers, item_scores
-from guard_eval.estimate import Estimate, jackknife, join_notes, sign_flip
+from guard_eval.estimate import NO_DATA, ONE_UNIT, Estimate, jackknife, join_notes, sign_flip
 from guard_eval.reporting.words import percent
 
 LONELY = "a dataset has only one {unit}, so the interval ignores the datasets (which widens it)"
@@ -33,7 +34,7 @@ def fixed_share(items: pd.DataFrame, *, level: float) -> Estimate:
     """
     by_unit = UnitScores.of(items)
     shares = items["share"].to_numpy(dtype=float)
-    found = jackknife(
+    share = jackknife(
         by_unit.sums(shares, np.ones(len(items))),
         lambda sums: sums[..., 0] / sums[..., 1],
         strata=by_unit.strata,
@@ -45,11 +46,11 @@ def fixed_share(items: pd.DataFrame, *, level: float) -> Estimate:
     stratified = ", stratified by dataset" if by_unit.strata.any() else ""
     note = LONELY.format(unit=by_unit.name) if by_unit.lonely else ""
     return replace(
-        found,
+        share,
         p=test.p,
         smallest_p=test.smallest_p,
-        method=f"{found.method}{stratified}; {test.method}",
-        note=join_notes(note, found.note, test.note),
+        method=f"{share.method}{stratified}; {test.method}",
+        note=join_notes(note, share.note, test.note),
     )
 
 
@@ -99,20 +100,19 @@ def random_share(scores: pd.DataFrame, fixed: Estimate) -> Estimate:
     narrower = fixed.low is None or fixed.high is None or 2 * half < fixed.high - fixed.low + 1e-12
     if variance <= 0 or (narrower if unknown else between <= 0):
         return fixed.with_note("raters differ by no more than chance, so this is the result for these raters")
-    share, error, df = float(means.estimates[0]), math.sqrt(variance), float(means.freedoms[0])
     spread = (
         "" if unknown else f"the raters' own shares have a standard deviation of {math.sqrt(between):.3f}"
     )
-    cut = "the interval is cut at 0 or 1; raters are few" if not half <= share <= 1 - half else ""
+    share = Estimate(
+        value=float(means.estimates[0]), level=fixed.level, n=fixed.n, unit=fixed.unit, note=spread
+    )
+    share = share.with_error(math.sqrt(variance), float(means.freedoms[0]), null=0.5, bounds=(0.0, 1.0))
     return replace(
-        fixed,
-        low=max(0.0, share - half),
-        high=min(1.0, share + half),
-        error=error,
-        df=df,
-        p=None if fixed.p is None else max(fixed.p, float(means.p_values(0.5)[0])),
+        share,
+        value=fixed.value,
+        p=None if fixed.p is None else max(fixed.p, share.p or 0.0),
+        smallest_p=fixed.smallest_p,
         method=f"{design.method}; p is at least that of the sign-flip test",
-        note=join_notes(spread, cut),
     )
 
 
@@ -136,20 +136,11 @@ def unequal_weight_note(scores: pd.DataFrame, share: Estimate) -> str:
     )
 
 
-def share_test(items: pd.DataFrame) -> Estimate:
-    """Return the sign-flip test of `item_scores`."""
-    by_unit = UnitScores.of(items)
-    return sign_flip(by_unit.sums(2 * items["share"].to_numpy(dtype=float) - 1)[:, 0], unit=by_unit.name)
-
-
-def without_each_rater(scores: pd.DataFrame) -> list[tuple[str, float, Estimate]]:
-    """Return for each rater its name, and share and test of the results without it."""
+def without_each_rater(scores: pd.DataFrame, *, level: float) -> list[tuple[str, Estimate]]:
+    """Return for each rater its name, and the share of the others."""
     raters = sorted(set(scores["rater"]))
-    out = []
-    for name in raters:
-        rest = item_scores(scores[scores["rater"] != name])
-        out.append((str(name), float(rest["share"].mean()), share_test(rest)))
-    return out
+    rest = (item_scores(scores[scores["rater"] != name]) for name in raters)
+    return [(str(name), fixed_share(items, level=level)) for name, items in zip(raters, rest, strict=True)]
 
 
 def _design(scores: pd.DataFrame, weight: NDArray[np.float64]) -> tuple[TwoWayDesign, NDArray[np.float64]]:
@@ -173,8 +164,8 @@ def unit_proportion(
     design effect, which is at least 1, and times (z/t)² for the t of so many units. If all trials are the
     same, a unit counts as one. With one trial a unit it is Wilson's own interval (Wilson 1927).
 
-    >>> found = unit_proportion([True, True, False, False], np.array([0, 0, 1, 1]), level=0.95)
-    >>> found.n, round(found.low, 3), round(found.high, 3)
+    >>> share = unit_proportion([True, True, False, False], np.array([0, 0, 1, 1]), level=0.95)
+    >>> share.n, round(share.low, 3), round(share.high, 3)
     (2, 0.002, 0.998)
     """
     hits: NDArray[np.float64] = np.asarray(successes, dtype=float)
@@ -182,21 +173,20 @@ def unit_proportion(
     trials, count = len(hits), int(place.max(initial=-1)) + 1
     method = "Wilson score interval" + (" for the effective number of trials" if count < trials else "")
     if not trials:
-        return Estimate(level=level, method=method, note="there are no observations")
+        return Estimate(level=level, method=method, note=NO_DATA)
     share, effective = float(hits.mean()), float(trials)
     if count < trials:
         if count == 1:
-            return Estimate(value=share, level=level, n=1, method=method, note="there is only one prompt")
+            note = ONE_UNIT.format(unit="prompt")
+            return Estimate(value=share, level=level, n=1, method=method, note=note)
         off = np.bincount(place, weights=hits) - share * np.bincount(place)
         chance = share * (1 - share) * trials
-        design = (
-            trials / count if chance == 0 else count / (count - 1) * float(np.sort(off**2).sum()) / chance
-        )
+        design = trials / count
+        if chance > 0:
+            design = count / (count - 1) * float(np.sort(off**2).sum()) / chance
         narrow = float(special.ndtri(0.5 + level / 2) / special.stdtrit(count - 1, 0.5 + level / 2))
         effective = trials / max(1.0, design) * narrow**2
-    z = float(special.ndtri(0.5 + level / 2))
-    centre = (share + z * z / (2 * effective)) / (1 + z * z / effective)
-    half = z / (1 + z * z / effective) * math.sqrt(share * (1 - share) / effective + (z / effective) ** 2 / 4)
+    low, high = proportion_confint(share * effective, effective, alpha=1 - level, method="wilson")
     # At the ends the limit is 0 or 1 exactly; rounding must not push it past.
-    low, high = 0.0 if share == 0 else centre - half, 1.0 if share == 1 else centre + half
+    low, high = 0.0 if share == 0 else float(low), 1.0 if share == 1 else float(high)
     return Estimate(value=share, low=low, high=high, level=level, n=count, method=method)

@@ -20,6 +20,7 @@ from analysis.reports.columns import (
     show,
 )
 from analysis.reports.figures import main_figure
+from analysis.reports.methods import methods
 from analysis.reports.results import Results, Row, rows_of
 from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.drawing import NARROW, Drawing, short
@@ -52,7 +53,7 @@ CITED = (
     ("random effects", "henderson1953"),
     ("betting", "waudbysmith2024"),
     ("prediction-powered", "angelopoulos2023"),
-    ("stratified", "bell2002"),
+    ("jackknife", "rust1996"),
     ("Holm", "holm1979"),
     ("Benjamini", "benjamini1995"),
     ("Fleiss", "fleiss1971"),
@@ -97,8 +98,11 @@ def _keys(note: str) -> list[str]:
 
 
 def _cited(note: str) -> str:
+    """Return a sentence with its works cited by key, instead of in words."""
     keys = _keys(note)
-    return _latex(note) + (rf"~\citep{{{','.join(keys)}}}" if keys else "") + "."
+    words = re.sub(r" \((?:[A-Z][\w ,]*) \d{4}\)", "", note) if keys else note
+    cited = rf"~\citep{{{','.join(keys)}}}" if keys else ""
+    return f"{_latex(words.removesuffix('.'))}{cited}."
 
 
 @cache
@@ -307,41 +311,18 @@ def _ranking_sentence(results: Results) -> str:
 
 
 def _methods(results: Results) -> list[str]:
-    """Return the paragraph on methods, sentence by sentence without full stops."""
-    rows, context = results.answering, results.context
-    whom = "all raters of the same kind" if context.raters == "random" else "the raters who took part"
-    notes = [
-        f"We report win shares, wins plus half the ties: means over pairs of means over raters, for {whom}",
-        f"Intervals ({100 * results.evidence.level:g} %) and tests: {names_of(row.method for row in rows)}",
-    ]
-    if corrected := _corrected(rows):
-        declared = (
-            "declared beforehand" if context.planned is not None else "none of them declared beforehand"
-        )
-        notes.append(f"p-values are{corrected.removeprefix(',')}, {declared}")
-    if not results["equivalence"].empty:
-        margin = f"within {100 * (context.margin or 0):g} points of 50 %"
-        notes.append(f"That a share lies {margin} is shown by two one-sided t tests, corrected as the others")
-    if results.is_ranked:
-        notes.append("Methods are ranked by Davidson’s model with ties, maximum likelihood")
-        notes.append(f"Possible ranks hold for all methods at once at {100 * results.evidence.level:g} %")
-        notes.append(
-            f"That no method is better is tested by the {results.rankings[0][0].any_difference_test}"
-        )
-    kappas = [
-        row
-        for row in rows_of(results["agreement"])
-        if row.fleiss_kappa is not None and row.rater_kind not in PEOPLE_OF
-    ]
+    """Return the sentences of the page on methods, and what a paper says besides."""
+    notes = list(methods(results))
+    people = [row for row in rows_of(results["agreement"]) if row.rater_kind not in PEOPLE_OF]
+    kappas = [row for row in people if row.fleiss_kappa is not None][:MAX_RESULTS]
     if kappas:
-        values = [f"{number(row.fleiss_kappa)} on {title(row.criterion)}" for row in kappas[:MAX_RESULTS]]
-        notes.append(f"Agreement between raters, Fleiss’ κ: {and_list(values)}")
+        values = [f"{number(row.fleiss_kappa)} on {title(row.criterion)}" for row in kappas]
+        notes.append(f"Agreement between raters, Fleiss’ κ: {and_list(values)}.")
     notes += [
-        f"One rater was excluded {each.results} the results were first seen ({each.reason})"
-        for each in context.exclusions
+        f"One rater was excluded {each.results} the results were first seen ({each.reason})."
+        for each in results.context.exclusions
     ]
-    notes.append(f"Computed with {_software(results)}, seed {results.evidence.seed}")
-    return notes
+    return [*notes, f"Computed with {_software(results)}."]
 
 
 def paper_tables(results: Results) -> tuple[Table, ...]:

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import special
 
 from guard_eval.estimate import Estimate, jackknife
 
@@ -92,36 +92,31 @@ def assisted_share(
     groups = 2 * stratum_of + unrated_unit
     if np.bincount(groups)[np.unique(groups)].min() < 2:
         groups = unrated_unit if unrated_unit.sum() > 1 else np.zeros_like(groups)
-
-    def assisted(parts: Floats) -> Floats:
-        return _mean(parts, weights, tuned=True)
-
-    def alone(parts: Floats) -> Floats:
-        return _mean(parts, weights, tuned=False)
-
+    alone, assisted = (
+        jackknife(
+            sums,
+            partial(_mean, weights=weights, tuned=tuned),
+            strata=groups,
+            level=level,
+            null=0.5,
+            bounds=(0.0, 1.0),
+        )
+        for tuned in (False, True)
+    )
+    share, effective, n = assisted, None, len(rated_units)
+    if rated.all():
+        share = alone
+    elif assisted.error is not None and assisted.df is not None and alone.error is not None:
+        error = math.sqrt((n * assisted.error**2 + PRIOR_UNITS * alone.error**2) / (n + PRIOR_UNITS))
+        share = assisted.with_error(error, assisted.df, null=0.5, bounds=(0.0, 1.0))
+        effective = float(rated.sum()) * (alone.error / error) ** 2
     total = sums.sum(axis=0)
-    slope, correlation = _slope(total[None], weights)[0], _correlation(total, weights)
-    unassisted = jackknife(sums, alone, strata=groups, level=level, null=0.5, bounds=(0.0, 1.0))
-    found, n = (
-        jackknife(sums, assisted, strata=groups, level=level, null=0.5, bounds=(0.0, 1.0)),
-        len(rated_units),
+    return AssistedShare(
+        share=replace(share, n=n, method=METHOD).with_note(note),
+        weight=float(_slope(total[None], weights)[0]),
+        correlation=_correlation(total, weights),
+        effective=effective,
     )
-    share = replace(found, n=n, method=METHOD).with_note(note)
-    if rated.all() or found.error is None or found.df is None or unassisted.error is None:
-        share = replace(unassisted, n=n, method=METHOD).with_note(note) if rated.all() else share
-        return AssistedShare(share=share, weight=slope, correlation=correlation, effective=None)
-    error = math.sqrt((n * found.error**2 + PRIOR_UNITS * unassisted.error**2) / (n + PRIOR_UNITS))
-    value, df = found.value or 0.0, found.df
-    half = float(special.stdtrit(df, 0.5 + level / 2)) * error
-    share = replace(
-        share,
-        low=max(0.0, value - half),
-        high=min(1.0, value + half),
-        error=error,
-        p=2 * float(special.stdtr(df, -abs(value - 0.5) / error)),
-    )
-    effective = float(rated.sum()) * (unassisted.error / error) ** 2
-    return AssistedShare(share=share, weight=slope, correlation=correlation, effective=effective)
 
 
 _PARTS = 8
@@ -165,7 +160,7 @@ def _slope(parts: Floats, weights: Floats) -> Floats:
     return np.where(known, np.clip(top / np.where(known, bottom, 1.0), 0.0, 1.0), 0.0)
 
 
-def _mean(parts: Floats, weights: Floats, *, tuned: bool) -> Floats:
+def _mean(parts: Floats, *, weights: Floats, tuned: bool) -> Floats:
     """Return people's mean plus, if tuned, λ times the judge's difference between all items and people's."""
     _, y, f, _, _, _, _, every = _moments(parts)
     slope = _slope(parts, weights)[..., None] if tuned else 0.0

@@ -7,13 +7,10 @@ import math
 import torch
 from torch import Tensor
 
-from guard_eval.decoding.candidates import top_candidates
-from guard_eval.decoding.entropy import log_normaliser, shannon_entropy
+from guard_eval.decoding.candidates import keep_largest, sort_values
+from guard_eval.decoding.entropy import shannon_entropy
 from guard_eval.strategies import AdaptiveDecoding, Greedy, MinP, Temperature, TopK, TopP, Typical
 from guard_eval.strategies.protocol import apply_step
-
-_FIRST_TOKENS = 1024
-"""How many of the likeliest tokens top-p sorts before it sorts the whole vocabulary."""
 
 
 def tempered(logits: Tensor, temperature: float) -> Tensor:
@@ -42,8 +39,10 @@ def temperature(strategy: Temperature, logits: Tensor, context: object) -> Tenso
 @apply_step.register
 def top_k(strategy: TopK, logits: Tensor, context: object) -> Tensor:  # noqa: ARG001
     """Keep the k most likely tokens; of equally likely ones those with smaller ids."""
-    values, ids = top_candidates(tempered(logits, strategy.temperature), strategy.k)
-    return scatter(logits, ids, values)
+    logits = tempered(logits, strategy.temperature)
+    k = min(strategy.k, logits.shape[1])
+    largest = logits.topk(k).values
+    return keep_largest(logits, largest, torch.full_like(largest[:, 0], k, dtype=torch.long))
 
 
 @apply_step.register
@@ -55,16 +54,12 @@ def top_p(strategy: TopP, logits: Tensor, context: object) -> Tensor:  # noqa: A
     Source: Holtzman et al. 2020 (arXiv 1904.09751), section 3.1.
     """
     logits = tempered(logits, strategy.temperature)
-    vocabulary = logits.shape[1]
-    if logits.device.type == "cpu" and vocabulary > 2 * _FIRST_TOKENS:  # a GPU sorts faster than it answers
-        values, ids = top_candidates(logits, _FIRST_TOKENS)
-        p = (values - log_normaliser(logits)[:, None]).exp()
-        if bool((p.sum(-1) > strategy.p).all()):
-            return scatter(logits, ids, _until(values, p, strategy.p, 1))
-    values, ids = torch.sort(logits, dim=-1, descending=True, stable=True)
-    p = values.softmax(-1).double()
-    # The last sum rather than 1, so that rounding removes no token where all are wanted.
-    return scatter(logits, ids, _until(values, p, strategy.p, p.sum(-1, keepdim=True)))
+    if strategy.p == 1:  # rounding must not remove a token
+        return logits
+    ordered = sort_values(logits)
+    p = ordered.softmax(-1)
+    count = (p.cumsum(-1, dtype=torch.float64) - p < strategy.p).sum(-1)
+    return keep_largest(logits, ordered, count)
 
 
 @apply_step.register
@@ -82,7 +77,9 @@ def typical(strategy: Typical, logits: Tensor, context: object) -> Tensor:  # no
     ids = torch.sort(distance, dim=-1, stable=True).indices
     ordered = log_p.gather(1, ids)
     p = ordered.exp()
-    return scatter(logits, ids, _until(ordered.float(), p, strategy.tau, p.sum(-1, keepdim=True)))
+    before = p.cumsum(-1) - p
+    kept = ordered.float().masked_fill(before >= strategy.tau * p.sum(-1, keepdim=True), -torch.inf)
+    return scatter(logits, ids, kept)
 
 
 @apply_step.register
@@ -135,9 +132,3 @@ def confidence_gain(p: Tensor) -> Tensor:
 def scatter(logits: Tensor, ids: Tensor, values: Tensor) -> Tensor:
     """Return `values` `[B, n]` at the tokens `ids` `[B, n]`, and −inf at all others: `[B, V]`."""
     return torch.full_like(logits, -torch.inf, dtype=values.dtype).scatter(1, ids, values)
-
-
-def _until(values: Tensor, p: Tensor, share: float, whole: Tensor | float) -> Tensor:
-    """Return ordered log-weights with −inf once the probability `p` before, all `[B, n]`, is enough."""
-    before = p.cumsum(-1, dtype=torch.float64) - p
-    return values.masked_fill(before >= share * whole, -torch.inf)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import torch
@@ -51,16 +52,16 @@ def choose(strategy: LogitStrategy, logits: Tensor, context: Context) -> Tensor:
 
     Of equal logits the smallest token id wins.
     """
-    steps = steps_of(strategy)
-    states = torch.split(context.state, [len(first_state(step)) for step in steps], 1)
-    given = []
+    steps, sizes = steps_of(strategy), _state_sizes(strategy)
+    states = torch.split(context.state, sizes, 1) if len(steps) > 1 else (context.state,)
+    inputs = []
     for step, state in zip(steps, states, strict=True):
-        given.append(logits)
-        found = context if len(steps) == 1 else replace(context, state=state)
-        logits = _apply_own(step, logits, found) if is_own(step) else apply_step(step, logits, found)
+        inputs.append(logits)
+        seen = context if len(steps) == 1 else replace(context, state=state)
+        logits = _apply_own(step, logits, seen) if is_own(step) else apply_step(step, logits, seen)
     tokens = draw(logits, context.keys, context.step) if draws(strategy) else logits.argmax(-1)
-    for step, state, before in zip(steps, states, given, strict=True):
-        if state.shape[1]:
+    for step, size, state, before in zip(steps, sizes, states, inputs, strict=True):
+        if size:
             _call_own(step, update_state, state, before, tokens)
     return tokens
 
@@ -68,6 +69,12 @@ def choose(strategy: LogitStrategy, logits: Tensor, context: Context) -> Tensor:
 def first_state(strategy: Strategy) -> list[float]:
     """Return the numbers that a text begins with: those of all steps of a chain side by side."""
     return [number for step in steps_of(strategy) for number in _first_state(step)]
+
+
+@cache
+def _state_sizes(strategy: Strategy) -> list[int]:
+    """Return how many numbers each step of a strategy remembers."""
+    return [len(_first_state(step)) for step in steps_of(strategy)]
 
 
 def _first_state(step: Strategy) -> list[float]:
@@ -96,7 +103,7 @@ def needs_breakers(strategy: Strategy) -> bool:
 
 def step_trace(strategy: Strategy, before: Tensor, after: Tensor) -> dict[str, Tensor]:
     """Return the values by which a strategy adapted at a step, by name, `[B]` each."""
-    sizes = [len(first_state(step)) for step in steps_of(strategy)]
+    sizes = _state_sizes(strategy)
     values: dict[str, Tensor] = {}
     for step, *states in zip(
         steps_of(strategy), torch.split(before, sizes, 1), torch.split(after, sizes, 1), strict=True

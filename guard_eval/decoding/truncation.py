@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from guard_eval.decoding.candidates import top_candidates
+from guard_eval.decoding.candidates import keep_largest, sort_values, top_candidates
 from guard_eval.decoding.entropy import log_normaliser, shannon_entropy
 from guard_eval.decoding.noise import uniform
 from guard_eval.decoding.sampling import scatter, tempered
@@ -115,7 +115,8 @@ def min_k(strategy: MinK, logits: Tensor, context: object) -> Tensor:  # noqa: A
 
     Source: Ding et al. 2026 (arXiv 2604.11012), Algorithm 1.
     """
-    ordered, ids = torch.sort(logits.double(), dim=-1, descending=True, stable=True)
+    exact = sort_values(logits)
+    ordered = exact.double()
     possible = ordered > -torch.inf
     least = torch.where(possible, ordered, torch.inf).amin(-1, keepdim=True)
     ordered = torch.where(possible, ordered, least)
@@ -123,9 +124,9 @@ def min_k(strategy: MinK, logits: Tensor, context: object) -> Tensor:  # noqa: A
     place = torch.arange(1, ordered.shape[-1], device=logits.device)
     weight = (ordered[:, :-1] - ordered[:, 1:]) / (place * spread)
     most = ordered.shape[-1]
-    cliff = weight.argmax(-1) + 1 if most > 1 else torch.ones_like(ids[:, 0])
+    cliff = weight.argmax(-1) + 1 if most > 1 else torch.ones_like(ordered[:, 0]).long()
     k = torch.maximum(cliff, (strategy.tau / spread[:, 0]).clamp(max=most).long())
-    return tempered(_first(logits, ids, k), strategy.temperature)
+    return tempered(keep_largest(logits, exact, k), strategy.temperature)
 
 
 @apply_step.register
@@ -156,7 +157,7 @@ def mirostat(strategy: Mirostat, logits: Tensor, context: Any) -> Tensor:  # noq
     """
     logits, mu = tempered(logits, strategy.temperature), context.state[:, 0]
     size = logits.shape[-1]
-    ordered, ids = torch.sort(logits.float(), dim=-1, descending=True, stable=True)
+    ordered = sort_values(logits)
     head = ordered[:, :ZIPF_TOKENS].double()
     place = torch.arange(1, head.shape[-1], dtype=torch.float64, device=logits.device)
     t = (1 / place).log1p()
@@ -171,7 +172,7 @@ def mirostat(strategy: Mirostat, logits: Tensor, context: Any) -> Tensor:  # noq
     ratio = torch.where(near, 1 / max(log_v, 1e-12), safe / -torch.expm1(-safe * log_v))
     log_k = (ratio.log() + mu * math.log(2)) / s.clamp(min=1e-6)
     k = log_k.clamp(max=math.log(2.0**40)).exp().round().clamp(max=size - 1).long() + 1
-    return _first(logits, ids, k)
+    return keep_largest(logits, ordered, k)
 
 
 @initial_state.register
@@ -202,10 +203,3 @@ def trace_mu(strategy: Mirostat, before: Tensor, after: Tensor) -> dict[str, Ten
 def _at_least(logits: Tensor, values: Tensor, least: Tensor | float) -> Tensor:
     """Return logits `[B, V]` with −inf where `values` `[B, V]` are below `least`, but for the largest."""
     return logits.masked_fill((values < least) & (logits < logits.amax(-1, keepdim=True)), -torch.inf)
-
-
-def _first(logits: Tensor, ids: Tensor, k: Tensor) -> Tensor:
-    """Return logits `[B, V]` with −inf but for the first `k` `[B]` of `ids` `[B, V]`."""
-    rank = torch.arange(ids.shape[-1], device=ids.device).expand_as(ids)
-    left_out = torch.zeros_like(ids, dtype=torch.bool).scatter(1, ids, rank >= k[:, None])
-    return logits.masked_fill(left_out, -torch.inf)

@@ -17,10 +17,8 @@ from guard_eval.store import Store, handout, raters, requests, verdicts
 NAMES = ("SIMULATED rater 1", "SIMULATED rater 2", "SIMULATED rater 3", "SIMULATED rater 4")
 JUDGE = "SIMULATED judge"
 
-_SHARED_NOISE = 0.20
-"""Standard deviation of what all raters see alike in a pair: it makes the ratings of one pair agree."""
-_OWN_NOISE = 0.18
-"""Standard deviation of what one rater sees in it."""
+_SHARED_NOISE, _OWN_NOISE = 0.20, 0.18
+"""Standard deviations of what all raters see alike in a pair, and of what one rater sees in it."""
 _TIE_WITHIN = 0.12
 """Differences smaller than this are called similar."""
 _LEAN = 0.04
@@ -36,9 +34,7 @@ def rate_all(
         rater = raters.get_or_add(store, name, "simulated")
         while batch := handout.claim(store, rater, plan, limit=20):
             for blind in batch:
-                choices = {
-                    criterion: choose(blind, criterion, name=name, seed=plan.seed) for criterion in criteria
-                }
+                choices = _choices(blind, criteria, name, plan)
                 verdicts.save(store, blind.presentation, choices, rater=rater)
                 on_progress(1)
                 rated += 1
@@ -53,19 +49,20 @@ def judge_all(
     with store.read() as db:
         questions = requests.read_questions(db, JUDGE, replace(plan, slots=2))
     judged = [
-        (
-            question,
-            {
-                criterion: choose(question.blind, criterion, name=JUDGE, seed=plan.seed, lean=_LEAN)
-                for criterion in criteria
-            },
-        )
-        for question in questions
+        (question, _choices(question.blind, criteria, JUDGE, plan, lean=_LEAN)) for question in questions
     ]
     with store.write() as (db, now):
         requests.save_verdicts(db, judge, judged, now=now, declared=store.declared_now)
     on_progress(len(judged))
     return len(judged)
+
+
+def _choices(
+    blind: BlindPair, criteria: Sequence[str], name: str, plan: Plan, *, lean: float = 0.0
+) -> dict[str, Choice]:
+    return {
+        criterion: choose(blind, criterion, name=name, seed=plan.seed, lean=lean) for criterion in criteria
+    }
 
 
 def choose(blind: BlindPair, criterion: str, *, name: str, seed: int, lean: float = 0.0) -> Choice:

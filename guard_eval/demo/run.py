@@ -15,7 +15,6 @@ from guard_eval.commands import load
 from guard_eval.demo import PROMPTS, STUDY
 from guard_eval.demo.raters import NAMES, judge_all, rate_all
 from guard_eval.errors import StudyError
-from guard_eval.records import Prompt
 from guard_eval.results import Result
 from guard_eval.store import Store
 from guard_eval.store import pairs as store_pairs
@@ -23,8 +22,7 @@ from guard_eval.study import Study
 from guard_eval.texts.current import current_texts
 from guard_eval.texts.prompts import read_prompts
 
-EXCERPT = 420
-"""How many characters of a text the terminal shows."""
+EXCERPT_CHARACTERS = 300
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,15 +47,15 @@ def demo(folder: Path = Path("demo-study"), /) -> Demo:
         folder: Where to make the study.
 
     Raises:
-        StudyError: The folder has other files, or another study.
+        StudyError: If the folder has other files, or another study.
     """
     began, folder = time.monotonic(), Path(folder)
     make_folder(folder)
     study = Study.open(folder)
-    steps: tuple[tuple[str, Callable[[Study], object]], ...] = (
+    steps: tuple[tuple[str, Callable[[Study], Result]], ...] = (
         ("1. Continuations", load("generate")),
         ("   Why the decoding strategy matters", compare_texts),
-        ("2. Metrics", load("measure")),
+        ("2. Metrics", measure_texts),
         ("3. Blinded pairs", load("pair")),
         ("4. SIMULATED raters", simulate),
         ("5. Report", lambda study: load("report")(study.folder)),
@@ -65,17 +63,13 @@ def demo(folder: Path = Path("demo-study"), /) -> Demo:
     for title, step in steps:
         progress.show(Result(lines=("", title)))
         result = step(study)
-        if isinstance(result, Result):
-            progress.show(Result(lines=result.lines, warnings=result.warnings))
+        progress.show(Result(lines=result.lines, tables=result.tables, warnings=result.warnings))
     seconds = time.monotonic() - began
     page = shlex.quote(str(study.report / "index.html"))
     return Demo(
         folder=folder,
         seconds=seconds,
-        lines=(
-            "",
-            f"Done in {seconds:.0f} s. Raters and judge are SIMULATED: see what a report looks like.",
-        ),
+        lines=("", f"Done in {seconds:.0f} s. Raters and judge are SIMULATED: see what a report looks like."),
         next=(
             f"open {page} in a browser",
             f"{study.command('annotate', '--invite', 'ME')}, to rate the same pairs yourself",
@@ -88,7 +82,7 @@ def make_folder(folder: Path) -> None:
     """Write the demo's study.toml and prompts into `folder`; an existing demo stays as it is.
 
     Raises:
-        StudyError: The folder has other files, or another study: simulated raters would be added to it.
+        StudyError: If the folder has other files, or another study: simulated raters would be added to it.
     """
     if (folder / "study.toml").exists():
         if Study.open(folder).hash != Study.open(STUDY.parent).hash:
@@ -112,15 +106,19 @@ def compare_texts(study: Study) -> Result:
     """Return the prompt on which greedy decoding loops most, as greedy and as GUARD continue it."""
     prompts = read_prompts(study.prompts_path)
     greedy, guard = current_texts(study, ("greedy", "guard"), prompts).values()
+    words = {prompt.id: greedy[prompt.id].text.split() for prompt in prompts}
+    worst = min(prompts, key=lambda prompt: len(set(words[prompt.id])) / max(1, len(words[prompt.id])))
+    texts = {"prompt": worst.text, "greedy": greedy[worst.id].text, "guard": guard[worst.id].text}
+    lines = (f"{name:>6}: {text}" for name, text in texts.items())
+    excerpts = [textwrap.shorten(line, EXCERPT_CHARACTERS, placeholder=" …") for line in lines]
+    return Result(lines=("On the prompt where greedy decoding does worst:", *excerpts))
 
-    def variety(prompt: Prompt) -> float:
-        words = greedy[prompt.id].text.split()
-        return len(set(words)) / max(1, len(words))
 
-    worst = min(prompts, key=variety)
-    texts = (("prompt", worst.text), ("greedy", greedy[worst.id].text), ("guard", guard[worst.id].text))
-    lines = [textwrap.shorten(f"{name:>6}: {text}", EXCERPT, placeholder=" …") for name, text in texts]
-    return Result(lines=("On the prompt where greedy decoding does worst:", *lines))
+def measure_texts(study: Study) -> Result:
+    """Measure the texts; return the most telling metrics, as means over the datasets."""
+    measured = load("measure")(study)
+    summary = measured.summary(["diversity", "coherence", "words"])
+    return Result(lines=measured.lines, tables=(summary,), warnings=measured.warnings)
 
 
 def simulate(study: Study) -> Result:

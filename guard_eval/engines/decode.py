@@ -44,6 +44,7 @@ class Batch:
         limit: The largest number of new tokens.
         tokenizer: Finds DRY's breakers, and stop strings.
         stop: Strings at which a text ends.
+        width: Prompts are padded to so many tokens at least.
     """
 
     prompts: Sequence[Sequence[int]]
@@ -52,10 +53,11 @@ class Batch:
     limit: int
     tokenizer: Any = None
     stop: Sequence[str] = ()
+    width: int = 0
 
     def padded(self) -> tuple[Tensor, Tensor]:
         """Return the prompts' ids, padded on the left, and their mask, `[B, P]` each."""
-        longest = max(map(len, self.prompts))
+        longest = max(self.width, *map(len, self.prompts))
         ids = [[self.pad] * (longest - len(prompt)) + list(prompt) for prompt in self.prompts]
         mask = [[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in self.prompts]
         return torch.tensor(ids, device=self.keys.device), torch.tensor(mask, device=self.keys.device)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from guard_eval import progress
-from guard_eval.engines.loading import check_device, check_settings, expected_device, expected_dtype
+from guard_eval.engines.loading import ModelFiles, find_device
 from guard_eval.errors import StudyError
 from guard_eval.records import Continuation, Prompt, Trace
 from guard_eval.results import Result
@@ -18,7 +18,7 @@ from guard_eval.study.folder import Study
 from guard_eval.texts.continuations import append_continuations, append_traces
 from guard_eval.texts.current import find_texts, missing_texts, other_runs
 from guard_eval.texts.model_files import known_revision
-from guard_eval.texts.model_hub import HubModels, find_models, weights_size
+from guard_eval.texts.model_hub import HubModels, find_models
 from guard_eval.texts.prompts import read_prompts
 from guard_eval.texts.shards import Shard, reserve
 
@@ -27,11 +27,6 @@ Known = Mapping[str, str | None]
 """`revision`, `dtype` and `amateur_revision` of the models; None where they are not known."""
 Batches = Callable[[str, Sequence[tuple[Prompt, int]]], Iterable[list[Continuation]]]
 """Writes a strategy's texts of prompts and runs."""
-
-_CPU_BYTES, _CPU_STEP = 5e10, 0.004
-"""Bytes of weights that a CPU of a few cores works through in a second, and seconds a step takes besides."""
-_GPU_BYTES, _GPU_STEP, _GPU_ROWS = 1e12, 0.03, 32
-"""The same of a GPU, and the texts that it makes at once."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +66,7 @@ def generate(
         shard: Only the I-th of N parts of the prompts, as I/N: run each on a GPU or machine of its own.
         engine: local: this process. ray: workers of the Ray cluster at RAY_ADDRESS, or of one started here.
             vllm: vLLM.
-        workers: Models at work at once with Ray; by default one for each GPU, or each CPU but one.
+        workers: Models at work at once with Ray; by default one for each GPU, or each CPU.
         trace: Also write what strategies adapted at every token, such as GUARD's k_t and α_t.
         dry_run: Say what would be written, how much of it and how long it takes, and stop.
 
@@ -202,8 +197,8 @@ class Work:
         revision = known_revision(study.locate_model(model.name), model.revision)
         amateur = dtype = None
         if revision is not None:
-            location = study.locate_model(model.name)
-            dtype = expected_dtype(location, revision=revision, dtype=model.dtype, device=model.device)
+            files = ModelFiles.open(study.locate_model(model.name), revision)
+            dtype = files.expected_dtype(model.dtype, model.device)
         if self._amateur is not None:
             amateur = known_revision(study.locate_model(self._amateur), model.amateur_revision)
         self.find({"revision": revision, "dtype": dtype, "amateur_revision": amateur})
@@ -301,11 +296,9 @@ class Work:
             lines.append(f"estimated time: {_duration(seconds)}, at the speed of existing texts ({devices})")
             if untimed := [name for name, texts in self.missing.items() if texts and name not in known]:
                 lines.append(f"not in it, because no text exists yet: {', '.join(untimed)}")
-        elif guess := self._guess():
-            lines.append(f"estimated time: {guess}, a guess from the size of its weights")
         if self.engine == "local" and model.device_map is None:
             try:
-                check_device(model.device)
+                find_device(model.device)
             except StudyError as error:
                 return lines, (str(error),)
         return lines, ()
@@ -316,28 +309,15 @@ class Work:
         location = self.study.locate_model(model.name)
         if self.known["revision"] is None or location in found.missing:
             return lines
-        context = check_settings(
-            location, revision=self.known["revision"], new_tokens=generation.max_new_tokens
-        )
-        room = None if context is None else context - generation.max_new_tokens
+        files = ModelFiles.open(location, self.known["revision"])
+        files.check_generation(generation.max_new_tokens)
+        room = None if files.context is None else files.context - generation.max_new_tokens
         if room is not None and room < generation.max_prompt_tokens:
             lines.append(
-                f"{model.name} holds {context} tokens: prompts of more than {room} will be refused; set "
-                f"max_prompt_tokens to {room}, or lower max_new_tokens"
+                f"{model.name} holds {files.context} tokens: prompts of more than {room} will be refused; "
+                f"set max_prompt_tokens to {room}, or lower max_new_tokens"
             )
         return lines
-
-    def _guess(self) -> str | None:
-        """Return about how long it takes, from the size of the weights."""
-        model, tokens = self.study.settings.model, self.study.settings.generation.max_new_tokens
-        size = weights_size(self.study.locate_model(model.name), model.revision)
-        if size is None:
-            return None
-        counts = [len(texts) for texts in self.missing.values() if texts]
-        if expected_device(model.device) == "cpu":
-            return _duration(sum(counts) * tokens * size / _CPU_BYTES + len(counts) * tokens * _CPU_STEP)
-        steps = sum(-(-count // _GPU_ROWS) for count in counts) * tokens
-        return _duration(steps * (_GPU_STEP + size / _GPU_BYTES))
 
 
 def _duration(seconds: float) -> str:

@@ -129,32 +129,36 @@ def generate(
     check_vocabulary(loaded.model, loaded.name, strategy)
     check(loaded.model, strategy, amateur.model if amateur else None)
     sizes = batch_size if isinstance(batch_size, BatchSizes) else BatchSizes.capped(batch_size)
+    room = context_length(loaded) - max_new_tokens
+    ordered = sorted(
+        (row for row in rows if len(row.ids) <= room),
+        key=lambda row: (-len(row.ids), row.prompt.id, row.run),
+    )
+    shape = [1, len(ordered[0].ids) if ordered and static else 0]
 
     def run(batch: Sequence[EncodedPrompt]) -> tuple[Decoded, float]:
         began = time.perf_counter()
-        made = decode(
+        # A cache of fixed shapes is compiled for each shape, so the last batch is filled up, too.
+        filler = [batch[-1]] * (shape[0] - len(batch)) if static else []
+        decoded = decode(
             loaded.model,
-            _batch(loaded, batch, recipe),
+            _batch(loaded, [*batch, *filler], recipe, width=shape[1]),
             strategy,
             amateur=amateur.model if amateur else None,
             trace=on_trace is not None,
             static=static,
             on_step=on_step,
         )
-        return made, (time.perf_counter() - began) / len(batch)
+        shape[0] = max(shape[0], len(batch))
+        return decoded, (time.perf_counter() - began) / len(batch)
 
     # Strategies that follow one text a row need the same memory; the others need more, each its own amount.
     kind = "one text a row" if isinstance(strategy, LogitStrategy) else recipe.strategy
-    room = context_length(loaded) - max_new_tokens
-    ordered = sorted(
-        (row for row in rows if len(row.ids) <= room),
-        key=lambda row: (-len(row.ids), row.prompt.id, row.run),
-    )
-    batches = in_batches(ordered, run, sizes, kind=kind, length=lambda row: len(row.ids) + max_new_tokens)
+    batches = in_batches(ordered, run, sizes, kind=kind)
     return _continuations(loaded, recipe, batches, on_trace, too_long(loaded, rows, max_new_tokens))
 
 
-def _batch(loaded: LoadedModel, rows: Sequence[EncodedPrompt], recipe: Recipe) -> Batch:
+def _batch(loaded: LoadedModel, rows: Sequence[EncodedPrompt], recipe: Recipe, width: int) -> Batch:
     keys = [row_key(recipe.seed, row.prompt.id, recipe.strategy, row.run) for row in rows]
     return Batch(
         prompts=[row.ids for row in rows],
@@ -163,6 +167,7 @@ def _batch(loaded: LoadedModel, rows: Sequence[EncodedPrompt], recipe: Recipe) -
         limit=recipe.max_new_tokens,
         tokenizer=loaded.tokenizer,
         stop=recipe.stop,
+        width=width,
     )
 
 
@@ -178,7 +183,8 @@ def _continuations(
     try:
         for batch, (decoded, seconds) in batches:
             texts, traces = [], []
-            for place, (row, failure) in enumerate(zip(batch, decoded.failed_at, strict=True)):
+            for place, row in enumerate(batch):
+                failure = decoded.failed_at[place]
                 if failure is not None:
                     failed.append(f"{row.prompt.id!r} at step {failure + 1}")
                     continue

@@ -38,48 +38,31 @@ _SHOWN = 40
 """Characters of a prompt that an error names."""
 
 
-class Texts(Sequence[Continuation]):
+class Texts(list[Continuation]):
     """Continuations in the order of their prompts, the runs of a prompt one after the other."""
 
-    def __init__(self, prompts: Sequence[Prompt], made: Sequence[Continuation]) -> None:
-        """Hold `made`, whose `prompts` lie at the same places."""
-        self._prompts, self._made = tuple(prompts), tuple(made)
-
-    def __len__(self) -> int:
-        """Return how many texts there are."""
-        return len(self._made)
-
-    @overload
-    def __getitem__(self, place: int) -> Continuation: ...
-    @overload
-    def __getitem__(self, place: slice) -> Texts: ...
-    def __getitem__(self, place: int | slice) -> Continuation | Texts:
-        """Return one continuation, or several as `Texts`."""
-        if isinstance(place, slice):
-            return Texts(self._prompts[place], self._made[place])
-        return self._made[place]
+    def __init__(self, prompts: Sequence[Prompt], continuations: Sequence[Continuation]) -> None:
+        """Hold continuations and, in the same order, their prompts."""
+        super().__init__(continuations)
+        self._prompts = prompts
 
     def with_prompts(self) -> Iterator[tuple[Prompt, Continuation]]:
         """Return an iterator over the texts, each after its prompt."""
-        return zip(self._prompts, self._made, strict=True)
+        return zip(self._prompts, self, strict=True)
 
     def to_frame(self) -> pd.DataFrame:
         """Return a row for each text: prompt, strategy, run, text, tokens, and why it ended."""
         return pd.DataFrame(
-            {
-                "prompt_id": [prompt.id for prompt in self._prompts],
-                "prompt": [prompt.text for prompt in self._prompts],
-                "strategy": [one.recipe.strategy for one in self._made],
-                "run": [one.run for one in self._made],
-                "text": [one.text for one in self._made],
-                "new_tokens": [one.new_tokens for one in self._made],
-                "finish": [one.finish for one in self._made],
-            }
+            [
+                (p.id, p.text, text.recipe.strategy, text.run, text.text, text.new_tokens, text.finish)
+                for p, text in self.with_prompts()
+            ],
+            columns=["prompt_id", "prompt", "strategy", "run", "text", "new_tokens", "finish"],
         )
 
     def __repr__(self) -> str:
         """Return how many texts these are, and by which strategy."""
-        names = ", ".join(sorted({one.recipe.strategy for one in self._made}))
+        names = ", ".join(sorted({text.recipe.strategy for text in self}))
         return f"<{len(self)} texts by {names}>"
 
 
@@ -182,7 +165,7 @@ def _continue_prompts(
     distinct = {(prompt.id, run): prompt for prompt in wanted for run in numbers}
     tokens = limits["max_new_tokens"] + limits["max_prompt_tokens"]
     copies = int(getattr(strategy, "beams", 1))
-    made: dict[tuple[str, int], Continuation] = {}
+    written: dict[tuple[str, int], Continuation] = {}
     with Progress(disable=not progress, transient=True) as bar, _named_by_their_texts(wanted):
         task = bar.add_task(str(strategy), total=len(distinct))
         for batch in generated(
@@ -196,10 +179,10 @@ def _continue_prompts(
             amateur=amateur,
             **limits,
         ):
-            made |= {(one.prompt_id, one.run): one for one in batch}
+            written |= {(text.prompt_id, text.run): text for text in batch}
             bar.advance(task, len(batch))
-    places = [(prompt, run) for prompt in wanted for run in numbers]
-    return Texts([prompt for prompt, _ in places], [made[prompt.id, run] for prompt, run in places])
+    pairs = [(prompt, run) for prompt in wanted for run in numbers]
+    return Texts([prompt for prompt, _ in pairs], [written[prompt.id, run] for prompt, run in pairs])
 
 
 def watch(
@@ -222,14 +205,16 @@ def watch(
     limits = _limits(options)
     with _named_by_their_texts(several):
         (row,) = encode(loaded, several, limits["max_prompt_tokens"], chat=limits["chat"])
-        pieces = _Pieces(loaded.tokenizer, row.ids, on_token)
-        made = generated(loaded, several, strategy, batch_size=1, amateur=amateur, on_step=pieces, **limits)
-        ((one,),) = list(made)
-    pieces.finish()
-    return one
+        stream = _TokenStream(loaded.tokenizer, row.ids, on_token)
+        batches = generated(
+            loaded, several, strategy, batch_size=1, amateur=amateur, on_step=stream, **limits
+        )
+        ((continuation,),) = list(batches)
+    stream.finish()
+    return continuation
 
 
-class _Pieces:
+class _TokenStream:
     """Turns steps of a batch of one into tokens with the text that each adds."""
 
     def __init__(self, tokenizer: Any, prompt: list[int], on_token: Callable[[Token], None]) -> None:  # noqa: ANN401
@@ -280,16 +265,15 @@ def _prompts(prompts: str | Prompt | Iterable[str | Prompt]) -> list[Prompt]:
     if isinstance(prompts, Mapping | pd.DataFrame):  # of which a loop gives the names of columns
         raise StudyError(f"prompts is of type {type(prompts).__name__}; give a list of its texts")
     several: Any = prompts if isinstance(prompts, Iterable) and not isinstance(prompts, str) else [prompts]
-    found = []
-    for number, one in enumerate(several, 1):
-        if not isinstance(one, str | Prompt):
-            raise StudyError(f"prompt {number} is of type {type(one).__name__}; give text or a Prompt")
-        found.append(one if isinstance(one, Prompt) else _named(one))
-    by_id = {prompt.id: prompt for prompt in found}
-    clash = next((prompt for prompt in found if by_id[prompt.id].text != prompt.text), None)
-    if clash is not None:
+    named = []
+    for number, prompt in enumerate(several, 1):
+        if not isinstance(prompt, str | Prompt):
+            raise StudyError(f"prompt {number} is of type {type(prompt).__name__}; give text or a Prompt")
+        named.append(_named(prompt) if isinstance(prompt, str) else prompt)
+    by_id = {prompt.id: prompt for prompt in named}
+    if clash := next((prompt for prompt in named if by_id[prompt.id].text != prompt.text), None):
         raise StudyError(f"two prompts have the id {clash.id!r} and differ; give each its own")
-    return found
+    return named
 
 
 def _named(text: str) -> Prompt:
@@ -312,10 +296,10 @@ def _named_by_their_texts(prompts: Sequence[Prompt]) -> Iterator[None]:
 
 def _models(model: str | LoadedModel, options: Options) -> tuple[LoadedModel, LoadedModel | None]:
     amateur = options.get("amateur")
-    how = {"device": options.get("device", "auto"), "dtype": options.get("dtype", "auto")}
-    if isinstance(model, LoadedModel) and isinstance(amateur, LoadedModel | None):
-        for name in options.keys() & how.keys():
-            raise StudyError(f"{name} = {how[name]!r} has no effect on a loaded model; give it to load_model")
+    how = {name: str(value) for name, value in options.items() if name in {"device", "dtype"}}
+    if how and isinstance(model, LoadedModel) and isinstance(amateur, LoadedModel | None):
+        name, value = next(iter(how.items()))
+        raise StudyError(f"{name} = {value!r} has no effect on a loaded model; give it to load_model")
     loaded = load_model(model, **how)
     if amateur is None:
         return loaded, None
@@ -353,15 +337,8 @@ def load_model(
         return load(location, name=name, device=device, dtype=dtype)
 
 
-class _Limits(TypedDict):
-    seed: int
-    max_new_tokens: int
-    max_prompt_tokens: int
-    stop: Sequence[str]
-    chat: bool
-
-
-def _limits(options: Options) -> _Limits:
+def _limits(options: Options) -> dict[str, Any]:
+    """Return the checked options that are passed on, with their defaults."""
     for name in options.keys() - Options.__annotations__.keys():
         choice = nearest(name, list(Options.__annotations__))
         raise StudyError(f"there is no option {name!r} (a strategy has its own: TopK(k=20)): {choice}")

@@ -16,6 +16,7 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_N
 from transformers.utils import GENERATION_CONFIG_NAME
 from transformers.utils.hub import cached_file
 
+from guard_eval.engines.packed import pack
 from guard_eval.errors import StudyError
 from guard_eval.texts.model_files import folder_revision, has_weights
 
@@ -24,6 +25,7 @@ SMALL = 30_000_000
 begun, and on a machine with other work the threads wait for each other (measured with 0.26 million parameters
 and two busy cores: 33 tokens/s with two threads, 4950 with one)."""
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+DeviceMap = str | dict[str, int | str] | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +56,137 @@ class LoadedModel:
         return f"<{self.name} ({self.revision}), {self.dtype} on {self.device}>"
 
 
+@dataclass(frozen=True)
+class ModelFiles:
+    """A model's files before it is loaded. Only `open` and `read_tokenizer` read any.
+
+    Attributes:
+        source: What transformers is to load: a folder or a Hub id.
+        version: The Hub's commit as transformers takes it; empty for a folder.
+        config: The model's settings.
+    """
+
+    source: str
+    version: dict[str, str]
+    config: Any = field(repr=False)
+
+    @classmethod
+    def open(cls, location: str, revision: str) -> ModelFiles:
+        """Read a model's settings.
+
+        Args:
+            location: A folder or a Hub id. What starts with `.`, `/` or `~` is a folder.
+            revision: A Hub branch, tag or commit; a folder has none.
+
+        Raises:
+            StudyError: There is no such model, it is an adapter, or its settings cannot be read.
+        """
+        source, is_folder = _locate(location)
+        version = {} if is_folder else {"revision": _commit(source, revision)}
+        try:
+            config = AutoConfig.from_pretrained(source, trust_remote_code=False, **version)
+            if (Path(source) / GENERATION_CONFIG_NAME).is_file():  # transformers would pass over a broken one
+                GenerationConfig.from_pretrained(source)
+        except Exception as error:  # see `_cannot_load`
+            if "trust_remote_code" in str(error):
+                raise StudyError(
+                    f"the model {source!r} comes with code of its own, which is never run; "
+                    "name a model that transformers itself supports"
+                ) from error
+            raise StudyError(_cannot_load(source, version, error)) from error
+        return cls(source, version, config)
+
+    @property
+    def revision(self) -> str:
+        """The Hub's commit, or the hash of the folder's files."""
+        return self.version["revision"] if self.version else folder_revision(Path(self.source))
+
+    @property
+    def context(self) -> int | None:
+        """How many tokens the model holds; None where its settings do not name a limit."""
+        return getattr(self.config.get_text_config(), "max_position_embeddings", None)
+
+    @property
+    def quantisation(self) -> dict[str, Any] | None:
+        """How the weights are quantised; None if they are not."""
+        settings: Any = getattr(self.config, "quantization_config", None)
+        return settings if settings is None or isinstance(settings, dict) else settings.to_dict()
+
+    def choose_dtype(self, name: str, device: str) -> torch.dtype | str:
+        """Return the arithmetic on a kind of device; `auto` leaves it to transformers."""
+        if name == "auto":
+            return torch.float32 if device == "cpu" and self.quantisation is None else "auto"
+        if name not in _DTYPES:
+            raise StudyError(f"model.dtype = {name!r} is unknown; choose from: auto, {', '.join(_DTYPES)}")
+        return _DTYPES[name]
+
+    def expected_dtype(self, name: str, device: str) -> str | None:
+        """Return what `LoadedModel.dtype` will be on a device, if the settings say it."""
+        dtype = self.choose_dtype(name, expected_device(device))
+        if dtype == "auto":
+            dtype = self.config.get_text_config().dtype or self.config.dtype
+        return None if dtype is None else self.name_dtype(dtype)
+
+    def name_dtype(self, dtype: torch.dtype | str) -> str:
+        """Return the name of the arithmetic, with that of the quantisation."""
+        name = str(dtype).removeprefix("torch.")
+        if self.quantisation is None:
+            return name
+        return f"{name}, {self.quantisation.get('quant_method', 'quantised')}"
+
+    def check_causal(self) -> None:
+        """Refuse a model that does not continue texts."""
+        names = MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values()
+        causal = {name for each in names for name in ([each] if isinstance(each, str) else each)}
+        declared = self.config.architectures or []
+        if declared and causal.isdisjoint(declared):
+            raise StudyError(
+                f"the model {self.source!r} is a {declared[0]}, which does not continue texts; "
+                "name a causal language model, such as GPT-2, Llama or Qwen"
+            )
+
+    def check_generation(self, new_tokens: int) -> None:
+        """Make sure that the model can continue texts by so many tokens, as far as its files say.
+
+        Raises:
+            StudyError: It has no weights, does not continue texts, or holds fewer tokens.
+        """
+        if not self.version and not has_weights(Path(self.source)):
+            raise StudyError(f"the model {self.source!r} has no weights; put a whole model into this folder")
+        self.check_causal()
+        if self.context is not None and new_tokens >= self.context:
+            raise StudyError(
+                f"generation.max_new_tokens = {new_tokens}, and the model {self.source!r} holds "
+                f"{self.context} tokens, those of the prompt included; "
+                f"set max_new_tokens below {self.context}"
+            )
+
+    def read_tokenizer(self) -> Any:  # noqa: ANN401 (transformers' classes are untyped)
+        """Return the tokenizer.
+
+        Raises:
+            StudyError: There is none, or it has more tokens than the model.
+        """
+        beside = "put its tokenizer.json and tokenizer_config.json beside the weights"
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(self.source, trust_remote_code=False, **self.version)
+        except Exception as error:  # see `_cannot_load`
+            raise StudyError(
+                f"the model {self.source!r} has no tokenizer that can be read: {first_line(error)}; {beside}"
+            ) from error
+        size = self.config.get_text_config().vocab_size
+        # Where the files are missing, some classes come up empty, or with marks alone, rather than fail.
+        words = len(tokenizer) - len(tokenizer.all_special_ids)
+        if words <= 0 or not tokenizer("a", add_special_tokens=False)["input_ids"]:
+            raise StudyError(f"the model {self.source!r} has no tokenizer; {beside}")
+        if len(tokenizer) > size:
+            raise StudyError(
+                f"the model {self.source!r} has {size} tokens and its tokenizer {len(tokenizer)}; "
+                "put the tokenizer beside it that the model was trained with"
+            )
+        return tokenizer
+
+
 def load(
     location: str,
     *,
@@ -61,7 +194,8 @@ def load(
     revision: str = "main",
     dtype: str = "auto",
     device: str = "auto",
-    device_map: str | dict[str, int | str] | None = None,
+    device_map: DeviceMap = None,
+    kind: Any = AutoModelForCausalLM,  # noqa: ANN401 (transformers' own classes)
 ) -> LoadedModel:
     """Load a model and its tokenizer; code that came with a model is never run.
 
@@ -74,24 +208,45 @@ def load(
         device: Such as `cpu` or `cuda:1`, or `auto`: a GPU if there is one.
         device_map: Spread the model over devices instead, as transformers understands it: `auto`, `balanced`,
             or a table from modules to devices.
+        kind: The class that loads it.
 
     Raises:
         StudyError: There is no such model, it is no causal language model, files of it are missing or broken,
             there is no such device, or it does not fit.
     """
-    return _load(
-        AutoModelForCausalLM, location, device_map, name=name, revision=revision, dtype=dtype, device=device
+    target = find_device(device)
+    transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # callers show theirs
+    files = ModelFiles.open(location, revision)
+    if kind is AutoModelForCausalLM:
+        files.check_causal()
+    tokenizer = files.read_tokenizer()
+    if device_map is None and files.quantisation is not None:
+        device_map = {"": str(target)}  # such a model cannot be moved later
+    model = _read_weights(kind, files, files.choose_dtype(dtype, target.type), device_map)
+    if device_map is None:
+        try:
+            model.to(target)
+        except torch.OutOfMemoryError as error:
+            raise StudyError(
+                f"the model {files.source!r} does not fit into the memory of {target}; "
+                "set model.dtype = bfloat16, or spread it with model.device_map = auto"
+            ) from error
+    model.eval()
+    limit_threads(model)
+    if kind is AutoModelForCausalLM and device_map is None:
+        pack(model)
+    return LoadedModel(
+        model=model,
+        tokenizer=tokenizer,
+        name=location if name is None else name,
+        revision=files.revision,
+        dtype=files.name_dtype(model.dtype),
+        device=_device_name(model, target),
+        versions=f"torch {torch.__version__}, transformers {transformers.__version__}",
     )
 
 
-def load_encoder(
-    location: str,
-    *,
-    name: str | None = None,
-    revision: str = "main",
-    dtype: str = "auto",
-    device: str = "auto",
-) -> LoadedModel:
+def load_encoder(location: str, **options: str) -> LoadedModel:
     """Load a model that reads texts, such as RoBERTa, without a head; see `load`.
 
     Raises:
@@ -101,7 +256,7 @@ def load_encoder(
     # It reports at length that a head is left over and a pooler is missing; weights that matter are checked.
     transformers.utils.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     try:
-        return _load(AutoModel, location, None, name=name, revision=revision, dtype=dtype, device=device)
+        return load(location, kind=AutoModel, **options)
     finally:
         transformers.utils.logging.set_verbosity(verbosity)
 
@@ -112,60 +267,24 @@ def check_amateur(expert: LoadedModel, amateur: LoadedModel) -> None:
     Raises:
         StudyError: It has others.
     """
-    mine, other = (
-        sorted((number, token) for token, number in one.tokenizer.get_vocab().items())
-        for one in (expert, amateur)
+    first, second = (
+        sorted((number, token) for token, number in model.tokenizer.get_vocab().items())
+        for model in (expert, amateur)
     )
-    if mine == other:
+    if first == second:
         return
-    if len(mine) != len(other):
-        how = f"{len(mine)} and {len(other)} tokens"
+    if len(first) != len(second):
+        how = f"{len(first)} and {len(second)} tokens"
     else:
-        place = next(n for n, (a, b) in enumerate(zip(mine, other, strict=True)) if a != b)
-        how = f"token {place} is {mine[place][1]!r} in one and {other[place][1]!r} in the other"
+        number = next(n for n, (a, b) in enumerate(zip(first, second, strict=True)) if a != b)
+        how = f"token {number} is {first[number][1]!r} in one and {second[number][1]!r} in the other"
     raise StudyError(
         f"the model {expert.name!r} and its amateur {amateur.name!r} do not share a vocabulary ({how}); "
         "name a smaller model of the same family as model.amateur"
     )
 
 
-def _load(
-    kind: Any,  # noqa: ANN401 (transformers' own classes)
-    location: str,
-    device_map: str | dict[str, int | str] | None,
-    *,
-    name: str | None,
-    revision: str,
-    dtype: str,
-    device: str,
-) -> LoadedModel:
-    place = _device(device)
-    source, folder = _place(location)
-    version = {} if folder else {"revision": _commit(source, revision)}
-    transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # callers show theirs
-    config = _config(source, version)
-    if kind is AutoModelForCausalLM:
-        _must_continue_texts(source, config)
-    tokenizer = _tokenizer(source, version, config)
-    if device_map is None and getattr(config, "quantization_config", None) is not None:
-        device_map = {"": str(place)}  # such a model cannot be moved later
-    model = _model(kind, source, version, _arithmetic(config, dtype, place.type), device_map)
-    if device_map is None:
-        _move(model, place, source)
-    model.eval()
-    settle_threads(model)
-    return LoadedModel(
-        model=model,
-        tokenizer=tokenizer,
-        name=location if name is None else name,
-        revision=folder_revision(folder) if folder else version["revision"],
-        dtype=_dtype_name(model.dtype, config),
-        device=_device_name(model, place),
-        versions=f"torch {torch.__version__}, transformers {transformers.__version__}",
-    )
-
-
-def settle_threads(model: Any) -> None:  # noqa: ANN401 (transformers' classes are untyped)
+def limit_threads(model: Any) -> None:  # noqa: ANN401 (transformers' classes are untyped)
     """Run a small model on the CPU on one thread, unless OMP_NUM_THREADS says otherwise."""
     parameters = sum(parameter.numel() for parameter in model.parameters())
     if model.device.type == "cpu" and parameters < SMALL and "OMP_NUM_THREADS" not in os.environ:
@@ -178,59 +297,8 @@ def model_revision(location: str, revision: str = "main") -> str:
     Raises:
         StudyError: There is no such folder, or the Hub has no such revision.
     """
-    source, folder = _place(location)
-    return folder_revision(folder) if folder else _commit(source, revision)
-
-
-def expected_dtype(location: str, *, revision: str, dtype: str, device: str) -> str | None:
-    """Return what `LoadedModel.dtype` will be, without loading the model; None if its settings do not say.
-
-    Args:
-        location: A folder or a Hub id.
-        revision: The Hub's commit, of which this machine has the files; a folder has none.
-        dtype: As `load` takes it.
-        device: As `load` takes it; it need not be on this machine.
-
-    Raises:
-        StudyError: There is no such model.
-    """
-    source, folder = _place(location)
-    config = _config(source, {} if folder else {"revision": revision})
-    arithmetic = _arithmetic(config, dtype, expected_device(device))
-    if arithmetic == "auto":
-        arithmetic = config.get_text_config().dtype or config.dtype
-    return None if arithmetic is None else _dtype_name(arithmetic, config)
-
-
-def check_device(name: str) -> None:
-    """Make sure that there is such a device on this machine.
-
-    Raises:
-        StudyError: There is none.
-    """
-    _device(name)
-
-
-def check_settings(location: str, *, revision: str, new_tokens: int) -> int | None:
-    """Make sure that a model can continue texts by so many tokens, and return how many it holds in all.
-
-    Only its settings are read; None is returned where they do not name a limit.
-
-    Raises:
-        StudyError: There is no such model, it has no weights, does not continue texts, or holds fewer tokens.
-    """
-    source, folder = _place(location)
-    if folder and not has_weights(folder):
-        raise StudyError(f"the model {location!r} has no weights; put a whole model into this folder")
-    config = _config(source, {} if folder else {"revision": revision})
-    _must_continue_texts(source, config)
-    context: int | None = getattr(config.get_text_config(), "max_position_embeddings", None)
-    if context is not None and new_tokens >= context:
-        raise StudyError(
-            f"generation.max_new_tokens = {new_tokens}, and the model {location!r} holds {context} tokens, "
-            f"those of the prompt included; set max_new_tokens below {context}"
-        )
-    return context
+    source, is_folder = _locate(location)
+    return folder_revision(Path(source)) if is_folder else _commit(source, revision)
 
 
 def expected_device(device: str) -> Literal["cpu", "cuda"]:
@@ -238,11 +306,34 @@ def expected_device(device: str) -> Literal["cpu", "cuda"]:
     return "cpu" if device == "cpu" or (device == "auto" and not torch.cuda.is_available()) else "cuda"
 
 
-def _place(location: str) -> tuple[str, Path | None]:
-    """Return what transformers is to load, and the folder if it is one."""
+def find_device(name: str) -> torch.device:
+    """Return the device of this machine that a setting names.
+
+    Raises:
+        StudyError: There is none.
+    """
+    try:
+        device = torch.device(expected_device(name) if name == "auto" else name)
+    except RuntimeError as error:
+        raise StudyError(f"model.device = {name!r} is no device; write auto, cpu, cuda or cuda:0") from error
+    if device.type == "cpu":
+        return device
+    if device.type != "cuda":
+        raise StudyError(f"model.device = {name!r} is not supported; write auto, cpu, cuda or cuda:0")
+    count = torch.cuda.device_count()
+    if (device.index or 0) >= count:
+        raise StudyError(
+            f"model.device = {name!r}, but PyTorch finds {count} GPUs here; "
+            "write cpu or auto, or install PyTorch for your GPU"
+        )
+    return device
+
+
+def _locate(location: str) -> tuple[str, bool]:
+    """Return what transformers is to load, and whether it is a folder."""
     folder = Path(os.path.expanduser(location))  # noqa: PTH111 (see `locate_model`)
     if not (folder.is_dir() or location.startswith((".", "/", "~"))):
-        return location, None
+        return location, False
     if not folder.is_dir():
         raise StudyError(
             f"the model {location!r}: there is no such folder; correct its name, or put the model into it"
@@ -252,69 +343,7 @@ def _place(location: str) -> tuple[str, Path | None]:
             f"the model {location!r} holds an adapter (adapter_config.json), and its base is elsewhere; "
             "merge the two (peft's merge_and_unload), save the result, and name its folder"
         )
-    return str(folder), folder
-
-
-def _device(name: str) -> torch.device:
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        place = torch.device(name)
-    except RuntimeError as error:
-        raise StudyError(f"model.device = {name!r} is no device; write auto, cpu, cuda or cuda:0") from error
-    if place.type == "cpu":
-        return place
-    if place.type != "cuda":
-        raise StudyError(f"model.device = {name!r} is not supported; write auto, cpu, cuda or cuda:0")
-    found = torch.cuda.device_count()
-    if (place.index or 0) >= found:
-        raise StudyError(
-            f"model.device = {name!r}, but PyTorch finds {found} GPUs here; "
-            "write cpu or auto, or install PyTorch for your GPU"
-        )
-    return place
-
-
-def _device_name(model: Any, place: torch.device) -> str:  # noqa: ANN401
-    """Return what the model is on: one device's name, or those of a map with their number."""
-    spread = getattr(model, "hf_device_map", None)
-    if not spread:
-        return torch.cuda.get_device_name(place) if place.type == "cuda" else place.type
-    places = {f"cuda:{device}" if isinstance(device, int) else str(device) for device in spread.values()}
-    names = Counter(
-        torch.cuda.get_device_name(device) if device.startswith("cuda") else device
-        for device in sorted(places)
-    )
-    return " + ".join(f"{count} × {name}" if count > 1 else name for name, count in names.items())
-
-
-def _dtype_name(dtype: Any, config: Any) -> str:  # noqa: ANN401
-    name = str(dtype).removeprefix("torch.")
-    quantisation = getattr(config, "quantization_config", None)
-    if quantisation is None:
-        return name
-    settings = quantisation if isinstance(quantisation, dict) else quantisation.to_dict()
-    return f"{name}, {settings.get('quant_method', 'quantised')}"
-
-
-def _move(model: Any, place: torch.device, source: str) -> None:  # noqa: ANN401
-    try:
-        model.to(place)
-    except torch.OutOfMemoryError as error:
-        raise StudyError(
-            f"the model {source!r} does not fit into the memory of {place}; "
-            "set model.dtype = bfloat16, or spread it with model.device_map = auto"
-        ) from error
-
-
-def _arithmetic(config: Any, name: str, device: str) -> torch.dtype | str:  # noqa: ANN401
-    """Return the arithmetic for a kind of device; `auto` leaves it to transformers."""
-    if name == "auto":
-        quantised = getattr(config, "quantization_config", None) is not None
-        return torch.float32 if device == "cpu" and not quantised else "auto"
-    if name not in _DTYPES:
-        raise StudyError(f"model.dtype = {name!r} is unknown; choose from: auto, {', '.join(_DTYPES)}")
-    return _DTYPES[name]
+    return str(folder), True
 
 
 def _commit(source: str, revision: str) -> str:
@@ -326,85 +355,47 @@ def _commit(source: str, revision: str) -> str:
     return Path(str(path)).parent.name  # the Hub's cache keeps each commit in a folder of that name
 
 
-def _config(source: str, version: dict[str, str]) -> Any:  # noqa: ANN401 (transformers' own classes)
-    try:
-        config = AutoConfig.from_pretrained(source, trust_remote_code=False, **version)
-        if (Path(source) / GENERATION_CONFIG_NAME).is_file():  # transformers would pass over a broken one
-            GenerationConfig.from_pretrained(source)
-    except Exception as error:  # see `_cannot_load`
-        if "trust_remote_code" in str(error):
-            raise StudyError(
-                f"the model {source!r} comes with code of its own, which is never run; "
-                "name a model that transformers itself supports"
-            ) from error
-        raise StudyError(_cannot_load(source, version, error)) from error
-    return config
+def _device_name(model: Any, device: torch.device) -> str:  # noqa: ANN401
+    """Return what the model is on: one device's name, or those of a map with their number."""
+    spread = getattr(model, "hf_device_map", None)
+    if not spread:
+        return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+    devices = {f"cuda:{each}" if isinstance(each, int) else str(each) for each in spread.values()}
+    names = Counter(
+        torch.cuda.get_device_name(each) if each.startswith("cuda") else each for each in sorted(devices)
+    )
+    return " + ".join(f"{count} × {name}" if count > 1 else name for name, count in names.items())
 
 
-def _must_continue_texts(source: str, config: Any) -> None:  # noqa: ANN401
-    causal = {name for names in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values() for name in _names(names)}
-    declared = config.architectures or []
-    if declared and causal.isdisjoint(declared):
-        raise StudyError(
-            f"the model {source!r} is a {declared[0]}, which does not continue texts; "
-            "name a causal language model, such as GPT-2, Llama or Qwen"
-        )
-
-
-def _names(names: str | tuple[str, ...]) -> tuple[str, ...]:
-    return (names,) if isinstance(names, str) else names
-
-
-def _tokenizer(source: str, version: dict[str, str], config: Any) -> Any:  # noqa: ANN401
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False, **version)
-    except Exception as error:  # see `_cannot_load`
-        raise StudyError(
-            f"the model {source!r} has no tokenizer that can be read: {first_line(error)}; "
-            "put its tokenizer.json and tokenizer_config.json beside the weights"
-        ) from error
-    size = config.get_text_config().vocab_size
-    # Where the files are missing, some classes come up empty, or with marks alone, rather than fail.
-    words = len(tokenizer) - len(tokenizer.all_special_ids)
-    if words <= 0 or not tokenizer("a", add_special_tokens=False)["input_ids"]:
-        raise StudyError(f"the model {source!r} has no tokenizer; put its tokenizer.json beside the weights")
-    if len(tokenizer) > size:
-        raise StudyError(
-            f"the model {source!r} has {size} tokens and its tokenizer {len(tokenizer)}; "
-            "put the tokenizer beside it that the model was trained with"
-        )
-    return tokenizer
-
-
-def _model(  # transformers' classes are untyped
-    kind: Any,  # noqa: ANN401
-    source: str,
-    version: dict[str, str],
+def _read_weights(
+    kind: Any,  # noqa: ANN401 (transformers' classes are untyped)
+    files: ModelFiles,
     dtype: torch.dtype | str,
-    device_map: str | dict[str, int | str] | None,
+    device_map: DeviceMap,
 ) -> Any:  # noqa: ANN401
-    options: dict[str, Any] = {**version, "dtype": dtype, "output_loading_info": True}
+    options: dict[str, Any] = {**files.version, "dtype": dtype, "output_loading_info": True}
     if device_map is not None:
         options["device_map"] = device_map
     try:
-        loaded: Any = kind.from_pretrained(source, trust_remote_code=False, **options)
+        loaded: Any = kind.from_pretrained(files.source, trust_remote_code=False, **options)
     except ImportError as error:
         raise StudyError(
-            f"the model {source!r} needs a package that is not installed: {first_line(error)}; install it"
+            f"the model {files.source!r} needs a package that is not installed: {first_line(error)}; "
+            "install it"
         ) from error
     except pickle.UnpicklingError as error:  # PyTorch's message recommends to run what is in it
         raise StudyError(
-            f"the model {source!r}: its weights (.bin) are broken, or hold more than weights, which is never "
-            "run; put them into the folder as model.safetensors"
+            f"the model {files.source!r}: its weights (.bin) are broken, or hold more than weights, which is "
+            "never run; put them into the folder as model.safetensors"
         ) from error
     except Exception as error:
-        raise StudyError(_cannot_load(source, version, error)) from error
+        raise StudyError(_cannot_load(files.source, files.version, error)) from error
     model, report = loaded
     # Checkpoints of masked language models have no pooler; its output is not used.
     missing = sorted(key for key in report["missing_keys"] if not key.startswith("pooler."))
     if missing:
         raise StudyError(
-            f"the model {source!r} lacks {len(missing)} of its weights, {missing[0]} for one; "
+            f"the model {files.source!r} lacks {len(missing)} of its weights, {missing[0]} for one; "
             "download it again"
         )
     return model

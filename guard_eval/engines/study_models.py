@@ -20,7 +20,6 @@ class StudyModels:
         study: Study,
         strategies: Sequence[str],
         *,
-        locate: Callable[[str], str] | None = None,
         device: str | None = None,
         neighbours: int = 1,
     ) -> None:
@@ -29,7 +28,6 @@ class StudyModels:
         Args:
             study: The study.
             strategies: Those at work, by signature.
-            locate: Gives the place to load a model from by its name; the study's if left out.
             device: Where they lie, if not where the study says.
             neighbours: How many processes share the machine's memory.
 
@@ -38,10 +36,10 @@ class StudyModels:
         """
         model = study.settings.model
         self._study, self._neighbours = study, neighbours
-        self._locate, self._device = locate or study.locate_model, device or model.device
+        self._device = device or model.device
         self.amateur: LoadedModel | None = None
         self.loaded = load(
-            self._locate(model.name),
+            study.locate_model(model.name),
             name=model.name,
             revision=model.revision,
             dtype=model.dtype,
@@ -56,7 +54,7 @@ class StudyModels:
         name = next(filter(None, map(settings.amateur_of, strategies)), None)
         if self.amateur is None and name is not None:
             self.amateur = load(
-                self._locate(name),
+                self._study.locate_model(name),
                 name=name,
                 revision=settings.model.amateur_revision,
                 dtype=settings.model.dtype,

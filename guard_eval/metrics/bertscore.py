@@ -15,8 +15,9 @@ import torch
 from transformers import GPT2Tokenizer, RobertaTokenizer
 
 from guard_eval.errors import StudyError
+from guard_eval.metrics.batches import pad_rows
 from guard_eval.metrics.cache import ScoreCache, compute_once
-from guard_eval.metrics.groups import Group, nonzero
+from guard_eval.metrics.groups import Group
 from guard_eval.metrics.models import ScoringModels
 from guard_eval.metrics.outcomes import Outcome, mean_outcome
 from guard_eval.records import content_id
@@ -135,23 +136,16 @@ def _embed(
     layer: int,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return unit vectors `[n, tokens, d]`, which tokens are real, and which count, `[n, tokens]` each."""
-    device = next(encoder.parameters()).device
-    width = max(len(ids) for ids, _ in rows)
     # Any token pads: padding is masked. RoBERTa counts positions by what is not its own padding token.
-    padding = encoder.config.pad_token_id or 0
-    ids = torch.tensor([row + [padding] * (width - len(row)) for row, _ in rows], device=device)
-    counts = torch.tensor([row + [False] * (width - len(row)) for _, row in rows], device=device)
-    real = (
-        torch.arange(width, device=device)
-        < torch.tensor([len(row) for row, _ in rows], device=device)[:, None]
-    )
+    ids, real = pad_rows([row for row, _ in rows], encoder, encoder.config.pad_token_id or 0)
+    counts, _ = pad_rows([row for _, row in rows], encoder)
     states = encoder(input_ids=ids, attention_mask=real.long(), output_hidden_states=True).hidden_states
     if not 0 <= layer < len(states):
         raise StudyError(
             f"BERTScore's layer {layer}: the model has {len(states) - 1} layers; set metrics.bertscore_layer "
             f"from 0 to {len(states) - 1}"
         )
-    return torch.nn.functional.normalize(states[layer].float(), dim=-1), real, counts
+    return torch.nn.functional.normalize(states[layer].float(), dim=-1), real, counts.bool()
 
 
 def bertscore_outcomes(
@@ -195,6 +189,6 @@ def _outcome(group: Group, scores: dict[tuple[str, str], Any], signature: str) -
         group,
         values,
         signature=signature,
-        counts=nonzero(counts),
+        counts=counts,
         note="no text has a reference" if missing == len(group.texts) else "",
     )

@@ -10,15 +10,15 @@ import inspect
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from guard_eval.estimate import Floats
+from guard_eval.metrics.batches import pad_rows
 from guard_eval.metrics.cache import ScoreCache, compute_once
-from guard_eval.metrics.groups import Group, nonzero
+from guard_eval.metrics.groups import Group
 from guard_eval.metrics.models import ScoringModels
 from guard_eval.metrics.outcomes import Outcome, mean_outcome, outcome_of_sums, ratio
 from guard_eval.records import content_id
@@ -126,39 +126,33 @@ def _batches(rows: list[_Row], model: Any, batch_size: int) -> Iterator[list[int
     order = [place for place, row in enumerate(rows) if row.first < len(row.ids)]
     # By the prompt's length, too: logits are computed from the end of the shortest prompt on.
     order.sort(key=lambda place: (len(rows[place].ids), rows[place].first))
-    starts, begin = [0], 0
-    for place, index in enumerate(order):
-        size, width = place - starts[-1] + 1, len(rows[index].ids)
-        begin = min(begin, rows[index].first) if size > 1 else rows[index].first
-        logits = size * (width - begin + 1) * vocabulary
-        full = size > batch_size or size * width > BATCH_TOKENS[kind] or logits > BATCH_LOGITS[kind]
-        if size > 1 and full:
-            starts.append(place)
-            begin = rows[index].first
-    for start, end in pairwise([*starts, len(order)]):
-        if start < end:
-            yield order[start:end]
+    batch: list[int] = []
+    for place in order:
+        larger, longest = [*batch, place], len(rows[place].ids)
+        logits = len(larger) * (longest + 1 - min(rows[each].first for each in larger)) * vocabulary
+        tokens = len(larger) * longest
+        if batch and (len(larger) > batch_size or tokens > BATCH_TOKENS[kind] or logits > BATCH_LOGITS[kind]):
+            yield batch
+            larger = [place]
+        batch = larger
+    if batch:
+        yield batch
 
 
 @torch.inference_mode()
 def _score(model: Any, rows: Sequence[_Row]) -> list[LogLikelihood]:  # noqa: ANN401
-    device = next(model.parameters()).device
-    width = max(len(row.ids) for row in rows)
     # No mask: what is padded on the right comes after all that is scored, and a causal model does not attend
-    # to it. Attention without a mask is faster. A row's own first token pads it, as one that means "padding"
-    # makes some models build a mask.
-    padded = [row.ids + row.ids[:1] * (width - len(row.ids)) for row in rows]
-    ids = torch.tensor(padded, device=device)
-    begin = min(row.first for row in rows) - 1
+    # to it. Attention without a mask is faster. A scored token pads, as one that means "padding" makes some
+    # models build a mask.
+    ids, _ = pad_rows([row.ids for row in rows], model, rows[0].ids[0])
     options = {}
     if "logits_to_keep" in inspect.signature(model.forward).parameters:
-        options["logits_to_keep"] = width - begin
-    else:
-        begin = 0
+        options["logits_to_keep"] = ids.shape[1] + 1 - min(row.first for row in rows)
     logits: Tensor = model(ids, use_cache=False, **options).logits
+    begin = 1 + ids.shape[1] - logits.shape[1]  # the first token that has logits
     totals = [
         _log_p(
-            logits[place, row.first - 1 - begin : len(row.ids) - 1 - begin],
+            logits[place, row.first - begin : len(row.ids) - begin],
             ids[place, row.first : len(row.ids)],
         )
         for place, row in enumerate(rows)
@@ -202,14 +196,12 @@ def _outcomes(
 ) -> list[Outcome]:
     scores = [None if text.prompt is None else stored[text.prompt, text.text] for text in group.texts]
     finite = [score if score and math.isfinite(score[0]) else None for score in scores]
-    counts = nonzero(
-        {
-            "without a prompt": sum(text.prompt is None for text in group.texts),
-            "prompt cut to the scoring model's context": sum(score[2] for score in scores if score),
-            "text cut to the scoring model's context": sum(score[3] for score in scores if score),
-            "not a finite number": finite.count(None) - scores.count(None),
-        }
-    )
+    counts = {
+        "without a prompt": sum(text.prompt is None for text in group.texts),
+        "prompt cut to the scoring model's context": sum(score[2] for score in scores if score),
+        "text cut to the scoring model's context": sum(score[3] for score in scores if score),
+        "not a finite number": finite.count(None) - scores.count(None),
+    }
     note = "no text has a prompt" if all(text.prompt is None for text in group.texts) else ""
     outcomes = []
     if "coherence" in compute:
@@ -217,15 +209,11 @@ def _outcomes(
         kind = f"coherence|{signature}|mean over tokens, then texts"
         outcomes.append(mean_outcome("coherence", group, means, signature=kind, counts=counts, note=note))
     if "perplexity" in compute:
+        rows = [(score[0], score[1]) if score else (0.0, 0.0) for score in finite]
+        n, kind = len(finite) - finite.count(None), f"perplexity|{signature}|over all tokens"
         outcomes.append(
             outcome_of_sums(
-                "perplexity",
-                group.sum_by_prompt([(score[0], score[1]) if score else (0.0, 0.0) for score in finite]),
-                _perplexity,
-                n=sum(score is not None for score in finite),
-                counts=group.counts | counts,
-                signature=f"perplexity|{signature}|over all tokens",
-                note=note,
+                "perplexity", group, rows, _perplexity, n=n, signature=kind, counts=counts, note=note
             )
         )
     return outcomes

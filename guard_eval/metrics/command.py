@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,12 +15,13 @@ from pydantic import Field, ValidationError
 from guard_eval import progress
 from guard_eval.errors import StudyError
 from guard_eval.metrics.cache import ScoreCache
-from guard_eval.metrics.export import score_tables, write_results
+from guard_eval.metrics.export import difference_table, score_notes, score_table, write_results
 from guard_eval.metrics.groups import group_texts
 from guard_eval.metrics.measurement import AGAINST_REFERENCES, measure_generations, measure_groups
 from guard_eval.metrics.models import ScoringModels
-from guard_eval.metrics.scores import METRICS, Difference, Results, Score
+from guard_eval.metrics.scores import Difference, Score
 from guard_eval.records import Continuation, Prompt, content_id
+from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import plural
 from guard_eval.results import Result
 from guard_eval.study import Study
@@ -88,6 +90,11 @@ class Measured(Result):
         columns = ["metric", "dataset", "strategy", "value", "low", "high", "n", "note"]
         return pd.DataFrame([{name: getattr(score, name) for name in columns} for score in self.scores])
 
+    def summary(self, metrics: Sequence[str]) -> Table:
+        """Return the metrics of all datasets together, as a table."""
+        last = self.scores[-1].dataset  # the mean over datasets, where there are several
+        return score_table(self.scores, datasets=[last], metrics=metrics)
+
     def _repr_html_(self) -> str:
         return str(self.to_frame().to_html())
 
@@ -128,28 +135,31 @@ def measure(
     """
     if not source:
         raise StudyError("name a study's folder or files of texts")
-    chosen: dict[str, Any] = {}
+    chosen: dict[str, Any] = {} if baseline is None else {"baseline": baseline}
     if names := [name.strip() for text in metrics for name in text.split(",") if name.strip()]:
         chosen["compute"] = names
     if isinstance(source[0], Study) or (isinstance(source[0], Path) and _is_study(source)):
         for_files = {"--prompts": prompts, "--column": column, "--output": output}
-        if given := [name for name, value in for_files.items() if value]:
-            raise StudyError(f"{given[0]} is for files; a study has its own: edit its study.toml")
+        if refused := [name for name, value in for_files.items() if value]:
+            raise StudyError(f"{refused[0]} is for files; a study has its own: edit its study.toml")
         study = source[0] if isinstance(source[0], Study) else Study.open(source[0], overrides)
-        if baseline is not None:
-            chosen["baseline"] = baseline
         return _measure_study(study, chosen, dry_run=dry_run)
-    if not all(isinstance(each, str | Path) for each in source):
+    files = isinstance(source[0], str | Path)
+    if not files:
         chosen.setdefault("compute", list(WITHOUT_MODELS))
-    settings = _file_settings(overrides, chosen, baseline)
-    if isinstance(source[0], str | Path):
-        generations = _read_files(source, settings, prompts=prompts, columns=column)
-    else:
-        generations = [text for texts in source for text in _texts_of(texts)]
+    settings = _file_settings(overrides, chosen)
+    known = {prompt.id: prompt for prompt in read_prompts(prompts)} if prompts else None
+    generations: list[Generation] = []
+    for each in source:
+        if isinstance(each, str | Path):
+            runs = settings.all_runs
+            generations += read_generations(Path(each), prompts=known, columns=column, all_runs=runs)
+        else:
+            generations += _texts_of(each)
     models = ScoringModels(device=settings.model.device)
     job = _Job(generations, settings.metrics, settings.seed, models, output)
     measured = job.preview() if dry_run else job.run()
-    if measured.failures and not isinstance(source[0], str | Path):
+    if measured.failures and not files:
         raise StudyError("\n".join(measured.failures))
     return measured
 
@@ -163,29 +173,17 @@ def _is_study(source: Sequence[Any]) -> bool:
     return bool(folders) or missing
 
 
-def _file_settings(overrides: Sequence[str], chosen: Mapping[str, Any], baseline: str | None) -> FileSettings:
+def _file_settings(overrides: Sequence[str], chosen: Mapping[str, Any]) -> FileSettings:
+    """Return the settings of a measurement of files; there a baseline may have any name."""
     tables = with_overrides({"metrics": {}}, overrides)
     if isinstance(tables["metrics"], dict):
-        tables["metrics"] |= chosen
+        tables["metrics"] |= {name: value for name, value in chosen.items() if name != "baseline"}
     try:
         settings = FileSettings.model_validate(tables)
     except ValidationError as error:
         raise StudyError(explain(Path("the command line"), problems_of(error, FileSettings))) from error
-    if baseline is None:
-        return settings
-    # In a file a strategy may have any name.
+    baseline = chosen.get("baseline", settings.metrics.baseline)
     return settings.model_copy(update={"metrics": settings.metrics.model_copy(update={"baseline": baseline})})
-
-
-def _read_files(
-    paths: Sequence[Any], settings: FileSettings, *, prompts: Path | None, columns: Sequence[str]
-) -> list[Generation]:
-    known = {prompt.id: prompt for prompt in read_prompts(prompts)} if prompts else None
-    return [
-        text
-        for path in paths
-        for text in read_generations(Path(path), prompts=known, columns=columns, all_runs=settings.all_runs)
-    ]
 
 
 def _texts_of(texts: Any) -> Iterator[Generation]:  # noqa: ANN401 (what a notebook passes)
@@ -210,14 +208,13 @@ def _measure_study(study: Study, chosen: Mapping[str, Any], *, dry_run: bool) ->
     except ValidationError as error:
         problems = problems_of(error, MetricSettings)
         raise StudyError(explain(Path("the command line"), problems)) from error
-    traces = [path for name, run in runs.items() if run.folder for path in trace_files(run.folder, name)]
     job = _Job(
         generations,
         wanted,
         settings.seed,
         ScoringModels.of_study(study),
         study.metrics,
-        traces=traces,
+        traces=[path for name, run in runs.items() if run.folder for path in trace_files(run.folder, name)],
         warnings=_own_scorer(study, wanted),
     )
     steps = (study.command("pair"), study.command("report"))
@@ -257,17 +254,14 @@ class _Job:
     warnings: Sequence[str] = ()
 
     def _lines(self) -> list[str]:
-        texts, strategies = len(self.generations), len({text.strategy for text in self.generations})
+        strategies = len({text.strategy for text in self.generations})
         datasets = len({text.dataset for text in self.generations})
-        counted = f"{strategies} strateg{'y' if strategies == 1 else 'ies'}"
-        counted = f"{texts} text{'s' * (texts != 1)}: {counted}, {datasets} dataset{'s' * (datasets != 1)}"
-        lines = [counted, f"metrics: {', '.join(self.settings.compute)}"]
-        names = [
-            getattr(self.settings, SCORING_MODELS[m]) for m in self.settings.compute if m in SCORING_MODELS
-        ]
-        if names:
-            lines.append(f"scoring models: {', '.join(dict.fromkeys(names))}")
-        return lines
+        counted = f"{plural(len(self.generations), 'text')}: {strategies} strateg"
+        counted += f"{'y' if strategies == 1 else 'ies'}, {plural(datasets, 'dataset')}"
+        lines = [counted.replace("\u00a0", " "), f"metrics: {', '.join(self.settings.compute)}"]
+        named = (getattr(self.settings, SCORING_MODELS.get(name, ""), None) for name in self.settings.compute)
+        names = [name for name in dict.fromkeys(named) if name]
+        return [*lines, f"scoring models: {', '.join(names)}"] if names else lines
 
     def _needed_models(self) -> dict[str, tuple[str, str]]:
         """Return location and wanted revision of the models that are needed, by name."""
@@ -281,22 +275,23 @@ class _Job:
 
     def preview(self) -> Measured:
         """Return what would be measured, and which models would be downloaded."""
-        found = find_models(self._needed_models())
-        problem = found.problem()
+        hub = find_models(self._needed_models())
+        problem = hub.problem()
         return Measured(
-            lines=(*self._lines(), *found.lines()),
+            lines=(*self._lines(), *hub.lines()),
             settings=self.settings.model_dump(mode="json"),
             warnings=(problem,) if problem else (),
             exit_code=2 if problem else 0,
         )
 
     def run(self, *, next_commands: tuple[str, ...] = ()) -> Measured:
-        """Measure, and write what was found."""
+        """Measure, and write the results."""
         # Models that cannot be loaded are named at once; what needs none of them is measured.
+        needed = self._needed_models()
         hub = find_models(
             {
                 name: place
-                for name, place in self._needed_models().items()
+                for name, place in needed.items()
                 if Path(place[0]).is_dir() or not Path(place[0]).is_absolute()
             }
         )
@@ -312,42 +307,28 @@ class _Job:
                 cache=cache,
                 warnings=self.warnings,
             )
-        lines = [*self._lines(), *_definitions(results)]
+        undefined = [score for score in results.scores if score.value is None or score.counts]
+        lines = [*self._lines(), *score_notes(undefined)]
+        lines += dict.fromkeys(difference.note for difference in results.differences if difference.note)
         if self.folder:
             write_results(results, self.folder, traces=self.traces)
-            lines.append(
-                f"metrics: {self.folder / 'metrics.html'}, also as .md .tex .json, scores.csv and "
-                f"differences.csv; figures: {self.folder / 'figures'}/"
-            )
+            lines.append(f"definitions, intervals and figures: {self.folder / 'metrics.html'}")
+        else:
+            lines += dict.fromkeys(score.signature for score in results.scores if score.strategy != HUMAN)
+        tables = [score_table(results.scores)]
+        if results.differences:
+            tables.append(difference_table(results.differences))
         return Measured(
             scores=results.scores,
             differences=results.differences,
             settings=results.settings,
             failures=results.failures,
             lines=tuple(lines),
-            tables=tuple(score_tables(results)),
+            tables=tuple(tables),
             warnings=(*results.warnings, *results.failures),
             next=next_commands,
             exit_code=2 if results.failures else 0,
         )
-
-
-def _definitions(results: Results) -> list[str]:
-    """Return the definition of each metric, and what was left out or is undefined."""
-    lines = []
-    for metric in dict.fromkeys(score.metric for score in results.scores):
-        of_metric = [score for score in results.scores if score.metric == metric and score.strategy != HUMAN]
-        signatures = dict.fromkeys(score.signature for score in of_metric if score.signature)
-        lines.append(f"{METRICS[metric].label}: {' / '.join(signatures)}")
-        lines += dict.fromkeys(
-            f"{score.dataset}, {score.strategy}, {METRICS[metric].label}: {score.note}"
-            for score in of_metric
-            if score.value is None and score.note
-        )
-    counts = {(score.dataset, score.strategy): score.counts for score in results.scores if score.counts}
-    for (dataset, strategy), flaws in counts.items():
-        lines.append(f"{dataset}, {strategy}: {', '.join(f'{n} {what}' for what, n in flaws.items())}")
-    return lines + list(dict.fromkeys(one.note for one in results.differences if one.note))
 
 
 def best_texts(
@@ -365,33 +346,28 @@ def best_texts(
         prompts: The prompts by id.
 
     Raises:
-        StudyError: The metric's model is not available, or the texts have nothing that it needs.
+        StudyError: If the metric's model is not available, or if the texts have nothing that it needs.
     """
     settings, seed = study.settings.metrics.model_copy(update={"compute": [metric]}), study.settings.seed
-    ranked: dict[str, list[tuple[float, str, int]]] = {name: [] for name in prompts}
+    models = ScoringModels.of_study(study)
+    ranked: dict[str, list[tuple[float, str, int]]] = {}
     with closing(ScoreCache(study.metrics / "scores.sqlite")) as cache:
         for run, texts in runs.items():
             groups = group_texts(generation_of(text, prompts[name]) for name, text in texts.items())
-            references = any(prompt.reference is not None for prompt in prompts.values())
-            outcomes, failures = measure_groups(
-                groups,
-                groups if references else [],
-                settings,
-                models=ScoringModels.of_study(study),
-                cache=cache,
-            )
+            humans = groups if any(prompt.reference is not None for prompt in prompts.values()) else []
+            outcomes, failures = measure_groups(groups, humans, settings, models=models, cache=cache)
             if failures:
                 raise StudyError(f"pairs.best_of_runs: {'; '.join(failures)}")
             for group in groups:
-                sums = outcomes[metric, group.dataset, group.strategy].sums
-                values = [float("nan")] * len(group.prompts) if sums is None else sums.function(sums.parts)
+                outcome = outcomes[metric, group.dataset, group.strategy]
+                values = [math.nan] * len(group.prompts)
+                if outcome.parts is not None:
+                    values = outcome.function(outcome.parts).tolist()
                 for name, value in zip(group.prompts, values, strict=True):
-                    defined = float(value) if value == value else float("-inf")  # noqa: PLR0124 (NaN)
-                    ranked[name].append((defined, content_id(seed, "run", name, run), run))
-    with suppress(ValueError):
-        undefined = sum(max(ranking)[0] == float("-inf") for ranking in ranked.values())
-        if undefined:
-            progress.notice(
-                f"{plural(undefined, 'prompt')} without a text that has a {metric}: the seed chose there"
-            )
-    return {name: runs[max(ranking)[2]][name] for name, ranking in ranked.items() if ranking}
+                    defined = -math.inf if math.isnan(value) else value
+                    ranked.setdefault(name, []).append((defined, content_id(seed, "run", name, run), run))
+    best = {name: max(ranking) for name, ranking in ranked.items()}
+    if undefined := sum(value == -math.inf for value, _, _ in best.values()):
+        without = f"{plural(undefined, 'prompt')} without a text that has a {metric}"
+        progress.notice(f"{without}: the seed chose there")
+    return {name: runs[run][name] for name, (_, _, run) in best.items()}

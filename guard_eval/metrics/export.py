@@ -8,58 +8,43 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
-from itertools import chain
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, fields
 from pathlib import Path
 
 from guard_eval.metrics.scores import (
-    CLOSEST,
     METRICS,
+    OVERALL,
     Difference,
     Results,
     Score,
-    by_strategy,
     closest_to_human,
     counted,
     figure,
     interval,
     levels,
-    metrics_of,
     strategies_of,
-    text_count,
 )
-from guard_eval.reporting.drawing import Drawing, write_drawing
-from guard_eval.reporting.escaping import (
-    NOTHING,
-    Escaped,
-    csv_text,
-    escape_html,
-    escape_latex,
-    escape_markdown,
-    one_line,
-)
+from guard_eval.reporting.escaping import NOTHING, Cell, Escaped, csv_text, one_line
 from guard_eval.reporting.rendering import render
 from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import NO_P, p_value
 from guard_eval.reporting.writing import write_whole
-from guard_eval.texts.generations import HUMAN
 
 _TEMPLATES = Path(__file__).parent / "templates"
-MAX_LATEX_NAME = 80
-"""Characters of a name in LaTeX: TeX refuses tables wider than 5.7 m."""
-SHOWN = ("diversity", "mauve", "coherence", "bertscore", "rep_4", "words", "tokens_per_second")
-"""Metrics on the terminal; tables in files have all."""
+MAX_NAME = 80
+"""Characters of a name in a table: TeX refuses tables wider than 5.7 m."""
 COMPARED = ("diversity", "mauve", "coherence", "bertscore")
-"""Metrics whose differences are on the terminal, and that have figures."""
+"""Metrics that have figures."""
+CLOSEST = "* closest to the human value of its dataset, as shown (rounded)."
 
 
 def write_results(results: Results, folder: Path, *, traces: Sequence[Path] = ()) -> None:
-    r"""Write everything that was found into a folder, which exists.
+    r"""Write everything that was measured into a folder, which exists.
 
     `scores.csv` and `differences.csv` have a row for each score and difference with every field, not rounded.
-    `metrics.json` has all of it. `metrics.md`, `.html` and `.tex` (a `booktabs` table to `\input`, set like
-    the paper's own) are to be read. Figures are SVG and PNG, and in the page.
+    `metrics.json` has all of it. `metrics.md`, `.html` and `.tex` (`booktabs` tables to `\input`) are to be
+    read. Figures are SVG files, and in the page.
 
     Args:
         results: The results.
@@ -67,41 +52,41 @@ def write_results(results: Results, folder: Path, *, traces: Sequence[Path] = ()
         traces: Files of traces to draw.
 
     Raises:
-        StudyError: A file cannot be written.
+        StudyError: If a file cannot be written.
     """
     from guard_eval.metrics.score_figures import draw_results  # noqa: PLC0415 (matplotlib, for files alone)
+    from guard_eval.reporting.drawing import standalone  # noqa: PLC0415
 
     drawings = dict(draw_results(results, COMPARED, traces))
-    for name, drawing in drawings.items():
-        write_drawing(drawing, folder / "figures" / name)
     files = {
         "scores.csv": _fields_csv(Score, results.scores),
         "differences.csv": _fields_csv(Difference, results.differences),
         "metrics.json": results_json(results),
-        "metrics.md": _page(results, ".md", _markdown_cell),
-        "metrics.tex": metrics_latex(results),
-        "metrics.html": _page(results, ".html", _html_cell, figures=list(drawings.values())),
+        "metrics.md": metrics_page(results, ".md"),
+        "metrics.tex": metrics_page(results, ".tex"),
+        "metrics.html": metrics_page(results, ".html", [drawing.svg for drawing in drawings.values()]),
     }
+    files |= {f"figures/{name}.svg": standalone(drawing) for name, drawing in drawings.items()}
     if not results.differences:  # an earlier run's would not belong to these scores
         del files["differences.csv"]
         (folder / "differences.csv").unlink(missing_ok=True)
     for name, text in files.items():
-        write_whole(folder / name, text.encode())
+        write_whole(folder / name, text.encode(), make_folder=True)
 
 
-def _fields_csv(kind: type[Score | Difference], found: Sequence[Score | Difference]) -> str:
+def _fields_csv(kind: type[Score | Difference], records: Sequence[Score | Difference]) -> str:
     names = [field.name for field in fields(kind)]
-    values = ([getattr(row, name) for name in names] for row in found)
+    values = ([getattr(row, name) for name in names] for row in records)
     rows = ([counted(cell) if isinstance(cell, Mapping) else cell for cell in row] for row in values)
     return csv_text([names, *rows])
 
 
 def results_json(results: Results) -> str:
-    """Return everything; a value that is no finite number is null."""
+    """Return everything as JSON; a value that is no finite number is null."""
     whole = {
         "scores": [asdict(score) for score in results.scores],
         "differences": [asdict(difference) for difference in results.differences],
-        "closest_to_human": sorted(closest_to_human(results)),
+        "closest_to_human": sorted(closest_to_human(results.scores)),
         "settings": dict(results.settings),
         "speed": [
             {"dataset": dataset, "strategy": strategy, "speed": speed}
@@ -120,150 +105,130 @@ def _finite(value: object) -> object:
     return [_finite(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
-def score_tables(results: Results) -> Iterator[Table]:
-    """Yield what the terminal shows: scores of each dataset, spread over runs, and differences."""
-    metrics = [name for name in SHOWN if name in metrics_of(results)] or list(metrics_of(results))
-    heads = ("Strategy", *(METRICS[name].label for name in metrics))
-    closest, rows = closest_to_human(results), by_strategy(results)
-    for dataset in dict.fromkeys(dataset for dataset, _ in rows):
-        scores = {strategy: found for (where, strategy), found in rows.items() if where == dataset}
-        most = max(text_count(found) for found in scores.values())
-        yield Table(
-            columns=heads,
-            rows=tuple(
-                (
-                    strategy,
-                    *(
-                        figure(name, found[name].value)
-                        + ("*" if (name, dataset, strategy) in closest else "")
-                        if name in found
-                        else ""
-                        for name in metrics
-                    ),
-                )
-                for strategy, found in scores.items()
-            ),
-            caption=f"{dataset}, up to {most} texts each",
-            note="* nearest to the human references" if closest else "",
-        )
-        several = {
-            strategy: found
-            for strategy, found in scores.items()
-            if any(score.run_sd is not None for score in found.values())
-        }
-        if several:
-            yield Table(
-                columns=heads,
-                rows=tuple(
-                    (name, *(figure(m, found[m].run_sd) if m in found else "" for m in metrics))
-                    for name, found in several.items()
-                ),
-                caption=f"{dataset}: standard deviation from run to run (the intervals contain it)",
-            )
-    compared = [one for one in results.differences if one.metric in COMPARED and one.value is not None]
-    if compared:
-        yield _differences(results, compared)
+def score_table(
+    scores: Sequence[Score],
+    *,
+    datasets: Sequence[str] | None = None,
+    metrics: Sequence[str] | None = None,
+    intervals: bool = False,
+) -> Table:
+    """Return the scores as one table: a row for each dataset and strategy, a column for each metric.
 
-
-@dataclass(frozen=True, kw_only=True)
-class _ScoreCell:
-    """A score: its value, its interval in brackets, and the number of its note."""
-
-    value: str = NOTHING
-    interval: str = ""
-    closest: bool = False
-    note: int | None = None
-
-
-class _Content:
-    """What Markdown, LaTeX and HTML have in common.
-
-    Attributes:
-        metrics: The metrics shown.
-        heads: Their headings.
-        cells: The cells of each dataset and strategy, one for each metric.
-        texts: How many texts each of these had.
-        notes: What the numbers at cells refer to.
-        closest: What bold figures mean; empty where there are none.
-        intervals: What brackets mean; empty where there are none.
-        methods: How differences were tested.
-        facts: Settings, speeds and signatures by name.
+    Args:
+        scores: The scores.
+        datasets: Only these; a single one is the table's caption.
+        metrics: Only these.
+        intervals: Whether a cell has the interval, too.
     """
+    names = metrics or list(dict.fromkeys(score.metric for score in scores))
+    shown = datasets or list(dict.fromkeys(score.dataset for score in scores))
+    by_key = {(score.metric, score.dataset, score.strategy): score for score in scores}
+    closest = closest_to_human(scores)
 
-    def __init__(self, results: Results) -> None:
-        self.metrics = metrics_of(results)
-        self.heads = [_head(metric) for metric in self.metrics]
-        self._closest = closest_to_human(results)
-        self.notes: list[str] = []
-        rows = by_strategy(results)
-        self.cells = {
-            place: [self._cell(scores.get(metric)) for metric in self.metrics]
-            for place, scores in rows.items()
-        }
-        self.texts = {place: text_count(scores) for place, scores in rows.items()}
-        self.datasets = tuple(dict.fromkeys(dataset for dataset, _ in rows))
-        self.closest = CLOSEST if self._closest else ""
-        level = levels(score.level for score in results.scores if score.low is not None)
-        self.intervals = f"In brackets: the value's {level} interval." if level else ""
-        self.methods = list(dict.fromkeys(map(_method, results.differences)))
-        self.facts = list(_facts(results))
+    def cell(key: tuple[str, str, str]) -> str:
+        if (score := by_key.get(key)) is None:
+            return NOTHING
+        value = figure(score.metric, score.value) + ("*" if key in closest else "")
+        limits = interval(score.metric, score.low, score.high) if intervals else ""
+        return f"{value} {limits}".strip().replace("-", "\N{MINUS SIGN}")
 
-    def _cell(self, score: Score | None) -> _ScoreCell:
-        if score is None:
-            return _ScoreCell()
-        note = ". ".join(filter(None, (score.note.rstrip("."), counted(score.counts))))
-        if note and note not in self.notes:
-            self.notes.append(note)
-        return _ScoreCell(
-            value=figure(score.metric, score.value),
-            interval=interval(score.metric, score.low, score.high),
-            closest=(score.metric, score.dataset, score.strategy) in self._closest,
-            note=self.notes.index(note) + 1 if note else None,
-        )
-
-    def tables(self, cell: Callable[[_ScoreCell], Escaped]) -> list[Table]:
-        """Return a table for each dataset; `cell` sets a score in the format's own markup."""
-        return [
-            Table(
-                columns=("Strategy", "Texts", *self.heads),
-                rows=tuple(
-                    (strategy, self.texts[where, strategy], *map(cell, cells))
-                    for (where, strategy), cells in self.cells.items()
-                    if where == dataset
-                ),
-                caption=dataset,
-            )
-            for dataset in self.datasets
-        ]
+    single = len(shown) == 1
+    rows: list[tuple[Cell, ...]] = []
+    for dataset in shown:
+        for strategy in strategies_of(scores, dataset):
+            texts = max(score.n for score in scores if (score.dataset, score.strategy) == (dataset, strategy))
+            place = (_name(strategy),) if single else (_name(dataset), _name(strategy))
+            rows.append((*place, texts, *(cell((name, dataset, strategy)) for name in names)))
+    level = levels(score.level for score in scores if score.low is not None) if intervals else ""
+    notes = [CLOSEST] if any(key[0] in names and key[1] in shown for key in closest) else []
+    notes += [f"In brackets: the {level} interval."] if level else []
+    return Table(
+        columns=(
+            *(() if single else ("Dataset",)),
+            "Strategy",
+            "Texts",
+            *(METRICS[name].heading for name in names),
+        ),
+        rows=tuple(rows),
+        caption=_name(shown[0]) if single else "Scores",
+        note=" ".join(notes),
+        text_columns=1 if single else 2,
+    )
 
 
-def _differences(results: Results, shown: Sequence[Difference] | None = None) -> Table:
-    rows = results.differences if shown is None else shown
+def difference_table(differences: Sequence[Difference]) -> Table:
+    """Return the differences from the baseline as a table."""
     heads = ("Metric", "Dataset", "Strategy", "Baseline")
     return Table(
         columns=(*heads, "Difference", "Interval", "p", "p (Holm)", "Prompts"),
-        rows=tuple(map(_difference, rows)),
-        caption="Differences" if shown is None else f"Differences from {rows[0].baseline}",
+        rows=tuple(
+            (
+                METRICS[row.metric].heading,
+                *map(_name, (row.dataset, row.strategy, row.baseline)),
+                figure(row.metric, row.value, sign="+"),
+                interval(row.metric, row.low, row.high) or NOTHING,
+                *(_p(row, p) for p in (row.p_value, row.p_holm)),
+                str(row.n),
+            )
+            for row in differences
+        ),
+        caption="Differences",
+        note="Strategy less baseline, prompt by prompt.",
         text_columns=len(heads),
     )
 
 
-def _head(metric: str) -> str:
-    shown = METRICS[metric]
-    return f"{shown.label} ({shown.unit})" if shown.unit else shown.label
+def _p(row: Difference, p: float | None) -> str:
+    return p_value(p) if p is not None else NO_P if row.note else NOTHING
 
 
-def _difference(row: Difference) -> tuple[str, ...]:
-    return (
-        _head(row.metric),
-        row.dataset,
-        row.strategy,
-        row.baseline,
-        figure(row.metric, row.value, sign="+"),
-        interval(row.metric, row.low, row.high) or NOTHING,
-        *(p_value(p) if p is not None else NO_P if row.note else NOTHING for p in (row.p_value, row.p_holm)),
-        str(row.n),
+def _name(text: str) -> str:
+    line = one_line(text)
+    return line if len(line) <= MAX_NAME else f"{line[: MAX_NAME - 1]}…"
+
+
+def metrics_page(results: Results, ending: str, figures: Sequence[Escaped] = ()) -> str:
+    """Return the results as a page: `.html`, `.md` or `.tex`, the last without intervals."""
+    datasets = dict.fromkeys(score.dataset for score in results.scores)
+    methods = list(dict.fromkeys(map(_method, results.differences)))
+    notes = list(score_notes(results.scores))
+    return render(
+        _TEMPLATES / f"metrics{ending}.j2",
+        title="Metrics",
+        warnings=results.warnings,
+        tables=[
+            score_table(results.scores, datasets=[name], intervals=ending != ".tex") for name in datasets
+        ],
+        differences=difference_table(results.differences) if results.differences else None,
+        methods=methods,
+        notes=notes,
+        comments=[*results.warnings, *methods, *notes],
+        meanings=[
+            (METRICS[name].label, METRICS[name].meaning)
+            for name in dict.fromkeys(score.metric for score in results.scores)
+        ],
+        facts=list(_facts(results)),
+        figures=figures,
+        line=lambda text: Escaped(one_line(text)),
     )
+
+
+def score_notes(scores: Sequence[Score]) -> Iterable[str]:
+    """Yield what a reader must know of scores: notes and counts, each once, with what they are about."""
+    by_place: dict[tuple[str, str, str], list[str]] = {}
+    for score in scores:
+        counts = counted(score.counts)
+        for note in (score.note.rstrip("."), counts):
+            if note:
+                by_place.setdefault((note, score.dataset, score.strategy), []).append(
+                    METRICS[score.metric].label
+                )
+    places: dict[tuple[str, str], list[str]] = {}
+    for (note, dataset, strategy), labels in by_place.items():
+        place = strategy if dataset == OVERALL else f"{dataset}, {strategy}"
+        places.setdefault((note, ", ".join(labels)), []).append(place)
+    for (note, metrics), where in places.items():
+        yield f"{metrics} ({'; '.join(where)}): {note}"
 
 
 def _method(row: Difference) -> str:
@@ -278,76 +243,3 @@ def _facts(results: Results) -> Iterable[tuple[str, str]]:
     for metric, signature in dict.fromkeys((score.metric, score.signature) for score in results.scores):
         if signature:
             yield f"signature of {metric}", signature
-
-
-def _page(
-    results: Results, ending: str, cell: Callable[[_ScoreCell], Escaped], figures: Sequence[Drawing] = ()
-) -> str:
-    content = _Content(results)
-    return render(
-        _TEMPLATES / f"metrics{ending}.j2",
-        title="Metrics",
-        content=content,
-        warnings=results.warnings,
-        tables=content.tables(cell),
-        differences=_differences(results) if results.differences else None,
-        meanings=[(METRICS[name].label, METRICS[name].meaning) for name in content.metrics],
-        figures=figures,
-    )
-
-
-def _markdown_cell(cell: _ScoreCell) -> Escaped:
-    value = f"**{cell.value}**" if cell.closest else cell.value
-    note = f"[^{cell.note}]" if cell.note else ""
-    return Escaped(" ".join(filter(None, (f"{value}{note}", escape_markdown(cell.interval)))))
-
-
-def _html_cell(cell: _ScoreCell) -> Escaped:
-    value = f'<strong class="closest">{cell.value}</strong>' if cell.closest else cell.value
-    note = f' <sup><a href="#note-{cell.note}">{cell.note}</a></sup>' if cell.note else ""
-    limits = f' <span class="interval">{escape_html(cell.interval)}</span>' if cell.interval else ""
-    return Escaped(f"{value}{note}{limits}")
-
-
-def metrics_latex(results: Results) -> str:
-    r"""Return a `booktabs` table to `\input`: strategies as rows, datasets side by side, no intervals.
-
-    It is set like the paper's own, people last. Settings, notes, warnings and how differences were tested
-    follow as comments.
-    """
-    content = _Content(results)
-    width, missing = len(content.metrics), [_ScoreCell()] * len(content.metrics)
-    rows = []
-    for strategy in sorted(strategies_of(results), key=lambda name: name == HUMAN):
-        cells = [content.cells.get((dataset, strategy), missing) for dataset in content.datasets]
-        rows.append(
-            (strategy == HUMAN, _latex_row([_latex_name(strategy), *map(_latex_cell, chain(*cells))]))
-        )
-    comments = [*results.warnings, *content.notes, *content.methods]
-    comments += [f"{one_line(name)}: {one_line(value)}" for name, value in content.facts]
-    return render(
-        _TEMPLATES / "metrics.tex.j2",
-        width=width,
-        datasets=len(content.datasets),
-        groups=_latex_row(
-            [rf"\multicolumn{{{width}}}{{c}}{{{_latex_name(one)}}}" for one in content.datasets]
-        ),
-        heads=_latex_row(map(escape_latex, content.heads * len(content.datasets))),
-        rows=rows,
-        closest=content.closest,
-        comments=[Escaped(one_line(text)) for text in comments],
-    )
-
-
-def _latex_row(cells: Iterable[str]) -> Escaped:
-    return Escaped(" & ".join(cells))
-
-
-def _latex_name(text: str) -> str:
-    line = one_line(text)
-    return escape_latex(line if len(line) <= MAX_LATEX_NAME else f"{line[: MAX_LATEX_NAME - 3]}...")
-
-
-def _latex_cell(cell: _ScoreCell) -> str:
-    value = escape_latex(cell.value.replace("-", "\N{MINUS SIGN}"))
-    return rf"\textbf{{{value}}}" if cell.closest else value

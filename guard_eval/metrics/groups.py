@@ -46,10 +46,10 @@ class Group:
     @cached_property
     def counts(self) -> dict[str, int]:
         """Return how many texts have which flaw."""
-        flaws = Counter(flaw for text in self.texts for flaw in text.flaws)
-        empty = sum(not text.text.strip() for text in self.texts)
-        missing = len(self.prompts) - len(np.unique(self.places))
-        return dict(sorted(flaws.items())) | nonzero({"empty": empty, "prompt not continued": missing})
+        flaws = Counter(sorted(flaw for text in self.texts for flaw in text.flaws))
+        flaws["empty"] += sum(not text.text.strip() for text in self.texts)
+        flaws["prompt not continued"] += len(self.prompts) - len(np.unique(self.places))
+        return {flaw: count for flaw, count in flaws.items() if count}
 
     def sum_by_prompt(self, rows: ArrayLike) -> NDArray[np.float64]:
         """Return rows, one for each text, added up by prompt: `[texts, m]` → `[prompts, m]`."""
@@ -73,28 +73,28 @@ def group_texts(generations: Iterable[Generation]) -> list[Group]:
     """Return the groups of generations, datasets in alphabetical order, strategies as they come.
 
     Raises:
-        StudyError: There is nothing, or a strategy has the name that stands for people.
+        StudyError: If there are no texts, or if a strategy has the name that stands for people.
     """
     texts: dict[tuple[str, str], list[Generation]] = {}
     prompts: dict[str, set[str]] = {}
     for generation in generations:
         texts.setdefault((generation.dataset, generation.strategy), []).append(generation)
         prompts.setdefault(generation.dataset, set()).add(generation.prompt_id)
-    strategies = dict.fromkeys(strategy for _, strategy in texts)
     if not texts:
         raise StudyError("there are no texts to measure")
-    if HUMAN in strategies:
+    if any(strategy == HUMAN for _, strategy in texts):
         raise StudyError(f"a strategy is named {HUMAN!r}, which stands for the references; rename it")
+    strategies = list(dict.fromkeys(strategy for _, strategy in texts))
     return [
         Group(
             dataset,
             strategy,
-            tuple(sorted(texts[dataset, strategy], key=lambda text: (text.prompt_id, text.run))),
+            tuple(sorted(rows, key=lambda text: (text.prompt_id, text.run))),
             tuple(sorted(prompts[dataset])),
         )
-        for dataset in sorted(prompts)
-        for strategy in strategies
-        if (dataset, strategy) in texts
+        for (dataset, strategy), rows in sorted(
+            texts.items(), key=lambda item: (item[0][0], strategies.index(item[0][1]))
+        )
     ]
 
 
@@ -104,30 +104,23 @@ def human_groups(groups: Sequence[Group]) -> list[Group]:
     Where strategies bring different references of a prompt, the first strategy's is taken, and it is flagged.
     """
     humans = []
-    for dataset in dict.fromkeys(group.dataset for group in groups):
-        of_dataset = [group for group in groups if group.dataset == dataset]
+    for dataset, prompts in {group.dataset: group.prompts for group in groups}.items():
         first: dict[str, Generation] = {}
-        differing = set()
-        for text in (text for group in of_dataset for text in group.texts if text.reference is not None):
-            if first.setdefault(text.prompt_id, text).reference != text.reference:
-                differing.add(text.prompt_id)
-        references = tuple(
-            Generation(
-                prompt_id=prompt,
-                dataset=dataset,
-                strategy=HUMAN,
-                text=text.reference or "",
-                prompt=text.prompt,
-                reference=text.reference,
-                flaws=("reference differs between strategies",) if prompt in differing else (),
-            )
-            for prompt, text in sorted(first.items())
-        )
-        if references:
-            humans.append(Group(dataset, HUMAN, references, of_dataset[0].prompts))
+        for group in groups:
+            for text in group.texts if group.dataset == dataset else ():
+                if text.reference is None:
+                    continue
+                person = Generation(
+                    prompt_id=text.prompt_id,
+                    dataset=dataset,
+                    strategy=HUMAN,
+                    text=text.reference,
+                    prompt=text.prompt,
+                    reference=text.reference,
+                )
+                if first.setdefault(text.prompt_id, person).reference != text.reference:
+                    flaws = ("reference differs between strategies",)
+                    first[text.prompt_id] = replace(first[text.prompt_id], flaws=flaws)
+        if first:
+            humans.append(Group(dataset, HUMAN, tuple(first[name] for name in sorted(first)), prompts))
     return humans
-
-
-def nonzero(counts: dict[str, int]) -> dict[str, int]:
-    """Return the counts that are not 0."""
-    return {name: count for name, count in counts.items() if count}

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from guard_eval.metrics.groups import Group
 from guard_eval.metrics.outcomes import Outcome, mean_outcome
+from guard_eval.study.settings import MetricSettings
 from guard_eval.texts.generations import HUMAN
 
 
-def length_outcomes(group: Group) -> list[Outcome]:
+def length_outcomes(group: Group, _: MetricSettings) -> list[Outcome]:
     """Return words per text and, where they are known, tokens and whether the model ended the text."""
     words = [float(len(text.text.split())) for text in group.texts]
     signature = "words|tokens:whitespace|mean over all texts, empty ones too"

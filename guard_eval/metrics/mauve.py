@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any, Literal
@@ -21,10 +21,11 @@ from scipy.special import rel_entr
 
 from guard_eval.errors import MissingExtraError, StudyError
 from guard_eval.estimate import Floats
+from guard_eval.metrics.batches import pad_rows
 from guard_eval.metrics.cache import ScoreCache, compute_once
-from guard_eval.metrics.groups import Group, nonzero
+from guard_eval.metrics.groups import Group
 from guard_eval.metrics.models import ScoringModel, ScoringModels
-from guard_eval.metrics.outcomes import Outcome
+from guard_eval.metrics.outcomes import Outcome, outcome_of_sums
 from guard_eval.records import content_id
 from guard_eval.study.settings import MetricSettings
 
@@ -35,16 +36,13 @@ FEWEST = 20
 """Texts and references there must be: ten per bucket, as `auto` has it, in two buckets."""
 
 FEWEST_PER_BUCKET = 2
-"""Texts and references per bucket there must be on average, where the number of buckets is given. Texts of
-the references' own distribution, spread evenly over 100 buckets, are to be expected at 96 with ten per
-bucket, 87 with five, 47 with two and 16 with one: with fewer than two, the score says little but how few
-there are."""
+"""Texts and references per bucket there must be on average. Texts of the references' own distribution are
+expected at 96 with ten per bucket, 47 with two and 16 with one."""
 
 _MIXTURES = np.linspace(1e-6, 1 - 1e-6, 25)
 _VARIANCE_KEPT = 0.9
 _ITERATIONS = 500
 _REPETITIONS = 5
-_STEP = 0.1
 
 Labels = NDArray[np.int64]
 
@@ -115,9 +113,8 @@ def mauve(
     if not reason:
         points = _project(p, q)
         labels = tuple(_cluster(points, texts=len(q), buckets=number, seed=seed) for seed in seeds)
-    values = tuple(
-        float(area(*(_histogram(side, number) for side in sides), scaling=scaling)) for sides in labels
-    )
+    shares = [[np.bincount(side, minlength=number) / len(side) for side in sides] for sides in labels]
+    values = tuple(float(area(*sides, scaling=scaling)) for sides in shares)
     n = min(len(p), len(q))
     return Mauve(values=values, n=n, buckets=number, labels=labels, scaling=scaling, reason=reason)
 
@@ -144,37 +141,31 @@ def area(p_hist: ArrayLike, q_hist: ArrayLike, *, scaling: float = 5.0) -> Float
     return total
 
 
-def replicates(result: Mauve, weights: NDArray[Any]) -> Floats:
-    """Return MAUVE of bootstrap samples in percent, `[R, seeds]`, with the buckets held fixed.
+def contributions(result: Mauve) -> Floats:
+    """Return what each prompt contributes to the score, `[n]`; their mean is the score.
+
+    These are the jackknife's pseudo-values with the buckets held fixed: a prompt that is left out takes its
+    reference and its text out of their buckets, and to first order the two changes add up. What other buckets
+    would change is the variance between seeds, which an interval adds. It is an interval for the expected
+    score at this number of texts and buckets.
 
     Args:
         result: Of n references and n texts, reference i and text i of the same prompt.
-        weights: How often each prompt was drawn, `[R, n]`; no row is all zeros.
 
     Raises:
-        ValueError: The sets do not have the length of the weights.
+        ValueError: If the sets differ in length.
     """
-    drawn = np.asarray(weights, dtype=np.float64)
-    columns = []
-    for p, q in result.labels:
-        if not len(p) == len(q) == drawn.shape[1]:
-            raise ValueError(f"{len(p)} references, {len(q)} texts and {drawn.shape[1]} weights")
-        histograms = [_histogram(side, result.buckets, drawn) for side in (p, q)]
-        columns.append(area(*histograms, scaling=result.scaling))
-    return np.stack(columns, axis=1) if columns else np.empty((len(drawn), 0))
-
-
-def deviations(result: Mauve, weights: NDArray[Any]) -> Floats:
-    """Return how far off chance may have put the score, in points, `[R, seeds]`: one draw in a row.
-
-    A bootstrap sample of histograms has the downward bias of MAUVE a second time, so its replicates spread
-    too far near 100 and too little below 40. Therefore a tenth of each step is taken, and the change is
-    multiplied by ten (a numerical delta method; Hong and Li 2020). The buckets are held fixed; what other
-    buckets would change is the variance between seeds, which the caller adds whole. value ± z · √(both
-    variances) is an interval for the expected score at this number of texts and buckets.
-    """
-    small = replicates(result, 1 + _STEP * (np.asarray(weights, dtype=np.float64) - 1))
-    return np.asarray((small - np.array(result.values)) / _STEP)
+    without = np.zeros(result.n)
+    for value, (p, q) in zip(result.values, result.labels, strict=True):
+        if len(p) != len(q):
+            raise ValueError(f"{len(p)} references and {len(q)} texts; they must be of the same prompts")
+        sides = [np.bincount(side, minlength=result.buckets) for side in (p, q)]
+        shares = [side / result.n for side in sides]
+        less = [np.clip(side - np.eye(result.buckets), 0, None) / (result.n - 1) for side in sides]
+        of_p = area(less[0], shares[1], scaling=result.scaling) - value
+        of_q = area(shares[0], less[1], scaling=result.scaling) - value
+        without += (of_p[p] + of_q[q]) / len(result.values)
+    return np.asarray((result.value or 0.0) + (result.n - 1) * (without.mean() - without))
 
 
 def _why_undefined(p: NDArray[Any], q: NDArray[Any], buckets: int) -> str:
@@ -186,14 +177,6 @@ def _why_undefined(p: NDArray[Any], q: NDArray[Any], buckets: int) -> str:
     if not (np.isfinite(p).all() and np.isfinite(q).all()):
         return "features that are not finite numbers"
     return ""
-
-
-def _histogram(labels: Labels, buckets: int, weights: Floats | None = None) -> Floats:
-    """Return the share of each bucket: [k], or [R, k] for weights [R, n]."""
-    if weights is None:
-        return np.bincount(labels, minlength=buckets) / len(labels)
-    shares: Floats = weights @ np.eye(buckets)[labels] / weights.sum(1, keepdims=True)
-    return shares
 
 
 def _project(p: NDArray[Any], q: NDArray[Any]) -> NDArray[np.float32]:
@@ -272,18 +255,9 @@ def hidden_features(
     Raises:
         StudyError: A text has no token.
     """
-    context = getattr(model.config.get_text_config(), "max_position_embeddings", None)
-    rows = _tokens(tokenizer, texts, context)
-    features = np.empty((len(rows), model.config.get_text_config().hidden_size), dtype=np.float32)
-    order = sorted(range(len(rows)), key=lambda index: len(rows[index]))
-    for start in range(0, len(order), batch_size):
-        chosen = order[start : start + batch_size]
-        features[chosen] = _last_states(model, [rows[index] for index in chosen])
-    return features
-
-
-def _tokens(tokenizer: Any, texts: Sequence[str], limit: int | None) -> list[list[int]]:  # noqa: ANN401
-    cut = {} if limit is None else {"truncation": True, "max_length": limit}
+    config = model.config.get_text_config()
+    context = getattr(config, "max_position_embeddings", None)
+    cut = {} if context is None else {"truncation": True, "max_length": context}
     rows = [tokenizer(text, verbose=False, **cut)["input_ids"] for text in texts]
     for number, row in enumerate(rows):
         if not row:
@@ -291,23 +265,21 @@ def _tokens(tokenizer: Any, texts: Sequence[str], limit: int | None) -> list[lis
                 f"text {number} of {len(rows)} ({texts[number]!r}) has no token, so it has no features; "
                 "leave empty texts out of MAUVE"
             )
-    return rows
+    features = np.empty((len(rows), config.hidden_size), dtype=np.float32)
+    order = sorted(range(len(rows)), key=lambda index: len(rows[index]))
+    for start in range(0, len(order), batch_size):
+        chosen = order[start : start + batch_size]
+        features[chosen] = _last_states(model, [rows[index] for index in chosen])
+    return features
 
 
 @torch.inference_mode()
 def _last_states(model: Any, rows: Sequence[Sequence[int]]) -> NDArray[np.float32]:  # noqa: ANN401
-    device = next(model.parameters()).device
-    lengths = torch.tensor([len(row) for row in rows])
-    ids = torch.zeros(len(rows), int(lengths.max()), dtype=torch.long)
-    for number, row in enumerate(rows):
-        ids[number, : len(row)] = torch.tensor(row)
-    mask = (torch.arange(ids.shape[1]) < lengths[:, None]).long()
+    ids, real = pad_rows(rows, model)
     # The model without its head: logits over the vocabulary would need far more memory than everything else.
     body = getattr(model, "base_model", model)
-    states = body(
-        input_ids=ids.to(device), attention_mask=mask.to(device), use_cache=False, output_hidden_states=True
-    ).hidden_states[-1]
-    last = states[torch.arange(len(rows), device=device), (lengths - 1).to(device)]
+    states = body(input_ids=ids, attention_mask=real.long(), use_cache=False, output_hidden_states=True)
+    last = states.hidden_states[-1][torch.arange(len(rows), device=ids.device), real.sum(1) - 1]
     values: NDArray[np.float32] = last.float().cpu().numpy()
     return values
 
@@ -322,8 +294,8 @@ def mauve_outcomes(
     """
     reader = models.causal(settings.mauve_model)
     length = settings.mauve_tokens
-    texts = {text.text for group in groups for text in group.texts if text.reference}
-    texts |= {text.reference for group in groups for text in group.texts if text.reference}
+    sides = [(text.text, text.reference) for group in groups for text in group.texts if text.reference]
+    texts = sorted({side for pair in sides for side in pair if side is not None})
 
     def cut(batch: Sequence[str]) -> list[str | None]:
         shortened = [first_tokens(reader.loaded.tokenizer, text, length) for text in batch]
@@ -333,56 +305,51 @@ def mauve_outcomes(
         rows = hidden_features(reader.loaded.model, reader.loaded.tokenizer, batch)
         return [base64.b64encode(row.tobytes()).decode() for row in rows]
 
-    keys = {text: content_id("first tokens", 2, reader.identity, length, text) for text in sorted(texts)}
+    keys = {text: content_id("first tokens", 2, reader.identity, length, text) for text in texts}
     full = compute_once("first tokens", keys, cut, cache)
-    distinct = sorted(
-        {text for text in full.values() if text is not None}, key=lambda text: (len(text), text)
-    )
+    distinct = sorted({text for text in full.values() if text}, key=lambda text: (len(text), text))
     keys = {text: content_id("features", 2, reader.identity, text) for text in distinct}
     rows = compute_once("features", keys, features, cache)
     vectors = {text: np.frombuffer(base64.b64decode(row), dtype=np.float32) for text, row in rows.items()}
-    return {group.key: [_mauve(group, settings, reader, full, vectors)] for group in groups}
+    by_text = {text: vectors[shortened] for text, shortened in full.items() if shortened}
+    return {group.key: [_mauve(group, settings, reader, by_text)] for group in groups}
 
 
 def _mauve(
     group: Group,
     settings: MetricSettings,
     reader: ScoringModel,
-    full: Mapping[str, str | None],
-    features: Mapping[str, NDArray[np.float32]],
+    features: dict[str, NDArray[np.float32]],
 ) -> Outcome:
-    length = settings.mauve_tokens
-    paired = [(place, text.text, text.reference) for place, text in enumerate(group.texts) if text.reference]
-    cut = [(place, full[reference], full[text]) for place, text, reference in paired]
-    chosen = [(place, p, q) for place, p, q in cut if p is not None and q is not None]
-    empty = np.zeros((0, 1), dtype=np.float32)
+    """Return MAUVE of a group; `features` are of the texts and references of full length."""
+    paired = [place for place, text in enumerate(group.texts) if text.reference]
+    pairs = [(group.texts[place].reference or "", group.texts[place].text) for place in paired]
+    full = [
+        place for place, pair in zip(paired, pairs, strict=True) if all(side in features for side in pair)
+    ]
     seeds = tuple(range(SEEDS[0], SEEDS[0] + settings.mauve_seeds))
-    result = mauve(
-        np.stack([features[p] for _, p, _ in chosen]) if chosen else empty,
-        np.stack([features[q] for _, _, q in chosen]) if chosen else empty,
-        buckets=settings.mauve_buckets,
-        scaling=settings.mauve_scaling,
-        seeds=seeds,
-    )
-    counts = {
-        "without a reference": len(group.texts) - len(paired),
-        f"text or reference shorter than {length} tokens": len(paired) - len(chosen),
-    }
-    outcome = Outcome(
-        metric="mauve",
-        value=result.value,
+    empty = np.zeros((0, 1), dtype=np.float32)
+    p, q = empty, empty
+    if full:
+        p = np.stack([features[group.texts[place].reference or ""] for place in full])
+        q = np.stack([features[group.texts[place].text] for place in full])
+    buckets, scaling = settings.mauve_buckets, settings.mauve_scaling
+    result = mauve(p, q, buckets=buckets, scaling=scaling, seeds=seeds)
+    noise, rows = (result.seed_sd or 0.0) ** 2, np.zeros((len(group.texts), 2))
+    if result.values:
+        rows[full] = np.stack([contributions(result), np.ones(len(full))], axis=1)
+    outcome = outcome_of_sums(
+        "mauve",
+        group,
+        rows,
         n=result.n,
-        counts=group.counts | nonzero(counts),
-        note=result.reason,
-        signature=f"mauve|{reader.signature}|tokens:{length}, full length only|"
-        f"buckets:{result.buckets}|c:{settings.mauve_scaling:g}|seeds:{seeds[0]}-{seeds[-1]}",
+        counts={
+            "without a reference": len(group.texts) - len(paired),
+            f"text or reference shorter than {settings.mauve_tokens} tokens": len(paired) - len(full),
+        },
+        note=result.reason or f"standard deviation over {len(seeds)} seeds {noise**0.5:.2f}",
+        signature=f"mauve|{reader.signature}|tokens:{settings.mauve_tokens}, full length only|"
+        f"buckets:{result.buckets}|c:{scaling:g}|seeds:{seeds[0]}-{seeds[-1]}",
+        value=result.value,
     )
-    if (value := result.value) is None:
-        return outcome
-    noise, places = (result.seed_sd or 0.0) ** 2, group.places[[place for place, _, _ in chosen]]
-    return replace(
-        outcome,
-        note=f"standard deviation over {len(seeds)} seeds {noise**0.5:.2f}",
-        resample=lambda weights: value + deviations(result, weights[:, places]).mean(axis=1),
-        noise=noise,
-    )
+    return replace(outcome, noise=noise)

@@ -5,18 +5,16 @@ What needs a model is imported when it is wanted: metrics of texts alone need no
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
-
-import numpy as np
-from numpy.typing import NDArray
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
 from guard_eval.metrics.cache import ScoreCache
 from guard_eval.metrics.groups import Group, group_texts, human_groups
+from guard_eval.metrics.inference import Outcomes, scores_and_differences
 from guard_eval.metrics.length import generated_on, length_outcomes, speed_outcomes
 from guard_eval.metrics.models import ScoringModels
 from guard_eval.metrics.ngrams import (
@@ -26,7 +24,6 @@ from guard_eval.metrics.ngrams import (
     self_bleu_outcomes,
 )
 from guard_eval.metrics.outcomes import Outcome, join_runs
-from guard_eval.metrics.resampling import Outcomes, Resampling, scores_and_differences
 from guard_eval.metrics.scores import METRICS, Results
 from guard_eval.study.settings import MetricSettings
 from guard_eval.texts.generations import Generation
@@ -35,12 +32,17 @@ FEW_TEXTS_FOR_MAUVE = 1000
 """With fewer texts there is a warning: MAUVE's authors advise a few thousand."""
 
 AGAINST_REFERENCES = {"mauve", "bertscore"}
+TEXT_METRICS = {
+    "diversity": diversity_outcomes,
+    "repetition": repetition_outcomes,
+    "distinct": distinct_outcomes,
+    "self_bleu": self_bleu_outcomes,
+    "length": length_outcomes,
+}
+"""Metrics that need no model: functions of a group and the settings."""
 MODEL_METRICS = {"coherence": ("coherence", "perplexity"), "mauve": ("mauve",), "bertscore": ("bertscore",)}
 """Metrics that need a model, by module; each has a function `NAME_outcomes`."""
 _LIBRARIES = ("guard-eval", "torch", "transformers", "numpy", "scipy", "faiss-cpu", "scikit-learn")
-
-RunOutcomes = dict[tuple[str, str, int], list[Outcome]]
-"""Outcomes by dataset, strategy and run."""
 
 
 def measure_generations(
@@ -60,13 +62,13 @@ def measure_generations(
     Args:
         generations: The texts.
         settings: Which metrics, with what.
-        seed: The seed of everything random.
+        seed: The seed of randomly drawn signs in tests of many prompts.
         models: Where models come from; used only for metrics that need one.
         cache: What models computed before.
         warnings: What the caller knows about the texts and a reader must know, in sentences.
 
     Raises:
-        StudyError: There are no texts, or none by the baseline.
+        StudyError: If there are no texts, or none by the baseline.
     """
     groups = group_texts(generations)
     strategies = dict.fromkeys(group.strategy for group in groups)
@@ -77,23 +79,18 @@ def measure_generations(
         )
     humans = human_groups(groups)
     outcomes, failures = measure_groups(groups, humans, settings, models=models, cache=cache)
-    resampling = Resampling.draw(
-        {group.dataset: len(group.prompts) for group in groups},
-        seed=seed,
-        replicates=settings.replicates,
-        permutations=settings.permutations if settings.baseline else 1,
-        level=settings.level,
-    )
-    places: dict[tuple[str, str], NDArray[np.int64]] = {
-        (group.dataset, group.strategy): group.places for group in groups
-    }
     scores, differences = scores_and_differences(
-        outcomes, resampling, places=places, baseline=settings.baseline
+        outcomes,
+        places={(group.dataset, group.strategy): group.places for group in groups},
+        level=settings.level,
+        seed=seed,
+        baseline=settings.baseline,
     )
+    chosen = {**settings.model_dump(mode="json"), "compute": ", ".join(settings.compute)}
     return Results(
         scores=tuple(scores),
         differences=tuple(differences),
-        settings={**_settings(settings), "seed": seed, **_versions()},
+        settings={**chosen, "seed": seed, **_versions()},
         speed={(group.dataset, group.strategy): where for group in groups if (where := generated_on(group))},
         warnings=(*warnings, *_warnings(groups, humans, settings), *_mauve_warnings(outcomes)),
         failures=tuple(failures),
@@ -110,45 +107,32 @@ def measure_groups(
 ) -> tuple[Outcomes, list[str]]:
     """Return the outcomes by metric, dataset and strategy, in the order of tables, and what failed."""
     runs = [run for group in groups for run in group.by_run()]
-    found: RunOutcomes = {}
+    outcomes: dict[tuple[str, str, int], list[Outcome]] = {}
     with progress.task("texts", total=len(runs) + len(humans), unit="groups") as advance:
         for group in (*runs, *humans):
-            found[group.key] = _text_outcomes(group, settings)
+            wanted = [TEXT_METRICS[name] for name in settings.compute if name in TEXT_METRICS]
+            outcomes[group.key] = [outcome for of in wanted for outcome in of(group, settings)]
             advance(1)
     for group in groups if "speed" in settings.compute else ():  # runs share their batches
-        found[group.by_run()[0].key] += speed_outcomes(group)
+        outcomes[group.by_run()[0].key] += speed_outcomes(group)
     failures = []
     for module, names in MODEL_METRICS.items():
-        wanted = [name for name in settings.compute if name in names]
+        metrics = [name for name in settings.compute if name in names]
         against = AGAINST_REFERENCES.issuperset(names)
-        if not wanted or (against and not humans):
+        if not metrics or (against and not humans):
             continue
         try:
             import_module("guard_eval.engines")  # where torch is missing, its error names the extra
             outcomes_of = getattr(import_module(f"guard_eval.metrics.{module}"), f"{module}_outcomes")
-            by_group: RunOutcomes = outcomes_of(
-                runs if against else [*runs, *humans], settings, models, cache
-            )
+            scored = runs if against else [*runs, *humans]
+            for key, more in outcomes_of(scored, settings, models, cache).items():
+                outcomes[key] += more
         except StudyError as error:
-            failures.append(f"{' and '.join(wanted)} could not be measured: {error}")
+            failures.append(f"{' and '.join(metrics)} could not be measured: {error}")
             continue
-        for key, outcomes in by_group.items():
-            found[key] += outcomes
         for group in humans if against else ():
-            found[group.key].append(_by_definition(group, wanted[0]))
-    return _in_order(found, [*runs, *humans]), failures
-
-
-def _text_outcomes(group: Group, settings: MetricSettings) -> list[Outcome]:
-    """Return the metrics of the settings that need no model."""
-    metrics = {
-        "diversity": lambda: diversity_outcomes(group, settings.diversity),
-        "repetition": lambda: repetition_outcomes(group),
-        "distinct": lambda: distinct_outcomes(group),
-        "self_bleu": lambda: self_bleu_outcomes(group),
-        "length": lambda: length_outcomes(group),
-    }
-    return [outcome for name in settings.compute if name in metrics for outcome in metrics[name]()]
+            outcomes[group.key].append(_by_definition(group, metrics[0]))
+    return _in_order(outcomes, [*runs, *humans]), failures
 
 
 def _by_definition(humans: Group, metric: str) -> Outcome:
@@ -158,21 +142,17 @@ def _by_definition(humans: Group, metric: str) -> Outcome:
     return Outcome(metric=metric, value=100.0, n=n, note="by definition", signature=signature)
 
 
-def _in_order(found: RunOutcomes, runs: Sequence[Group]) -> Outcomes:
+def _in_order(outcomes: dict[tuple[str, str, int], list[Outcome]], runs: Sequence[Group]) -> Outcomes:
     """Return outcomes by metric, dataset and strategy, runs joined, in the order of tables."""
     ordered = sorted(runs, key=lambda group: group.dataset)
     by_metric: dict[tuple[str, str, str], list[tuple[Group, Outcome]]] = {}
     for group in ordered:
-        for outcome in found[group.key]:
+        for outcome in outcomes[group.key]:
             key = (outcome.metric, group.dataset, group.strategy)
             by_metric.setdefault(key, []).append((group, outcome))
     places = dict.fromkeys((group.dataset, group.strategy) for group in ordered)
     keys = ((metric, *place) for metric in METRICS for place in places)
     return {key: join_runs(*zip(*by_metric[key], strict=True)) for key in keys if key in by_metric}
-
-
-def _settings(settings: MetricSettings) -> dict[str, str | int | float | None]:
-    return {**settings.model_dump(mode="json"), "compute": ", ".join(settings.compute)}
 
 
 def _versions() -> dict[str, str]:
@@ -185,35 +165,35 @@ def _versions() -> dict[str, str]:
 
 
 def _warnings(groups: Sequence[Group], humans: Sequence[Group], settings: MetricSettings) -> Iterable[str]:
-    for dataset in dict.fromkeys(group.dataset for group in groups):
+    people = {group.dataset: group.texts for group in humans}
+    for dataset, prompts in {group.dataset: group.prompts for group in groups}.items():
         sizes = {len(run.texts) for group in groups if group.dataset == dataset for run in group.by_run()}
         if len(sizes) > 1:
             yield (
                 f"{dataset}: strategies have between {min(sizes)} and {max(sizes)} texts; distinct-n, "
                 "self-BLEU and MAUVE depend on their number"
             )
-        prompts = next(len(group.prompts) for group in groups if group.dataset == dataset)
-        references = [text for group in humans if group.dataset == dataset for text in group.texts]
+        references = people.get(dataset, ())
         if differing := sum(bool(text.flaws) for text in references):
             yield (
                 f"{dataset}: strategies bring different references of {differing} prompts; the human row has "
                 "the first strategy's, MAUVE and BERTScore compare each text with its own"
             )
-        if 0 < len(references) < prompts:
-            yield f"{dataset}: {len(references)} of {prompts} prompts have a reference"
+        if 0 < len(references) < len(prompts):
+            yield f"{dataset}: {len(references)} of {len(prompts)} prompts have a reference"
     unmeasured = [name for name in settings.compute if name in AGAINST_REFERENCES]
     if unmeasured and not humans:
         names = " and ".join(unmeasured)
         yield f"{names}: not measured, as no text has a reference to be compared with"
 
 
-def _mauve_warnings(outcomes: Mapping[tuple[str, str, str], Outcome]) -> Iterable[str]:
+def _mauve_warnings(outcomes: Outcomes) -> Iterable[str]:
     """Warn of few texts, and of strategies whose MAUVE was taken with more buckets than another's."""
     for dataset in dict.fromkeys(dataset for _, dataset, _ in outcomes):
         mauves = [
             outcome
             for (metric, where, _), outcome in outcomes.items()
-            if metric == "mauve" and where == dataset and outcome.resample is not None
+            if metric == "mauve" and where == dataset and outcome.parts is not None
         ]
         sizes = [outcome.n // max(1, len(outcome.run_values)) for outcome in mauves]
         if mauves and min(sizes) < FEW_TEXTS_FOR_MAUVE:

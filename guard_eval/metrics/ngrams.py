@@ -14,14 +14,14 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
 from guard_eval.estimate import Floats
-from guard_eval.metrics.groups import Group, nonzero
-from guard_eval.metrics.outcomes import Outcome, mean_outcome, outcome_of_sums
+from guard_eval.metrics.groups import Group
+from guard_eval.metrics.outcomes import Outcome, mean_outcome, nonzero, outcome_of_sums
+from guard_eval.study.settings import MetricSettings
 
 ORDERS = (2, 3, 4)
 EPSILON = 0.1
@@ -61,15 +61,10 @@ def diversity(texts: Sequence[str]) -> Diversity:
 
 def _published(sums: Floats) -> Diversity:
     """Return the diversity of sums of `ngram_counts`, `[6]`, rounded where the published code rounds."""
-    rep = {
-        n: round(100 * (1 - unique / total), 2) if total else None
-        for n, unique, total in zip(ORDERS, sums[::2].tolist(), sums[1::2].tolist(), strict=True)
-    }
-    rates = [rate for rate in rep.values() if rate is not None]
-    whole = len(rates) == len(ORDERS)
-    return Diversity(
-        diversity=round(100 * prod(1 - rate / 100 for rate in rates), 2) if whole else None, rep=rep
-    )
+    rates = [None if math.isnan(rate) else round(rate, 2) for rate in repetition_of_sums(sums).tolist()]
+    known = [1 - rate / 100 for rate in rates if rate is not None]
+    whole = round(100 * math.prod(known), 2) if len(known) == len(ORDERS) else None
+    return Diversity(diversity=whole, rep=dict(zip(ORDERS, rates, strict=True)))
 
 
 def ngram_counts(texts: Sequence[str], *, dropped: int = 1) -> Floats:
@@ -89,17 +84,15 @@ def ngram_counts(texts: Sequence[str], *, dropped: int = 1) -> Floats:
     return counts
 
 
-def diversity_of_sums(sums: Floats) -> Floats:
-    """Return `simctg` diversity in percent, `[...]`, of sums of `ngram_counts`, `[..., 6]`."""
-    rates = np.stack([repetition_of_sums(sums, n) for n in ORDERS], axis=-1)
-    return np.asarray(100 * np.prod(1 - rates / 100, axis=-1))
-
-
-def repetition_of_sums(sums: Floats, n: int) -> Floats:
-    """Return rep-n in percent, rounded as published, `[...]`, of sums of `ngram_counts`, `[..., 6]`."""
-    place = 2 * ORDERS.index(n)
+def repetition_of_sums(sums: Floats) -> Floats:
+    """Return rep-2, rep-3 and rep-4 in percent, `[..., 3]`, of sums of `ngram_counts`, `[..., 6]`."""
     with np.errstate(invalid="ignore"):
-        return np.round(100 * (1 - sums[..., place] / sums[..., place + 1]), 2)
+        return np.asarray(100 * (1 - sums[..., ::2] / sums[..., 1::2]))
+
+
+def diversity_of_sums(sums: Floats) -> Floats:
+    """Return `simctg` diversity in percent without rounding, `[...]`, of sums of `ngram_counts`."""
+    return np.asarray(100 * np.prod(1 - repetition_of_sums(sums) / 100, axis=-1))
 
 
 def textbook_diversity(texts: Sequence[str]) -> Floats:
@@ -115,44 +108,48 @@ def textbook_diversity(texts: Sequence[str]) -> Floats:
         return np.asarray(100 * (counts[:, ::2] / counts[:, 1::2]).prod(axis=1))
 
 
-def diversity_outcomes(group: Group, definition: str) -> list[Outcome]:
-    """Return the diversity of a group by a definition of `SIGNATURES`."""
-    texts, signature = [text.text for text in group.texts], SIGNATURES[definition]
-    if definition == "textbook":
+def diversity_outcomes(group: Group, settings: MetricSettings) -> list[Outcome]:
+    """Return the diversity of a group by the definition of the settings."""
+    texts, signature = [text.text for text in group.texts], SIGNATURES[settings.diversity]
+    if settings.diversity == "textbook":
         values = [None if math.isnan(value) else value for value in textbook_diversity(texts).tolist()]
-        counts = nonzero({"shorter than four words": values.count(None)})
+        counts = {"shorter than four words": values.count(None)}
         return [mean_outcome("diversity", group, values, signature=signature, counts=counts)]
     counted = ngram_counts(texts)
-    short = int((counted[:, -1] == 0).sum())
     return [
         outcome_of_sums(
             "diversity",
-            group.sum_by_prompt(counted),
+            group,
+            counted,
             diversity_of_sums,
             n=len(texts),
-            counts=group.counts | nonzero({"shorter than five words": short}),
+            counts={"shorter than five words": int((counted[:, -1] == 0).sum())},
             signature=signature,
             value=_published(counted.sum(axis=0)).diversity,
         )
     ]
 
 
-def repetition_outcomes(group: Group) -> list[Outcome]:
+def repetition_outcomes(group: Group, _: MetricSettings) -> list[Outcome]:
     """Return how often n-grams repeat, for each n of `ORDERS`."""
     counted = ngram_counts([text.text for text in group.texts])
     rep = _published(counted.sum(axis=0)).rep
     return [
         outcome_of_sums(
             f"rep_{n}",
-            group.sum_by_prompt(counted),
-            partial(repetition_of_sums, n=n),
+            group,
+            counted,
+            partial(_repetition, place),
             n=len(group.texts),
-            counts=group.counts,
             signature=f"rep-{n}|tokens:whitespace|last:dropped|rounded2",
             value=rep[n],
         )
-        for n in ORDERS
+        for place, n in enumerate(ORDERS)
     ]
+
+
+def _repetition(place: int, sums: Floats) -> Floats:
+    return np.asarray(repetition_of_sums(sums)[..., place])
 
 
 def distinct(texts: Sequence[str], n: int) -> float | None:
@@ -168,7 +165,7 @@ def distinct(texts: Sequence[str], n: int) -> float | None:
     return 100 * len(grams) / grams.total() if grams else None
 
 
-def distinct_outcomes(group: Group) -> list[Outcome]:
+def distinct_outcomes(group: Group, _: MetricSettings) -> list[Outcome]:
     """Return distinct-1 and distinct-2 of a group."""
     texts = [text.text for text in group.texts]
     return [
@@ -231,7 +228,7 @@ def _nearest_length(lengths: NDArray[np.int64], place: int) -> int:
     return int(lengths[np.argmin(away)])
 
 
-def self_bleu_outcomes(group: Group) -> list[Outcome]:
+def self_bleu_outcomes(group: Group, _: MetricSettings) -> list[Outcome]:
     """Return self-BLEU of a group."""
     values = self_bleus([text.text for text in group.texts])
     defined = values[~np.isnan(values)].tolist()

@@ -1,48 +1,38 @@
-"""The outcome of a metric: its value for a strategy's texts, and how it is resampled over prompts."""
+"""The outcome of a metric: its value for a strategy's texts, and what each prompt contributes to it."""
 
 from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from guard_eval.estimate import Floats, Statistic
+from guard_eval.estimate import Floats, Statistic, join_notes
 from guard_eval.metrics.groups import Group
 
 
-@dataclass(frozen=True, eq=False)
-class Sums:
-    """A metric that is a function of sums over prompts, as most are. Calling it resamples the metric.
-
-    Attributes:
-        parts: Each prompt's part of the sums, `[prompts, m]`; zeros where it has no text.
-        function: Sums `[..., m]` → metric `[...]`, NaN where it is undefined.
-    """
-
-    parts: Floats
-    function: Statistic
-
-    def __call__(self, weights: Floats) -> Floats:
-        """Return the metric in each replicate, `[R]`, of the prompts' weights `[R, prompts]`."""
-        return self.function(weights @ self.parts)
+def ratio(sums: Floats) -> Floats:
+    """Return the first sum divided by the second one, `[..., 2]` → `[...]`."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(sums[..., 1] > 0, sums[..., 0] / sums[..., 1], np.nan)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Outcome:
     """A metric of one group of texts.
 
     Attributes:
         metric: One of `scores.METRICS`.
         value: The value; None where it is undefined, and `note` says why.
-        n: How many texts it was taken of.
+        n: How many texts have a value.
         counts: How many texts were left out, cut or repaired, by reason.
         note: What a reader must know.
         signature: The definition with its settings.
-        resample: Weights of the dataset's prompts `[R, prompts]` → the value in each replicate `[R]`; None if
-            there is no interval.
+        parts: Each prompt's part of the sums, `[prompts, m]`, zeros where it has no text; None if there is no
+            interval.
+        function: The metric as a function of the sums, `[..., m]` → `[...]`, NaN where it is undefined.
         noise: The variance of the value from other sources than the prompts, such as the seed of k-means.
         run_values: The values of single runs, where a prompt has several texts.
     """
@@ -53,64 +43,78 @@ class Outcome:
     counts: Mapping[str, int] = field(default_factory=dict)
     note: str = ""
     signature: str = ""
-    resample: Callable[[Floats], Floats] | None = field(default=None, compare=False)
+    parts: Floats | None = None
+    function: Statistic = ratio
     noise: float = 0.0
     run_values: tuple[float | None, ...] = ()
-
-    @property
-    def sums(self) -> Sums | None:
-        """The sums that the metric is a function of, if it is one."""
-        return self.resample if isinstance(self.resample, Sums) else None
 
 
 def outcome_of_sums(
     metric: str,
-    parts: Floats,
-    function: Statistic,
+    group: Group,
+    rows: Sequence[Sequence[float]] | Floats,
+    function: Statistic = ratio,
     *,
     n: int,
-    counts: Mapping[str, int],
     signature: str,
+    counts: Mapping[str, int] | None = None,
     note: str = "",
     value: float | None = None,
 ) -> Outcome:
-    """Return the outcome of a function of sums over prompts; `value` is its published rounding."""
+    """Return the outcome of a function of sums over a group's texts.
+
+    Args:
+        metric: The metric's name.
+        group: The texts.
+        rows: Each text's part of the sums, `[texts, m]`.
+        function: The metric as a function of the sums.
+        n: How many texts have a value.
+        signature: The definition with its settings.
+        counts: Texts left out or cut for this metric, by reason; those of the group are added.
+        note: What a reader must know.
+        value: The value as it is published, where that is rounded.
+    """
+    parts = group.sum_by_prompt(rows)
     whole = float(function(parts.sum(axis=0)))
     undefined = np.isnan(whole)
     return Outcome(
         metric=metric,
         value=None if undefined else whole if value is None else value,
         n=0 if undefined else n,
-        counts=counts,
+        counts=group.counts | nonzero(counts or {}),
         note=note or ("no text has what the metric needs" if undefined else ""),
         signature=signature,
-        resample=None if undefined else Sums(parts, function),
+        parts=None if undefined else parts,
+        function=function,
     )
 
 
-def ratio(sums: Floats) -> Floats:
-    """Return the first sum divided by the second one, `[..., 2]` → `[...]`."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where(sums[..., 1] > 0, sums[..., 0] / sums[..., 1], np.nan)
-
-
 def mean_outcome(
-    metric: str, group: Group, values: Sequence[float | None], *, signature: str, **other: object
+    metric: str,
+    group: Group,
+    values: Sequence[float | None],
+    *,
+    signature: str,
+    counts: Mapping[str, int] | None = None,
+    note: str = "",
 ) -> Outcome:
-    """Return the mean of the values of a group's texts, `[texts]`; None has no value."""
-    parts = group.sum_by_prompt([(0.0, 0.0) if value is None else (value, 1.0) for value in values])
+    """Return the mean of the values of a group's texts, `[texts]`; None is no value."""
+    rows = [(0.0, 0.0) if value is None else (value, 1.0) for value in values]
     n = sum(value is not None for value in values)
-    counts = {**group.counts, **other.pop("counts", {})}  # type: ignore[dict-item]
-    note = str(other.pop("note", ""))
-    return outcome_of_sums(metric, parts, ratio, n=n, counts=counts, signature=signature, note=note)
+    return outcome_of_sums(metric, group, rows, n=n, signature=signature, counts=counts, note=note)
+
+
+def nonzero(counts: Mapping[str, int]) -> dict[str, int]:
+    """Return the counts that are not 0."""
+    return {name: count for name, count in counts.items() if count}
 
 
 def join_runs(groups: Sequence[Group], outcomes: Sequence[Outcome]) -> Outcome:
     """Return one outcome for the runs of a strategy on a dataset, where a prompt has several texts.
 
-    The value is the mean over runs, so that what depends on the number of texts (distinct-n, self-BLEU,
-    MAUVE) can be compared with a strategy of one text a prompt. In sums a prompt has the mean of its texts.
-    Prompts are resampled with all their runs: several texts of one prompt are one piece of evidence.
+    In sums a prompt has the mean of its texts. What depends on the number of texts (distinct-n, self-BLEU,
+    MAUVE) is the mean over runs, so that it can be compared with a strategy of one text per prompt. Several
+    texts of one prompt are one piece of evidence.
     """
     defined = [(group, run) for group, run in zip(groups, outcomes, strict=True) if run.value is not None]
     if len(outcomes) == 1 or not defined:
@@ -128,21 +132,13 @@ def join_runs(groups: Sequence[Group], outcomes: Sequence[Outcome]) -> Outcome:
         run_values=tuple(run.value for run in outcomes),
         signature=" / ".join(dict.fromkeys(run.signature for run in runs)),
     )
-    sums = [run.sums for run in runs if run.sums is not None]
-    if len(sums) == len(runs):
-        texts = sum(np.bincount(group.places, minlength=len(group.prompts)) for group, _ in defined)
-        parts = sum(run.parts for run in sums) / np.maximum(texts, 1)[:, None]
-        joined = Sums(parts, sums[0].function)
-        return replace(whole, resample=joined, value=float(joined.function(parts.sum(axis=0))))
     several = f"mean of {len(runs)} runs"
-    note = f"{several}; {whole.note}" if whole.note and not whole.noise else several
+    known = [run.parts for run in runs if run.parts is not None]
+    if len(known) < len(runs):
+        return replace(whole, note=join_notes(several, whole.note), parts=None)
+    texts = sum(np.bincount(group.places, minlength=len(group.prompts)) for group, _ in defined)
+    parts = sum(known) / np.maximum(texts, 1)[:, None]
     if whole.noise:
-        note += f"; standard deviation over seeds of a run's k-means {whole.noise**0.5:.2f}"
-    resamples = [run.resample for run in runs if run.resample is not None]
-    if len(resamples) < len(runs):
-        return replace(whole, note=note, resample=None)
-
-    def resample(weights: Floats) -> Floats:
-        return np.asarray(np.mean([one_run(weights) for one_run in resamples], axis=0))
-
-    return replace(whole, note=note, resample=resample)
+        seeds = f"standard deviation over seeds of a run's k-means {whole.noise**0.5:.2f}"
+        return replace(whole, note=join_notes(several, seeds), parts=parts)
+    return replace(whole, value=float(whole.function(parts.sum(axis=0))), parts=parts)

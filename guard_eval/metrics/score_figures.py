@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from guard_eval.errors import StudyError
-from guard_eval.metrics.scores import METRICS, Metric, Results, Score, levels, strategies_of
+from guard_eval.metrics.scores import METRICS, OVERALL, Metric, Results, Score, levels, strategies_of
 from guard_eval.metrics.scores import figure as rounded
 from guard_eval.metrics.trace_figures import behaviour
 from guard_eval.reporting.drawing import FIRST, INK, SECOND, WIDTH, Drawing, finished, in_rows, short, style
@@ -43,8 +43,8 @@ class _Column:
     def of(cls, results: Results, metric: str, dataset: str) -> _Column:
         if metric not in METRICS:
             raise StudyError(f"there is no metric {metric!r}; there are {', '.join(METRICS)}")
-        found = {s.strategy: s for s in results.scores if (s.metric, s.dataset) == (metric, dataset)}
-        return cls(metric, METRICS[metric], found)
+        scores = {s.strategy: s for s in results.scores if (s.metric, s.dataset) == (metric, dataset)}
+        return cls(metric, METRICS[metric], scores)
 
     @property
     def label(self) -> str:
@@ -60,49 +60,51 @@ class _Column:
             if score.value is not None and math.isfinite(score.value)
         }
 
-    def limits(self, strategy: str) -> tuple[float, float] | None:
-        """Return both limits; None where either is missing or no finite number."""
-        low, high = self.scores[strategy].low, self.scores[strategy].high
-        if low is None or high is None or not (math.isfinite(low) and math.isfinite(high)):
-            return None
-        return low, high
+    def limits(self, strategy: str) -> tuple[float, ...]:
+        """Return both limits; nothing where either is missing or no finite number."""
+        score = self.scores[strategy]
+        ends = tuple(end for end in (score.low, score.high) if end is not None and math.isfinite(end))
+        return ends if len(ends) == 2 else ()
 
     def worded(self, strategy: str, *, limits: bool = False) -> str:
         """Return a value as it is printed, with its limits if `limits` and there are any."""
         if strategy not in self.values:
             return "no value"
-        value, *ends = (
-            rounded(self.name, one).replace("-", "\N{MINUS SIGN}")
-            for one in (self.values[strategy], *((limits and self.limits(strategy)) or ()))
-        )
+        numbers = (self.values[strategy], *(self.limits(strategy) if limits else ()))
+        value, *ends = (rounded(self.name, x).replace("-", "\N{MINUS SIGN}") for x in numbers)
         return f"{value} [{', '.join(ends)}]" if ends else value
 
     def note(self, what: str, names: Iterable[str]) -> str:
         """Return what the intervals are, and how many texts there were."""
-        mine = [self.scores[name] for name in names]
-        found = levels(score.level for score in mine if self.limits(score.strategy))
-        sizes = sorted({score.n for score in mine})
+        scores = [self.scores[name] for name in names]
+        known = levels(score.level for score in scores if self.limits(score.strategy))
+        sizes = sorted({score.n for score in scores})
         texts = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
-        intervals = f"{what}: {found} intervals" if found else "No intervals"
-        return f"{intervals}; {texts} texts per strategy"
+        return f"{f'{what}: {known} intervals' if known else 'No intervals'}; {texts} texts per strategy"
 
 
 def draw_results(
     results: Results, metrics: Sequence[str], traces: Sequence[Path]
 ) -> Iterator[tuple[str, Drawing]]:
-    """Yield the figures by file name: diversity against coherence, intervals of metrics, and traces."""
-    for place, dataset in enumerate(dict.fromkeys(score.dataset for score in results.scores), start=1):
-        name = f"{place}-diversity-coherence"
+    """Yield the figures by file name: diversity against coherence, intervals of metrics, and traces.
+
+    Where there are several datasets, intervals are drawn of the means over them; tables have each dataset's.
+    """
+    datasets = list(dict.fromkeys(score.dataset for score in results.scores))
+    for place, dataset in enumerate(datasets, start=1):
+        name = f"diversity-coherence-{place}"
         if drawing := plane(results, dataset=dataset, name=name):
             yield name, drawing
-        for metric in metrics:
-            name = f"{place}-{metric}"
+    for metric in metrics:
+        whole = any((score.metric, score.dataset) == (metric, OVERALL) for score in results.scores)
+        for place, dataset in enumerate([OVERALL] if whole else datasets, start=1):
+            name = metric if whole else f"{metric}-{place}"
             if drawing := intervals(results, metric, dataset=dataset, name=name):
                 yield name, drawing
     for place, path in enumerate(traces, start=1):
-        every = read_traces([path])
+        recorded = read_traces([path])
         strategy = path.name.removesuffix(".trace.jsonl")
-        for kind, some in (("trace", every[:1]), ("traces", every)):
+        for kind, some in (("trace", recorded[:1]), ("traces", recorded)):
             title = f"{strategy}, {some[0].prompt_id}" if kind == "trace" and some else strategy
             if drawing := behaviour(some, name=f"{kind}-{place}", title=title):
                 yield f"{kind}-{strategy}", drawing
@@ -127,29 +129,36 @@ def plane(
         The figure; None where no strategy but the references has both values.
 
     Raises:
-        StudyError: A metric is unknown.
+        StudyError: If a metric is unknown.
     """
     across, up = (_Column.of(results, metric, dataset) for metric in (x, y))
-    points = [one for one in strategies_of(results, dataset) if one in across.values and one in up.values]
-    points.sort(key=lambda one: one != HUMAN)
-    written = [one for one in points if one != HUMAN]
-    if not written:
+    scored = [
+        strategy
+        for strategy in sorted(strategies_of(results.scores, dataset), key=lambda strategy: strategy != HUMAN)
+        if strategy in across.scores or strategy in up.scores
+    ]
+    points = [strategy for strategy in scored if strategy in across.values and strategy in up.values]
+    if set(points) <= {HUMAN}:
         return None
-    marks = {one: HUMAN if one == HUMAN else str(written.index(one) + 1) for one in points}
-    scored = across.scores.keys() | up.scores.keys()
-    listed = points + [one for one in strategies_of(results, dataset) if one in scored and one not in points]
+    written = [strategy for strategy in points if strategy != HUMAN]
+    marks = {strategy: str(place) for place, strategy in enumerate(written, start=1)} | {HUMAN: "◆"}
+    listed = [*points, *(strategy for strategy in scored if strategy not in points)]
     lines = [
-        f"{marks.get(one, '').replace(HUMAN, '◆')}  {short(_name(one), _LONGEST)}: "
-        f"{across.worded(one)}, {up.worded(one)}".strip()
-        for one in listed
+        f"{marks[strategy] if strategy in points else ''}  {short(_name(strategy), _LONGEST)}: "
+        f"{across.worded(strategy)}, {up.worded(strategy)}".strip()
+        for strategy in listed
     ]
     heading = f"{across.metric.title} and {up.metric.title} · {dataset}"
     note = across.note("Crosses", points)
     with style(ink=INK, frame=INK, ground="none", salt=name):
         sheet = Figure(figsize=(WIDTH, 4.4 + 0.19 * len(lines)), layout="constrained")
         axes = sheet.add_subplot()
-        for one in points:
-            _cross(axes, across, up, one)
+        for strategy in points:
+            _cross(axes, across, up, strategy)
+            point = across.values[strategy], up.values[strategy]
+            mark = "human" if strategy == HUMAN else marks[strategy]
+            beside: dict[str, Any] = {"xytext": (5, 4), "textcoords": "offset points", "fontweight": "bold"}
+            axes.annotate(mark, point, zorder=4, **beside).set_in_layout(False)
         axes.margins(0.07)
         axes.grid(**_GRID)
         axes.set(xlabel=across.label, ylabel=up.label)
@@ -157,12 +166,8 @@ def plane(
         nothing = [Line2D([], [], linestyle="none")] * len(lines)
         listing: dict[str, Any] = {"handlelength": 0, "handletextpad": 0, "labelspacing": 0.35}
         sheet.legend(nothing, lines, loc="outside lower left", frameon=False, fontsize=9, **listing)
-        for one in points:
-            point = across.values[one], up.values[one]
-            beside: dict[str, Any] = {"xytext": (5, 4), "textcoords": "offset points", "fontweight": "bold"}
-            axes.annotate(marks[one], point, zorder=4, **beside).set_in_layout(False)
-        description = "; ".join(f"{one}: {across.worded(one)}, {up.worded(one)}" for one in listed)
-        return finished(sheet, axes, name=name, heading=heading, description=f"{description}. {note}")
+        values = "; ".join(f"{each}: {across.worded(each)}, {up.worded(each)}" for each in listed)
+        return finished(sheet, axes, name=name, heading=heading, description=f"{values}. {note}")
 
 
 def intervals(results: Results, metric: str, *, dataset: str, name: str) -> Drawing | None:
@@ -180,32 +185,32 @@ def intervals(results: Results, metric: str, *, dataset: str, name: str) -> Draw
         The figure; None where no strategy but the references has a value.
 
     Raises:
-        StudyError: The metric is unknown.
+        StudyError: If the metric is unknown.
     """
     column = _Column.of(results, metric, dataset)
-    valued = sorted(column.values, key=lambda one: (-column.values[one], one))
-    if valued in ([], [HUMAN]):
+    valued = sorted(column.values, key=lambda strategy: (-column.values[strategy], strategy))
+    if set(valued) <= {HUMAN}:
         return None
-    rows = [*valued, *(one for one in column.scores if one not in column.values)]
+    rows = [*valued, *(strategy for strategy in column.scores if strategy not in column.values)]
     heading = f"{column.metric.title} · {dataset}"
     note = column.note("Lines", valued)
 
     def draw(axes: Axes) -> None:
-        for place, one in enumerate(rows):
-            _row(axes, column, one, place)
+        for place, strategy in enumerate(rows):
+            _row(axes, column, strategy, place)
         if HUMAN in column.values:
             axes.axvline(column.values[HUMAN], **_GUIDE)
         axes.grid(axis="x", **_GRID)
         axes.set_xlabel(column.label)
         _head(axes, heading, note)
 
-    lines = "; ".join(f"{one}: {column.worded(one, limits=True)}" for one in rows)
+    values = "; ".join(f"{strategy}: {column.worded(strategy, limits=True)}" for strategy in rows)
     return in_rows(
         draw,
-        [_name(one) for one in rows],
+        [_name(strategy) for strategy in rows],
         name=name,
         heading=heading,
-        description=f"{lines}. {note}",
+        description=f"{values}. {note}",
         strong={rows.index(HUMAN)} if HUMAN in rows else (),
         lines=3,
     )
@@ -230,10 +235,9 @@ def _row(axes: Axes, column: _Column, strategy: str, place: int) -> None:
         reason = axes.annotate(why, (0, place), xytext=(4, 0), va="center", style="italic", **beside)
         reason.set_in_layout(False)  # it may reach over the places of values, of which this row has none
         return
-    colour = SECOND if strategy == HUMAN else FIRST
-    if (limits := column.limits(strategy)) is not None:
+    marker, colour = ("D", SECOND) if strategy == HUMAN else ("o", FIRST)
+    if limits := column.limits(strategy):
         axes.plot(limits, [place, place], color=colour, linewidth=1.4, marker="|", markersize=9)
-    marker = "D" if strategy == HUMAN else "o"
     axes.plot([column.values[strategy]], [place], marker=marker, markersize=5, color=colour)
     text = column.worded(strategy, limits=True)
     axes.annotate(text, (1, place), xytext=(10, 0), va="center", **beside)
@@ -242,14 +246,13 @@ def _row(axes: Axes, column: _Column, strategy: str, place: int) -> None:
 def _cross(axes: Axes, across: _Column, up: _Column, strategy: str) -> None:
     """Draw a strategy's point in a plane, with its intervals; people's with guides to both axes."""
     x, y = across.values[strategy], up.values[strategy]
-    human = strategy == HUMAN
-    colour = SECOND if human else FIRST
-    if human:
+    marker, size, colour = ("D", 8.0, SECOND) if strategy == HUMAN else ("o", 5.5, FIRST)
+    if strategy == HUMAN:
         axes.axvline(x, **_GUIDE)
         axes.axhline(y, **_GUIDE)
-    if (limits := across.limits(strategy)) is not None:
-        axes.plot(limits, [y, y], color=colour, linewidth=0.8, alpha=0.75, zorder=2)
-    if (limits := up.limits(strategy)) is not None:
-        axes.plot([x, x], limits, color=colour, linewidth=0.8, alpha=0.75, zorder=2)
-    marker, size = ("D", 8.0) if human else ("o", 5.5)
+    line: dict[str, Any] = {"color": colour, "linewidth": 0.8, "alpha": 0.75, "zorder": 2}
+    if limits := across.limits(strategy):
+        axes.plot(limits, [y, y], **line)
+    if limits := up.limits(strategy):
+        axes.plot([x, x], limits, **line)
     axes.plot([x], [y], marker=marker, markersize=size, color=colour, mec="white", mew=0.8, zorder=3)

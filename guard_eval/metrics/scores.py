@@ -1,4 +1,4 @@
-"""Scores of strategies, their differences, how each metric is shown, and rounded figures in words."""
+"""Scores of strategies, their differences, and how each metric is shown."""
 
 from __future__ import annotations
 
@@ -107,6 +107,11 @@ class Metric(NamedTuple):
     digits: int = 2
     human_is_best: bool = True
 
+    @property
+    def heading(self) -> str:
+        """Return the head of a column: the label with the unit."""
+        return f"{self.label} ({self.unit})" if self.unit else self.label
+
 
 METRICS = {
     "diversity": Metric(
@@ -201,55 +206,32 @@ class Results:
 HUMAN_BY_DEFINITION = {"mauve": Decimal(100), "bertscore": Decimal(100)}
 """Metrics against the references, which are as near to themselves as can be."""
 
-CLOSEST = "Bold: closest to the human value of its dataset, as shown (rounded); several if they tie."
+
+def strategies_of(scores: Iterable[Score], dataset: str) -> list[str]:
+    """Return the strategies that have scores on a dataset, in the order of the scores."""
+    return list(dict.fromkeys(score.strategy for score in scores if score.dataset == dataset))
 
 
-def metrics_of(results: Results) -> tuple[str, ...]:
-    """Return the metrics that were taken, in the results' order."""
-    return tuple(dict.fromkeys(score.metric for score in results.scores))
-
-
-def strategies_of(results: Results, dataset: str | None = None) -> tuple[str, ...]:
-    """Return the strategies that have scores (on a dataset), in the results' order."""
-    found = (score for score in results.scores if dataset in {None, score.dataset})
-    return tuple(dict.fromkeys(score.strategy for score in found))
-
-
-def by_strategy(results: Results) -> dict[tuple[str, str], dict[str, Score]]:
-    """Return the scores by dataset and strategy, and then by metric, in the results' order."""
-    rows: dict[tuple[str, str], dict[str, Score]] = {}
-    for dataset in dict.fromkeys(score.dataset for score in results.scores):
-        rows |= {(dataset, strategy): {} for strategy in strategies_of(results)}
-    for score in results.scores:
-        rows[score.dataset, score.strategy][score.metric] = score
-    return {place: scores for place, scores in rows.items() if scores}
-
-
-def text_count(scores: Mapping[str, Score]) -> int:
-    """Return how many texts a strategy had: the most that a metric was taken of."""
-    return max(score.n for score in scores.values())
-
-
-def closest_to_human(results: Results) -> set[tuple[str, str, str]]:
+def closest_to_human(scores: Iterable[Score]) -> set[tuple[str, str, str]]:
     """Return metric, dataset and strategy of each value that is nearest to the human one, as shown.
 
-    What the paper's main table (`tab:ablation_resultglacs`) sets in bold: per metric whose `best` is `human`
+    What the paper's main table (`tab:ablation_resultglacs`) sets in bold: per metric whose `human_is_best`
     and per dataset, the strategies whose rounded value differs least from the rounded human value; all that
     tie. The human row itself is never among them.
     """
     values: dict[tuple[str, str], dict[str, Decimal]] = {}
-    for score in results.scores:
+    for score in scores:
         if METRICS[score.metric].human_is_best and score.value is not None and math.isfinite(score.value):
             cells = values.setdefault((score.metric, score.dataset), {})
             cells[score.strategy] = Decimal(figure(score.metric, score.value))
-    found = set()
+    closest = set()
     for (metric, dataset), cells in values.items():
-        human = HUMAN_BY_DEFINITION.get(metric, cells.get(HUMAN))
-        away = {
-            name: abs(value - human) for name, value in cells.items() if human is not None and name != HUMAN
-        }
-        found |= {(metric, dataset, name) for name, far in away.items() if far == min(away.values())}
-    return found
+        human = HUMAN_BY_DEFINITION.get(metric, cells.pop(HUMAN, None))
+        if human is None:
+            continue
+        away = {name: abs(value - human) for name, value in cells.items() if name != HUMAN}
+        closest |= {(metric, dataset, name) for name, far in away.items() if far == min(away.values())}
+    return closest
 
 
 def figure(metric: str, value: float | None, *, sign: str = "") -> str:
@@ -265,9 +247,9 @@ def interval(metric: str, low: float | None, high: float | None) -> str:
     return "" if low is None or high is None else f"[{figure(metric, low)}, {figure(metric, high)}]"
 
 
-def levels(found: Iterable[float]) -> str:
+def levels(numbers: Iterable[float]) -> str:
     """Return confidence levels in words, each once."""
-    return " or ".join(f"{100 * level:g} %" for level in sorted(set(found)))
+    return " or ".join(f"{100 * level:g} %" for level in sorted(set(numbers)))
 
 
 def counted(counts: Mapping[str, int]) -> str:

@@ -14,12 +14,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.ticker import MaxNLocator
-from numpy.typing import NDArray
 
+from guard_eval.estimate import Floats
 from guard_eval.records import Trace
 from guard_eval.reporting.drawing import BETWEEN, FIRST, INK, SECOND, WIDTH, Drawing, finished, short, style
-
-Floats = NDArray[np.float64]
 
 SERIES = {
     "H": "local entropy Hₜ",
@@ -63,28 +61,41 @@ def behaviour(traces: Sequence[Trace], *, name: str, title: str) -> Drawing | No
     note = f"One text of {_counted(max(lengths), 'token')}"
     if many:
         note = f"{_counted(len(lengths), 'text')}: mean and 10th to 90th percentile of those still running"
-    remark = _remark({key: len(rows) for key, rows in series.items()}, len(lengths))
+    sentences = [f"{note}.", *_remarks({key: len(rows) for key, rows in series.items()}, len(lengths))]
     bands = {key: summaries(rows) for key, rows in series.items()}
     with style(ink=INK, frame=INK, ground="none", salt=name):
         figure = Figure(figsize=(WIDTH, 4.2), layout="constrained")
         axes = _panels(figure, max(lengths), running=many)
         for key, (low, mean, high) in bands.items():
-            panel = axes[_PANELS[key]]
-            if many:
-                _band(panel, key, low, high)
-            steps, marker = np.arange(1, len(mean) + 1), "o" if len(mean) == 1 else None
+            panel, steps = axes[_PANELS[key]], np.arange(1, len(mean) + 1)
+            if (
+                many and key == "H_glob"
+            ):  # its band lies within the local one's: outlined, so that grey shows both
+                for edge in (low, high):
+                    panel.plot(steps, edge, color=SECOND, linewidth=1, linestyle=(0, (1, 1.5)))
+            elif many:
+                fill: dict[str, Any] = {
+                    "color": FIRST if key == "H" else BETWEEN,
+                    "alpha": 0.25,
+                    "linewidth": 0,
+                }
+                panel.fill_between(steps, low, high, step="mid" if key == "k" else None, **fill)
+            marker = "o" if len(mean) == 1 else None
             panel.plot(steps, mean, label=SERIES[key], marker=marker, markersize=4, **_LINES[key])
         if many:
             _running(axes["running"], lengths)
-        _say_what_is_missing(axes, {_PANELS[key] for key in series})
+        for panel_name in axes.keys() - {_PANELS[key] for key in series} - {"running"}:
+            panel = axes[panel_name]
+            panel.text(0.5, 0.5, "not recorded", transform=panel.transAxes, ha="center", va="center")
+            panel.set_yticks([])
         axes["entropy"].set_ylim(bottom=0 if "H" in series or "H_glob" in series else None)
         handles, labels = axes["entropy"].get_legend_handles_labels()
         legend = figure.legend(handles, labels, loc="outside upper left", ncols=2, frameon=False)
         legend.set_title(short(title, 66), prop=FontProperties(weight="bold", size=11))
         legend.set_alignment("left")
-        figure.supxlabel(" ".join(filter(None, (f"{note}.", remark))), x=0.01, ha="left", fontsize=9)
-        found = "; ".join(f"{SERIES[key]} {_worded(mean)}" for key, (_, mean, _) in bands.items())
-        description = " ".join(filter(None, (f"{note}: {found}.", remark)))
+        figure.supxlabel(" ".join(sentences), x=0.01, ha="left", fontsize=9)
+        means = "; ".join(f"{SERIES[key]} {_worded(mean)}" for key, (_, mean, _) in bands.items())
+        description = " ".join([f"{note}: {means}.", *sentences[1:]])
         heading = f"Entropy, k and α: {title}"
         return finished(figure, axes["entropy"], name=name, heading=heading, description=description)
 
@@ -102,12 +113,12 @@ def summaries(rows: Sequence[Sequence[float]]) -> tuple[Floats, Floats, Floats]:
     return low, np.nanmean(table, axis=0), high
 
 
-def _remark(recorded: dict[str, int], texts: int) -> str:
+def _remarks(recorded: dict[str, int], texts: int) -> list[str]:
     """Name what the traces lack, or some of them."""
     missing = [symbol for key, symbol in _SYMBOLS.items() if key not in recorded]
     rarer = [f"{_SYMBOLS[key]} in {_counted(n, 'text')} only" for key, n in recorded.items() if n < texts]
-    found = [f"Not recorded: {', '.join(missing)}."] if missing else []
-    return " ".join([*found, *([f"Recorded: {', '.join(rarer)}."] if rarer else [])])
+    groups = (("Not recorded", missing), ("Recorded", rarer))
+    return [f"{what}: {', '.join(names)}." for what, names in groups if names]
 
 
 def _counted(number: int, noun: str) -> str:
@@ -140,16 +151,6 @@ def _panels(figure: Figure, steps: int, *, running: bool) -> dict[str, Axes]:
     return axes
 
 
-def _band(axes: Axes, key: str, low: Floats, high: Floats) -> None:
-    t = np.arange(1, len(low) + 1)
-    if key == "H_glob":  # its band lies within the local one's: outlined, so that grey shows both
-        for edge in (low, high):
-            axes.plot(t, edge, color=SECOND, linewidth=1, linestyle=(0, (1, 1.5)))
-        return
-    colour = FIRST if key == "H" else BETWEEN
-    axes.fill_between(t, low, high, color=colour, alpha=0.25, linewidth=0, step="mid" if key == "k" else None)
-
-
 def _running(axes: Axes, lengths: Sequence[int]) -> None:
     t = np.arange(1, max(lengths) + 1)
     running = (np.array(lengths)[:, None] >= t).sum(axis=0)
@@ -158,10 +159,3 @@ def _running(axes: Axes, lengths: Sequence[int]) -> None:
     axes.set_yticks([0, int(running[0])])
     words = f"still running: {running[0]} at first, {running[-1]} at last"
     axes.set_title(words, fontsize=9, loc="right", pad=2)
-
-
-def _say_what_is_missing(axes: dict[str, Axes], drawn: set[str]) -> None:
-    for name in axes.keys() - drawn - {"running"}:
-        panel = axes[name]
-        panel.text(0.5, 0.5, "not recorded", transform=panel.transAxes, ha="center", va="center")
-        panel.set_yticks([])

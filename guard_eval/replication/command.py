@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -30,15 +29,14 @@ from guard_eval.replication.compare import (
 from guard_eval.replication.measured import from_counts, from_metrics, from_times, from_verdicts, is_counts
 from guard_eval.replication.paper import (
     COLUMNS,
-    MODELS,
     NEW_TOKENS,
+    SPEED,
     PaperTable,
     cases,
     find_table,
     labels,
     paper_tables,
     published,
-    speed_with_ratios,
 )
 from guard_eval.replication.studies import Studies, existing_studies, plan_studies, setting_differences
 from guard_eval.reporting.drawing import write_drawing
@@ -47,8 +45,6 @@ from guard_eval.reporting.tables import Table, to_markdown
 from guard_eval.reporting.writing import write_whole
 from guard_eval.results import Result
 from guard_eval.store import Store, unblind
-from guard_eval.strategies import BeamSearch, ContrastiveDecoding, parse
-from guard_eval.study import Study
 from guard_eval.texts.continuations import read_traces, trace_files
 from guard_eval.texts.current import current_texts, find_current
 from guard_eval.texts.pair import pair
@@ -60,12 +56,6 @@ TURN = 10
 """Prompts after which the next strategy has its turn when speed is compared."""
 VERDICTS_READER = "analysis.verdicts.tidy:read"
 """The reader of files of verdicts, loaded only when there is such a file."""
-STEP_SECONDS, BATCH = 0.020, 32
-"""A step of a 7B model on an H200, bfloat16, run eagerly, for 1 text as for 32 (`benchmarks/RESULTS.md`)."""
-COSTS = {"contrastive": 1.2, "acs": 1.25}
-"""Time of a step over that of greedy decoding, in batches of 32 on that GPU; 1 if it is not named."""
-SPARE_GB = 4
-"""What a GPU holds besides the weights: the cache of keys and values, logits, CUDA itself."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,49 +132,30 @@ def replicate(
 
 
 def list_tables() -> Replication:
-    """Return the tables and figures of the paper with what their experiments take, as estimates."""
-    rows = []
-    for table in paper_tables():
-        tokens, hours = needs(table) if table.experiment else (0, 0.0)
-        memory = math.ceil(2 * max(MODELS[model][1] for model in table.models)) + SPARE_GB
-        rows.append(
-            (
-                table.name,
-                table.label,
-                table.title,
-                ", ".join(table.models) if len(table.models) < 2 else f"{len(table.models)} models",
-                f"{tokens / 1e6:.2f} M" if tokens else "",
-                f"{hours:.1f}" if tokens else "",
-                str(memory) if tokens else "",
-                " and ".join(table.asks),
-            )
+    """Return the tables and figures of the paper, with what their experiments take."""
+    columns = ("name", "TeX label", "about", "model", "tokens", "asks")
+    rows = [
+        (
+            table.name,
+            table.label,
+            table.title,
+            table.models[0] if len(table.models) == 1 else f"{len(table.models)} models",
+            f"{tokens_needed(table):,}" if table.experiment else "",
+            " and ".join(table.asks),
         )
-    columns = ("name", "TeX label", "about", "model", "tokens", "GPU h", "GB", "asks")
-    note = (
-        "With the paper's models and prompts. GPU hours are estimates for generating on one H200 (20 ms a "
-        "step, 32 texts at once); measuring comes on top. GB is the memory of the GPU."
-    )
-    shown = Table(
-        columns=columns, rows=tuple(rows), caption="", note=note, text_columns=4, words=frozenset({7})
-    )
+        for table in paper_tables()
+    ]
+    note = "Tokens are the most that the texts have with the paper's models and prompts."
+    words = frozenset({5})
+    shown = Table(columns=columns, rows=tuple(rows), caption="", note=note, text_columns=4, words=words)
     facts = tuple(dict(zip(columns, row, strict=True)) for row in rows)
     return Replication(tables=(shown,), figures=facts, next=("guard-eval replicate NAME --dry-run",))
 
 
-def needs(table: PaperTable) -> tuple[int, float]:
-    """Return the most tokens that a table's texts have with the paper's prompts, and the hours of a GPU."""
-    settings = table.settings()
-    strategies = [parse(name) for name in settings.generation.strategies]
+def tokens_needed(table: PaperTable) -> int:
+    """Return the most tokens that the texts of a table have, with the paper's prompts."""
     texts = len(table.models) * sum((table.prompts or {"": 1}).values())
-    rows = BATCH if settings.generation.batch_size == "auto" and texts >= BATCH else 1
-    cost = sum(
-        strategy.beams + isinstance(strategy, ContrastiveDecoding)
-        if isinstance(strategy, BeamSearch | ContrastiveDecoding)
-        else COSTS.get(str(strategy).partition("(")[0], 1.0)
-        for strategy in strategies
-    )
-    tokens = texts * NEW_TOKENS
-    return tokens * len(strategies), tokens * cost / rows * STEP_SECONDS / 3600
+    return texts * NEW_TOKENS * len(table.settings().generation.strategies)
 
 
 def _make_metrics(table: PaperTable, folder: Path, studies: Studies) -> Replication:
@@ -227,7 +198,7 @@ def _make_speed(table: PaperTable, folder: Path, studies: Studies) -> Replicatio
         *setting_differences(table, studies),
         SettingDifference(words=f"made on {devices}, the paper's on a 4090 or an H100"),
     ]
-    compared = compare(speed_with_ratios(), from_times(texts), differences)
+    compared = compare(published(SPEED), from_times(texts), differences)
     note = f"one text at a time; strategies in turn after every {TURN} prompts"
     return _compared(table, folder, compared, differences, [note])
 
@@ -283,54 +254,49 @@ def _of_verdicts(
     return _compared(table, folder, compared, differences, notes)
 
 
-def _make_cases(table: PaperTable, folder: Path, studies: Studies) -> Replication:
+def _make_texts(table: PaperTable, folder: Path, studies: Studies) -> Replication:
+    """Show the paper's texts beside ours; for the figure of entropies also draw what GUARD adapted."""
     ((_, study),) = studies
-    _show(generate(study))
-    paper = cases()[table.label]
-    ours = _texts(study, table.label.removeprefix("tab:"))
-    rows = [(name, paper[name], "") for name in ("Prompt", "Reference")]
+    trace = table.kind == "trace"
+    _show(generate(study, strategy=("guard",) if trace else (), trace=trace))
+    prompts = read_prompts(study.prompts_path)
+    paper, shown = cases()[table.label], "figure" if trace else table.name
+    texts = current_texts(study, study.settings.generation.strategies, prompts)
+    ours = {name: found[shown].text.strip() for name, found in texts.items() if shown in found}
     strategies = {"CS": "contrastive(k=10, alpha=0.6)", "ACS": "acs(q=1)", "GUARD": "guard"}
-    rows += [(name, paper[name], ours.get(strategy, "")) for name, strategy in strategies.items()]
-    red = "Between ⟦ and ⟧: what the paper sets in red, as a deviation from the context."
-    notes = [red] if any("⟦" in text for text in paper.values()) else []
-    return _side_by_side(table, folder, rows, setting_differences(table, studies), notes)
-
-
-def _make_trace(table: PaperTable, folder: Path, studies: Studies) -> Replication:
-    ((_, study),) = studies
-    _show(generate(study, strategy=("guard",), trace=True))
-    found = find_current(study, ["guard"], read_prompts(study.prompts_path))["guard"]
-    traces = read_traces(trace_files(found.folder, "guard")) if found.folder else []
-    drawing = behaviour(traces[-1:], name=table.name, title="GUARD on the figure's prompt")
-    if drawing is None:
-        raise StudyError(
-            f"the text in {study.continuations} has no trace; name another FOLDER to make it with one"
-        )
-    paper, ours = cases()[table.label], _texts(study, "figure").get("guard", "")
-    rows = [("Prompt", paper["Prompt"], ""), ("GUARD", paper["GUARD"], ours)]
-    path = write_drawing(drawing, folder / f"replication-{table.name}")
-    note = f"figure: {path}; the paper's data are not published, so the two can only be looked at"
-    return _side_by_side(table, folder, rows, setting_differences(table, studies), [note])
+    rows = [(name, text, ours.get(strategies.get(name, ""), "")) for name, text in paper.items()]
+    differences, notes = setting_differences(table, studies), []
+    if any("⟦" in text for text in paper.values()):
+        notes.append("Between ⟦ and ⟧: what the paper sets in red, as a deviation from the context.")
+    if trace:
+        guard = find_current(study, ["guard"], prompts)["guard"]
+        traces = read_traces(trace_files(guard.folder, "guard")) if guard.folder else []
+        drawing = behaviour(traces[-1:], name=table.name, title="GUARD on the figure's prompt")
+        if drawing is None:
+            raise StudyError(
+                f"the text in {study.continuations} has no trace; name another FOLDER to make it with one"
+            )
+        path = write_drawing(drawing, folder / f"replication-{table.name}")
+        notes.append(f"figure: {path}; the paper's data are not published, so the two can only be looked at")
+    lines = (*filter(None, [setting_sentence(differences, "the paper's texts"), *notes]),)
+    columns = ("", "paper", "ours")
+    tables = (Table(columns=columns, rows=tuple(rows), caption="Paper and ours", text_columns=3),)
+    csv = [dict(zip(("text", "paper", "ours"), row, strict=True)) for row in rows]
+    return _finished(table, folder, differences, lines, tables, csv)
 
 
 _KINDS = {
     "metrics": _make_metrics,
     "speed": _make_speed,
     "verdicts": _make_verdicts,
-    "cases": _make_cases,
-    "trace": _make_trace,
+    "cases": _make_texts,
+    "trace": _make_texts,
 }
 
 
 def _show(result: Result) -> None:
     """Show what a step says; its next command is not ours."""
     progress.show(Result(lines=result.lines, warnings=result.warnings))
-
-
-def _texts(study: Study, prompt_id: str) -> dict[str, str]:
-    """Return the texts of a prompt by strategy."""
-    found = current_texts(study, study.settings.generation.strategies, read_prompts(study.prompts_path))
-    return {name: texts[prompt_id].text.strip() for name, texts in found.items() if prompt_id in texts}
 
 
 def _compared(
@@ -357,20 +323,6 @@ def _compared(
         rows.append(printed | found)
     lines = filter(None, [setting_sentence(differences), *notes, legend(compared)])
     return _finished(table, folder, differences, (*lines,), tables_of(compared), rows)
-
-
-def _side_by_side(
-    table: PaperTable,
-    folder: Path,
-    texts: Sequence[tuple[str, str, str]],
-    differences: Sequence[SettingDifference],
-    notes: Sequence[str],
-) -> Replication:
-    """Return the paper's texts beside ours."""
-    shown = Table(columns=("", "paper", "ours"), rows=tuple(texts), caption="Paper and ours", text_columns=3)
-    lines = filter(None, [setting_sentence(differences, "the paper's texts"), *notes])
-    rows = [dict(zip(("text", "paper", "ours"), each, strict=True)) for each in texts]
-    return _finished(table, folder, differences, (*lines,), (shown,), rows)
 
 
 def _finished(  # noqa: PLR0917 (of two callers)

@@ -36,37 +36,21 @@ def from_metrics(scores: Iterable[Score], *, model: str = "") -> dict[Key, Estim
 
 
 def from_times(texts: Mapping[str, Sequence[Continuation]]) -> dict[Key, Estimate]:
-    """Return time and length per text of each strategy, and GUARD's tokens per second over each other's.
-
-    Only prompts that all strategies continued count. A ratio resamples both strategies' texts together.
+    """Return time and length per text of each strategy; only prompts that all strategies continued count.
 
     Args:
         texts: Continuations by strategy, generated one text at a time.
     """
     by_prompt = {name: {text.prompt_id: text for text in each} for name, each in texts.items()}
     prompts = sorted(set.intersection(*map(set, by_prompt.values())))
-    sums = {
-        name: np.array(
-            [[each[prompt].new_tokens, each[prompt].seconds, 1] for prompt in prompts], dtype=float
-        )
-        for name, each in by_prompt.items()
-    }
+    metrics = {"sec_per_story": (1, 2), "tokens_per_sec": (0, 1), "tokens_per_story": (0, 2)}
     figures: dict[Key, Estimate] = {}
-    for name, parts in sums.items() if prompts else ():
-        for metric, up, down in (
-            ("sec_per_story", 1, 2),
-            ("tokens_per_sec", 0, 1),
-            ("tokens_per_story", 0, 2),
-        ):
-            figures["", "", name, "", metric] = _ratio(parts[:, [up, down]])
-        if name != "guard" and "guard" in sums:
-            both = np.hstack([sums["guard"][:, :2], parts[:, :2]])
-            figures["", "", "guard", name, "tokens_per_sec_ratio"] = bootstrap(
-                both,
-                lambda total: total[..., 0] / total[..., 1] / (total[..., 2] / total[..., 3]),
-                replicates=REPLICATES,
-                seed=SEED,
-            )
+    for name, each in by_prompt.items() if prompts else ():
+        rows = [[each[prompt].new_tokens, each[prompt].seconds, 1] for prompt in prompts]
+        parts = np.array(rows, dtype=np.float64)
+        figures |= {
+            ("", "", name, "", metric): _ratio(parts[:, [up, down]]) for metric, (up, down) in metrics.items()
+        }
     return figures
 
 

@@ -12,7 +12,7 @@ import csv
 import functools
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
@@ -32,16 +32,16 @@ Kind = Literal["metrics", "speed", "verdicts", "cases", "trace", "shown"]
 of what GUARD adapted, or not at all because there is nothing to run."""
 
 MODELS = {
-    "Qwen2.5-7B": ("Qwen/Qwen2.5-7B", 7.6),
-    "GPT2-XL": ("openai-community/gpt2-xl", 1.6),
-    "Llama-2": ("meta-llama/Llama-2-7b-hf", 6.7),
-    "Llama-3": ("meta-llama/Meta-Llama-3-8B", 8.0),
-    "Llama-3.1": ("meta-llama/Llama-3.1-8B", 8.0),
-    "Mistral-v0.3": ("mistralai/Mistral-7B-v0.3", 7.2),
-    "Gemma-7B": ("google/gemma-7b", 8.5),
-    "Deepseek-7B": ("deepseek-ai/deepseek-llm-7b-base", 6.9),
+    "Qwen2.5-7B": "Qwen/Qwen2.5-7B",
+    "GPT2-XL": "openai-community/gpt2-xl",
+    "Llama-2": "meta-llama/Llama-2-7b-hf",
+    "Llama-3": "meta-llama/Meta-Llama-3-8B",
+    "Llama-3.1": "meta-llama/Llama-3.1-8B",
+    "Mistral-v0.3": "mistralai/Mistral-7B-v0.3",
+    "Gemma-7B": "google/gemma-7b",
+    "Deepseek-7B": "deepseek-ai/deepseek-llm-7b-base",
 }
-"""The Hugging Face id of each model of the paper, and its billions of parameters."""
+"""The Hugging Face id of each model of the paper."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +94,7 @@ class PaperTable:
             key: value for key, value in content["experiments"][self.experiment].items() if key != "kind"
         }
         tables = _merged(content["base"], changes)
-        tables["model"]["name"] = MODELS[self.models[0]][0]
+        tables["model"]["name"] = MODELS[self.models[0]]
         return {"name": f"GUARD's paper: {self.experiment}", **tables}
 
     def settings(self) -> Settings:
@@ -146,7 +146,7 @@ def find_table(name: str) -> PaperTable:
 
 def paper_model(name: str, among: tuple[str, ...]) -> str | None:
     """Return the paper's name of a model, given that name or the Hugging Face id, or None."""
-    spellings = {model: {model.casefold(), MODELS[model][0].casefold()} for model in among}
+    spellings = {model: {model.casefold(), MODELS[model].casefold()} for model in among}
     return next((model for model, known in spellings.items() if name.casefold() in known), None)
 
 
@@ -235,33 +235,3 @@ def cases() -> dict[str, dict[str, str]]:
         for line in csv.DictReader(stream):
             texts.setdefault(line["table"], {})[line["row"]] = line["text"]
     return texts
-
-
-def speed_with_ratios() -> tuple[Figure, ...]:
-    """Return the figures of the table of speed, and the ratios of tokens per second that they give.
-
-    The paper has two: that of its tokens per second, and the other way round that of its seconds per text.
-    They differ, because its columns do not multiply to each other (`docs/errata.md`).
-    """
-    figures = published(SPEED)
-    by_key = {(figure.strategy, figure.metric): figure for figure in figures}
-    rate, seconds = by_key["guard", "tokens_per_sec"], by_key["guard", "sec_per_story"]
-    ratios = [
-        replace(
-            rate,
-            row=f"GUARD over {figure.row}",
-            group="tokens per second, a ratio",
-            column=column,
-            value=f"{value:.2f}",
-            mark="",
-            versus=figure.strategy,
-            metric="tokens_per_sec_ratio",
-        )
-        for figure in figures
-        if figure.metric == "tokens_per_sec" and figure.strategy != "guard"
-        for column, value in (
-            ("by #tokens/sec", rate.number / figure.number),
-            ("by sec/story", by_key[figure.strategy, "sec_per_story"].number / seconds.number),
-        )
-    ]
-    return (*figures, *ratios)

@@ -110,7 +110,7 @@ def plan_studies(
         StudyPlan(
             folder=folder / name,
             model=name,
-            tables={**tables, "model": {**model, "name": MODELS[name][0]}},
+            tables={**tables, "model": {**model, "name": MODELS[name]}},
             prompts=prompts,
         )
         for name in table.models
@@ -134,7 +134,7 @@ def setting_differences(table: PaperTable, studies: Studies) -> list[SettingDiff
     """
     found: list[SettingDifference] = []
     for model, study in studies:
-        settings, wanted = study.settings, MODELS[model][0]
+        settings, wanted = study.settings, MODELS[model]
         counts = Counter(p.dataset for p in read_prompts(study.prompts_path, limit=settings.prompts.limit))
         words = []
         if (used := settings.model.name) != wanted:

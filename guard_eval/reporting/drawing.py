@@ -68,7 +68,6 @@ class Drawing:
         title: What it shows, in a line.
         description: The same in words, for who cannot see it.
         svg: For a page: inline, `currentColor`, role="img".
-        png: For slides, on white.
         figure: matplotlib's own, for a program that draws on.
     """
 
@@ -76,8 +75,13 @@ class Drawing:
     title: str
     description: str
     svg: Escaped
-    png: bytes
     figure: Figure = field(compare=False, repr=False)
+
+    @property
+    def png(self) -> bytes:
+        """Return the figure for slides, on white."""
+        with style(ink=INK, frame=INK, ground="none", salt=self.name):
+            return as_png(self.figure, ground="white")
 
     @property
     def pdf(self) -> bytes:
@@ -186,8 +190,7 @@ def finished(
         mark = axes.text(0.5, 0.5, "SIMULATED", transform=axes.transAxes, fontsize=30, fontweight="bold")
         mark.set(alpha=0.16, horizontalalignment="center", verticalalignment="center", zorder=5)
     svg = _inline(as_svg(figure), name=name, heading=heading, description=description)
-    png = as_png(figure, ground="white")
-    return Drawing(name=name, title=heading, description=description, svg=svg, png=png, figure=figure)
+    return Drawing(name=name, title=heading, description=description, svg=svg, figure=figure)
 
 
 def short(text: str, longest: int = LONGEST) -> str:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from functools import cache
 from pathlib import Path
 
 import jinja2
 
 from guard_eval.reporting.escaping import Escaped, clean, escape_html, escape_latex, escape_markdown
-from guard_eval.reporting.tables import Table, to_html, to_latex, to_markdown
+from guard_eval.reporting.tables import to_html, to_latex, to_markdown
 
 _OWN = Path(__file__).parent / "templates"
 _FORMATS = {
@@ -50,18 +48,9 @@ def _environment(folder: Path, ending: str) -> jinja2.Environment:
         environment.variable_start_string, environment.variable_end_string = "<<", ">>"
         environment.comment_start_string, environment.comment_end_string = "<#", "#>"
     environment.filters["table"] = table
-    environment.tests["table"] = lambda part: isinstance(part, Table)
     environment.filters["fence"] = _fence
     environment.filters["file"] = Escaped  # figures' names are ours, and a path must not be escaped
-    environment.filters["script"] = Escaped  # of this package, to stand in a page as it is
-    environment.filters["sha256"] = _sha256
-    environment.filters["verbatim"] = _verbatim
     return environment
-
-
-def _sha256(script: str) -> Escaped:
-    """Return a script's hash as a page's policy names it."""
-    return Escaped(f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'")
 
 
 def _fence(text: str) -> Escaped:
@@ -71,11 +60,3 @@ def _fence(text: str) -> Escaped:
     while fence in body:
         fence += "`"
     return Escaped(f"{fence}text\n{body}\n{fence}")
-
-
-def _verbatim(text: str) -> Escaped:
-    """Return `text` for LaTeX line by line, escaped: a verbatim block could be closed from inside."""
-    lines = [escape_latex(line.replace("\t", "    ")).replace("  ", "~~") for line in clean(text).split("\n")]
-    return Escaped(
-        "\\par\n".join(rf"\noindent\texttt{{{line}}}" if line.strip() else r"\noindent~" for line in lines)
-    )

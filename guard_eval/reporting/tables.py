@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeVar
 
 from guard_eval.reporting.escaping import (
     NOTHING,
     Cell,
     Escaped,
-    csv_text,
     escape_html,
     escape_latex,
     escape_markdown,
@@ -20,8 +19,6 @@ Row = TypeVar("Row")
 Columns = Mapping[str, Callable[[Row], Cell]]
 """The columns of a table by heading: each makes its cell from a row."""
 
-NARROW = 7
-"""Columns up to which two tables may stand beside each other in a wide window."""
 FEW = 5
 """Columns that fit a phone; a wider row is shown there as a block of cells, each under its heading."""
 LONG_CELL = 26
@@ -40,10 +37,6 @@ class Table:
         text_columns: How many columns on the left hold words; figures stand flush right.
         words: Further columns that hold words, by place.
         strong: Rows to set in bold, by place.
-        shades: Classes of cells' grounds, by row and column; HTML alone.
-        sortable: Whether the page's reader may sort and filter it, where its page has the script for that.
-        folded: Whether a page shows it only when it is opened.
-        instead: What Markdown and LaTeX say instead of a table too large for them.
     """
 
     columns: tuple[str, ...]
@@ -53,10 +46,6 @@ class Table:
     text_columns: int = 1
     words: frozenset[int] = frozenset()
     strong: frozenset[int] = frozenset()
-    shades: Mapping[tuple[int, int], str] = field(default_factory=dict)
-    sortable: bool = False
-    folded: bool = False
-    instead: str = ""
 
     def __post_init__(self) -> None:
         for row in self.rows:
@@ -66,14 +55,9 @@ class Table:
                 )
 
     @property
-    def is_wide(self) -> bool:
-        """Return whether a page gives it its whole width, and nothing beside it."""
-        return len(self.columns) > NARROW or self.folded
-
-    @property
     def stacks(self) -> bool:
         """Return whether its rows stand as blocks on a phone, where the last columns would not show."""
-        return len(self.columns) > FEW and not self.shades
+        return len(self.columns) > FEW
 
     def holds_words(self, place: int) -> bool:
         """Return whether a column holds words, not figures."""
@@ -88,9 +72,6 @@ def table_of(
     note: str = "",
     text_columns: int = 1,
     strong: Callable[[Row], bool] = lambda _: False,
-    sortable: bool = False,
-    folded: bool = False,
-    instead: str = "",
 ) -> Table:
     """Return a table with a line for each of `rows`; `strong` says of a row whether it is set in bold."""
     shown = tuple(rows)
@@ -101,9 +82,6 @@ def table_of(
         note=note,
         text_columns=text_columns,
         strong=frozenset(place for place, row in enumerate(shown) if strong(row)),
-        sortable=sortable,
-        folded=folded,
-        instead=instead,
     )
 
 
@@ -121,34 +99,25 @@ def to_html(table: Table, *, heading: bool = False) -> Escaped:
         f'<th scope="col"{_figure(i, table)}>{escape_html(name)}</th>' for i, name in enumerate(table.columns)
     )
     body = "\n".join(
-        f"{STRONG_ROW if number in table.strong else ROW}{_html_cells(row, table, number)}</tr>"
+        f"{STRONG_ROW if number in table.strong else ROW}{_html_cells(row, table)}</tr>"
         for number, row in enumerate(table.rows)
     )
     note = f'<p class="note">{escape_html(table.note)}</p>' if table.note else ""
     label = escape_html(table.caption)
     caption = f'<h2 dir="auto">{label}</h2>' if heading else f'<p class="caption" dir="auto">{label}</p>'
-    kinds = {"sortable": table.sortable, "matrix": bool(table.shades), "stacks": table.stacks}
-    names = " ".join(name for name, holds in kinds.items() if holds)
-    kind = f' class="{names}"' if names else ""
-    shown = (
+    kind = ' class="stacks"' if table.stacks else ""
+    return Escaped(
+        f"{caption}\n"
         f'<div class="scroll" role="region" tabindex="0" aria-label="{label}">'
         f'<table{kind} aria-label="{label}">'
         f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>{note}"
     )
-    if table.sortable:
-        search = f'<label>Filter <input type="search" aria-label="Filter: {label}"></label> <output></output>'
-        shown = f'<div class="sortable-frame"><p class="filter">{search}</p>{shown}</div>'
-    if table.folded:
-        return Escaped(f'<details class="table"><summary dir="auto">{label}</summary>\n{shown}</details>')
-    return Escaped(f"{caption}\n{shown}")
 
 
-def _html_cells(row: tuple[Cell, ...], table: Table, number: int) -> str:
+def _html_cells(row: tuple[Cell, ...], table: Table) -> str:
     cells = [f'<th scope="row" dir="auto"{_long(row[0])}>{escape_html(row[0])}</th>']
     for place, cell in enumerate(row[1:], start=1):
         kind = f' dir="auto"{_long(cell)}' if table.holds_words(place) else _figure(place, table)
-        if (shade := table.shades.get((number, place))) is not None:
-            kind = f' class="figure {shade}"'
         if table.stacks:
             kind += f' data-head="{escape_html(table.columns[place])}"'
         cells.append(f"<td{kind}>{escape_html(cell)}</td>")
@@ -165,8 +134,6 @@ def _long(cell: Cell) -> str:
 
 def to_markdown(table: Table, *, heading: bool = False) -> Escaped:
     """Return the table as GitHub's Markdown, its caption before it in bold, or as a heading."""
-    if table.instead:
-        return Escaped(f"**{escape_markdown(table.caption)}**\n\n{escape_markdown(table.instead)}")
     rule = ["---" if table.holds_words(i) else "---:" for i in range(len(table.columns))]
     lines = [[escape_markdown(name) for name in table.columns], rule]
     lines += [[escape_markdown(cell) for cell in row] for row in table.rows]
@@ -184,8 +151,6 @@ def to_latex(table: Table, *, label: str = "", across: bool = False) -> Escaped:
         label: The name that references to it use.
         across: Whether it takes both columns of a page that has two.
     """
-    if table.instead:
-        return Escaped(f"{escape_latex(table.caption)}: {escape_latex(table.instead)}")
     spec = "".join(_latex_column(place, table) for place in range(len(table.columns)))
     lines = [_latex_row(table.columns, strong=False)]
     lines += [_latex_row(row, strong=number in table.strong) for number, row in enumerate(table.rows)]
@@ -223,8 +188,3 @@ def _latex_column(place: int, table: Table) -> str:
 def _latex_row(row: tuple[Cell, ...], *, strong: bool) -> str:
     cells = [escape_latex(cell) for cell in row]
     return " & ".join(rf"\textbf{{{cell}}}" if strong else cell for cell in cells) + r" \\"
-
-
-def to_csv(table: Table) -> str:
-    """Return the table as CSV that a spreadsheet takes for data throughout."""
-    return csv_text((table.columns, *table.rows))

@@ -6,10 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import MappingProxyType
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from guard_eval.records import SIMULATED
 from guard_eval.reporting.escaping import NOTHING
+
+if TYPE_CHECKING:
+    from guard_eval.estimate import Estimate
 
 RATERS = {
     "person": "people",
@@ -18,7 +21,6 @@ RATERS = {
     "simulated": "SIMULATED raters",
     "simulated_model": "SIMULATED judges",
 }
-ALL = "all datasets"
 NO_P = "none"
 """Written in place of a p-value where the test cannot give a small one."""
 
@@ -44,34 +46,6 @@ def judged_by(kind: str, judge: str = "") -> str:
     return judge_name(judge, kind) if judge else RATERS[kind]
 
 
-class HasLimits(Protocol):
-    """Anything with two limits, either of which may be missing; an interval of `analysis.stats`."""
-
-    @property
-    def low(self) -> float | None:
-        """Return the lower limit."""
-
-    @property
-    def high(self) -> float | None:
-        """Return the upper limit."""
-
-
-class HasPValue(Protocol):
-    """Anything with a p-value that may be missing or withheld; a test of `analysis.stats`."""
-
-    @property
-    def p_value(self) -> float | None:
-        """Return the p-value."""
-
-    @property
-    def withheld(self) -> bool:
-        """Return whether no outcome could have made the p-value small."""
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """Return the warnings, the reason for a withheld p-value last."""
-
-
 def percent(share: float | None, decimals: int = 1) -> str:
     """Return a share as a percentage.
 
@@ -79,18 +53,6 @@ def percent(share: float | None, decimals: int = 1) -> str:
     True
     """
     return NOTHING if share is None else f"{100 * share:.{decimals}f}\u00a0%"
-
-
-def limits(interval: HasLimits | None) -> str:
-    """Return the limits of an interval of shares in percent, without the sign.
-
-    >>> from types import SimpleNamespace
-    >>> limits(SimpleNamespace(low=0.2366, high=0.7634))
-    '23.7 to 76.3'
-    """
-    if interval is None or interval.low is None or interval.high is None:
-        return NOTHING
-    return f"{100 * interval.low:.1f} to {100 * interval.high:.1f}"
 
 
 def number(value: float | None, decimals: int = 2, *, scale: float = 1) -> str:
@@ -105,7 +67,7 @@ def number(value: float | None, decimals: int = 2, *, scale: float = 1) -> str:
     return text.lstrip("-") if float(text) == 0 else text.replace("-", "−")
 
 
-def number_limits(interval: HasLimits, decimals: int = 2, *, scale: float = 1) -> str:
+def number_limits(interval: Estimate, decimals: int = 2, *, scale: float = 1) -> str:
     """Return the limits of an interval that is not of shares, each times `scale`.
 
     >>> from types import SimpleNamespace
@@ -145,17 +107,6 @@ def rate(value: float) -> str:
     '.05'
     """
     return f"{value:g}".removeprefix("0")
-
-
-def p_of(test: HasPValue) -> str:
-    """Return the p-value of a test; `none` where no outcome could have made it small."""
-    return NO_P if test.withheld else p_value(test.p_value)
-
-
-def why_none(tests: Iterable[HasPValue], more: Iterable[str] = ()) -> str:
-    """Return why tests have no p-value, to follow the note of a table; empty where all have one."""
-    reasons = {test.warnings[-1] for test in tests if test.withheld} | {reason for reason in more if reason}
-    return "".join(f" {sentence(reason)}" for reason in sorted(reasons))
 
 
 def equals(value: float | None) -> str:

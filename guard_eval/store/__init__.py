@@ -11,7 +11,7 @@
 """
 
 from guard_eval.store.database import Store
-from guard_eval.store.notes import Note, Skip
+from guard_eval.store.notes import Note
 from guard_eval.store.raters import Enrolment, RaterProgress
 from guard_eval.store.unblind import CheckRow, HistoryRow, TidyRow
 from guard_eval.store.verdicts import PairVerdict, Saved
@@ -24,7 +24,6 @@ __all__ = [
     "PairVerdict",
     "RaterProgress",
     "Saved",
-    "Skip",
     "Store",
     "TidyRow",
 ]

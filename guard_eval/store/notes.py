@@ -26,9 +26,10 @@ class Note:
     Attributes:
         rater: The rater's name.
         kind: What it is about.
-        detail: A text, or JSON, as the kind has it.
+        detail: A text, or JSON, as the kind has it; of a skip what the rater reported, with commas.
         presentation: What was shown when it was written, where it belongs to a pair.
         at: When it was written, in UTC.
+        pair_id: The pair that was shown.
     """
 
     rater: str
@@ -36,17 +37,7 @@ class Note:
     detail: str
     presentation: int | None
     at: datetime
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Skip:
-    """A pair that a rater could not judge; `reason` is what it reported, with commas."""
-
-    rater: str
-    presentation: int
-    pair_id: str
-    reason: str
-    at: datetime
+    pair_id: str | None = None
 
 
 def write(store: Store, who: Rater, kind: NoteKind, detail: str, *, presentation: int | None = None) -> None:
@@ -77,31 +68,21 @@ def read(
         return _read(db, name, kind, presentation)
 
 
-def read_skips(store: Store) -> list[Skip]:
-    """Return which pairs raters could not judge and why, oldest first."""
+def _read(db: Connection, name: str | None, kind: NoteKind | None, number: int | None) -> list[Note]:
+    columns = (rater.c.name, note.c.kind, note.c.detail, note.c.presentation_id, note.c.at)
+    shown = presentation.c.id == note.c.presentation_id
     statement = (
-        select(rater.c.name, presentation.c.id, presentation.c.pair_id, note.c.detail, note.c.at)
-        .select_from(note)
-        .join(presentation, presentation.c.id == note.c.presentation_id)
-        .join(rater, rater.c.id == presentation.c.rater_id)
-        .where(note.c.kind == "skip")
-        .order_by(note.c.id)
+        select(*columns, presentation.c.pair_id).select_from(note).join(rater).outerjoin(presentation, shown)
     )
-    with store.read() as db:
-        return [
-            Skip(rater=row.name, presentation=row.id, pair_id=row.pair_id, reason=row.detail, at=row.at)
-            for row in db.execute(statement)
-        ]
+    for column, wanted in ((rater.c.name, name), (note.c.kind, kind), (note.c.presentation_id, number)):
+        if wanted is not None:
+            statement = statement.where(column == wanted)
+    names = ("rater", "kind", "detail", "presentation", "at", "pair_id")
+    return [Note(**dict(zip(names, row, strict=True))) for row in db.execute(statement.order_by(note.c.id))]
 
 
 def add(
-    db: Connection,
-    who: Rater,
-    kind: NoteKind,
-    detail: str,
-    *,
-    now: datetime,
-    presentation: int | None = None,
+    db: Connection, who: Rater, kind: NoteKind, detail: str, *, now: datetime, presentation: int | None = None
 ) -> None:
     """Append a note; the caller has checked that the rater and the presentation belong together."""
     if kind not in NOTE_KINDS:
@@ -119,12 +100,8 @@ def add_changed(
 
     An empty text after another one takes that back, and is noted as well.
     """
-    last = db.execute(
-        select(note.c.detail)
-        .where(note.c.presentation_id == presentation, note.c.kind == kind)
-        .order_by(note.c.id.desc())
-        .limit(1)
-    ).scalar_one_or_none()
+    earlier = select(note.c.detail).where(note.c.presentation_id == presentation, note.c.kind == kind)
+    last = db.execute(earlier.order_by(note.c.id.desc()).limit(1)).scalar_one_or_none()
     if detail != (last or ""):
         add(db, who, kind, detail, now=now, presentation=presentation)
 
@@ -133,15 +110,11 @@ def check_owner(db: Connection, who: Rater, number: int | None) -> None:
     """Check that the database knows a rater, and that the presentation of this number is the rater's."""
     known = db.execute(select(rater.c.name, rater.c.kind).where(rater.c.id == who.id)).one_or_none()
     if known is None or tuple(known) != (who.name, who.kind):
-        raise StudyError(
-            f"the rater {who.name!r} is not of this study; invite it with: guard-eval raters add"
-        )
+        raise unknown_rater(who)
     if number is None:
         return
-    owner = None
-    if 0 < number < 2**31:
-        statement = select(presentation.c.rater_id).where(presentation.c.id == number)
-        owner = db.execute(statement).scalar_one_or_none()
+    mine = select(presentation.c.rater_id).where(presentation.c.id == number)
+    owner = db.execute(mine).scalar_one_or_none() if 0 < number < 2**31 else None
     if owner is None:
         raise StudyError(f"there is no presentation {number}; ask for the next pair")
     if owner != who.id:
@@ -150,16 +123,6 @@ def check_owner(db: Connection, who: Rater, number: int | None) -> None:
         )
 
 
-def _read(db: Connection, name: str | None, kind: NoteKind | None, number: int | None) -> list[Note]:
-    statement = (
-        select(rater.c.name, note.c.kind, note.c.detail, note.c.presentation_id, note.c.at)
-        .join(rater, rater.c.id == note.c.rater_id)
-        .order_by(note.c.id)
-    )
-    for column, wanted in ((rater.c.name, name), (note.c.kind, kind), (note.c.presentation_id, number)):
-        if wanted is not None:
-            statement = statement.where(column == wanted)
-    return [
-        Note(rater=row.name, kind=row.kind, detail=row.detail, presentation=row.presentation_id, at=row.at)
-        for row in db.execute(statement)
-    ]
+def unknown_rater(who: Rater) -> StudyError:
+    """Return the error for a rater that the database does not know."""
+    return StudyError(f"the rater {who.name!r} is not of this study; invite it with: guard-eval raters add")

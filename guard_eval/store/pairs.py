@@ -10,8 +10,8 @@ from sqlalchemy import ColumnElement, Connection, delete, exists, func, insert, 
 
 from guard_eval.errors import StudyError
 from guard_eval.records import TIE, Gold, Pair, Plan, as_shown
-from guard_eval.store import slots
 from guard_eval.store.database import Store
+from guard_eval.store.handout import make_missing_slots
 from guard_eval.store.requests import request
 from guard_eval.store.schema import check_name, note, pair, presentation, slot, storable, verdict
 
@@ -39,7 +39,7 @@ def add(store: Store, new: Sequence[Pair], plan: Plan | None = None) -> int:
     """
     with store.write() as (db, _):
         added = _add(db, new)
-        slots.add_missing(store, db, plan)
+        make_missing_slots(store, db, plan)
         return added
 
 
@@ -58,7 +58,7 @@ def replace_all(store: Store, new: Sequence[Pair], plan: Plan | None = None) -> 
             db.execute(delete(table).where(table.c.pair_id.in_(_STUDY)))
         db.execute(delete(pair).where(_IS_STUDY))
         added = _add(db, new)
-        slots.add_missing(store, db, plan)
+        make_missing_slots(store, db, plan)
         return added
 
 

@@ -7,22 +7,34 @@ import json
 import re
 import secrets
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, NamedTuple, get_args
 
-from sqlalchemy import Connection, Row, and_, delete, exists, func, insert, or_, select, text, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    and_,
+    delete,
+    func,
+    insert,
+    or_,
+    select,
+    update,
+)
 
 from guard_eval.errors import StudyError
 from guard_eval.lookalike import hides, look
 from guard_eval.records import NoteKind, Plan, Rater, RaterKind
 from guard_eval.reporting.escaping import visible
-from guard_eval.store import notes, slots
+from guard_eval.store import handout, notes
 from guard_eval.store.database import Store
 from guard_eval.store.schema import (
     ERASING,
-    FREE,
+    IS_OUT,
+    OPEN,
     UNRATED,
     check_name,
     note,
@@ -87,7 +99,7 @@ def renew_link(store: Store, name: str) -> str:
         StudyError: There is no such rater, it is no person, or it is revoked.
     """
     with store.write() as (db, now):
-        row = _find(db, name)
+        row = find(db, name)
         if row.kind != "person":
             raise StudyError(f"the rater {name!r} is a {row.kind}, and only people come by a link")
         if row.revoked_at is not None:
@@ -172,20 +184,13 @@ def get_or_add(store: Store, name: str, kind: RaterKind) -> Rater:
 
 def read(store: Store) -> list[RaterProgress]:
     """Return every rater with its counts of the study's pairs, in the order they were added."""
+    shown = and_(presentation.c.rater_id == rater.c.id, presentation.c.role == "study")
     counts = (
-        select(
-            presentation.c.rater_id,
-            func.count().label("handed"),
-            func.count(presentation.c.rated_at).label("rated"),
-        )
-        .where(presentation.c.role == "study")
-        .group_by(presentation.c.rater_id)
-        .subquery()
+        func.count(presentation.c.id).label("shown"),
+        func.count(presentation.c.rated_at).label("rated"),
     )
     statement = (
-        select(rater, counts.c.handed, counts.c.rated)
-        .outerjoin(counts, counts.c.rater_id == rater.c.id)
-        .order_by(rater.c.id)
+        select(rater, *counts).outerjoin(presentation, shown).group_by(rater.c.id).order_by(rater.c.id)
     )
     with store.read() as db:
         return [
@@ -193,20 +198,14 @@ def read(store: Store) -> list[RaterProgress]:
                 name=row.name,
                 kind=row.kind,
                 revoked=row.revoked_at is not None,
-                handed_out=row.handed or 0,
-                rated=row.rated or 0,
+                handed_out=row.shown,
+                rated=row.rated,
                 excluded=row.excluded_at is not None,
                 source=row.source,
                 external_id=row.external_id,
             )
             for row in db.execute(statement)
         ]
-
-
-def has_people(store: Store) -> bool:
-    """Return whether the study has a person among its raters."""
-    with store.read() as db:
-        return bool(db.execute(select(exists().where(rater.c.kind == "person"))).scalar_one())
 
 
 def is_out(store: Store, who: Rater) -> bool:
@@ -217,7 +216,7 @@ def is_out(store: Store, who: Rater) -> bool:
     """
     with store.read() as db:
         notes.check_owner(db, who, None)
-        return bool(db.execute(select(slots.IS_OUT).where(rater.c.id == who.id)).scalar_one())
+        return bool(db.execute(select(IS_OUT).where(rater.c.id == who.id)).scalar_one())
 
 
 def revoke(store: Store, name: str) -> None:
@@ -227,7 +226,7 @@ def revoke(store: Store, name: str) -> None:
         StudyError: There is no such rater.
     """
     with store.write() as (db, now):
-        _revoke(db, _find(db, name).id, now)
+        _revoke(db, find(db, name).id, now)
 
 
 def exclude(store: Store, name: str, reason: str, by: str) -> None:
@@ -237,13 +236,13 @@ def exclude(store: Store, name: str, reason: str, by: str) -> None:
         StudyError: There is no such rater, it is excluded already, or no name or no reason is given.
     """
     with store.write() as (db, now):
-        row = _find(db, name)
+        row = find(db, name)
         if row.excluded_at is not None:
             raise StudyError(f"the rater {name!r} is excluded already; its notes say why")
         _record_decision(db, _rater(row), "exclude", reason, by=by, now=now)
         db.execute(update(rater).where(rater.c.id == row.id).values(excluded_at=now))
-        slots.release_rater(db, row.id, rated=True)
-        slots.close_skipped(db, slots.PEOPLE)
+        handout.release_rater(db, row.id, rated=True)
+        handout.open_slots(db, handout.PEOPLE, _was_shown(row.id))
 
 
 def include(store: Store, name: str, reason: str, by: str) -> None:
@@ -253,13 +252,13 @@ def include(store: Store, name: str, reason: str, by: str) -> None:
         StudyError: There is no such rater, it is not excluded, or no name or no reason is given.
     """
     with store.write() as (db, now):
-        row = _find(db, name)
+        row = find(db, name)
         if row.excluded_at is None:
             raise StudyError(f"the rater {name!r} is not excluded; there is nothing to take back")
         _record_decision(db, _rater(row), "include", reason, by=by, now=now)
         db.execute(update(rater).where(rater.c.id == row.id).values(excluded_at=None))
-        slots.hold_again(db, presentation.c.rater_id == row.id)
-        slots.close_skipped(db, slots.PEOPLE)
+        handout.hold_again(db, row.id)
+        handout.open_slots(db, handout.PEOPLE, _was_shown(row.id))
 
 
 def erase(store: Store, name: str, by: str, *, verdicts: bool = False) -> tuple[str, str]:
@@ -276,7 +275,7 @@ def erase(store: Store, name: str, by: str, *, verdicts: bool = False) -> tuple[
         StudyError: There is no such rater, it is no person, or another program forbids the overwriting.
     """
     with store.write() as (db, now):
-        row = _find(db, name)
+        row = find(db, name)
         if row.kind != "person":
             raise StudyError(f"the rater {name!r} is a {row.kind}; only people are erased")
         pseudonym = f"erased-{row.id}"
@@ -302,20 +301,20 @@ def erase(store: Store, name: str, by: str, *, verdicts: bool = False) -> tuple[
     return pseudonym, row.external_id or ""
 
 
-def _row(db: Connection, name: str) -> Row[tuple[object, ...]] | None:
-    return db.execute(select(rater).where(rater.c.name == name)).one_or_none()
-
-
-def _find(db: Connection, name: str) -> Row[tuple[object, ...]]:
+def find(db: Connection, name: str) -> Row[tuple[object, ...]]:
+    """Return the row of the rater of that name, or raise a `StudyError`."""
     row = _row(db, name)
     if row is None:
         raise StudyError(f"there is no rater named {name!r}; list them with: guard-eval raters list STUDY")
     return row
 
 
-def find(db: Connection, name: str) -> Row[tuple[object, ...]]:
-    """Return the row of the rater of that name, or raise a `StudyError`."""
-    return _find(db, name)
+def _row(db: Connection, name: str) -> Row[tuple[object, ...]] | None:
+    return db.execute(select(rater).where(rater.c.name == name)).one_or_none()
+
+
+def _was_shown(rater_id: int) -> ColumnElement[bool]:
+    return slot.c.pair_id.in_(select(presentation.c.pair_id).where(presentation.c.rater_id == rater_id))
 
 
 def _rater(row: Row[tuple[object, ...]]) -> Rater:
@@ -373,35 +372,28 @@ def _admitted(db: Connection, rater_id: int, tokens: Sequence[str]) -> list[str]
 
 def _count_openings(store: Store, db: Connection, plan: Plan, now: datetime) -> int:
     """Return for how many raters there is work beside those who enrolled or had a pair within a lease."""
-    slots.make(store, db, plan)
-    counted = (slot.c.pool == slots.PEOPLE, slot.c.number < plan.slots)
-    pairs = db.execute(select(func.count()).where(*counted, slot.c.number == 0)).scalar_one()
+    handout.make_slots(store, db, plan)
+    of_people = slot.c.pool == handout.PEOPLE
+    pairs = db.execute(select(func.count()).where(of_people, slot.c.number == 0)).scalar_one()
     share = max(1, min(pairs, plan.quota or pairs))
-    live = and_(slot.c.leased_until > now, presentation.c.rater_id == rater.c.id, UNRATED)
-    has_pair = exists().where(slot.c.held_by == presentation.c.id, live)
-    rated = and_(
-        presentation.c.rater_id == rater.c.id,
-        presentation.c.role == "study",
-        presentation.c.rated_at.is_not(None),
-    )
+    rated = func.count(presentation.c.rated_at).filter(presentation.c.role == "study")
+    leased = func.count(slot.c.id).filter(slot.c.leased_until > now, UNRATED)
     busy = (
-        select(rater.c.id, func.count(presentation.c.id).label("rated"))
-        .outerjoin(presentation, rated)
-        .where(
-            rater.c.source.is_not(None),
-            ~slots.IS_OUT,
-            or_(has_pair.correlate(rater), rater.c.created_at.between(now - plan.lease, now)),
-        )
+        select(rater.c.id, rated.label("rated"))
+        .outerjoin(presentation, presentation.c.rater_id == rater.c.id)
+        .outerjoin(slot, slot.c.held_by == presentation.c.id)
+        .where(rater.c.source.is_not(None), ~IS_OUT)
         .group_by(rater.c.id)
+        .having(or_(leased > 0, rater.c.created_at.between(now - plan.lease, now)))
     )
     work = {row.id: max(0, share - row.rated) for row in db.execute(busy)}
     holder = (
         select(func.count())
         .select_from(slot)
         .join(presentation, presentation.c.id == slot.c.held_by)
-        .where(*counted, UNRATED, or_(presentation.c.rater_id.in_(work), slot.c.leased_until <= now))
+        .where(of_people, UNRATED, or_(presentation.c.rater_id.in_(work), slot.c.leased_until <= now))
     )
-    free = select(func.count()).where(*counted, FREE, slot.c.for_rater.is_(None), slot.c.shuffle.is_not(None))
+    free = select(func.count()).where(of_people, OPEN, slot.c.for_rater.is_(None))
     remaining = sum(db.execute(each).scalar_one() for each in (free, holder)) - sum(work.values())
     return max(0, -(-int(remaining) // share))
 
@@ -409,7 +401,7 @@ def _count_openings(store: Store, db: Connection, plan: Plan, now: datetime) -> 
 def _revoke(db: Connection, rater_id: int, now: datetime) -> None:
     admitted = (rater.c.id == rater_id, rater.c.revoked_at.is_(None))
     db.execute(update(rater).where(*admitted).values(revoked_at=now))
-    slots.release_rater(db, rater_id, rated=False)
+    handout.release_rater(db, rater_id, rated=False)
 
 
 def _record_decision(
@@ -431,7 +423,7 @@ def _rows_may_go(db: Connection) -> Iterator[None]:
 
 def _remove_ratings(db: Connection, rater_id: int) -> None:
     """Remove what a rater was shown, with its verdicts; the slots are free for others."""
-    slots.release_rater(db, rater_id, rated=True)
+    handout.release_rater(db, rater_id, rated=True)
     shown = select(presentation.c.id).where(presentation.c.rater_id == rater_id)
     for table in (note, verdict):
         db.execute(delete(table).where(table.c.presentation_id.in_(shown)))
@@ -453,17 +445,12 @@ def _scrub(store: Store) -> None:
     Raises:
         StudyError: Another program has the database open in a way that forbids it.
     """
-    if not store.is_sqlite:
-        with store.explained(), store.engine.connect() as connection:
-            db = connection.execution_options(isolation_level="AUTOCOMMIT")
-            for table in (rater, token, note, verdict, presentation):
-                db.execute(text(f"VACUUM (FULL) {table.name}"))
-        return
-    with store.explained(), closing(store.engine.raw_connection()) as raw:
-        cursor = raw.cursor()
-        cursor.execute("VACUUM")
-        cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        busy, *_ = cursor.fetchone() or (0,)
+    tables = (rater, token, note, verdict, presentation)
+    with store.explained(), store.engine.connect() as connection:
+        db = connection.execution_options(isolation_level="AUTOCOMMIT")
+        for statement in ["VACUUM"] if store.is_sqlite else [f"VACUUM (FULL) {each.name}" for each in tables]:
+            db.exec_driver_sql(statement)
+        busy = store.is_sqlite and db.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").one()[0]
     if busy:
         raise StudyError(
             "the person is taken out, but another program is reading the database, and the old bytes are "

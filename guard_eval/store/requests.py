@@ -44,6 +44,7 @@ from guard_eval.errors import StudyError
 from guard_eval.records import BlindPair, Choice, JudgeSpending, ModelSeen, Plan, Rater, content_id
 from guard_eval.store import verdicts
 from guard_eval.store.schema import (
+    IS_OUT,
     Moment,
     chunks,
     metadata,
@@ -53,7 +54,6 @@ from guard_eval.store.schema import (
     refuse_changes,
     verdict,
 )
-from guard_eval.store.slots import IS_OUT
 from guard_eval.store.verdicts import PairVerdict
 
 LEASE = timedelta(seconds=30)

@@ -1,15 +1,12 @@
 """Who of a roster rates which pair on which side, planned before anybody begins.
 
 Every pair goes to as many raters as it has slots, every rater gets as many pairs as the others within one in
-each comparison, and sides are even: within one per pair, per rater and comparison (and dataset), and per
-rater and method where all comparisons share a method, as when one is compared with all others. In any other
-design a method's sides add up over its comparisons, and the best of several plans is taken.
+each comparison, and sides are even within one per pair, and per rater and comparison (and dataset). Of
+several plans the one is taken whose sides are nearest to even per rater and method.
 
 The sides are a two-colouring. Each showing is coupled with another of its pair, and with another of its rater
-in the same dataset and comparison where there is one, else in the nearest there is; coupled showings have
-opposite sides (or the same, where the method they share is the first of one comparison and the second of the
-other). A showing has at most one coupling of either sort, so they form paths and even circles, and both can
-be coloured (Euler's splitting of a bipartite graph).
+in the same comparison; coupled showings have opposite sides. A showing has at most one coupling of either
+sort, so they form paths and even circles, and both can be coloured (Euler's splitting of a bipartite graph).
 """
 
 from __future__ import annotations
@@ -22,7 +19,7 @@ from sqlalchemy import Connection, bindparam, select, update
 
 from guard_eval.errors import StudyError
 from guard_eval.records import Plan, content_id
-from guard_eval.store import raters, slots
+from guard_eval.store import handout, raters
 from guard_eval.store.database import Store
 from guard_eval.store.schema import pair, presentation, slot
 
@@ -32,8 +29,8 @@ _Seat = tuple[str, int]
 _Part = dict[_Seat, int]
 """Showings whose sides hang together: 1 with the comparison's first method as A, -1 with the second."""
 
-_Links = dict[_Seat, list[tuple[_Seat, int]]]
-"""What each showing is coupled with, and whether it is on the same side (1) or on the other (-1)."""
+_Links = dict[_Seat, list[_Seat]]
+"""The showings with which each is coupled."""
 
 _PLANS = 8
 """How many plans are tried where none has every method within one."""
@@ -63,7 +60,7 @@ def assign(store: Store, names: Sequence[str], plan: Plan) -> int:
             raise StudyError(
                 f"the roster {', '.join(names)!r} names no rater, or one twice; name each rater once"
             )
-        slots.make(store, db, plan)
+        handout.make_slots(store, db, plan)
         untouched = _read_untouched(db)
         if not untouched:
             raise StudyError(
@@ -80,7 +77,7 @@ def assign(store: Store, names: Sequence[str], plan: Plan) -> int:
             update(slot)
             .where(
                 slot.c.pair_id == bindparam("pair"),
-                slot.c.pool == slots.PEOPLE,
+                slot.c.pool == handout.PEOPLE,
                 slot.c.number == bindparam("slot"),
             )
             .values(for_rater=bindparam("who"), first=bindparam("side"))
@@ -96,7 +93,7 @@ def assign(store: Store, names: Sequence[str], plan: Plan) -> int:
 
 def _read_untouched(db: Connection) -> dict[str, Comparison]:
     """Return the pairs for people of which no slot is kept for a rater or was ever handed out."""
-    people = slot.c.pool == slots.PEOPLE
+    people = slot.c.pool == handout.PEOPLE
     begun = (
         select(slot.c.pair_id)
         .join(presentation, presentation.c.slot_id == slot.c.id)
@@ -174,77 +171,43 @@ def _sides(
     """Return the sides of all showings, in the parts that can be mirrored each by itself."""
     links: _Links = {(pair_id, who): [] for pair_id, seated in seats.items() for who in seated}
     for pair_id, seated in seats.items():
-        for one, other in zip(seated[::2], seated[1::2], strict=False):
-            _couple(links, (pair_id, one), (pair_id, other), -1)
-    unpaired = [_couple_alike(pairs, links, who) for who in sorted({who for _, who in links})]
-    for remaining in unpaired:
-        _couple_sharing(pairs, links, sorted(remaining, key=lambda seat: content_id(*key, *seat)))
+        _couple(links, [(pair_id, who) for who in seated])
+    for who in {who for _, who in links}:
+        single = [seat for seat in links if seat[1] == who]
+        # within dataset and comparison, then what is left within the comparison
+        for length in (3, 2):
+            groups: dict[tuple[str, ...], list[_Seat]] = {}
+            for seat in single:
+                groups.setdefault(pairs[seat[0]][:length], []).append(seat)
+            single = [seat for group in groups.values() for seat in _couple(links, group)]
     parts = _colour(links, key)
     _exchange(pairs, parts)
     return parts
 
 
-def _couple(links: _Links, one: _Seat, other: _Seat, relation: int) -> None:
-    links[one].append((other, relation))
-    links[other].append((one, relation))
-
-
-def _couple_alike(pairs: Mapping[str, Comparison], links: _Links, who: int) -> list[_Seat]:
-    """Couple a rater's showings within dataset and comparison, then comparison; return what is left."""
-    seats = [seat for seat in links if seat[1] == who]
-    for length in (3, 2):
-        groups: dict[tuple[str, ...], list[_Seat]] = {}
-        for seat in seats:
-            groups.setdefault(pairs[seat[0]][:length], []).append(seat)
-        seats = []
-        for group in groups.values():
-            for one, other in zip(group[::2], group[1::2], strict=False):
-                _couple(links, one, other, -1)
-            seats += group[len(group) & ~1 :]
-    return seats
-
-
-def _couple_sharing(pairs: Mapping[str, Comparison], links: _Links, seats: list[_Seat]) -> None:
-    """Couple a rater's showings of different comparisons that share a method."""
-    while seats:
-        one = seats.pop()
-        for other in seats:
-            relation = _relation(pairs[one[0]], pairs[other[0]])
-            # what a path joins already may be related in the other way
-            if relation and _reached(links, one).get(other, relation) == relation:
-                _couple(links, one, other, relation)
-                seats.remove(other)
-                break
-
-
-def _relation(one: Comparison, other: Comparison) -> int:
-    """Return how sides must relate so that a shared method is on either once; 0 if none is shared."""
-    if one.method_a == other.method_a or one.method_b == other.method_b:
-        return -1
-    return int(one.method_a == other.method_b or one.method_b == other.method_a)
-
-
-def _reached(links: _Links, start: _Seat) -> _Part:
-    """Return the showings that couplings join with `start`: 1 for those on its side, -1 for the others."""
-    part, waiting = {start: 1}, [start]
-    while waiting:
-        seat = waiting.pop()
-        for other, relation in links[seat]:
-            if other not in part:
-                part[other] = relation * part[seat]
-                waiting.append(other)
-    return part
+def _couple(links: _Links, seats: Sequence[_Seat]) -> Sequence[_Seat]:
+    """Couple showings two by two; return what is left."""
+    for one, other in zip(seats[::2], seats[1::2], strict=False):
+        links[one].append(other)
+        links[other].append(one)
+    return seats[len(seats) & ~1 :]
 
 
 def _colour(links: _Links, key: tuple[int, int]) -> list[_Part]:
-    """Return the sides in each part of what is coupled."""
+    """Return the sides in each part of what is coupled: neighbours are on opposite ones."""
     parts: list[_Part] = []
     done: set[_Seat] = set()
     for start in links:
-        if start not in done:
-            sign = 1 if int(content_id(*key, "side", *start), 16) % 2 else -1
-            parts.append({seat: sign * side for seat, side in _reached(links, start).items()})
-            done |= parts[-1].keys()
+        if start in done:
+            continue
+        part, waiting = {start: 1 if int(content_id(*key, "side", *start), 16) % 2 else -1}, [start]
+        while waiting:
+            seat = waiting.pop()
+            new = [other for other in links[seat] if other not in part]
+            part |= dict.fromkeys(new, -part[seat])
+            waiting += new
+        parts.append(part)
+        done |= part.keys()
     return parts
 
 

@@ -32,6 +32,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    and_,
     event,
     true,
 )
@@ -166,7 +167,7 @@ pair = Table(
     Column("continuation_b", AnyText, nullable=False),
     Column("text_a", AnyText, nullable=False),
     Column("text_b", AnyText, nullable=False),
-    Column("position", Integer, nullable=False, doc="its parity and the slot's number decide the side"),
+    Column("position", Integer, nullable=False, doc="its parity decides the side that a judge sees first"),
     Column("for_people", Boolean, nullable=False, server_default=true(), doc="people rate it too"),
     Column("expected", JSON(none_as_null=True), doc="of a gold pair: the better text by criterion"),
 )
@@ -178,8 +179,11 @@ slot = Table(
     Column("pool", String(16), nullable=False, doc="people or simulated: raters who share the slots"),
     Column("pair_id", Text, ForeignKey("pair.id"), nullable=False),
     Column("number", Integer, nullable=False, doc="0, 1, …; 2k and 2k + 1 show opposite sides"),
-    Column("first", String(1), nullable=False, doc="which of the pair's texts is shown as A"),
-    Column("shuffle", Integer, doc="its place in the order of hand-out; NULL: too many skipped the pair"),
+    Column("first", String(1), doc="which of the pair's texts is shown as A; NULL: not decided yet"),
+    Column("shuffle", Integer, nullable=False, doc="its position in the order of hand-out"),
+    Column(
+        "open", Boolean, nullable=False, server_default=true(), doc="it may be handed out when it is free"
+    ),
     Column("for_rater", Integer, ForeignKey("rater.id"), doc="for whom a roster keeps it"),
     Column("held_by", Integer, unique=True, doc="the presentation that has it; NULL: it is free"),
     Column("leased_until", Moment, doc="then, if unrated, it is free for others"),
@@ -210,7 +214,9 @@ presentation = Table(
 )
 
 FREE = slot.c.held_by.is_(None)
+OPEN = and_(FREE, slot.c.open)
 UNRATED = presentation.c.rated_at.is_(None)
+IS_OUT = rater.c.revoked_at.is_not(None) | rater.c.excluded_at.is_not(None)
 
 Index(
     "ix_slot_free",
@@ -218,8 +224,8 @@ Index(
     slot.c.for_rater,
     slot.c.shuffle,
     slot.c.number,
-    sqlite_where=FREE,
-    postgresql_where=FREE,
+    sqlite_where=OPEN,
+    postgresql_where=OPEN,
 )
 _LEASED = slot.c.leased_until.is_not(None)
 Index("ix_slot_lease", slot.c.leased_until, sqlite_where=_LEASED, postgresql_where=_LEASED)
@@ -272,48 +278,21 @@ def refuse_changes(table: Table, *, condition: str = "TRUE", columns: Sequence[s
     name = table.name
     updated = f"UPDATE OF {', '.join(columns)}" if columns else "UPDATE"
     kept = f"({condition}) AND NOT EXISTS (SELECT 1 FROM setting WHERE key = '{ERASING}')"  # noqa: S608  (constants)
-    statements = [
-        (
-            "sqlite",
-            (
-                f"CREATE TRIGGER {name}_no_{change[:6].lower()} BEFORE {change} ON {name} WHEN {kept} "
-                f"BEGIN SELECT RAISE(ABORT, '{name} is append-only'); END"
-            ),
-        )
-        for change in (updated, "DELETE")
-    ]
-    statements += [
-        (
-            "postgresql",
-            (
-                f"CREATE FUNCTION {name}_append_only() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
-                f"RAISE EXCEPTION '{name} is append-only'; END $$"
-            ),
-        ),
-        (
-            "postgresql",
-            (
-                f"CREATE FUNCTION {name}_keep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF {kept} THEN "
-                f"RAISE EXCEPTION '{name} is append-only'; END IF; "
-                "IF TG_OP = 'DELETE' THEN RETURN OLD; END IF; RETURN NEW; END $$"
-            ),
-        ),
-        (
-            "postgresql",
-            (
-                f"CREATE TRIGGER {name}_keep BEFORE {updated} OR DELETE ON {name} "
-                f"FOR EACH ROW EXECUTE FUNCTION {name}_keep()"
-            ),
-        ),
-        (
-            "postgresql",
-            (
-                f"CREATE TRIGGER {name}_no_truncate BEFORE TRUNCATE ON {name} "
-                f"FOR EACH STATEMENT EXECUTE FUNCTION {name}_append_only()"
-            ),
-        ),
-    ]
-    for dialect, statement in statements:
+    refuse = f"BEGIN SELECT RAISE(ABORT, '{name} is append-only'); END"
+    keep = f"""CREATE FUNCTION {name}_keep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        IF TG_LEVEL = 'STATEMENT' THEN RAISE EXCEPTION '{name} is append-only'; END IF;
+        IF {kept} THEN RAISE EXCEPTION '{name} is append-only'; END IF;
+        IF TG_OP = 'DELETE' THEN RETURN OLD; END IF; RETURN NEW; END $$"""
+    statements = {
+        f"CREATE TRIGGER {name}_no_update BEFORE {updated} ON {name} WHEN {kept} {refuse}": "sqlite",
+        f"CREATE TRIGGER {name}_no_delete BEFORE DELETE ON {name} WHEN {kept} {refuse}": "sqlite",
+        keep: "postgresql",
+        f"""CREATE TRIGGER {name}_keep BEFORE {updated} OR DELETE ON {name}
+        FOR EACH ROW EXECUTE FUNCTION {name}_keep()""": "postgresql",
+        f"""CREATE TRIGGER {name}_no_truncate BEFORE TRUNCATE ON {name}
+        FOR EACH STATEMENT EXECUTE FUNCTION {name}_keep()""": "postgresql",
+    }
+    for statement, dialect in statements.items():
         trigger = DDL(statement.replace("%", "%%")).execute_if(dialect=dialect)  # type: ignore[no-untyped-call]
         event.listen(table, "after_create", trigger)
 

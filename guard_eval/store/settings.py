@@ -34,17 +34,21 @@ def declared(store: Store, part: str) -> str | None:
         return read_value(db, _declared_key(part))
 
 
-def keep_declared(db: Connection, who: Rater, declared: Mapping[str, str]) -> None:
-    """Store the settings that hold for a rater, unless the part has verdicts, for which they cannot vouch."""
+def keep_declared(db: Connection, who: Rater, declared: Mapping[str, str]) -> bool:
+    """Store the settings that hold for a rater, unless the part has verdicts, for which they cannot vouch.
+
+    Returns whether they were stored before: then nobody need ask again.
+    """
     part = settings_part(who.name, who.kind)
     if part not in declared or read_value(db, _declared_key(part)) is not None:
-        return
+        return True
     of_part = rater.c.id == who.id if who.kind in PEOPLE_OF else rater.c.kind.not_in(PEOPLE_OF)
     rated = select(presentation.c.id).where(
         presentation.c.rated_at.is_not(None), presentation.c.rater_id == rater.c.id, of_part
     )
     if db.execute(rated.limit(1)).first() is None:
         put_value(db, _declared_key(part), declared[part])
+    return False
 
 
 def _declared_key(part: str) -> str:

@@ -8,14 +8,13 @@ import json
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 WRITTEN = frozenset({"detail", "comment", "reason", "by"})
 """Columns and keys that hold sentences which people wrote about each other."""
 
-_Value = tuple[str, str]
-"""The name of a column or key, and a text that stands under it."""
+_Values = Iterator[tuple[str, str]]
+"""The names of columns or keys, each with a text that stands under it."""
 
 
 def find_traces(folder: Path, names: Sequence[str]) -> list[Path]:
@@ -24,11 +23,7 @@ def find_traces(folder: Path, names: Sequence[str]) -> list[Path]:
     A name is a whole cell of a table, or a whole word of what people wrote. Texts of prompts and
     continuations may hold the same word by chance, and so may figures.
     """
-    return sorted(
-        path
-        for path in folder.rglob("*")
-        if (read := _READERS.get(path.suffix.lower())) is not None and _holds(path, read, names)
-    )
+    return sorted(path for path in folder.rglob("*") if path.suffix in _READERS and _names_any(path, names))
 
 
 def holds_word(text: str, words: Iterable[str]) -> bool:
@@ -40,54 +35,45 @@ def holds_word(text: str, words: Iterable[str]) -> bool:
     return any(re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text, re.IGNORECASE) for word in words if word)
 
 
-def _holds(path: Path, read: Callable[[Path], Iterator[_Value]], names: Sequence[str]) -> bool:
-    # a file may be removed this moment, unreadable, or not what its ending says
-    with suppress(OSError, ValueError, csv.Error, RecursionError):
-        for key, text in read(path):
-            if text.strip() in names or (key in WRITTEN and holds_word(text, names)):
-                return True
-    return False
+def _names_any(path: Path, names: Sequence[str]) -> bool:
+    try:
+        values = _READERS[path.suffix](path.read_text(encoding="utf-8"))
+        return any(
+            text.strip() in names or (key in WRITTEN and holds_word(text, names)) for key, text in values
+        )
+    except (OSError, ValueError, csv.Error, RecursionError):
+        return False  # removed this moment, unreadable, or not what its ending says
 
 
-def _read_table(path: Path) -> Iterator[_Value]:
-    with path.open(encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file, delimiter="\t" if path.suffix == ".tsv" else ","):
-            for key, text in row.items():
-                yield key or "", text if isinstance(text, str) else ""
+def _read_table(text: str, *, delimiter: str = ",") -> _Values:
+    for row in csv.DictReader(text.splitlines(keepends=True), delimiter=delimiter):
+        yield from ((key or "", cell if isinstance(cell, str) else "") for key, cell in row.items())
 
 
-def _read_lines(path: Path) -> Iterator[_Value]:
-    with path.open(encoding="utf-8") as file:
-        for line in file:
-            yield from _texts("", json.loads(line))
+def _read_page(text: str, *, separator: str = r"[|&\n]|\\\\") -> _Values:
+    """Yield the cells of a Markdown or LaTeX table, or what is between the separators."""
+    yield from (("", html.unescape(part)) for part in re.split(separator, text))
 
 
-def _read_page(path: Path) -> Iterator[_Value]:
-    """Yield the text of each element of an HTML page, and of each cell of a Markdown or LaTeX table."""
-    separator = r"<[^>]*>" if path.suffix == ".html" else r"[|&\n]|\\\\"
-    for text in re.split(separator, path.read_text(encoding="utf-8")):
-        yield "", html.unescape(text)
-
-
-def _texts(key: str, value: object) -> Iterator[_Value]:
+def _read_value(value: object, key: str = "") -> _Values:
     if isinstance(value, str):
         yield key, value
     elif isinstance(value, dict):
         for name, inner in value.items():
             yield "", name
-            yield from _texts(name, inner)
+            yield from _read_value(inner, name)
     elif isinstance(value, list):
         for inner in value:
-            yield from _texts(key, inner)
+            yield from _read_value(inner, key)
 
 
-_READERS: dict[str, Callable[[Path], Iterator[_Value]]] = {
+_READERS: dict[str, Callable[[str], _Values]] = {
     ".csv": _read_table,
-    ".tsv": _read_table,
-    ".jsonl": _read_lines,
-    ".json": lambda path: _texts("", json.loads(path.read_text(encoding="utf-8"))),
-    ".toml": lambda path: _texts("", tomllib.loads(path.read_text(encoding="utf-8"))),
-    ".html": _read_page,
+    ".tsv": lambda text: _read_table(text, delimiter="\t"),
+    ".jsonl": lambda text: _read_value([json.loads(line) for line in text.splitlines()]),
+    ".json": lambda text: _read_value(json.loads(text)),
+    ".toml": lambda text: _read_value(tomllib.loads(text)),
+    ".html": lambda text: _read_page(text, separator=r"<[^>]*>"),
     ".md": _read_page,
     ".tex": _read_page,
 }

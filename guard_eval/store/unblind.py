@@ -67,39 +67,18 @@ class TidyRow:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class HistoryRow:
+class HistoryRow(TidyRow):
     """One revision of one verdict with the names restored; gold pairs and repeats are among them.
-
-    What is not named here is as in `TidyRow`.
 
     Attributes:
         role: Why the pair was shown: study, gold or repeat.
         revision: 0 for the first choice, then 1, 2, …; the highest is current.
         handed_out: When the pair was handed out, ISO 8601, UTC.
-        at: When this revision was saved, ISO 8601, UTC.
     """
 
-    presentation: int
-    pair_id: str
-    dataset: str
-    method_a: str
-    method_b: str
-    rater: str
-    rater_kind: RaterKind
     role: Role
-    slot: int
-    shown_first: str
-    criterion: str
     revision: int
-    position: Choice
-    verdict: str
-    seconds: float | None
-    active_seconds: float | None
-    ends_seen: int | None = None
     handed_out: str
-    at: str
-    surplus: bool
-    excluded: bool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

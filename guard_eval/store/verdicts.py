@@ -131,7 +131,8 @@ def save(
             "ends_seen": ends_seen,
         }
         latest = _read_latest(db, [number]) if row.rated_at is not None else {}
-        keep_declared(db, rater, store.declared_now)
+        if not store.declared_kept:
+            store.declared_kept = keep_declared(db, rater, store.declared_now)
         _append(db, [(number, choices)], latest, now=now, **measured)
         free = row.held_by is None and row.excluded_at is None and not row.skipped
         if row.slot_id is not None and (free or (row.held_by == number and row.rated_at is None)):
@@ -141,7 +142,7 @@ def save(
                 notes.add_changed(db, rater, kind, text, now=now, presentation=number)
         surplus = row.skipped or row.held_by not in {None, number}
         saved = Saved(revision=max(latest[number, name][0] for name in choices), surplus=surplus)
-        if then is not None:
+        if then is not None and row.excluded_at is None:
             following = handout.blind(db, handout.claim_in(store, db, rater, then, now=now))
             saved = replace(saved, next=next(iter(following), None))
     return saved
@@ -218,18 +219,6 @@ def presented(store: Store, number: int, *, rater: Rater) -> BlindPair:
         return handout.blind(db, [number])[0]
 
 
-def criteria_of(store: Store, rater: Rater) -> set[str]:
-    """Return the criteria on which the rater has given verdicts."""
-    statement = (
-        select(verdict.c.criterion)
-        .join(presentation, presentation.c.id == verdict.c.presentation_id)
-        .where(presentation.c.rater_id == rater.id)
-        .distinct()
-    )
-    with store.read() as db:
-        return set(db.execute(statement).scalars())
-
-
 def _read_owner(db: Connection, number: int, who: Rater) -> Any:  # noqa: ANN401
     """Return a presentation with its slot and its rater, who must be the one given."""
     row = db.execute(_OWNER, {"number": number}).one_or_none() if 0 < number < 2**31 else None
@@ -256,8 +245,8 @@ def _append(
     *,
     now: datetime,
     **measured: float | None,
-) -> set[int]:
-    """Append what differs from `latest`, and bring that up to date; return which presentations changed."""
+) -> None:
+    """Append what differs from `latest`, and bring that up to date."""
     rows: list[dict[str, object]] = []
     changed: set[int] = set()
     for number, choices in given:
@@ -271,7 +260,6 @@ def _append(
     if rows:
         db.execute(_INSERT, rows)
         db.execute(_RATED, [{"rated": number, "now": now} for number in sorted(changed)])
-    return changed
 
 
 def _read_latest(db: Connection, numbers: Sequence[int]) -> _Latest:

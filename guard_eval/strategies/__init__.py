@@ -1,33 +1,5 @@
 """The decoding strategies as values: a frozen dataclass each, named everywhere by its signature. No torch.
 
-| name | class | parameters and defaults | source |
-|---|---|---|---|
-| `greedy` | `Greedy` | | argmax |
-| `beam` | `BeamSearch` | `beams=5, length_penalty=1` | Freitag and Al-Onaizan 2017 |
-| `temperature` | `Temperature` | `tau=0.9` | Ackley et al. 1985 |
-| `top_k` | `TopK` | `k=50, temperature=1` | Fan et al. 2018 |
-| `top_p` | `TopP` | `p=0.95, temperature=1` | Holtzman et al. 2020 |
-| `typical` | `Typical` | `tau=0.2, temperature=1` | Meister et al. 2023 |
-| `min_p` | `MinP` | `p=0.1, temperature=1` | Nguyen et al. 2025 |
-| `epsilon` | `EpsilonSampling` | `epsilon=0.0009, temperature=1` | Hewitt et al. 2022 |
-| `eta` | `EtaSampling` | `epsilon=0.0009, temperature=1` | Hewitt et al. 2022 |
-| `top_n_sigma` | `TopNSigma` | `n=1, temperature=1` | Tang et al. 2024 |
-| `top_h` | `TopH` | `alpha=0.4, temperature=1` | Baghaei Potraghloo et al. 2025 |
-| `p_less` | `PLess` | `temperature=1` | Tan et al. 2025 |
-| `min_k` | `MinK` | `tau=3, temperature=1` | Ding et al. 2026 |
-| `xtc` | `ExcludeTopChoices` | `threshold=0.1, probability=0.5, temperature=1` | p-e-w 2024 |
-| `mirostat` | `Mirostat` | `tau=3, eta=1, temperature=1` | Basu et al. 2021 |
-| `repetition_penalty` | `RepetitionPenalty` | `penalty=1.2` | Keskar et al. 2019 |
-| `frequency_penalty` | `FrequencyPenalty` | `penalty=0.5` | OpenAI's API |
-| `presence_penalty` | `PresencePenalty` | `penalty=0.5` | OpenAI's API |
-| `no_repeat_ngram` | `NoRepeatNgram` | `n=3` | Paulus et al. 2018 |
-| `dry` | `Dry` | `multiplier=0.8, base=1.75, allowed_length=2, breakers=none` | p-e-w 2024 |
-| `contrastive_decoding` | `ContrastiveDecoding` | `alpha=0.1, amateur_tau=0.5, beams=5, …` | Li et al. 2023 |
-| `adaptive` | `AdaptiveDecoding` | `epsilon=0.001` | Zhu et al. 2024 |
-| `contrastive` | `ContrastiveSearch` | `k=10, alpha=0.6` | Su et al. 2022 |
-| `acs` | `AdaptiveContrastiveSearch` | `q=1` | Garces Arias et al. 2024 |
-| `guard` | `Guard` | `window=7, decay=0.95` and the settings below | the paper, `eq:hglob` to `eq:alphat` |
-
 Contrastive decoding's `amateur_prompt=last` (or `whole`) says how much of the prompt the amateur sees.
 GUARD's settings: `formulation=equations` (or `algorithm1`, `released`), `aggregation=median` (`mean`,
 `winsorized`), `mapping=arctanh` (`log`), `select=argmax` (`sample`).
@@ -41,83 +13,42 @@ they are applied: `dry(multiplier=0.8) + min_p(p=0.05) + temperature(tau=0.8)`. 
 nothing, take the likeliest token of what they leave. Users' own strategies: `own.py`.
 """
 
-from guard_eval.strategies.parsing import parse
-from guard_eval.strategies.protocol import apply_step, initial_state, trace_values, update_state
-from guard_eval.strategies.values import (
-    SOURCES,
-    STRATEGIES,
-    AdaptiveContrastiveSearch,
-    AdaptiveDecoding,
-    BeamSearch,
-    Chain,
-    ContrastiveDecoding,
-    ContrastiveSearch,
-    Dry,
-    EpsilonSampling,
-    EtaSampling,
-    ExcludeTopChoices,
-    FrequencyPenalty,
-    Greedy,
-    Guard,
-    MinK,
-    MinP,
-    Mirostat,
-    NoRepeatNgram,
-    Penalty,
-    PLess,
-    PresencePenalty,
-    RepetitionPenalty,
-    Sampler,
-    Step,
-    Strategy,
-    Temperature,
-    TopH,
-    TopK,
-    TopNSigma,
-    TopP,
-    Typical,
-    draws,
-    signature,
-)
-
-__all__ = [
-    "SOURCES",
-    "STRATEGIES",
-    "AdaptiveContrastiveSearch",
-    "AdaptiveDecoding",
-    "BeamSearch",
-    "Chain",
-    "ContrastiveDecoding",
-    "ContrastiveSearch",
-    "Dry",
-    "EpsilonSampling",
-    "EtaSampling",
-    "ExcludeTopChoices",
-    "FrequencyPenalty",
-    "Greedy",
-    "Guard",
-    "MinK",
-    "MinP",
-    "Mirostat",
-    "NoRepeatNgram",
-    "PLess",
-    "Penalty",
-    "PresencePenalty",
-    "RepetitionPenalty",
-    "Sampler",
-    "Step",
-    "Strategy",
-    "Temperature",
-    "TopH",
-    "TopK",
-    "TopNSigma",
-    "TopP",
-    "Typical",
-    "apply_step",
-    "draws",
-    "initial_state",
-    "parse",
-    "signature",
-    "trace_values",
-    "update_state",
-]
+from guard_eval.strategies.parsing import parse as parse
+from guard_eval.strategies.protocol import apply_step as apply_step
+from guard_eval.strategies.protocol import initial_state as initial_state
+from guard_eval.strategies.protocol import trace_values as trace_values
+from guard_eval.strategies.protocol import update_state as update_state
+from guard_eval.strategies.values import SOURCES as SOURCES
+from guard_eval.strategies.values import STRATEGIES as STRATEGIES
+from guard_eval.strategies.values import AdaptiveContrastiveSearch as AdaptiveContrastiveSearch
+from guard_eval.strategies.values import AdaptiveDecoding as AdaptiveDecoding
+from guard_eval.strategies.values import BeamSearch as BeamSearch
+from guard_eval.strategies.values import Chain as Chain
+from guard_eval.strategies.values import ContrastiveDecoding as ContrastiveDecoding
+from guard_eval.strategies.values import ContrastiveSearch as ContrastiveSearch
+from guard_eval.strategies.values import Dry as Dry
+from guard_eval.strategies.values import EpsilonSampling as EpsilonSampling
+from guard_eval.strategies.values import EtaSampling as EtaSampling
+from guard_eval.strategies.values import ExcludeTopChoices as ExcludeTopChoices
+from guard_eval.strategies.values import FrequencyPenalty as FrequencyPenalty
+from guard_eval.strategies.values import Greedy as Greedy
+from guard_eval.strategies.values import Guard as Guard
+from guard_eval.strategies.values import MinK as MinK
+from guard_eval.strategies.values import MinP as MinP
+from guard_eval.strategies.values import Mirostat as Mirostat
+from guard_eval.strategies.values import NoRepeatNgram as NoRepeatNgram
+from guard_eval.strategies.values import Penalty as Penalty
+from guard_eval.strategies.values import PLess as PLess
+from guard_eval.strategies.values import PresencePenalty as PresencePenalty
+from guard_eval.strategies.values import RepetitionPenalty as RepetitionPenalty
+from guard_eval.strategies.values import Sampler as Sampler
+from guard_eval.strategies.values import Step as Step
+from guard_eval.strategies.values import Strategy as Strategy
+from guard_eval.strategies.values import Temperature as Temperature
+from guard_eval.strategies.values import TopH as TopH
+from guard_eval.strategies.values import TopK as TopK
+from guard_eval.strategies.values import TopNSigma as TopNSigma
+from guard_eval.strategies.values import TopP as TopP
+from guard_eval.strategies.values import Typical as Typical
+from guard_eval.strategies.values import draws as draws
+from guard_eval.strategies.values import signature as signature

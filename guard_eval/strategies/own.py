@@ -1,4 +1,4 @@
-"""Users' own strategies: from installed packages, and from files that the command line names.
+"""Users' own strategies, from files that the command line names.
 
 No settings file names a file of code: a study.toml may be a stranger's, and names strategies alone.
 """
@@ -10,7 +10,6 @@ import inspect
 import os
 import sys
 import traceback
-from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import Any, get_type_hints
@@ -19,8 +18,6 @@ from guard_eval.errors import StudyError
 from guard_eval.strategies.protocol import apply_step
 from guard_eval.strategies.values import STRATEGIES, Step, Strategy, is_own, name_of, steps_of
 
-GROUP = "guard_eval.strategies"
-"""The entry points by which installed packages offer strategies."""
 VARIABLE = "GUARD_EVAL_STRATEGIES"
 """The environment variable of files, joined by `os.pathsep`: how a command passes them to its processes."""
 
@@ -63,7 +60,9 @@ def use_text(path: str, text: str) -> list[str]:
     digest = _digest(text)
     if _texts.get(path) != text:
         module = _run(path, text)
-        found = [kind for kind in vars(module).values() if _is_defined_in(module, kind)]
+        found = [
+            kind for kind in vars(module).values() if _is_step(kind) and kind.__module__ == module.__name__
+        ]
         if not found:
             raise StudyError(f"{path}: no class in it is derived from Sampler or Penalty; {_HELP}")
         for kind in found:
@@ -76,21 +75,10 @@ def find(name: str) -> type[Step] | None:
     """Return the user's own strategy of that name; None if there is none.
 
     Raises:
-        StudyError: A file or package that offers strategies is broken.
+        StudyError: A file of strategies is broken.
     """
     if name not in _classes:
         _use_listed()
-    for point in entry_points(group=GROUP, name=name) if name not in _classes else ():
-        where = f"the entry point {name!r} ({point.value})"
-        try:
-            kind = point.load()
-        except Exception as error:
-            raise StudyError(
-                f"{where} cannot be loaded: {type(error).__name__}: {error}; update the package, or remove it"
-            ) from error
-        if not (isinstance(kind, type) and issubclass(kind, Step)) or name_of(kind) != name:
-            raise StudyError(f"{where} names no strategy called {name!r}; {_HELP}")
-        _add(kind, point.value, _digest(inspect.getsource(sys.modules[kind.__module__])))
     return _classes.get(name)
 
 
@@ -101,7 +89,10 @@ def names() -> list[str]:
 
 def source_of(strategy: Strategy) -> str | None:
     """Return a hash of the source of the user's own strategies in `strategy`; None if there are none."""
-    return "+".join(_hash(type(step)) for step in steps_of(strategy) if _counts(step)) or None
+    return (
+        "+".join(_hash(type(step)) for step in steps_of(strategy) if isinstance(step, Step) and is_own(step))
+        or None
+    )
 
 
 def file_of(kind: type) -> str:
@@ -109,12 +100,8 @@ def file_of(kind: type) -> str:
     return getattr(sys.modules.get(kind.__module__), "__file__", None) or kind.__module__
 
 
-def _counts(step: object) -> bool:
-    return isinstance(step, Step) and is_own(step)
-
-
-def _is_defined_in(module: ModuleType, kind: object) -> bool:
-    return isinstance(kind, type) and issubclass(kind, Step) and kind.__module__ == module.__name__
+def _is_step(kind: object) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Step)
 
 
 def _use_listed() -> None:

@@ -6,7 +6,6 @@ change what is asked, of which model, and in which form.
 
 from __future__ import annotations
 
-import json
 import re
 import tomllib
 from collections import Counter
@@ -15,55 +14,11 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, PrivateAttr, model_validator
+from pydantic import AfterValidator, Field, JsonValue, PrivateAttr, model_validator
 
-from guard_eval.rubric import CRITERIA, Criterion, criteria
+from guard_eval.rubric import CRITERIA, Criterion, check_name, criteria
 from guard_eval.study.criteria_settings import CriteriaNames, SettingsTable
-from guard_eval.study.judge_files import ExamplesFile, JudgedExample, PromptFile, check_covered, read_examples
-
-ANSWER_TOKENS, RATIONALE_TOKENS, REASONED_ANSWER_TOKENS = 512, 512, 8192
-"""Enough for a verdict, for a rationale besides, and for reasoning, which counts among an answer's tokens."""
-
-TIMEOUT, REASONED_TIMEOUT = 600.0, 1800.0
-"""Seconds until a request without a response is given up: a busy server of one's own takes minutes."""
-
-
-def reasons(model: str) -> bool:
-    """Return whether a model is known to reason before it answers: whether reasoning.toml names it.
-
-    >>> reasons("gpt-5-mini"), reasons("openai/o3"), reasons("claude-opus-5-5"), reasons("Qwen/Qwen3-8B")
-    (True, True, True, True)
-    >>> reasons("gpt-4o"), reasons("gpt-5-chat-latest"), reasons("claude-haiku-4-5"), reasons("olmo-2")
-    (False, False, False, False)
-    """
-    return _reasoning().fullmatch(model.rpartition("/")[2]) is not None
-
-
-@cache
-def _reasoning() -> re.Pattern[str]:
-    text = Path(__file__).with_name("reasoning.toml").read_text(encoding="utf-8")
-    patterns = [each for family in tomllib.loads(text)["family"] for each in family["models"]]
-    return re.compile("|".join(f"(?:{each})" for each in patterns), re.IGNORECASE)
-
-
-def _reasons(settings: dict[str, Any]) -> bool:
-    return reasons(settings.get("model", "")) or settings.get("reasoning_effort") not in (None, "none")
-
-
-def _answer_tokens(settings: dict[str, Any]) -> int:
-    verdict = REASONED_ANSWER_TOKENS if _reasons(settings) else ANSWER_TOKENS
-    return verdict + (RATIONALE_TOKENS if settings.get("rationale") else 0)
-
-
-def _timeout(settings: dict[str, Any]) -> float:
-    return REASONED_TIMEOUT if _reasons(settings) else TIMEOUT
-
-
-def _check_name(name: str) -> str:
-    if not name.strip() or not name.isprintable() or len(name) > 100:
-        raise ValueError("a judge's name has 1 to 100 printable characters")
-    return name
-
+from guard_eval.study.judge_files import ExamplesFile, JudgedExample, PromptFile, read_examples
 
 _OWN_FIELDS = re.compile(
     "models?|fallbacks|messages|input|prompt|instructions|system|contents|chattemplate|conversation|background"
@@ -74,13 +29,12 @@ _OWN_FIELDS = re.compile(
 """Fields of a request, without `_` and in lower case, that this program sets, or that would change what is
 asked or choose the verdict."""
 
+_SECRET = re.compile(
+    r"^(?:bearer|basic)\s|\b(?:sk|key)-[\w-]{8,}|\bAIza[\w-]{20,}|\beyJ[\w-]{20,}", re.IGNORECASE
+)
 _SECRET_NAME = re.compile(
     r"auth|cookie|credential|passw|secret|(?:^|[-_])(?:key|token)s?(?:[-_]|$)|apikey", re.IGNORECASE
 )
-_SECRET_VALUE = re.compile(
-    r"^(?:bearer|basic)\s|\b(?:sk|key)-[\w-]{8,}|\bAIza[\w-]{20,}|\beyJ[\w-]{20,}", re.IGNORECASE
-)
-_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 _FIXED_HEADERS = re.compile(
     "host|connection|content-.*|transfer-encoding|accept.*|te|trailer|upgrade|expect", re.IGNORECASE
 )
@@ -88,59 +42,72 @@ _NEUTRAL_HEADERS = {"http-referer", "x-title", "user-agent"}
 """Headers that only name who asks."""
 
 
-def _check_body(fields: dict[str, Any]) -> dict[str, Any]:
+@cache
+def _reasoning_models() -> re.Pattern[str]:
+    text = Path(__file__).with_name("reasoning.toml").read_text(encoding="utf-8")
+    patterns = [each for family in tomllib.loads(text)["family"] for each in family["models"]]
+    return re.compile("|".join(f"(?:{each})" for each in patterns), re.IGNORECASE)
+
+
+def reasons(settings: Mapping[str, Any]) -> bool:
+    """Return whether a model reasons before it answers, by its table: reasoning.toml or its effort says so.
+
+    >>> [reasons({"model": name}) for name in ("openai/o3", "Qwen/Qwen3-8B", "gpt-5-chat-latest", "olmo-2")]
+    [True, True, False, False]
+    """
+    model = str(settings.get("model", "")).rpartition("/")[2]
+    known = _reasoning_models().fullmatch(model) is not None
+    return known or settings.get("reasoning_effort") not in (None, "none")
+
+
+def _check_name(name: str) -> str:
+    if not name.strip() or not name.isprintable() or len(name) > 100:
+        raise ValueError("a judge's name has 1 to 100 printable characters")
+    return name
+
+
+def _check_body(fields: dict[str, JsonValue]) -> dict[str, JsonValue]:
     for name, value in fields.items():
         if _OWN_FIELDS.fullmatch(re.sub("[_-]", "", name).lower()):
             raise ValueError(f"extra_body cannot contain {name!r}; use the judge's own setting, or remove it")
-        try:
-            words = json.dumps(value, allow_nan=False)
-        except (TypeError, ValueError):
-            raise ValueError(
-                f"extra_body.{name} is nothing that JSON has; give text, numbers or tables"
-            ) from None
         if str(value).lower() in ("priority", "fast"):
             raise ValueError(f"extra_body.{name} = {value!r} costs more than the known prices; remove it")
-        if _SECRET_VALUE.search(words):
+        if _SECRET.search(str(value)):
             raise ValueError(f"extra_body.{name} looks like a key; name its variable in api_key_env instead")
     return fields
 
 
 def _check_headers(headers: dict[str, str]) -> dict[str, str]:
     for name, value in headers.items():
-        if _HEADER_NAME.fullmatch(name) is None or _FIXED_HEADERS.fullmatch(name):
+        if _FIXED_HEADERS.fullmatch(name):
             raise ValueError(f"headers cannot contain {name!r}; remove it")
-        if _SECRET_NAME.search(name) or _SECRET_VALUE.search(value):
+        if _SECRET_NAME.search(name) or _SECRET.search(value):
             raise ValueError(
                 f"the header {name!r} looks like a secret, and study.toml is passed on; put the key into an "
                 "environment variable, and name that in api_key_env"
             )
-        if not (value.isascii() and value.isprintable()) or value != value.strip():
-            raise ValueError(f"the header {name!r} has characters that no header has; use plain ASCII")
     if len({name.lower() for name in headers}) < len(headers):
         raise ValueError("headers names one twice, in upper and lower case; remove one")
     return headers
 
 
 def headers_in_key(headers: Mapping[str, str]) -> dict[str, str]:
-    """Return the headers that can change an answer.
-
-    >>> headers_in_key({"X-Title": "a study", "X-Region": "eu"})
-    {'x-region': 'eu'}
-    """
+    """Return the headers that can change an answer, in lower case."""
     lower = {name.lower(): value for name, value in headers.items()}
     return {name: value for name, value in sorted(lower.items()) if name not in _NEUTRAL_HEADERS}
 
 
 Temperature = Annotated[float, Field(ge=0, le=2, allow_inf_nan=False)] | Literal["default"]
 Usd = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+HeaderName = Annotated[str, Field(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}$")]
+HeaderValue = Annotated[str, Field(pattern=r"^[!-~]([ -~]*[!-~])?$")]
 
 
 class Judge(SettingsTable):
     """A language model as a rater, at any server that speaks one of OpenAI's interfaces.
 
     Attributes:
-        name: What it is called as a rater; the model's name by default, for a second table of that model
-            with `#2` after it.
+        name: What it is called as a rater; the model's name by default.
         model: The model, as its server calls it; pin a snapshot if there are any.
         base_url: The server; the environment's (OPENAI_BASE_URL), or else OpenAI's, by default.
         api_key_env: The environment variable that holds the server's key. Without it a server gets no key
@@ -179,13 +146,18 @@ class Judge(SettingsTable):
     style: Literal["auto", "chat", "responses"] = "auto"
     output: Literal["auto", "json_schema", "text"] = "auto"
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
-    max_output_tokens: int = Field(default_factory=_answer_tokens, ge=64, le=10_000_000)
+    max_output_tokens: int = Field(
+        default_factory=lambda settings: 8192 if reasons(settings) else 512, ge=64, le=10_000_000
+    )
     temperature: Temperature | None = None
     top_p: float | None = Field(default=None, gt=0, le=1)
-    extra_body: Annotated[dict[str, Any], AfterValidator(_check_body)] = Field(default_factory=dict)
-    headers: Annotated[dict[str, str], AfterValidator(_check_headers)] = Field(default_factory=dict)
+    extra_body: Annotated[dict[str, JsonValue], AfterValidator(_check_body)] = Field(default_factory=dict)
+    headers: Annotated[dict[HeaderName, HeaderValue], AfterValidator(_check_headers)] = Field(default={})
     concurrency: int = Field(default=64, ge=1, le=256)
-    timeout: float = Field(default_factory=_timeout, gt=0, le=86_400, allow_inf_nan=False)
+    timeout: float = Field(
+        default_factory=lambda settings: 1800.0 if reasons(settings) else 600.0,
+        gt=0, le=86_400, allow_inf_nan=False,
+    )  # fmt: skip
     usd_per_million_input_tokens: Usd | None = None
     usd_per_million_output_tokens: Usd | None = None
 
@@ -197,12 +169,6 @@ class Judge(SettingsTable):
             raise ValueError(
                 f"samples = {self.samples} with temperature = 0 pays for the same answer again; remove one"
             )
-        if (self.usd_per_million_input_tokens is None) != (self.usd_per_million_output_tokens is None):
-            raise ValueError(
-                "a price has two parts; give usd_per_million_input_tokens and _output_tokens, or neither"
-            )
-        if "criteria" in self.model_fields_set:  # else the study's, see `in_study`
-            check_covered(self.judged_examples, self.criteria, rationale=self.rationale)
         return self
 
     @property
@@ -213,7 +179,7 @@ class Judge(SettingsTable):
     @property
     def is_reasoning(self) -> bool:
         """Return whether the model reasons before it answers."""
-        return _reasons(self.__dict__)
+        return reasons(self.__dict__)
 
     @property
     def rubric(self) -> tuple[Criterion, ...]:
@@ -237,35 +203,33 @@ class Judge(SettingsTable):
             criteria: Those that people are asked, which are the judge's unless it names its own.
 
         Raises:
-            ValueError: An example has no verdict on one of the criteria.
+            ValueError: An example names an unknown criterion, or lacks what is asked.
         """
         own = "criteria" in self.model_fields_set
         judge = self.model_copy(update={} if own else {"criteria": criteria})
-        judge._known = known  # noqa: SLF001
-        check_covered(judge.judged_examples, judge.criteria, rationale=judge.rationale)
+        judge._known = known  # noqa: SLF001 (of the same class)
+        for number, example in enumerate(judge.judged_examples, start=1):
+            missing = [name for name in judge.criteria if name not in example.verdict]
+            missing += ["rationale"] if judge.rationale and example.rationale is None else []
+            if missing:
+                raise ValueError(
+                    f"{judge.rater_name}: example {number} of {self.examples and self.examples.file} has no "
+                    f"{', '.join(missing)}, which this judge is asked; add it"
+                )
+            for name in example.verdict:
+                check_name(name, known)
         return judge
 
 
-def named(judges: Sequence[Judge]) -> list[Judge]:
-    """Return the judges with a name for each that is not the first of its model.
+def check_distinct(judges: Sequence[Judge]) -> list[Judge]:
+    """Return the judges.
 
     Raises:
-        ValueError: Two are the same, or are called the same.
+        ValueError: Two are called the same, and would be one rater.
     """
-    found: list[Judge] = []
-    of_model: Counter[str] = Counter()
-    for judge in judges:
-        if any(judge == other for other in judges if other is not judge):
+    for name, count in Counter(judge.rater_name for judge in judges).items():
+        if count > 1:
             raise ValueError(
-                f"[[judge]] names {judge.model} twice, with the same settings; remove one, or ask one judge "
-                "several times: samples = 2"
+                f"{count} judges are called {name}; give each its own name, or ask one in samples"
             )
-        of_model[judge.model] += 1
-        again = judge.name is None and of_model[judge.model] > 1
-        found.append(
-            judge.model_copy(update={"name": f"{judge.model}#{of_model[judge.model]}"}) if again else judge
-        )
-    names = Counter(judge.name or judge.model for judge in found)
-    if (repeated := next((name for name, count in names.items() if count > 1), None)) is not None:
-        raise ValueError(f"two judges are called {repeated}; each is one rater: give them different names")
-    return found
+    return list(judges)

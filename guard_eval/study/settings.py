@@ -23,7 +23,7 @@ from guard_eval.strategies import ContrastiveDecoding, draws, parse, signature
 from guard_eval.study.annotation_settings import Annotation
 from guard_eval.study.criteria_settings import OwnCriteria, SettingsContext, SettingsTable, rubric
 from guard_eval.study.files import find_study_file
-from guard_eval.study.judge_settings import Judge, named
+from guard_eval.study.judge_settings import Judge, check_distinct
 
 __all__ = [
     "Analysis",
@@ -186,8 +186,6 @@ class MetricSettings(SettingsTable):
         bertscore_model: The encoder.
         bertscore_layer: Which of its layers; by default the one that the metric's authors chose.
         baseline: The strategy that all others are compared with; None for no comparison.
-        replicates: Bootstrap resamples of the prompts.
-        permutations: Exchanges of the paired randomisation test.
         level: Confidence level of the intervals.
     """
 
@@ -202,8 +200,6 @@ class MetricSettings(SettingsTable):
     bertscore_model: str = Field(default="roberta-large", min_length=1)
     bertscore_layer: int | None = Field(default=None, ge=1)
     baseline: StrategyName | None = None
-    replicates: int = Field(default=2000, ge=100, le=100_000)
-    permutations: int = Field(default=9999, ge=99, le=1_000_000)
     level: float = Field(default=0.95, gt=0, lt=1)
 
 
@@ -337,7 +333,7 @@ class Settings(SettingsTable):
     pairs: Pairs
     criteria: OwnCriteria = Field(default={})
     annotation: Annotation = Annotation()
-    judge: Annotated[list[Judge], Field(max_length=100), AfterValidator(named)] = Field(default=[])
+    judge: Annotated[list[Judge], Field(max_length=100), AfterValidator(check_distinct)] = Field(default=[])
     panel: Panel | None = None
     composite: Annotated[dict[str, float], AfterValidator(check_weights)] | None = None
     analysis: Analysis = Analysis()
@@ -377,7 +373,7 @@ class Settings(SettingsTable):
     @property
     def judge_names(self) -> list[str]:
         """Return what the judges are called as raters."""
-        return [judge.name or judge.model for judge in self.judge]
+        return [judge.rater_name for judge in self.judge]
 
     @model_validator(mode="after")
     def _tables_agree(self) -> Self:

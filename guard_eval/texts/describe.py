@@ -188,43 +188,7 @@ def _page(
         raters=Counter(rater.kind for rater in raters if rater.name in rated),
         excluded=sum(rater.excluded for rater in raters),
         criteria=criteria(settings.annotation.criteria, settings.rubric),
-        test=_test(study),
+        results=len(settings.pairs.compare) * (len(settings.annotation.criteria) + bool(settings.composite)),
+        percent=percent,
+        plural=plural,
     )
-
-
-def _test(study: Study) -> list[str]:
-    """Return how the verdicts will be tested, a sentence each."""
-    settings, analysis = study.settings, study.settings.analysis
-    whom = "the raters who take part" if analysis.raters == "fixed" else "all raters of the same kind"
-    results = len(settings.pairs.compare) * (len(settings.annotation.criteria) + bool(settings.composite))
-    sentences = [
-        (
-            f"Estimand: the tie-split win share, (wins + ties/2) / n, for each criterion, for {whom}. "
-            "The raters of a pair are averaged first, and every pair has the same weight."
-        ),
-        (
-            f"Test: two-sided, against a share of one half, with prompts as independent units; error rate "
-            f"{analysis.alpha:g}, intervals of {percent(1 - analysis.alpha, 0)}."
-        ),
-        (
-            f"Family: {plural(results, 'result')} of people (comparisons by criteria"
-            f"{' and the composite' if settings.composite else ''}); correction: {analysis.correction}. "
-            "The results of each judge are a family of their own."
-        ),
-        "Results are looked at while verdicts come in, and the tests are valid at every look."
-        if analysis.sequential
-        else "Results are looked at once, when every pair has its ratings.",
-        "Equivalence is not claimed."
-        if analysis.equivalence_margin is None
-        else f"Equivalence: a win share within {analysis.equivalence_margin:g} of one half does not matter.",
-    ]
-    if settings.composite:
-        weights = ", ".join(f"{name} {weight:g}" for name, weight in settings.composite.items())
-        sentences.append(
-            f"Composite: the weighted mean of a rater's verdicts on a pair, with weights {weights}."
-        )
-    if analysis.assisted_by:
-        sentences.append(f"The verdicts of {analysis.assisted_by} on all pairs assist those of people.")
-    if settings.panel:
-        sentences.append(f"In addition, the judges form a panel by {settings.panel.rule}.")
-    return sentences

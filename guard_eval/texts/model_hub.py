@@ -1,26 +1,27 @@
-"""Which models lie on this machine, and what the Hugging Face Hub says of the others. No torch."""
+"""Which models are on this machine, and what the Hugging Face Hub says of the others. No torch."""
 
 from __future__ import annotations
 
 import os
 import re
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
-from threading import Thread
-from typing import Any
 
 from guard_eval.errors import StudyError
 from guard_eval.texts.model_files import OLD_WEIGHTS, SETTINGS, WEIGHTS, has_weights, known_revision
 
 SECONDS = 8.0
-"""How long the Hub has to answer about all models together."""
+"""How long the Hub has to answer about a model."""
 
 _HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?", re.ASCII)
 _COMMIT = re.compile(r"[0-9a-f]{40}")
+
+
+class UnreachableError(Exception):
+    """The Hub does not answer; the message says why."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,9 +30,9 @@ class HubModels:
 
     Attributes:
         cached: Those on this machine, in bytes.
-        missing: Those to be downloaded, in bytes; None where the Hub does not state it.
+        missing: Those to be downloaded, in bytes; None if the Hub did not say it.
         refused: Those that the Hub does not give, and why.
-        unreachable: Why the Hub cannot be reached; None if it can, or need not be.
+        unreachable: Why the Hub cannot be reached; None if it can, or was not asked.
     """
 
     cached: Mapping[str, int]
@@ -69,8 +70,7 @@ class HubModels:
         from huggingface_hub import constants  # noqa: PLC0415 (an extra brings it)
 
         before, environment = constants.HF_HUB_OFFLINE, os.environ.get("HF_HUB_OFFLINE")
-        constants.HF_HUB_OFFLINE = True
-        os.environ["HF_HUB_OFFLINE"] = "1"  # of workers
+        constants.HF_HUB_OFFLINE, os.environ["HF_HUB_OFFLINE"] = True, "1"  # the latter for workers
         try:
             yield
         finally:
@@ -81,7 +81,7 @@ class HubModels:
 
 
 def check_name(name: str, location: str) -> None:
-    """Make sure that a model's name can be one.
+    """Check that a model's name can be one.
 
     Args:
         name: As the user wrote it.
@@ -104,14 +104,14 @@ def check_name(name: str, location: str) -> None:
         )
 
 
-def find_models(models: Mapping[str, tuple[str, str]], *, ask: bool = True) -> HubModels:
+def find_models(models: Mapping[str, tuple[str, str]]) -> HubModels:
     """Find out which models are on this machine and which would be downloaded.
 
-    The Hub is asked about all of them at once, and not at all where every model is here in a fixed commit.
+    The Hub is not asked if every model is here in a fixed commit. The first question that it does not answer
+    is the last one.
 
     Args:
         models: By name, what `locate_model` makes of it and the wanted branch, tag or commit.
-        ask: Whether to ask the Hub at all.
 
     Raises:
         StudyError: See `check_name`.
@@ -121,112 +121,69 @@ def find_models(models: Mapping[str, tuple[str, str]], *, ask: bool = True) -> H
     wanted = {
         location: revision for location, revision in models.values() if not Path(location).is_absolute()
     }
-    cached = {
-        name: _bytes(folder)
-        for name, revision in wanted.items()
-        if (folder := _snapshot(name, revision)) is not None
-    }
-    missing = [name for name in wanted if name not in cached]
-    floating = [name for name, revision in wanted.items() if not _COMMIT.fullmatch(revision)]
+    folders = {name: _snapshot(name, revision) for name, revision in wanted.items()}
+    cached = {name: _bytes(folder) for name, folder in folders.items() if folder is not None}
+    missing: dict[str, int | None] = dict.fromkeys(name for name in wanted if name not in cached)
+    refused: dict[str, str] = {}
     # Of a branch, the libraries ask for the newest commit, file by file.
-    open_questions = missing or floating[:1]
-    if not ask or not open_questions:
-        return HubModels(cached=cached, missing=dict.fromkeys(missing), refused={})
-    answers = _ask({name: wanted[name] for name in open_questions})
-    refused = {name: one for name, one in answers.items() if isinstance(one, str) and name not in cached}
-    failed = [one for one in answers.values() if isinstance(one, _Unreachable)]
-    return HubModels(
-        cached=cached,
-        missing={
-            name: size if isinstance(size := answers[name], int) else None
-            for name in missing
-            if name not in refused
-        },
-        refused=refused,
-        unreachable=failed[0].why if len(failed) == len(answers) else None,
-    )
+    floating = [name for name, revision in wanted.items() if not _COMMIT.fullmatch(revision)]
+    for name in [*missing] or floating[:1]:
+        try:
+            size = _ask(name, wanted[name])
+        except StudyError as error:
+            if missing.pop(name, 0) is None:
+                refused[name] = str(error)
+        except UnreachableError as error:
+            return HubModels(cached=cached, missing=missing, refused=refused, unreachable=str(error))
+        else:
+            missing |= {name: size} if name in missing else {}
+    return HubModels(cached=cached, missing=missing, refused=refused)
 
 
-@dataclass(frozen=True)
-class _Unreachable:
-    why: str
-
-
-def _ask(models: Mapping[str, str]) -> dict[str, int | str | _Unreachable]:
-    """Return, by model, the bytes that it has, why the Hub does not give it, or why there is no answer."""
+def _ask(name: str, revision: str) -> int:
+    """Return how many bytes the Hub would send of a model."""
     try:
-        from huggingface_hub import constants  # noqa: PLC0415 (an extra brings it)
+        from huggingface_hub import HfApi, constants, errors  # noqa: PLC0415 (an extra brings it)
     except ImportError:
-        return dict.fromkeys(models, _Unreachable("the package huggingface_hub is not installed"))
+        raise UnreachableError("the package huggingface_hub is not installed") from None
     if constants.HF_HUB_OFFLINE:
-        return dict.fromkeys(models, _Unreachable("HF_HUB_OFFLINE is set"))
-    none = _Unreachable(f"no answer from {constants.ENDPOINT} within {SECONDS:.0f} s")
-    answers: dict[str, int | str | _Unreachable] = {}
-    # A server may accept and never answer, or a name never resolve: then the thread is left behind.
-    threads = [
-        Thread(
-            target=lambda name=name, revision=revision: answers.update({name: _answer(name, revision)}),
-            daemon=True,
-        )
-        for name, revision in models.items()
-    ]
-    end = time.monotonic() + SECONDS
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(max(0.0, end - time.monotonic()))
-    return {name: answers.get(name, none) for name in models}
-
-
-def _answer(name: str, revision: str) -> int | str | _Unreachable:
-    from huggingface_hub import HfApi, constants, errors  # noqa: PLC0415 (an extra brings it)
-
+        raise UnreachableError("HF_HUB_OFFLINE is set")
     try:
         info = HfApi().model_info(name, revision=revision, files_metadata=True, timeout=SECONDS)
     except errors.GatedRepoError:
-        return "its owner must grant access; ask on its page there, and log in: hf auth login"
+        raise StudyError(
+            "its owner must grant access; ask on its page there, and log in: hf auth login"
+        ) from None
     except errors.RevisionNotFoundError:
-        return f"it has no revision {revision!r}"
+        raise StudyError(f"it has no revision {revision!r}") from None
     except errors.RepositoryNotFoundError:
-        return "there is no such model, or it is private; correct the name, or log in: hf auth login"
+        raise StudyError(
+            "there is no such model, or it is private; correct the name, or log in: hf auth login"
+        ) from None
     except Exception as error:  # noqa: BLE001 (its transport's own, or a page that is no answer of the Hub)
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        return _Unreachable(f"{constants.ENDPOINT}: {first}")
-    return _to_download({one.rfilename: one.size or 0 for one in info.siblings or []})
-
-
-def _to_download(files: Mapping[str, int]) -> int:
-    """Return the bytes of the files that are read of a model: of two kinds of weights the first."""
-    weights = WEIGHTS if any(fnmatch(name, WEIGHTS[0]) for name in files) else OLD_WEIGHTS
+        raise UnreachableError(f"{constants.ENDPOINT}: {first}") from None
+    files = {file.rfilename: file.size or 0 for file in info.siblings or []}
+    # Of two kinds of weights the first one is read.
+    weights = WEIGHTS if any(fnmatch(file, WEIGHTS[0]) for file in files) else OLD_WEIGHTS
+    patterns = (*weights, *SETTINGS)
     return sum(
         size
-        for name, size in files.items()
-        if "/" not in name and any(fnmatch(name, pattern) for pattern in (*weights, *SETTINGS))
+        for file, size in files.items()
+        if "/" not in file and any(fnmatch(file, pattern) for pattern in patterns)
     )
 
 
 def _snapshot(name: str, revision: str) -> Path | None:
-    """Return the folder of a model in the Hub's cache, if its settings and some weights lie there."""
+    """Return the folder of a model in the Hub's cache, if its settings and some weights are there."""
     commit = known_revision(name, revision)
     if commit is None:
         return None
     from huggingface_hub import try_to_load_from_cache  # noqa: PLC0415 (an extra brings it)
 
-    path: Any = try_to_load_from_cache(name, "config.json", revision=commit)
-    if not isinstance(path, str):
-        return None
-    folder = Path(path).parent
-    return folder if has_weights(folder) else None
-
-
-def weights_size(location: str, revision: str) -> int | None:
-    """Return the bytes of a model's weights; None of a model that is not on this machine."""
-    folder = Path(location) if Path(location).is_absolute() else _snapshot(location, revision)
-    if folder is None:
-        return None
-    weights = [path for path in folder.iterdir() if any(fnmatch(path.name, one) for one in WEIGHTS)]
-    old = [path for path in folder.iterdir() if any(fnmatch(path.name, one) for one in OLD_WEIGHTS)]
-    return sum(path.stat().st_size for path in weights or old)
+    path = try_to_load_from_cache(name, "config.json", revision=commit)
+    folder = Path(path).parent if isinstance(path, str) else None
+    return folder if folder is not None and has_weights(folder) else None
 
 
 def _bytes(folder: Path) -> int:

@@ -12,7 +12,6 @@ from guard_eval.errors import StudyError
 from guard_eval.records import Prompt
 from guard_eval.reporting.writing import write_whole
 from guard_eval.results import Result
-from guard_eval.strategies import SOURCES, STRATEGIES, ContrastiveDecoding, signature
 from guard_eval.study import Study
 from guard_eval.study.folder import locate_model, seen_from
 from guard_eval.study.settings import MetricSettings
@@ -51,8 +50,6 @@ def new(
     model: str = "bundled",
     prompts: Path | None = None,
     dataset: str | None = None,
-    split: str | None = None,
-    column: str | None = None,
     words: int | None = None,
     limit: int | None = None,
     seed: int = 1,
@@ -65,9 +62,8 @@ def new(
         folder: The folder to make.
         model: A Hugging Face id, a folder, or 'bundled'.
         prompts: Prompts (JSONL, CSV or .txt) to copy into the study.
-        dataset: A Hugging Face dataset, or a folder of one, whose texts become prompts.
-        split: The dataset's split; 'test' unless given.
-        column: The dataset's column of texts; 'text' unless given.
+        dataset: A Hugging Face dataset, or a folder of one: the texts of its split 'test', column 'text',
+            become prompts.
         words: Words of a text that become the prompt; 32 unless given.
         limit: Take only the first so many prompts.
         seed: The study's seed.
@@ -76,7 +72,7 @@ def new(
         StudyError: The folder has a study or prompts already, or prompts or the model cannot be read.
     """
     folder = Path(folder)
-    _check(folder, prompts, dataset, {"split": split, "column": column, "words": words})
+    _check(folder, prompts, dataset, words)
     for name, count in (("words", words), ("limit", limit)):
         if count is not None and count < 1:
             raise StudyError(f"--{name} {count}: it is at least 1")
@@ -84,9 +80,7 @@ def new(
     check_name(model, location)
     found = read_prompts(prompts, limit=limit) if prompts else []
     if dataset:
-        found = read_dataset(
-            dataset, split=split or "test", column=column or "text", words=words or 32, limit=limit
-        )
+        found = read_dataset(dataset, words=words or 32, limit=limit)
     examples = enumerate(EXAMPLES, start=1)
     used = found or [
         Prompt(id=f"example-{number}", dataset="examples", text=text) for number, text in examples
@@ -120,7 +114,7 @@ def prompt_lines(prompts: Iterable[Prompt]) -> bytes:
     return "".join(f"{line}\n" for line in lines).encode("utf-8", "replace")
 
 
-def _check(folder: Path, prompts: Path | None, dataset: str | None, of_dataset: dict[str, object]) -> None:
+def _check(folder: Path, prompts: Path | None, dataset: str | None, words: int | None) -> None:
     """Refuse to overwrite a study or prompts, and options that contradict each other."""
     if folder.exists() and not folder.is_dir():
         raise StudyError(f"{folder} is a file; name the folder to make")
@@ -135,9 +129,8 @@ def _check(folder: Path, prompts: Path | None, dataset: str | None, of_dataset: 
         raise StudyError(f"--prompts: there is no file {prompts}; name a .jsonl, .csv, .tsv or .txt file")
     if prompts and dataset:
         raise StudyError("prompts come from a file or from a dataset; give --prompts or --dataset, not both")
-    unused = [name for name, value in of_dataset.items() if value is not None]
-    if unused and dataset is None:
-        raise StudyError(f"--{unused[0]} is about a dataset; name one with --dataset, or leave it out")
+    if words is not None and dataset is None:
+        raise StudyError("--words is about a dataset; name one with --dataset, or leave it out")
 
 
 def _settings(folder: Path, model: str, seed: int) -> str:
@@ -154,7 +147,6 @@ def _settings(folder: Path, model: str, seed: int) -> str:
         scorer=_toml_text("bundled" if small else MetricSettings().coherence_model),
         new_tokens=128 if small else 256,
         prompt_tokens=128 if small else 256,
-        others=_other_strategies(),
     )
 
 
@@ -166,15 +158,3 @@ def _toml_text(text: str) -> str:
     """
     text = text.encode("utf-8", "replace").decode("utf-8")
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _other_strategies() -> str:
-    """Return comments that name the strategies which a new study does not compare, with their sources."""
-    compared = {"greedy", "top_k", "top_p", "contrastive", "acs", "guard"}
-    width = 44
-    lines = []
-    for name, kind in STRATEGIES.items():
-        if name not in compared:
-            model = "; needs model.amateur" if kind is ContrastiveDecoding else ""
-            lines.append(f"#     {json.dumps(signature(kind())) + ',':<{width}} # {SOURCES[name]}{model}")
-    return "\n".join(lines)

@@ -79,7 +79,6 @@ def pair(study: Study, /, *, redraw: bool = False) -> Paired:
                 seed=settings.seed,
                 human_pairs=settings.pairs.human_pairs,
                 existing=() if redraw else existing,
-                available={prompt.id for prompt in prompts},
             )
             change = store_pairs.replace_all if redraw else store_pairs.add
             new = change(store, pairs, study.plan)

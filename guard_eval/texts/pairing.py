@@ -7,7 +7,7 @@ comparison sees the same prompts, and adding prompts to the file moves nothing.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from guard_eval.errors import StudyError
 from guard_eval.records import MESSAGE_BYTES, Continuation, Pair, Prompt, content_id
@@ -49,7 +49,6 @@ def make_pairs(
     seed: int,
     human_pairs: int | None = None,
     existing: Sequence[Pair] = (),
-    available: Collection[str] | None = None,
 ) -> list[Pair]:
     """Join the continuations of every compared couple of strategies on the drawn `prompts`.
 
@@ -64,7 +63,6 @@ def make_pairs(
         seed: The study's seed.
         human_pairs: How many pairs of each comparison people rate (`for_people`); None for all.
         existing: Pairs that are in the study already.
-        available: The ids of all prompts of the study, to word an error; those of `prompts` if left out.
 
     Raises:
         StudyError: A continuation is missing, or `existing` has pairs that these settings do not give.
@@ -102,10 +100,8 @@ def make_pairs(
             position += before is None
             made.append(pair)
     ids = {pair.id for pair in made}
-    strays = [pair for pair in existing if pair.id not in ids]
-    if strays:
-        available = {prompt.id for prompt in prompts} if available is None else available
-        raise StudyError(_why_stray(strays, existing, prompts, compare, available))
+    if unknown := [pair for pair in existing if pair.id not in ids]:
+        raise StudyError(_why_unknown(unknown, existing, prompts, compare))
     return made
 
 
@@ -150,39 +146,26 @@ def _another_part(existing: Sequence[Pair], human_pairs: int | None) -> str:
     )
 
 
-def _why_stray(
-    strays: Sequence[Pair],
+def _why_unknown(
+    unknown: Sequence[Pair],
     existing: Sequence[Pair],
     drawn: Sequence[Prompt],
     compare: Sequence[Sequence[str]],
-    available: Collection[str],
 ) -> str:
     """Return which settings no longer give pairs that exist, and how a study is extended."""
     couples = {tuple(couple) for couple in compare}
     ids = {prompt.id for prompt in drawn}
-    causes: dict[str, None] = {}
-    for pair in strays:
-        if (pair.method_a, pair.method_b) not in couples:
-            cause = f"pairs.compare does not name {pair.method_a} with {pair.method_b}, in this order"
-        elif pair.prompt_id not in available:
-            one = f"{pair.prompt_id!r} for one"
-            cause = f"prompts.file, up to prompts.limit, lacks prompts of these pairs ({one})"
-        elif pair.prompt_id not in ids:
-            before = {each.prompt_id for each in existing if each.dataset == pair.dataset}
-            now = {prompt.id for prompt in drawn if prompt.dataset == pair.dataset}
-            cause = (
-                f"pairs.per_dataset draws {len(now)} prompts of {pair.dataset}, and drew {len(before)} before"
-                if now < before
-                else f"seed, or a prompt's dataset, draws other prompts of {pair.dataset} than before"
-            )
-        else:
-            cause = (
-                f"the texts of {pair.method_a} or {pair.method_b} were made again, for [model], [generation] "
-                "or the seed is another, or other runs are compared"
-            )
-        causes[cause] = None
+    causes = dict.fromkeys(
+        f"pairs.compare does not name {pair.method_a} with {pair.method_b}, in this order"
+        if (pair.method_a, pair.method_b) not in couples
+        else f"prompts.file, pairs.per_dataset or seed give other prompts of {pair.dataset}"
+        if pair.prompt_id not in ids
+        else f"the texts of {pair.method_a} or {pair.method_b} were made again with other settings, or other "
+        "runs are compared"
+        for pair in unknown
+    )
     return (
-        f"the database holds {len(strays)} of {len(existing)} pairs that these settings no longer give: "
+        f"the database holds {len(unknown)} of {len(existing)} pairs that these settings no longer give: "
         f"{'; '.join(causes)}. Take that back; a study is extended by adding to pairs.compare or raising "
         "pairs.per_dataset, and another needs a study of its own"
     )

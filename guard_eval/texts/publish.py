@@ -31,48 +31,18 @@ from guard_eval.study import Study
 from guard_eval.study.declared import compare_declared
 from guard_eval.study.settings import License
 
-VERDICT_COLUMNS = {
-    "pair_id": "The pair of continuations.",
-    "dataset": "Where its prompt comes from.",
-    "prompt_id": "Its prompt.",
-    "method_a": "The first strategy of the comparison, whichever side its text was shown on.",
-    "method_b": "The second strategy.",
-    "rater": "Who judged: a model by its name, a person by a number without any other meaning.",
-    "criterion": "The quality that was asked for.",
-    "verdict": "The better strategy, or tie.",
-    "rater_kind": "person, model, simulated or simulated_model; no statistic should pool them.",
-    "presentation": "Rows with the same number were answered together, on one showing of the pair.",
-    "shown_first": "The strategy whose text was shown as A.",
-    "position": "The letter that was chosen, A or B, or tie.",
-    "length_a": "Length of the text of method_a in characters.",
-    "length_b": "Length of the text of method_b in characters.",
-}
-PAIR_COLUMNS = {
-    "pair_id": "The pair, as in the verdicts.",
-    "dataset": "Where the prompt comes from.",
-    "prompt_id": "The prompt, which pairs of several comparisons share.",
-    "prompt": "What was to be continued.",
-    "method_a": "The strategy that wrote text_a.",
-    "method_b": "The strategy that wrote text_b.",
-    "text_a": "The continuation by method_a.",
-    "text_b": "The continuation by method_b.",
-    "continuation_a": "A hash of text_a and of everything that determined it.",
-    "continuation_b": "A hash of text_b and of everything that determined it.",
-}
-COMMENT_COLUMNS = {
-    "presentation": "The showing, as in the verdicts.",
-    "pair_id": "The pair, as in the verdicts.",
-    "rater": "Who wrote it, as in the verdicts.",
-    "text": "What the rater wrote.",
-}
-
-_HUB_LICENSES = {
-    *("apache-2.0", "mit", "odc-by", "odbl", "pddl", "cc0-1.0", "cc-by-3.0", "cc-by-4.0", "cc-by-sa-3.0"),
-    *("cc-by-sa-4.0", "cc-by-nc-4.0", "cc-by-nd-4.0", "cc-by-nc-nd-4.0", "cc-by-nc-sa-4.0"),
-}
-"""Licences that the Hub knows by these names; any other is `other`."""
-_SIZES = ((10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "100K<n<1M"))
-"""How the Hub names the number of rows."""
+# fmt: off
+VERDICT_COLUMNS = [
+    "pair_id", "dataset", "prompt_id", "method_a", "method_b", "rater", "criterion", "verdict", "rater_kind",
+    "presentation", "shown_first", "position", "length_a", "length_b",
+]
+PAIR_COLUMNS = [
+    "pair_id", "dataset", "prompt_id", "prompt", "method_a", "method_b", "text_a", "text_b",
+    "continuation_a", "continuation_b",
+]
+COMMENT_COLUMNS = ["presentation", "pair_id", "rater", "text"]
+# fmt: on
+"""What the columns mean is in the template of README.md."""
 
 _KEY = re.compile(
     r"(?<![A-Za-z0-9])(?:sk-(?=[\w-]*\d)[\w-]{16,}|hf_[A-Za-z0-9]{20,}|gh[pousr]_[A-Za-z0-9]{30,}"
@@ -203,8 +173,8 @@ def _data_set(
     study: Study, store: Store, rows: Sequence[TidyRow], *, with_comments: bool, allow: Sequence[str]
 ) -> _DataSet:
     """Return what is published of the verdicts, after a check that the settings name nobody."""
-    people = _Identities(study, store, allow)
-    people.check_settings(_public_settings(study))
+    people = _personal_names(study, store, allow)
+    _check_settings(study, people)
     names = _pseudonyms(rows, {rater.name.casefold() for rater in store_raters.read(store)})
     pairs = {pair.id: pair for pair in store_pairs.read(store)}
 
@@ -231,7 +201,7 @@ def _data_set(
             if note.detail.strip()
         }
         known = {numbers[number]: text for number, text in texts.items() if number in numbers}
-        harmless = {number: text for number, text in known.items() if not people.identified_by(text)}
+        harmless = {number: text for number, text in known.items() if not _identifies(text, people)}
         withheld = len(known) - len(harmless)
         comments = [
             {name: shown[number].get(name, text) for name in COMMENT_COLUMNS}
@@ -271,46 +241,47 @@ _STRATEGIES = ("generation.strategies", "pairs.compare", "metrics")
 """Settings that hold names of methods, which nobody typed for a person."""
 
 
-class _Identities:
-    """What identifies a person: names and ids of raters and of those who decided on them, contact data."""
+def _personal_names(study: Study, store: Store, allow: Sequence[str]) -> set[str]:
+    """Return what identifies a person: names and ids of raters, and names of those who decided on them."""
+    people = store_raters.read(store)
+    names = {rater.name for rater in people if rater.kind == "person"}
+    names |= {rater.external_id for rater in people if rater.external_id}
+    for kind in ("exclude", "include", "erase"):
+        names |= {str(json.loads(note.detail).get("by", "")) for note in notes.read(store, kind=kind)}
+    # A letter or a small number identifies nobody, and is everywhere. P-3 is a number of ours.
+    harmless = {name for name in names if len(name) < 2 or re.fullmatch(r"\d{1,4}|P-\d+", name)}
+    return names - harmless - {*study.settings.publication.authors, *allow}
 
-    def __init__(self, study: Study, store: Store, allow: Sequence[str]) -> None:
-        names = [rater.name for rater in store_raters.read(store) if rater.kind == "person"]
-        names += [rater.external_id for rater in store_raters.read(store) if rater.external_id]
-        for kind in ("exclude", "include", "erase"):
-            names += [str(json.loads(note.detail).get("by", "")) for note in notes.read(store, kind=kind)]
-        # A letter or a small number identifies nobody, and is everywhere. P-3 is a number of ours.
-        self._names = {name for name in names if len(name) > 1 and not re.fullmatch(r"\d{1,4}|P-\d+", name)}
-        self._names -= {*study.settings.publication.authors, *allow}
-        self._study = study
 
-    def check_settings(self, settings: dict[str, Any]) -> None:
-        """Check that no published setting names a rater or holds a key.
+def _named_in(text: str, names: set[str], flags: re.RegexFlag = re.NOFLAG) -> list[str]:
+    """Return the names that are whole words of a text."""
+    return [name for name in names if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text, flags)]
 
-        Raises:
-            StudyError: Some do; all of them are named.
-        """
-        found = [
-            (key, name)
-            for key, text in _texts_of(settings)
-            if not key.startswith(_STRATEGIES)
-            for name in self._named_in(text, re.NOFLAG) or _KEY.findall(text)
-        ]
-        if found:
-            lines = [f"{key} holds {_shortened(name)}" for key, name in found]
-            raise StudyError(
-                f"{self._study.folder / 'study.toml'} would be published with a rater's name or a key, so "
-                "nothing was; change these settings, or let a harmless word through with --allow WORD:\n  "
-                + "\n  ".join(dict.fromkeys(lines))
-            )
 
-    def identified_by(self, comment: str) -> bool:
-        """Return whether a comment holds a name in any case, a contact or a key."""
-        found = self._named_in(comment, re.IGNORECASE)
-        return bool(found or _KEY.search(comment) or _CONTACT.search(comment))
+def _check_settings(study: Study, names: set[str]) -> None:
+    """Check that no published setting names a person or holds a key.
 
-    def _named_in(self, text: str, flags: re.RegexFlag) -> list[str]:
-        return [name for name in self._names if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text, flags)]
+    Raises:
+        StudyError: Some do; all of them are named.
+    """
+    found = [
+        f"{key} holds {_shortened(name)}"
+        for key, text in _texts_of(_public_settings(study))
+        if not key.startswith(_STRATEGIES)
+        for name in _named_in(text, names) or _KEY.findall(text)
+    ]
+    if found:
+        raise StudyError(
+            f"{study.folder / 'study.toml'} would be published with a rater's name or a key, so nothing was; "
+            "change these settings, or let a harmless word through with --allow WORD:\n  "
+            + "\n  ".join(dict.fromkeys(found))
+        )
+
+
+def _identifies(comment: str, names: set[str]) -> bool:
+    """Return whether a comment holds a name in any case, a contact or a key."""
+    patterns = _KEY.search(comment) or _CONTACT.search(comment)
+    return bool(patterns or _named_in(comment, names, re.IGNORECASE))
 
 
 def _shortened(text: str) -> str:
@@ -437,7 +408,7 @@ def _write(folder: Path, files: dict[str, bytes], study: Study, data: _DataSet, 
     try:
         for name, content in files.items():
             (staging / name).write_bytes(content)
-        _write_report(staging)
+        commands.load("report")(staging / "verdicts.csv", output=staging / "report")
         (staging / "README.md").write_text(_card(study, data, license, staging), encoding="utf-8")
         staging.chmod(0o755)
         staging.replace(folder)
@@ -449,19 +420,11 @@ def _write(folder: Path, files: dict[str, bytes], study: Study, data: _DataSet, 
         shutil.rmtree(staging, ignore_errors=True)
 
 
-def _write_report(folder: Path) -> None:
-    commands.load("report")(folder / "verdicts.csv", output=folder / "report")
-
-
 def _card(study: Study, data: _DataSet, license: str | None, folder: Path) -> str:  # noqa: A002
     """Return README.md: the Hub's dataset card."""
-    tables = [
-        ("verdicts.csv", "Every verdict that counts, one a row.", VERDICT_COLUMNS, len(data.verdicts)),
-        ("pairs.jsonl", "The pairs that were judged, with their texts.", PAIR_COLUMNS, len(data.pairs)),
-    ]
+    rows = {"verdicts.csv": len(data.verdicts), "pairs.jsonl": len(data.pairs)}
     if data.comments is not None:
-        meaning = "What raters wrote beside a pair."
-        tables.append(("comments.jsonl", meaning, COMMENT_COLUMNS, len(data.comments)))
+        rows["comments.jsonl"] = len(data.comments)
     report = json.loads((folder / "report" / "report.json").read_text(encoding="utf-8"))
     pictures = sorted(path.relative_to(folder).as_posix() for path in folder.glob("report/figures/*.png"))
     asked = list(dict.fromkeys(row["criterion"] for row in data.verdicts))
@@ -470,9 +433,7 @@ def _card(study: Study, data: _DataSet, license: str | None, folder: Path) -> st
         study=study,
         settings=study.settings,
         license=license,
-        hub_license=license.lower() if license and license.lower() in _HUB_LICENSES else "other",
-        tables=tables,
-        size=next((name for most, name in _SIZES if len(data.verdicts) < most), "n>1M"),
+        rows=rows,
         answer=report["answer"],
         picture=next((path for path in pictures if "share" in path), pictures[0] if pictures else None),
         raters=data.raters,

@@ -9,7 +9,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -19,8 +19,6 @@ from guard_eval.records import content_id
 
 if sys.platform != "win32":
     import fcntl
-
-_LOCK = re.compile(r"\.generate-(\d+)-of-(\d+)\.lock")
 
 
 @dataclass(frozen=True)
@@ -61,36 +59,23 @@ class Shard:
 
 @contextmanager
 def reserve(folder: Path, shard: Shard) -> Iterator[None]:
-    """Keep other processes from making the same texts in `folder` as long as the context lasts.
+    """Keep other processes from making the same shard in `folder` as long as the context lasts.
 
-    Shards of one division run side by side; the same shard twice does not, nor do two divisions. The lock is
-    the system's (flock) and goes with the process however it ends. Where the file system has no locks, as
-    some network ones (and on Windows), nothing is kept.
+    The lock is the system's (flock) and goes with the process however it ends. If the file system has no
+    locks, as some network ones (and on Windows), nothing is kept.
 
     Raises:
-        StudyError: Another process is at it, or the folder cannot be written.
+        StudyError: Another process makes this shard, or the folder cannot be written.
     """
     path = folder / f".generate-{shard.number}-of-{shard.count}.lock"
-    with ExitStack() as stack:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            stack.enter_context(_locked(path, shard))
-            for other in folder.iterdir():
-                division = _LOCK.fullmatch(other.name)
-                if division and int(division[2]) != shard.count:
-                    with _locked(other, Shard(int(division[1]), int(division[2]))):
-                        pass
-        except OSError as error:
-            raise StudyError(
-                f"cannot write {path}: {error.strerror}; fix that and run the command again"
-            ) from error
-        yield
-
-
-@contextmanager
-def _locked(path: Path, shard: Shard) -> Iterator[None]:
-    """Hold the lock `path`, and remove it in the end; what a killed process left is taken over."""
-    with path.open("a+", encoding="ascii") as file:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file = path.open("a+", encoding="ascii")
+    except OSError as error:
+        raise StudyError(
+            f"cannot write {path}: {error.strerror}; fix that and run the command again"
+        ) from error
+    with file:
         if not take_lock(file):
             file.seek(0)
             what = "all of it" if shard.count == 1 else f"its shard {shard}"

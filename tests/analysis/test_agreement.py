@@ -117,7 +117,7 @@ def test_kappa_by_hand():
 def test_the_intraclass_correlation_by_hand():
     # Items (0, 2), (4, 6): means 1 and 5; MSB = 2·((1 − 3)² + (5 − 3)²)/1 = 16, MSW = (1+1+1+1)/2 = 2.
     # ICC(1) = (16 − 2)/(16 + 2) = 7/9.
-    found = intraclass([0, 0, 1, 1], [0, 2, 4, 6], [0, 0, 1, 1])
+    found = intraclass([0, 0, 1, 1], [0, 2, 4, 6], [0, 1])
     assert found.value == pytest.approx(7 / 9)
 
 

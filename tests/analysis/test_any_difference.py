@@ -1,14 +1,13 @@
 """The test of any difference and the rank sets of strengths: by hand, by enumeration, by simulation."""
 
-from itertools import combinations, product
+from itertools import product
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from analysis.stats.ranks.any_difference import any_difference
-from analysis.stats.ranks.rank_sets import (
-    simultaneous_line,
-)
+from analysis.stats.ranks.rank_sets import rank_sets, simultaneous_line
 from guard_eval.estimate import sign_flip
 
 
@@ -48,38 +47,43 @@ def test_no_name_moves_a_p_that_is_drawn():
         assert any_difference(again).p == p
 
 
-def study(rng, quality, prompts, compared, sd=0.6):
-    """Verdicts of one rater: unit, first, second, points."""
-    pairs = np.array(list(combinations(range(len(quality)), 2)))
-    rows = []
-    for prompt in range(prompts):
-        own = np.asarray(quality) + sd * rng.normal(size=len(quality))
-        for i, j in pairs[rng.permutation(len(pairs))[:compared]]:
-            gap = own[i] - own[j] + 1.2 * rng.normal()
-            rows.append((prompt, i, j, 2 if gap > 0.5 else 0 if gap < -0.5 else 1))
-    return np.array(rows).T
+def test_methods_that_differ_surely_have_one_rank_and_the_others_share_theirs():
+    noise = np.random.default_rng(1).standard_normal((50, 3))
+    influence = (noise - noise.mean(axis=0)) / 50
+    line = stats.t.isf(0.05 / 6, 49)
+
+    def error(first, second):
+        return np.sqrt(((influence[:, first] - influence[:, second]) ** 2).sum())
+
+    def sets(*scores, known=50):
+        return rank_sets(np.array(scores), influence, np.full(3, known), line=line, df=49, level=0.95)
+
+    far, near, apart = 40 * line * error(0, 1), 0.9 * line * error(0, 1), 1.1 * line * error(1, 2)
+    assert sets(far, near, 0.0) == ((1, 1), (2, 3), (2, 3))
+    assert sets(far, apart, 0.0) == ((1, 1), (2, 2), (3, 3))
+    # Six units know the methods: Bonferroni's t of 5 degrees of freedom is 4.0 / 2.5 as wide.
+    assert sets(far, apart, 0.0, known=6) == ((1, 1), (2, 3), (2, 3))
+    assert sets(far, apart, 0.0, known=1) == ((1, 3),) * 3
 
 
 def test_the_line_of_one_difference_is_students_and_of_many_is_between_it_and_bonferronis():
-    from scipy import stats
-
     rng = np.random.default_rng(1)
     one = rng.normal(size=(40, 1))
-    line = simultaneous_line(np.hstack([one, -one]), freedom=39)
+    line = simultaneous_line(np.hstack([one, -one]), df=39)
     assert line == pytest.approx(stats.t.isf(0.025, 39), abs=0.05)
     many = rng.normal(size=(40, 6))
-    line = simultaneous_line(many - many.mean(axis=1, keepdims=True), freedom=39)
+    line = simultaneous_line(many - many.mean(axis=1, keepdims=True), df=39)
     assert stats.t.isf(0.025, 39) + 0.5 < line < stats.t.isf(0.025 / 15, 39)
     # Tukey's studentised range, for equal variances without correlation
     equal = np.tile(np.eye(6) - 1 / 6, (200, 1)) * rng.normal(size=(1200, 1))
-    assert simultaneous_line(equal, freedom=1199) * np.sqrt(2) == pytest.approx(
+    assert simultaneous_line(equal, df=1199) * np.sqrt(2) == pytest.approx(
         stats.studentized_range.isf(0.05, 6, 1199), abs=0.1
     )
     # of a difference that six of forty units know of: enough for the tails of six
     few = np.zeros((40, 1))
     few[:6] = 1.0
-    line = simultaneous_line(np.hstack([few, -few]), freedom=39)
+    line = simultaneous_line(np.hstack([few, -few]), df=39)
     t5 = float(stats.t.isf(0.025, 5))
     share = 6 * t5**2 / (5 + t5**2)  # (Σx)² / Σx², from t of six
     assert line >= np.sqrt(share / (1 - share / 40) * 39 / 40)
-    assert simultaneous_line(np.zeros((4, 3)), freedom=3) == 0
+    assert simultaneous_line(np.zeros((4, 3)), df=3) == 0

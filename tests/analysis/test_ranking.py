@@ -170,26 +170,3 @@ def test_an_undefeated_method_may_have_a_finite_strength():
     )
     assert found.parameters[:-1] == pytest.approx((2 * theirs.x[0], 0, -2 * theirs.x[0]), abs=1e-3)
     assert found.parameters[-1] == pytest.approx(theirs.x[1], abs=1e-3)
-
-
-@pytest.mark.parametrize(
-    ("wins", "ties", "methods", "words"),
-    [
-        ([[0, 1], [1, 0]], [[0, 2], [1, 0]], "ab", "tie of both"),
-        ([[0, -1], [1, 0]], [[0, 0], [0, 0]], "ab", "not negative"),
-        ([[0, np.nan], [1, 0]], [[0, 0], [0, 0]], "ab", "finite"),
-        ([[3, 1], [1, 0]], [[0, 0], [0, 0]], "ab", "diagonal of wins"),
-        ([[0, 1], [1, 0]], [[0, 0], [0, 0]], "aa", "different methods"),
-        ([[0, 1], [1, 0]], [[0, 0], [0, 0]], "abc", "3 × 3"),
-        ([[0]], [[0]], "a", "two or more"),
-    ],
-)
-def test_bad_counts_are_named(wins, ties, methods, words):
-    with pytest.raises(ValueError, match=words):
-        davidson(wins, ties, tuple(methods))
-
-
-def clustered(rng, strengths, *, items, raters, spread):
-    """Verdicts of `raters` on each pair of an item, whose strengths lie `spread` around the methods'."""
-    own = strengths + rng.normal(0, spread, size=(items, len(strengths)))
-    return np.array([[rng.multinomial(raters, row) for row in chances(each, 0.7)] for each in own])

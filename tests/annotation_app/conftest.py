@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -115,7 +116,7 @@ class Built:
     def stored(self, what: str = "tidy", **chosen: Any) -> Any:
         """Return what is read from its store."""
         reads = {"tidy": unblind.tidy, "history": unblind.history, "checks": unblind.checks}
-        reads |= {"notes": notes.read, "raters": store_raters.read, "skips": notes.read_skips}
+        reads |= {"notes": notes.read, "raters": store_raters.read, "skips": partial(notes.read, kind="skip")}
         with self.open() as store:
             return reads[what](store, **chosen)
 

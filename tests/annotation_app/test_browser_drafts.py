@@ -128,7 +128,9 @@ def test_a_pair_is_skipped_with_a_reason_and_forgotten(rooms, context):
     assert chosen(page) == 0
     assert "B" not in json.dumps([value for _, value in page.evaluate(KEPT)])
     with rooms.built.open() as store:
-        assert [(skip.rater, skip.reason) for skip in notes.read_skips(store)] == [("dan", "unreadable")]
+        assert [(skip.rater, skip.detail) for skip in notes.read(store, kind="skip")] == [
+            ("dan", "unreadable")
+        ]
         assert notes.read(store, rater="dan", kind="problem") == []
 
 

@@ -49,14 +49,6 @@ def notes(built, kind=None):
     return [(note.kind, json.loads(note.detail)) for note in built.stored("notes", kind=kind)]
 
 
-def test_without_settings_the_first_pair_follows_the_instructions(prepared):
-    built = prepared("")
-    page = visit(built.tokens["ann"])
-    assert "What to judge" in words(page)
-    assert view(press(page, "start"))["where"] == "Pair 1 of 1"
-    assert notes(built) == [("instructions", {"language": "en"})]
-
-
 def test_the_whole_way(prepared):
     built = prepared(ALL + '[annotation.recruitment.codes]\ncompleted = "C1A2B3"\n')
     page = visit(built.tokens["ann"])
@@ -121,16 +113,6 @@ def test_nothing_is_asked_again_on_return(prepared):
     assert view(visit(ann))["where"] == "Pair 1 of 1"
 
 
-def test_what_is_right_is_not_sent_before_it_is_answered(prepared):
-    built = prepared()
-    page = press(press(visit(built.tokens["ann"]), "agree"), "background-send")
-    page = press(page, "start")
-    data = json.dumps(view(page))
-    assert "contradicts itself" not in data
-    assert "expected" not in data
-    assert "bakery is" not in data
-
-
 def test_who_does_not_take_part_rates_nothing_and_may_think_again(prepared):
     built = prepared()
     page = press(visit(built.tokens["ann"]), "decline")
@@ -182,11 +164,6 @@ def test_every_question_of_the_check_is_asked_for(prepared):
     assert "What to judge" in words(page)
     assert "A few short questions" in words(press(page, "start"))
     assert notes(built, "check") == []
-
-
-def test_practice_needs_an_answer_to_one_of_the_studys_questions(prepared):
-    built = prepared("[annotation.pages]\npractice = true\n", criteria=("factuality",))
-    assert view(start(built))["where"] == "Pair 1 of 1"
 
 
 def test_pages_switched_on_later_spare_the_practice(prepared):

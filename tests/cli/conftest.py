@@ -22,8 +22,6 @@ batch_size = 4
 [metrics]
 compute = ["diversity", "coherence", "length", "speed"]
 coherence_model = "bundled"
-replicates = 200
-permutations = 199
 [pairs]
 compare = [["guard", "acs"]]
 per_dataset = 3

@@ -95,8 +95,8 @@ def test_a_dry_run_refuses_more_tokens_than_the_model_holds(run, study):
     assert "prompts of more than 12 will be refused" in run("generate", "small", "--dry-run").out
 
 
-def test_a_first_dry_run_guesses_the_time_and_a_later_one_knows_it(run, study):
-    assert "a guess from the size of its weights" in run("generate", "small", "--dry-run").out
+def test_a_dry_run_knows_the_time_from_existing_texts(run, study):
+    assert "estimated time" not in run("generate", "small", "--dry-run").out
     assert run("generate", "small", "--strategy", "greedy").code == 0
     edited(study, '"greedy", "top_k"', '"greedy"')
     with (study / "prompts.jsonl").open("a") as file:

@@ -6,12 +6,11 @@ import tomllib
 import pytest
 
 from guard_eval.errors import StudyError
-from guard_eval.strategies import SOURCES, STRATEGIES, signature
 from guard_eval.study import Study
 from guard_eval.texts.new import new
 
 
-def test_a_new_study_compares_the_papers_strategies_and_names_all_others(tmp_path):
+def test_a_new_study_compares_the_papers_strategies_in_thirty_lines(tmp_path):
     result = new(tmp_path / "s")
     study = Study.open(tmp_path / "s")
     assert (result.prompts, result.exit_code) == (4, 0)
@@ -24,11 +23,7 @@ def test_a_new_study_compares_the_papers_strategies_and_names_all_others(tmp_pat
         "acs(q=1)",
         "guard",
     ]
-    text = (tmp_path / "s" / "study.toml").read_text(encoding="utf-8")
-    for name, kind in STRATEGIES.items():
-        if signature(kind()) not in compared:
-            [line] = [line for line in text.splitlines() if line.startswith(f'#     "{signature(kind())}",')]
-            assert SOURCES[name] in line
+    assert len((tmp_path / "s" / "study.toml").read_text(encoding="utf-8").splitlines()) <= 30
 
 
 @pytest.mark.parametrize("name", ["étude😀", "back\\slash", 'quo"te', "tab\tand\x7f", "{x}", "lone\udcff"])
@@ -51,7 +46,7 @@ def test_what_was_made_is_printed_and_named_for_the_next_command(run):
     ("options", "message"),
     [
         ({"words": 3}, "--words is about a dataset"),
-        ({"split": "train"}, "--split is about a dataset"),
+        ({"words": 8}, "--words is about a dataset"),
         ({"limit": 0}, "--limit 0: it is at least 1"),
         ({"dataset": "d", "words": 0}, "--words 0: it is at least 1"),
     ],

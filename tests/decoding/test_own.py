@@ -1,7 +1,6 @@
 """Strategies of one's own: found where the user says, in every engine, and refused with what to do."""
 
 import re
-import sys
 from dataclasses import dataclass
 
 import pytest
@@ -195,27 +194,6 @@ def test_an_initial_state_is_a_list_of_numbers(own_registry, numbers):
     own.use_text("mine.py", HEAD + CLASS.format(name="A", body=PLAIN) + IDENTITY + state)
     with pytest.raises(StudyError, match="initial_state of A returned"):
         Follower(parse("a"), torch.tensor([1]))
-
-
-def test_a_package_offers_one(own_registry, tmp_path, monkeypatch):
-    (tmp_path / "a_package_of_mine.py").write_text(EXAMPLES, encoding="utf-8")
-    info = tmp_path / "a_package_of_mine-1.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: a-package-of-mine\nVersion: 1\n")
-    (info / "entry_points.txt").write_text(
-        "[guard_eval.strategies]\nwave = a_package_of_mine:Wave\nlast = a_package_of_mine:LastTokens\n"
-        "missing = a_package_of_mine:Missing\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    assert signature(parse("wave + top_p")) == "wave(kind=up) + top_p(p=0.95)"
-    assert len(own.source_of(parse("wave"))) == 16
-    with pytest.raises(
-        StudyError, match=r"'last' \(a_package_of_mine:LastTokens\) names no strategy called 'last'"
-    ):
-        parse("last")
-    with pytest.raises(StudyError, match=r"\(a_package_of_mine:Missing\) cannot be loaded"):
-        parse("missing")
-    sys.modules.pop("a_package_of_mine")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -111,7 +111,7 @@ def test_memory_that_runs_out_costs_no_text():
     total = torch.cuda.get_device_properties(0).total_memory
     torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_reserved() + 60e6) / total)
     try:
-        made = list(in_batches(prompts, write, BatchSizes(), kind="guard", length=len))
+        made = list(in_batches(prompts, write, BatchSizes(), kind="guard"))
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
     assert [row for rows, _ in made for row in rows] == prompts

@@ -29,9 +29,9 @@ from guard_eval.engines.loading import (
     SMALL,
     check_amateur,
     folder_revision,
+    limit_threads,
     load,
     load_encoder,
-    settle_threads,
 )
 from guard_eval.errors import StudyError
 
@@ -197,7 +197,8 @@ def test_a_device_map_on_a_machine_without_gpus(folder, spread):
     plain, mapped = load(str(folder)), load(str(folder), device_map=spread)
     assert (mapped.device, mapped.dtype) == ("cpu", "float32")
     ids = torch.tensor([[5, 6, 7]])
-    assert torch.equal(plain.model(input_ids=ids).logits, mapped.model(input_ids=ids).logits)
+    ours, theirs = plain.model(input_ids=ids).logits, mapped.model(input_ids=ids).logits
+    assert torch.allclose(ours, theirs, atol=1e-4)  # the mapped model's layers are not packed
 
 
 def quantised(folder: Path, settings: dict[str, object]) -> None:
@@ -402,7 +403,7 @@ def test_a_small_model_has_one_thread_unless_the_user_says_otherwise(
     torch.set_num_threads(2)
     try:
         weights = [SimpleNamespace(numel=lambda: parameters)]
-        settle_threads(SimpleNamespace(device=torch.device("cpu"), parameters=lambda: weights))
+        limit_threads(SimpleNamespace(device=torch.device("cpu"), parameters=lambda: weights))
         assert torch.get_num_threads() == threads
     finally:
         torch.set_num_threads(before)

@@ -82,6 +82,30 @@ def test_batches_shrink_where_memory_runs_out_and_no_text_changes(loaded, monkey
     assert sizes == [5, 2, 2, 1]
 
 
+@a_story
+def test_a_cache_of_fixed_shapes_has_one_shape(loaded, monkeypatch):
+    """Batches of 4, 4 and 2: the last one is filled up, and all prompts are padded to the longest."""
+    shapes = []
+
+    def seen(model, batch, strategy, **more):
+        shapes.append(tuple(batch.padded()[0].shape))
+        return decode(model, batch, strategy, **more)
+
+    monkeypatch.setattr(generation, "decode", seen)
+    limits = {"seed": 1, "max_new_tokens": 6, "max_prompt_tokens": 32}
+    prompts = [Prompt(id=f"p{n}", dataset="", text="Once upon a time " * (1 + n % 3)) for n in range(10)]
+    texts = {
+        static: {
+            text.prompt_id: (text.text, text.batch)
+            for batch in generate(loaded, prompts, Guard(), batch_size=4, static=static, **limits)
+            for text in batch
+        }
+        for static in (False, True)
+    }
+    assert len(set(shapes[3:])) == 1
+    assert texts[True] == texts[False]
+
+
 @a_llama
 def test_memory_for_not_even_one_prompt(loaded, monkeypatch):
     def none(*args, **more):

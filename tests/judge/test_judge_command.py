@@ -165,8 +165,8 @@ def test_changed_settings_are_named_before_anything_is_sent(folder, guard_eval):
     guard_eval("judge", "s", "--yes")
     (folder / "study.toml").write_text(STUDY + "temperature = 0.5\n")
     ran = guard_eval("judge", "s", "--dry-run")
-    assert "has verdicts on other requests" in " ".join(ran.err.split())
-    assert "temperature: 0.0 → 0.5" in " ".join(ran.err.split())
+    assert "has verdicts under other settings" in " ".join(ran.err.split())
+    assert "judge.temperature from none to 0.5" in " ".join(ran.err.split())
 
 
 def test_a_study_without_pairs_or_judges_says_what_to_do(folder, guard_eval, tmp_path):

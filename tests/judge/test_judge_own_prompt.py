@@ -190,7 +190,7 @@ def test_a_dry_run_shows_and_prices_all_of_it(folder, printed, server):
         int(re.search(r"prompt tokens: at most ([\d,]+)", each)[1].replace(",", "")) for each in (plain, out)
     ]
     assert sizes[1] > sizes[0] + 4 * sum(len(each["a"]) + len(each["b"]) for each in EXAMPLES)
-    assert "answer tokens: at most 4,096" in out
+    assert "answer tokens: at most 2,048" in out
     assert server.asks == []
 
 
@@ -411,8 +411,8 @@ def test_an_answer_is_expected_to_cost_more_with_a_rationale(store):
         preview_judge(store, Judge(model="gpt-4o-2024-11-20", rationale=wanted), asked, seed=1)
         for wanted in (False, True)
     )
-    assert reasoned.expected_usd > plain.expected_usd
-    assert reasoned.worst_usd > plain.worst_usd
+    assert reasoned.online[0] > plain.online[0]
+    assert reasoned.online[1] > plain.online[1]
 
 
 def test_many_examples_are_made_into_messages_once():

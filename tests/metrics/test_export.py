@@ -12,17 +12,8 @@ import pytest
 from html_page import Page
 
 from guard_eval.errors import StudyError
-from guard_eval.metrics.export import metrics_latex, results_json, write_results
-from guard_eval.metrics.scores import (
-    Difference,
-    Results,
-    Score,
-    by_strategy,
-    closest_to_human,
-    figure,
-    metrics_of,
-    text_count,
-)
+from guard_eval.metrics.export import metrics_page, results_json, score_table, write_results
+from guard_eval.metrics.scores import OVERALL, Difference, Results, Score, closest_to_human, figure
 from guard_eval.texts.generations import HUMAN
 
 FORMULA = "=cmd|' /C calc'!A0"
@@ -115,17 +106,15 @@ def _rows(text):
     return list(csv.DictReader(io.StringIO(text, newline=""), strict=True))
 
 
-def test_rows_keep_the_results_order_and_leave_out_what_was_not_taken():
-    rows = by_strategy(RESULTS)
-    assert metrics_of(RESULTS) == ("diversity", "coherence")
-    assert [(*place, text_count(scores)) for place, scores in rows.items()] == [
-        ("wikitext", "guard", 100),
-        ("wikitext", "cs", 90),
-        ("wikitext", HUMAN, 100),
-        ("wikinews", "guard", 5),
-    ]
-    assert rows["wikitext", "guard"]["diversity"] is RESULTS.scores[0]
-    assert set(rows["wikinews", "guard"]) == {"diversity"}
+def test_one_table_has_every_metric_that_was_taken():
+    table = score_table(RESULTS.scores)
+    assert table.columns == ("Dataset", "Strategy", "Texts", "Div. (%)", "Coh. (nats)")
+    assert table.rows == (
+        ("wikitext", "guard", 100, "92.86*", "−2.61*"),
+        ("wikitext", "cs", 90, "89.50", "–"),
+        ("wikitext", HUMAN, 100, "93.84", "−2.43"),
+        ("wikinews", "guard", 5, "0.00", "–"),
+    )
 
 
 @pytest.mark.parametrize(
@@ -172,7 +161,7 @@ def test_the_papers_bold_figures():
     )
     # The paper sets AD's MAUVE of 92.20 in bold, though Temp.'s 92.85 is nearer to 100: by its own caption
     # ("closest to human") that is a slip, and Temp. is what we highlight.
-    assert closest_to_human(Results(scores=scores)) == {
+    assert closest_to_human(scores) == {
         ("diversity", "wikitext", "GUARD"),
         ("mauve", "wikitext", "Temp. (0.9)"),
         ("coherence", "wikitext", "Temp. (0.9)"),
@@ -189,7 +178,7 @@ def test_closest_ties_as_shown_on_either_side_of_the_human_value():
         score(value=None, strategy="undefined"),
         score(value=float("inf"), strategy="infinite"),
     )
-    assert closest_to_human(Results(scores=scores)) == {
+    assert closest_to_human(scores) == {
         ("diversity", "wikitext", "below"),
         ("diversity", "wikitext", "above"),
     }
@@ -203,7 +192,7 @@ def test_closest_needs_a_human_value_of_the_same_dataset():
         score("mauve", 99.0, strategy=HUMAN, dataset="wikinews"),
         score("tokens", 5.0),  # best: not human
     )
-    assert closest_to_human(Results(scores=scores)) == {("mauve", "wikinews", "guard")}
+    assert closest_to_human(scores) == {("mauve", "wikinews", "guard")}
 
 
 def test_the_long_csvs_have_every_field(written):
@@ -278,9 +267,9 @@ def test_markdown_by_hand(written):
     for line in [
         "| Strategy | Texts | Div. (%) | Coh. (nats) |",
         "| --- | ---: | ---: | ---: |",
-        r"| guard | 100 | **92.86**[^1] \[92.00, 93.50\] | **-2.61** |",
-        "| cs | 90 | 89.50[^2] | –[^3] |",
-        "| human | 100 | 93.84 | -2.43 |",
+        r"| guard | 100 | 92.86\* \[92.00, 93.50\] | −2.61\* |",
+        "| cs | 90 | 89.50 | – |",
+        "| human | 100 | 93.84 | −2.43 |",
         "| guard | 5 | 0.00 | – |",
         r"| Div. (%) | wikitext | guard | cs | +1.50 | \[-0.25, 3.00\] | \< .001 | .042 | 90 |",
         r"| Coh. (nats) | wikitext | guard | cs | – | \[-0.25, 3.00\] | – | – | 90 |",
@@ -289,9 +278,9 @@ def test_markdown_by_hand(written):
         "- cut: –",
         "- speed of guard on wikitext: 8 rows on H200",
         r"- signature of diversity: simctg",
-        "[^1]: empty: 3; truncated: 1",
-        "[^2]: No interval: too few prompts",
-        "[^3]: No text has a word",
+        "- Div. (wikitext, guard): empty: 3; truncated: 1",
+        "- Div. (wikitext, cs): No interval: too few prompts",
+        "- Coh. (wikitext, cs): No text has a word",
     ]:
         assert line in text.splitlines()
 
@@ -306,42 +295,39 @@ def test_markdown_holds_no_markup_of_others(written):
     assert "\x1b" not in text
 
 
-def test_latex_as_the_papers_table():
-    lines = metrics_latex(RESULTS).splitlines()
+def test_latex_has_a_table_for_each_dataset_without_intervals():
+    lines = metrics_page(RESULTS, ".tex").splitlines()
     for line in [
-        r"\sbox0{\begin{tabular}{lrrrr}",
-        r"Strategy & \multicolumn{2}{c}{wikitext} & \multicolumn{2}{c}{wikinews} \\",
-        r"\cmidrule(lr){2-3} \cmidrule(lr){4-5}",
-        r" & Div. (\%) & Coh. (nats) & Div. (\%) & Coh. (nats) \\",
-        r"guard & \textbf{92.86} & \textbf{$-$2.61} & 0.00 & -- \\",
-        r"cs & 89.50 & -- & -- & -- \\",
+        r"\begin{tabular}{lrrr}",
+        r"Strategy & Texts & Div. (\%) & Coh. (nats) \\",
+        r"guard & 100 & 92.86{*} & $-$2.61{*} \\",
+        r"cs & 90 & 89.50 & -- \\",
+        r"human & 100 & 93.84 & $-$2.43 \\",
         "% Two batches differ.",
-        "% empty: 3; truncated: 1",
+        "% Div. (wikitext, guard): empty: 3; truncated: 1",
         "% seed: 7",
         "% signature of coherence: opt",
     ]:
         assert line in lines
-    human = lines.index(r"human & 93.84 & $-$2.43 & -- & -- \\")
-    assert (lines[human - 1], lines[human + 1]) == (r"\midrule", r"\bottomrule")
+    assert sum(line.startswith(r"\caption") for line in lines) == 3
 
 
 def test_latex_comments_stay_on_their_line():
-    text = metrics_latex(NASTY)
-    after = text.split("\\end{table*}\n", 1)[1]
-    assert all(line.startswith("% ") for line in after.splitlines())
-    assert "\\input{x}" not in text.split("\\end{table*}\n", 1)[0]
+    text = metrics_page(NASTY, ".tex")
+    tables, comments = text.rsplit("\\end{table*}\n", 1)
+    assert all(line.startswith("% ") for line in comments.splitlines())
+    assert "\\input{x}" not in tables
 
 
-@pytest.mark.parametrize("packages", ["booktabs", "booktabs,graphicx"])
-def test_latex_compiles(tmp_path, packages):
+def test_latex_compiles(tmp_path):
     if shutil.which("pdflatex") is None:
         pytest.skip("pdflatex is not on the PATH; run: apt-get install texlive-latex-recommended")
     names = ["x" * 20_000, *("".join(map(chr, range(start, start + 16))) for start in range(0xA0, 0x250, 16))]
     more = Results(scores=(*NASTY.scores, *(score(strategy=name) for name in names), score(strategy=HUMAN)))
-    document = r"\documentclass{article}\usepackage{%s}\begin{document}\input{%s}\end{document}"
+    document = r"\documentclass{article}\usepackage{booktabs,array,graphicx}\begin{document}\input{%s}"
     for name, results in (("plain", RESULTS), ("nasty", NASTY), ("more", more)):
-        (tmp_path / f"{name}.table.tex").write_text(metrics_latex(results), encoding="utf-8")
-        (tmp_path / f"{name}.tex").write_text(document % (packages, f"{name}.table"))
+        (tmp_path / f"{name}.table.tex").write_text(metrics_page(results, ".tex"), encoding="utf-8")
+        (tmp_path / f"{name}.tex").write_text(document % f"{name}.table" + r"\end{document}")
         done = subprocess.run(
             ["pdflatex", "-no-shell-escape", "-interaction=nonstopmode", "-halt-on-error", f"{name}.tex"],
             cwd=tmp_path,
@@ -349,9 +335,7 @@ def test_latex_compiles(tmp_path, packages):
             timeout=60,
             check=False,
         )
-        output = done.stdout.decode("utf-8", "replace")
-        assert done.returncode == 0, output[-2000:]
-        assert ("Overfull" in output) == (name != "plain" and packages == "booktabs")
+        assert done.returncode == 0, done.stdout.decode("utf-8", "replace")[-2000:]
 
 
 def test_html_by_hand(written):
@@ -360,12 +344,12 @@ def test_html_by_hand(written):
     shown = " ".join(" ".join(page.texts).split())
     for words in [
         "wikitext",
-        "92.86 1 [92.00, 93.50]",
-        "-2.61",
+        "92.86* [92.00, 93.50]",
+        "−2.61*",
         "empty: 3; truncated: 1",
         "No interval: too few prompts",
-        "closest to the human value of its dataset",
-        "In brackets: the value's 95 % interval.",
+        "* closest to the human value of its dataset",
+        "In brackets: the 95 % interval.",
         "+1.50 [-0.25, 3.00] < .001 .042 90",
         "Holm's correction over 4 tests",
         "seed 7",
@@ -374,7 +358,6 @@ def test_html_by_hand(written):
         "Two batches differ.",
     ]:
         assert words in shown
-    assert re.findall(r'<strong class="closest">(.*?)</strong>', text) == ["92.86", "-2.61"]
     assert "prefers-color-scheme: dark" in text
     links = [value for _, held in page.tags for name, value in held.items() if not name.startswith("xmlns")]
     assert not any(str(value).startswith(("http", "//")) for value in links)
@@ -397,8 +380,12 @@ def test_html_holds_no_markup_of_others(written):
 def test_figures_lie_beside_the_page(tmp_path):
     write_results(RESULTS, tmp_path)
     files = {path.name for path in (tmp_path / "figures").iterdir()}
-    assert {"1-diversity.png", "1-diversity.svg", "1-diversity-coherence.svg"} <= files
-    assert not [name for name in files if name.endswith(".pdf")]
+    assert files == {"diversity-1.svg", "diversity-2.svg", "coherence-1.svg", "diversity-coherence-1.svg"}
+    whole = [replace(each, dataset=OVERALL) for each in RESULTS.scores if each.dataset == "wikitext"]
+    write_results(Results(scores=(*RESULTS.scores, *whole)), tmp_path / "both")
+    files = {path.name for path in (tmp_path / "both" / "figures").iterdir()}
+    planes = {"diversity-coherence-1.svg", "diversity-coherence-3.svg"}
+    assert files == {"diversity.svg", "coherence.svg", *planes}
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path):

@@ -70,10 +70,17 @@ def many(strategy, seed, *, words=12, prompts=30, dataset="d", letters="abcdefgh
     ]
 
 
-def test_intervals_are_the_bootstraps():
-    results = measured(many("guard", 1), replicates=4000)
-    score = find(results, "diversity")
-    assert score.low < score.value < score.high
+def test_intervals_of_means_are_t_intervals():
+    texts = [
+        text for place in range(6) for text in many("guard", place, words=5 + place, prompts=place + 1)[-1:]
+    ]
+    score = find(measured(texts), "words")
+    # 5 … 10 words: 7.5 ± t(5) · √(3.5 / 6), t(5) = 2.5706
+    assert (score.low, score.high) == pytest.approx((7.5 - 1.9633, 7.5 + 1.9633), abs=1e-3)
+
+
+def test_what_has_no_interval_says_why():
+    results = measured(many("guard", 1))
     words = find(results, "words")
     assert (words.low, words.high) == (None, None)  # all of twelve words
     assert "no width" in words.note
@@ -122,29 +129,29 @@ def test_eight_prompts_reach_it_alone_and_not_after_the_correction():
 def test_a_declared_test_that_could_not_be_made_counts_towards_the_family():
     """The second strategy has no text long enough for diversity; its test was declared all the same."""
     texts = many("guard", 1) + many("dull", 2, letters="ab") + many("short", 3, words=2)
-    results = measured(texts, compute=["diversity"], baseline="guard", permutations=999)
+    results = measured(texts, compute=["diversity"], baseline="guard")
     by_name = {one.strategy: one for one in results.differences}
     assert (by_name["short"].value, by_name["short"].p_value, by_name["short"].family) == (None, None, 2)
-    assert (by_name["dull"].p_value, by_name["dull"].p_holm) == (0.001, 0.002)
+    assert by_name["dull"].p_value == pytest.approx(1 / 100_001)  # the least that 100 000 drawn patterns give
+    assert by_name["dull"].p_holm == pytest.approx(2 / 100_001)
 
 
 def test_a_difference_has_its_interval_test_and_correction():
     texts = many("guard", 1) + many("dull", 2, letters="ab") + many("same", 3)
-    results = measured(texts, compute=["diversity", "length"], baseline="guard", permutations=999)
+    results = measured(texts, compute=["diversity", "length"], baseline="guard")
     by_name = {(one.metric, one.strategy): one for one in results.differences}
     dull, same = by_name["diversity", "dull"], by_name["diversity", "same"]
     assert dull.value == pytest.approx(
         find(results, "diversity", "dull").value - find(results, "diversity").value, abs=0.02
     )
     assert dull.high < 0
-    assert dull.p_value == 0.001  # the least that 999 exchanges can give
-    assert (dull.p_holm, dull.family) == (0.002, 2)
+    assert (dull.p_holm, dull.family) == (2 * dull.p_value, 2)
     assert same.low < 0 < same.high
     assert same.p_value > 0.01
     assert by_name["words", "same"].value == 0
-    # Both wrote twelve words for every prompt: every exchange is as extreme, and no test says anything.
+    # Both wrote twelve words for every prompt.
     assert by_name["words", "same"].p_value is None
-    assert "cannot be below 1," in by_name["words", "same"].note
+    assert by_name["words", "same"].note == "no prompt favours either method"
     assert {one.strategy for one in results.differences} == {"dull", "same"}
 
 

@@ -29,7 +29,6 @@ pytestmark = pytest.mark.slow
 
 LOCATION = locate_model(BUNDLED, PROMPTS.parent)
 LINES = [json.loads(line)["prompt"] for line in PROMPTS.read_text(encoding="utf-8").splitlines()]
-QUICK = {"replicates": 100, "permutations": 99}
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +88,7 @@ def texts_of(strategy, count, words, seed):
 
 def run(texts, models, cache=None, **settings):
     return measure_generations(
-        texts, MetricSettings(**{**QUICK, **settings}), seed=1, models=models, cache=cache or ScoreCache()
+        texts, MetricSettings(**settings), seed=1, models=models, cache=cache or ScoreCache()
     )
 
 

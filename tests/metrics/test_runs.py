@@ -96,7 +96,7 @@ def test_speed_is_that_of_all_texts():
     assert found["seconds_per_text"].value == 1.75
 
 
-def test_replicates_of_runs_are_their_mean_and_noise_is_not_divided():
+def test_the_parts_of_runs_are_their_mean_and_noise_is_not_divided():
     """As MAUVE's: the runs have the same references, so that their noise is not independent."""
 
     def outcome(value, noise):
@@ -105,17 +105,17 @@ def test_replicates_of_runs_are_their_mean_and_noise_is_not_divided():
             value=value,
             n=10,
             signature=f"mauve|buckets:{value:g}|c:5",
-            resample=lambda weights: value + weights.sum(axis=1),
+            parts=np.array([[value - 1, 1], [value + 1, 1]]),
             noise=noise,
         )
 
     texts = [generation("a b", prompt, run=run) for prompt in ("p1", "p2") for run in (1, 2, 3)]
     [whole] = group_texts(texts)
     undefined = Outcome(metric="mauve", value=None, n=0, note="too few texts")
-    found = join_runs(whole.by_run(), [outcome(10.0, 4.0), undefined, outcome(20.0, 8.0)])
-    assert (found.value, found.n, found.noise) == (15.0, 20, 6.0)
-    assert found.run_values == (10.0, None, 20.0)
-    assert found.resample(np.array([[1.0, 2.0]])).tolist() == [18.0]
-    assert found.signature == "mauve|buckets:10|c:5 / mauve|buckets:20|c:5"
-    assert found.note == "mean of 2 runs; standard deviation over seeds of a run's k-means 2.45"
-    assert join_runs(whole.by_run(), [undefined] * 3) == undefined
+    joined = join_runs(whole.by_run(), [outcome(10.0, 4.0), undefined, outcome(20.0, 8.0)])
+    assert (joined.value, joined.n, joined.noise) == (15.0, 20, 6.0)
+    assert joined.run_values == (10.0, None, 20.0)
+    assert joined.parts.tolist() == [[14.0, 1.0], [16.0, 1.0]]
+    assert joined.signature == "mauve|buckets:10|c:5 / mauve|buckets:20|c:5"
+    assert joined.note == "mean of 2 runs; standard deviation over seeds of a run's k-means 2.45"
+    assert join_runs(whole.by_run(), [undefined] * 3) is undefined

@@ -14,7 +14,7 @@ from guard_eval.reporting import drawing
 from guard_eval.reporting.escaping import one_line
 from guard_eval.texts.generations import HUMAN
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("svg_alone")]
+pytestmark = pytest.mark.slow
 
 STRATEGIES = {
     "greedy": (18.2, -0.62),

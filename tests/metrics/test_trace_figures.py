@@ -8,7 +8,7 @@ from guard_eval.metrics import trace_figures
 from guard_eval.metrics.trace_figures import SERIES, behaviour, summaries
 from guard_eval.records import Trace
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("svg_alone")]
+pytestmark = pytest.mark.slow
 
 WHOLE = Trace(
     id="one",

@@ -95,7 +95,9 @@ class Walk:
 
 def count_closed(store):
     with store.read() as db:
-        return db.execute(text("SELECT count(DISTINCT pair_id) FROM slot WHERE shuffle IS NULL")).scalar_one()
+        return db.execute(
+            text("SELECT count(DISTINCT pair_id) FROM slot WHERE NOT open AND held_by IS NULL")
+        ).scalar_one()
 
 
 @pytest.mark.parametrize(("seed", "slots", "comparisons"), [(0, 1, 1), (1, 2, 3), (2, 3, 6), (3, 4, 3)])

@@ -41,20 +41,6 @@ def test_a_roster_is_even_within_one_in_any_order(store, make_pairs, plan):
     assert set(Counter(row.rater for row in unblind.tidy(store)).values()) == {9 * 2}
 
 
-def test_a_roster_raters_slots_are_free_when_it_is_out(store, make_pairs, plan):
-    store_pairs.add(store, make_pairs(6))
-    ann, ben, eve = people(store, "Ann", "Ben", "Eve")
-    roster.assign(store, ["Ann", "Ben"], plan)
-    rate_in_turns(store, [ann], plan, pairs=2)
-    assert handout.progress(store, eve, plan) == (0, 0)
-    store_raters.exclude(store, "Ann", "why", "who")
-    assert handout.progress(store, eve, plan) == (0, 6)
-    rate_in_turns(store, [ben, eve], plan)
-    assert {row.rater for row in unblind.tidy(store)} == {"Ben", "Eve"}
-    assert len(unblind.tidy(store)) == 6 * 2 * 2
-    assert [farthest(found) for found in leads(store)] == [0, 0]
-
-
 @pytest.mark.parametrize("slots", [2, 4])
 def test_a_couple_keeps_its_sides_when_its_raters_go_and_come_back(store, make_pairs, plan, slots):
     """Both raters of a couple are out, others take their slots, and all are taken in again."""

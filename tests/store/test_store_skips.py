@@ -3,13 +3,12 @@
 from dataclasses import replace
 
 import pytest
-from rating import make_gold, people, rate_all
+from rating import make_gold, people
 
 from guard_eval.errors import StudyError
 from guard_eval.store import handout, notes, pairs, unblind, verdicts
 from guard_eval.store import raters as store_raters
-from guard_eval.store.handout import SPARE_SKIPS
-from guard_eval.store.slots import MOST_SKIPS
+from guard_eval.store.handout import MOST_SKIPS, SPARE_SKIPS
 
 
 @pytest.fixture
@@ -45,7 +44,7 @@ def test_a_skipped_pair_goes_to_another_rater_at_once_and_never_back(store, make
     assert pairs_of(store, number) == pairs_of(store, given.presentation)
     verdicts.save(store, given.presentation, {"fluency": "A"}, rater=ben)
     assert [row.rater for row in unblind.tidy(store)] == ["Ben"]
-    assert [(row.rater, row.reason) for row in notes.read_skips(store)] == [("Ann", "unreadable")]
+    assert [(row.rater, row.detail) for row in notes.read(store, kind="skip")] == [("Ann", "unreadable")]
     assert [(note.kind, note.detail) for note in notes.read(store, rater=ann)] == [
         ("skip", "unreadable"),
         ("comment", "half of it is boxes"),
@@ -57,16 +56,7 @@ def test_a_press_that_comes_twice_skips_once(store, make_pairs, plan, skip):
     (ann,) = people(store, "Ann")
     number = skip(ann)
     assert handout.skip(store, number, ["unreadable"], rater=ann)
-    assert len(notes.read_skips(store)) == len(notes.read(store)) == 1
-
-
-def test_what_is_skipped_takes_nothing_from_the_quota(store, make_pairs, plan, skip):
-    pairs.add(store, make_pairs(6))
-    (ann,) = people(store, "Ann")
-    few = replace(plan, quota=3)
-    skip(ann, by=few)
-    assert handout.progress(store, ann, few) == (0, 3)
-    assert len(rate_all(store, ann, few)) == 3
+    assert len(notes.read(store, kind="skip")) == len(notes.read(store)) == 1
 
 
 @pytest.mark.parametrize("reasons", [[], ["unreadable"]])
@@ -80,7 +70,7 @@ def test_what_was_rated_or_has_no_reason_is_not_skipped(store, make_pairs, plan,
         handout.skip(store, given.presentation, reasons, rater=ann)
     with pytest.raises(StudyError, match="not handed to the rater 'Ben'"):
         handout.skip(store, given.presentation, ["unreadable"], rater=ben)
-    assert notes.read_skips(store) == []
+    assert notes.read(store, kind="skip") == []
 
 
 def test_who_skips_everything_is_stopped(store, make_pairs, plan, skip):
@@ -93,7 +83,7 @@ def test_who_skips_everything_is_stopped(store, make_pairs, plan, skip):
     assert handout.claim(store, ann, plan)[0].presentation == given.presentation
     verdicts.save(store, given.presentation, {"fluency": "A"}, rater=ann)
     skip(ann)
-    assert len(notes.read_skips(store)) == SPARE_SKIPS + 1
+    assert len(notes.read(store, kind="skip")) == SPARE_SKIPS + 1
 
 
 def test_a_pair_that_several_skipped_is_given_to_nobody_new(store, make_pairs, plan, skip):

@@ -1,7 +1,5 @@
 """The table [annotation] of study.toml: what is left out changes nothing, what is wrong is named."""
 
-import re
-
 import pytest
 
 from guard_eval.errors import StudyError
@@ -66,14 +64,9 @@ def test_pairs_are_shared_out_as_asked(study):
 def test_no_page_is_shown_that_was_not_asked_for_and_new_asks_for_them(study):
     assert set(Annotation().pages.model_dump().values()) == {False}
     values = {"name": '"s"', "seed": 1, "model": '"bundled"', "compute": '"length"', "scorer": '"bundled"'}
-    asked = study(TEMPLATE.format(**values, new_tokens=8, prompt_tokens=8, others="#")).settings.annotation
+    asked = study(TEMPLATE.format(**values, new_tokens=8, prompt_tokens=8)).settings.annotation
     assert asked.pages.model_dump() == {"consent": True, "background": False, "practice": True, "check": True}
     assert asked.recruitment == Recruitment()
-    # What the template shows as comments can be uncommented.
-    keys = r"\[annotation|prolific =|oidc|completed|no_place|ran_out|screened_out|declined|wording|gold_every"
-    text = re.sub(rf"(?m)^# (?={keys})", "", TEMPLATE)
-    asked = study(text.format(**values, new_tokens=8, prompt_tokens=8, others="#")).settings.annotation
-    assert (asked.wording.file, asked.gold_every, asked.recruitment.oidc) == ("wording.toml", 10, True)
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def test_people_and_judges_are_asked_in_the_studys_order_and_with_its_words(stud
 
 def test_a_judge_that_is_copied_or_named_still_knows_its_criteria(study):
     judge = '[[judge]]\nmodel = "m"\ncriteria = ["toxicity"]\n'
-    judges = study(f"{TOXICITY}{judge}{judge}samples = 2\n").settings.judge
+    judges = study(f"{TOXICITY}{judge}{judge}name = 'n'\n").settings.judge
     assert [each.model_copy(update={"orders": "one"}).rubric[0].title for each in judges] == ["Toxicity"] * 2
 
 

@@ -95,4 +95,4 @@ def test_where_a_study_runs_changes_nothing(changes):
     assert (
         changes('strategies = ["greedy", "guard"]', 'strategies = ["greedy", "guard"]\nbatch_size = 3') == {}
     )
-    assert changes("[analysis]", "[metrics]\nreplicates = 200\n[analysis]") == {}
+    assert changes("[analysis]", "[metrics]\nmauve_seeds = 3\n[analysis]") == {}

@@ -13,7 +13,7 @@ from guard_eval.errors import StudyError
 from guard_eval.study.files import StudyFile
 from guard_eval.study.folder import Study
 from guard_eval.study.judge_files import LONGEST_EXAMPLES, LONGEST_PROMPT, PLACEHOLDERS, fill
-from guard_eval.study.judge_settings import ANSWER_TOKENS, REASONED_ANSWER_TOKENS, Judge
+from guard_eval.study.judge_settings import Judge
 
 GOOD = """
 name = "s"
@@ -120,15 +120,12 @@ def test_files_have_a_size(study):
     ("text", "says"),
     [
         ("", "it lacks {{criteria}}, the criteria, numbered"),
-        ("Judge {criteria}.", "write it where it belongs, in two braces, not one, {criteria}"),
-        ("{{criteria}} {{critera}}", "{{critera}} is not filled in: did you mean {{criteria}}?"),
-        ("{{criteria}} {{0.__class__}}", "{{0.__class__}} is not filled in: known are: {{criteria}}, {{judg"),
+        ("Judge {criteria}.", "it lacks {{criteria}}"),
+        ("{{criteria}} {{critera}}", "{{critera}} is not filled in; known are: {{criteria}}, {{judg"),
+        ("{{criteria}} {{0.__class__}}", "{{0.__class__}} is not filled in"),
         ("{{criteria}} {{criteria.__init__.__globals__}}", "is not filled in"),
         ("{{criteria}} {{criteria!r:>99999999}}", "is not filled in"),
         ("{{criteria}} {{}}", "{{}} is not filled in"),
-        ("{{criteria}} {{count", "it has {{ without its }}"),
-        ("{{criteria}}\nabc\x1b[2J", "line 2 has the character '\\x1b', which cannot be printed"),
-        ("{{criteria}} \u202e", "line 1 has the character '\\u202e'"),
     ],
 )
 def test_a_template_is_checked_for_its_fields(study, text, says):
@@ -148,12 +145,9 @@ def test_a_template_is_checked_for_its_fields(study, text, says):
         (lines({**EXAMPLE, "verdict": {"fluency": "a", "wit": "A"}}), "line 1: verdict.fluency: "),
         (
             lines({**EXAMPLE, "verdict": {"fluency": "A"}}),
-            "example 1 has no verdict on wit, which this judge",
+            "m: example 1 of own.txt has no wit, which this judge",
         ),
-        (
-            lines({**EXAMPLE, "verdict": {**EXAMPLE["verdict"], "wti": "A"}}),
-            "example 1: unknown criterion 'wti'",
-        ),
+        (lines({**EXAMPLE, "verdict": {**EXAMPLE["verdict"], "wti": "A"}}), "unknown criterion 'wti'"),
         (lines({**EXAMPLE, "rationale": "w" * 1001}), "line 1: rationale: "),
     ],
 )
@@ -163,14 +157,8 @@ def test_examples_are_checked_line_by_line(study, text, says):
 
 
 def test_examples_have_a_rationale_where_one_is_asked_for(study):
-    with pytest.raises(StudyError, match='example 2 has no "rationale", and rationale = true; add it'):
+    with pytest.raises(StudyError, match=r"example 2 of own\.txt has no rationale, which this judge"):
         study('rationale = true\nexamples = "own.txt"', own=lines({**EXAMPLE, "rationale": "so"}, EXAMPLE))
-
-
-def test_an_answer_with_a_rationale_may_be_longer(study):
-    assert study("rationale = true").settings.judge[0].max_output_tokens == 2 * ANSWER_TOKENS
-    assert study("rationale = true\nmax_output_tokens = 99").settings.judge[0].max_output_tokens == 99
-    assert Judge(model="o3", rationale=True).max_output_tokens == REASONED_ANSWER_TOKENS + ANSWER_TOKENS
 
 
 def test_without_a_study_a_file_is_given_as_what_it_says():

@@ -21,7 +21,6 @@ compare = [["guard", "top_k(k=50)"]]
 [metrics]
 compute = ["coherence", "perplexity", "length"]
 coherence_model = "bundled"
-replicates = 100
 """
 PROMPTS = 96
 

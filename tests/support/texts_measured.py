@@ -40,9 +40,7 @@ def generation(text, prompt="p1", strategy="guard", dataset="d", **changes):
 def measured(texts, *, compute=TEXT_ALONE, baseline=None, **settings):
     return measure_generations(
         texts,
-        MetricSettings(
-            compute=compute, baseline=baseline, **{"replicates": 200, "permutations": 199, **settings}
-        ),
+        MetricSettings(compute=compute, baseline=baseline, **settings),
         seed=3,
         models=NoModels(),
         cache=ScoreCache(),

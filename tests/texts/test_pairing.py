@@ -85,32 +85,20 @@ def test_pairs_of_other_settings_are_not_left_behind_silently():
         make_pairs(PROMPTS, {**MADE, "greedy": other}, [["guard", "greedy"]], seed=1, existing=before)
 
 
-def refusal(before, prompts, compare, **options):
-    with pytest.raises(StudyError) as error:
-        make_pairs(prompts, MADE, compare, seed=1, existing=before, **options)
-    message = str(error.value)
-    named = [
-        key
-        for key in ("pairs.compare does", "per_dataset draws", "prompts.file", "seed, or")
-        if key in message
-    ]
-    assert "extended by adding to pairs.compare or raising pairs.per_dataset" in message
-    return named
-
-
 def test_the_setting_that_no_longer_gives_a_pair_is_named_and_no_other():
-    ids = {prompt.id for prompt in PROMPTS}
     compare = [["guard", "greedy"]]
     drawn = draw_prompts(PROMPTS, per_dataset=6, seed=1)
     before = make_pairs(drawn, MADE, compare, seed=1)
-    assert refusal(before, drawn, [["greedy", "guard"]], available=ids) == ["pairs.compare does"]
-    fewer = draw_prompts(PROMPTS, per_dataset=4, seed=1)
-    assert refusal(before, fewer, compare, available=ids) == ["per_dataset draws"]
-    other = draw_prompts(PROMPTS, per_dataset=6, seed=2)
-    assert refusal(before, other, compare, available=ids) == ["seed, or"]
-    left = [prompt for prompt in PROMPTS if prompt != drawn[0]]
-    again = draw_prompts(left, per_dataset=6, seed=1)
-    assert refusal(before, again, compare, available=ids - {drawn[0].id}) == ["prompts.file"]
+    fewer, other = (draw_prompts(PROMPTS, per_dataset=n, seed=seed) for n, seed in ((4, 1), (6, 2)))
+    for prompts, couples, cause in (
+        (drawn, [["greedy", "guard"]], "pairs.compare does not name guard with greedy, in this order. Take"),
+        (fewer, compare, "give other prompts of news; prompts.file, pairs.per_dataset or seed give"),
+        (other, compare, "prompts.file, pairs.per_dataset or seed give other prompts of tales. Take"),
+    ):
+        with pytest.raises(StudyError) as error:
+            make_pairs(prompts, MADE, couples, seed=1, existing=before)
+        assert cause in str(error.value)
+        assert "extended by adding to pairs.compare or raising pairs.per_dataset" in str(error.value)
 
 
 @given(st.integers(2, 45), st.integers(1, 20), st.integers())

@@ -24,9 +24,9 @@ def any_difference(nets: NDArray[np.float64], *, seed: int = 0) -> Estimate:
         nets: Each unit's wins less losses of each method, [units, K].
         seed: It alone decides the flips.
     """
-    shown = _in_order(nets[np.abs(nets).sum(axis=1) > 0])
-    squares = (shown**2).sum(axis=0)
-    scaled = shown[:, squares > 0] / np.sqrt(squares[squares > 0])
+    nets_in_order = _in_order(nets[np.abs(nets).sum(axis=1) > 0])
+    squares = (nets_in_order**2).sum(axis=0)
+    scaled = nets_in_order[:, squares > 0] / np.sqrt(squares[squares > 0])
     if not len(scaled):
         why = "every method has as many wins as losses in every unit"
         return Estimate(n=len(nets), method=METHOD, note=why, smallest_p=1.0)
@@ -52,12 +52,10 @@ def any_difference(nets: NDArray[np.float64], *, seed: int = 0) -> Estimate:
 
 
 def _in_order(nets: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return methods and units in an order of their numbers: drawn flips hang on no names."""
+    """Return methods and units in an order of their numbers: drawn flips do not depend on names."""
     sorted_columns = nets[:, np.lexsort(((nets**2).sum(axis=0), nets.sum(axis=0)))]
-    found: NDArray[np.float64] = sorted_columns[np.lexsort(sorted_columns.T[::-1])]
-    return found
+    return np.asarray(sorted_columns[np.lexsort(sorted_columns.T[::-1])])
 
 
 def _statistics(flips: NDArray[np.floating], scaled: NDArray[np.floating]) -> NDArray[np.float64]:
-    found: NDArray[np.float64] = ((flips @ scaled) ** 2).sum(axis=1)
-    return found
+    return np.asarray(((flips @ scaled) ** 2).sum(axis=1))

@@ -102,11 +102,11 @@ def davidson(wins: ArrayLike, ties: ArrayLike, methods: Sequence[str]) -> Streng
         ties: `ties[i, j]` is how often i and j tied, `[K, K]`, symmetric, zero diagonal.
         methods: K different names.
 
-    >>> found = davidson([[0, 8], [2, 0]], [[0, 4], [4, 0]], ["guard", "nucleus"])
-    >>> round(float(found.parameters[0] - found.parameters[1]), 4)  # log 8/2
+    >>> fit = davidson([[0, 8], [2, 0]], [[0, 4], [4, 0]], ["guard", "nucleus"])
+    >>> round(float(fit.parameters[0] - fit.parameters[1]), 4)  # log 8/2
     1.3863
     """
-    won, tied = _checked(wins, ties, methods)
+    won, tied = np.asarray(wins, dtype=float), np.asarray(ties, dtype=float)
     if reason := why_undefined(won, tied, methods):
         return Strengths(reason=reason)
     return Strengths(parameters=fit(won, tied))
@@ -148,8 +148,7 @@ def shares(parameters: Floats) -> Floats:
     first, second = (np.eye(methods)[side] for side in np.triu_indices(methods, 1))
     chance = np.exp(_log_probabilities(parameters))
     points = chance[..., 0] + chance[..., 1] / 2
-    won: Floats = (points @ first + (1 - points) @ second) / (methods - 1)
-    return won
+    return np.asarray((points @ first + (1 - points) @ second) / (methods - 1))
 
 
 def _moments(parameters: Floats, table: Floats) -> tuple[Floats, Floats]:
@@ -160,12 +159,12 @@ def _moments(parameters: Floats, table: Floats) -> tuple[Floats, Floats]:
     methods = len(parameters) - 1
     design, n = _design(methods), table.sum(axis=-1)
     chance = np.exp(_log_probabilities(parameters))
-    lean, tie = (chance[:, 0] - chance[:, 2]) / 2, chance[:, 1]
-    gradient = np.append(((table[:, 0] - table[:, 2]) / 2 - n * lean) @ design, (table[:, 1] - n * tie).sum())
+    net, tie = (chance[:, 0] - chance[:, 2]) / 2, chance[:, 1]
+    gradient = np.append(((table[:, 0] - table[:, 2]) / 2 - n * net) @ design, (table[:, 1] - n * tie).sum())
     information = np.zeros((methods + 1, methods + 1))
-    spread = n * ((chance[:, 0] + chance[:, 2]) / 4 - lean**2)
+    spread = n * ((chance[:, 0] + chance[:, 2]) / 4 - net**2)
     information[:-1, :-1] = design.T @ (spread[:, None] * design)
-    information[:-1, -1] = information[-1, :-1] = -(n * lean * tie) @ design
+    information[:-1, -1] = information[-1, :-1] = -(n * net * tie) @ design
     information[-1, -1] = (n * tie * (1 - tie)).sum() + np.isneginf(parameters[-1])
     return gradient, information
 
@@ -185,9 +184,8 @@ def gauge(information: Floats) -> Floats:
 
 def _design(methods: int) -> Floats:
     """Return `[P, K]`: +1 at the pair's first method, −1 at its second."""
-    identity = np.eye(methods)
-    first, second = np.triu_indices(methods, 1)
-    return identity[first] - identity[second]
+    first, second = (np.eye(methods)[side] for side in np.triu_indices(methods, 1))
+    return np.asarray(first - second)
 
 
 def _log_probabilities(parameters: Floats) -> Floats:
@@ -195,26 +193,8 @@ def _log_probabilities(parameters: Floats) -> Floats:
     half = parameters[..., :-1] @ _design(parameters.shape[-1] - 1).T / 2
     tie = np.broadcast_to(parameters[..., -1:], half.shape)
     whole = np.logaddexp(np.logaddexp(half, -half), tie)
-    found: Floats = np.stack([half - whole, tie - whole, -half - whole], axis=-1)
-    return found
+    return np.asarray(np.stack([half - whole, tie - whole, -half - whole], axis=-1))
 
 
 def _log_likelihood(parameters: Floats, table: Floats) -> float:
     return float((table * np.where(table > 0, _log_probabilities(parameters), 0.0)).sum())
-
-
-def _checked(wins: ArrayLike, ties: ArrayLike, methods: Sequence[str]) -> tuple[Floats, Floats]:
-    won, tied = np.asarray(wins, dtype=float), np.asarray(ties, dtype=float)
-    size = len(methods)
-    if size < 2 or len(set(methods)) != size:
-        raise ValueError(f"a ranking takes two or more different methods; got {list(methods)}")
-    for name, matrix in (("wins", won), ("ties", tied)):
-        if matrix.shape != (size, size):
-            raise ValueError(f"{name} is {size} × {size}, one row per method; got shape {matrix.shape}")
-        if not np.isfinite(matrix).all() or (matrix < 0).any():
-            raise ValueError(f"{name} are counts, finite and not negative")
-        if np.diag(matrix).any():
-            raise ValueError(f"no method is compared with itself, but the diagonal of {name} is not zero")
-    if (tied != tied.T).any():
-        raise ValueError("a tie is a tie of both: ties[i, j] must equal ties[j, i]")
-    return won, tied

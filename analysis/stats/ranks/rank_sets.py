@@ -2,259 +2,214 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy import special
 
-from analysis.stats.ranks import davidson as newton
+from analysis.stats.ranks.davidson import gauge, shares
 
 Floats = NDArray[np.float64]
+Numbers = NDArray[np.integer]
 
-DRAWS = 20_000
+DRAWS, DRAWS_AT_ONCE = 20_000, 500
 """Draws of the largest error among all differences; its quantile has a Monte-Carlo error of some .01."""
 MANY_UNITS = 1_000
 """With more units, the errors of scores are drawn from their covariance alone."""
 FEW_UNITS = 20
 """Where fewer units know a method, its differences have their degrees of freedom, not those of all."""
-_BLOCK = 500
 _STEP = 1e-5
 """For the derivatives of shares."""
-_NUMBERS = 4_000_000
+_MAX_NUMBERS = 4_000_000
 """At most so many numbers of units' information at once."""
-_LEFT = 1e-6
+_KEPT = 1e-6
+"""The part of a unit's information that stays when it is left out: it may alone join two groups."""
+
+
+@dataclass(frozen=True, eq=False)
+class Comparisons:
+    """Comparisons of methods, and the units that they are of.
+
+    Attributes:
+        unit: Each comparison's unit, from 0, [n].
+        first: The number of one of its methods, [n].
+        second: The number of the other, [n].
+        points: 2 if the first won, 1 for a tie, 0 if the second won, [n].
+        strata: Each unit's stratum, [units].
+    """
+
+    unit: NDArray[np.int64]
+    first: Numbers
+    second: Numbers
+    points: Numbers
+    strata: NDArray[np.int64]
+
+    @property
+    def df(self) -> int:
+        """Return the degrees of freedom of variances over units."""
+        return max(1, len(self.strata) - 1)
+
+    def units_by_method(self, methods: int) -> NDArray[np.int64]:
+        """Return in how many units each method was compared, [methods]."""
+        either = [(self.first == method) | (self.second == method) for method in range(methods)]
+        return np.array([len(np.unique(self.unit[rows])) for rows in either])
+
+    def share_errors(self, parameters: Floats) -> Floats:
+        """Return what each unit adds to the error of each expected win share, [units, K], for rank sets.
+
+        It is `share_influence` at strengths that are drawn towards their mean by as much of their spread as
+        is error (James and Stein 1961). At the strengths themselves the errors of methods that are far apart
+        by chance come out too small, and the sets are right too rarely if all methods are alike. If they are
+        not, hardly anything is drawn in.
+
+        Args:
+            parameters: Log-strengths summing to 0, then log ν (−∞ without ties), [K + 1].
+        """
+        spread = float((parameters[:-1] ** 2).sum())
+        error = float((self._influence(parameters)[:, :-1] ** 2).sum())
+        drawn_in = parameters.copy()
+        drawn_in[:-1] *= max(0.0, 1 - error / spread) if spread else 0.0
+        return self.share_influence(drawn_in)
+
+    def share_limits(self, parameters: Floats, *, level: float) -> Floats:
+        """Return the t limits of each expected win share, one method at a time, [K, 2]."""
+        errors = np.sqrt((self.share_influence(parameters) ** 2).sum(axis=0))
+        half = float(special.stdtrit(self.df, 0.5 + level / 2)) * errors
+        middle = shares(parameters)
+        return np.asarray(np.clip(np.stack([middle - half, middle + half], axis=-1), 0.0, 1.0))
+
+    def share_influence(self, parameters: Floats) -> Floats:
+        """Return what each unit adds to the error of each expected win share, [units, K].
+
+        Shares have the strengths' order, and errors that do not grow without limit if a method hardly ever
+        loses, as those of strengths do (Hauck and Donner 1977).
+        """
+        steps = np.eye(len(parameters)) * _STEP
+        slopes = (shares(parameters + steps) - shares(parameters - steps)) / (2 * _STEP)
+        return np.asarray(self._influence(parameters) @ slopes)
+
+    def _influence(self, parameters: Floats) -> Floats:
+        """Return what each unit adds to the error of Davidson's log-strengths and log ν, [units, K + 1].
+
+        It is what leaving the unit out changes, to first order: its part of the likelihood's gradient by the
+        inverse of the information that the others have, less its stratum's mean. It gives the sandwich
+        estimate of the covariance, for verdicts that depend on each other within a unit in any way; by the
+        others' information, so that a difference that few units know of is not taken for surer than it is
+        (CR3: Bell and McCaffrey 2002).
+        """
+        first, second, unit = self.first, self.second, self.unit
+        methods, units = len(parameters) - 1, len(self.strata)
+        half = (parameters[first] - parameters[second]) / 2
+        chance = special.softmax(
+            np.stack([half, np.full(len(half), parameters[-1]), -half], axis=-1), axis=-1
+        )
+        expected, tie = (chance[:, 0] - chance[:, 2]) / 2, chance[:, 1]
+        net, last = (self.points - 1) / 2 - expected, np.full(len(unit), methods)
+        gradient = np.zeros((units, methods + 1))
+        for column, score in ((first, net), (second, -net), (last, (self.points == 1) - tie)):
+            np.add.at(gradient, (unit, column), score)
+        # The information of a comparison, in its two methods' strengths and in log ν.
+        spread, joint = (chance[:, 0] + chance[:, 2]) / 4 - expected**2, -expected * tie
+        cells = [(first, first, spread), (second, second, spread), (last, last, tie * (1 - tie))]
+        for row, column, content in ((first, second, -spread), (first, last, joint), (second, last, -joint)):
+            cells += [(row, column, content), (column, row, content)]
+        total = np.zeros((methods + 1, methods + 1))
+        for row, column, content in cells:
+            np.add.at(total, (row, column), content)
+        total[-1, -1] += np.isneginf(parameters[-1])
+        total += gauge(total)
+        influence = np.empty_like(gradient)
+        size = max(1, _MAX_NUMBERS // (methods + 1) ** 2)
+        for begin in range(0, units, size):
+            part = (unit >= begin) & (unit < begin + size)
+            removed = np.zeros((min(size, units - begin), methods + 1, methods + 1))
+            for row, column, content in cells:
+                np.add.at(removed, (unit[part] - begin, row[part], column[part]), content[part])
+            others = total - (1 - _KEPT) * removed
+            block = slice(begin, begin + size)
+            influence[block] = np.linalg.solve(others, gradient[block, :, None])[..., 0]
+        for stratum in np.unique(self.strata):
+            members = self.strata == stratum
+            if members.sum() > 1:
+                influence[members] -= influence[members].mean(axis=0)
+        return influence
 
 
 def rank_sets(
-    scores: ArrayLike,
-    influence: Floats,
-    *,
-    freedom: float,
-    level: float = 0.95,
-    inflation: float = 1.0,
-    line: float | None = None,
-    known: NDArray[np.integer] | None = None,
+    scores: Floats, influence: Floats, known: Numbers, *, line: float, df: float, level: float
 ) -> tuple[tuple[int, int], ...]:
     """Return the least and the greatest rank of each method, 1 for the highest score.
 
-    A method ranks surely below another if the t interval of the difference of their scores is below 0; the
-    intervals of all differences hold at once by Bonferroni, or by `line`. Then all sets hold the true ranks
-    at once (Mogstad, Romano, Shaikh and Wilhelm 2024), and methods that are truly alike share their ranks.
+    A method ranks surely below another if the interval of the difference of their scores is below 0; the
+    intervals of all differences hold at once. Then all sets hold the true ranks at once (Mogstad, Romano,
+    Shaikh and Wilhelm 2024), and methods that are truly alike share their ranks.
 
     Args:
-        scores: One of each method, [K].
+        scores: The score of each method, [K].
         influence: What each unit adds to the error of each score, [units, K]; units are independent.
-        freedom: Degrees of freedom of the variances.
+        known: In how many units each method was compared, [K]; few units widen its intervals.
+        line: Half the width of an interval in standard errors (`simultaneous_line`).
+        df: The degrees of freedom of the variances.
         level: The chance that all sets are right.
-        inflation: By how much variances are larger than the influences say.
-        line: Half the width of an interval in standard errors (`simultaneous_line`); Bonferroni's otherwise.
-        known: In how many units each method was compared, [K]; `None` where it is in all of them.
     """
-    values = np.asarray(scores, dtype=float)
-    methods = len(values)
-    pairs = max(1, methods * (methods - 1) // 2)
-    variance = _variances(influence.T @ influence)
-    if line is None:
-        line = float(special.stdtrit(freedom, 1 - (1 - level) / (2 * pairs)))
-    half = line * np.sqrt(np.maximum(0.0, inflation * variance))
-    if known is not None:
-        half *= _of_few(known, freedom, 1 - (1 - level) / (2 * pairs))
-    surely_above = (values[:, None] - values) > half + 1e-12
+    methods = len(scores)
+    bonferroni = 1 - (1 - level) / max(2, methods * (methods - 1))
+    units = np.minimum(known[:, None], known[None, :])
+    own_df = np.where(units < FEW_UNITS, np.minimum(units - 1.0, df), df)
+    wider = special.stdtrit(np.maximum(1.0, own_df), bonferroni) / special.stdtrit(df, bonferroni)
+    half = line * np.sqrt(np.maximum(0.0, difference_variances(influence))) * wider
+    half = np.where(own_df < 1, np.inf, half)  # one unit cannot show a spread
+    surely_above = (scores[:, None] - scores) > half + 1e-12
     np.fill_diagonal(surely_above, val=False)
     least, greatest = 1 + surely_above.sum(axis=0), methods - surely_above.sum(axis=1)
     return tuple((int(low), int(high)) for low, high in zip(least, greatest, strict=True))
 
 
-def _of_few(known: NDArray[np.integer], freedom: float, chance: float) -> Floats:
-    """Return by how much the intervals of differences that few units know widen, [K, K]."""
-    units = np.minimum(known[:, None], known[None, :])
-    own = np.where(units < FEW_UNITS, np.minimum(units - 1.0, freedom), freedom)
-    ratio = special.stdtrit(np.maximum(1.0, own), chance) / special.stdtrit(freedom, chance)
-    widened: Floats = np.where(own < 1, np.inf, ratio)  # one unit cannot show a spread
-    return widened
-
-
-def simultaneous_line(influence: Floats, *, freedom: float, level: float = 0.95, seed: int = 0) -> float:
+def simultaneous_line(influence: Floats, *, df: float, level: float = 0.95, seed: int = 0) -> float:
     """Return how many standard errors all differences of scores stay within at once, at the level.
 
     It is the quantile of the largest of all |differences| in standard errors, by simulation, so that
     differences that share a method go together. It is drawn in two ways and the larger is taken: as a t
-    vector with the scores' covariance; and, where units are not many, from the influences with random signs
-    and the standard errors of each draw (the wild bootstrap of t: Cameron, Gelbach and Miller 2008), which
-    is larger where few units know of a difference.
+    vector with the scores' covariance; and, if units are not many, from the influences with random signs and
+    the standard errors of each draw (the wild bootstrap of t: Cameron, Gelbach and Miller 2008), which is
+    larger if few units know of a difference.
 
     Args:
         influence: What each unit adds to the error of each score, [units, K].
-        freedom: Degrees of freedom of the variances.
+        df: The degrees of freedom of the variances.
         level: The chance that all differences stay within.
-        seed: It alone decides the draws.
+        seed: The seed of the draws.
     """
     first, second = np.triu_indices(influence.shape[1], 1)
-    squares = _variances(influence.T @ influence)[first, second]
-    known = squares > 1e-24 * max(1e-300, float(squares.max(initial=0.0)))
-    if not known.any():
+    squares = difference_variances(influence)[first, second]
+    varies = squares > 1e-24 * max(1e-300, float(squares.max(initial=0.0)))
+    if not varies.any():
         return 0.0
-    first, second, squares = first[known], second[known], squares[known]
-    rng = np.random.default_rng(seed)
+    first, second, squares = first[varies], second[varies], squares[varies]
+    rng, units = np.random.default_rng(seed), len(influence)
     values, vectors = np.linalg.eigh(influence.T @ influence)
     root = vectors * np.sqrt(np.maximum(0.0, values))
-    largest = []
-    for _ in range(0, DRAWS, _BLOCK):
-        drawn = rng.standard_normal((_BLOCK, len(root))) @ root.T
+
+    def student() -> Floats:
+        drawn = rng.standard_normal((DRAWS_AT_ONCE, len(root))) @ root.T
         sums = (drawn[:, first] - drawn[:, second]) ** 2 / squares
-        largest.append(sums.max(axis=1) / (rng.chisquare(freedom, _BLOCK) / freedom))
-    line = float(np.quantile(np.concatenate(largest), level))
-    units = len(influence)
-    if units <= MANY_UNITS:
-        largest.clear()
-        for _ in range(0, DRAWS, _BLOCK):
-            drawn = (rng.integers(0, 2, (_BLOCK, units)) * 2.0 - 1) @ influence
-            sums = (drawn[:, first] - drawn[:, second]) ** 2 / squares
-            largest.append((sums / np.maximum(1 - sums / units, 1e-9)).max(axis=1) * freedom / units)
-        line = max(line, float(np.quantile(np.concatenate(largest), level)))
-    return float(np.sqrt(line))
+        return np.asarray(sums.max(axis=1) / (rng.chisquare(df, DRAWS_AT_ONCE) / df))
+
+    def wild() -> Floats:
+        drawn = (rng.integers(0, 2, (DRAWS_AT_ONCE, units)) * 2.0 - 1) @ influence
+        sums = (drawn[:, first] - drawn[:, second]) ** 2 / squares
+        return np.asarray((sums / np.maximum(1 - sums / units, 1e-9)).max(axis=1) * df / units)
+
+    lines = []
+    for draw in (student, wild) if units <= MANY_UNITS else (student,):
+        largest = np.concatenate([draw() for _ in range(0, DRAWS, DRAWS_AT_ONCE)])
+        lines.append(float(np.quantile(largest, level)))
+    return float(np.sqrt(max(lines)))
 
 
-def strength_influence(
-    parameters: Floats,
-    unit: NDArray[np.int64],
-    first: NDArray[np.integer],
-    second: NDArray[np.integer],
-    points: NDArray[np.integer],
-    *,
-    strata: NDArray[np.int64],
-) -> Floats:
-    """Return what each unit adds to the error of Davidson's log-strengths and log ν, [units, K + 1].
-
-    It is what leaving the unit out changes, to first order: its part of the likelihood's gradient by the
-    inverse of the information that the others have, less its stratum's mean. It gives the sandwich estimate
-    of the covariance, for verdicts that depend on each other within a unit in any way; by the others'
-    information, so that a difference that few units know of is not taken for surer than it is (CR3: Bell
-    and McCaffrey 2002).
-
-    Args:
-        parameters: Log-strengths summing to 0, then log ν (−∞ without ties), [K + 1].
-        unit: Each comparison's unit, from 0, [n].
-        first: Index of one of its methods, [n].
-        second: Index of the other, [n].
-        points: 2 where the first won, 1 for a tie, 0 where the second won, [n].
-        strata: Each unit's stratum, [units].
-    """
-    methods, units = len(parameters) - 1, len(strata)
-    half = (parameters[first] - parameters[second]) / 2
-    logits = np.stack([half, np.full(len(half), parameters[-1]), -half], axis=-1)
-    chance = special.softmax(logits, axis=-1)
-    expected, tie = (chance[:, 0] - chance[:, 2]) / 2, chance[:, 1]
-    lean = (points - 1) / 2 - expected
-    last = np.full(len(unit), methods)
-    gradient = np.zeros((units, methods + 1))
-    for place, value in ((first, lean), (second, -lean), (last, (points == 1) - tie)):
-        np.add.at(gradient, (unit, place), value)
-    # The information of a comparison, in its two methods' strengths and in log ν.
-    spread, joint = (chance[:, 0] + chance[:, 2]) / 4 - expected**2, -expected * tie
-    cells = (
-        (first, first, spread),
-        (second, second, spread),
-        (first, second, -spread),
-        (second, first, -spread),
-        (first, last, joint),
-        (last, first, joint),
-        (second, last, -joint),
-        (last, second, -joint),
-        (last, last, tie * (1 - tie)),
-    )
-    whole = np.zeros((1, methods + 1, methods + 1))
-    for row, column, value in cells:
-        np.add.at(whole[0], (row, column), value)
-    whole[0, -1, -1] += np.isneginf(parameters[-1])
-    whole += newton.gauge(whole)
-    solved = np.empty_like(gradient)
-    size = max(1, _NUMBERS // (methods + 1) ** 2)
-    for begin in range(0, units, size):
-        mine = (unit >= begin) & (unit < begin + size)
-        own = np.zeros((min(size, units - begin), methods + 1, methods + 1))
-        for row, column, value in cells:
-            np.add.at(own, (unit[mine] - begin, row[mine], column[mine]), value[mine])
-        # A unit that alone joins two groups of methods would leave nothing to know their difference by.
-        others = whole - (1 - _LEFT) * own
-        solved[begin : begin + size] = np.linalg.solve(others, gradient[begin : begin + size, :, None])[
-            ..., 0
-        ]
-    for stratum in np.unique(strata):
-        mine = strata == stratum
-        if mine.sum() > 1:
-            solved[mine] -= solved[mine].mean(axis=0)
-    return np.asarray(solved, dtype=np.float64)
-
-
-def share_errors(
-    parameters: Floats,
-    unit: NDArray[np.int64],
-    first: NDArray[np.integer],
-    second: NDArray[np.integer],
-    points: NDArray[np.integer],
-    *,
-    strata: NDArray[np.int64],
-) -> Floats:
-    """Return what each unit adds to the error of each expected win share, [units, K], for sets of ranks.
-
-    It is `share_influence` at strengths that are drawn towards their mean by as much of their spread as is
-    error (James and Stein 1961). At the strengths themselves the errors of those methods that lie furthest
-    apart by chance come out too small, and the sets are right too rarely where all methods are alike. Where
-    they are not, hardly anything is drawn in.
-
-    Args:
-        parameters: Log-strengths summing to 0, then log ν (−∞ without ties), [K + 1].
-        unit: As the rest in `strength_influence`.
-        first: Index of one of a comparison's methods.
-        second: Index of the other.
-        points: 2, 1 or 0.
-        strata: Each unit's stratum.
-    """
-    influence = strength_influence(parameters, unit, first, second, points, strata=strata)
-    spread = float((parameters[:-1] ** 2).sum())
-    error = float((influence[:, :-1] ** 2).sum())
-    drawn_in = parameters.copy()
-    drawn_in[:-1] *= max(0.0, 1 - error / spread) if spread else 0.0
-    again = strength_influence(drawn_in, unit, first, second, points, strata=strata)
-    return share_influence(drawn_in, again)
-
-
-def share_intervals(
-    parameters: Floats,
-    unit: NDArray[np.int64],
-    first: NDArray[np.integer],
-    second: NDArray[np.integer],
-    points: NDArray[np.integer],
-    *,
-    strata: NDArray[np.int64],
-    level: float,
-) -> Floats:
-    """Return the t limits of each expected win share, one method at a time, [K, 2]; see `share_errors`."""
-    influence = strength_influence(parameters, unit, first, second, points, strata=strata)
-    errors = np.sqrt((share_influence(parameters, influence) ** 2).sum(axis=0))
-    half = float(special.stdtrit(max(1, len(strata) - 1), 0.5 + level / 2)) * errors
-    middle = newton.shares(parameters)
-    return np.stack([middle - half, middle + half], axis=-1)
-
-
-def share_influence(parameters: Floats, influence: Floats) -> Floats:
-    """Return what each unit adds to the error of each expected win share, [units, K].
-
-    Shares have the strengths' order, and errors that do not grow without limit where a method hardly ever
-    loses (as those of strengths do: Hauck and Donner 1977).
-
-    Args:
-        parameters: Log-strengths and log ν, [K + 1].
-        influence: Of `strength_influence`.
-    """
-    steps = np.eye(len(parameters)) * _STEP
-    ahead, back = newton.shares(parameters + steps), newton.shares(parameters - steps)
-    found: Floats = influence @ (ahead - back) / (2 * _STEP)
-    return found
-
-
-def _variances(covariance: Floats) -> Floats:
-    """Return the variance of each difference, [K, K]."""
+def difference_variances(influence: Floats) -> Floats:
+    """Return the variance of each difference of scores, [K, K], of influences [units, K]."""
+    covariance = influence.T @ influence
     own = np.diag(covariance)
-    variances: Floats = own[:, None] + own - 2 * covariance
-    return variances
+    return np.asarray(own[:, None] + own - 2 * covariance)

@@ -14,7 +14,7 @@ from guard_eval.estimate import Estimate
 from guard_eval.reporting.escaping import NOTHING, one_line
 from guard_eval.reporting.rendering import render
 from guard_eval.reporting.tables import Table
-from guard_eval.store.slots import MOST_SKIPS
+from guard_eval.store.handout import MOST_SKIPS
 
 MEANINGS = {
     "fast": "more than half of the pairs in less time than reading at three times the usual speed takes",

@@ -202,7 +202,9 @@ def _pair_lines(
 def _remarks(snapshot: StudySnapshot, done: Sequence[PairRating]) -> tuple[Remark, ...]:
     """Return the remarks that stand: of those on one showing the last, unless it was taken back."""
     shown = {rating.presentation: rating.pair_id for rating in done}
-    shown |= {skip.presentation: skip.pair_id for skip in snapshot.skips}
+    shown |= {
+        skip.presentation: skip.pair_id for skip in snapshot.skips if skip.presentation and skip.pair_id
+    }
     prompts = {pair.id: pair.prompt_id for pair in snapshot.pairs}
     standing: dict[tuple[int, str], Remark] = {}
     for note in snapshot.notes:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from guard_eval.records import PEOPLE, Choice, Pair, RaterKind, Role
-from guard_eval.store import CheckRow, HistoryRow, Note, RaterProgress, Skip, Store, settings, unblind
+from guard_eval.store import CheckRow, HistoryRow, Note, RaterProgress, Store, settings, unblind
 from guard_eval.store import notes as store_notes
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store import raters as store_raters
@@ -22,14 +22,14 @@ class StudySnapshot:
     raters: Sequence[RaterProgress]
     pairs: Sequence[Pair]
     declared: str | None
-    skips: Sequence[Skip] = ()
+    skips: Sequence[Note] = ()
 
 
 def read(store: Store) -> StudySnapshot:
     """Read a study's state: while raters rate, each part is as new as the moment it was read."""
     # Raters and pairs are read last, so that whatever the other rows refer to is among them.
     history, checks, notes = unblind.history(store), unblind.checks(store), store_notes.read(store)
-    skips = store_notes.read_skips(store)
+    skips = store_notes.read(store, kind="skip")
     return StudySnapshot(
         history=history,
         checks=checks,

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 import transformers
-from transformers import AutoConfig, AutoTokenizer, GenerationConfig
+from transformers import GenerationConfig
 
 from guard_eval import progress
 from guard_eval.engines.decode import check_vocabulary
@@ -29,7 +29,7 @@ from guard_eval.engines.encoding import (
 )
 from guard_eval.engines.generate import Batches, Work
 from guard_eval.engines.generation import recipe_of
-from guard_eval.engines.loading import LoadedModel, first_line, model_revision
+from guard_eval.engines.loading import LoadedModel, ModelFiles, first_line
 from guard_eval.engines.vllm.plugin import PROCESSOR
 from guard_eval.engines.vllm.request import extra_args, unsupported
 from guard_eval.errors import MissingExtraError, StudyError
@@ -150,27 +150,20 @@ def describe(location: str, *, name: str, revision: str, dtype: str) -> LoadedMo
     import vllm  # noqa: PLC0415 (this module is also read where there is none)
     from vllm.platforms import current_platform  # noqa: PLC0415
 
-    found = model_revision(location, revision)
-    version: dict[str, Any] = {} if found.startswith("sha256:") else {"revision": found}
+    files = ModelFiles.open(location, revision)
     try:
-        config = AutoConfig.from_pretrained(location, trust_remote_code=False, **version)
-        tokenizer = AutoTokenizer.from_pretrained(location, trust_remote_code=False, **version)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise StudyError(
-            f"cannot read the model {name!r}: {first_line(error)}; put a whole model into it"
-        ) from error
-    try:
-        ends: Any = GenerationConfig.from_pretrained(location, **version)
+        version: dict[str, Any] = dict(files.version)
+        ends: Any = GenerationConfig.from_pretrained(files.source, **version)
     except OSError:
         ends = None
     here = current_platform.is_cpu()
     if dtype == "auto":
-        dtype = "float32" if here else str(config.dtype or "auto").removeprefix("torch.")
+        dtype = "float32" if here else str(files.config.dtype or "auto").removeprefix("torch.")
     return LoadedModel(
-        model=SimpleNamespace(config=config, generation_config=ends),
-        tokenizer=tokenizer,
+        model=SimpleNamespace(config=files.config, generation_config=ends),
+        tokenizer=files.read_tokenizer(),
         name=name,
-        revision=found,
+        revision=files.revision,
         dtype=dtype,
         device="cpu" if here else current_platform.get_device_name(),
         versions=f"vllm {vllm.__version__}, torch {torch.__version__}, "

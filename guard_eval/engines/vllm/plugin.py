@@ -9,8 +9,7 @@ banned has −inf, and no strategy chooses it. vLLM itself is imported when it a
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,18 +20,6 @@ from guard_eval.engines.vllm.request import Parameters, StrategyRequest, read_re
 
 PROCESSOR = "guard_eval.engines.vllm.plugin:StrategyProcessor"
 """What the entry point names; also for `vllm serve --logits-processors`, where it is not installed."""
-
-
-class BatchUpdate(Protocol):
-    """vLLM's class of that name: what to take out, put in and move, in this order, by places in the batch.
-
-    `added` has place, parameters, prompt's tokens (None where it came as vectors), and the list that grows by
-    the tokens written; `moved` has two places and whether the second one's request takes the first one's.
-    """
-
-    removed: Sequence[int]
-    added: Sequence[tuple[int, Any, list[int] | None, list[int]]]
-    moved: Sequence[tuple[int, int, Any]]
 
 
 class ForRunnerV1:
@@ -48,8 +35,8 @@ class ForRunnerV1:
         self._device = device
         self._at: dict[int, tuple[Request, list[int]]] = {}
 
-    def update_state(self, batch_update: BatchUpdate | None) -> None:
-        """Take note of what changed in the batch."""
+    def update_state(self, batch_update: Any) -> None:  # noqa: ANN401 (vLLM's BatchUpdate, or None)
+        """Take note of what changed in the batch: requests removed, added and moved, in this order."""
         if batch_update is None:
             return
         for request, outputs in self._at.values():
@@ -188,7 +175,7 @@ class Strategies:
         """Say that greedy requests, too, are to pass through."""
         return False
 
-    def update_state(self, batch_update: BatchUpdate | None) -> None:
+    def update_state(self, batch_update: Any) -> None:  # noqa: ANN401 (vLLM's BatchUpdate, or None)
         """See `ForRunnerV1`."""
         self._for.update_state(batch_update)
 

@@ -14,8 +14,6 @@ from guard_eval.study import Study
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(0),  # it waits for what must come, however long the machine takes
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # Ray's, of what later versions will do
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
 ]
 
 OWN = """
@@ -61,7 +59,7 @@ def test_a_worker_that_dies_loses_and_doubles_nothing(study, one_machine):
         while not killed and not over.wait(0.05):
             for process in psutil.Process().children(recursive=True):
                 try:
-                    if "MapWorker" in " ".join(process.cmdline()) and not killed:
+                    if "ray::Worker" in " ".join(process.cmdline()) and not killed:
                         kill(process)
                         killed.append(process.pid)
                 except psutil.Error:

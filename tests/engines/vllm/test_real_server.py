@@ -57,9 +57,9 @@ def free_port() -> int:
         return int(found.getsockname()[1])
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory) -> Iterator[str]:
-    port, log = free_port(), tmp_path_factory.mktemp("vllm") / "log.txt"
+def start(log: Path) -> tuple[subprocess.Popen, str] | None:
+    """Return a server that answers and its address; None if another program took its port meanwhile."""
+    port = free_port()
     command = [sys.executable, "-c", VLLM, "serve", MODEL, "--served-model-name", "bundled"]
     command += ["--host", "127.0.0.1", "--port", str(port), "--dtype", "float32", "--max-model-len", "256"]
     command += ["--enforce-eager"]
@@ -70,20 +70,27 @@ def server(tmp_path_factory) -> Iterator[str]:
     }
     with log.open("w") as out:
         process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, env=environment)
-    address = f"http://127.0.0.1:{port}"
-    try:
-        until = time.monotonic() + STARTUP
-        while not answers(address):
-            assert process.poll() is None, log.read_text()[-3000:]
-            assert time.monotonic() < until, log.read_text()[-3000:]
-            time.sleep(0.5)
-        yield address
-    finally:
-        process.terminate()
-        try:
-            process.wait(timeout=30)
-        except subprocess.TimeoutExpired:
+    until, address = time.monotonic() + STARTUP, f"http://127.0.0.1:{port}"
+    while not answers(address) or process.poll() is not None:
+        if process.poll() is not None and "Address already in use" in log.read_text():
+            return None
+        if process.poll() is not None or time.monotonic() > until:
             process.kill()
+            pytest.fail(log.read_text()[-3000:])
+        time.sleep(0.5)
+    return process, address
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory) -> Iterator[str]:
+    log = tmp_path_factory.mktemp("vllm") / "log.txt"
+    process, address = next(filter(None, (start(log) for _ in range(3))))
+    yield address
+    process.terminate()
+    try:
+        process.wait(timeout=30)
+    except subprocess.TimeoutExpired:
+        process.kill()
 
 
 def answers(address: str) -> bool:

@@ -1,0 +1,46 @@
+"""Linear layers in oneDNN's layout: on a CPU in float32 two to three times as fast as torch's for a few rows.
+
+Decoding multiplies the weights with a row for each text, and contrastive search with one for each candidate.
+MKL, which torch uses, rearranges the weights at every call; packed weights are rearranged once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+_EXPECTED_ROWS = 8
+"""The number of rows that oneDNN chooses the layout for; any number may come."""
+_SMALL = 1 << 18
+"""Layers of fewer weights also keep them as they are: of these torch's product is faster for a single row."""
+
+
+class PackedLinear(nn.Module):
+    """A linear layer `[..., K]` → `[..., N]` with packed weights."""
+
+    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
+        super().__init__()
+        self.out_features, self.in_features = weight.shape
+        self.bias = None if bias is None else bias.detach()
+        self._plain = weight.detach() if weight.numel() < _SMALL else None
+        self._packed = torch.ops.mkldnn._reorder_linear_weight(weight.detach().contiguous(), _EXPECTED_ROWS)  # noqa: SLF001
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return x Wᵀ + b."""
+        if self._plain is not None and x.numel() == self.in_features:
+            return nn.functional.linear(x, self._plain, self.bias)
+        product: Tensor = torch.ops.mkldnn._linear_pointwise(x, self._packed, self.bias, "none", [], "")  # noqa: SLF001
+        return product
+
+
+def pack(model: Any) -> None:  # noqa: ANN401 (transformers' classes are untyped)
+    """Pack the linear layers of a model in place, if it is on a CPU in float32 and torch has oneDNN."""
+    available = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")  # type: ignore[no-untyped-call]
+    if model.device.type != "cpu" or model.dtype != torch.float32 or not available:
+        return
+    for parent in list(model.modules()):
+        for name, layer in list(parent.named_children()):
+            if type(layer) is nn.Linear and layer.weight.dtype == torch.float32:
+                setattr(parent, name, PackedLinear(layer.weight, layer.bias))
