@@ -15,7 +15,7 @@ from email.utils import format_datetime
 import pytest
 from judge_requests import request, sent
 
-from guard_eval.study.settings import Judge
+from guard_eval.study.judge_settings import Judge
 from judge.client import LARGEST_RESPONSE, Client, Reply
 from judge.failures import JudgeError
 from judge.refusals import read_retry_after

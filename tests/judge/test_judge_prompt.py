@@ -11,7 +11,7 @@ from guard_eval.errors import StudyError
 from guard_eval.records import BlindPair
 from guard_eval.rubric import CRITERIA, Criterion, criteria
 from guard_eval.store.requests import Question
-from guard_eval.study.settings import Judge
+from guard_eval.study.judge_settings import Judge
 from judge import prompt
 from judge.preview import preview_judge
 from judge.prompt import PROMPT_VERSION, JudgePrompt, nonce
