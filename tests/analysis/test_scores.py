@@ -84,6 +84,3 @@ def test_columns_of_text():
     assert text_series(texts, pd.RangeIndex(6)).tolist() == ["b", None, None, "a", "b", None]
     one, other = aligned(texts, as_texts(pd.Series(["c", "a"])))
     assert (one.codes.tolist(), other.codes.tolist()) == ([0, -1, -1, 1, 0, -1], [2, 1])
-
-
-ODD = ['a,"b"', "=1+1", "", "two\r\nlines", " ", "x", "é\x00"]
