@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from functools import cache
 from typing import Any
 
 import typer
@@ -25,6 +26,7 @@ run again, and ends by naming the next one. Exit codes: 0 done, 2 something to f
 """
 
 
+@cache
 def helps() -> dict[str, str]:
     """Return the help of each command, by its name, in the order of `guard-eval --help`."""
     group: Any = typer.main.get_command(app)
@@ -44,6 +46,7 @@ def _help(name: str) -> str:
     return page.getvalue()
 
 
+@cache
 def options() -> dict[str, set[str]]:
     """Return the options of each command, by its name."""
     return {name: _options(name) for name in COMMANDS} | {

@@ -69,6 +69,8 @@ def run(arguments: Sequence[str]) -> int:
 def _call(arguments: Sequence[str], printer: Printer) -> int:
     """Call a command, print its result or its error, and return the exit code."""
     try:
+        if any(word.partition(" ")[0] in arguments for word in COMMANDS):  # also for the help of a command
+            _study_parameter(())
         with progress.attached(printer):
             result = command_line(printer).meta(arguments)
     except CycloptsError as error:
@@ -103,9 +105,8 @@ def command_line(printer: Printer | None = None) -> App:
             "Every command can be stopped at any moment and run again. Start with: guard-eval demo"
         ),
         version=lambda: f"guard-eval {version('guard-eval')}",
-        default_parameter=Parameter(negative=(), show_default=False, parse=re.compile(r"(?!overrides$)")),
+        default_parameter=Parameter(negative=(), show_default=False, parse=re.compile(r"^(?!overrides$)")),
         help_flags=["--help", "-h"],
-        help_formatter="plain",
         result_action="return_value",
         exit_on_error=False,
         print_error=False,
