@@ -107,22 +107,11 @@ def find_price(judge: Judge, *, at: datetime | None = None) -> Price | None:
         return None
     if not any(stated):
         return Price(online=None, batch=None, source="study.toml")
-    from genai_prices.types import ModelPrice  # noqa: PLC0415
+    from genai_prices.types import ModelPrice  # noqa: PLC0415 (a preview needs no extra)
 
     given, made = (Decimal(str(each)) for each in stated)
     prices = ModelPrice(input_mtok=given, output_mtok=made)
     return Price(online=prices, batch=prices, source="study.toml")
-
-
-def find_understated(judge: Judge) -> str | None:
-    """Return a warning if study.toml states less than the list: a budget would let too much through."""
-    stated = find_price(judge)
-    listed = _find_listed(judge.model, str(judge.base_url), datetime.now(UTC))
-    if stated is None or listed is None or stated.source == listed.source or is_local(judge.base_url):
-        return None
-    if all(mine >= theirs for mine, theirs in zip(stated.per_million(), listed.per_million(), strict=True)):
-        return None
-    return f"study.toml states a lower price than {listed}: a budget holds only if you pay the lower one"
 
 
 def _find_listed(model: str, url: str, at: datetime) -> Price | None:
@@ -133,7 +122,7 @@ def _find_listed(model: str, url: str, at: datetime) -> Price | None:
     """
     if find_spec("genai_prices") is None:  # a preview needs no extra
         return None
-    from genai_prices.data_snapshot import get_snapshot  # noqa: PLC0415
+    from genai_prices.data_snapshot import get_snapshot  # noqa: PLC0415 (a preview needs no extra)
 
     catalogue, name = get_snapshot(), model.lower()
     try:

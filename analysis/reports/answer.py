@@ -399,8 +399,16 @@ def _foot(results: Results, rows: Sequence[Row]) -> str:
         whom = (
             f"The result is about these {count_raters(own.raters, first.rater_kind)}, not raters in general."
         )
-    exploratory = " These results are exploratory: see Methods." if context.why_exploratory else ""
-    return f"Each {own.unit} counts once (n = {own.units}; {test}{correction}). {whom}{exploratory}"
+    sentences = [f"Each {own.unit} counts once (n = {own.units}; {test}{correction}).", whom]
+    if any(_excludes_half(row) and verdict_word(row, context.alpha) == NO_EVIDENCE for row in rows):
+        sentences.append("An interval can exclude 50\u00a0% without evidence: it is not corrected as p is.")
+    if context.why_exploratory:
+        sentences.append("These results are exploratory: see Methods.")
+    return " ".join(sentences)
+
+
+def _excludes_half(row: Row) -> bool:
+    return row.low is not None and row.high is not None and not row.low <= 0.5 <= row.high
 
 
 def is_simulated(results: Results) -> bool:

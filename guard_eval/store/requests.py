@@ -394,13 +394,6 @@ def read_criteria(db: Connection, judge: str) -> set[str]:
     return set(db.execute(mine.distinct()).scalars())
 
 
-def read_form(db: Connection, judge: str) -> str | None:
-    """Return the form of the judge's last request whose answer could be parsed; None if there is none."""
-    good = (request.c.state == "answered", request.c.failure.is_(None))
-    statement = select(request.c.form).join(rater).where(rater.c.name == judge, *good)
-    return db.execute(statement.order_by(request.c.id.desc()).limit(1)).scalar()
-
-
 def read_failures(db: Connection, judge: str | None = None) -> dict[tuple[str, str, int], tuple[str, str]]:
     """Return why questions that were asked have no verdict: the last failure's kind and words.
 

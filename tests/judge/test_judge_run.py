@@ -6,10 +6,11 @@ import signal
 import threading
 import time
 from collections import Counter
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
+import judge.run
 from guard_eval.errors import StudyError
 from guard_eval.store import Store, raters, requests, unblind
 from guard_eval.store import pairs as store_pairs
@@ -159,6 +160,19 @@ def test_a_slow_server_is_given_up_once_and_a_slow_answer_is_waited_for(run, sto
     assert [kind for kind, _ in ledger.failures] == ["timeout"]
     assert ledger.requests == 1
     assert run(concurrency=1, timeout=20.0, orders="one").verdicts == 1
+
+
+def test_an_answer_that_comes_long_after_the_lease_is_kept(*, run, store, pairs, server, fake, monkeypatch):
+    """As one of 130 s under a lease of 30, which is renewed, so no other run counts the request as lost."""
+    for module in (requests, judge.run):
+        monkeypatch.setattr(module, "LEASE", timedelta(seconds=0.6))
+    pairs(1)
+    server.act = lambda ask: fake.verdict(ask, delay=2.5)
+    other = threading.Timer(1.5, run, kwargs={"orders": "one"})
+    other.start()
+    ledger = run(orders="one")
+    other.join()
+    assert (ledger.verdicts, server.count("chat"), spent_by(store).lost) == (1, 1, 0)
 
 
 def test_a_server_that_asks_to_come_back_much_later_ends_the_run(run, pairs, server, fake):
