@@ -90,22 +90,22 @@ def find_texts(
     if len(folders) > 1 and known is None:
         exact = _matching_folders(study, model_revisions(study, read=True))
         folders = exact or folders
-    found = {
+    by_folder = {
         folder: {
             strategy: _texts_in(study, folder, strategy, by_id, known or {}, engine=engine)
             for strategy in strategies
         }
         for folder in folders
     }
-    counts = {folder: sum(len(each.texts) for each in texts.values()) for folder, texts in found.items()}
-    most = [folder for folder, count in counts.items() if count and count == max(counts.values())]
-    if len(most) > 1:
-        named = ", ".join(f"{folder.name} ({_describe(folders[folder])})" for folder in most)
+    counts = {folder: sum(len(each.texts) for each in texts.values()) for folder, texts in by_folder.items()}
+    largest = [folder for folder, count in counts.items() if count and count == max(counts.values())]
+    if len(largest) > 1:
+        named = ", ".join(f"{folder.name} ({_describe(folders[folder])})" for folder in largest)
         raise StudyError(
             f"several runs in {study.continuations} match study.toml: {named}. Set model.dtype or "
             "model.revision to choose one, or move the others away"
         )
-    return found[most[0]] if most else {strategy: StrategyTexts() for strategy in strategies}
+    return by_folder[largest[0]] if largest else {strategy: StrategyTexts() for strategy in strategies}
 
 
 def count_texts(study: Study, strategies: Sequence[str], prompts: Sequence[Prompt]) -> dict[str, int]:
