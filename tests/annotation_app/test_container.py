@@ -58,11 +58,6 @@ def test_only_the_proxy_is_reached_from_outside(compose):
     assert services["db"]["healthcheck"]["test"][1] == "pg_isready"
 
 
-def test_the_app_believes_the_proxys_network_and_no_other(compose):
-    (subnet,) = compose["networks"]["inside"]["ipam"]["config"]
-    assert compose["services"]["app"]["environment"]["FORWARDED_ALLOW_IPS"] == subnet["subnet"]
-
-
 def test_the_databases_data_and_settings_keep_what_is_called_saved(compose):
     database = compose["services"]["db"]
     assert database["volumes"] == ["database:/var/lib/postgresql/data"]
@@ -157,10 +152,3 @@ def test_caddy_takes_the_configuration():
         command, env={**os.environ, "SITE": "rate.example.org"}, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-
-
-def test_the_space_is_served_at_the_images_port(steps):
-    head = (DEPLOY / "space" / "README.md").read_text(encoding="utf-8").split("---")[1]
-    settings = yaml.safe_load(head)
-    assert settings["sdk"] == "docker"
-    assert str(settings["app_port"]) == dict(steps)["EXPOSE"]

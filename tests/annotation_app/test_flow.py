@@ -73,14 +73,6 @@ def test_a_missing_answer_is_named_and_nothing_saved(study):
     assert built.stored() == []
 
 
-@pytest.mark.parametrize("value", [7, None, {}, {"pair": "1", "choices": {}}, {"pair": 1, "choices": [1]}])
-def test_what_no_panel_sends_saves_nothing(study, value):
-    built = study()
-    page = send(start(built), "submit", value)
-    assert view(page)["where"] == "Pair 1 of 3"
-    assert built.stored() == []
-
-
 def test_a_pair_of_somebody_else_is_not_saved(study):
     built = study(raters=("ann", "ben"))
     page, other = start(built), start(built, "ben")
@@ -211,16 +203,6 @@ def test_of_two_tabs_the_later_one_goes_on_and_the_earlier_one_says_so(study):
     assert (view(page)["where"], view(page)["failed"]) == ("Pair 2 of 3", "x")
     assert "open in another tab" in words(later.run())
     assert len(built.stored("history")) == 2
-
-
-def test_tabs_that_a_proxy_spreads_over_servers_catch_up(study, monkeypatch):
-    built = study()
-    page = start(built)
-    with built.open() as store:
-        rater = raters.sign_in(store, built.tokens["ann"])
-        store_verdicts.save(store, view(page)["pair"], {"coherence": "A", "fluency": "B"}, rater=rater)
-    monkeypatch.setattr(state, "RECOUNT_SECONDS", -1.0)
-    assert view(page.run())["where"] == "Pair 2 of 3"
 
 
 def test_a_revoked_rater_stops_and_keeps_what_was_saved(study):

@@ -8,7 +8,6 @@ from app_pages import panel, press, rate, start, view, visit, words
 
 from annotation_app import markup, state
 from guard_eval.store import notes as store_notes
-from guard_eval.study import Study
 
 pytestmark = [pytest.mark.slow, pytest.mark.both_databases]
 
@@ -164,16 +163,6 @@ def test_every_question_of_the_check_is_asked_for(prepared):
     assert "What to judge" in words(page)
     assert "A few short questions" in words(press(page, "start"))
     assert notes(built, "check") == []
-
-
-def test_pages_switched_on_later_spare_the_practice(prepared):
-    built = prepared("", number=2)
-    rate(start(built), "A", "A")
-    path = built.folder / "study.toml"
-    path.write_text(path.read_text(encoding="utf-8") + ALL, encoding="utf-8")
-    state.serve_study(Study.open(built.folder))  # as a restart of the server
-    page = press(press(visit(built.tokens["ann"]), "agree"), "background-send")
-    assert view(page)["where"] == "Pair 2 of 2"
 
 
 def test_a_store_that_fails_asks_again(prepared, full_disk):

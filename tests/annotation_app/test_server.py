@@ -129,11 +129,6 @@ def test_a_websocket_is_for_pages_of_this_server(served, status, headers):
     assert handshake(served.url, *headers) == status
 
 
-def test_only_the_pages_own_websocket_exists(served):
-    for path in ("/", "/stream", "/x/_stcore/stream", "/_stcore/stream/", "//_stcore/stream"):
-        assert handshake(served.url, "Host: {host}", "Origin: {url}", path=path) == 403
-
-
 @pytest.mark.parametrize("method", ["PUT", "POST", "DELETE", "OPTIONS", "PATCH", "GET", "TRACE"])
 @pytest.mark.parametrize(
     "path",

@@ -7,7 +7,6 @@ import streamlit as st
 from app_pages import press, view, visit, words
 from streamlit.testing.v1 import AppTest
 
-from annotation_app import sign_in
 from guard_eval.store import raters
 from guard_eval.study.annotation_settings import Recruitment
 
@@ -85,12 +84,6 @@ def test_whoever_comes_from_prolific_is_one_rater_however_often(recruiting):
     assert arrivals(built) == [{**came, "session": "v1"}, {**came, "session": "v2"}]
 
 
-def test_prolific_must_be_switched_on(recruiting):
-    built = recruiting("codes.completed = 'X'")
-    assert "Sign in" in words(visit(**VISIT))
-    assert [name for name, *_ in people(built)] == ["ann"]
-
-
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
@@ -134,14 +127,6 @@ def test_an_account_is_one_rater_and_its_name_is_not_kept(recruiting, monkeypatc
         assert "What to judge" in words(visit())
     assert people(built) == [("P-1", "oidc", "https://id.example.org 42")]
     assert arrivals(built) == [{"source": "oidc", "issuer": "https://id.example.org"}]
-
-
-def test_a_subject_of_any_length_is_one_id(monkeypatch):
-    monkeypatch.setattr(st, "user", User(iss="https://id.example.org", sub="4" * 255))
-    came = sign_in.from_account(Recruitment(oidc=True))
-    assert came is not None
-    assert len(came.external_id) == 16
-    assert sign_in.from_account(Recruitment()) is None
 
 
 def test_who_is_not_signed_in_is_offered_to(recruiting, caplog):

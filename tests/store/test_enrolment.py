@@ -95,12 +95,3 @@ def test_a_finished_study_is_full_and_an_excluded_rater_opens_it(store, make_pai
     assert enrol(store, 2, one).refusal == "full"
     raters.exclude(store, who.name, "too fast", "owner")
     assert enrol(store, 2, one).refusal is None
-
-
-def test_a_revoked_rater_is_not_let_in_by_coming_again(store, make_pairs, plan):
-    pairs.add(store, make_pairs(2))
-    who = enrol(store, 1, plan).rater
-    raters.revoke(store, who.name)
-    again = enrol(store, 1, plan)
-    assert again.rater == who
-    assert raters.sign_in(store, again.token) is None

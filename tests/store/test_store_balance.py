@@ -60,21 +60,6 @@ def test_a_couple_keeps_its_sides_when_its_raters_go_and_come_back(store, make_p
     assert {(row.pair_id, row.shown_first) for row in unblind.tidy(store)} == before
 
 
-def test_pairs_added_after_a_roster_go_to_anybody_and_judges_see_no_roster(
-    store, make_pairs, one, plan, judge
-):
-    store_pairs.add(store, make_pairs(2))
-    store_raters.invite(store, "Ann")
-    ben, _ = store_raters.invite(store, "Ben")
-    assert roster.assign(store, ["Ann"], one) == 2
-    assert handout.claim(store, ben, one) == []
-    store_pairs.add(store, make_pairs(3))
-    assert len(handout.claim(store, ben, one, limit=9)) == 1
-    given = judge(store, "judge", plan)
-    assert Counter(blind.prompt for blind in given) == {pair.prompt: 2 for pair in make_pairs(3)}
-    assert {row.text_a for row in given} == {t for pair in make_pairs(3) for t in (pair.text_a, pair.text_b)}
-
-
 def test_a_roster_that_cannot_be_is_refused(store, make_pairs, plan):
     store_pairs.add(store, make_pairs(4))
     for name in ("Ann", "Ben", "out"):

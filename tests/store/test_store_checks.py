@@ -76,18 +76,6 @@ def test_a_tie_fails_gold_and_a_change_of_mind_counts(store, make_pairs, plan):
     assert found == {"fluency": ("human", "tie", False), "coherence": ("shuffled", "shuffled", True)}
 
 
-@pytest.mark.parametrize(("quota", "expected"), [(None, 12), (5, 5), (99, 12)])
-def test_a_quota_limits_the_studys_pairs(store, make_pairs, plan, quota, expected):
-    store_pairs.add(store, make_pairs(12))
-    ann, _ = raters.invite(store, "Ann")
-    some = replace(plan, quota=quota)
-    assert handout.progress(store, ann, some) == (0, expected)
-    assert len(handout.claim(store, ann, some, limit=99)) == expected
-    assert handout.progress(store, ann, some) == (0, expected)
-    assert len(rate_all(store, ann, some)) == expected
-    assert handout.progress(store, ann, some) == (expected, 0)
-
-
 def test_a_slot_lost_to_another_leaves_the_quota_alone(store, make_pairs, plan, clock):
     store_pairs.add(store, make_pairs(2))
     ann, ben = people(store, "Ann", "Ben")

@@ -65,19 +65,6 @@ def test_an_open_pair_is_given_again_with_a_new_lease(store, make_pairs, one, cl
     )
 
 
-def test_open_pairs_come_first_and_free_ones_fill_up(store, make_pairs, plan):
-    store_pairs.add(store, make_pairs(5))
-    ann = people(store, "Ann")[0]
-    first = handout.claim(store, ann, plan, limit=2)
-    assert len(first) == 2
-    more = handout.claim(store, ann, plan, limit=4)
-    assert more[:2] == first
-    assert len({blind.presentation for blind in more}) == 4
-    assert len(handout.claim(store, ann, plan, limit=100)) == 5
-    assert handout.claim(store, ann, plan, limit=1) == first[:1]
-    assert handout.claim(store, ann, plan, limit=0) == []
-
-
 def test_a_lease_that_is_over_gives_the_slot_to_another(store, make_pairs, one, clock):
     store_pairs.add(store, make_pairs(1))
     ann, ben, eve = people(store, "Ann", "Ben", "Eve")

@@ -174,19 +174,6 @@ def test_a_full_disk_is_explained_and_loses_nothing(tmp_path, make_pairs, plan):
         assert pairs.read(store) == make_pairs(1)
 
 
-def test_a_database_that_turns_read_only_is_explained(tmp_path, make_pairs):
-    with Store.open(f"sqlite:///{tmp_path / 'study.db'}", create=True) as store:
-        with store.engine.connect() as opened:
-            opened.exec_driver_sql("PRAGMA query_only = ON")
-        with pytest.raises(StudyError, match="readonly database; make the file and its folder writable"):
-            pairs.add(store, make_pairs(1))
-
-
-def test_a_programs_own_mistake_is_no_study_error(store):
-    with pytest.raises(DBAPIError), store.read() as opened:
-        opened.exec_driver_sql("INSERT INTO pair (id) VALUES ('x')")
-
-
 def test_exceptions_hold_no_text_of_the_study(store, make_pairs):
     from sqlalchemy import insert
 
