@@ -74,16 +74,22 @@ def annotate(
     with _bind(address, port) as opened:
         url = address_for_others(address, opened.getsockname()[1])
         with Store.open(study.database, declared=study.declared) as store:
-            lines = _prepare(study, store, url, invite)
+            lines = _prepare(study, store, url)
+            link = (f"{invite}: {url}/?invite={_renew_invite(store, invite)}",) if invite else ()
         if not is_local(address):
             lines.append(NO_TLS)
+
+        def announce() -> None:
+            progress.notice("\n".join(lines))
+            progress.show(Result(lines=link))  # asked for, so that --quiet does not hide it
+
         state.serve_study(study)
         with like_ctrl_c(), suppress(KeyboardInterrupt):
-            server.run(opened, lambda: progress.notice("\n".join(lines)))
+            server.run(opened, announce)
     return Served(url=url, next=(study.command("status"),))
 
 
-def _prepare(study: Study, store: Store, url: str, invite: str | None) -> list[str]:
+def _prepare(study: Study, store: Store, url: str) -> list[str]:
     """Note what is served, warn of what the owner should know, and return what to say once it is served."""
     annotation = study.settings.annotation
     pairs = sum(pair.for_people for pair in store_pairs.read(store))
@@ -103,11 +109,13 @@ def _prepare(study: Study, store: Store, url: str, invite: str | None) -> list[s
         lines.append(
             f"Links that begin with {served_at or UNKNOWN_ADDRESS} work if they begin with {url} instead."
         )
-    if invite:
-        known = any(rater.name == invite and rater.kind == "person" for rater in raters.read(store))
-        token = raters.renew_link(store, invite) if known else raters.invite(store, invite)[1]
-        lines.append(f"{invite}: {url}/?invite={token}")
     return lines
+
+
+def _renew_invite(store: Store, name: str) -> str:
+    """Return a new token for a rater, who is added if new."""
+    known = any(rater.name == name and rater.kind == "person" for rater in raters.read(store))
+    return raters.renew_link(store, name) if known else raters.invite(store, name)[1]
 
 
 def _setting_warnings(study: Study, store: Store) -> list[str]:

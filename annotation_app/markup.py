@@ -108,13 +108,9 @@ def quoted(heading: str, text: str) -> str:
     return f'<section class="ge-quoted"><h2>{escape(heading)}</h2>{shown}</section>'
 
 
-def forward(
-    words: str, *, key: str, on_click: Callable[..., None] | None = None, args: tuple[object, ...] = ()
-) -> bool:
+def forward(words: str, *, key: str, on_click: Callable[..., None] | None = None) -> bool:
     """Show the button that leads on, which Ctrl+Enter presses; return whether it was pressed."""
-    return st.button(
-        label(words), key=key, type="primary", shortcut="Ctrl+Enter", on_click=on_click, args=args
-    )
+    return st.button(label(words), key=key, type="primary", shortcut="Ctrl+Enter", on_click=on_click)
 
 
 def unavailable(words: Wording) -> None:

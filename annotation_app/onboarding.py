@@ -162,7 +162,7 @@ def _practise(app: App, visit: Visit) -> str:
     number = app.practice.index(pair) + 1
     panel.load(app.words)
     shown = BlindPair.of(-number, pair.prompt, pair.a, pair.b)  # no presentation has a number below 1
-    view = {"where": _practice_heading(app, number), "done": number - 1, "total": len(app.practice)}
+    view = {"where": app.words["practice"]["position"], "done": number - 1, "total": len(app.practice)}
     view |= {"chosen": {}, "problems": []} | visit.view()
     panel.show(shown, app.criteria, view, _handle_practice)
     return "pair"

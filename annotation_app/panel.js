@@ -388,7 +388,8 @@ function page(panel) {
 
 /* Where the rater is, how much is left, and what just happened. */
 function head(panel) {
-  const { view: { words, where, done, total, extras }, keys, parts } = panel;
+  const { view: { words, done, total, extras, ...view }, keys, parts } = panel;
+  const where = fill(view.where, { number: done + 1, total });
   parts.heading = make("h1", { tabindex: "-1" }, where);
   parts.note = make("span", { class: "ge-note", role: "status" });
   const length = make("div");

@@ -32,11 +32,10 @@ def _show_pair() -> None:
     app = _prepare(visit)
     if visit is None or app is None or visit.pair is None:
         st.rerun()  # another page is to be shown
-    total = len(visit.trail) + visit.available
     view = {
-        "where": fill(app.words["rating"]["position"], number=visit.at + 1, total=total),
+        "where": app.words["rating"]["position"],
         "done": visit.at,
-        "total": total,
+        "total": len(visit.trail) + visit.available,
         "back": visit.at > 0,
         "earlier": visit.earlier,
         "skip": not visit.earlier,

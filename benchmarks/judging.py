@@ -33,7 +33,7 @@ from guard_eval.store import Store, raters, requests
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store.requests import Question
 from guard_eval.study.folder import Study
-from guard_eval.study.settings import Judge
+from guard_eval.study.judge_settings import Judge
 from judge.price import find_price
 from judge.questions import Asker, read_left
 from judge.run import Ledger, Run

@@ -28,8 +28,8 @@ MAX_UNDEFINED_SHARE = 0.05
 """With more bootstrap replicates than this without a value there is no interval."""
 MAX_DENOMINATOR = 5040
 """Scores are fractions with denominators up to this one, or the sign-flip test enumerates or draws."""
-MAX_ADDITIONS = 2_000_000_000
-"""Work that an exact sign-flip test may take, in additions of floats (about a second)."""
+MAX_ADDITIONS = 500_000_000
+"""Work that an exact sign-flip test may take, in additions of floats (about a quarter of a second)."""
 MAX_ENUMERATED_UNITS = 20
 MAX_DRAWS, MAX_DRAWN_SIGNS = 100_000, 50_000_000
 _BLOCK_FLOATS = 1 << 22
@@ -238,8 +238,9 @@ def sign_flip(scores: ArrayLike, *, seed: int = 0, unit: str = "prompt") -> Esti
 
     If neither method is better, a unit's score is as likely as its negative, so |Σ score| is compared with
     that of all 2ⁿ patterns of signs. This is exact if the scores are fractions whose distribution can be
-    computed in about a second, or if the units are few enough to enumerate. Otherwise patterns are drawn, and
-    p = (1 + as extreme) / (1 + drawn), a valid p by itself (Phipson and Smyth 2010). `method` says which.
+    computed in a quarter of a second, or if the units are few enough to enumerate. Otherwise patterns are
+    drawn, and p = (1 + as extreme) / (1 + drawn), a valid p by itself (Phipson and Smyth 2010). `method` says
+    which.
 
     Args:
         scores: The units' scores, positive for one method and negative for the other, `[units]`.
@@ -301,18 +302,29 @@ def _lattice_p(values: Floats) -> float | None:
     scores = tops[which] // np.gcd.reduce(tops)
     total, reach = abs(int(scores.sum())), int(np.abs(scores).sum())
     last = (reach - total) // 2
+    if total == 0:
+        return 1.0
     sizes, counts = np.unique(np.abs(scores[scores != 0]), return_counts=True)
     groups = list(zip(sizes.tolist(), counts.tolist(), strict=True))
+    # Numbers of heads that are too rare to change p are left out. p is seldom far below Hoeffding's bound.
+    bound = math.exp(-(total**2) / (2 * float((scores.astype(float) ** 2).sum())))
+    p = _tail(groups, last, negligible=1e-17 * bound**2 / len(scores))
+    return p if p is None or p > bound**1.5 else _tail(groups, last, negligible=0.0)
+
+
+def _tail(groups: list[tuple[int, int]], last: int, *, negligible: float) -> float | None:
+    """Return twice the chance that Σ size · heads is at most `last`; None if it would take too long."""
     heads = [_fair_coins(count)[: last // size + 1] for size, count in groups]
-    if (last + 1) * sum(np.count_nonzero(chances) for chances in heads) > MAX_ADDITIONS:
+    kept = [np.flatnonzero(chances > negligible) for chances in heads]
+    if (last + 1) * sum(map(len, kept)) > MAX_ADDITIONS:
         return None
     tail = np.zeros(last + 1)
     tail[0] = 1.0
-    for (size, _), chances in zip(groups, heads, strict=True):
+    for (size, _), chances, numbers in zip(groups, heads, kept, strict=True):
         before, tail = tail, np.zeros(last + 1)
-        for head in np.flatnonzero(chances).tolist():
+        for head in numbers.tolist():
             tail[head * size :] += chances[head] * before[: last + 1 - head * size]
-    return 1.0 if total == 0 else 2 * math.fsum(tail)
+    return 2 * math.fsum(tail)
 
 
 def _fair_coins(count: int) -> Floats:

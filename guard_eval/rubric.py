@@ -7,13 +7,12 @@ definitions.
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from guard_eval.errors import StudyError
+from guard_eval.errors import StudyError, nearest
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -150,9 +149,7 @@ def check_name(name: str, known: Iterable[str]) -> None:
     """
     known = list(known)
     if name not in known:
-        near = difflib.get_close_matches(name, known, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"choose from: {', '.join(known)}"
-        raise StudyError(f"unknown criterion {name!r}: {hint}")
+        raise StudyError(f"unknown criterion {name!r}: {nearest(name, known)}")
 
 
 def reworded(before: Mapping[str, str], now: Iterable[Criterion]) -> list[str]:

@@ -30,7 +30,7 @@ class Answer:
     ended: Literal["stop", "length", "content_filter"]
 
 
-def read_json(body: bytes) -> Any:  # noqa: ANN401
+def read_json(body: bytes) -> Any:  # noqa: ANN401 (a stranger's JSON)
     """Return the JSON in a response, or the answer in a line of a batch's results; None if there is none."""
     try:
         envelope = json.loads(body)
@@ -53,7 +53,7 @@ def read_answer(body: bytes) -> Answer | None:
         return None
 
 
-def _read_completion(envelope: Any) -> Answer | None:  # noqa: ANN401
+def _read_completion(envelope: Any) -> Answer | None:  # noqa: ANN401 (a stranger's JSON)
     choice = envelope["choices"][0]
     finish = choice.get("finish_reason")
     if (

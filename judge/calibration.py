@@ -125,8 +125,8 @@ def padded(text: str, *, seed: int) -> str:
     return " ".join([text.rstrip(), *repeated, *filler])
 
 
-def read_items(store: Store, *, seed: int) -> list[CalibrationItem]:
-    """Return the calibration set of a study.
+def read_unanswered(store: Store, judge: Judge, *, seed: int) -> list[Question]:
+    """Return the calibration's questions on which there is no verdict of the judge.
 
     Raises:
         StudyError: The study has no pairs.
@@ -134,12 +134,7 @@ def read_items(store: Store, *, seed: int) -> list[CalibrationItem]:
     pairs = store_pairs.read(store)
     if not pairs:
         raise StudyError("the study has no pairs yet, of which a calibration could be made")
-    return make_items(pairs, seed=seed)
-
-
-def read_unanswered(store: Store, judge: Judge, *, seed: int) -> list[Question]:
-    """Return the calibration's questions on which there is no verdict of the judge."""
-    questions = [each.question for each in read_items(store, seed=seed)]
+    questions = [each.question for each in make_items(pairs, seed=seed)]
     outcomes = Asker(judge, seed=seed).conclude_all(store, questions)
     return [each for each, outcome in zip(questions, outcomes, strict=True) if not isinstance(outcome, dict)]
 

@@ -16,10 +16,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from guard_eval.errors import MissingExtraError, StudyError
-from judge.answers import excerpt, read_error
+from judge.answers import read_error
 from judge.failures import JudgeError
 from judge.refusals import RefusalReader, is_page, redact
-from judge.server import MAKERS, Server, is_direct, is_own_key, origin, proxy_of
+from judge.server import MAKERS, Server, is_direct, is_own_key
 
 try:
     import httpx2
@@ -38,11 +38,11 @@ _TALKATIVE = ("openai", "httpcore2", "httpx2")
 """Loggers that at DEBUG repeat headers, and a server may echo the key in one."""
 
 _HEADERS = {
-    *("accept", "accept-encoding", "connection", "content-length", "content-type", "host"),
-    *("transfer-encoding", "user-agent", "authorization"),
+    *(b"accept", b"accept-encoding", b"connection", b"content-length", b"content-type", b"host"),
+    *(b"transfer-encoding", b"user-agent"),
 }
-"""What a server is sent that is not the user's own. The SDK adds more from the environment, such as
-OPENAI_ORG_ID and OPENAI_CUSTOM_HEADERS."""
+"""What a server is sent besides the study's headers and its key. The SDK adds more from the environment, such
+as OPENAI_ORG_ID and OPENAI_CUSTOM_HEADERS."""
 
 _NOT_SENT = (
     *(httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout),
@@ -74,8 +74,8 @@ class Client:
         self.server = server
         self.largest = LARGEST_RESPONSE
         keyed = server.variable is not None
-        self._refusals = RefusalReader(server=server, proxy=proxy_of(server.url, keyed=keyed))
-        self._url = httpx2.URL(server.url)
+        self._refusals = RefusalReader(server=server)
+        self._headers = _HEADERS | {name.lower().encode() for name in server.headers} - {b"authorization"}
         self._own_server = server.variable in MAKERS and is_own_key(str(server.variable), server.url)
         for name in _TALKATIVE:
             logging.getLogger(name).setLevel(logging.INFO)
@@ -93,7 +93,7 @@ class Client:
             ) from None
         self._turns = itertools.cycle(self._sdks)
 
-    def _connect(self, tls: Any, *, direct: bool) -> openai.AsyncOpenAI:  # noqa: ANN401
+    def _connect(self, tls: Any, *, direct: bool) -> openai.AsyncOpenAI:  # noqa: ANN401 (a context of ssl or truststore)
         more: dict[str, Any] = {}
         if direct:  # with a transport of its own the client takes no proxy from the environment
             more["transport"] = httpx2.AsyncHTTPTransport(verify=tls, trust_env=False)
@@ -101,7 +101,7 @@ class Client:
             api_key=self.server.key,
             base_url=self.server.url,
             max_retries=0,
-            timeout=self._timeout,
+            timeout=httpx2.Timeout(self.server.timeout, connect=min(self.server.timeout, CONNECT_SECONDS)),
             http_client=openai.DefaultAsyncHttpxClient(
                 follow_redirects=False,  # nothing that is sent here is meant for another server
                 trust_env=not direct,
@@ -110,10 +110,6 @@ class Client:
                 **more,
             ),
         )
-
-    @property
-    def _timeout(self) -> httpx2.Timeout:
-        return httpx2.Timeout(self.server.timeout, connect=min(self.server.timeout, CONNECT_SECONDS))
 
     def __repr__(self) -> str:
         """Name model and server, and nothing else."""
@@ -127,23 +123,15 @@ class Client:
             await sdk.close()
 
     async def _strip(self, request: httpx2.Request) -> None:
-        """Take off what the environment adds, unless the request goes where the user's own key does.
-
-        Raises:
-            StudyError: The request would go to another server.
-        """
-        if (request.url.scheme, request.url.netloc) != (self._url.scheme, self._url.netloc):
-            raise StudyError(
-                f"the judge {self.server.model!r} is at {origin(self.server.url)}, and a request would go to "
-                f"{excerpt(request.url.netloc.decode())}, which was not named; nothing was sent there"
-            )
+        """Take off what the environment adds, unless the request goes where the user's own key does."""
         if self._own_server:
             return
-        own = {name.lower() for name in self.server.headers} - {"authorization"}
-        for name in [each for each in request.headers if each.lower() not in _HEADERS | own]:
-            if not name.lower().startswith("x-stainless-"):
-                del request.headers[name]
-        request.headers["Authorization"] = f"Bearer {self.server.key}"  # the environment may set another
+        kept = [
+            (name, value)
+            for name, value in request.headers.raw
+            if name.lower() in self._headers or name.lower().startswith(b"x-stainless-")
+        ]
+        request.headers = httpx2.Headers([*kept, (b"Authorization", f"Bearer {self.server.key}".encode())])
 
     async def _read_body(self, response: httpx2.Response) -> None:
         """Read a response up to a size.
@@ -157,13 +145,13 @@ class Client:
             size += len(part)
             if size > self.largest:
                 raise _TooLargeError("too large")
-        response._content = b"".join(parts)  # noqa: SLF001
+        response._content = b"".join(parts)  # noqa: SLF001 (httpx2 has no limit of size)
 
     async def post(self, path: str, body: bytes) -> Reply | JudgeError:
         """Send JSON once to a path below the server's address, and return what came.
 
         Raises:
-            StudyError: The certificate is not trusted, or the request would go to another server.
+            StudyError: The certificate is not trusted.
         """
         return await self._call(
             lambda sdk, options: sdk.post(path, cast_to=httpx2.Response, content=body, options=options)
@@ -225,8 +213,6 @@ class Client:
 
     def _read_exception(self, error: Exception) -> JudgeError:
         cause = error if isinstance(error, httpx2.RequestError) else error.__cause__
-        if isinstance(cause, StudyError):  # of the hook, in the SDK's own error
-            raise cause from None
         if isinstance(cause, _TooLargeError):
             detail = f"the answer from {self.server.url} is larger than {self.largest / 2**20:g} MB"
             return JudgeError(kind="unreadable", detail=f"{detail} and was given up", billed=True)

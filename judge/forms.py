@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from guard_eval.errors import StudyError
 from guard_eval.records import CHOICES
@@ -63,26 +63,6 @@ class Form:
             output="text" if judge.output == "text" else "json_schema",
             limit="max_completion_tokens" if judge.is_reasoning else "max_tokens",
         )
-
-    @classmethod
-    def remembered(cls, name: str | None, judge: Judge) -> Form:
-        """Return the form of that name if study.toml allows it, else the first form."""
-        first = cls.first(judge)
-        if name is None or name.count("/") < 2:
-            return first
-        interface, output, limit, *without = name.split("/")
-        parts: dict[str, Any] = {"interface": interface, "output": output, "limit": limit}
-        form = replace(first, **parts, without=tuple(without))
-        allowed = (
-            interface in PATHS
-            and output in get_args(Output)
-            and limit in get_args(Limit)
-            and set(without) <= set(OMITTABLE)
-            and judge.style in ("auto", interface)
-            and judge.output in ("auto", output)
-            and not any(_is_fixed(judge, each) for each in without)
-        )
-        return form if allowed else first
 
     def simpler(self, change: Change, judge: Judge, detail: str) -> Form | None:
         """Return the form with a change that may help against a refusal; None if there is none.

@@ -15,10 +15,10 @@ from guard_eval.study.judge_settings import Judge
 from judge.examples import check_examples, describe_special, find_one_sided
 from judge.failures import SAMPLES
 from judge.forms import PATHS, split_request
-from judge.price import KEYS, Price, find_price, find_understated, show_usd
+from judge.price import KEYS, Price, find_price, show_usd
 from judge.prompt import prompt_of
 from judge.questions import Asker, check_criteria, describe_changes
-from judge.server import key_variable, proxy_of, resolve_server
+from judge.server import key_variable, resolve_server
 
 BYTES_PER_TOKEN = 4
 TOKENS_PER_CRITERION, TOKENS_OF_BRACES, TOKENS_OF_RATIONALE = 8, 4, 90
@@ -91,14 +91,11 @@ def preview_judge(
     check_criteria(store, judge)
     resolved = resolve_server(judge, environ)
     variable = key_variable(judge, environ)
-    proxy = proxy_of(str(resolved.base_url), keyed=variable is not None)
-    server = str(resolved.base_url) + ("" if proxy is None else f" through the proxy {proxy}")
     with store.read() as db:
-        form = requests.read_form(db, judge.rater_name)
         spent = next((each for each in requests.read_spending(db) if each.judge == judge.rater_name), None)
         open_ = requests.read_in_batches(db, judge.rater_name)
     in_batches = {each for each in questions if (each.pair_id, each.number) in open_}
-    asker = Asker(judge, seed=seed, form=form)
+    asker = Asker(judge, seed=seed)
     outcomes = asker.conclude_all(store, questions)
     unanswered = [
         (question, outcome)
@@ -111,7 +108,7 @@ def preview_judge(
     who = name if judge.rater_name == judge.model else f"{name} ({visible(judge.model)})"
     done = len(questions) - len(sizes)
     lines = [
-        f"judge: {who} at {server} (prompt {prompt_of(judge).version})",
+        f"judge: {who} at {resolved.base_url} (prompt {prompt_of(judge).version})",
         f"criteria: {visible(', '.join(judge.criteria))}",
         f"asked with {visible(special)}" if special else "",
         f"extra_body: {visible(json.dumps(judge.extra_body))}" if judge.extra_body else "",
@@ -133,11 +130,11 @@ def preview_judge(
         'stay as they are. Take back the change, or give the judge a new name there (name = "…"), under '
         "which all pairs are asked again"
     )
-    warnings = [find_understated(resolved), changed if changes else None, *find_one_sided(judge)]
+    warnings = [*([changed] if changes else []), *find_one_sided(judge)]
     return Preview(
         judge=judge,
         name=name,
-        server=server,
+        server=str(resolved.base_url),
         questions=questions,
         in_batches=in_batches,
         requests=len(sizes),
@@ -145,7 +142,7 @@ def preview_judge(
         online=_costs(price, judge, sizes, spent),
         batch=_costs(price, judge, sizes, spent, batch=True),
         lines=tuple(filter(None, lines)),
-        warnings=tuple(filter(None, warnings)),
+        warnings=tuple(warnings),
         example=_show_example(asker, unanswered[0][0]) if unanswered else None,
     )
 

@@ -69,14 +69,14 @@ class Price:
         if usage.input_tokens is None or usage.output_tokens is None:
             return None
         cached = usage.cached_tokens or 0
-        return requests.nano(self.usd(usage.input_tokens, usage.output_tokens, cached=cached, batch=batch))
+        return to_billionths(self.usd(usage.input_tokens, usage.output_tokens, cached=cached, batch=batch))
 
     def max_cost(self, body: bytes, max_output_tokens: int, *, batch: bool = False) -> int:
         """Return the most a request can cost: no tokenizer makes more tokens than there are bytes.
 
         The bytes are rounded up to a multiple of 64, so few different costs are computed.
         """
-        return requests.nano(self.usd(-(-len(body) // 64) * 64, max_output_tokens, batch=batch))
+        return to_billionths(self.usd(-(-len(body) // 64) * 64, max_output_tokens, batch=batch))
 
     def per_million(self, *, batch: bool = False) -> tuple[float, float]:
         """Return the US dollars of a million tokens of input and of output, in requests of usual length."""
@@ -107,22 +107,11 @@ def find_price(judge: Judge, *, at: datetime | None = None) -> Price | None:
         return None
     if not any(stated):
         return Price(online=None, batch=None, source="study.toml")
-    from genai_prices.types import ModelPrice  # noqa: PLC0415
+    from genai_prices.types import ModelPrice  # noqa: PLC0415 (a preview needs no extra)
 
     given, made = (Decimal(str(each)) for each in stated)
     prices = ModelPrice(input_mtok=given, output_mtok=made)
     return Price(online=prices, batch=prices, source="study.toml")
-
-
-def find_understated(judge: Judge) -> str | None:
-    """Return a warning if study.toml states less than the list: a budget would let too much through."""
-    stated = find_price(judge)
-    listed = _find_listed(judge.model, str(judge.base_url), datetime.now(UTC))
-    if stated is None or listed is None or stated.source == listed.source or is_local(judge.base_url):
-        return None
-    if all(mine >= theirs for mine, theirs in zip(stated.per_million(), listed.per_million(), strict=True)):
-        return None
-    return f"study.toml states a lower price than {listed}: a budget holds only if you pay the lower one"
 
 
 def _find_listed(model: str, url: str, at: datetime) -> Price | None:
@@ -133,7 +122,7 @@ def _find_listed(model: str, url: str, at: datetime) -> Price | None:
     """
     if find_spec("genai_prices") is None:  # a preview needs no extra
         return None
-    from genai_prices.data_snapshot import get_snapshot  # noqa: PLC0415
+    from genai_prices.data_snapshot import get_snapshot  # noqa: PLC0415 (a preview needs no extra)
 
     catalogue, name = get_snapshot(), model.lower()
     try:
@@ -170,6 +159,16 @@ def is_local(url: str | None) -> bool:
     except ValueError:
         return "." not in host or host.endswith((".local", ".localhost", ".internal", ".lan"))
     return address.is_private or address.is_loopback
+
+
+def to_billionths(usd: float) -> int:
+    """Return US dollars in billionths, rounded up, but for the noise of binary fractions.
+
+    >>> to_billionths(0.00052), to_billionths(1e-10)
+    (520000, 1)
+    """
+    exact = round(usd * requests.BILLION, 3)
+    return int(exact) + (exact > int(exact))
 
 
 def show_usd(amount: float | None) -> str:

@@ -42,9 +42,9 @@ class Asker:
         form: The form in which it is asked at present.
     """
 
-    def __init__(self, judge: Judge, *, seed: int, form: str | None = None) -> None:
+    def __init__(self, judge: Judge, *, seed: int) -> None:
         self.judge = judge
-        self.form = Form.remembered(form, judge)
+        self.form = Form.first(judge)
         self._seed = seed
         self._prompt = prompt_of(judge)
         self._titles = {each.name: each.title for each in self._prompt.criteria}

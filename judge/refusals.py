@@ -131,11 +131,6 @@ RULES = (
 )
 """The table."""
 
-_PROXY = (
-    "correct HTTPS_PROXY, HTTP_PROXY or ALL_PROXY in the environment, or name the host in NO_PROXY if no "
-    "proxy is needed"
-)
-
 _FATAL: dict[Fatal, str] = {
     "no_credit": "the account at {url} has no credit left (HTTP {status}); add credit there and run again: "
     "nothing that was answered is paid twice",
@@ -146,7 +141,8 @@ _FATAL: dict[Fatal, str] = {
     "valid one",
     "forbidden": "{url} does not allow this key to use {model!r} (HTTP 403); set {variable} to one that may, "
     "or name another model",
-    "proxy": "the proxy {proxy} before {url} wants a user and a password (HTTP {status}); " + _PROXY,
+    "proxy": "the proxy before {url} wants a user and a password (HTTP {status}); correct HTTPS_PROXY, "
+    "HTTP_PROXY or ALL_PROXY in the environment, or name the host in NO_PROXY if no proxy is needed",
     "moved": "{url} sends requests on to another address (HTTP {status}), which is not followed; give the "
     "right one as base_url in study.toml",
     "no_model": "{url} has no model {model!r}, or no chat completions at that address ({detail}); correct "
@@ -206,11 +202,9 @@ class RefusalReader:
 
     Attributes:
         server: The server.
-        proxy: The proxy before it, if any, without user and password.
     """
 
     server: Server
-    proxy: str | None = None
 
     def read(
         self, status: int, headers: Mapping[str, str], error: object, *, page: bool = False
@@ -251,7 +245,7 @@ class RefusalReader:
         server = self.server
         if kind in ("wrong_key", "forbidden") and server.variable is None:
             kind = "no_key"
-        values = {"url": server.url, "model": server.model, "variable": server.variable, "proxy": self.proxy}
+        values = {"url": server.url, "model": server.model, "variable": server.variable}
         return _FATAL[kind].format(**values, status=status, detail=detail or f"HTTP {status}")
 
     def lost(self, error: BaseException, *, sent: bool) -> JudgeError:
@@ -279,9 +273,7 @@ class RefusalReader:
             (each[1:] for each in _LOST if any(isinstance(cause, each[0]) for cause in chain)),
             (unknown, CHECK_ADDRESS),
         )
-        remedy = remedy if self.proxy is None else f"{remedy}; or {_PROXY}"
-        way = "" if self.proxy is None else f" through the proxy {self.proxy}"
-        detail = f"no answer from {url}{way}: {words}"
+        detail = f"no answer from {url}: {words}"
         return JudgeError(kind="transport", detail=detail, billed=sent, fatal=f"{detail}; {remedy}")
 
     def timed_out(self, seconds: float) -> JudgeError:
@@ -291,7 +283,9 @@ class RefusalReader:
 
 
 _ADDRESS = "base_url of study.toml or in OPENAI_BASE_URL"
-CHECK_ADDRESS = "check base_url in study.toml or OPENAI_BASE_URL, and that the server runs"
+CHECK_ADDRESS = (
+    "check base_url in study.toml or OPENAI_BASE_URL, that the server runs, and HTTPS_PROXY if it is set"
+)
 
 _LOST: tuple[tuple[type[BaseException], str, str], ...] = (
     (

@@ -190,9 +190,7 @@ class Run:
         self.limit = None if budget_usd is None else int(budget_usd * BILLION + 1e-3)
         self.name = secrets.token_hex(8)
         settings.set_criteria(store, {each.name: each.words for each in judge.rubric})
-        with store.read() as db:
-            form = requests.read_form(db, judge.rater_name)
-        self.asker = Asker(judge, seed=seed, form=form)
+        self.asker = Asker(judge, seed=seed)
         self._advance = advance
         self._tried = {self.asker.form.name}
         self._parsed = False  # whether an answer could be parsed
@@ -502,6 +500,8 @@ class Run:
             if not isinstance(outcome, int):
                 self._open -= 1
             if outcome != "budget":
+                if not self._open:  # those who wait for money look again: nothing is under way any more
+                    self._settled.set()
                 return outcome  # type: ignore[no-any-return]
             if not self._open:
                 raise self.used_up(planned)

@@ -1,4 +1,4 @@
-"""Where the judge's server is, which key it is sent, and through which proxy.
+"""Where the judge's server is, which key it is sent, and whether a proxy may stand before it.
 
 A study.toml is a stranger's file. A maker's key goes to that maker's server, OPENAI_API_KEY also to the URL
 in the user's own OPENAI_BASE_URL, and neither goes anywhere else. Any other key goes where the user says: in
@@ -15,7 +15,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
@@ -195,18 +194,6 @@ def is_direct(url: str, *, keyed: bool) -> bool:
     (True, False)
     """
     return urlsplit(url).scheme.lower() == "http" and (keyed or is_loopback(url))
-
-
-def proxy_of(url: str, *, keyed: bool) -> str | None:
-    """Return scheme, host and port of the proxy to a server, without user and password; None without one."""
-    parts, proxies = urlsplit(url), getproxies()
-    proxy = proxies.get(parts.scheme.lower()) or proxies.get("all")
-    if not proxy or is_direct(url, keyed=keyed) or proxy_bypass(parts.hostname or ""):
-        return None
-    try:
-        return origin(proxy if "://" in proxy else f"http://{proxy}")
-    except ValueError:
-        return None
 
 
 def parse_send_key(values: Sequence[str]) -> set[tuple[str, str]]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -39,10 +38,6 @@ STATES = {
     "lost": "no answer, perhaps billed",
 }
 """What became of a request, in words."""
-
-_CONTROLS = re.compile(
-    "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u061c\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069\\ud800-\\udfff]"
-)
 
 
 def write_page(
@@ -126,8 +121,8 @@ def _describe(
         "id": pair.id,
         "dataset": visible(pair.dataset),
         "prompt_id": visible(pair.prompt_id),
-        "prompt": _write_out(pair.prompt),
-        "texts": [_write_out(each) for each in texts],
+        "prompt": visible(pair.prompt),
+        "texts": [visible(each) for each in texts],
         "judge": visible(judge),
         "sample": sample,
         "orders": orders,
@@ -182,8 +177,8 @@ def _describe_attempt(attempt: Attempt) -> dict[str, Any]:
         "facts": visible(", ".join(facts)),
         "settings": visible(words),
         "messages": [(role, visible(text)) for role, text in messages],
-        "answer": answer and _write_out(answer),
-        "thinking": thinking and _write_out(thinking),
+        "answer": answer and visible(answer),
+        "thinking": thinking and visible(thinking),
         "problem": problem and visible(problem),
         "raw": raw and visible(raw),
     }
@@ -201,8 +196,3 @@ def _read_people(store: Store) -> dict[str, dict[str, Counter[str]]]:
 
 def _name(number: str) -> str:
     return "tie" if number == "tie" else f"text {number}"
-
-
-def _write_out(text: str) -> str:
-    """Return a text with its controls written out, among them those that turn the direction of writing."""
-    return _CONTROLS.sub(lambda found: ascii(found[0])[1:-1], text)

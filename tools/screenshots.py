@@ -255,11 +255,11 @@ def written_pages(browser: Browser, study: Path, scratch: Path) -> None:
     with window(browser, DESKTOP) as page:
         page.goto((scratch / "report" / "index.html").as_uri())
         keep(page, "report")
-        # The table of win shares and the two figures that follow it.
+        # The figures behind the answer, and what raters agree on.
+        for anchor in ("shares", "agreement", "sensitivity"):
+            page.evaluate(f"document.getElementById('{anchor}').open = true")
         page.set_viewport_size({"width": 1280, "height": 1120})
-        page.get_by_text("Win shares, judged by").first.evaluate(
-            "title => scrollBy(0, title.getBoundingClientRect().y - 64)"
-        )
+        page.locator("#shares").evaluate("question => scrollBy(0, question.getBoundingClientRect().y - 24)")
         keep(page, "report-shares")
         page.set_viewport_size(DESKTOP["viewport"])
         page.goto((study / "metrics" / "metrics.html").as_uri())

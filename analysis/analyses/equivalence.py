@@ -10,7 +10,7 @@ from scipy import special
 
 from analysis.analyses.evidence import CELL_COLUMNS, Evidence, frame_of
 from analysis.analyses.shares import correct, deciding_p, totals
-from analysis.stats.equivalence import HALF, check_margin, error_beyond, tost
+from analysis.stats.equivalence import HALF, check_margin, conservative_error, tost
 from guard_eval.errors import StudyError
 
 Conclusion = Literal["equivalent", "different", "different but negligible", "undecided"]
@@ -20,8 +20,8 @@ def equivalence(evidence: Evidence, shares: pd.DataFrame) -> pd.DataFrame:
     """Return for every result over all datasets whether its share is shown to lie within the margin.
 
     Estimate, error and degrees of freedom are those of the share's own t interval, but the error is no
-    smaller than a share beyond the margin must have (`error_beyond`). The p-values are corrected as a family
-    of their own: a share cannot both be one half and lie beyond the margin.
+    smaller than a share beyond the margin must have (`conservative_error`). The p-values are corrected as a
+    family of their own: a share cannot both be one half and lie beyond the margin.
 
     Raises:
         StudyError: The margin is none, or the error rate is too large.
@@ -60,7 +60,7 @@ def _record(row: Any, margin: float, alpha: float) -> dict[str, Any]:  # noqa: A
     if row.standard_error is None or row.df is None:
         return record | {"note": row.note or "the share has no standard error"}
     counts, sums = (row.wins, row.ties, row.losses), (row.score_sum, row.score_size, row.score_squares)
-    error = float(error_beyond(row.standard_error, counts, row.units, margin=margin, sums=sums))
+    error = float(conservative_error(row.standard_error, counts, row.units, margin=margin, sums=sums))
     half = float(special.stdtrit(row.df, 1 - alpha)) * error
     p_value = float(tost(row.win_share, error, row.df, margin=margin))
     return record | {

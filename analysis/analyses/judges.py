@@ -122,7 +122,7 @@ def _judged_by_both(scores: pd.DataFrame) -> Iterator[tuple[Cell, pd.DataFrame, 
 
 
 def _labels(net: pd.Series) -> NDArray[np.int64]:
-    labels: NDArray[np.int64] = np.sign(net.to_numpy(dtype=np.int64)) + 1
+    labels: NDArray[np.int64] = np.sign(net.to_numpy()).astype(np.int64) + 1
     return labels
 
 

@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from analysis.analyses.evidence import Evidence, estimate_record, frame_of
 from analysis.analyses.win_share import unit_proportion
-from analysis.verdicts.encoding import combined, text_codes
 from analysis.verdicts.scores import with_units
 from guard_eval.records import SIMULATED
 
@@ -64,10 +63,8 @@ def _by_order(frame: pd.DataFrame) -> pd.DataFrame:
     names = ["method_a", "method_b", "rater_kind", "judge", "criterion", "pair_id", "rater"]
     for_a, for_b = ((frame["verdict"] == frame[name]).to_numpy(dtype=int) for name in names[:2])
     a_first = (frame["shown_first"] == frame["method_a"]).to_numpy()
-    codes = [text_codes(frame[name]).codes for name in names]
-    _, first, place = np.unique(
-        combined(*codes, a_first.astype(np.int64)), return_index=True, return_inverse=True
-    )
+    numbers = frame.assign(a_first=a_first).groupby([*names, "a_first"], sort=True).ngroup().to_numpy()
+    _, first, place = np.unique(numbers, return_index=True, return_inverse=True)
     side = np.sign(np.bincount(place, weights=for_a - for_b)).astype(int)
     return frame[[*names, "unit"]].iloc[first].assign(a_first=a_first[first], side=side)
 

@@ -100,7 +100,7 @@ def _records(
     by_unit, count, level = UnitScores.of(cell), len(methods), evidence.level
     number = {name: place for place, name in enumerate(methods)}
     first, second = (cell[name].map(number).to_numpy(dtype=np.int64) for name in ("method_a", "method_b"))
-    sides = np.sign(cell["net"].to_numpy(dtype=np.int64))
+    sides = np.sign(cell["net"].to_numpy()).astype(np.int64)
     wins, ties = np.zeros((2, count, count))
     np.add.at(wins, (first[sides > 0], second[sides > 0]), 1)
     np.add.at(wins, (second[sides < 0], first[sides < 0]), 1)

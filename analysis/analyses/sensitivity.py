@@ -78,7 +78,7 @@ def _alternatives(
 
 def _least_clear(scores: pd.DataFrame, level: float) -> Estimate:
     """Return the share without that rater without whom p is largest, and say how far the share moves."""
-    cases = without_each_rater(scores, level=level)
+    cases = list(without_each_rater(scores, level=level))
     values = [share.value or 0.0 for _, share in cases]
 
     def unclear(case: tuple[str, Estimate]) -> tuple[bool, float, float]:

@@ -7,7 +7,7 @@ ratings of one pair do, so they change sides together in the test and enter a va
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -18,7 +18,7 @@ from statsmodels.stats.proportion import proportion_confint
 
 from analysis.analyses.evidence import UnitScores
 from analysis.stats.population import FEWEST_EQUAL, FEWEST_RATERS, TwoWayDesign
-from analysis.verdicts.scores import item_numbers, item_scores
+from analysis.verdicts.scores import item_numbers
 from guard_eval.estimate import NO_DATA, ONE_UNIT, Estimate, jackknife, join_notes, sign_flip
 from guard_eval.reporting.words import percent
 
@@ -136,11 +136,18 @@ def unequal_weight_note(scores: pd.DataFrame, share: Estimate) -> str:
     )
 
 
-def without_each_rater(scores: pd.DataFrame, *, level: float) -> list[tuple[str, Estimate]]:
-    """Return for each rater its name, and the share of the others."""
-    raters = sorted(set(scores["rater"]))
-    rest = (item_scores(scores[scores["rater"] != name]) for name in raters)
-    return [(str(name), fixed_share(items, level=level)) for name, items in zip(raters, rest, strict=True)]
+def without_each_rater(scores: pd.DataFrame, *, level: float) -> Iterator[tuple[str, Estimate]]:
+    """Yield for each rater its name, and the share of the others: sums over items, less the rater's."""
+    item, first = item_numbers(scores)
+    items, y = scores.iloc[first], (scores["net"] / scores["showings"]).to_numpy(dtype=float)
+    rater, names = pd.factorize(scores["rater"], sort=True)
+    total, count = np.bincount(item, weights=y), np.bincount(item)
+    for number, name in enumerate(names):
+        own = rater == number
+        left = count - np.bincount(item[own], minlength=len(first))
+        kept = left > 0
+        rest = (total - np.bincount(item[own], weights=y[own], minlength=len(first)))[kept] / left[kept]
+        yield str(name), fixed_share(items[kept].assign(share=0.5 + rest / 2), level=level)
 
 
 def _design(scores: pd.DataFrame, weight: NDArray[np.float64]) -> tuple[TwoWayDesign, NDArray[np.float64]]:

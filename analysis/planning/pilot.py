@@ -68,7 +68,7 @@ def most_demanding(verdicts: pd.DataFrame) -> Pilot:
     pilots = []
     for cell, scores in by_cell(scored.by_kind):
         item, first = item_numbers(scores)
-        estimate = intraclass(item, scores["net"] / scores["showings"], scores["unit"])
+        estimate = intraclass(item, scores["net"] / scores["showings"], scores["unit"].iloc[first])
         ties = float((scores["net"] == 0).mean())
         icc = None if estimate.value is None else min(1.0, max(0.0, estimate.value))
         name = one_line(f"{title(cell.criterion)}, {cell.method_a} against {cell.method_b}")

@@ -303,10 +303,10 @@ def _judges_answer(groups: Sequence[list[Row]], first: Sequence[Row], results: R
     for rows in groups[:MAX_NAMED]:
         name = plain_name(rows[0].judge)
         who = _the(name) if _the(name) != name else f"The judge {name}"
-        found = [row for row in rows if differs(row, alpha)]
-        also = "also " if bool(found) == any(differs(row, alpha) for row in first) else ""
-        parts = [f"{_ahead(row)[0]} on {title(row.criterion)}" for row in found[:MAX_SPELT_OUT]]
-        yield f"{who} {also}preferred {and_list(parts)}." if found else f"{who} {also}found no difference."
+        different = [row for row in rows if differs(row, alpha)]
+        also = "also " if bool(different) == any(differs(row, alpha) for row in first) else ""
+        parts = [f"{_ahead(row)[0]} on {title(row.criterion)}" for row in different[:MAX_SPELT_OUT]]
+        yield f"{who} {also}preferred {and_list(parts)}." if parts else f"{who} {also}found no difference."
     if len(groups) > MAX_NAMED:
         yield f"The table has {len(groups) - MAX_NAMED} more judges."
 
@@ -399,8 +399,16 @@ def _foot(results: Results, rows: Sequence[Row]) -> str:
         whom = (
             f"The result is about these {count_raters(own.raters, first.rater_kind)}, not raters in general."
         )
-    exploratory = " These results are exploratory: see Methods." if context.why_exploratory else ""
-    return f"Each {own.unit} counts once (n = {own.units}; {test}{correction}). {whom}{exploratory}"
+    sentences = [f"Each {own.unit} counts once (n = {own.units}; {test}{correction}).", whom]
+    if any(_excludes_half(row) and verdict_word(row, context.alpha) == NO_EVIDENCE for row in rows):
+        sentences.append("An interval can exclude 50\u00a0% without evidence: it is not corrected as p is.")
+    if context.why_exploratory:
+        sentences.append("These results are exploratory: see Methods.")
+    return " ".join(sentences)
+
+
+def _excludes_half(row: Row) -> bool:
+    return row.low is not None and row.high is not None and not row.low <= 0.5 <= row.high
 
 
 def is_simulated(results: Results) -> bool:

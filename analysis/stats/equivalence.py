@@ -11,12 +11,10 @@ from scipy import special
 HALF = 0.5
 """The share of methods that do not differ."""
 FEWEST_OFF = 5
-"""With fewer units that differ from the others one cannot know how far ratings of a unit go together."""
+"""With fewer units that differ from the others, the correlation of a unit's ratings cannot be estimated."""
 
 
-def tost(
-    estimates: ArrayLike, errors: ArrayLike, freedoms: ArrayLike, *, margin: float
-) -> NDArray[np.float64]:
+def tost(estimates: ArrayLike, errors: ArrayLike, df: ArrayLike, *, margin: float) -> NDArray[np.float64]:
     """Return the p-values of two one-sided t tests (Schuirmann 1987) that shares are near one half.
 
     The hypothesis to reject is that the share is `margin` or more away from one half, on either side; p is
@@ -26,25 +24,24 @@ def tost(
     Args:
         estimates: The shares.
         errors: Their standard errors.
-        freedoms: Degrees of freedom of the errors.
+        df: The degrees of freedom of the errors.
         margin: The largest distance from one half that does not matter.
 
     Raises:
-        ValueError: If the margin is none.
+        ValueError: If the margin is not between 0 and one half.
 
     >>> round(float(tost(0.51, 0.02, 100, margin=0.05)), 4)  # t = (.05 − .01) / .02 = 2
     0.0241
     """
     check_margin(margin)
     spread: NDArray[np.float64] = np.asarray(errors, dtype=float)
-    room = margin - np.abs(np.asarray(estimates, dtype=float) - HALF)
+    distance = margin - np.abs(np.asarray(estimates, dtype=float) - HALF)
     with np.errstate(invalid="ignore", divide="ignore"):
-        t: NDArray[np.float64] = np.where(spread > 0, room / spread, np.nan)
-    p_values: NDArray[np.float64] = special.stdtr(np.asarray(freedoms, dtype=float), -t)
-    return p_values
+        t = np.where(spread > 0, distance / spread, np.nan)
+    return np.asarray(special.stdtr(np.asarray(df, dtype=float), -t))
 
 
-def error_beyond(
+def conservative_error(
     errors: ArrayLike,
     counts: tuple[ArrayLike, ArrayLike, ArrayLike],
     units: int,
@@ -52,27 +49,28 @@ def error_beyond(
     margin: float,
     sums: tuple[ArrayLike, ArrayLike, ArrayLike] | None = None,
 ) -> NDArray[np.float64]:
-    """Return the errors of shares, each no smaller than a share beyond the margin would have it.
+    """Return the larger of the sample's error and the error that a share at the margin must have.
 
-    Where nearly all ratings are ties, a sample often lacks the few others by chance, and then shows neither
-    that the share is off one half nor how far it spreads: t tests that took its error would find equivalence
-    in up to .22 of the studies. A mean of wins, ties and losses that is `margin` off one half has a variance
-    of at least margin (1 − 2 margin) / 2, that of ties and wins alone; of scores whose wins are smaller, such
-    as a composite's, margin (d − 2 margin) / 2, their size being d. The error grows as far as the ratings
-    vary less; and where hardly any unit differs, to that of units whose ratings are all the same.
+    If nearly all ratings are ties, a sample often lacks the few others by chance, and then shows neither that
+    the share is off one half nor how far it spreads: t tests with its error would find equivalence in up to
+    .22 of the studies. A mean of wins, ties and losses that is `margin` off one half has a variance of at
+    least margin (1 − 2 margin) / 2, that of ties and wins alone; of scores whose wins are smaller, such as a
+    composite's, margin (d − 2 margin) / 2, their size being d. The error grows as far as the ratings vary
+    less; and if hardly any unit differs, to that of units whose ratings are all the same.
 
     Args:
-        errors: The standard errors by the sample; one of 0 stays 0.
+        errors: The standard errors of the sample; an error of 0 stays 0.
         counts: Ratings that were wins, ties and losses.
         units: Of how many units they are.
         margin: As in `tost`.
-        sums: Of the ratings' scores from −1 to 1, of their sizes, and of their squares; `None` where every
-            win is 1 and every loss −1.
+        sums: The sums of the ratings' scores from −1 to 1, of their sizes, and of their squares; None if
+            every win is 1 and every loss −1.
 
-    >>> float(error_beyond(0.01, (5, 95, 0), 100, margin=0.05).round(6))  # .01 · √(.0225 / (.05 · .95 / 4))
+    >>> error = conservative_error(0.01, (5, 95, 0), 100, margin=0.05)
+    >>> float(error.round(6))  # .01 · √(.0225 / (.05 · .95 / 4))
     0.013765
     """
-    found = np.asarray(errors, dtype=float)
+    sample = np.asarray(errors, dtype=float)
     wins, ties, losses = (np.asarray(count, dtype=float) for count in counts)
     n = wins + ties + losses
     total, size, square = (
@@ -81,15 +79,10 @@ def error_beyond(
     variance = (square / n - (total / n) ** 2) / 4
     step = np.where(size > 0, square / np.where(size > 0, size, 1.0), 1.0)
     least = np.maximum(0.0, margin * (step - 2 * margin) / 2)
-    grown = found * np.sqrt(np.maximum(1.0, least / np.where(variance > 0, variance, np.inf)))
+    grown = sample * np.sqrt(np.maximum(1.0, least / np.where(variance > 0, variance, np.inf)))
     few = (n - np.maximum(np.maximum(wins, ties), losses)) * units < FEWEST_OFF * n
-    floor = math.sqrt(least_variance(margin) / units)
-    return np.where(few & (found > 0), np.maximum(grown, floor), grown)
-
-
-def least_variance(margin: float) -> float:
-    """Return the least variance of a win, tie or loss whose mean share is `margin` off one half."""
-    return margin * (1 - 2 * margin) / 2
+    floor = math.sqrt(margin * (1 - 2 * margin) / 2 / units)
+    return np.where(few & (sample > 0), np.maximum(grown, floor), grown)
 
 
 def check_margin(margin: float) -> None:

@@ -1,4 +1,4 @@
-"""Columns of text as numbers: a million cells hold few different texts, and a number is compared at once."""
+"""Columns of text as categoricals: a million cells hold few different texts, compared by their codes."""
 
 from __future__ import annotations
 
@@ -16,32 +16,12 @@ from guard_eval.reporting.words import KIND_PLACE, RATERS, and_list
 
 NAMED = 5
 """How many pairs a finding names before it counts the rest."""
-
-_ROOM = 2**62
 _COLUMNS = ("pair_id", "method_a", "method_b", "rater", "rater_kind", "criterion", "verdict")
+_CELL = ["method_a", "method_b", "rater_kind"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class TextCodes:
-    """A column: `codes[row]` is the place of the row's text in `texts`, −1 where the cell is empty."""
-
-    codes: NDArray[np.int64]
-    texts: tuple[str, ...]
-
-    def series(self, index: pd.Index) -> pd.Series:
-        """Return the texts, `None` where empty: equal cells are one object, which keeps a column small."""
-        return pd.Series(_objects((*self.texts, None))[self.codes], index=index, dtype=object)
-
-    def ranked(self) -> TextCodes:
-        """Return the same with the texts, and so the codes, in alphabetical order."""
-        order = sorted(range(len(self.texts)), key=self.texts.__getitem__)
-        rank = np.full(len(order) + 1, -1, dtype=np.int64)
-        rank[order] = np.arange(len(order))
-        return TextCodes(codes=rank[self.codes], texts=tuple(self.texts[place] for place in order))
-
-
-def text_codes(column: pd.Series) -> TextCodes:
-    """Return a column coded unchanged: what is not a string becomes one, what is blank or NaN is empty."""
+def as_texts(column: pd.Series) -> pd.Categorical:
+    """Return a column as texts: what is not a string becomes one, what is blank or NaN has the code −1."""
     if isinstance(column.dtype, pd.CategoricalDtype) and are_strings(column.cat.categories):
         used = column.cat.remove_unused_categories()
         codes, values = used.cat.codes.to_numpy(), used.cat.categories
@@ -51,36 +31,23 @@ def text_codes(column: pd.Series) -> TextCodes:
             column = column.map(lambda value: None if is_scalar(value) and pd.isna(value) else str(value))
             column = column.astype(object)
         codes, values = pd.factorize(column)
-    texts = [value if isinstance(value, str) else str(value) for value in values]
-    blank = [place for place, text in enumerate(texts) if not text.strip()]
-    if not blank:
-        return TextCodes(codes=codes.astype(np.int64, copy=False), texts=tuple(texts))
-    kept = np.ones(len(texts) + 1, dtype=bool)
-    kept[[*blank, -1]] = False
-    new = np.where(kept, np.cumsum(kept) - 1, -1)  # the last place, that of −1, is what is empty already
-    return TextCodes(codes=new[codes], texts=tuple(text for text in texts if text.strip()))
+    texts = [str(value) for value in values]
+    filled = np.array([bool(text.strip()) for text in texts], dtype=bool)
+    places = np.append(np.where(filled, filled.cumsum() - 1, -1), -1)  # the last one is for the code −1
+    kept = pd.Index([text for text in texts if text.strip()], dtype=object)
+    return pd.Categorical.from_codes(places[codes], categories=kept)
 
 
-def recoded(columns: list[TextCodes]) -> tuple[list[NDArray[np.int64]], tuple[str, ...]]:
-    """Return the codes of several columns, a text having one code whichever column has it, and the texts."""
-    place: dict[str, int] = {}
-    new = [[place.setdefault(text, len(place)) for text in column.texts] for column in columns]
-    codes = [
-        np.array([*own, -1], dtype=np.int64)[column.codes] for own, column in zip(new, columns, strict=True)
-    ]
-    return codes, tuple(place)
+def aligned(*columns: pd.Categorical) -> list[pd.Categorical]:
+    """Return columns with the same categories, so that equal texts have equal codes."""
+    texts = dict.fromkeys(text for column in columns for text in column.categories)
+    return [column.set_categories(pd.Index(list(texts), dtype=object)) for column in columns]
 
 
-def combined(*columns: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return one number ≥ 0 for each combination of codes ≥ −1, in the combinations' order."""
-    key, room = np.zeros(len(columns[0]), dtype=np.int64), 1
-    for codes in columns:
-        size = int(codes.max(initial=-1)) + 2
-        if room * size > _ROOM:
-            values, key = np.unique(key, return_inverse=True)
-            room = len(values)
-        key, room = key * size + codes + 1, room * size
-    return key
+def text_series(texts: pd.Categorical, index: pd.Index) -> pd.Series:
+    """Return texts as a series of strings, None for an empty cell."""
+    values = np.array([*texts.categories, None], dtype=object)
+    return pd.Series(values[texts.codes], index=index, dtype=object)
 
 
 def are_strings(values: pd.Series | pd.Index) -> bool:
@@ -88,13 +55,7 @@ def are_strings(values: pd.Series | pd.Index) -> bool:
     return pd.api.types.infer_dtype(values, skipna=True) == "string"
 
 
-def _objects(values: tuple[str | None, ...]) -> NDArray[np.object_]:
-    array = np.empty(len(values), dtype=object)
-    array[:] = values
-    return array
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Coded:
     """The verdicts as numbers, and what the numbers stand for.
 
@@ -120,10 +81,10 @@ class Coded:
 
     def some(self, codes: Iterable[int]) -> str:
         """Return the first of some pairs by name, and how many there are besides."""
-        found = sorted(set(codes))  # codes are in the order of the names
-        names = [self.pairs[code] for code in found[:NAMED]]
-        more = [f"{len(found) - NAMED} more"] if len(found) > NAMED else []
-        return f"pair{'' if len(found) == 1 else 's'} {and_list([*names, *more])}"
+        known = sorted(set(codes))  # codes are in the order of the names
+        names = [self.pairs[code] for code in known[:NAMED]]
+        more = [f"{len(known) - NAMED} more"] if len(known) > NAMED else []
+        return f"pair{'' if len(known) == 1 else 's'} {and_list([*names, *more])}"
 
 
 def coded(frame: pd.DataFrame) -> Coded:
@@ -137,23 +98,18 @@ def coded(frame: pd.DataFrame) -> Coded:
         raise StudyError(
             f"the verdicts lack the column(s) {', '.join(missing)}; an audit reads {', '.join(_COLUMNS)}"
         )
-    methods = [text_codes(frame[name]) for name in ("method_a", "method_b", "rater_kind")]
-    _, first, place = np.unique(
-        combined(*(one.codes for one in methods)), return_index=True, return_inverse=True
-    )
-    given = [tuple(one.texts[one.codes[row]] for one in methods) for row in first]
-    cells = [(a, b, kind) for a, b, kind in sorted(given, key=lambda cell: (KIND_PLACE[cell[2]], cell))]
-    rows = pd.DataFrame({"cell": np.array([cells.index(cell) for cell in given], dtype=np.int64)[place]})
+    known = sorted(frame[_CELL].drop_duplicates().itertuples(index=False, name=None))
+    cells = [(a, b, kind) for a, b, kind in sorted(known, key=lambda cell: (KIND_PLACE[cell[2]], cell))]
+    numbers = np.array([cells.index(cell) for cell in known], dtype=np.int64)
+    rows = pd.DataFrame({"cell": numbers[frame.groupby(_CELL, sort=True).ngroup().to_numpy()]})
     names = {}
     for column in ("pair_id", "rater", "criterion"):
-        ranked = text_codes(frame[column]).ranked()
-        rows[column.removesuffix("_id")] = ranked.codes
-        names[column] = ranked.texts
+        rows[column.removesuffix("_id")], values = pd.factorize(frame[column], sort=True)
+        names[column] = tuple(values)
     rows["side"] = _side(frame, "verdict")
     rows["first"] = _side(frame, "shown_first") if "shown_first" in frame.columns else 0
-    rows["showing"] = (
-        text_codes(frame["presentation"]).codes if "presentation" in frame.columns else rows["first"]
-    )
+    shown = "presentation" in frame.columns
+    rows["showing"] = pd.factorize(frame["presentation"])[0] if shown else rows["first"]
     rows["ends_seen"] = frame["ends_seen"].to_numpy() if "ends_seen" in frame.columns else np.nan
     return Coded(
         rows=rows,

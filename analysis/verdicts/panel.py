@@ -5,14 +5,12 @@ Judges are one row each; nothing pools them unless a study declares that it will
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
 import pandas as pd
 
-from analysis.verdicts.encoding import combined, text_codes
 from guard_eval.errors import StudyError
 from guard_eval.records import PEOPLE_OF
 
@@ -21,9 +19,7 @@ PANEL_OF = "panel of"
 """A panel's name begins so."""
 FEWEST = 2
 """Judges of a panel."""
-_FINEST = 2**30
-"""Judges with very different numbers of samples have no small common denominator: this grid is as good."""
-_ITEM = ["method_a", "method_b", "rater_kind", "criterion", "pair_id"]
+_ITEM = ["method_a", "method_b", "rater_kind", "criterion", "dataset", "pair_id"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -121,33 +117,30 @@ def with_panel(scores: pd.DataFrame, panel: JudgePanel) -> tuple[pd.DataFrame, t
         )
     if not found:
         raise StudyError("a panel is of judges, and no judge has judged; leave the panel out")
-    start = int(scores["item"].max()) + 1  # the panel's items come after the raters'
-    found = [rows.assign(item=rows["item"] + start * (number + 1)) for number, rows in enumerate(found)]
     return pd.concat([scores, *found], ignore_index=True), tuple(formed)
 
 
 def _panel_rows(scores: pd.DataFrame, rule: PanelRule, members: int, name: str) -> tuple[pd.DataFrame, int]:
     """Return the panel's row for each pair and criterion that all members judged, and how many others are."""
-    keys = combined(*(text_codes(scores[column]).ranked().codes for column in _ITEM))
-    _, first, place = np.unique(keys, return_index=True, return_inverse=True)
-    size = len(first)
-    complete = np.bincount(place, minlength=size) == members
-    nets, showings = scores["net"].to_numpy(), scores["showings"].to_numpy()
-    if rule == "mean":
-        common = min(_FINEST, math.lcm(*np.unique(showings).tolist()))
-        net = np.zeros(size, dtype=np.int64)
-        np.add.at(net, place, np.round(nets / showings * common).astype(np.int64))
-        shown = np.full(size, common * members)
-    else:
-        sign = np.sign(nets)
-        votes = np.stack([np.bincount(place, weights=sign == side, minlength=size) for side in (-1, 0, 1)])
-        most = votes.max(axis=0)
-        alone = (votes == most).sum(axis=0) == 1
-        net = np.where(alone, votes.argmax(axis=0) - 1, 0).astype(np.int64)
-        shown = np.ones(size, dtype=np.int64)
-    rows = scores.iloc[first].reset_index(drop=True)
-    verdicts = np.bincount(place, weights=showings, minlength=size).astype(np.int64)
-    rows = rows.assign(
-        verdicts=verdicts, rater=name, judge=name, net=net, showings=shown, item=np.arange(size)
+    mean = scores["net"] / scores["showings"]
+    votes = {"for_b": mean < 0, "tied": mean == 0, "for_a": mean > 0}
+    rows = (
+        scores.assign(net=mean, **votes)
+        .groupby(_ITEM, sort=True, as_index=False)
+        .agg(
+            unit=("unit", "first"),
+            net=("net", "mean"),
+            verdicts=("verdicts", "sum"),
+            members=("rater", "size"),
+            **{vote: (vote, "sum") for vote in votes},
+        )
     )
-    return rows[complete], int((~complete).sum())
+    if rule == "majority":
+        counts = rows[list(votes)].to_numpy()
+        decided = (counts == counts.max(axis=1, keepdims=True)).sum(axis=1) == 1
+        rows["net"] = np.where(decided, counts.argmax(axis=1) - 1, 0)
+    else:
+        rows["net"] = rows["net"].where(rows["net"].abs() > 1e-12, 0.0)
+    complete = rows["members"] == members
+    kept = rows[complete].drop(columns=["members", *votes])
+    return kept.assign(rater=name, judge=name, showings=1), int((~complete).sum())

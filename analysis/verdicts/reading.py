@@ -11,7 +11,6 @@ import shlex
 import zlib
 from collections.abc import Iterator
 from importlib import import_module
-from itertools import chain, islice
 from pathlib import Path
 from typing import BinaryIO, TextIO, cast
 
@@ -22,19 +21,22 @@ from numpy.typing import NDArray
 from guard_eval.errors import StudyError
 from guard_eval.sheets import sheet_rows
 
+Mask = NDArray[np.bool_]
+
 LINE, SHEET_ROW = "line", "sheet row"
 """The index's name in a table read from text, or from a sheet, so that a message can point at its rows."""
 SOURCE, DECIMAL_COMMA = "source", "decimal_comma"
 """In a table's `attrs`: the file it was read from, and whether a comma in its numbers is a decimal one."""
 
-MOST_ROWS = 10_000_000
+MAX_ROWS = 10_000_000
 """More rows are refused before they take a machine's memory: a report on so many takes 5 to 9 GB."""
 
-# Rows at a time: few enough that their cells are still in the processor's cache when they are coded.
-_BLOCK = 256
-
-MOST_CHARACTERS = 2**24
-"""A longer line is refused before it takes a machine's memory: a few megabytes can unpack to it."""
+_MORE_COLUMNS = 16
+"""Empty cells that may follow a row, as a spreadsheet makes them."""
+MAX_CHARACTERS = 2**31
+"""More text is refused before it takes a machine's memory: a few megabytes can unpack to it."""
+MAX_HEADER = 2**24
+"""Characters of a line that is read by itself."""
 
 _DELIMITERS = ",;\t|"
 _SEP = re.compile(r'^"?sep=(.)"?\s*$', re.IGNORECASE)
@@ -91,11 +93,16 @@ def check_lasting(path: Path) -> None:
         )
 
 
-def places(found: list[int], word: str) -> str:
+def places(numbers: list[int], word: str) -> str:
     """Return the first of some lines or rows by number, and how many there are besides."""
-    shown = ", ".join(str(place) for place in found[:5])
-    more = f" and {len(found) - 5} more" if len(found) > 5 else ""
-    return f"{word}{'s' if len(found) > 1 else ''} {shown}{more}"
+    shown = ", ".join(str(number) for number in numbers[:5])
+    more = f" and {len(numbers) - 5} more" if len(numbers) > 5 else ""
+    return f"{word}{'s' if len(numbers) > 1 else ''} {shown}{more}"
+
+
+def where(mask: Mask, index: pd.Index) -> str:
+    """Return the lines or rows of a mask by number."""
+    return places([int(number) for number in index[mask]], str(index.name))
 
 
 def _read_parquet(path: Path) -> pd.DataFrame:
@@ -115,22 +122,28 @@ def _read_parquet(path: Path) -> pd.DataFrame:
 def _read_sheet(path: Path) -> pd.DataFrame:
     rows = sheet_rows(path)
     _, header = next(rows, (0, []))
-    return _table(_named(header, path), rows, path, SHEET_ROW)
+    numbers, cells = [], []
+    for number, row in rows:
+        numbers.append(number)
+        cells.append([*row, *[""] * (len(header) - len(row))])
+    _check_length(len(cells), path)
+    index = pd.Index(numbers, dtype=np.int64, name=SHEET_ROW)
+    return _named(pd.DataFrame(cells, index=index, dtype=object), header, path)
 
 
 def _read_text(path: Path) -> pd.DataFrame:
-    """Read cells as they stand: a method called NA or 007 keeps its name, unlike in pandas' reader."""
+    """Read cells as they stand: a method called NA or 007 keeps its name."""
     with _opened(path) as binary:
         start = binary.read(4)
         binary.seek(0)
         encoding = next((name for mark, name in _BOMS if start.startswith(mark)), "utf-8-sig")
         with io.TextIOWrapper(binary, encoding=encoding, newline="") as file:
             try:
-                return _read_lines(file, path)
+                return _read_cells(file, path)
             except UnicodeDecodeError:
-                where = _undecodable(path, encoding)
+                found = _undecodable(path, encoding)
     raise StudyError(
-        f"{path} is not {encoding.removesuffix('-sig').upper()} ({where}; save it as 'CSV UTF-8', or run: "
+        f"{path} is not {encoding.removesuffix('-sig').upper()} ({found}; save it as 'CSV UTF-8', or run: "
         f"iconv -f WINDOWS-1252 -t UTF-8 {shlex.quote(str(path))} > utf8.csv"
     ) from None
 
@@ -141,29 +154,67 @@ def _opened(path: Path) -> BinaryIO:
     return cast("BinaryIO", gzip.open(path)) if zipped else path.open("rb")
 
 
-def _read_lines(file: TextIO, path: Path) -> pd.DataFrame:
-    lines = _limited(file, path)
-    first = next(lines, "")
+def _read_cells(file: TextIO, path: Path) -> pd.DataFrame:
+    text = LimitedText(file, path)
+    first = text.readline()
     declared = _SEP.match(first)
-    delimiter = declared[1] if declared else _delimiter(first)
-    lines = lines if declared else chain([first], lines)
-    rows = _numbered(lines, path, delimiter, before=1 if declared else 0)
-    _, header = next(rows, (0, []))
-    header = [name.strip() for name in header]
-    if "\x00" in first:
+    line = text.readline() if declared else first
+    if "\x00" in line:
         raise StudyError(f"{path} is no UTF-8 text, and may be UTF-16 without a mark; save it as 'CSV UTF-8'")
-    frame = _table(_named(header, path), rows, path, LINE)
+    delimiter = declared[1] if declared else _delimiter(first)
+    header = [name.strip() for name in next(csv.reader([line], delimiter=delimiter), [])]
+    begin = 3 if declared else 2
+    try:
+        # More columns than the header has: delimiters at the end of a line make empty cells.
+        cells = pd.read_csv(
+            text,  # type: ignore[call-overload]
+            sep=delimiter,
+            header=None,
+            names=range(len(header) + _MORE_COLUMNS),
+            dtype=str,
+            na_filter=False,
+            skip_blank_lines=False,
+            nrows=MAX_ROWS + 1,
+        )
+    except pd.errors.EmptyDataError:
+        cells = pd.DataFrame({place: pd.Categorical([]) for place in range(len(header))})
+    except pd.errors.ParserError as error:
+        raise StudyError(_problem(str(error), path, len(header), begin)) from None
+    for place in cells:  # one by one, since texts take more memory than codes
+        codes, texts = pd.factorize(cells[place])
+        cells[place] = pd.Categorical.from_codes(codes, categories=texts.astype(object))
+    cells.index = pd.Index(_line_numbers(cells, begin), dtype=np.int64, name=LINE)
+    filled = np.zeros(len(cells), dtype=bool)
+    for place in cells:
+        filled |= (cells[place] != "").to_numpy()
+    frame = _named(cells if filled.all() else cells[filled], header, path)
     frame.attrs[DECIMAL_COMMA] = delimiter != ","
     return frame
 
 
-def _limited(file: TextIO, path: Path) -> Iterator[str]:
-    for number, line in enumerate(iter(lambda: file.readline(MOST_CHARACTERS), ""), start=1):
-        if len(line) == MOST_CHARACTERS:
-            raise StudyError(
-                f"{path}, line {number}: longer than {MOST_CHARACTERS} characters; write one verdict a line"
-            )
-        yield line
+class LimitedText:
+    """A file of text for pandas to read, which refuses more than a machine's memory takes."""
+
+    def __init__(self, file: TextIO, path: Path) -> None:
+        self._file, self._path, self._characters = file, path, 0
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield lines."""
+        return iter(self.readline, "")
+
+    def readline(self) -> str:
+        """Return a line."""
+        return self._counted(self._file.readline(MAX_HEADER))
+
+    def read(self, size: int = -1) -> str:
+        """Return so many characters."""
+        return self._counted(self._file.read(size))
+
+    def _counted(self, text: str) -> str:
+        self._characters += len(text)
+        if self._characters > MAX_CHARACTERS:
+            raise StudyError(f"{self._path} unpacks to more than {MAX_CHARACTERS} characters; give a part")
+        return text
 
 
 def _delimiter(header: str) -> str:
@@ -172,90 +223,57 @@ def _delimiter(header: str) -> str:
     return max(parts, key=parts.__getitem__)
 
 
-def _numbered(
-    lines: Iterator[str], path: Path, delimiter: str, *, before: int
-) -> Iterator[tuple[int, list[str]]]:
-    """Yield rows with the lines they begin on; lines without a filled cell are no rows."""
-    reader = csv.reader(lines, strict=True, delimiter=delimiter)
-    start = 1
-    try:
-        for row in reader:
-            if any(row):
-                yield start + before, row
-            start = reader.line_num + 1
-    except csv.Error as error:
-        ran_on = reader.line_num > start or "end of data" in str(error)
-        hint = " (is a quotation mark left open?)" if ran_on else ""
-        raise StudyError(f"{path}, line {start + before}: {error}{hint}; fix the CSV") from None
+def _line_numbers(cells: pd.DataFrame, begin: int) -> NDArray[np.int64]:
+    """Return the line on which each row begins: a quoted cell may hold several lines."""
+    more = np.zeros(len(cells), dtype=np.int64)
+    for place in cells:
+        breaks = [len(re.findall("\r\n|\r|\n", text)) for text in cells[place].cat.categories]
+        if any(breaks):
+            more += np.array(breaks)[cells[place].cat.codes]
+    return np.asarray(begin + np.arange(len(cells)) + more.cumsum() - more)
 
 
-class TextPlaces(dict[str, int]):
-    """The texts of a column, numbered as they come."""
-
-    def __missing__(self, text: str) -> int:
-        self[text] = place = len(self)
-        return place
-
-
-def _table(
-    header: list[str], numbered: Iterator[tuple[int, list[str]]], path: Path, numbers: str
-) -> pd.DataFrame:
-    places_of = [TextPlaces() for _ in header]
-    codes: list[list[NDArray[np.int32]]] = [[] for _ in header]
-    all_lines: list[NDArray[np.int64]] = []
-    wrong: list[int] = []
-    count = 0
-    while block := list(islice(numbered, _BLOCK)):
-        count += len(block)
-        _check_length(count, path)
-        for line, row in block:
-            if len(row) != len(header):
-                if any(row[len(header) :]) or len(row) < len(header):
-                    wrong.append(line)
-                del row[len(header) :]  # delimiters at the end of a line make empty cells
-        if wrong:
-            continue
-        lines, rows = zip(*block, strict=True)
-        all_lines.append(np.array(lines, dtype=np.int64))
-        for known, parts, cells in zip(places_of, codes, zip(*rows, strict=True), strict=True):
-            parts.append(np.fromiter(map(known.__getitem__, cells), dtype=np.int32, count=len(cells)))
-    if wrong:
-        raise StudyError(
-            f"{path}: not {len(header)} cells, as in the header, on {places(wrong, numbers)}; fix them"
+def _problem(error: str, path: Path, columns: int, begin: int) -> str:
+    """Return what pandas found wrong with a line, as the other messages say it."""
+    if match := re.search(r"in line (\d+), saw", error):
+        line = int(match[1]) + begin - 1
+        return f"{path}: not {columns} cells, as in the header, on line {line}; fix it"
+    if match := re.search(r"starting at row (\d+)", error):
+        line = int(match[1]) + begin
+        return (
+            f"{path}, line {line}: a quoted cell does not end (is a quotation mark left open?); fix the CSV"
         )
-    index = pd.Index(np.concatenate(all_lines) if all_lines else [], dtype=np.int64, name=numbers)
-    columns = {
-        name: pd.Categorical.from_codes(_joined(parts), categories=pd.Index(list(known), dtype=object))
-        for name, known, parts in zip(header, places_of, codes, strict=True)
-    }
-    return pd.DataFrame(columns, index=index)
+    return f"cannot read {path}: {error.strip()}; fix the CSV"
 
 
-def _joined(parts: list[NDArray[np.int32]]) -> NDArray[np.int32]:
-    joined = np.concatenate(parts) if parts else np.zeros(0, dtype=np.int32)
-    parts.clear()
-    return joined
-
-
-def _named(header: list[str], path: Path) -> list[str]:
-    """Return the names of columns, without the nameless that delimiters at the end make."""
+def _named(cells: pd.DataFrame, header: list[str], path: Path) -> pd.DataFrame:
+    """Return cells with the names of their columns, without the nameless that delimiters at the end make."""
     names = list(header)
     while names and not names[-1]:
         names.pop()
     if "" in names:
-        place = names.index("") + 1
-        raise StudyError(f"{path}: column {place} has no name in the header; name it, or remove it")
+        raise StudyError(
+            f"{path}: column {names.index('') + 1} has no name in the header; name it, or remove it"
+        )
     for name in sorted(set(names)):
         if names.count(name) > 1:
-            found = places([place for place, one in enumerate(names, start=1) if one == name], "column")
-            raise StudyError(f"{path}: the header has the column {name!r} twice ({found}); keep one")
-    return names
+            twice = places([place for place, one in enumerate(names, start=1) if one == name], "column")
+            raise StudyError(f"{path}: the header has the column {name!r} twice ({twice}); keep one")
+    _check_length(len(cells), path)
+    more = np.zeros(len(cells), dtype=bool)
+    for place in list(cells)[len(names) :]:
+        more |= (cells[place] != "").to_numpy()
+    if more.any():
+        raise StudyError(
+            f"{path}: not {len(names)} cells, as in the header, on {where(more, cells.index)}; fix them"
+        )
+    return cells[list(cells)[: len(names)]].set_axis(names, axis=1)
 
 
 def _check_length(rows: int, path: Path) -> None:
-    if rows > MOST_ROWS:
+    if rows > MAX_ROWS:
         raise StudyError(
-            f"{path} has more than {MOST_ROWS} rows, which are more than a report takes; give it one "
+            f"{path} has more than {MAX_ROWS} rows, which are more than a report takes; give it one "
             "comparison, or a sample of the pairs"
         )
 
@@ -266,7 +284,7 @@ def _undecodable(path: Path, encoding: str) -> str:
         return "it is damaged)"
     before = 0
     with _opened(path) as file:
-        for number, line in enumerate(iter(lambda: file.readline(MOST_CHARACTERS), b""), start=1):
+        for number, line in enumerate(iter(lambda: file.readline(MAX_CHARACTERS), b""), start=1):
             try:
                 line.decode("utf-8")
             except UnicodeDecodeError as error:

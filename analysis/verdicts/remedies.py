@@ -15,10 +15,6 @@ PAIR_IDS = ("item_id", "item", "instance_id", "example_id", "question_id", "id")
 """Other names of the column pair_id."""
 MOSTLY = 0.9
 """A column of verdicts names a method of its row, or a tie, in so many of its filled cells."""
-UNIQUE_IDS = (
-    "The same ids stand in several datasets; put the dataset's name before each id, or leave the column "
-    "dataset out if the pairs are the same"
-)
 
 
 def misnamed(missing: Sequence[str], names: Sequence[str]) -> str:

@@ -10,13 +10,13 @@ import numpy as np
 import pandas as pd
 
 from analysis.verdicts import validation
-from analysis.verdicts.encoding import combined, recoded, text_codes
+from analysis.verdicts.encoding import as_texts, text_series
 from analysis.verdicts.formats.recognition import load_files
 from analysis.verdicts.formats.records import NUMBERED
 from analysis.verdicts.formats.tables import tidied, with_columns
 from analysis.verdicts.layout import NUMBERS, REMARKS, REQUIRED, TEXTS
-from analysis.verdicts.reading import DECIMAL_COMMA
-from analysis.verdicts.remedies import UNIQUE_IDS, misnamed, other_headings
+from analysis.verdicts.reading import DECIMAL_COMMA, where
+from analysis.verdicts.remedies import misnamed, other_headings
 from guard_eval.errors import StudyError
 from guard_eval.records import RaterKind
 
@@ -98,7 +98,7 @@ def validate(frame: pd.DataFrame, *, rater_kind: RaterKind | None = None) -> pd.
     if frame.empty:
         raise StudyError("there are no verdicts: the table has a header and no rows")
     index = frame.index if frame.index.name in NUMBERED else pd.RangeIndex(1, len(frame) + 1, name="row")
-    texts = {name: text_codes(frame[name]) for name in TEXTS if name in frame.columns}
+    texts = {name: as_texts(frame[name]) for name in TEXTS if name in frame.columns}
     comma = bool(frame.attrs.get(DECIMAL_COMMA))
     numbers = {name: _as_number(frame[name], index, comma=comma) for name in NUMBERS if name in names}
     validation.check_filled(texts, REQUIRED, index)
@@ -107,14 +107,13 @@ def validate(frame: pd.DataFrame, *, rater_kind: RaterKind | None = None) -> pd.
     if rater_kind is None:
         validation.refuse_unnamed_models(texts, index)
     texts["rater_kind"] = validation.kinds(texts, index, rater_kind)
-    repeated = {"ids": UNIQUE_IDS} if validation.ids_repeat(texts) else {}
-    validation.check_consistent(texts, index, **repeated)
+    validation.check_consistent(texts, index)
     if "shown_first" in texts:
         texts["shown_first"] = validation.shown_first(texts, index)
     validation.check_duplicates(texts, index)
     found += validation.prompt_hints(texts, index)
     columns = {
-        name: texts[name].series(index)
+        name: text_series(texts[name], index)
         if name in texts
         else numbers[name]
         if name in numbers
@@ -139,12 +138,11 @@ def orient(frame: pd.DataFrame, planned: tuple[tuple[str, str, str], ...] | None
     shown first name methods, and stay.
     """
     wanted = {(a, b) for a, b, _ in planned or ()}
-    codes, names = recoded([text_codes(frame[name]) for name in ("method_a", "method_b")])
-    _, first_rows, pair_of = np.unique(combined(*codes), return_index=True, return_inverse=True)
-    pairs = [(names[codes[0][row]], names[codes[1][row]]) for row in first_rows]
+    names = ["method_a", "method_b"]
+    pairs = list(frame[names].drop_duplicates().itertuples(index=False, name=None))
     seen = set(pairs)
     flip = [(a, b) not in wanted and ((b, a) in wanted or ((b, a) in seen and a > b)) for a, b in pairs]
-    turned = np.array(flip, dtype=bool)[pair_of]
+    turned = np.array(flip, dtype=bool)[frame.groupby(names, sort=False).ngroup().to_numpy()]
     if not turned.any():
         return frame
     table = frame.copy()
@@ -163,30 +161,25 @@ def _as_number(column: pd.Series, index: pd.Index, *, comma: bool) -> pd.Series:
     Raises:
         StudyError: A cell is no number, or every comma may as well separate thousands: 1,500.
     """
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        codes, cells = column.cat.codes.to_numpy(), pd.Series(column.cat.categories, dtype=object)
-    else:
-        codes, cells = np.arange(len(column)), column.reset_index(drop=True)
-    text = not pd.api.types.is_numeric_dtype(cells)
-    filled = cells.where(cells.astype(str).str.strip() != "") if text else cells
-    if comma and text and not filled.astype(str).str.contains(".", regex=False).any():
-        commas = filled[filled.astype(str).str.contains(",", regex=False)].astype(str).str.strip()
-        grouped = np.append(filled.isin(filled[commas.index]), False)[codes]
-        if len(commas) and commas.str.fullmatch(r"[+-]?[1-9]\d{0,2}(,\d{3})+").all():
+    texts = as_texts(column)
+    cells = pd.Series(texts.categories, dtype=object).str.strip()
+    if comma and not cells.str.contains(".", regex=False).any():
+        commas = cells.str.contains(",", regex=False)
+        if commas.any() and cells[commas].str.fullmatch(r"[+-]?[1-9]\d{0,2}(,\d{3})+").all():
+            grouped = texts.isin(texts.categories[commas.to_numpy()])
             raise StudyError(
-                f"{column.name} is {commas.iloc[0]!r} on {validation.where(grouped, index)}, whose comma may "
-                "be a decimal one or separate thousands; write a point for it, or leave it out"
+                f"{column.name} is {cells[commas].iloc[0]!r} on {where(grouped, index)}, whose "
+                "comma may be a decimal one or separate thousands; write a point for it, or leave it out"
             )
-        filled = filled.where(filled.isna(), filled.astype(str).str.replace(",", ".", regex=False))
-    numbers = pd.to_numeric(filled, errors="coerce").astype(float).to_numpy()
-    wrong = np.append(~np.isfinite(numbers) & filled.notna().to_numpy(), False)[codes]
+        cells = cells.str.replace(",", ".", regex=False)
+    numbers = pd.to_numeric(cells, errors="coerce").to_numpy(dtype=float)
+    wrong = texts.isin(texts.categories[~np.isfinite(numbers)])
     if wrong.any():
-        example = cells.iloc[codes[np.argmax(wrong)]]
         raise StudyError(
-            f"{column.name} is not a number ({example!r}) on {validation.where(wrong, index)}; "
-            "write a number or leave it empty"
+            f"{column.name} is not a number ({texts[np.argmax(wrong)]!r}) on "
+            f"{where(wrong, index)}; write a number or leave it empty"
         )
-    return pd.Series(np.append(numbers, np.nan)[codes], index=index)
+    return pd.Series(np.append(numbers, np.nan)[texts.codes], index=index)
 
 
 def _as_it_stands(column: pd.Series, index: pd.Index) -> pd.Series:

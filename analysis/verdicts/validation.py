@@ -8,10 +8,9 @@ from typing import get_args
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from analysis.verdicts.encoding import TextCodes, combined, recoded
-from analysis.verdicts.reading import places
+from analysis.verdicts.encoding import aligned, as_texts, text_series
+from analysis.verdicts.reading import where
 from guard_eval.errors import StudyError
 from guard_eval.lookalike import hides, look
 from guard_eval.records import TIE, RaterKind
@@ -31,14 +30,17 @@ _MODEL = re.compile(
 )
 """Names that people do not have, on what `look` returns; a name of the Hub has a slash."""
 
-Texts = dict[str, TextCodes]
-Mask = NDArray[np.bool_]
+Texts = dict[str, pd.Categorical]
+UNIQUE_IDS = (
+    "The same ids stand in several datasets; put the dataset's name before each id, or leave the column "
+    "dataset out if the pairs are the same"
+)
 
 
 def check_filled(texts: Texts, names: Sequence[str], index: pd.Index) -> None:
     """Refuse empty cells in the columns `names`."""
     for name in names:
-        empty = texts[name].codes < 0
+        empty = texts[name].isna()
         if empty.any():
             raise StudyError(f"{name} is empty on {where(empty, index)}; fill it in or remove the row")
 
@@ -55,7 +57,7 @@ def spelling(texts: Texts, index: pd.Index) -> list[str]:
         exact: dict[str, str] = {}
         folded: dict[str, str] = {}
         for name in (name for name in names if name in texts):
-            for code, text in enumerate(texts[name].texts):
+            for code, text in enumerate(texts[name].categories):
                 seen = look(text, case=name in _IDS)
                 other, like = exact.setdefault(seen, text), folded.setdefault(seen.casefold(), text)
                 odd = "they differ in case alone, and count as two" if like != text else _odd(text)
@@ -84,19 +86,19 @@ def _odd(text: str) -> str:
 
 
 def refuse_unnamed_models(texts: Texts, index: pd.Index) -> None:
-    """Refuse raters with a model's name where the table does not say what they are.
+    """Refuse raters with a model's name if the table does not say what they are.
 
     Raises:
         StudyError: There is such a rater; the message names the remedies.
     """
     raters = texts["rater"]
-    named = np.array([*(_MODEL.search(look(name)) is not None for name in raters.texts), False])[raters.codes]
+    named = raters.isin([name for name in raters.categories if _MODEL.search(look(name))])
     if "rater_kind" in texts:
-        named &= texts["rater_kind"].codes < 0
+        named &= texts["rater_kind"].isna()
     if not named.any():
         return
-    found = sorted({raters.texts[code] for code in raters.codes[named]})
-    names = ", ".join(map(repr, found[:5])) + (f" and {len(found) - 5} more" if len(found) > 5 else "")
+    known = sorted(raters[named].unique())
+    names = ", ".join(map(repr, known[:5])) + (f" and {len(known) - 5} more" if len(known) > 5 else "")
     raise StudyError(
         f"rater is {names} on {where(named, index)}, which looks like the name of a model, and nothing says "
         "what it is: add the option --rater-kind model (or person, if that is a person's name), or a column "
@@ -105,10 +107,8 @@ def refuse_unnamed_models(texts: Texts, index: pd.Index) -> None:
 
 
 def prompt_hints(texts: Texts, index: pd.Index) -> list[str]:
-    """Return which rows do not name their prompt where others do."""
-    if "prompt_id" not in texts:
-        return []
-    empty = texts["prompt_id"].codes < 0
+    """Return which rows do not name their prompt if others do."""
+    empty = texts["prompt_id"].isna() if "prompt_id" in texts else np.zeros(1, dtype=bool)
     if not empty.any() or empty.all():
         return []
     hint = (
@@ -120,120 +120,99 @@ def prompt_hints(texts: Texts, index: pd.Index) -> list[str]:
 
 def check_methods(texts: Texts, index: pd.Index) -> None:
     """Refuse methods compared with themselves or called tie, and verdicts that name neither method."""
-    (a, b, verdict), names = recoded([texts[name] for name in ("method_a", "method_b", "verdict")])
-    tie = names.index(TIE) if TIE in names else -2
+    a, b, verdict = aligned(*(texts[name] for name in ("method_a", "method_b", "verdict")))
     same = a == b
     if same.any():
         raise StudyError(
-            f"method_a and method_b are both {names[a[np.argmax(same)]]!r} on {where(same, index)}, a method "
+            f"method_a and method_b are both {a[np.argmax(same)]!r} on {where(same, index)}, a method "
             "compared with itself; name two"
         )
-    called_tie = (a == tie) | (b == tie)
+    called_tie = a.isin([TIE]) | b.isin([TIE])
     if called_tie.any():
         raise StudyError(
             f"a method is called {TIE!r} on {where(called_tie, index)}; that word is the verdict; rename it"
         )
-    wrong = (verdict != a) & (verdict != b) & (verdict != tie)
+    wrong = (verdict != a) & (verdict != b) & ~verdict.isin([TIE])
     if wrong.any():
         first = int(np.argmax(wrong))
         raise StudyError(
-            f"the verdict {names[verdict[first]]!r} names no method of its pair on {where(wrong, index)}; "
-            f"write {names[a[first]]!r}, {names[b[first]]!r} or {TIE!r}"
+            f"the verdict {verdict[first]!r} names no method of its pair on {where(wrong, index)}; "
+            f"write {a[first]!r}, {b[first]!r} or {TIE!r}"
         )
 
 
-def kinds(texts: Texts, index: pd.Index, given: RaterKind | None) -> TextCodes:
+def kinds(texts: Texts, index: pd.Index, given: RaterKind | None) -> pd.Categorical:
     """Return every row's kind of rater: the table's own, else `given`, else unknown."""
     default = given or UNKNOWN_KIND
     if "rater_kind" not in texts:
-        return TextCodes(codes=np.zeros(len(index), dtype=np.int64), texts=(default,))
-    (own, _), names = recoded(
-        [texts["rater_kind"], TextCodes(codes=np.zeros(0, dtype=np.int64), texts=(default,))]
-    )
-    unknown = np.array([*(name not in KINDS for name in names), False])[own]
+        return as_texts(pd.Series([default] * len(index)))
+    own = texts["rater_kind"]
+    unknown = own.notna() & ~own.isin(KINDS)
     if unknown.any():
-        value = names[own[np.argmax(unknown)]]
         raise StudyError(
-            f"rater_kind {value!r} is unknown on {where(unknown, index)}; write one of: {', '.join(KINDS)}"
+            f"rater_kind {own[np.argmax(unknown)]!r} is unknown on {where(unknown, index)}; write one of: "
+            f"{', '.join(KINDS)}"
         )
-    place = names.index(default)
-    other = (own >= 0) & (own != place)
+    other = own.notna() & ~own.isin([default])
     if given and other.any():
-        value = names[own[np.argmax(other)]]
         raise StudyError(
-            f"the table itself says rater_kind {value!r} on {where(other, index)}, and {given!r} was given "
-            "for all of it; leave that out, or fix the column"
+            f"the table itself says rater_kind {own[np.argmax(other)]!r} on {where(other, index)}, and "
+            f"{given!r} was given for all of it; leave that out, or fix the column"
         )
-    return TextCodes(codes=np.where(own < 0, place, own), texts=names)
+    return as_texts(text_series(own, index).where(own.notna(), default))
 
 
-def ids_repeat(texts: Texts) -> bool:
-    """Return whether half of the pairs' ids or more stand in several datasets."""
-    pairs, datasets = texts["pair_id"], texts["dataset"]
-    found = np.unique(np.stack([pairs.codes, datasets.codes]), axis=1)[0]
-    several = np.bincount(found, minlength=len(pairs.texts)) > 1
-    return bool(several.any()) and 2 * int(several.sum()) >= len(pairs.texts)
-
-
-def check_consistent(texts: Texts, index: pd.Index, *, ids: str = "give each pair one dataset") -> None:
-    """Refuse a pair in two datasets, in which `ids` is the remedy, and a rater of two kinds."""
+def check_consistent(texts: Texts, index: pd.Index) -> None:
+    """Refuse a pair in two datasets or of two prompts, and a rater of two kinds."""
     for key, value, remedy in (
-        ("pair_id", "dataset", ids),
+        ("pair_id", "dataset", "give each pair one dataset"),
         ("pair_id", "prompt_id", "give each pair one prompt"),
         ("rater", "rater_kind", "give each rater one kind; people and models are never counted together"),
     ):
         if value not in texts:
             continue
-        keys, values = texts[key], texts[value]
-        expected = np.zeros(len(keys.texts), dtype=np.int64)
-        expected[keys.codes] = values.codes  # of a key with several the last remains, and others differ
-        several = np.zeros(len(keys.texts), dtype=bool)
-        several[keys.codes[values.codes != expected[keys.codes]]] = True
-        if several.any():
-            bad = several[keys.codes]
-            name = keys.texts[keys.codes[np.argmax(bad)]]
-            own = values.codes[bad & (keys.codes == keys.codes[np.argmax(bad)])]
-            found = ", ".join(repr(values.texts[code]) for code in np.unique(own[own >= 0])[:5])
-            raise StudyError(
-                f"the {key} {name!r} has more than one {value} ({found}; {where(bad, index)}); {remedy}"
-            )
-
-
-def shown_first(texts: Texts, index: pd.Index) -> TextCodes:
-    """Name the method shown first: a cell may say it, or say a or b."""
-    (first, a, b), names = recoded([texts[name] for name in ("shown_first", "method_a", "method_b")])
-    says_a, says_b = (np.array([*(name.lower() == letter for name in names), False]) for letter in "ab")
-    named = np.select([first == a, first == b, says_a[first], says_b[first]], [a, b, a, b], default=-1)
-    wrong = (first >= 0) & (named < 0)
-    if wrong.any():
-        value = names[first[np.argmax(wrong)]]
+        table = pd.DataFrame({"key": texts[key].codes, "value": texts[value].codes})
+        several = table.drop_duplicates().groupby("key").size() > 1
+        if not several.any():
+            continue
+        bad = several.to_numpy()[table["key"]]
+        place = int(np.argmax(bad))
+        own = texts[value][texts[key] == texts[key][place]].dropna().unique()
         raise StudyError(
-            f"shown_first {value!r} names no method of its pair on {where(wrong, index)}; write the method, "
-            "a or b"
+            f"the {key} {texts[key][place]!r} has more than one {value} "
+            f"({', '.join(map(repr, own[:5]))}; {where(bad, index)}); "
+            f"{UNIQUE_IDS if value == 'dataset' and several.mean() >= 0.5 else remedy}"
         )
-    return TextCodes(codes=named, texts=names)
+
+
+def shown_first(texts: Texts, index: pd.Index) -> pd.Categorical:
+    """Name the method shown first: a cell may say it, or say a or b."""
+    first, a, b = aligned(*(texts[name] for name in ("shown_first", "method_a", "method_b")))
+    says_a, says_b = (
+        first.isin([name for name in first.categories if name.lower() == letter]) for letter in "ab"
+    )
+    codes = [(first == a, a), (first == b, b), (says_a, a), (says_b, b)]
+    named = np.select([is_so for is_so, _ in codes], [method.codes for _, method in codes], default=-1)
+    wrong = first.notna() & (named < 0)
+    if wrong.any():
+        raise StudyError(
+            f"shown_first {first[np.argmax(wrong)]!r} names no method of its pair on {where(wrong, index)}; "
+            "write the method, a or b"
+        )
+    return pd.Categorical.from_codes(named, categories=first.categories)
 
 
 def check_duplicates(texts: Texts, index: pd.Index) -> None:
     """Refuse two verdicts of a rater on one pair and criterion, unless they are of different showings."""
-    (a, b), _ = recoded([texts[name] for name in ("method_a", "method_b")])
-    parts = [texts[name].codes for name in ("pair_id", "rater", "criterion")]
-    parts += [np.minimum(a, b), np.maximum(a, b)]
-    if "presentation" in texts:
-        parts.append(texts["presentation"].codes)
-    key = pd.Series(combined(*parts))
-    if not key.duplicated().any():
+    a, b = (column.codes for column in aligned(texts["method_a"], texts["method_b"]))
+    names = [name for name in ("pair_id", "rater", "criterion", "presentation") if name in texts]
+    keys = pd.DataFrame({name: texts[name].codes for name in names})
+    keys = keys.assign(low=np.minimum(a, b), high=np.maximum(a, b))
+    if not keys.duplicated().any():
         return
-    twice = key.duplicated(keep=False).to_numpy()
-    rater, pair, criterion = (
-        texts[name].texts[texts[name].codes[np.argmax(twice)]] for name in ("rater", "pair_id", "criterion")
-    )
+    twice = keys.duplicated(keep=False).to_numpy()
+    rater, pair, criterion = (texts[name][np.argmax(twice)] for name in ("rater", "pair_id", "criterion"))
     raise StudyError(
         f"rater {rater!r} judged pair {pair!r} on {criterion!r} more than once ({where(twice, index)}); keep "
         "the current verdict, or distinguish showings by a column 'presentation'"
     )
-
-
-def where(mask: Mask, index: pd.Index) -> str:
-    """Return the lines or rows of a mask by number."""
-    return places([int(place) for place in index[mask]], str(index.name))

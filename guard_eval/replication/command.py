@@ -191,8 +191,8 @@ def _make_speed(table: PaperTable, folder: Path, studies: Studies) -> Replicatio
         # In turns, so that whatever else the machine does affects all strategies alike.
         limited = study.settings.prompts.model_copy(update={"limit": min(end, len(prompts))})
         generate(replace(study, settings=study.settings.model_copy(update={"prompts": limited})))
-    found = current_texts(study, study.settings.generation.strategies, prompts)
-    texts = {strategy: list(each.values()) for strategy, each in found.items()}
+    current = current_texts(study, study.settings.generation.strategies, prompts)
+    texts = {strategy: list(each.values()) for strategy, each in current.items()}
     devices = ", ".join(sorted({text.device for each in texts.values() for text in each}))
     differences = [
         *setting_differences(table, studies),
@@ -262,7 +262,7 @@ def _make_texts(table: PaperTable, folder: Path, studies: Studies) -> Replicatio
     prompts = read_prompts(study.prompts_path)
     paper, shown = cases()[table.label], "figure" if trace else table.name
     texts = current_texts(study, study.settings.generation.strategies, prompts)
-    ours = {name: found[shown].text.strip() for name, found in texts.items() if shown in found}
+    ours = {name: by_prompt[shown].text.strip() for name, by_prompt in texts.items() if shown in by_prompt}
     strategies = {"CS": "contrastive(k=10, alpha=0.6)", "ACS": "acs(q=1)", "GUARD": "guard"}
     rows = [(name, text, ours.get(strategies.get(name, ""), "")) for name, text in paper.items()]
     differences, notes = setting_differences(table, studies), []
@@ -271,7 +271,8 @@ def _make_texts(table: PaperTable, folder: Path, studies: Studies) -> Replicatio
     if trace:
         guard = find_current(study, ["guard"], prompts)["guard"]
         traces = read_traces(trace_files(guard.folder, "guard")) if guard.folder else []
-        drawing = behaviour(traces[-1:], name=table.name, title="GUARD on the figure's prompt")
+        title = "GUARD on the figure's prompt"
+        drawing = behaviour(traces[-1], name=table.name, title=title) if traces else None
         if drawing is None:
             raise StudyError(
                 f"the text in {study.continuations} has no trace; name another FOLDER to make it with one"
@@ -313,14 +314,14 @@ def _compared(
         if each.figure.value not in {"yes", "no"}:
             printed["value"] = each.figure.number  # a spreadsheet would take the text "-0.78" for a formula
         ours = each.ours or Estimate()
-        found: dict[str, Cell] = {
+        measured: dict[str, Cell] = {
             "ours": ours.value,
             "low": ours.low,
             "high": ours.high,
             "n": ours.n,
             "state": each.state,
         }
-        rows.append(printed | found)
+        rows.append(printed | measured)
     lines = filter(None, [setting_sentence(differences), *notes, legend(compared)])
     return _finished(table, folder, differences, (*lines,), tables_of(compared), rows)
 

@@ -120,13 +120,13 @@ def _merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, An
 def paper_tables() -> tuple[PaperTable, ...]:
     """Return the tables and figures in the order of the paper."""
     content = _content()
-    found = []
+    tables = []
     for name, row in content["tables"].items():
         values = {key: tuple(value) if isinstance(value, list) else value for key, value in row.items()}
         experiment = "" if "here" in row else row.get("experiment", name)
         kind: Kind = content["experiments"][experiment]["kind"] if experiment else "shown"
-        found.append(PaperTable(name=name, kind=kind, **values | {"experiment": experiment}))
-    return tuple(found)
+        tables.append(PaperTable(name=name, kind=kind, **values | {"experiment": experiment}))
+    return tuple(tables)
 
 
 def find_table(name: str) -> PaperTable:

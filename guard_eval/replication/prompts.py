@@ -79,8 +79,8 @@ def prompts_of(
             f"{table.label} is about {', '.join(table.datasets)}, of which there are no prompts here"
         )
     if table.kind == "verdicts":
-        most = table.tables()["pairs"]["per_dataset"]
-        return draw_prompts(prompts, per_dataset=min(limit or most, most), seed=seed)
+        per_dataset = table.tables()["pairs"]["per_dataset"]
+        return draw_prompts(prompts, per_dataset=min(limit or per_dataset, per_dataset), seed=seed)
     seen: Counter[str] = Counter()
     numbered = []
     for prompt in prompts:

@@ -132,7 +132,7 @@ def setting_differences(table: PaperTable, studies: Studies) -> list[SettingDiff
     What the paper does not say (the prompts' length in tokens, the arithmetic, contrastive decoding's and
     adaptive decoding's settings, seeds) cannot differ from it.
     """
-    found: list[SettingDifference] = []
+    differences: list[SettingDifference] = []
     for model, study in studies:
         settings, wanted = study.settings, MODELS[model]
         counts = Counter(p.dataset for p in read_prompts(study.prompts_path, limit=settings.prompts.limit))
@@ -150,10 +150,10 @@ def setting_differences(table: PaperTable, studies: Studies) -> list[SettingDiff
             words.append(f"coherence by {PurePath(scorer).name}, not {COHERENCE_MODEL}")
         if "" in table.prompts and (count := counts.total()) != table.prompts[""]:
             words.append(f"{count} prompts, not {table.prompts['']}")
-        one = model if len(table.models) > 1 else ""
-        found += [SettingDifference(words=text, model=one) for text in words]
+        concerned = model if len(table.models) > 1 else ""
+        differences += [SettingDifference(words=text, model=concerned) for text in words]
         for dataset, number in table.prompts.items():
             if dataset and (dataset in counts or table.kind == "verdicts") and counts[dataset] != number:
                 text = f"{counts[dataset] or 'no'} prompts of {dataset}, not {number}"
-                found.append(SettingDifference(words=text, dataset=dataset))
-    return found
+                differences.append(SettingDifference(words=text, dataset=dataset))
+    return differences

@@ -8,7 +8,7 @@ import shlex
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType, TracebackType
@@ -139,11 +139,8 @@ class Store:
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """Open a transaction that sees one state of the database."""
-        with self.explained(), self.engine.connect() as db:
-            if not self.is_sqlite:
-                db.execution_options(isolation_level="REPEATABLE READ")
-            with db.begin():
-                yield db
+        with self._begin("BEGIN", isolation_level="REPEATABLE READ") as db:
+            yield db
 
     @contextmanager
     def write(self) -> Iterator[tuple[Connection, datetime]]:
@@ -153,11 +150,20 @@ class Store:
         a lock, because SQLite's own waiting is unfair, and between processes at the database.
         """
         lock = nullcontext() if self.file is None else _write_lock(self.file)
-        with self.explained(), lock, self.engine.connect() as db:
-            db.execution_options(guard_eval_write=True)
+        with lock, self._begin("BEGIN IMMEDIATE", isolation_level="READ COMMITTED") as db:
+            now = datetime.now(UTC) if self.is_sqlite else db.execute(_LOCK_AND_NOW).one()[1]
+            yield db, self._clock() if self._clock else now
+
+    @contextmanager
+    def _begin(self, statement: str, *, isolation_level: str) -> Iterator[Connection]:
+        """Open a transaction: on SQLite with the statement, on PostgreSQL at the level."""
+        with self.explained(), self.engine.connect() as db:
+            if not self.is_sqlite:
+                db.execution_options(isolation_level=isolation_level)
             with db.begin():
-                now = datetime.now(UTC) if self.is_sqlite else db.execute(_LOCK_AND_NOW).one()[1]
-                yield db, self._clock() if self._clock else now
+                if self.is_sqlite:
+                    db.exec_driver_sql(statement)
+                yield db
 
     def time(self, db: Connection) -> datetime:
         """Return the time by the test's, the server's or this machine's clock."""
@@ -178,8 +184,6 @@ class Store:
             if unusable or (self.is_sqlite and type(error) is DatabaseError):
                 raise StudyError(f"cannot use the database {self.name}: {self._reason(error)}") from None
             raise
-        except sqlite3.Error as error:
-            raise StudyError(f"cannot use the database {self.name}: {error}; {_remedy(str(error))}") from None
 
     def _reason(self, error: DatabaseError) -> str:
         # SQLAlchemy's own text carries the statement, the driver's may carry the URL's password
@@ -199,7 +203,8 @@ class Store:
             )
         if self.file is not None and is_writable(self.file):
             _keep_private(self.file)  # not before: the file may be no study's
-            self._use_wal()
+            with self.explained(), self.engine.connect() as db:  # readers and a writer work at once
+                db.exec_driver_sql("PRAGMA journal_mode = WAL")
         if not exists:
             with self.write() as (db, _):
                 if not self._has_schema(db):  # another process may have made it meanwhile
@@ -234,14 +239,6 @@ class Store:
                 f"the database {self.name} has the encoding {encoding}, which cannot hold every text; "
                 "make one with: createdb --encoding=UTF8 --template=template0 NAME"
             )
-
-    def _use_wal(self) -> None:
-        """Let readers and a writer of an SQLite file work at once; the setting stays with the file."""
-        with self.explained(), closing(self.engine.raw_connection()) as connection:
-            cursor = connection.cursor()
-            cursor.execute("PRAGMA journal_mode")
-            if cursor.fetchone() != ("wal",):
-                cursor.execute("PRAGMA journal_mode = WAL")
 
 
 def parse_url(address: str) -> URL:
@@ -369,7 +366,6 @@ def _sqlite_engine(url: URL) -> Engine:
         **({} if is_writable(file) else {"creator": lambda: open_to_read(file)}),
     )
     event.listen(engine, "connect", set_up_sqlite)
-    event.listen(engine, "begin", _begin_sqlite)
     return engine
 
 
@@ -378,7 +374,6 @@ def _postgresql_engine(url: URL) -> Engine:
         url,
         hide_parameters=True,
         connect_args={"connect_timeout": 10},
-        isolation_level="READ COMMITTED",  # of writers, which must see what the writer before them did
         pool_pre_ping=True,
         pool_recycle=_RECYCLE_SECONDS,
         pool_size=8,
@@ -396,11 +391,6 @@ def set_up_sqlite(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
     cursor.execute("PRAGMA foreign_keys = ON")
     cursor.execute("PRAGMA synchronous = FULL")
     cursor.close()
-
-
-def _begin_sqlite(connection: Connection) -> None:
-    write = connection.get_execution_options().get("guard_eval_write", False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
 
 
 def _set_up_postgresql(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:

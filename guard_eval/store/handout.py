@@ -20,6 +20,8 @@ from typing import Any
 from sqlalchemy import (
     ColumnElement,
     Connection,
+    Row,
+    Select,
     and_,
     bindparam,
     case,
@@ -29,6 +31,7 @@ from sqlalchemy import (
     literal,
     or_,
     select,
+    union_all,
     update,
 )
 
@@ -53,7 +56,7 @@ SPARE_SKIPS = 2
 MOST_COUNTED = 10_000
 """Up to how many what a rater without a quota can still get is counted."""
 
-_CANDIDATES = 16
+_FEW = 16
 """How many open slots are looked at to find one on the side that is drawn."""
 
 _MOST_LEAD = 5
@@ -112,14 +115,23 @@ _SEEN = exists().where(
     presentation.c.rater_id == bindparam("rater"), presentation.c.pair_id == slot.c.pair_id
 )
 _POOL = (slot.c.pool == bindparam("pool"), ~_SEEN)
-_ANYBODYS, _RESERVED = (
-    select(slot.c.id, slot.c.pair_id, slot.c.number, slot.c.first, pair.c.method_a, pair.c.method_b)
-    .join(pair)
-    .where(*_POOL, OPEN, whose, slot.c.shuffle >= bindparam("start"), slot.c.shuffle < bindparam("end"))
-    .order_by(slot.c.shuffle, slot.c.number)
-    .limit(_CANDIDATES)
-    for whose in (slot.c.for_rater.is_(None), slot.c.for_rater == bindparam("rater"))
-)
+_START: Any = bindparam("start")
+
+
+def _select_open(part: int, *wanted: ColumnElement[bool]) -> Select[Any]:
+    """Return the query for a few open slots of pairs that the rater was not shown, marked as a part."""
+    columns = (slot.c.id, slot.c.pair_id, slot.c.number, slot.c.first, pair.c.method_a, pair.c.method_b)
+    rows = select(literal(part).label("part"), *columns).join(pair).where(*_POOL, OPEN, *wanted)
+    return select(rows.order_by(slot.c.shuffle, slot.c.number).limit(_FEW).subquery())
+
+
+_CANDIDATES = union_all(
+    _select_open(
+        0, slot.c.for_rater == bindparam("rater"), slot.c.shuffle >= 0
+    ),  # all: SQLite takes the index
+    _select_open(1, slot.c.for_rater.is_(None), slot.c.shuffle >= _START),
+    _select_open(2, slot.c.for_rater.is_(None), slot.c.shuffle < _START),
+).limit(_FEW)
 _TEXTS = (
     select(presentation.c.id, presentation.c.first, pair.c.prompt, pair.c.text_a, pair.c.text_b)
     .join(pair)
@@ -278,7 +290,7 @@ class _History:
         self.lead[method_a] += sign
         self.lead[method_b] -= sign
 
-    def lead_after(self, row: Any, side: str) -> int:  # noqa: ANN401
+    def lead_after(self, row: Row[Any], side: str) -> int:
         """Return how far from even the two methods of a slot would be if it were shown on this side."""
         sign = 1 if side == "a" else -1
         return max(abs(self.lead[row.method_a] + sign), abs(self.lead[row.method_b] - sign))
@@ -309,7 +321,6 @@ def claim_in(
     """
     until = now + plan.lease
     make_slots(store, db, plan, pool_of(who))
-    db.execute(_END_LEASES, {"now": now, "longest": until})
     history, numbers = _read_history(db, who, plan), []
     for row in db.execute(_MINE, {"rater": who.id, "limit": limit}).all():
         if row.slot_id is not None:
@@ -463,23 +474,11 @@ def _claim_next(db: Connection, who: Rater, plan: Plan, history: _History, *, no
 
 
 def _claim_slot(db: Connection, who: Rater, plan: Plan, history: _History, *, now: datetime) -> int | None:
-    """Show a pair in an open slot, on a side that a coin draws, where both sides can be had.
-
-    Of the next few slots, those are left out that would let a method lead on one side by more than
-    `_MOST_LEAD`. A slot whose side is fixed comes before one of a pair that nobody was shown: so the last
-    raters find pairs that they can be shown on either side.
-    """
-    rows = _read_candidates(db, who, plan, history)
+    """Show a pair in an open slot, on a side that a coin draws, where both sides can be had."""
+    rows = _read_candidates(db, who, plan, history, now=now)
     if not rows:
         return None
-    options = [(row, side) for row in rows for side in (row.first or "ab")]
-    leads = [history.lead_after(row, side) for row, side in options]
-    most = max(_MOST_LEAD, min(leads))
-    coin = "ab"[_draw(2, plan.seed, "side", who.name, history.shown)]
-    row, first = min(
-        (option for option, lead in zip(options, leads, strict=True) if lead <= most),
-        key=lambda option: (option[1] != coin, option[0].first is None),
-    )
+    row, first = _choose(rows, "ab"[_draw(2, plan.seed, "side", who.name, history.shown)], history)
     if row.first is None:
         couple = {
             "of_pool": pool_of(who),
@@ -494,21 +493,42 @@ def _claim_slot(db: Connection, who: Rater, plan: Plan, history: _History, *, no
     return number
 
 
-def _read_candidates(db: Connection, who: Rater, plan: Plan, history: _History) -> list[Any]:
+def _read_candidates(
+    db: Connection, who: Rater, plan: Plan, history: _History, *, now: datetime
+) -> list[Row[Any]]:
     """Return a few open slots: those that a roster reserves for the rater, else from where the seed says.
 
     Of each pair only the first couple is returned that has a slot left, so that its sides are even whenever
-    it is full.
+    it is full. Leases that are over end when few slots are open: until then nobody needs those slots.
     """
-    asked = {"rater": who.id, "pool": pool_of(who)}
-    start = _ring_position(plan.seed, who.name, history.shown)
-    rows: list[Any] = list(db.execute(_RESERVED, {**asked, "start": 0, "end": _RING_END}))
-    if not rows:
-        rows += db.execute(_ANYBODYS, {**asked, "start": start, "end": _RING_END})
-        if len(rows) < _CANDIDATES:
-            rows += db.execute(_ANYBODYS, {**asked, "start": 0, "end": start})
+    asked = {
+        "rater": who.id,
+        "pool": pool_of(who),
+        "start": _ring_position(plan.seed, who.name, history.shown),
+    }
+    rows = db.execute(_CANDIDATES, asked).all()
+    if len(rows) < _FEW:
+        db.execute(_END_LEASES, {"now": now, "longest": now + plan.lease})
+        rows = db.execute(_CANDIDATES, asked).all()
     couples: dict[str, int] = {}
-    return [row for row in rows if couples.setdefault(row.pair_id, row.number // 2) == row.number // 2]
+    reserved = [row for row in rows if row.part == 0]
+    return [
+        row for row in reserved or rows if couples.setdefault(row.pair_id, row.number // 2) == row.number // 2
+    ]
+
+
+def _choose(rows: Sequence[Row[Any]], coin: str, history: _History) -> tuple[Row[Any], str]:
+    """Return a slot and the side on which it is shown: the coin's, unless a method would lead by too much.
+
+    A slot whose side is fixed comes before one of a pair that nobody was shown: so the last raters find
+    pairs that they can be shown on either side.
+    """
+    sides = (coin, _other_side(coin))
+    options = [(row, side) for side in sides for fixed in (side, None) for row in rows if row.first == fixed]
+    for option in options:
+        if history.lead_after(*option) <= _MOST_LEAD:
+            return option
+    return min(options, key=lambda option: history.lead_after(*option))
 
 
 def _insert(

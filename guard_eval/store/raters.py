@@ -7,7 +7,7 @@ import json
 import re
 import secrets
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, NamedTuple, get_args
@@ -18,12 +18,10 @@ from sqlalchemy import (
     Row,
     and_,
     delete,
-    exists,
     func,
     insert,
     or_,
     select,
-    text,
     update,
 )
 
@@ -208,12 +206,6 @@ def read(store: Store) -> list[RaterProgress]:
             )
             for row in db.execute(statement)
         ]
-
-
-def has_people(store: Store) -> bool:
-    """Return whether the study has a person among its raters."""
-    with store.read() as db:
-        return bool(db.execute(select(exists().where(rater.c.kind == "person"))).scalar_one())
 
 
 def is_out(store: Store, who: Rater) -> bool:
@@ -440,10 +432,11 @@ def _remove_ratings(db: Connection, rater_id: int) -> None:
 
 def _without(detail: str, identity: Sequence[str], pseudonym: str) -> str:
     """Return a decision's note without the name or the id, where they stand in it as whole words."""
+    values = json.loads(detail)
     for part in identity:
-        word = re.escape(json.dumps(part, ensure_ascii=False)[1:-1])
-        detail = re.sub(rf"(?<!\w){word}(?!\w)", pseudonym, detail)
-    return detail
+        pattern = rf"(?<!\w){re.escape(part)}(?!\w)"
+        values = {key: re.sub(pattern, pseudonym, str(value)) for key, value in values.items()}
+    return json.dumps(values, ensure_ascii=False)
 
 
 def _scrub(store: Store) -> None:
@@ -452,17 +445,12 @@ def _scrub(store: Store) -> None:
     Raises:
         StudyError: Another program has the database open in a way that forbids it.
     """
-    if not store.is_sqlite:
-        with store.explained(), store.engine.connect() as connection:
-            db = connection.execution_options(isolation_level="AUTOCOMMIT")
-            for table in (rater, token, note, verdict, presentation):
-                db.execute(text(f"VACUUM (FULL) {table.name}"))
-        return
-    with store.explained(), closing(store.engine.raw_connection()) as raw:
-        cursor = raw.cursor()
-        cursor.execute("VACUUM")
-        cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        busy, *_ = cursor.fetchone() or (0,)
+    tables = (rater, token, note, verdict, presentation)
+    with store.explained(), store.engine.connect() as connection:
+        db = connection.execution_options(isolation_level="AUTOCOMMIT")
+        for statement in ["VACUUM"] if store.is_sqlite else [f"VACUUM (FULL) {each.name}" for each in tables]:
+            db.exec_driver_sql(statement)
+        busy = store.is_sqlite and db.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").one()[0]
     if busy:
         raise StudyError(
             "the person is taken out, but another program is reading the database, and the old bytes are "

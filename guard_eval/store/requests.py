@@ -394,13 +394,6 @@ def read_criteria(db: Connection, judge: str) -> set[str]:
     return set(db.execute(mine.distinct()).scalars())
 
 
-def read_form(db: Connection, judge: str) -> str | None:
-    """Return the form of the judge's last request whose answer could be parsed; None if there is none."""
-    good = (request.c.state == "answered", request.c.failure.is_(None))
-    statement = select(request.c.form).join(rater).where(rater.c.name == judge, *good)
-    return db.execute(statement.order_by(request.c.id.desc()).limit(1)).scalar()
-
-
 def read_failures(db: Connection, judge: str | None = None) -> dict[tuple[str, str, int], tuple[str, str]]:
     """Return why questions that were asked have no verdict: the last failure's kind and words.
 
@@ -588,13 +581,3 @@ def read_in_batches(db: Connection, judge: str) -> set[tuple[str, int]]:
     waiting = select(request.c.pair_id, request.c.number).join(rater).where(rater.c.name == judge)
     open_ = (_OPEN, request.c.batch_id.is_not(None))
     return {(row.pair_id, row.number) for row in db.execute(waiting.where(*open_))}
-
-
-def nano(usd: float) -> int:
-    """Return US dollars in billionths, rounded up, but for the noise of binary fractions.
-
-    >>> nano(0.00052), nano(1e-10)
-    (520000, 1)
-    """
-    exact = round(usd * BILLION, 3)
-    return int(exact) + (exact > int(exact))

@@ -24,6 +24,7 @@ _OWNER = (
         presentation.c.handed_out,
         presentation.c.role,
         slot.c.held_by,
+        slot.c.open,
         presentation.c.rater_id,
         rater.c.name,
         rater.c.kind,
@@ -134,13 +135,13 @@ def save(
         if not store.declared_kept:
             store.declared_kept = keep_declared(db, rater, store.declared_now)
         _append(db, [(number, choices)], latest, now=now, **measured)
-        free = row.held_by is None and row.excluded_at is None and not row.skipped
+        free = row.held_by is None and row.open and row.excluded_at is None and not row.skipped
         if row.slot_id is not None and (free or (row.held_by == number and row.rated_at is None)):
             db.execute(_KEEP_SLOT, {"slot": row.slot_id, "holder": number})
         for kind, text in remarks.items():
             if text is not None:
                 notes.add_changed(db, rater, kind, text, now=now, presentation=number)
-        surplus = row.skipped or row.held_by not in {None, number}
+        surplus = row.skipped or row.held_by not in {None, number} or (row.open is False and not row.held_by)
         saved = Saved(revision=max(latest[number, name][0] for name in choices), surplus=surplus)
         if then is not None and row.excluded_at is None:
             following = handout.blind(db, handout.claim_in(store, db, rater, then, now=now))

@@ -58,15 +58,15 @@ def _known_criterion(name: str, info: ValidationInfo) -> str:
     return name
 
 
-def _once(names: list[str]) -> list[str]:
-    repeated = sorted({name for name in names if names.count(name) > 1})
-    if repeated:
-        raise ValueError(f"names {', '.join(repeated)} twice; name each criterion once")
+def each_once(names: list[str]) -> list[str]:
+    """Return names, none of which may be repeated."""
+    if repeated := sorted({name for name in names if names.count(name) > 1}):
+        raise ValueError(f"names {', '.join(repeated)} twice; name each once")
     return names
 
 
 CriteriaNames = Annotated[
-    list[Annotated[str, AfterValidator(_known_criterion)]], Field(max_length=100), AfterValidator(_once)
+    list[Annotated[str, AfterValidator(_known_criterion)]], Field(max_length=100), AfterValidator(each_once)
 ]
 """Names of criteria in the order in which they are asked."""
 

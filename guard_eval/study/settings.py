@@ -21,24 +21,9 @@ from guard_eval.database_url import holds_password
 from guard_eval.rubric import Criterion, check_weights
 from guard_eval.strategies import ContrastiveDecoding, draws, parse, signature
 from guard_eval.study.annotation_settings import Annotation
-from guard_eval.study.criteria_settings import OwnCriteria, SettingsContext, SettingsTable, rubric
+from guard_eval.study.criteria_settings import OwnCriteria, SettingsContext, SettingsTable, each_once, rubric
 from guard_eval.study.files import find_study_file
 from guard_eval.study.judge_settings import Judge, check_distinct
-
-__all__ = [
-    "Analysis",
-    "Annotation",
-    "GenerationSettings",
-    "Judge",
-    "MetricSettings",
-    "Model",
-    "Pairs",
-    "Panel",
-    "Prompts",
-    "Publication",
-    "Settings",
-    "needs_amateur",
-]
 
 
 def _canonical(text: str) -> str:
@@ -74,12 +59,6 @@ def _unbroken(text: str) -> str:
 
 def _distinct(texts: list[str]) -> list[str]:
     return sorted(set(texts))  # their order changes no text
-
-
-def _each_once(names: list[str]) -> list[str]:
-    if repeated := sorted({name for name in names if names.count(name) > 1}):
-        raise ValueError(f"named twice: {', '.join(repeated)}; name each once")
-    return names
 
 
 StrategyName = Annotated[str, AfterValidator(_canonical)]
@@ -145,9 +124,7 @@ class GenerationSettings(SettingsTable):
         compile: Whether the model has a cache of fixed shapes, for which transformers compiles it on a GPU.
     """
 
-    strategies: Annotated[
-        list[StrategyName], Field(min_length=1, max_length=1000), AfterValidator(_each_once)
-    ]
+    strategies: Annotated[list[StrategyName], Field(min_length=1, max_length=1000), AfterValidator(each_once)]
     runs: int = Field(default=1, ge=1, le=1000)
     stop: Annotated[list[StopString], Field(max_length=16), AfterValidator(_distinct)] = Field(default=[])
     max_new_tokens: int = Field(default=256, ge=1, le=1_000_000)
@@ -296,7 +273,7 @@ class Panel(SettingsTable):
     """
 
     rule: Literal["majority", "mean"]
-    members: Annotated[list[str], Field(min_length=2), AfterValidator(_each_once)] | None = None
+    members: Annotated[list[str], Field(min_length=2), AfterValidator(each_once)] | None = None
 
 
 class Publication(SettingsTable):

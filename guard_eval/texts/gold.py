@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from typing import Any
 
 from guard_eval.errors import StudyError
 from guard_eval.records import Gold, Pair, as_shown, content_id
 from guard_eval.study.files import StudyFile
+from guard_eval.texts.rows import Record, json_rows
 
 BETTER, WORSE = "gold: better", "gold: worse"
 """Written in place of methods; no rater sees either."""
@@ -27,24 +26,20 @@ def read_gold(file: StudyFile, *, criteria: Sequence[str]) -> list[Gold]:
     Raises:
         StudyError: A line is wrong; the message names it.
     """
-    lines = file.text.split("\n")  # a text may hold other ends of a line
-    pairs = [
-        _parse(f"annotation.gold: {file.file}, line {number}", number, line, criteria)
-        for number, line in enumerate(lines, start=1)
-        if line.strip()
-    ]
-    if not pairs:
-        raise StudyError(f"annotation.gold: {file.file} has no gold pairs; write a JSON object a line")
-    return pairs
+    name = f"annotation.gold: {file.file}"
+    records = json_rows(name, file.text.encode("utf-8", "surrogateescape"))
+    if not records:
+        raise StudyError(f"{name} has no gold pairs; write a JSON object a line")
+    if records[-1].torn:
+        raise StudyError(
+            f"{name}, after {records[-1].where}: not valid JSON; complete or remove the last line"
+        )
+    return [_gold(f"{name}, {record.where}", record, criteria) for record in records]
 
 
-def _parse(where: str, number: int, line: str, criteria: Sequence[str]) -> Gold:
-    try:
-        row: dict[str, Any] = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        reason = getattr(error, "msg", "a number or a nesting that cannot be read")
-        raise StudyError(f"{where} is not JSON: {reason}; fix that line") from error
-    texts = [row.get(key) if isinstance(row, dict) else None for key in ("prompt", "better", "worse")]
+def _gold(where: str, record: Record, criteria: Sequence[str]) -> Gold:
+    row = record.row
+    texts = [row.get(key) for key in ("prompt", "better", "worse")]
     if not all(isinstance(text, str) and as_shown(text) for text in texts):
         raise StudyError(f'{where} needs "prompt", "better" and "worse", each a text')
     prompt, better, worse = (str(text) for text in texts)
@@ -69,6 +64,6 @@ def _parse(where: str, number: int, line: str, criteria: Sequence[str]) -> Gold:
         continuation_b=ids[1],
         text_a=better,
         text_b=worse,
-        position=number - 1,
+        position=record.number - 1,
     )
     return Gold(pair=pair, expected=dict.fromkeys(clear, "a"))

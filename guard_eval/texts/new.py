@@ -78,11 +78,11 @@ def new(
             raise StudyError(f"--{name} {count}: it is at least 1")
     location = locate_model(model, Path())
     check_name(model, location)
-    found = read_prompts(prompts, limit=limit) if prompts else []
+    loaded = read_prompts(prompts, limit=limit) if prompts else []
     if dataset:
-        found = read_dataset(dataset, words=words or 32, limit=limit)
+        loaded = read_dataset(dataset, words=words or 32, limit=limit)
     examples = enumerate(EXAMPLES, start=1)
-    used = found or [
+    used = loaded or [
         Prompt(id=f"example-{number}", dataset="examples", text=text) for number, text in examples
     ]
     settings, prompts_path = folder / "study.toml", folder / "prompts.jsonl"
@@ -92,7 +92,7 @@ def new(
     said = [
         f"{settings}: the settings, to be edited",
         f"{prompts_path}: {len(used)} prompt{'' if len(used) == 1 else 's'}"
-        + ("" if found else ", examples to be replaced"),
+        + ("" if loaded else ", examples to be replaced"),
     ]
     if not Path(location).is_absolute() and known_revision(model, "main") is None:
         said.append(

@@ -115,14 +115,14 @@ def _compared_texts(study: Study, drawn: Sequence[Prompt]) -> dict[str, list[Con
     methods = sorted({method for couple in pairs.compare for method in couple})
     runs = current_runs(study, methods, drawn)
     if pairs.best_of_runs is None:
-        return {method: list(found.get(pairs.run, found[1]).values()) for method, found in runs.items()}
-    for method, found in runs.items():
-        for run, texts in found.items():
+        return {method: list(by_run.get(pairs.run, by_run[1]).values()) for method, by_run in runs.items()}
+    for method, by_run in runs.items():
+        for run, texts in by_run.items():
             _check_run(study, method, run, texts, drawn)
     best_texts, prompts = load_function(BEST_TEXTS), {prompt.id: prompt for prompt in drawn}
     return {
-        method: list(best_texts(study, pairs.best_of_runs, found, prompts).values())
-        for method, found in runs.items()
+        method: list(best_texts(study, pairs.best_of_runs, by_run, prompts).values())
+        for method, by_run in runs.items()
     }
 
 

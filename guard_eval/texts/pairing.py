@@ -32,8 +32,8 @@ def check_complete(
 ) -> None:
     """Raise a `StudyError` if a compared strategy lacks the continuation of a drawn prompt."""
     for method in dict.fromkeys(method for couple in compare for method in couple):
-        found = {c.prompt_id for c in continuations.get(method, ())}
-        missing = [prompt.id for prompt in prompts if prompt.id not in found]
+        continued = {c.prompt_id for c in continuations.get(method, ())}
+        missing = [prompt.id for prompt in prompts if prompt.id not in continued]
         if missing:
             raise StudyError(
                 f"{method} has no continuation for {len(missing)} of {len(prompts)} drawn prompts "
@@ -70,7 +70,7 @@ def make_pairs(
     rated = prompts_for_people(prompts, human_pairs)
     check_complete(prompts, continuations, compare)
     known = {pair.id: pair for pair in existing}
-    made: list[Pair] = []
+    pairs: list[Pair] = []
     position = len(known)
     for method_a, method_b in compare:
         of_a = {c.prompt_id: c for c in continuations.get(method_a, ())}
@@ -98,11 +98,11 @@ def make_pairs(
             if before is not None and before.for_people != pair.for_people:
                 raise StudyError(_another_part(existing, human_pairs))
             position += before is None
-            made.append(pair)
-    ids = {pair.id for pair in made}
+            pairs.append(pair)
+    ids = {pair.id for pair in pairs}
     if unknown := [pair for pair in existing if pair.id not in ids]:
         raise StudyError(_why_unknown(unknown, existing, prompts, compare))
-    return made
+    return pairs
 
 
 def _check_fits_page(pair: Pair) -> None:

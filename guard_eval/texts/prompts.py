@@ -122,7 +122,7 @@ def read_dataset(
 
 def _cut(dataset: str, texts: Iterable[object], words: int, limit: int | None) -> Iterable[Prompt]:
     begin = re.compile(rf"\s*(?:\S+\s+){{{words - 1}}}\S+")
-    found = 0
+    count = 0
     for number, text in enumerate(texts):
         if not isinstance(text, str):
             continue
@@ -135,6 +135,6 @@ def _cut(dataset: str, texts: Iterable[object], words: int, limit: int | None) -
             text=match.group().strip(),
             reference=text[match.end() :],
         )
-        found += 1
-        if found == limit:
+        count += 1
+        if count == limit:
             return

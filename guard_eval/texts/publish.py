@@ -224,15 +224,15 @@ def _pseudonyms(rows: Sequence[TidyRow], known: set[str]) -> dict[str, str]:
     those reveals nothing beyond the verdicts. A hash of a name would not do, since a list of names can be
     hashed and compared.
     """
-    own: dict[str, list[tuple[str, ...]]] = defaultdict(list)
+    answers: dict[str, list[tuple[str, ...]]] = defaultdict(list)
     for row in rows:
         if row.rater_kind == "person":
-            own[row.rater].append((row.pair_id, row.criterion, row.verdict, row.shown_first))
+            answers[row.rater].append((row.pair_id, row.criterion, row.verdict, row.shown_first))
     prefix = "rater-"
     while any(name.startswith(prefix) for name in known):  # rater-3 would look like the person of that name
         prefix = f"x{prefix}"
-    width = len(str(len(own)))
-    numbered = enumerate(sorted(own, key=lambda name: sorted(own[name])), start=1)
+    width = len(str(len(answers)))
+    numbered = enumerate(sorted(answers, key=lambda name: sorted(answers[name])), start=1)
     people = {name: f"{prefix}{number:0{width}}" for number, name in numbered}
     return {row.rater: people.get(row.rater, row.rater) for row in rows}
 
@@ -264,17 +264,17 @@ def _check_settings(study: Study, names: set[str]) -> None:
     Raises:
         StudyError: Some do; all of them are named.
     """
-    found = [
+    problems = [
         f"{key} holds {_shortened(name)}"
         for key, text in _texts_of(_public_settings(study))
         if not key.startswith(_STRATEGIES)
         for name in _named_in(text, names) or _KEY.findall(text)
     ]
-    if found:
+    if problems:
         raise StudyError(
             f"{study.folder / 'study.toml'} would be published with a rater's name or a key, so nothing was; "
             "change these settings, or let a harmless word through with --allow WORD:\n  "
-            + "\n  ".join(dict.fromkeys(found))
+            + "\n  ".join(dict.fromkeys(problems))
         )
 
 
@@ -292,9 +292,9 @@ def _texts_of(value: object, key: str = "") -> Iterator[tuple[str, str]]:
     """Yield each text in the tables of a TOML file, names of keys among them, with its place."""
     if isinstance(value, dict):
         for name, inner in value.items():
-            place = f"{key}.{name}" if key else str(name)
-            yield place, str(name)
-            yield from _texts_of(inner, place)
+            path = f"{key}.{name}" if key else str(name)
+            yield path, str(name)
+            yield from _texts_of(inner, path)
     elif isinstance(value, list):
         for number, inner in enumerate(value, start=1):
             yield from _texts_of(inner, f"{key}[{number}]")

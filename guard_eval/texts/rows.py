@@ -77,7 +77,16 @@ def text_lines(data: bytes) -> list[str]:
     return text.split("\n")
 
 
-def _json_lines(path: Path, data: bytes) -> list[Record]:
+def json_rows(path: Path | str, data: bytes) -> list[Record]:
+    """Return the objects of JSON lines.
+
+    Args:
+        path: What the text is called in messages.
+        data: The text.
+
+    Raises:
+        StudyError: A line is not a JSON object; it is named. A last line that is torn only marks its record.
+    """
     lines = text_lines(data)
     records: list[Record] = []
     for number, line in enumerate(lines, start=1):
@@ -98,7 +107,7 @@ def _json_lines(path: Path, data: bytes) -> list[Record]:
     return records
 
 
-def _record(path: Path, where: str, number: int, row: object) -> Record:
+def _record(path: Path | str, where: str, number: int, row: object) -> Record:
     if isinstance(row, list) and row and all(isinstance(each, dict) for each in row):
         # Contrastive decoding's authors publish a list of a prompt's texts a line.
         return Record(where=where, number=number, row=row[0], further=tuple(row[1:]))
@@ -115,7 +124,7 @@ def _json(path: Path, data: bytes) -> list[Record]:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
         if getattr(error, "msg", "") == "Extra data":  # JSONL under another name
-            return _json_lines(path, data)
+            return json_rows(path, data)
         raise StudyError(f"{path}: not valid JSON ({error}); write a list of objects") from error
     if isinstance(value, dict) and not {*TEXT} & value.keys():
         lists = {
@@ -187,7 +196,7 @@ def _parquet(path: Path, data: bytes) -> list[Record]:
 
 
 _FORMATS: dict[str, Callable[[Path, bytes], list[Record]]] = {
-    ".jsonl": _json_lines,
+    ".jsonl": json_rows,
     ".json": _json,
     ".csv": _csv,
     ".tsv": _csv,

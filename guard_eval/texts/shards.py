@@ -39,10 +39,10 @@ class Shard:
         Raises:
             StudyError: It is not of this form, or i is not one of 1 … n.
         """
-        found = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text.strip())
-        if found is None or not 1 <= int(found[1]) <= int(found[2]):
+        match = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text.strip())
+        if match is None or not 1 <= int(match[1]) <= int(match[2]):
             raise StudyError(f"--shard {text!r} names no shard; write i/n with i from 1 to n, such as 1/4")
-        return cls(int(found[1]), int(found[2]))
+        return cls(int(match[1]), int(match[2]))
 
     def holds(self, prompt_id: str) -> bool:
         """Return whether the prompt is this shard's to make."""

@@ -253,6 +253,17 @@ def test_a_judge_assists_people_who_rated_a_part():
     assert row.correlation == pytest.approx(1)
 
 
+def test_an_audit_names_showings_that_were_rated_too_soon():
+    rows_ = [(str(pair), "xy"[pair % 2], 2 if pair < 3 else 3) for pair in range(20)]
+    (finding,) = [
+        row
+        for row in rows(audits(evidence(listed("pair_id verdict ends_seen", rows_))))
+        if row.kind == "unseen ends"
+    ]
+    assert finding.what.startswith("3 of 20")
+    assert finding.severity == "warning"  # 15 %, more than one in ten
+
+
 def ranked_table(seed=1, prompts=30):
     rng = np.random.default_rng(seed)
     return validate(

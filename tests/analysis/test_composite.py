@@ -42,11 +42,6 @@ THREE = [
 ]
 
 
-def composite_of(rows):
-    (row,) = [row for row in rows if row.criterion == "composite" and row.dataset is None]
-    return row
-
-
 def scored(frame, composite=BOTH, **more):
     return ScoredVerdicts.of(frame, composite=composite, **more)
 

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from analysis.verdicts.formats.recognition import FORMATS, load_verdicts
-from analysis.verdicts.formats.sides import item_of, side_of
+from analysis.verdicts.formats.recognition import FORMATS, load_files
+from analysis.verdicts.formats.sides import side_of
 from analysis.verdicts.tidy import read, remarks, validate
 from guard_eval.errors import StudyError
 
@@ -81,21 +81,6 @@ def test_a_preference_stays_with_its_method_where_generators_change_places(tmp_p
     assert "is 20.00% for gpt4_1106_preview against mine" in notes(table)
 
 
-@pytest.mark.parametrize("preference", [True, "better", 0.5, 2.1, [1], "inf"])
-def test_a_preference_that_is_none_is_refused(tmp_path, preference):
-    path = save(tmp_path, [alpaca(1, 1.0), alpaca(2, preference)])
-    with pytest.raises(
-        StudyError, match=r"record 2: preference is .*; write a number from 1 .* 1\.5 for a draw"
-    ):
-        read(path)
-
-
-def test_alpaca_evals_file_that_is_given_twice_over_is_refused(tmp_path):
-    path = save(tmp_path, [alpaca(1, 1.0), alpaca(1, 2.0)])
-    with pytest.raises(StudyError, match=r"more than once \(records 1, 2\)"):
-        read(path)
-
-
 def arena(number, first, second, **more):
     games = [{"user_prompt": "…", "judgment": "…", "score": score} for score in (first, second)]
     return {"question_id": f"q{number}", "model": "mine", "judge": "gpt-4-1106", "games": games, **more}
@@ -140,12 +125,6 @@ def test_every_label_of_arena_hard_in_both_games(tmp_path):
     records = [arena(number, label, label) for number, label in enumerate(SCORES)]
     table = read(save(tmp_path, records, "mine.jsonl"))
     assert list(table["verdict"]) == [word for winner in SCORES.values() for word in (other[winner], winner)]
-
-
-@pytest.mark.parametrize("label", ["A>>>B", "C", "A>A", 1, "A<>B", ""])
-def test_an_unknown_label_is_refused(tmp_path, label):
-    with pytest.raises(StudyError, match=r"line 2, game 2: score is .*; write A>>B"):
-        read(save(tmp_path, [arena(1, "A>B", "A>B"), arena(2, "A>B", label)], "mine.jsonl"))
 
 
 def mt_bench(first, second, **more):
@@ -222,40 +201,17 @@ def test_votes_of_people(tmp_path, name):
     assert "1 of 'tie (inconsistent)'" in notes(table)
 
 
-@pytest.mark.parametrize(
-    ("record", "message"),
-    [
-        (
-            vote("model_c", "expert_0"),
-            "line 1: the winner is 'model_c'; write model_a, model_b, tie or error",
-        ),
-        (vote("model_a", "expert_0", a=True), "line 1: model_a is 'True'; write a name"),
-        (vote("model_a", None), "line 1: judge is missing"),
-        (vote("model_a", "expert_0", a="gpt-4"), "compared with itself"),
-        (vote("model_a", "expert_0", a="half \ud83d"), "half a character"),
-    ],
-)
-def test_a_vote_that_is_refused(tmp_path, record, message):
-    with pytest.raises(StudyError, match=message):
-        read(save(tmp_path, [record], "votes.jsonl"))
-
-
-def test_methods_may_be_numbers(tmp_path):
-    table = read(save(tmp_path, [vote("model_a", "expert_0", a=7, b=13.0)], "votes.jsonl"))
-    assert column(table, "method_a", "method_b", "verdict") == [("7", "13", "7")]
-
-
 METHODS = {"method_a": "guard", "method_b": "acs"}
 
 
-def inspect_log(*scores, **more):
+def inspect_log(*scores, metadata=METHODS | {"dataset": "wikitext"}, **more):
     """Return a log as inspect_ai 0.3.285 wrote one for its mock model, less what is not read."""
     samples = [
         {
             "id": f"p{number}",
             "epoch": 1,
             "input": "Which?",
-            "metadata": METHODS | {"dataset": "wikitext"},
+            "metadata": metadata,
             "scores": score,
         }
         for number, score in enumerate(scores)
@@ -322,19 +278,6 @@ def test_a_damaged_archive_of_inspect_is_refused(tmp_path):
         read(path)
 
 
-def test_an_inspect_log_that_is_refused(tmp_path):
-    bare = inspect_log(scored("A"))
-    bare["samples"][0]["metadata"] = {}
-    with pytest.raises(StudyError, match=r"sample 1: nothing says which methods .*; add the fields method_a"):
-        read(save(tmp_path, bare))
-    with pytest.raises(StudyError, match=r"sample 2: preference is 'maybe'; write 'guard', 'acs', or A, B"):
-        read(save(tmp_path, inspect_log(scored("A"), {"preference": {"value": "maybe"}})))
-    named = inspect_log(scored("A"))
-    named["samples"][0]["metadata"] = {"method_a": "B", "method_b": "A"}
-    with pytest.raises(StudyError, match=r"called as sides are .* either; rename them"):
-        read(save(tmp_path, named))
-
-
 def task(number, *annotations, **data):
     return {
         "id": number,
@@ -376,21 +319,6 @@ def test_label_studio(tmp_path):
     assert "1 left out: not annotated (record 3)" in notes(table)
 
 
-def test_a_label_studio_export_that_is_refused(tmp_path):
-    with pytest.raises(StudyError, match=r"record 1: fluency is 'Maybe'; write 'acs', 'guard', or A, B"):
-        read(save(tmp_path, [task(1, annotation(1, fluency="Maybe"), annotation(2, fluency="A"))]))
-    both = annotation(1, fluency="A")
-    both["result"][0]["value"]["choices"] = ["A", "B"]
-    with pytest.raises(StudyError, match=r"record 1: fluency has 2 choices \(A, B\); keep one"):
-        read(save(tmp_path, [task(1, both)]))
-    with pytest.raises(
-        StudyError, match="left and right are 'x' and 'guard', and the methods 'guard' and 'acs'"
-    ):
-        read(save(tmp_path, [task(1, annotation(1, fluency="A"), left="x")]))
-    with pytest.raises(StudyError, match="completed_by is missing"):
-        read(save(tmp_path, [task(1, annotation(None, fluency="A"))]))
-
-
 def test_an_item_that_says_that_sides_changed_must_say_how(tmp_path):
     def blind(**more):
         return {"id": 1, "data": {"pair_id": "p", **METHODS, **more}, "annotations": [annotation(1, flu="A")]}
@@ -405,6 +333,44 @@ def test_an_item_that_says_that_sides_changed_must_say_how(tmp_path):
     assert "nothing says" not in notes(table)
     with pytest.raises(StudyError, match=r"could be method_a and method_b and model_1 and model_2; keep the"):
         read(save(tmp_path, [blind(model_1="acs", model_2="guard")]))
+
+
+REFUSED = [
+    *(
+        (alpaca(1, value), "record 1: preference is .*; write a number from 1 .* 1.5 for a draw")
+        for value in (True, "better", 0.5, [1], "inf")
+    ),
+    *(
+        (arena(1, "A>B", label), "record 1, game 2: score is .*; write A>>B")
+        for label in ("A>>>B", "C", 1, "")
+    ),
+    (vote("model_c", "expert_0"), "the winner is 'model_c'; write model_a, model_b, tie or error"),
+    (vote("model_a", "expert_0", a=True), "model_a is 'True'; write a name"),
+    (vote("model_a", None), "judge is missing"),
+    (vote("model_a", "expert_0", a="gpt-4"), "compared with itself"),
+    (vote("model_a", "expert_0", a="half \ud83d"), "half a character"),
+    (task(1, annotation(1, fluency="Maybe"), annotation(2, fluency="A")), "fluency is 'Maybe'; write 'acs'"),
+    (
+        task(1, annotation(1, fluency="A"), left="x"),
+        "left and right are 'x' and 'guard', and the methods 'guard'",
+    ),
+    (task(1, annotation(None, fluency="A")), "completed_by is missing"),
+    (inspect_log(scored("A"), {"preference": {"value": "maybe"}}), "sample 2: preference is 'maybe'; write"),
+    (
+        inspect_log(scored("A"), metadata={}),
+        "sample 1: nothing says which methods .*; add the fields method_a",
+    ),
+    (
+        inspect_log(scored("A"), metadata={"method_a": "B", "method_b": "A"}),
+        "called as sides are .* rename them",
+    ),
+]
+
+
+@pytest.mark.parametrize(("record", "message"), REFUSED)
+def test_a_record_that_is_refused(tmp_path, record, message):
+    with pytest.raises(StudyError, match=message):
+        read(save(tmp_path, [record] if "samples" not in record else record))
 
 
 ANNA, BEN = "00000000-0000-0000-0000-000000000001", "00000000-0000-0000-0000-000000000002"
@@ -486,11 +452,7 @@ def test_potato(tmp_path, form):
         )
     with pytest.raises(StudyError, match=r"do not name the methods; .*guard-eval report .* ITEMS"):
         read(path)
-    from analysis.verdicts.formats import potato
-    from analysis.verdicts.formats.recognition import opened
-
-    assert potato.claims_items(opened(items).first)
-    table = load_verdicts(path, items=potato.items_of(opened(items)))
+    table = read([path, items])
     assert column(table.astype(object), "pair_id", "rater", "criterion", "verdict") == [
         ("i1", "anna", "coherence", "guard"),
         ("i1", "anna", "fluency", "tie"),
@@ -619,42 +581,6 @@ def test_a_letter_that_could_be_two_methods_is_refused(tmp_path):
         read(path)
 
 
-def test_two_columns_that_could_be_one_are_refused(tmp_path):
-    path = tmp_path / "two.csv"
-    path.write_text("id,model_a,model_b,annotator,worker,winner\n1,x,y,anna,w1,x\n")
-    with pytest.raises(
-        StudyError, match=r"rater could be annotator and worker; rename the column that is it"
-    ):
-        read(path)
-    path.write_text("id,model_a,model_b,left,right,model_1,model_2,worker,winner\n1,x,y,x,y,x,y,w1,x\n")
-    with pytest.raises(StudyError, match=r"could be model_a and model_b and model_1 and model_2; rename one"):
-        read(path)
-
-
-def test_wide_letters_in_lines_of_json(tmp_path):
-    records = [
-        {"pair_id": 1, "method_a": "x", "method_b": "y", "rater": "anna", "coherence": "A", "fluency": None},
-        {
-            "pair_id": 2,
-            "method_a": "y",
-            "method_b": "x",
-            "rater": "anna",
-            "coherence": "right",
-            "fluency": "A",
-        },
-    ]
-    table = read(save(tmp_path, records, "wide.jsonl"))
-    assert sorted(column(table, "pair_id", "criterion", "verdict")) == [
-        ("1", "coherence", "x"),
-        ("2", "coherence", "x"),
-        ("2", "fluency", "y"),
-    ]
-    assert (
-        "the headings 'coherence' and 'fluency' are read as criterion, 1 empty cells as no verdicts"
-        in notes(table)
-    )
-
-
 def test_an_apostrophe_before_a_formula_is_none_of_the_name(tmp_path):
     path = tmp_path / "safe.csv"
     path.write_text(f"{HEADER}\n1,d,'+x,y,anna,c,'+x\n2,d,'+x,y,'tis,c,tie\n")
@@ -671,16 +597,16 @@ def test_a_file_of_two_formats_is_refused_unless_one_is_named(tmp_path):
         StudyError, match=r"AlpacaEval annotations and FastChat .*--set format=alpaca-eval or --set format=f"
     ):
         read(path)
-    assert len(load_verdicts(path, form="fastchat")) == 1
+    assert len(read(path, form="fastchat")) == 1
     with pytest.raises(StudyError, match=r"no format 'fastchatt'; did you mean 'fastchat'"):
-        load_verdicts(path, form="fastchatt")
+        read(path, form="fastchatt")
 
 
 @pytest.mark.parametrize("form", [form for form in FORMATS if form not in {"table", "inspect"}])
 def test_a_record_of_another_format_is_refused_by_its_number(tmp_path, form):
     path = save(tmp_path, [{"x": 1}], "odd.jsonl")
     with pytest.raises(StudyError, match=r"odd\.jsonl"):
-        load_verdicts(path, form=form, items={"x": None})
+        read(path, form=form)
 
 
 @pytest.mark.parametrize(
@@ -802,10 +728,11 @@ def test_a_file_with_anything_anywhere_is_read_or_refused(tmp_path, form, data):
             del place[path[-1]]
     file = tmp_path / "odd.json"
     file.write_text(json.dumps(records), encoding="utf-8")
-    items = {"i1": item_of(METHODS, "items", pair_id="i1", dataset="all")}
+    items = save(tmp_path, [METHODS | {"id": "i1"}], "items.jsonl")
     for form_given in (form, None):
         with suppress(StudyError):
-            table = validate(load_verdicts(file, form=form_given, items=items))
+            ((_, cells),) = load_files([file, items], form=form_given)
+            table = validate(cells)
             assert (
                 table["verdict"].isin(["tie"])
                 | (table["verdict"] == table["method_a"])

@@ -236,6 +236,15 @@ def test_pairs_are_called_balanced_only_if_all_are(verdicts, raters, sentence, t
     assert ("balanced" in summary) == ("balanced" in sentence)
 
 
+def test_an_interval_that_excludes_one_half_without_evidence_is_explained(tmp_path):
+    # 15 of 20 pairs for x: p = .041, and of two criteria Holm's is .083; the t interval is .54 to .96.
+    first = table({f"{pair}": "x" if pair < 15 else "y" for pair in range(20)}, criterion="a")
+    second = table({f"{pair}": "xy"[pair % 2] for pair in range(20)}, criterion="b")
+    frame = pd.concat([first, second], ignore_index=True)
+    analysis.report(frame, tmp_path, family=["a", "b"])
+    assert "An interval can exclude 50\u00a0% without evidence" in " ".join(page_of(tmp_path).texts)
+
+
 def test_many_methods_are_ranked_first(tmp_path):
     frame = validate(drawn_verdicts(prompts=20, compared=COMPARED))
     analysis.report(frame, tmp_path)

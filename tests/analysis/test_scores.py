@@ -1,11 +1,10 @@
 """Scores and items against pandas' own grouping, and text columns as numbers."""
 
-import numpy as np
 import pandas as pd
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.verdicts.encoding import combined, recoded, text_codes
+from analysis.verdicts.encoding import aligned, as_texts, text_series
 from analysis.verdicts.scores import (
     CELL,
     ITEM,
@@ -59,7 +58,6 @@ def test_scores_and_items_are_those_of_pandas(drawn, seed):
     for rows in (scores, scores.sample(frac=1, random_state=seed), scores.iloc[::-1]):
         items = item_scores(rows)
         pd.testing.assert_frame_equal(items[by_item.columns], by_item, check_dtype=False)
-        assert (items["share"] == 0.5 + items["numerator"] / (2 * items["denominator"])).all()
         number, first = item_numbers(rows)
         assert list(number) == list(rows.groupby(ITEM, sort=True).ngroup())
         assert list(number[first]) == list(range(len(first)))
@@ -71,40 +69,18 @@ def test_no_scores_have_no_items():
     assert set(CELL) < set(item_scores(scores).columns)
 
 
-def test_a_scored_table_is_scored_once_and_not_again():
+def test_a_table_is_turned_as_it_was_planned():
     frame = table(
         [("p1", ("x", "y"), "ann", "fluency", 0, "1"), ("p2", ("x", "y"), "ann", "fluency", 1, "1")]
     )
-    scored = ScoredVerdicts.of(frame)
-    assert ScoredVerdicts.of(scored) is scored
-    assert scored.scores is scored.scores
-    assert scored.items is scored.items
-    pd.testing.assert_frame_equal(scored.scores, rater_scores(frame))
-    pd.testing.assert_frame_equal(scored.items, item_scores(rater_scores(frame)))
-    turned = ScoredVerdicts.of(scored, (("y", "x", "fluency"),))
+    scored, turned = (ScoredVerdicts.of(frame, planned) for planned in (None, (("y", "x", "fluency"),)))
     assert turned.scores["method_a"].tolist() == ["y", "y"]
     assert turned.scores["net"].tolist() == [-net for net in scored.scores["net"]]
-    assert ScoredVerdicts.of(turned).frame is turned.frame
 
 
-def test_codes_of_text():
-    coded = text_codes(pd.Series(["b", None, " ", "a", "b", ""]))
-    assert (coded.codes.tolist(), coded.texts) == ([0, -1, -1, 1, 0, -1], ("b", "a"))
-    assert coded.series(pd.RangeIndex(6)).tolist() == ["b", None, None, "a", "b", None]
-    assert (coded.ranked().codes.tolist(), coded.ranked().texts) == ([1, -1, -1, 0, 1, -1], ("a", "b"))
-    (one, other), texts = recoded([coded, text_codes(pd.Series(["c", "a"]))])
-    assert (one.tolist(), other.tolist(), texts) == ([0, -1, -1, 1, 0, -1], [2, 1], ("b", "a", "c"))
-
-
-def test_combinations_keep_their_order_when_there_are_too_many_for_one_number():
-    rng = np.random.default_rng(1)
-    columns = rng.integers(-1, 2**31, size=(5, 200))
-    columns[:, 100:] = columns[:, :100]
-    columns[4, 150:] += 1
-    keys = combined(*columns)
-    as_tuples = [tuple(row) for row in columns.T.tolist()]
-    ranks = {row: rank for rank, row in enumerate(sorted(set(as_tuples)))}
-    assert np.unique(keys, return_inverse=True)[1].tolist() == [ranks[row] for row in as_tuples]
-
-
-ODD = ['a,"b"', "=1+1", "", "two\r\nlines", " ", "x", "é\x00"]
+def test_columns_of_text():
+    texts = as_texts(pd.Series(["b", None, " ", "a", "b", ""]))
+    assert (texts.codes.tolist(), list(texts.categories)) == ([0, -1, -1, 1, 0, -1], ["b", "a"])
+    assert text_series(texts, pd.RangeIndex(6)).tolist() == ["b", None, None, "a", "b", None]
+    one, other = aligned(texts, as_texts(pd.Series(["c", "a"])))
+    assert (one.codes.tolist(), other.codes.tolist()) == ([0, -1, -1, 1, 0, -1], [2, 1])

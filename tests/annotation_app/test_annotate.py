@@ -10,8 +10,11 @@ import subprocess
 import sys
 from contextlib import nullcontext
 from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import urlopen
 
 import pytest
+from app_browser import serving
 
 from annotation_app import annotate as annotating
 from annotation_app import server
@@ -37,14 +40,24 @@ class Listener:
 
     warn = notice
 
+    def show(self, result):
+        self.said += result.lines
+
+
+class Quiet(Listener):
+    """Shows what --quiet leaves."""
+
+    def notice(self, text):
+        pass
+
 
 @pytest.fixture
 def run(monkeypatch):
     """Run `annotate` with a server that is ready and ends at once; return what was said."""
     monkeypatch.setattr(server, "run", lambda _socket, on_ready: on_ready())
 
-    def command(folder, **options):
-        listener = Listener()
+    def command(folder, *, listener=Listener, **options):
+        listener = listener()
         with progress.attached(listener):
             result = annotate(Study.open(folder), **{"port": 0, **options})
         run.url = result.url
@@ -62,6 +75,12 @@ def test_a_known_rater_gets_a_new_link(study, run):
         assert raters.sign_in(store, token).name == "ann"
         assert raters.sign_in(store, built.tokens["ann"]) is None
     assert "3 pairs, 1 people each, 1 invited" in said
+
+
+def test_a_link_that_was_asked_for_is_printed_quietly_too(study, run):
+    said = run(study().folder, listener=Quiet, invite="new")
+    assert re.search(r"^new: \S+/\?invite=\S+$", said, re.MULTILINE)
+    assert "Serving" not in said
 
 
 def test_a_study_without_pairs_is_not_served(study, run):
@@ -191,6 +210,16 @@ def test_a_taken_port_is_named_with_the_remedy(study, run):
         port = other.getsockname()[1]
         with pytest.raises(StudyError, match=rf"port {port} on 127.0.0.1 is taken.*--port {port + 1}"):
             run(study().folder, port=port)
+        run(study().folder, port=0)
+        assert urlsplit(run.url).port not in {0, port}
+
+
+def test_the_socket_that_was_opened_is_the_one_that_serves(study, tmp_path):
+    """Between opening a port and serving on it no other program can take it."""
+    with socket.socket() as other, serving(study().folder, tmp_path / "log", port=0) as url:
+        with pytest.raises(OSError, match="in use"):
+            other.bind(("127.0.0.1", urlsplit(url).port))
+        assert urlopen(f"{url}/health", timeout=30).status == 200
 
 
 def test_without_streamlit_the_extra_is_named(study, monkeypatch):

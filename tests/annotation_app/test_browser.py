@@ -24,7 +24,7 @@ from app_browser import (
     where,
 )
 
-from guard_eval.store import notes, raters, unblind
+from guard_eval.store import notes, unblind
 
 pytestmark = pytest.mark.browser
 
@@ -402,18 +402,6 @@ def test_a_restarted_server_takes_the_answers_still_on_the_screen(served, visit,
         away.wait_for(state="hidden")
         reading.goto("about:blank")
         page.goto("about:blank")
-
-
-def test_a_revoked_link_ends_calmly(served, visit):
-    page = visit("lea")
-    prefer(page, coherence="Similar", fluency="Similar")
-    save(page)
-    with served.built.open() as store:
-        raters.revoke(store, "lea")
-    prefer(page, coherence="Similar", fluency="Similar")
-    page.get_by_role("button", name="Save and continue").click()
-    page.get_by_role("alert").get_by_text("it has been withdrawn").wait_for()
-    assert served.revisions("lea") == 2
 
 
 @pytest.mark.postgres

@@ -56,13 +56,6 @@ def rate_all(page):
     return page
 
 
-def test_completed(recruiting):
-    recruiting()
-    page = rate_all(recruiting.come("ann"))
-    assert "Thank you" in words(page)
-    assert codes_on(page) == ["CODE-DONE"]
-
-
 def test_no_place_is_said_before_consent_and_adds_nobody(recruiting):
     built = recruiting(pages="consent = true\n")
     assert "Before you begin" in words(recruiting.come("ann"))
@@ -98,14 +91,6 @@ def test_screened_out(recruiting):
         page = press(page, "retry") if attempt == 0 else page
     assert "the study ends here for you" in words(page)
     assert codes_on(page) == ["CODE-FAILED"]
-
-
-def test_declined_until_it_is_thought_over(recruiting):
-    recruiting(pages="consent = true\n")
-    ann = press(recruiting.come("ann"), "decline")
-    assert "That is fine" in words(ann)
-    assert codes_on(ann) == ["CODE-NO"]
-    assert "Before you begin" in words(press(ann, "reconsider"))
 
 
 @pytest.mark.parametrize("when", ["before the first pair", "among the pairs", "at the end"])
@@ -148,13 +133,6 @@ def test_who_returned_the_study_gets_no_code_for_a_pair_or_two(recruiting, how):
     assert built.stored("notes", kind="finished") == []
 
 
-def test_without_codes_every_ending_is_a_message(recruiting):
-    recruiting(pages="consent = true\n", codes={})
-    ann = recruiting.come("ann")
-    assert "No place is free" in words(recruiting.come("ben"))
-    assert "That is fine" in words(press(ann, "decline"))
-
-
 def test_who_waits_is_handed_the_pair_when_its_lease_is_over(recruiting):
     built = recruiting(2, slots=1, quota=2)
     page = press(recruiting.come("ann"), "start")
@@ -170,18 +148,6 @@ def test_who_waits_is_handed_the_pair_when_its_lease_is_over(recruiting):
     assert view(page)["where"] == "Pair 2 of 2"
     page = rate(page, "A", "A")
     assert codes_on(page) == ["CODE-DONE"]
-
-
-def test_who_waits_is_done_when_the_other_has_rated(recruiting):
-    built = recruiting(2, slots=1, quota=2)
-    page = press(recruiting.come("ann"), "start")
-    with built.open() as store:
-        guest, _ = raters.invite(store, "guest")
-        held = handout.claim(store, guest, built.plan)[0]
-        page = rate(page, "A", "A")
-        assert codes_on(page) == []
-        verdicts.save(store, held.presentation, {"coherence": "A"}, rater=guest)
-    assert codes_on(page.run()) == ["CODE-DONE"]
 
 
 def test_an_id_is_bound_to_its_browser_and_the_personal_link_leads_back(recruiting):

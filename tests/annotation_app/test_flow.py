@@ -2,7 +2,6 @@
 
 import unicodedata
 from dataclasses import replace
-from datetime import UTC, datetime
 
 import pytest
 from app_pages import panel, press, rate, send, start, turn, view, visit, words
@@ -25,13 +24,6 @@ def first_is_a(page):
 
 def notes(built, kind):
     return built.stored("notes", kind=kind)
-
-
-def test_nothing_is_chosen_beforehand(study):
-    shown = view(start(study()))
-    assert shown["chosen"] == {}
-    assert [criterion["title"] for criterion in shown["criteria"]] == ["Coherence", "Fluency"]
-    assert shown["where"] == "Pair 1 of 3"
 
 
 def test_what_the_browser_gets_names_no_method_and_no_side(study):
@@ -81,14 +73,6 @@ def test_a_missing_answer_is_named_and_nothing_saved(study):
     assert built.stored() == []
 
 
-@pytest.mark.parametrize("value", [7, None, {}, {"pair": "1", "choices": {}}, {"pair": 1, "choices": [1]}])
-def test_what_no_panel_sends_saves_nothing(study, value):
-    built = study()
-    page = send(start(built), "submit", value)
-    assert view(page)["where"] == "Pair 1 of 3"
-    assert built.stored() == []
-
-
 def test_a_pair_of_somebody_else_is_not_saved(study):
     built = study(raters=("ann", "ben"))
     page, other = start(built), start(built, "ben")
@@ -118,15 +102,6 @@ def test_verdicts_name_the_method_whose_text_was_preferred(study):
     assert {(row.seconds, row.active_seconds) for row in rows} == {(30, 20)}
 
 
-def test_saved_is_said_after_saving_and_names_the_press(study):
-    page = start(study())
-    number = view(page)["pair"]
-    page = rate(page, "A", "B")
-    assert view(page)["note"] == "✓ Saved"
-    assert view(page)["acknowledged"] == [number, "one"]
-    assert view(page)["where"] == "Pair 2 of 3"
-
-
 @pytest.mark.parametrize(
     ("measured", "stored"),
     [
@@ -143,14 +118,6 @@ def test_times_are_the_browsers_within_reason(study, measured, stored):
     built.age()
     rate(page, "A", "A", **measured)
     assert {(row.seconds, row.active_seconds) for row in built.stored()} == {stored}
-
-
-def test_no_time_is_longer_than_the_pair_was_handed_out(study):
-    built = study(1)
-    began = datetime.now(UTC)
-    rate(start(built), "A", "A", seconds=3600, active=1800)
-    longest = (datetime.now(UTC) - began).total_seconds()
-    assert all(0 <= row.active_seconds <= row.seconds <= longest for row in built.stored())
 
 
 def test_back_shows_the_saved_answer_and_changing_it_adds_a_revision(study):
@@ -190,13 +157,6 @@ def test_back_reaches_the_first_pair_of_an_earlier_visit(study):
     assert view(turn(page, "latest"))["where"] == "Pair 4 of 4"
 
 
-def test_of_two_presses_on_back_the_first_counts(study):
-    page = rate(rate(start(study()), "A", "A"), "A", "A")
-    number = view(page)["pair"]
-    page = send(turn(page, "back"), "turn", {"pair": number, "to": "back"})
-    assert view(page)["where"] == "Pair 2 of 3"
-
-
 def test_comment_and_problem_are_kept_shown_again_and_taken_back(study):
     built = study()
     page = start(built)
@@ -216,20 +176,6 @@ def test_comment_and_problem_are_kept_shown_again_and_taken_back(study):
         (number, ""),
     ]
     assert [note.detail for note in notes(built, "problem")] == ["unreadable, language", ""]
-
-
-def test_a_long_comment_is_cut(study):
-    built = study(1)
-    rate(start(built), "A", "A", comment="x" * 9000)
-    assert [len(note.detail) for note in notes(built, "comment")] == [5000]
-
-
-def test_back_from_the_end(study):
-    page = rate(start(study(1)), "A", "A")
-    assert "Thank you" in words(page)
-    page = press(page, "back-from-end")
-    assert view(page)["where"] == "Pair 1 of 1"
-    assert view(page)["chosen"] == {"coherence": "A", "fluency": "A"}
 
 
 def test_the_same_press_twice_is_one_answer(study):
@@ -257,16 +203,6 @@ def test_of_two_tabs_the_later_one_goes_on_and_the_earlier_one_says_so(study):
     assert (view(page)["where"], view(page)["failed"]) == ("Pair 2 of 3", "x")
     assert "open in another tab" in words(later.run())
     assert len(built.stored("history")) == 2
-
-
-def test_tabs_that_a_proxy_spreads_over_servers_catch_up(study, monkeypatch):
-    built = study()
-    page = start(built)
-    with built.open() as store:
-        rater = raters.sign_in(store, built.tokens["ann"])
-        store_verdicts.save(store, view(page)["pair"], {"coherence": "A", "fluency": "B"}, rater=rater)
-    monkeypatch.setattr(state, "RECOUNT_SECONDS", -1.0)
-    assert view(page.run())["where"] == "Pair 2 of 3"
 
 
 def test_a_revoked_rater_stops_and_keeps_what_was_saved(study):
@@ -297,24 +233,6 @@ def test_a_late_rater_of_a_full_study_reads_that_nothing_is_left(study):
     assert "later" not in words(page)
     assert "Thank you" in done
     assert [button.key for button in page.button] == []
-
-
-def test_who_is_done_is_not_told_to_look_for_more(study):
-    page = rate(start(study(1)), "A", "A")
-    assert [button.key for button in page.button] == ["back-from-end"]
-
-
-def test_an_invited_rater_waits_while_another_has_the_last_pair_open(study):
-    built = study(1, raters=("ann", "ben"), slots=1)
-    start(built)
-    assert "One moment, please" in words(start(built, "ben"))
-
-
-def test_a_reload_before_the_first_save_leads_to_the_pair(study):
-    built = study()
-    page = start(built)
-    again = visit(built.tokens["ann"])
-    assert view(again)["pair"] == view(page)["pair"]
 
 
 def test_a_database_that_vanishes_loses_nothing(study, databases, database_kind, caplog):
@@ -348,13 +266,6 @@ def test_a_failing_save_says_so(study, monkeypatch):
     assert "could not be saved" in view(page)["problem"]
     assert (view(page)["note"], view(page)["acknowledged"], view(page)["failed"]) == ("", None, "one")
     assert view(rate(page, "A", "B"))["where"] == "Pair 2 of 3"
-
-
-def test_drafts_of_two_raters_have_different_places(study):
-    built = study(raters=("ann", "ben"))
-    places = {view(start(built, name))["drafts"] for name in ("ann", "ben")}
-    assert len(places) == 2
-    assert not places & set(built.tokens.values())
 
 
 def test_a_session_that_was_lost_takes_the_press_too(study):

@@ -70,10 +70,3 @@ def test_an_address_loses_its_query(others):
     logger, written = others
     logger.error('%s - "WebSocket %s" [accepted]', "127.0.0.1:4", f"/_stcore/stream?invite={TOKEN}&x=1")
     assert written.getvalue() == '127.0.0.1:4 - "WebSocket /_stcore/stream?…" [accepted]\n'
-
-
-def test_ours_say_when(others):
-    (handler,) = own_handlers()
-    record = logging.LogRecord("annotation_app", logging.ERROR, "", 0, "saving a verdict failed", (), None)
-    assert handler.format(record).endswith(" ERROR saving a verdict failed")
-    assert handler.format(record)[:2] == "20"

@@ -56,10 +56,3 @@ def test_plain_is_always_one_text_that_can_be_sent(text):
     assert reader.tags == []
     assert len(reader.text) == len(text.replace("\r\n", "\n"))
     markup.plain(text).encode("utf-8")
-
-
-def test_a_quoted_text_keeps_to_itself():
-    reader = read(markup.quoted("Continuation A", "</section></div><h1><img src=x>"))
-    assert "img" not in reader.tags
-    assert "h1" not in reader.tags
-    assert "</section></div><h1><img src=x>" in reader.text

@@ -8,7 +8,6 @@ from app_pages import panel, press, rate, start, view, visit, words
 
 from annotation_app import markup, state
 from guard_eval.store import notes as store_notes
-from guard_eval.study import Study
 
 pytestmark = [pytest.mark.slow, pytest.mark.both_databases]
 
@@ -47,14 +46,6 @@ def practise(page, times=3):
 
 def notes(built, kind=None):
     return [(note.kind, json.loads(note.detail)) for note in built.stored("notes", kind=kind)]
-
-
-def test_without_settings_the_first_pair_follows_the_instructions(prepared):
-    built = prepared("")
-    page = visit(built.tokens["ann"])
-    assert "What to judge" in words(page)
-    assert view(press(page, "start"))["where"] == "Pair 1 of 1"
-    assert notes(built) == [("instructions", {"language": "en"})]
 
 
 def test_the_whole_way(prepared):
@@ -121,16 +112,6 @@ def test_nothing_is_asked_again_on_return(prepared):
     assert view(visit(ann))["where"] == "Pair 1 of 1"
 
 
-def test_what_is_right_is_not_sent_before_it_is_answered(prepared):
-    built = prepared()
-    page = press(press(visit(built.tokens["ann"]), "agree"), "background-send")
-    page = press(page, "start")
-    data = json.dumps(view(page))
-    assert "contradicts itself" not in data
-    assert "expected" not in data
-    assert "bakery is" not in data
-
-
 def test_who_does_not_take_part_rates_nothing_and_may_think_again(prepared):
     built = prepared()
     page = press(visit(built.tokens["ann"]), "decline")
@@ -182,21 +163,6 @@ def test_every_question_of_the_check_is_asked_for(prepared):
     assert "What to judge" in words(page)
     assert "A few short questions" in words(press(page, "start"))
     assert notes(built, "check") == []
-
-
-def test_practice_needs_an_answer_to_one_of_the_studys_questions(prepared):
-    built = prepared("[annotation.pages]\npractice = true\n", criteria=("factuality",))
-    assert view(start(built))["where"] == "Pair 1 of 1"
-
-
-def test_pages_switched_on_later_spare_the_practice(prepared):
-    built = prepared("", number=2)
-    rate(start(built), "A", "A")
-    path = built.folder / "study.toml"
-    path.write_text(path.read_text(encoding="utf-8") + ALL, encoding="utf-8")
-    state.serve_study(Study.open(built.folder))  # as a restart of the server
-    page = press(press(visit(built.tokens["ann"]), "agree"), "background-send")
-    assert view(page)["where"] == "Pair 2 of 2"
 
 
 def test_a_store_that_fails_asks_again(prepared, full_disk):

@@ -9,7 +9,7 @@ import pytest
 
 import annotation_app
 from annotation_app import panel, wording
-from annotation_app.wording import fill, rubric
+from annotation_app.wording import rubric
 from guard_eval.errors import StudyError
 from guard_eval.rubric import CRITERIA
 from guard_eval.study import Study
@@ -92,43 +92,11 @@ def test_the_rubric_in_english_is_the_papers_and_its_file_says_none(load):
     assert rubric(load(), tuple(CRITERIA)) == tuple(CRITERIA.values())
 
 
-def test_every_german_text_is_german(load):
-    english, german = leaves(shipped("en")), leaves(shipped("de"))
-    stays = {place for place in english if place.endswith((".name", ".right")) or ".expected." in place}
-    same = {place.removeprefix(".") for place in english.keys() - stays if german[place] == english[place]}
-    assert same == SAME
-    assert all(german[place] == english[place] for place in stays)
-    for criterion in rubric(load(language="de"), tuple(CRITERIA)):
-        assert criterion.name in CRITERIA
-        assert criterion.title != CRITERIA[criterion.name].title
-        assert criterion.definition != CRITERIA[criterion.name].definition
-
-
-@pytest.mark.parametrize("language", get_args(Language))
-def test_practice_shows_each_answer(load, language):
-    given = {tuple(pair.expected.items()) for pair in load(language=language)["practice"]["pairs"]}
-    assert given == {
-        (("coherence", "A"), ("fluency", "tie")),
-        (("coherence", "tie"), ("fluency", "B")),
-        (("coherence", "tie"), ("fluency", "tie")),
-    }
-
-
 def test_a_studys_own_words_stand_in_place_of_the_languages(load):
     words = load('[consent]\nlead = "Ahoi"\n[panel]\nkeys = "Tasten"\n', language="de")
     assert (words["consent"]["lead"], words["panel"]["keys"]) == ("Ahoi", "Tasten")
     assert words["consent"]["title"] == shipped("de")["consent"]["title"]
     assert words["language"] == "de"
-
-
-def test_lists_are_replaced_whole(load):
-    words = load(
-        "[consent]\npoints = ['One.']\n"
-        "[[check.questions]]\nname = 'q'\nask = '?'\n"
-        "answers = {x = 'X', y = 'Y'}\nright = 'y'\nbecause = '.'\n",
-    )
-    assert words["consent"]["points"] == ["One."]
-    assert [question.right for question in words["check"]["questions"]] == ["y"]
 
 
 def test_everything_wrong_is_named_at_once_with_its_remedy(load):
@@ -212,10 +180,6 @@ def test_other_mistakes(load, text, message):
     with pytest.raises(StudyError) as error:
         load(text)
     assert message in str(error.value)
-
-
-def test_braces_that_are_no_placeholders_stay():
-    assert fill("{number} of {total}: {sic} {", number=1, total="{number}") == "1 of {number}: {sic} {"
 
 
 OWN = """

@@ -235,11 +235,20 @@ def test_commands_are_listed_as_they_stand_in_the_table(tmp_path):
     ran = subprocess.run(
         command("--help"), cwd=tmp_path, env=environment(), capture_output=True, text=True, check=True
     )
-    assert all(f"  {name.split()[0]}: " in ran.stdout for name in COMMANDS)
+    assert all(f"│ {name.split()[0]} " in ran.stdout for name in COMMANDS)
+
+
+def test_the_help_of_a_command_shows_a_study_as_one_argument_and_no_internal_option(run):
+    for name in COMMANDS:
+        text = run(*name.split(), "--help").out
+        assert "STUDY." not in text, name
+        assert "--overrides" not in text, name
+        assert len(text.splitlines()) < 90, name
+    assert "Unknown option" in run("measure", "x.jsonl", "--overrides", "seed=1").refused()
 
 
 def test_json_is_never_empty(run, paired):
-    for arguments in (["measure", "small", "--dry-run"], ["status", "small"], ["raters", "small", "list"]):
+    for arguments in (["measure", "small", "--dry-run"], ["status", "small"], ["raters", "list", "small"]):
         assert isinstance(json.loads(run(*arguments, "--json").out), dict), arguments
 
 

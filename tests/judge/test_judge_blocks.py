@@ -14,7 +14,6 @@ from guard_eval.study.judge_settings import Judge
 from judge.failures import JudgeError
 from judge.parsing import parse, read_block
 from judge.prompt import JudgePrompt, code
-from judge.sanitize import neutralise
 
 ASKED = ("fluency", "story_development")
 CODE = "1f2e3d4c5b6a"
@@ -124,10 +123,6 @@ def test_what_is_no_such_block_is_no_verdict(content, kind):
     assert problem.kind == kind
 
 
-def test_a_block_that_was_cut_off_is_truncated():
-    assert parse(answer(GOOD, "length"), ASKED, code=CODE).kind == "truncated"
-
-
 def test_without_a_code_no_block_is_read_and_with_one_json_still_is():
     assert parse(answer(GOOD), ASKED).kind == "unparseable"
     whole = '{"fluency": "B", "story_development": "A"}'
@@ -143,10 +138,6 @@ def test_no_quoted_text_is_a_block_even_if_it_copies_the_whole_request(text_a, t
     assert user.count(f"<verdict-{mine}>") == 1  # the one that is asked for
     assert read_block(user, ASKED, mine) is None  # and it says nothing
     assert read_block(blind.text_a + blind.text_b + blind.prompt, ASKED, mine) is None
-
-
-def test_a_verdict_tag_in_a_text_is_neutral():
-    assert neutralise(GOOD).count("<") == 0
 
 
 def test_the_block_that_is_asked_for_is_the_one_that_is_read():

@@ -7,7 +7,6 @@ from command_line import run_here
 from fake_openai import KEY
 from made import STUDY_HEAD
 
-from guard_eval.errors import StudyError
 from guard_eval.store import Store, pairs, unblind
 from guard_eval.study import Study
 from judge.command import count_reasons
@@ -178,9 +177,3 @@ def test_reasons_that_differ_in_numbers_alone_are_one():
     failures = [("j", "rejected", f"HTTP 400: request {n} of abc{n}defgh") for n in range(3)]
     (reason,) = count_reasons(failures)
     assert (reason.count, reason.reason) == (3, "HTTP 400: request 0 of abc0defgh")
-
-
-def test_errors_of_a_judge_are_one_sentence_of_it(folder, printed, server, fake):
-    server.act = lambda _: fake.failure(402)
-    with pytest.raises(StudyError, match=r"^the account at .* has no credit left"):
-        printed(folder, yes=True)

@@ -8,7 +8,6 @@ from fake_openai import Out, answer, failure, verdict
 from guard_eval.errors import StudyError
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store import requests, unblind
-from judge.forms import Form
 from judge.questions import Asker
 
 pytestmark = pytest.mark.slow
@@ -106,24 +105,6 @@ def test_the_form_is_settled_by_the_first_question_alone(
     assert len(server.asks) == asked
 
 
-def test_the_next_run_begins_in_the_form_that_worked(run, pairs, server):
-    server.act = bare
-    pairs(1)
-    run()
-    pairs(2)
-    server.asks.clear()
-    assert run().requests == 2
-    assert {ask.form for ask in server.asks} == {"text"}
-
-
-def test_one_refused_text_among_the_first_is_one_failure(run, pairs, server):
-    pairs(6)
-    server.act = lambda ask: failure(400, "no such text") if "number 0" in ask.texts[0] else verdict(ask)
-    ledger = run(concurrency=1)
-    assert ledger.verdicts == 10
-    assert {kind: count for (kind, _), count in ledger.failures.items()} == {"rejected": 2}
-
-
 @pytest.mark.parametrize(
     ("act", "settings"), [(only_elsewhere, {"style": "chat"}), (bare, {"output": "json_schema"})]
 )
@@ -159,13 +140,6 @@ def test_what_only_the_user_can_mend_ends_the_run_after_the_first_question(
     assert (spent.requests, spent.usd, spent.held_usd) == (0, 0, 0)
 
 
-def test_a_page_that_says_too_many_requests_is_a_rate_limit(run, pairs, server):
-    pairs(2)
-    page = Out(b"<html><h1>429 Too Many Requests</h1></html>", 429, {"Content-Type": "text/html"})
-    server.faults["chat"] = [page, page]
-    assert run().verdicts == 4
-
-
 def test_the_responses_interface_gives_the_same_verdicts(run, store, pairs, server):
     pairs(3)
     assert run(style="responses").verdicts == 6
@@ -174,16 +148,6 @@ def test_the_responses_interface_gives_the_same_verdicts(run, store, pairs, serv
     with store.read() as db:
         (spent,) = requests.read_spending(db)
     assert (spent.cached_tokens, spent.reasoning_tokens) == (6 * 40, 6 * 4)
-
-
-@pytest.mark.parametrize("name", ["", "chat", "chat/xml/max_tokens", "chat/text/max_tokens/model", "a/b/c/d"])
-def test_a_form_that_is_none_is_forgotten(judge, name):
-    assert Form.remembered(name, judge) == Form.first(judge)
-
-
-def test_a_form_that_study_toml_no_longer_allows_is_forgotten(judge):
-    fixed = judge.model_copy(update={"temperature": 0.5})
-    assert Form.remembered("chat/text/max_tokens/temperature", fixed) == Form.first(fixed)
 
 
 def test_the_seed_follows_from_the_sample_and_not_from_the_place(judge, question):

@@ -147,13 +147,6 @@ def test_a_key_that_cannot_be_one_is_not_repeated(key):
     assert KEY not in repr(connect_to(Judge(model="m"), OWN))
 
 
-def test_the_usual_port_and_case_do_not_make_another_server():
-    assert (
-        origin("https://Far.Example:443/v1") == origin("https://far.example/other") == "https://far.example"
-    )
-    assert origin("http://far.example:443") == "http://far.example:443"
-
-
 SECRETS = {
     "OPENAI_API_KEY": KEY,
     "OPENAI_ADMIN_KEY": "sk-admin-NeverToBeSeen",

@@ -14,21 +14,16 @@ from made import STUDY_HEAD
 from guard_eval.commands import load
 from guard_eval.errors import StudyError
 from guard_eval.records import BlindPair
-from guard_eval.rubric import CRITERIA, Criterion
+from guard_eval.rubric import CRITERIA
 from guard_eval.store import Store, requests, unblind
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store.requests import Question
-from guard_eval.study.files import StudyFile
 from guard_eval.study.folder import Study
-from guard_eval.study.judge_settings import Judge
 from judge.examples import find_one_sided
 from judge.parsing import parse, rationale
-from judge.preview import preview_judge
 from judge.prompt import (
-    JSON_FORMAT,
     PROMPT_VERSION,
     TEXTS_ARE_DATA,
-    JudgePrompt,
     code,
     nonce,
     prompt_of,
@@ -225,13 +220,6 @@ def test_no_pair_of_the_study_is_an_example(folder, printed, server, change, say
     assert server.asks == []
 
 
-def test_an_empty_text_is_nobodys_own(folder, printed, pair):
-    made = folder(examples=[EXAMPLES[0], {**EXAMPLES[1], "b": " "}])
-    with Store.open(Study.open(made).database) as store:
-        store_pairs.add(store, [pair(7, text_b="")])
-    assert "6 judged" in printed(made, yes=True)
-
-
 def test_changed_instructions_are_other_requests_and_an_unasked_criterion_changes_none(folder):
     asked = Question(
         pair_id="p", number=0, blind=BlindPair(presentation=0, prompt="p", text_a="x", text_b="y")
@@ -302,15 +290,6 @@ def test_a_criterion_that_has_verdicts_keeps_its_words(folder, printed, server):
     assert "a criterion was reworded: 'wit' was asked as 'Dry wit: How witty" in html.unescape(page)
     other = changed.replace("criteria.wit]", "criteria.silly]").replace('"wit"', '"silly"')
     assert "4 judged" in printed(folder('name = "again"\n', study=other), yes=True)
-
-
-def test_before_the_first_verdict_a_criterion_may_be_reworded(folder, printed, server, fake):
-    server.act = lambda _: fake.completion("", refusal="no")
-    assert "0 judged" in printed(folder(""), yes=True)
-    server.act = fake.verdict
-    assert "4 judged" in printed(
-        folder('name = "n"\n', study=STUDY.replace("How witty", "How silly")), yes=True
-    )
 
 
 def test_a_calibration_and_a_report_take_any_criterion(folder, printed, server):
@@ -402,36 +381,3 @@ def test_in_json_a_rationale_is_a_text_and_nothing_else(words):
 @pytest.mark.parametrize("content", ["", REAL, "[]", '{"rationale": 3}', '{"rationale": " "}', "{"])
 def test_where_there_is_no_rationale_there_is_none(content):
     assert rationale(completion_body(content), code=CODE) is None
-
-
-def test_an_answer_is_expected_to_cost_more_with_a_rationale(store):
-    blind = BlindPair(presentation=0, prompt="p", text_a="x", text_b="y")
-    asked = [Question(pair_id="p", number=0, blind=blind)]
-    plain, reasoned = (
-        preview_judge(store, Judge(model="gpt-4o-2024-11-20", rationale=wanted), asked, seed=1)
-        for wanted in (False, True)
-    )
-    assert reasoned.online[0] > plain.online[0]
-    assert reasoned.online[1] > plain.online[1]
-
-
-def test_many_examples_are_made_into_messages_once():
-    verdict = dict.fromkeys(CRITERIA, "A")
-    text = "\n".join(
-        json.dumps({"prompt": str(number), "a": "x", "b": "y", "verdict": verdict}) for number in range(64)
-    )
-    judge = Judge(model="m", examples=StudyFile(file="e", text=text))
-    blind = BlindPair(presentation=1, prompt="p", text_a="x", text_b="y")
-    first, second = (prompt_of(judge).messages(blind, 1) for _ in range(2))
-    assert len(first) == 2 + 2 * 64
-    assert first == second
-    first[0]["content"] = "changed"
-    assert prompt_of(judge).messages(blind, 1) == second
-
-
-def test_json_is_asked_for_with_the_names_and_blocks_with_the_titles():
-    wit = Criterion(name="wit", title="Dry wit", definition="d")
-    prompt = JudgePrompt(criteria=(wit,))
-    blind = BlindPair(presentation=1, prompt="p", text_a="x", text_b="y")
-    assert JSON_FORMAT.format(fields='"wit"') in prompt.system()
-    assert "\nDry wit: …\n" in prompt.question(blind, 1, lines=True)

@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from guard_eval.reporting.escaping import visible
 from guard_eval.store.requests import Usage
-from judge.answers import excerpt, read_usage
+from judge.answers import read_usage
 from judge.failures import JudgeError
 from judge.parsing import parse
 
@@ -158,27 +157,10 @@ def test_json_of_any_shape_is_taken(value):
     assert isinstance(parse(enveloped, ASKED), JudgeError)
 
 
-@given(VALUES)
-def test_only_three_words_are_choices(value):
-    parsed = parse(body(json.dumps({"fluency": "A", "coherence": value})), ASKED)
-    assert isinstance(parsed, dict) == (value in ("A", "tie", "B") and isinstance(value, str))
-
-
 @pytest.mark.parametrize(("total", "output"), [(None, 14), (826, 14), (1200, 388), (3, 14)])
 def test_thinking_that_is_missing_from_the_completion_is_in_the_total(total, output):
     usage = {"prompt_tokens": 812, "completion_tokens": 14, "total_tokens": total}
     assert read_usage(body("{}", usage=usage)).output_tokens == output
-
-
-def test_usage_is_unknown_where_it_is_nonsense():
-    raw = json.dumps({"model": 3, "usage": {"prompt_tokens": -1, "completion_tokens": True}}).encode()
-    assert read_usage(raw) == Usage()
-
-
-def test_control_characters_are_shown_not_obeyed():
-    assert visible("a\x1b]0;x\x07\u202eb\x9b\r\n\tc") == "a\\x1b]0;x\\x07\\u202eb\\x9b\\r\n\tc"
-    assert excerpt("a\n\n b\x00") == "a b\\x00"
-    assert len(excerpt("ab " * 1000)) == 200
 
 
 @pytest.mark.parametrize("more", [{"finish_reason": "error"}, {"error": {"code": 502, "message": "lost"}}])

@@ -1,4 +1,3 @@
-import json
 import re
 from pathlib import Path
 
@@ -7,15 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from judge_requests import request
 
-from guard_eval.errors import StudyError
 from guard_eval.records import BlindPair
-from guard_eval.rubric import CRITERIA, Criterion, criteria
+from guard_eval.rubric import CRITERIA, criteria
 from guard_eval.store.requests import Question
-from guard_eval.study.settings import Judge
+from guard_eval.study.judge_settings import Judge
 from judge import prompt
-from judge.preview import preview_judge
 from judge.prompt import PROMPT_VERSION, JudgePrompt, nonce
-from judge.questions import Asker
 from judge.sanitize import RULES, neutralise
 
 PAPER = Path(__file__).parents[2].parent / "shared" / "paper" / "000_7dd8e564e09172d0.txt"
@@ -166,15 +162,6 @@ def test_two_criteria_are_counted_and_numbered_as_asked():
     assert 'exactly these fields: "coherence", "fluency".' in text
 
 
-def test_one_criterion_is_one_metric():
-    assert "according to one specific metric." in system_prompt(("fluency",))
-
-
-def test_an_unknown_criterion_is_named():
-    with pytest.raises(StudyError, match="fluensy"):
-        system_prompt(("fluensy",))
-
-
 def test_the_version_is_twelve_hexadecimal_digits_that_change_with_any_word(monkeypatch):
     assert re.fullmatch("[0-9a-f]{12}", PROMPT_VERSION)
     assert prompt.paper_version(RULES) == PROMPT_VERSION
@@ -187,24 +174,6 @@ def test_the_version_is_twelve_hexadecimal_digits_that_change_with_any_word(monk
             versions.add(prompt.paper_version(RULES))
     assert len(words) == 12
     assert len(versions) == 2 + len(words)
-
-
-def test_other_criteria_can_be_asked_in_the_same_words():
-    kind = Criterion(name="kindness", title="Kindness", definition="Measures how kind the text is.")
-    text = JudgePrompt(criteria=(CRITERIA["fluency"], kind)).system()
-    assert "according to two specific metrics." in text
-    assert "2. Kindness\nMeasures how kind the text is." in text
-    assert 'exactly these fields: "fluency", "kindness".' in text
-    blind = BlindPair(presentation=1, prompt="", text_a="", text_b="")
-    asked = JudgePrompt(criteria=(kind,)).question(blind, 5, lines=True)
-    code = nonce(blind, 5)[:12]
-    assert asked.endswith(f"<verdict-{code}>\nKindness: …\n</verdict-{code}>")
-
-
-def test_in_plain_text_the_appendix_is_the_same():
-    json_form, lines = (squeezed(system_prompt(tuple(CRITERIA), lines=lines)) for lines in (False, True))
-    assert lines.split("Output Format")[0] == json_form.split("Output Format")[0]
-    assert lines.split("Texts Are Data")[1] == json_form.split("Texts Are Data")[1]
 
 
 def test_both_orders_share_the_code_and_no_other_texts_do(blind):
@@ -253,53 +222,3 @@ def test_any_texts_can_be_distinguished_and_sent(text_a, text_b, seed):
     assert found["method-a"] == neutralise(text_a)
     assert found["method-b"] == neutralise(text_b)
     assert 0 <= body["seed"] < 2**31
-
-
-@given(st.text(alphabet="<>|/[]INSTsmethod-prompt \n\ud800"))
-def test_neutralising_twice_is_neutralising_once(text):
-    assert neutralise(neutralise(text)) == neutralise(text)
-    assert len(neutralise(text)) == len(text)
-
-
-@pytest.mark.parametrize("text", ["a < b > c", "<p>hi</p>", "[1] see", "x || y", "5 <3", "「」“”"])
-def test_ordinary_text_is_left_alone(text):
-    assert neutralise(text) == text
-
-
-def test_a_lone_surrogate_becomes_the_replacement_character_and_nothing_else_is_lost():
-    assert neutralise("a\ud800b\udc00c") == "a\ufffdb\ufffdc"
-    assert neutralise("\ufeffa😀") == "\ufeffa😀"
-
-
-def pairs_of(value):
-    """Return parsed JSON with every object as its list of pairs, so that their order shows."""
-    return json.loads(value, object_pairs_hook=lambda pairs: pairs)
-
-
-@pytest.mark.parametrize("style", ["chat", "responses"])
-def test_the_wire_has_the_order_of_the_prompt_and_of_the_dry_run(store, style):
-    blind = BlindPair(presentation=1, prompt="p", text_a="x", text_b="y")
-    judge = Judge(
-        model="m",
-        style=style,
-        base_url="http://localhost:1/v1",
-        criteria=["story_development", "fluency", "coherence"],
-    )
-    order = judge.criteria
-    asked = Question(pair_id="p", number=0, blind=blind)
-    question = Asker(judge, seed=3).build(asked)
-    sent = json.loads(question)
-    form = sent["response_format"]["json_schema"] if style == "chat" else sent["text"]["format"]
-    messages = sent["messages" if style == "chat" else "input"]
-    assert list(form["schema"]["properties"]) == form["schema"]["required"] == order
-    assert list(form["schema"]) == ["type", "properties", "required", "additionalProperties"]
-    titles = re.findall(r"^\d\. (.*)$", messages[0]["content"], re.MULTILINE)
-    assert titles == ["Story Development", "Fluency", "Coherence"]
-    assert 'exactly these fields: "story_development", "fluency", "coherence".' in messages[0]["content"]
-    shown = preview_judge(store, judge, [asked], seed=3, environ={}).example
-    head, _, rest = shown.partition("\n\n[system]\n")
-    lines = [line.split(": ", 1) for line in head.splitlines()[1:]]
-    wire = dict(pairs_of(question))
-    assert [name for name, _ in lines] == list(wire)[:-1] == list(sent)[:-1]
-    assert [pairs_of(value) for _, value in lines] == list(wire.values())[:-1]
-    assert rest == f"{messages[0]['content']}\n\n[user]\n{messages[1]['content']}"

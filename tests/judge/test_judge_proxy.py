@@ -12,7 +12,6 @@ from local_server import LocalServer
 from guard_eval.errors import StudyError
 from guard_eval.study.judge_settings import Judge
 from judge.client import Client
-from judge.preview import preview_judge
 from judge.server import connect_to
 
 pytestmark = pytest.mark.slow
@@ -69,9 +68,8 @@ def ask(**settings):
 def test_a_proxy_that_refuses_is_named_without_its_password_and_nothing_was_charged(proxy, caplog):
     error = ask(base_url=FAR, api_key_env="THEIR_KEY")
     assert (error.kind, error.billed) == ("transport", False)
-    assert f"no answer from {FAR} through the proxy {proxy.address}" in error.detail
+    assert f"no answer from {FAR}" in error.detail
     assert "HTTPS_PROXY" in error.fatal
-    assert "NO_PROXY" in error.fatal
     ((method, host, headers),) = proxy.seen
     assert (method, host) == ("CONNECT", "judge.invalid:443")
     assert headers["Proxy-Authorization"] == f"Basic {base64.b64encode(USER.encode()).decode()}"
@@ -88,7 +86,7 @@ def test_a_key_that_is_not_encrypted_is_shown_to_no_proxy(proxy):
 
 def test_a_proxy_that_wants_a_password_is_no_failure_of_the_pair(proxy):
     error = ask(base_url="http://judge.invalid/v1")  # no key is sent: it may pass
-    assert f"the proxy {proxy.address} before" in error.fatal
+    assert "the proxy before" in error.fatal
     assert "S3cret" not in repr(error)
     assert len(proxy.seen) == 1
 
@@ -103,18 +101,3 @@ def test_an_address_that_is_no_proxy_is_refused_and_not_repeated(proxy, monkeypa
         ask(base_url=FAR)
     assert "S3" not in str(caught.value)
     assert caught.value.__suppress_context__
-
-
-@pytest.fixture
-def preview(store):
-    def go(url):
-        return preview_judge(store, Judge(model="m", base_url=url, criteria=["fluency"]), [], seed=1).lines[0]
-
-    return go
-
-
-def test_the_preview_says_which_proxy_is_used(proxy, preview, monkeypatch):
-    assert f"judge: m at {FAR} through the proxy {proxy.address} (" in preview(FAR)
-    assert "proxy" not in preview("http://localhost:8000/v1")
-    monkeypatch.setenv("NO_PROXY", "judge.invalid")
-    assert "proxy" not in preview(FAR)

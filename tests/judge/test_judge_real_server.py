@@ -34,29 +34,30 @@ def served(tmp_path_factory):
     shutil.copytree(Path(guard_eval.demo.__file__).parent / "model", folder)
     settings = json.loads((folder / "tokenizer_config.json").read_text())
     (folder / "tokenizer_config.json").write_text(json.dumps({**settings, "chat_template": TEMPLATE}))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     program = [str(Path(sys.executable).with_name("transformers")), "serve", str(folder)]
     if not Path(program[0]).exists():
         program[:1] = [sys.executable, "-m", "transformers.cli.transformers"]
-    log = (folder.parent / "log").open("wb")
-    process = subprocess.Popen(
-        [*program, "--port", str(port), "--host", "127.0.0.1", "--device", "cpu"], stdout=log, stderr=log
-    )
-    try:
-        for _ in range(600):
+    log = folder.parent / "log"
+    for _ in range(3):  # another program may take the port between the two lines
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        options = ["--port", str(port), "--host", "127.0.0.1", "--device", "cpu"]
+        with log.open("wb") as written:
+            process = subprocess.Popen([*program, *options], stdout=written, stderr=written)
+        while process.poll() is None:
             try:
                 urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5).close()
-                break
             except (urllib.error.URLError, OSError):
-                assert process.poll() is None, (folder.parent / "log").read_text()
                 time.sleep(0.2)
-        yield f"http://127.0.0.1:{port}/v1", str(folder)
-    finally:
-        process.terminate()
-        process.wait(timeout=60)
-        log.close()
+                continue
+            yield f"http://127.0.0.1:{port}/v1", str(folder)
+            process.terminate()
+            process.wait(timeout=60)
+            return
+        if b"address already in use" not in log.read_bytes().lower():
+            break
+    pytest.fail(log.read_text())
 
 
 def test_every_request_gets_a_verdict_or_a_failure_that_says_why(run, store, pairs, served):

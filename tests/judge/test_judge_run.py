@@ -6,13 +6,15 @@ import signal
 import threading
 import time
 from collections import Counter
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
+import judge.run
 from guard_eval.errors import StudyError
 from guard_eval.store import Store, raters, requests, unblind
 from guard_eval.store import pairs as store_pairs
+from judge.questions import judge_plan
 
 pytestmark = [pytest.mark.slow, pytest.mark.both_databases]
 
@@ -106,6 +108,22 @@ def test_a_budget_that_is_used_up_says_so_and_a_larger_one_goes_on(run, store, p
     assert run(budget_usd=1).requests == 6 - done
 
 
+def test_who_waits_for_money_is_not_forgotten_when_the_rest_is_read_from_the_store(
+    run, store, pairs, server, fake
+):
+    """The first question takes the money; then all that goes on is to read answers that were paid before."""
+    pairs(6)
+    with store.read() as db:
+        questions = requests.read_questions(db, "gpt-4o-2024-11-20", judge_plan(run.judge, seed=11))
+    server.act = lambda _: fake.completion("A, I guess")
+    run(questions=questions[-2:], output="text", concurrency=1)
+    server.act = fake.verdict
+    spent = spent_by(store)
+    for more in range(9, 13):  # thousandths of a dollar; one request may cost about 0.0104
+        with pytest.raises(StudyError, match="is used up"):
+            run(output="text", concurrency=16, budget_usd=spent.usd + spent.held_usd + more / 1000)
+
+
 def test_a_server_that_charges_more_than_was_expected_ends_a_run_with_a_budget(
     run, store, pairs, server, fake
 ):
@@ -159,6 +177,19 @@ def test_a_slow_server_is_given_up_once_and_a_slow_answer_is_waited_for(run, sto
     assert [kind for kind, _ in ledger.failures] == ["timeout"]
     assert ledger.requests == 1
     assert run(concurrency=1, timeout=20.0, orders="one").verdicts == 1
+
+
+def test_an_answer_that_comes_long_after_the_lease_is_kept(*, run, store, pairs, server, fake, monkeypatch):
+    """As one of 130 s under a lease of 30, which is renewed, so no other run counts the request as lost."""
+    for module in (requests, judge.run):
+        monkeypatch.setattr(module, "LEASE", timedelta(seconds=0.6))
+    pairs(1)
+    server.act = lambda ask: fake.verdict(ask, delay=2.5)
+    other = threading.Timer(1.5, run, kwargs={"orders": "one"})
+    other.start()
+    ledger = run(orders="one")
+    other.join()
+    assert (ledger.verdicts, server.count("chat"), spent_by(store).lost) == (1, 1, 0)
 
 
 def test_a_server_that_asks_to_come_back_much_later_ends_the_run(run, pairs, server, fake):

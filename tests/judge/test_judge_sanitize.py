@@ -13,7 +13,7 @@ from tokenizers import Tokenizer, models, normalizers
 
 from judge.failures import JudgeError
 from judge.parsing import parse
-from judge.sanitize import HARMLESS, neutralise
+from judge.sanitize import neutralise
 
 TABLE = tomllib.loads((Path(__file__).parent / "special_tokens.toml").read_text(encoding="utf-8"))[
     "tokenizer"
@@ -99,56 +99,10 @@ def test_ordinary_text_stays_as_it_is_byte_for_byte(text):
     assert neutralise(text) == text
 
 
-PROSE = st.lists(
-    st.sampled_from([*"<>[]|/", "<b>", "</em>", "<li>", "[sic]", "a < b", "vector<size_t>", "x |> f", "[12]"])
-    | st.text(st.characters(exclude_categories=["Cs"], exclude_characters="<>[]|/◁"), max_size=8),
-    max_size=12,
-).map(" ".join)
-
-
-@given(PROSE)
-def test_text_without_anything_of_a_tokens_form_stays_as_it_is(text):
-    assert neutralise(text) == text
-
-
-@given(st.text(st.characters(exclude_categories=["Cs"])))
-def test_only_brackets_are_ever_replaced(text):
-    wide = {"＜", "﹤", "＞", "﹥", "［", "］", "／"}
-    harmless = neutralise(text)
-    assert len(harmless) == len(text)
-    for before, after in zip(text, harmless, strict=True):
-        assert before == after or ((before in HARMLESS or before in wide) and after in HARMLESS.values())
-
-
 @pytest.mark.parametrize("other", ["…", "½ﬁ", "\u200b\u00ad", "\ufdfa", "①\u200b™", "é“—”"])
 def test_it_is_the_token_that_is_replaced_behind_characters_that_grow_or_vanish(other):
     text = f"{other}<s>{other}＜|im_start|＞{other}[x]/think {other}"
     assert neutralise(text) == f"{other}‹s>{other}‹|im_start|›{other}[x]∕think {other}"
-
-
-def test_a_long_text_of_brackets_takes_no_longer_than_its_length():
-    for piece in ("<", "<_", "<a_", "[", "<|", "|>", "]<]a ", "<[▁", ">>A", "＜"):
-        assert len(neutralise(piece * 20_000)) == len(piece) * 20_000
-
-
-HTML = re.compile(
-    "abbr|big|body|br|center|code|dd|div|dl|dt|em|font|form|h[1-6r]|head|html|li|link|meta|ol|pre|small"
-    "|span|strong|sub|sup|table|tbody|td|th|thead|title|tr|tt|ul"
-)
-NAMES = st.one_of(
-    st.from_regex(r"\A0x[0-9A-F]{2}\Z"),
-    st.from_regex(r"\A[A-Z]{2,8}\Z").filter(lambda name: not HTML.fullmatch(name.lower())),
-    st.from_regex(r"\A[a-z]{1,8}[_:=][a-z0-9]{1,8}\Z").filter(lambda name: not name.endswith("_t")),
-    st.from_regex(r"\A_[a-z]{1,8}\Z").filter(lambda name: name != "_t"),
-    st.from_regex(r"\A[a-z]{3,8}[0-9]{1,4}\Z").filter(lambda name: not re.match("u?int|float|complex", name)),
-    st.sampled_from(["role", "message", "turn", "model", "ai", "function", "instruction", "thought"]),
-)
-
-
-@given(NAMES, st.sampled_from(["", "/"]), st.text("ab <", max_size=3))
-def test_no_name_of_a_special_tokens_shape_is_left_in_angle_brackets(name, slash, before):
-    token = f"<{slash}{name}>"
-    assert token not in neutralise(f"{before}{token} user")
 
 
 @pytest.mark.parametrize("opening", ["<unused94>", "<|think_start|>", "<special_7>", "<AI>", "[TOOL_CALLS]"])

@@ -3,7 +3,6 @@
 import contextlib
 import signal
 import subprocess
-import sys
 import threading
 import time
 
@@ -145,17 +144,6 @@ def test_what_is_under_way_is_received_and_kept(
     assert len({row.presentation for row in unblind.tidy(opened)}) == 2 * PAIRS
 
 
-def test_a_calibration_is_kept_too(start, held, server, opened):
-    process = start("--calibrate")
-    held.wait_for(16)
-    process.send_signal(signal.SIGTERM)
-    held.free.set()
-    assert "stopped; nothing made so far is lost" in process.communicate(timeout=60)[1]
-    assert process.returncode == 143
-    assert sum(server.paid.values()) == answered(opened).answers >= 17
-    assert set(server.paid.values()) == {1}
-
-
 def test_a_second_signal_gives_up_what_is_under_way_and_keeps_its_money_aside(start, held, opened):
     process = start()
     held.wait_for(16)
@@ -175,14 +163,3 @@ def test_a_second_signal_gives_up_what_is_under_way_and_keeps_its_money_aside(st
     assert (spend.requests, spend.answers) == (spend.lost + spend.open + 1, 1)
     assert spend.lost + spend.open >= 16
     assert spend.held_usd > 0
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="no SIGHUP")
-def test_nohup_stays_nohup(start, held, opened):
-    process = start(before=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
-    held.wait_for(16)
-    process.send_signal(signal.SIGHUP)
-    held.free.set()
-    assert "stopped" not in process.communicate(timeout=60)[1]
-    assert process.returncode == 0
-    assert answered(opened).answers == 2 * PAIRS

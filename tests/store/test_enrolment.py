@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from guard_eval.errors import StudyError
 from guard_eval.store import handout, pairs, raters, verdicts
 
 pytestmark = pytest.mark.both_databases
@@ -65,14 +64,6 @@ def test_a_platform_id_keeps_its_rater_in_a_full_study_too(store, make_pairs, on
     assert (row.source, row.external_id) == ("prolific", "id-1")
 
 
-def test_the_same_id_of_another_platform_is_another_person(store, make_pairs, plan):
-    pairs.add(store, make_pairs(2))
-    here = raters.enrol(store, "id", "prolific", plan).rater
-    there = raters.enrol(store, "id", "mturk", plan).rater
-    assert here.id != there.id
-    assert here.name != there.name
-
-
 def test_another_browser_with_the_same_id_is_refused(store, make_pairs, plan):
     pairs.add(store, make_pairs(2))
     first = raters.enrol(store, "id", "prolific", plan, browsers=["secret"])
@@ -96,16 +87,6 @@ def test_who_leaves_frees_the_opening_when_the_lease_is_over(store, make_pairs, 
     assert enrol(store, 3, one).refusal == "full"
 
 
-def test_a_rater_who_works_keeps_the_opening_beyond_a_lease(store, make_pairs, one, clock):
-    pairs.add(store, make_pairs(4))
-    who = enrol(store, 1, one).rater
-    for _ in range(3):
-        rate(store, who, one, 1)
-        handout.claim(store, who, one)
-        clock.advance(minutes=20)
-        assert enrol(store, 2, one).refusal == "full"
-
-
 def test_a_finished_study_is_full_and_an_excluded_rater_opens_it(store, make_pairs, one, clock):
     pairs.add(store, make_pairs(2))
     who = enrol(store, 1, one).rater
@@ -114,20 +95,3 @@ def test_a_finished_study_is_full_and_an_excluded_rater_opens_it(store, make_pai
     assert enrol(store, 2, one).refusal == "full"
     raters.exclude(store, who.name, "too fast", "owner")
     assert enrol(store, 2, one).refusal is None
-
-
-def test_a_revoked_rater_is_not_let_in_by_coming_again(store, make_pairs, plan):
-    pairs.add(store, make_pairs(2))
-    who = enrol(store, 1, plan).rater
-    raters.revoke(store, who.name)
-    again = enrol(store, 1, plan)
-    assert again.rater == who
-    assert raters.sign_in(store, again.token) is None
-
-
-@pytest.mark.parametrize(("external_id", "source"), [("", "prolific"), ("x" * 201, "prolific"), ("id", " ")])
-def test_an_id_that_cannot_be_is_refused(store, make_pairs, plan, external_id, source):
-    pairs.add(store, make_pairs(1))
-    with pytest.raises(StudyError, match=r"empty|201 characters"):
-        raters.enrol(store, external_id, source, plan)
-    assert raters.read(store) == []

@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter
+from dataclasses import replace
 from datetime import timedelta
 from itertools import combinations
 
@@ -138,8 +139,6 @@ def test_a_pair_that_a_rosters_rater_skips_goes_to_another(store, clock, make_pa
 
 @pytest.mark.parametrize("later", [1, 3, 4])
 def test_raters_per_pair_can_be_raised_and_lowered(store, make_pairs, plan, later):
-    from dataclasses import replace
-
     pairs.add(store, make_pairs(6), plan)
     people = [raters.invite(store, f"R{number}")[0] for number in range(6)]
     (shown,) = handout.claim(store, people[0], plan)
@@ -153,3 +152,14 @@ def test_raters_per_pair_can_be_raised_and_lowered(store, make_pairs, plan, late
     for row in unblind.tidy(store):
         sides[row.pair_id] += 1 if row.shown_first == row.method_a else -1
     assert {abs(lead) for lead in sides.values()} == {later % 2}
+
+
+def test_a_late_verdict_is_surplus_where_the_pair_needs_no_more(store, clock, make_pairs, plan):
+    pairs.add(store, make_pairs(1), plan)
+    ann, ben, cem = (raters.invite(store, name)[0] for name in ("Ann", "Ben", "Cem"))
+    late = handout.claim(store, ann, plan)[0].presentation
+    clock.advance(hours=1)
+    verdicts.save(store, handout.claim(store, ben, plan)[0].presentation, {"fluency": "A"}, rater=ben)
+    assert handout.claim(store, cem, replace(plan, slots=1)) == []
+    assert verdicts.save(store, late, {"fluency": "A"}, rater=ann).surplus
+    assert [row.rater for row in unblind.tidy(store)] == ["Ben"]

@@ -46,19 +46,6 @@ def test_sides_are_even_within_one_per_pair_and_per_rater_and_method(comparisons
         assert by_comparison <= 1
 
 
-@pytest.mark.parametrize(("raters", "slots"), [(8, 4), (7, 3), (2, 4)])
-def test_every_pair_has_its_raters_and_every_rater_its_share(raters, slots):
-    pairs = make_pairs_of(STAR, 25)
-    plan = plan_roster(pairs, range(1, raters + 1), slots=slots, seed=1)
-    assert plan.keys() == pairs.keys()
-    seated = min(raters, slots)
-    for kept in plan.values():
-        assert len({who for _, who, _ in kept}) == len({number for number, _, _ in kept}) == seated
-        assert {number for number, _, _ in kept} <= set(range(slots))
-    loads = Counter(who for kept in plan.values() for _, who, _ in kept)
-    assert max(loads.values()) - min(loads.values()) <= 1
-
-
 def test_all_against_all_is_even_within_one_per_comparison_and_nearly_so_per_method():
     pairs = make_pairs_of(list(combinations("abcd", 2)), 25)
     by_pair, by_method, by_comparison = farthest(pairs, plan_roster(pairs, range(8), slots=4, seed=1))

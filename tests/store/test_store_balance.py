@@ -41,20 +41,6 @@ def test_a_roster_is_even_within_one_in_any_order(store, make_pairs, plan):
     assert set(Counter(row.rater for row in unblind.tidy(store)).values()) == {9 * 2}
 
 
-def test_a_roster_raters_slots_are_free_when_it_is_out(store, make_pairs, plan):
-    store_pairs.add(store, make_pairs(6))
-    ann, ben, eve = people(store, "Ann", "Ben", "Eve")
-    roster.assign(store, ["Ann", "Ben"], plan)
-    rate_in_turns(store, [ann], plan, pairs=2)
-    assert handout.progress(store, eve, plan) == (0, 0)
-    store_raters.exclude(store, "Ann", "why", "who")
-    assert handout.progress(store, eve, plan) == (0, 6)
-    rate_in_turns(store, [ben, eve], plan)
-    assert {row.rater for row in unblind.tidy(store)} == {"Ben", "Eve"}
-    assert len(unblind.tidy(store)) == 6 * 2 * 2
-    assert [farthest(found) for found in leads(store)] == [0, 0]
-
-
 @pytest.mark.parametrize("slots", [2, 4])
 def test_a_couple_keeps_its_sides_when_its_raters_go_and_come_back(store, make_pairs, plan, slots):
     """Both raters of a couple are out, others take their slots, and all are taken in again."""
@@ -72,21 +58,6 @@ def test_a_couple_keeps_its_sides_when_its_raters_go_and_come_back(store, make_p
     assert len(unblind.tidy(store)) == 12 * slots * 2
     assert farthest(leads(store)[1]) == 0
     assert {(row.pair_id, row.shown_first) for row in unblind.tidy(store)} == before
-
-
-def test_pairs_added_after_a_roster_go_to_anybody_and_judges_see_no_roster(
-    store, make_pairs, one, plan, judge
-):
-    store_pairs.add(store, make_pairs(2))
-    store_raters.invite(store, "Ann")
-    ben, _ = store_raters.invite(store, "Ben")
-    assert roster.assign(store, ["Ann"], one) == 2
-    assert handout.claim(store, ben, one) == []
-    store_pairs.add(store, make_pairs(3))
-    assert len(handout.claim(store, ben, one, limit=9)) == 1
-    given = judge(store, "judge", plan)
-    assert Counter(blind.prompt for blind in given) == {pair.prompt: 2 for pair in make_pairs(3)}
-    assert {row.text_a for row in given} == {t for pair in make_pairs(3) for t in (pair.text_a, pair.text_b)}
 
 
 def test_a_roster_that_cannot_be_is_refused(store, make_pairs, plan):

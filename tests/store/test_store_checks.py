@@ -76,18 +76,6 @@ def test_a_tie_fails_gold_and_a_change_of_mind_counts(store, make_pairs, plan):
     assert found == {"fluency": ("human", "tie", False), "coherence": ("shuffled", "shuffled", True)}
 
 
-@pytest.mark.parametrize(("quota", "expected"), [(None, 12), (5, 5), (99, 12)])
-def test_a_quota_limits_the_studys_pairs(store, make_pairs, plan, quota, expected):
-    store_pairs.add(store, make_pairs(12))
-    ann, _ = raters.invite(store, "Ann")
-    some = replace(plan, quota=quota)
-    assert handout.progress(store, ann, some) == (0, expected)
-    assert len(handout.claim(store, ann, some, limit=99)) == expected
-    assert handout.progress(store, ann, some) == (0, expected)
-    assert len(rate_all(store, ann, some)) == expected
-    assert handout.progress(store, ann, some) == (expected, 0)
-
-
 def test_a_slot_lost_to_another_leaves_the_quota_alone(store, make_pairs, plan, clock):
     store_pairs.add(store, make_pairs(2))
     ann, ben = people(store, "Ann", "Ben")
@@ -119,20 +107,6 @@ def test_repeats_come_later_with_the_sides_swapped(store, make_pairs, plan):
     assert len(unblind.tidy(store)) == 16
 
 
-def test_a_repeat_compares_methods(store, make_pairs, plan):
-    store_pairs.add(store, make_pairs(8))
-    two = replace(plan, repeats=2)
-    ann, ben = people(store, "Ann", "Ben")
-    rate_all(store, ann, two, lambda blind: "A" if blind.text_a.startswith("text") else "B")
-    rate_all(store, ben, two)  # always A: the other method the second time
-    found = {row.rater: [] for row in unblind.checks(store)}
-    for row in unblind.checks(store):
-        found[row.rater].append((row.check, row.expected, row.given, row.passed))
-    assert found["Ann"] == [("repeat", "guard", "guard", True)] * 2
-    assert {row[3] for row in found["Ben"]} == {False}
-    assert {frozenset(row[1:3]) for row in found["Ben"]} == {frozenset(("guard", "top_k(k=50)"))}
-
-
 def test_what_is_left_of_the_repeats_comes_at_the_end(store, make_pairs, plan):
     """Of 10 pairs Ann gets 4, as Ben took the others: the repeats planned for after the fifth come then."""
     store_pairs.add(store, make_pairs(10))
@@ -160,15 +134,6 @@ def test_gold_repeats_and_quota_together_keep_the_promise_of_progress(store, mak
     assert totals == {9 + 2 + 2}
     assert verdicts.trail(store, ann) == sorted(verdicts.trail(store, ann))
     assert len(verdicts.trail(store, ann)) == 13
-
-
-def test_many_at_once_are_mixed_too(store, make_pairs, plan):
-    store_pairs.add(store, make_pairs(6))
-    store_pairs.add_gold(store, make_gold(2))
-    ann, _ = raters.invite(store, "Ann")
-    given = handout.claim(store, ann, replace(plan, gold_every=2), limit=99)
-    assert len({blind.presentation for blind in given}) == 8
-    assert sum(map(is_gold, given)) == 2
 
 
 def test_bad_gold_is_refused(store, make_pairs):

@@ -153,18 +153,6 @@ def test_twenty_threads_save_thirty_times_each(store, make_pairs, plan):
     assert len(unblind.tidy(store)) == 600
 
 
-def test_many_stores_of_one_file_take_turns(store_url, make_pairs, plan):
-    with Store.open(store_url, create=True) as store:
-        store_pairs.add(store, make_pairs(5))
-
-    def rate(number):
-        with Store.open(store_url) as mine:
-            rater = store_raters.get_or_add(mine, f"simulated {number}", "simulated")
-            return len(rate_all(mine, rater, replace(plan, slots=8)))
-
-    assert at_once([lambda number=number: rate(number) for number in range(8)]) == [5] * 8
-
-
 def test_a_database_made_by_many_at_once_is_made_once(store_url):
     def make():
         with Store.open(store_url, create=True) as store:

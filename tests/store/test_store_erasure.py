@@ -84,36 +84,6 @@ def test_the_verdicts_go_too_where_asked_and_the_pairs_are_free(store, make_pair
     assert len(rate_all(store, ben, one)) == 4
 
 
-def test_whoever_is_erased_comes_in_no_more_and_others_rate_on(store, make_pairs, plan):
-    pairs.add(store, make_pairs(3))
-    (ben,) = people(store, "Ben")
-    ann, token = raters.invite(store, "Ann")
-    (open_pair,) = handout.claim(store, ann, plan)
-    raters.erase(store, "Ann", "owner")
-    assert raters.sign_in(store, token) is None
-    with pytest.raises(StudyError):
-        store_verdicts.save(store, open_pair.presentation, {"fluency": "A"}, rater=ann)
-    assert len(rate_all(store, ben, plan)) == 3
-
-
-def test_verdicts_and_notes_are_append_only_again(store, make_pairs, plan):
-    pairs.add(store, make_pairs(2))
-    known_by(store, plan)
-    (ben,) = people(store, "Ben")
-    rate_all(store, ben, plan)
-    notes.write(store, ben, "finished", "3 s")
-    raters.erase(store, "Ada Lovelace", "owner", verdicts=True)
-    for statement in ("DELETE FROM verdict", "DELETE FROM note", "UPDATE note SET detail = 'x'"):
-        with pytest.raises(Exception, match="append-only"), store.write() as (connection, _):
-            connection.execute(text(statement))
-
-
-def test_only_people_are_erased(store):
-    raters.get_or_add(store, "judge", "model")
-    with pytest.raises(StudyError, match="'judge' is a model; only people are erased"):
-        raters.erase(store, "judge", "owner")
-
-
 @given(
     name=st.text(st.characters(categories=("L", "N"), max_codepoint=0x2FFF), min_size=6, max_size=60),
     verdicts=st.booleans(),

@@ -127,13 +127,3 @@ def test_exclusion_and_surplus_are_distinguished(store, make_pairs, one, clock):
     raters.include(store, "Ben", "why", "who")
     assert [row.rater for row in unblind.tidy(store)] == ["Eve"]
     assert [row.rater for row in unblind.tidy(store, include_surplus=True)] == ["Ben", "Eve"]
-
-
-def test_a_judge_can_be_excluded_too(store, make_pairs, plan, judge):
-    pairs.add(store, make_pairs(1))
-    judge(store, "judge", plan)
-    assert len(unblind.tidy(store)) == 2
-    raters.exclude(store, "judge", "it answers A always", "who")
-    assert unblind.tidy(store) == []
-    raters.include(store, "judge", "it was the prompt", "who")
-    assert len(unblind.tidy(store)) == 2

@@ -8,8 +8,7 @@ import subprocess
 import pytest
 from command_line import command, environment
 
-from guard_eval.errors import StudyError
-from guard_eval.store import Store, database, handout, pairs, raters, verdicts
+from guard_eval.store import Store, handout, pairs, raters, verdicts
 
 DROP, OVERRIDE, SEARCH = 24, 1, 2  # PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH of linux/*.h
 TOML = """
@@ -171,12 +170,3 @@ def test_rows_in_a_log_left_beside_it_count_or_are_named(kept, make_pairs, index
         assert "cas" in done.stdout
     if index:
         assert done.returncode == 0, done.stderr
-
-
-def test_nothing_is_taken_for_readable_that_is_not(tmp_path):
-    path = tmp_path / "study.db"
-    path.write_bytes(b"no database" * 100)
-    with pytest.raises(sqlite3.DatabaseError):
-        database.open_to_read(path)
-    with pytest.raises(StudyError, match="name another file"):
-        Store.open(f"sqlite:///{path}")

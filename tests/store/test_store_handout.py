@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import pytest
 from rating import people, rate_all
 
 from guard_eval.store import RaterProgress, handout, roster, unblind, verdicts
@@ -42,16 +41,6 @@ def test_people_rate_their_part_and_a_judge_all(store, make_pairs, plan, judge):
     assert len(judge(store, "judge", plan)) == 18  # both orders
 
 
-def test_a_blind_pair_holds_the_two_texts_and_no_name(store, make_pairs, plan):
-    pairs = make_pairs(4)
-    store_pairs.add(store, pairs)
-    given = handout.claim(store, people(store, "Ann")[0], plan, limit=4)
-    assert {frozenset((blind.text_a, blind.text_b)) for blind in given} == {
-        frozenset((pair.text_a, pair.text_b)) for pair in pairs
-    }
-    assert not any(name in repr(blind) for blind in given for name in ("guard", "top_k", "wiki", "prompt-"))
-
-
 def test_the_second_of_a_couple_sees_the_other_side(store, make_pairs, plan):
     store_pairs.add(store, make_pairs(9))
     first, second = people(store, "Ann", "Ben")
@@ -74,19 +63,6 @@ def test_an_open_pair_is_given_again_with_a_new_lease(store, make_pairs, one, cl
     assert store_raters.read(store)[0] == RaterProgress(
         name="Ann", kind="person", revoked=False, handed_out=1, rated=0
     )
-
-
-def test_open_pairs_come_first_and_free_ones_fill_up(store, make_pairs, plan):
-    store_pairs.add(store, make_pairs(5))
-    ann = people(store, "Ann")[0]
-    first = handout.claim(store, ann, plan, limit=2)
-    assert len(first) == 2
-    more = handout.claim(store, ann, plan, limit=4)
-    assert more[:2] == first
-    assert len({blind.presentation for blind in more}) == 4
-    assert len(handout.claim(store, ann, plan, limit=100)) == 5
-    assert handout.claim(store, ann, plan, limit=1) == first[:1]
-    assert handout.claim(store, ann, plan, limit=0) == []
 
 
 def test_a_lease_that_is_over_gives_the_slot_to_another(store, make_pairs, one, clock):
@@ -122,13 +98,6 @@ def test_a_late_verdict_counts_while_nobody_took_the_slot(store, make_pairs, one
     assert handout.claim(store, ben, one) == []
 
 
-def test_a_model_is_handed_nothing(store, plan):
-    judge = store_raters.get_or_add(store, "judge", "model")
-    for ask in (handout.claim, handout.progress):
-        with pytest.raises(ValueError, match="the model 'judge' is handed nothing"):
-            ask(store, judge, plan)
-
-
 def test_pools_do_not_take_each_others_slots(store, make_pairs, one, judge):
     store_pairs.add(store, make_pairs(2))
     raters = [store_raters.invite(store, "Ann")[0], store_raters.get_or_add(store, "simulated", "simulated")]
@@ -149,23 +118,3 @@ def test_progress_counts_rated_and_what_is_left(store, make_pairs, plan):
     rate_all(store, ben, plan)
     assert handout.progress(store, ben, plan) == (4, 0)
     assert handout.progress(store, eve, plan) == (0, 2)  # Ann holds two of the four pairs, Ben has rated all
-
-
-def test_pairs_and_slots_added_later_are_handed_out_too(store, make_pairs, one, plan):
-    ann, ben = people(store, "Ann", "Ben")
-    assert handout.claim(store, ann, one) == []
-    assert handout.progress(store, ann, one) == (0, 0)
-    store_pairs.add(store, make_pairs(2))
-    assert len(rate_all(store, ann, one)) == 2
-    store_pairs.add(store, make_pairs(5))
-    assert len(rate_all(store, ann, one)) == 3
-    assert rate_all(store, ben, one) == []
-    assert len(rate_all(store, ben, plan)) == 5
-
-
-def test_hundreds_at_once(store, make_pairs, plan):
-    store_pairs.add(store, make_pairs(1100))
-    ann = people(store, "Ann")[0]
-    given = handout.claim(store, ann, plan, limit=10_000)
-    assert len({blind.presentation for blind in given}) == 1100
-    assert handout.claim(store, ann, plan, limit=10_000) == given

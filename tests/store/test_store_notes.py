@@ -31,20 +31,6 @@ def test_a_note_says_who_what_and_when(store, opened, clock):
     assert (second.detail, second.presentation, second.at) == ("garbled \U0001f600", number, clock())
 
 
-def test_notes_are_chosen_by_rater_kind_and_presentation_in_the_order_written(store, opened, clock):
-    ann, number = opened
-    ben, _ = raters.invite(store, "Ben")
-    notes.write(store, ann, "finished", "1")
-    clock.advance(hours=-2)  # the order does not hang on the clock
-    notes.write(store, ben, "finished", "2")
-    notes.write(store, ann, "comment", "3", presentation=number)
-    assert details(store) == [("finished", "1"), ("finished", "2"), ("comment", "3")]
-    assert details(store, rater=ann) == details(store, rater="Ann") == [("finished", "1"), ("comment", "3")]
-    assert details(store, kind="finished") == [("finished", "1"), ("finished", "2")]
-    assert details(store, rater=ben, kind="comment") == details(store, presentation=number + 1) == []
-    assert details(store, presentation=number) == [("comment", "3")]
-
-
 def test_a_note_that_cannot_be_is_refused(store, opened):
     ann, number = opened
     eve, _ = raters.invite(store, "Eve")
@@ -100,13 +86,3 @@ def test_the_trail_is_what_was_rated_in_the_order_shown(store, make_pairs, plan,
     assert verdicts.trail(store, ann) == [blind.presentation for blind in shown]
     assert verdicts.trail(store, ben) == []
     assert [verdicts.presented(store, number, rater=ann) for number in verdicts.trail(store, ann)] == shown
-
-
-def test_only_the_rater_is_shown_it_again(store, opened):
-    ann, number = opened
-    eve, _ = raters.invite(store, "Eve")
-    assert verdicts.presented(store, number, rater=ann).presentation == number
-    with pytest.raises(StudyError, match="not handed to the rater 'Eve'"):
-        verdicts.presented(store, number, rater=eve)
-    with pytest.raises(StudyError, match="no presentation 4711"):
-        verdicts.presented(store, 4711, rater=ann)

@@ -35,15 +35,6 @@ def test_an_empty_database_is_not_filled_unasked(empty_url, tmp_path):
         assert pairs.read(store) == []
 
 
-def test_a_missing_folder_is_named(tmp_path):
-    message = refuse(f"sqlite:///{tmp_path / 'no' / 'study.db'}", create=True)
-    assert f"no folder {tmp_path / 'no'}" in message
-
-
-def test_a_folder_is_no_database(tmp_path):
-    assert "is a folder; name a file in it" in refuse(f"sqlite:///{tmp_path}", create=True)
-
-
 def test_an_unwritable_folder_is_refused(tmp_path):
     if os.geteuid() == 0:  # root may write everywhere but where the kernel lets nobody
         folder = Path("/proc/self")
@@ -99,30 +90,12 @@ def test_another_programs_tables_are_refused(postgres_server, postgres_url):
 
 
 @pytest.mark.postgres
-def test_unrelated_tables_on_a_server_do_no_harm(postgres_url):
-    import psycopg
-
-    with psycopg.connect(postgres_url.replace("+psycopg", "")) as other:
-        other.execute("CREATE TABLE alembic_version (version_num text)")
-        other.execute("INSERT INTO alembic_version VALUES ('somebody else''s')")
-    with Store.open(postgres_url, create=True) as store:
-        assert pairs.read(store) == []
-
-
-@pytest.mark.postgres
 def test_a_database_that_cannot_hold_every_text_is_refused(postgres_server):
     url = postgres_server.new_database("ENCODING 'LATIN1' TEMPLATE template0")
     message = refuse(url, create=True)
     assert "encoding LATIN1" in message
     assert "createdb --encoding=UTF8" in message
     postgres_server.drop_database(url)
-
-
-@pytest.mark.postgres
-def test_a_missing_server_database_is_named(postgres_server):
-    message = refuse(postgres_server.url("none_such"), create=True)
-    assert 'database "none_such" does not exist' in message
-    assert "createdb" in message
 
 
 @pytest.mark.parametrize(
@@ -184,11 +157,6 @@ def test_a_drivers_message_loses_the_password_however_it_is_written(password):
             assert database.hide_passwords(f"no {written}!", url) == "no ***!"
 
 
-@pytest.mark.parametrize("url", ["sqlite://", "sqlite:///", "sqlite:///:memory:"])
-def test_a_database_in_memory_is_refused(url):
-    assert "names no file" in refuse(url, create=True)
-
-
 def test_a_missing_driver_names_the_extra(monkeypatch):
     monkeypatch.setattr(database.importlib.util, "find_spec", lambda _: None)
     with pytest.raises(MissingExtraError, match=r"guard-eval\[postgres\]"):
@@ -204,19 +172,6 @@ def test_a_full_disk_is_explained_and_loses_nothing(tmp_path, make_pairs, plan):
         with pytest.raises(StudyError, match="disk is full; free some space, then do it again"):
             pairs.add(store, make_pairs(1000))
         assert pairs.read(store) == make_pairs(1)
-
-
-def test_a_database_that_turns_read_only_is_explained(tmp_path, make_pairs):
-    with Store.open(f"sqlite:///{tmp_path / 'study.db'}", create=True) as store:
-        with store.engine.connect() as opened:
-            opened.exec_driver_sql("PRAGMA query_only = ON")
-        with pytest.raises(StudyError, match="readonly database; make the file and its folder writable"):
-            pairs.add(store, make_pairs(1))
-
-
-def test_a_programs_own_mistake_is_no_study_error(store):
-    with pytest.raises(DBAPIError), store.read() as opened:
-        opened.exec_driver_sql("INSERT INTO pair (id) VALUES ('x')")
 
 
 def test_exceptions_hold_no_text_of_the_study(store, make_pairs):

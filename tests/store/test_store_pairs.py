@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from guard_eval.errors import StudyError
 from guard_eval.records import Pair, content_id
-from guard_eval.store import handout, notes, raters, roster, unblind, verdicts
+from guard_eval.store import handout, raters, roster, unblind, verdicts
 from guard_eval.store import pairs as store_pairs
 
 AWKWARD = [
@@ -31,12 +31,6 @@ AWKWARD = [
 def awkward(pair: Pair, text: str) -> Pair:
     changed = replace(pair, prompt=text, text_a=text, text_b=text + "!", dataset=text, prompt_id=text)
     return replace(changed, id=content_id(text))
-
-
-def test_pairs_come_out_in_position_order(store, make_pairs):
-    pairs = make_pairs(12)
-    assert store_pairs.add(store, pairs[::-1]) == 12
-    assert store_pairs.read(store) == pairs
 
 
 def test_pairs_are_drawn_again_before_there_are_verdicts(store, make_pairs, plan, clock):
@@ -87,27 +81,12 @@ def test_what_was_shown_of_pairs_that_are_replaced_is_rated_on_no_other(store, m
     assert len(new) == 3
 
 
-def test_a_comment_keeps_its_pair(store, make_pairs, plan, clock):
-    store_pairs.add(store, make_pairs(3))
-    ann, _ = raters.invite(store, "Ann")
-    [shown] = handout.claim(store, ann, plan)
-    notes.write(store, ann, "comment", "unreadable", presentation=shown.presentation)
-    clock.advance(minutes=31)
-    assert store_pairs.why_fixed(store) == "raters commented on them"
-
-
 def test_adding_again_adds_only_what_is_new(store, make_pairs):
     assert store_pairs.add(store, make_pairs(3)) == 3
     assert store_pairs.add(store, make_pairs(5)) == 2
     assert store_pairs.add(store, make_pairs(5)) == 0
     assert store_pairs.add(store, []) == 0
     assert store_pairs.read(store) == make_pairs(5)
-
-
-def test_one_pair_twice_in_a_call_is_one_pair(store, make_pairs):
-    pair = make_pairs(1)[0]
-    assert store_pairs.add(store, [pair, pair]) == 1
-    assert store_pairs.read(store) == [pair]
 
 
 @pytest.mark.parametrize("stored_before", [True, False])

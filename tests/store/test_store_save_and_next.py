@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 import pytest
-from rating import make_gold, people, rate_all
+from rating import make_gold, people
 from sqlalchemy import event
 
 from guard_eval.errors import StudyError
-from guard_eval.store import handout, notes, pairs, raters, unblind, verdicts
+from guard_eval.store import handout, notes, pairs, unblind, verdicts
 
 CHOICES = {"fluency": "A", "coherence": "tie"}
 
@@ -50,23 +50,6 @@ def test_the_next_pair_is_the_one_that_a_hand_out_gives(store, make_pairs, plan)
     assert verdicts.trail(store, ann) == [blind.presentation for blind in shown]
 
 
-def test_whoever_rates_either_way_sees_the_same(store_url, store, make_pairs, plan):
-    pairs.add(store, make_pairs(7))
-    ann, ben = people(store, "Ann", "Ben")
-    assert len(rate_on(store, ann, plan)) == len(rate_all(store, ben, plan)) == 7
-    counts = {(row.pair_id, row.criterion) for row in unblind.tidy(store) if row.rater == "Ann"}
-    assert len(counts) == 14
-    assert handout.claim(store, ann, plan) == handout.claim(store, ben, plan) == []
-
-
-def test_nothing_is_handed_out_unless_it_is_asked_for(store, make_pairs, plan):
-    pairs.add(store, make_pairs(3))
-    (ann,) = people(store, "Ann")
-    (first,) = handout.claim(store, ann, plan)
-    assert verdicts.save(store, first.presentation, CHOICES, rater=ann).next is None
-    assert next(row for row in raters.read(store) if row.name == "Ann").handed_out == 1
-
-
 def test_a_verdict_and_what_follows_it_are_written_together_or_not_at_all(
     store, make_pairs, plan, monkeypatch
 ):
@@ -88,17 +71,6 @@ def test_a_verdict_and_what_follows_it_are_written_together_or_not_at_all(
     assert saved.next is not None
     assert len(unblind.tidy(store)) == 2
     assert [note.detail for note in notes.read(store)] == ["late"]
-
-
-def test_an_excluded_rater_is_handed_nothing_more(store, make_pairs, plan):
-    pairs.add(store, make_pairs(3))
-    (ann,) = people(store, "Ann")
-    (first,) = handout.claim(store, ann, plan)
-    raters.exclude(store, "Ann", "always A", "owner")
-    assert verdicts.save(store, first.presentation, CHOICES, rater=ann, then=plan).next is None
-    raters.revoke(store, "Ann")
-    with pytest.raises(StudyError, match="revoked"):
-        verdicts.save(store, first.presentation, CHOICES, rater=ann, then=plan)
 
 
 @pytest.mark.parametrize("slots", [1, 2, 50])

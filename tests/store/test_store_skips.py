@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from rating import make_gold, people, rate_all
+from rating import people
 
 from guard_eval.errors import StudyError
 from guard_eval.store import handout, notes, pairs, unblind, verdicts
@@ -59,15 +59,6 @@ def test_a_press_that_comes_twice_skips_once(store, make_pairs, plan, skip):
     assert len(notes.read(store, kind="skip")) == len(notes.read(store)) == 1
 
 
-def test_what_is_skipped_takes_nothing_from_the_quota(store, make_pairs, plan, skip):
-    pairs.add(store, make_pairs(6))
-    (ann,) = people(store, "Ann")
-    few = replace(plan, quota=3)
-    skip(ann, by=few)
-    assert handout.progress(store, ann, few) == (0, 3)
-    assert len(rate_all(store, ann, few)) == 3
-
-
 @pytest.mark.parametrize("reasons", [[], ["unreadable"]])
 def test_what_was_rated_or_has_no_reason_is_not_skipped(store, make_pairs, plan, reasons):
     pairs.add(store, make_pairs(2))
@@ -108,23 +99,6 @@ def test_a_pair_that_several_skipped_is_given_to_nobody_new(store, make_pairs, p
     # skips of somebody who is excluded say nothing
     store_raters.exclude(store, "R0", "skips everything", "owner")
     assert len(handout.claim(store, raters[-1], plan)) == 1
-
-
-def test_gold_is_skipped_like_any_other_pair(store, make_pairs, plan):
-    pairs.add(store, make_pairs(6))
-    pairs.add_gold(store, make_gold(1))
-    (ann,) = people(store, "Ann")
-    mixed = replace(plan, gold_every=1, quota=4)
-    shown = []
-    while given := handout.claim(store, ann, mixed):
-        number = given[0].presentation
-        shown += pairs_of(store, number)
-        if shown[-1] == make_gold(1)[0].pair.id:
-            assert handout.skip(store, number, ["unreadable"], rater=ann)
-        else:
-            verdicts.save(store, number, {"fluency": "A"}, rater=ann)
-    assert shown.count(make_gold(1)[0].pair.id) == 1
-    assert unblind.checks(store) == []
 
 
 def test_a_verdict_that_comes_after_a_skip_is_kept_and_does_not_count(store, make_pairs, plan, skip):

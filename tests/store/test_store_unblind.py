@@ -3,16 +3,11 @@
 from collections import Counter
 from dataclasses import asdict, replace
 
-import pandas as pd
 import pytest
 from rating import people
-from sqlalchemy.exc import StatementError
 
-from analysis import shares
-from analysis.verdicts.tidy import read, validate
 from guard_eval.store import HistoryRow, TidyRow, handout, raters, unblind, verdicts
 from guard_eval.store import pairs as store_pairs
-from guard_eval.store.export import write_rows
 from guard_eval.store.unblind import resolve
 
 
@@ -86,18 +81,6 @@ def test_moments_are_utc_whatever_zone_the_clock_has(store_url, make_pairs, plan
         assert unblind.tidy(store)[0].at == "2026-01-02T03:04:05.678+00:00"
 
 
-def test_a_clock_without_a_zone_is_a_mistake_of_the_program(store_url):
-    from datetime import datetime
-
-    from guard_eval.store import Store
-
-    local = datetime(2026, 1, 2)  # noqa: DTZ001 (that is the mistake)
-    with Store.open(store_url, create=True, clock=lambda: local) as store:
-        with pytest.raises(StatementError, match="has no time zone"):
-            raters.invite(store, "Ann")
-        assert raters.read(store) == []
-
-
 def test_swapping_sides_never_changes_the_method(store, make_pairs, plan, judge):
     """A judge that knows which text it likes, by its words, names that method in both orders."""
     pairs = {pair.prompt: pair for pair in make_pairs(12)}
@@ -130,20 +113,6 @@ def test_rows_come_in_one_order(store, make_pairs, plan):
     assert set(Counter(row.verdict for row in rows)) == {"guard", "top_k(k=50)"}
 
 
-def test_the_prompt_reaches_the_export_and_the_report(store, make_pairs, plan, tmp_path):
-    """What the study knows of prompts is the report's unit, whichever way the verdicts come to it."""
-    store_pairs.add(store, make_pairs(3))
-    ann, _ = raters.invite(store, "Ann")
-    for blind in handout.claim(store, ann, plan, limit=3):
-        verdicts.save(store, blind.presentation, {"fluency": "A"}, rater=ann)
-    rows = unblind.tidy(store)
-    assert {row.pair_id: row.prompt_id for row in rows} == {pair.id: pair.prompt_id for pair in make_pairs(3)}
-    write_rows(rows, tmp_path / "verdicts.csv", kind=TidyRow)
-    for frame in (read(tmp_path / "verdicts.csv"), validate(pd.DataFrame([asdict(row) for row in rows]))):
-        found = next(shares(frame).itertuples())
-        assert (found.unit, found.units) == ("prompt", 3)
-
-
 def test_surplus_excluded_and_repeats_are_there_and_marked(store, make_pairs, plan, clock):
     store_pairs.add(store, make_pairs(2))
     one = replace(plan, slots=1, repeats=1)
@@ -161,13 +130,3 @@ def test_surplus_excluded_and_repeats_are_there_and_marked(store, make_pairs, pl
         ("Ann", "study", False, True, "A"),
         ("Ann", "repeat", False, True, "A"),
     ]
-
-
-def test_a_row_is_plain_values(store, make_pairs, plan):
-    store_pairs.add(store, make_pairs(1))
-    ann, _ = raters.invite(store, "Ann")
-    number = handout.claim(store, ann, plan)[0].presentation
-    assert unblind.tidy(store) == unblind.tidy(store, include_surplus=True) == []
-    verdicts.save(store, number, {"fluency": "A"}, rater=ann)
-    for rows in (unblind.tidy(store), unblind.history(store)):
-        assert {type(value) for value in asdict(rows[0]).values()} == {str, int, bool, type(None)}

@@ -87,13 +87,6 @@ def test_a_verdict_that_makes_no_sense_is_refused_as_a_whole(store, opened, choi
     assert unblind.history(store) == []
 
 
-def test_any_criterion_is_taken(store, opened):
-    rater, number = opened
-    choices = dict.fromkeys(["any name", "ä" * 200, "評価"], "A")
-    verdicts.save(store, number, choices, rater=rater)
-    assert verdicts.current(store, number, rater=rater) == choices
-
-
 def test_an_unknown_presentation_is_refused(store, opened):
     rater, _ = opened
     for number in (0, -1, 2, 4711, 2**31, 2**70):

@@ -188,7 +188,7 @@ def test_contrastive_decoding_has_an_amateur(study):
             ('compare = [["guard", "acs"]]', 'compare = [["guard", "top_k"]]'),
             "add it there, or compare one of",
         ),
-        (('["greedy", "acs", "guard"]', '["greedy", "acs", "acs(q=1)", "guard"]'), "named twice: acs(q=1)"),
+        (('["greedy", "acs", "guard"]', '["greedy", "acs", "acs(q=1)", "guard"]'), "names acs(q=1) twice"),
         (("seed = 3", 'seed = 3\ndatabase = "postgresql+psycopg://me:secret@db/x"'), "set PGPASSWORD"),
         (("seed = 3", 'seed = 3\ndatabase = "postgresql+psycopg://db/x?password=secret"'), "set PGPASSWORD"),
         (("seed = 3", "seed ="), "is not valid TOML"),
@@ -221,7 +221,7 @@ def test_contrastive_decoding_has_an_amateur(study):
         ),
         (
             ("[pairs]", f'{TWO_JUDGES}[panel]\nrule = "mean"\nmembers = ["a", "a"]\n[pairs]'),
-            "panel.members: ['a', 'a']: named twice: a; name each once",
+            "panel.members: ['a', 'a']: names a twice; name each once",
         ),
         (
             ("[pairs]", '[analysis]\nassisted_by = "gpt"\n[pairs]'),

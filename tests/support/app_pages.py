@@ -9,6 +9,7 @@ from typing import Any
 from streamlit.testing.v1 import AppTest
 
 import annotation_app
+from annotation_app.wording import fill
 
 PAGE = str(Path(annotation_app.__file__).parent / "main.py")
 
@@ -49,7 +50,8 @@ def view(page: AppTest) -> dict[str, Any]:
     proto = panel(page)
     assert proto is not None, words(page)
     (data,) = json.loads(proto.json)
-    return dict(data)
+    where = fill(data["where"], number=data["done"] + 1, total=data["total"])  # as panel.js does
+    return {**data, "where": where}
 
 
 def send(page: AppTest, event: str, value: object) -> AppTest:

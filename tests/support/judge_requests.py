@@ -5,14 +5,14 @@ import json
 from judge.questions import Asker
 
 
-def request(judge, question, seed=1, *, form=None):
-    """Return the body of a request: in the judge's first form, unless another is given."""
-    return json.loads(sent(judge, question, seed, form=form))
+def request(judge, question, seed=1):
+    """Return the body of a request in the judge's first form."""
+    return json.loads(sent(judge, question, seed))
 
 
-def sent(judge, question, seed=1, *, form=None):
+def sent(judge, question, seed=1):
     """Return the body as bytes, as it is sent."""
-    return Asker(judge, seed=seed, form=form).build(question)
+    return Asker(judge, seed=seed).build(question)
 
 
 def completion_body(content):

@@ -10,7 +10,7 @@ from fake_openai import FakeOpenAI, answer, failure
 from guard_eval.records import Pair, Plan
 from guard_eval.store import Store, handout, raters, verdicts
 from guard_eval.store import pairs as store_pairs
-from guard_eval.study.settings import Judge
+from guard_eval.study.judge_settings import Judge
 from judge.price import find_price
 from judge.questions import read_left
 from judge.run import Run

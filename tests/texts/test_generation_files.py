@@ -120,29 +120,6 @@ def test_measurements(tmp_path, kind):
     assert {*bad.flaws} == {f"{name} not a number" for name in ("tokens", "seconds", "batch")}
 
 
-SEVERAL = pytest.mark.parametrize(
-    "value",
-    [
-        ["one", "two", "three"],
-        {"0": "one", "1": "two", "2": "three"},
-        {"2": "three", "1": "two", "0": "one"},
-    ],
-)
-
-
-@SEVERAL
-@pytest.mark.parametrize("kind", ["jsonl", "json", "parquet"])
-@pytest.mark.parametrize("key", ["generated_result", "generated_text"])
-def test_several_texts_of_a_prompt(tmp_path, kind, key, value):
-    path = _write(tmp_path, kind, [{key: value, "prompt": "p"}])
-    (one,) = read_generations(path)
-    assert (one.text, one.flaws) == ("one", ("further texts of the prompt not read",))
-    every = read_generations(path, all_runs=True)
-    assert [(g.prompt_id, g.text, g.flaws) for g in every] == [
-        ("0001", text, ()) for text in ("one", "two", "three")
-    ]
-
-
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 @pytest.mark.parametrize("write", [json.dumps, repr])  # pandas writes a dict into CSV as Python does
 def test_several_texts_as_text_of_a_cell(tmp_path, kind, write):
@@ -266,16 +243,12 @@ def test_a_text_with_its_prompt_before_it(tmp_path):
         ("f.json", '{"text": "t"}\n'),
         ("f.jsonl", '[{"text": "t"}]'),
         ("F.JSON", '\n [{"text": "t"}]'),
+        ("f.json", '{"text": "t"}\n\n'),  # lines
     ],
 )
 def test_json_in_other_shapes(tmp_path, name, content):
     (tmp_path / name).write_text(content)
     assert [g.text for g in read_generations(tmp_path / name)] == ["t"]
-
-
-def test_json_lines_called_json(tmp_path):
-    (tmp_path / "f.json").write_text('{"text": "a"}\n{"text": "b"}\n')
-    assert [g.text for g in read_generations(tmp_path / "f.json")] == ["a", "b"]
 
 
 @pytest.mark.parametrize(

@@ -7,22 +7,17 @@ files, is a draw, null a request that failed. The sides on which outputs were sh
 from __future__ import annotations
 
 import math
-
-import pandas as pd
+from collections.abc import Iterator, Mapping
 
 from analysis.verdicts.formats.records import Record, Source
-from analysis.verdicts.formats.rows import VerdictRows
-from analysis.verdicts.formats.sides import is_missing, text_of
+from analysis.verdicts.formats.rows import Row
+from analysis.verdicts.formats.sides import Item, is_missing, text_of
 from guard_eval.errors import StudyError
 from guard_eval.records import TIE, content_id
 
 NAME = "alpaca-eval"
 WHAT = "AlpacaEval annotations"
 
-_COLUMNS = (
-    *("pair_id", "dataset", "prompt_id", "method_a", "method_b", "rater", "rater_kind", "criterion"),
-    *("verdict", "preference_a", "preference_b", "length_a", "length_b"),
-)
 _NAMED = 10
 """Comparisons whose win rate is stated."""
 
@@ -32,10 +27,9 @@ def claims(record: Record) -> bool:
     return {"instruction", "generator_1", "generator_2", "preference"} <= record.keys()
 
 
-def read(source: Source) -> pd.DataFrame:
-    """Return a verdict for each preference: below 1.5 generator_1, above it generator_2."""
-    rows = VerdictRows(columns=_COLUMNS)
-    rows.notes += ["AlpacaEval asks for the better output as a whole: the criterion is called 'overall'"]
+def read(source: Source, notes: list[str], _items: Mapping[str, Item]) -> Iterator[tuple[int, Row]]:
+    """Yield a verdict for each preference: below 1.5 generator_1, above it generator_2."""
+    notes += ["AlpacaEval asks for the better output as a whole: the criterion is called 'overall'"]
     weights: dict[tuple[str, str], list[float]] = {}
     continuous = False
     for place, record in source.records():
@@ -43,40 +37,39 @@ def read(source: Source) -> pd.DataFrame:
         a, b = (text_of(record.get(key), where, key) for key in ("generator_1", "generator_2"))
         preference = _preference(record.get("preference"), where)
         if preference is None:
-            rows.leave_out(place, "no preference, the annotator failed")
+            yield place, "no preference, the annotator failed"
             continue
         instruction = str(record.get("instruction"))
         outputs = [record.get(key) for key in ("output_1", "output_2")]
         rater = record.get("annotator")
-        rows.add(
-            place,
-            pair_id=content_id(instruction, *outputs),
-            dataset=text_of(record.get("dataset") or "alpaca_eval", where, "dataset"),
-            prompt_id=content_id(instruction),
-            method_a=a,
-            method_b=b,
-            rater=text_of(rater, where, "annotator"),
-            rater_kind="model" if isinstance(rater, str) and not rater.isdecimal() else "person",
-            criterion="overall",
-            verdict=TIE if preference == 1.5 else (a if preference < 1.5 else b),
-            preference_a=repr(round(2 - preference, 12)),
-            preference_b=repr(round(preference - 1, 12)),
-            length_a=str(len(outputs[0])) if isinstance(outputs[0], str) else None,
-            length_b=str(len(outputs[1])) if isinstance(outputs[1], str) else None,
-        )
+        row = {
+            "pair_id": content_id(instruction, *outputs),
+            "dataset": text_of(record.get("dataset") or "alpaca_eval", where, "dataset"),
+            "prompt_id": content_id(instruction),
+            "method_a": a,
+            "method_b": b,
+            "rater": text_of(rater, where, "annotator"),
+            "rater_kind": "model" if isinstance(rater, str) and not rater.isdecimal() else "person",
+            "criterion": "overall",
+            "verdict": TIE if preference == 1.5 else (a if preference < 1.5 else b),
+            "preference_a": repr(round(2 - preference, 12)),
+            "preference_b": repr(round(preference - 1, 12)),
+            "length_a": str(len(outputs[0])) if isinstance(outputs[0], str) else None,
+            "length_b": str(len(outputs[1])) if isinstance(outputs[1], str) else None,
+        }
+        yield place, row
         weights.setdefault((a, b), []).append(preference - 1)
         continuous |= preference not in {1.0, 1.5, 2.0}
     if continuous:
-        rows.notes.append(
+        notes.append(
             "preferences are continuous, and a verdict says only which side of 1.5 they lie on (the columns "
             "preference_a and preference_b have them)"
         )
-        rows.notes += [
+        notes += [
             f"AlpacaEval's own win rate of generator_2, their mean, is {math.fsum(found) / len(found):.2%} "
             f"for {b} against {a}"
             for (a, b), found in list(weights.items())[:_NAMED]
         ]
-    return rows.table(source.path, source.word)
 
 
 def _preference(value: object, where: str) -> float | None:

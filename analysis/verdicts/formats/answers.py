@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import pandas as pd
-
-from analysis.verdicts.formats.rows import VerdictRows
+from analysis.verdicts.formats.rows import Row
 from analysis.verdicts.formats.sides import WORDS, Item, is_missing
 from guard_eval.errors import StudyError
 from guard_eval.records import TIE
 from guard_eval.reporting.words import and_list
-
-_COLUMNS = (
-    *("pair_id", "dataset", "prompt_id", "method_a", "method_b", "rater", "rater_kind", "criterion"),
-    *("verdict", "presentation", "shown_first", "seconds", "at"),
-)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,7 +34,7 @@ class ForeignAnswer:
 
     @property
     def verdict(self) -> str | None:
-        """Return the method or the tie that was answered; None where the answer is something else."""
+        """Return the method or the tie that was answered; None if the answer is something else."""
         return self.item.verdict(self.word.strip()) if isinstance(self.word, str) else None
 
 
@@ -50,65 +43,51 @@ def questions_of_verdicts(answers: Sequence[ForeignAnswer]) -> set[str]:
     return {answer.criterion for answer in answers if answer.verdict is not None}
 
 
-def verdict_table(
-    answers: Sequence[ForeignAnswer], source: object, word: str, rows_notes: VerdictRows
-) -> pd.DataFrame:
-    """Return a verdict for each answer to a question of verdicts.
+def verdict_rows(answers: Sequence[ForeignAnswer], where: str, notes: list[str]) -> Iterator[tuple[int, Row]]:
+    """Yield a verdict for each answer to a question of verdicts.
 
     Args:
         answers: All answers.
-        source: The file.
-        word: What its records are counted by.
-        rows_notes: Rows, still empty, with what the reader noted and left out.
+        where: The file, and what its records are counted by.
+        notes: What a reader of the table must know; some are added.
 
     Raises:
-        StudyError: An answer to such a question is no verdict, or there are none at all.
+        StudyError: An answer to such a question is no verdict.
     """
-    rows, asked = rows_notes, questions_of_verdicts(answers)
+    asked = questions_of_verdicts(answers)
     if other := sorted({answer.criterion for answer in answers} - asked):
-        rows.notes.append(f"not read, since no answer is a verdict: {and_list(list(map(repr, other)))}")
+        notes.append(f"not read, since no answer is a verdict: {and_list(list(map(repr, other)))}")
     sides: dict[tuple[str, str], None] = {}
     for answer in answers:
+        item, shown, verdict = answer.item, answer.item.shown_first, answer.verdict
         if answer.criterion not in asked:
             continue
         if is_missing(answer.word) or answer.word == "":
-            rows.leave_out(answer.place, "no answer")
+            yield answer.place, "no answer"
             continue
-        verdict = answer.verdict
         if verdict is None:
             raise StudyError(
-                f"{source}, {word} {answer.place}: {answer.criterion} is {str(answer.word)[:40]!r}; write "
-                f"{answer.item.first!r}, {answer.item.second!r}, or {WORDS}"
+                f"{where} {answer.place}: {answer.criterion} is {str(answer.word)[:40]!r}; write "
+                f"{item.first!r}, {item.second!r}, or {WORDS}"
             )
-        item, shown = answer.item, answer.item.shown_first
         if shown is None and answer.word not in {item.first, item.second} and verdict != TIE:
             sides[item.fields] = None
-        showing = answer.item.known.get("showing")
-        values = {
-            "presentation": None
-            if shown is None
-            else f"{shown} first{'' if showing in {None, '1'} else f', {showing}'}",
-            **answer.item.known,
-            **answer.more,
-        }
-        rows.add(
+        showing = "" if item.known.get("showing") in {None, "1"} else f", {item.known['showing']}"
+        known = {name: value for name, value in item.known.items() if name != "showing"}
+        yield (
             answer.place,
-            **{
-                **values,
+            {
+                "presentation": None if shown is None else f"{shown} first{showing}",
+                **known,
+                **answer.more,
                 "rater": answer.rater,
                 "criterion": answer.criterion,
                 "verdict": verdict,
                 "shown_first": shown,
             },
         )
-    rows.notes += [
+    notes += [
         f"nothing says which text a rater saw on which side: A, or the left one, is taken for {first}, and "
         f"B, or the right one, for {second}"
         for first, second in sides
     ]
-    return rows.table(source, word)
-
-
-def new_rows(*notes: str) -> VerdictRows:
-    """Return no rows yet, with notes."""
-    return VerdictRows(columns=_COLUMNS, notes=list(notes))

@@ -7,12 +7,11 @@ and the model in the second; a score of null is a judgment without a label. Vers
 from __future__ import annotations
 
 import re
-
-import pandas as pd
+from collections.abc import Iterator, Mapping
 
 from analysis.verdicts.formats.records import Record, Source
-from analysis.verdicts.formats.rows import VerdictRows
-from analysis.verdicts.formats.sides import is_missing, text_of
+from analysis.verdicts.formats.rows import Row
+from analysis.verdicts.formats.sides import Item, is_missing, text_of
 from guard_eval.errors import StudyError
 from guard_eval.records import TIE
 
@@ -20,10 +19,6 @@ NAME = "arena-hard"
 WHAT = "Arena-Hard judgments"
 
 _LABEL = re.compile(r"A(=|>>?|<<?)B|B(=|>>?|<<?)A")
-_COLUMNS = (
-    *("pair_id", "dataset", "prompt_id", "method_a", "method_b", "rater", "rater_kind", "criterion"),
-    *("verdict", "presentation", "shown_first", "label"),
-)
 
 
 def claims(record: Record) -> bool:
@@ -31,9 +26,8 @@ def claims(record: Record) -> bool:
     return {"games", "model", "judge"} <= record.keys() and bool({"question_id", "uid"} & record.keys())
 
 
-def read(source: Source) -> pd.DataFrame:
-    """Return a verdict for each game that has a label."""
-    rows = VerdictRows(columns=_COLUMNS)
+def read(source: Source, notes: list[str], _items: Mapping[str, Item]) -> Iterator[tuple[int, Row]]:
+    """Yield a verdict for each game that has a label."""
     strong = unnamed = False
     for place, record in source.records():
         where = source.at(place)
@@ -49,34 +43,31 @@ def read(source: Source) -> pd.DataFrame:
         for number, game in enumerate(games, start=1):
             score = game.get("score") if isinstance(game, dict) else None
             if is_missing(score):
-                rows.leave_out(place, "no label, the judge failed")
+                yield place, "no label, the judge failed"
                 continue
             first, second = (baseline, model) if number == 1 else (model, baseline)
             winner = _winner(score, first, second, f"{where}, game {number}")
             strong |= len(str(score)) == 4
-            rows.add(
-                place,
-                pair_id=name,
-                dataset=text_of(record.get("category") or "arena-hard", where, "category"),
-                prompt_id=name,
-                method_a=baseline,
-                method_b=model,
-                rater=judge,
-                rater_kind="model",
-                criterion="overall",
-                verdict=winner,
-                presentation=str(number),
-                shown_first=first,
-                label=str(score),
-            )
-    rows.notes.append("Arena-Hard asks for the better answer as a whole: the criterion is called 'overall'")
+            row = {
+                "pair_id": name,
+                "dataset": text_of(record.get("category") or "arena-hard", where, "category"),
+                "prompt_id": name,
+                "method_a": baseline,
+                "method_b": model,
+                "rater": judge,
+                "rater_kind": "model",
+                "criterion": "overall",
+                "verdict": winner,
+                "presentation": str(number),
+                "shown_first": first,
+                "label": str(score),
+            }
+            yield place, row
+    notes.append("Arena-Hard asks for the better answer as a whole: the criterion is called 'overall'")
     if unnamed:
-        rows.notes.append(
-            "the file does not name the model that all were compared with: it is called 'baseline'"
-        )
+        notes.append("the file does not name the model that all were compared with: it is called 'baseline'")
     if strong:
-        rows.notes.append("A>>B counts as A>B does: a verdict has no strength (column label)")
-    return rows.table(source.path, source.word)
+        notes.append("A>>B counts as A>B does: a verdict has no strength (column label)")
 
 
 def _winner(score: object, first: str, second: str, where: str) -> str:

@@ -6,14 +6,13 @@ value; flat, `QUESTION.responses`, `.users` and `.status`. Metadata or fields na
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-import pandas as pd
-
-from analysis.verdicts.formats.answers import ForeignAnswer, new_rows, verdict_table
+from analysis.verdicts.formats.answers import ForeignAnswer, verdict_rows
 from analysis.verdicts.formats.records import Record, Source
-from analysis.verdicts.formats.sides import item_of, text_of
+from analysis.verdicts.formats.rows import Row
+from analysis.verdicts.formats.sides import Item, item_of, text_of
 from guard_eval.errors import StudyError
 
 NAME = "argilla"
@@ -27,9 +26,10 @@ def claims(record: Record) -> bool:
     return nested or any(name.endswith(_FLAT) and f"{name}.users" in record for name in record)
 
 
-def read(source: Source) -> pd.DataFrame:
-    """Return a verdict for each response; those that were not submitted are left out where that is known."""
-    rows, answers, nested = new_rows(), [], False
+def read(source: Source, notes: list[str], _items: Mapping[str, Item]) -> Iterator[tuple[int, Row]]:
+    """Yield a verdict for each response; those that were not submitted are left out where that is known."""
+    answers: list[ForeignAnswer] = []
+    nested = False
     for place, record in source.records():
         where = source.at(place)
         nested |= "responses" in record
@@ -39,12 +39,12 @@ def read(source: Source) -> pd.DataFrame:
         }
         found = list(_responses(record, where))
         if not found:
-            rows.leave_out(place, "no response")
+            yield place, "no response"
             continue
         item = item_of(data, where, pair_id=record.get("id"), dataset="all")
         for question, value, user, status in found:
             if status not in {None, "submitted"}:
-                rows.leave_out(place, f"the response is {status!r}")
+                yield place, f"the response is {status!r}"
                 continue
             answers.append(
                 ForeignAnswer(
@@ -57,8 +57,8 @@ def read(source: Source) -> pd.DataFrame:
                 )
             )
     if nested:
-        rows.notes.append("records.to_json does not say which responses are drafts: all count")
-    return verdict_table(answers, source.path, source.word, rows)
+        notes.append("records.to_json does not say which responses are drafts: all count")
+    yield from verdict_rows(answers, f"{source.path}, {source.word}", notes)
 
 
 def _responses(record: Record, where: str) -> Iterator[tuple[str, Any, Any, Any]]:

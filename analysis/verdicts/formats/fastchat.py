@@ -8,22 +8,17 @@ order. Votes: the data sets lmsys/mt_bench_human_judgments and lmsys/chatbot_are
 from __future__ import annotations
 
 import re
-
-import pandas as pd
+from collections.abc import Iterator, Mapping
 
 from analysis.verdicts.formats.records import Record, Source
-from analysis.verdicts.formats.rows import VerdictRows
-from analysis.verdicts.formats.sides import is_missing, text_of
+from analysis.verdicts.formats.rows import Row
+from analysis.verdicts.formats.sides import Item, is_missing, text_of
 from guard_eval.errors import StudyError
 from guard_eval.records import TIE
 
 NAME = "fastchat"
 WHAT = "FastChat judgments or votes (MT-Bench, Chatbot Arena)"
 
-_COLUMNS = (
-    *("pair_id", "dataset", "prompt_id", "method_a", "method_b", "rater", "rater_kind", "criterion"),
-    *("verdict", "presentation", "shown_first", "turn"),
-)
 _TIES = {"tie", "tie (bothbad)", "tie (inconsistent)", "bothbad"}
 _FAILED = {"error", "parse error"}
 _PERSON = re.compile(r"(expert|author|arena_user|human|annotator)\b|(expert|author|arena_user)_\d+")
@@ -36,10 +31,9 @@ def claims(record: Record) -> bool:
     return {_ONE_ID, "judge"} <= record.keys() and (_is_judgment(record) or _is_vote(record))
 
 
-def read(source: Source) -> pd.DataFrame:
-    """Return a verdict for each game, or each vote."""
-    rows = VerdictRows(columns=_COLUMNS)
-    rows.notes.append("FastChat asks for the better answer as a whole: the criterion is called 'overall'")
+def read(source: Source, notes: list[str], _items: Mapping[str, Item]) -> Iterator[tuple[int, Row]]:
+    """Yield a verdict for each game, or each vote."""
+    notes.append("FastChat asks for the better answer as a whole: the criterion is called 'overall'")
     bad = inconsistent = 0
     for place, record in source.records():
         where = source.at(place)
@@ -64,21 +58,20 @@ def read(source: Source) -> pd.DataFrame:
             label = str(winner).strip().casefold()
             bad, inconsistent = bad + ("bad" in label), inconsistent + ("inconsistent" in label)
             if is_missing(winner) or label in _FAILED:
-                rows.leave_out(place, "no winner, the judge failed")
+                yield place, "no winner, the judge failed"
                 continue
             verdict = {a_key: a, b_key: b, **dict.fromkeys(_TIES, TIE)}.get(label)
             if verdict is None:
                 raise StudyError(
                     f"{where}: the winner is {str(winner)[:40]!r}; write {a_key}, {b_key}, tie or error"
                 )
-            rows.add(place, verdict=verdict, presentation=showing, shown_first=first, **common)
+            yield place, common | {"verdict": verdict, "presentation": showing, "shown_first": first}
     if bad:
-        rows.notes.append(f"{bad} of 'tie (bothbad)' count as ties")
+        notes.append(f"{bad} of 'tie (bothbad)' count as ties")
     if inconsistent:
-        rows.notes.append(
+        notes.append(
             f"{inconsistent} of 'tie (inconsistent)', where the winner changed with the order, count as ties"
         )
-    return rows.table(source.path, source.word)
 
 
 def _is_judgment(record: Record) -> bool:

@@ -11,15 +11,14 @@ import shlex
 import struct
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import IO, Any, cast
 
-import pandas as pd
-
-from analysis.verdicts.formats.answers import ForeignAnswer, new_rows, questions_of_verdicts, verdict_table
+from analysis.verdicts.formats.answers import ForeignAnswer, questions_of_verdicts, verdict_rows
 from analysis.verdicts.formats.records import MOST_JSON, Record, Source, checked, parse
+from analysis.verdicts.formats.rows import Row
 from analysis.verdicts.formats.sides import Item, is_missing, item_of, text_of
 from guard_eval.errors import StudyError
 
@@ -98,8 +97,8 @@ def _zstandard(data: bytes, path: Path) -> IO[bytes]:
     return cast("IO[bytes]", arrow.CompressedInputStream(arrow.BufferReader(data), "zstd"))
 
 
-def read(source: Source) -> pd.DataFrame:
-    """Return a verdict for each sample, scorer and criterion."""
+def read(source: Source, notes: list[str], _items: Mapping[str, Item]) -> Iterator[tuple[int, Row]]:
+    """Yield a verdict for each sample, scorer and criterion."""
     log = source.first
     if not claims(log):
         raise StudyError(
@@ -107,16 +106,16 @@ def read(source: Source) -> pd.DataFrame:
         )
     header = log["eval"]
     rater = text_of(header.get("model"), str(source.path), "eval.model")
-    rows = new_rows(f"the log's model, {rater!r}, is the rater")
+    notes.append(f"the log's model, {rater!r}, is the rater")
     if log.get("status") != "success":
-        rows.notes.append(f"the log's status is {log.get('status')!r}: samples may be missing")
+        notes.append(f"the log's status is {log.get('status')!r}: samples may be missing")
     samples = log["samples"] if isinstance(log["samples"], list) else []
     found: list[tuple[int, Item, dict[str, str | None], Mapping[str, Any]]] = []
     for place, sample in enumerate(samples, start=1):
         where = f"{source.path}, sample {place}"
         one = checked(sample, where)
         if one.get("error"):
-            rows.leave_out(place, "it ended in an error")
+            yield place, "it ended in an error"
             continue
         task = text_of(header.get("task"), where, "task")
         item = item_of(_object(one, "metadata"), where, pair_id=one.get("id"), dataset=task)
@@ -125,9 +124,9 @@ def read(source: Source) -> pd.DataFrame:
         found.append((place, item, more, _object(one, "scores")))
     answers = _answers(found, rater, "value")
     if not questions_of_verdicts(answers) and (others := _answers(found, rater, "answer")):
-        rows.notes.append("the scores hold no verdicts: what a scorer took for the answer is taken")
+        notes.append("the scores hold no verdicts: what a scorer took for the answer is taken")
         answers = others
-    return verdict_table(answers, source.path, "sample", rows)
+    yield from verdict_rows(answers, f"{source.path}, sample", notes)
 
 
 def _object(record: Record, key: str) -> Mapping[str, Any]:

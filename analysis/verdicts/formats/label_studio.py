@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import pandas as pd
-
-from analysis.verdicts.formats.answers import ForeignAnswer, new_rows, verdict_table
+from analysis.verdicts.formats.answers import ForeignAnswer, verdict_rows
 from analysis.verdicts.formats.records import Record, Source
+from analysis.verdicts.formats.rows import Row
 from analysis.verdicts.formats.sides import Item, is_missing, item_of, text_of, words_in
 from guard_eval.errors import StudyError
 
@@ -29,16 +28,17 @@ def claims(record: Record) -> bool:
     return isinstance(record.get("data"), dict) and isinstance(record.get("annotations"), list)
 
 
-def read(source: Source, items: Mapping[str, Item]) -> pd.DataFrame:
-    """Return a verdict for each annotation and control."""
-    rows, answers, predictions = new_rows(), [], 0
+def read(source: Source, notes: list[str], items: Mapping[str, Item]) -> Iterator[tuple[int, Row]]:
+    """Yield a verdict for each annotation and control."""
+    answers: list[ForeignAnswer] = []
+    predictions = 0
     for place, record in source.records():
         where = source.at(place)
         if not claims(record):
             raise StudyError(f"{where}: a task needs data and annotations; export the project as JSON")
         predictions += bool(record.get("predictions"))
         if not record["annotations"]:
-            rows.leave_out(place, "not annotated")
+            yield place, "not annotated"
             continue
         data = record["data"]
         item = items.get(str(data.get("id"))) or item_of(data, where, pair_id=record.get("id"), dataset="all")
@@ -46,7 +46,7 @@ def read(source: Source, items: Mapping[str, Item]) -> pd.DataFrame:
             if not isinstance(annotation, dict) or not isinstance(annotation.get("result"), list):
                 raise StudyError(f"{where}: an annotation has no list result; export the project as JSON")
             if annotation.get("was_cancelled") is True:
-                rows.leave_out(place, "the annotator skipped it")
+                yield place, "the annotator skipped it"
                 continue
             found = list(_answers(annotation["result"], where))
             named = {name: word for name, word, is_verdict in found if not is_verdict}
@@ -69,8 +69,8 @@ def read(source: Source, items: Mapping[str, Item]) -> pd.DataFrame:
                 if is_verdict
             ]
     if predictions:
-        rows.notes.append(f"predictions of {predictions} tasks are not read: they are no verdicts")
-    return verdict_table(answers, source.path, source.word, rows)
+        notes.append(f"predictions of {predictions} tasks are not read: they are no verdicts")
+    yield from verdict_rows(answers, f"{source.path}, {source.word}", notes)
 
 
 def _answers(result: list[Any], where: str) -> Iterator[tuple[str, str | None, bool]]:

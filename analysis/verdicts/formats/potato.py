@@ -12,10 +12,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
-from analysis.verdicts.formats.answers import ForeignAnswer, new_rows, verdict_table
+from analysis.verdicts.formats.answers import ForeignAnswer, verdict_rows
 from analysis.verdicts.formats.records import Record, Source
+from analysis.verdicts.formats.rows import Row
 from analysis.verdicts.formats.sides import SHOWN, SIDES, Item, is_missing, item_of, text_of
 from guard_eval.errors import StudyError
 
@@ -66,17 +65,17 @@ def items_of(source: Source) -> dict[str, Item]:
     return items
 
 
-def read(source: Source, items: Mapping[str, Item]) -> pd.DataFrame:
-    """Return a verdict for each scheme of each annotated instance."""
+def read(source: Source, notes: list[str], items: Mapping[str, Item]) -> Iterator[tuple[int, Row]]:
+    """Yield a verdict for each scheme of each annotated instance."""
     if not items:
         raise StudyError(
             f"{source.path} holds {WHAT}, which do not name the methods; give the project's data file, too, "
             f"with method_a and method_b for each id: guard-eval report {shlex.quote(str(source.path))} ITEMS"
         )
-    rows, answers = new_rows(), []
+    answers: list[ForeignAnswer] = []
     folder = Path(source.path).resolve().parent.name
     if "label_annotations" in source.first:
-        rows.notes.append(f"the file's folder, {folder!r}, is the rater")
+        notes.append(f"the file's folder, {folder!r}, is the rater")
     for place, record in source.records():
         where = source.at(place)
         old = "label_annotations" in record
@@ -91,7 +90,7 @@ def read(source: Source, items: Mapping[str, Item]) -> pd.DataFrame:
             ForeignAnswer(place=place, item=item, rater=rater, criterion=scheme, word=word, more=more)
             for scheme, word in _answers(record, item)
         ]
-    return verdict_table(answers, source.path, source.word, rows)
+    yield from verdict_rows(answers, f"{source.path}, {source.word}", notes)
 
 
 def _answers(record: Record, item: Item) -> Iterator[tuple[str, Any]]:

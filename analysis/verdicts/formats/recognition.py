@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
@@ -19,9 +19,9 @@ from analysis.verdicts.formats import (
     potato,
     tables,
 )
-from analysis.verdicts.formats.records import Record, Source, open_source
+from analysis.verdicts.formats.records import Source, open_source
+from analysis.verdicts.formats.rows import table_of
 from analysis.verdicts.formats.sides import Item
-from analysis.verdicts.layout import REMARKS
 from analysis.verdicts.reading import check_lasting
 from guard_eval.errors import StudyError, nearest
 from guard_eval.reporting.words import and_list
@@ -34,13 +34,7 @@ _FOREIGN = (alpaca_eval, arena_hard, argilla, fastchat, inspect_logs, label_stud
 FORMATS: tuple[str, ...] = (*(module.NAME for module in _FOREIGN), tables.NAME)
 """The names that `--format` takes."""
 
-_READERS: Mapping[str, Callable[[Source], pd.DataFrame]] = {
-    module.NAME: module.read for module in (alpaca_eval, arena_hard, argilla, fastchat, inspect_logs)
-}
-_WITH_ITEMS = {module.NAME: module.read for module in (label_studio, potato)}
-_CLAIMS: Mapping[str, tuple[str, Callable[[Record], bool]]] = {
-    module.NAME: (module.WHAT, module.claims) for module in _FOREIGN
-}
+_MODULES = {module.NAME: module for module in _FOREIGN}
 
 
 def load_files(
@@ -74,16 +68,6 @@ def load_files(
     ]
 
 
-def load_verdicts(
-    path: Path | str, *, form: str | None = None, items: Mapping[str, Item] = MappingProxyType({})
-) -> pd.DataFrame:
-    """Return `load_files` of one file, whose items are known."""
-    source = opened(Path(path))
-    if form is not None and form not in FORMATS:
-        raise StudyError(f"there is no format {form!r}; {nearest(form, list(FORMATS))}")
-    return _read(source, form or format_of(source), items, {})
-
-
 def _read(source: Source, name: str, items: Mapping[str, Item], columns: Mapping[str, str]) -> pd.DataFrame:
     if name == tables.NAME:
         cells = tables.frame_of(source)
@@ -91,10 +75,10 @@ def _read(source: Source, name: str, items: Mapping[str, Item], columns: Mapping
             return tables.tidied(tables.with_columns(cells, columns))
         except StudyError as error:
             raise StudyError(f"{source.path}: {error}") from None
-    with_items = _WITH_ITEMS.get(name)
-    frame = with_items(source, items) if with_items else _READERS[name](source)
-    frame.attrs[REMARKS] = [f"{source.path} is read as {_CLAIMS[name][0]}", *frame.attrs[REMARKS]]
-    return frame
+    module = _MODULES[name]
+    notes = [f"{source.path} is read as {module.WHAT}"]
+    word = "sample" if module is inspect_logs else source.word
+    return table_of(module.read(source, notes, items), source.path, word, notes)
 
 
 def opened(path: Path) -> Source:
@@ -123,10 +107,10 @@ def format_of(source: Source, columns: Mapping[str, str] = MappingProxyType({}))
             f"{source.path} holds texts of lm-evaluation-harness and no verdicts; score them with: "
             f"guard-eval measure {shlex.quote(str(source.path))}"
         )
-    found = [name for name, (_, claims) in _CLAIMS.items() if claims(source.first)]
+    found = [name for name, module in _MODULES.items() if module.claims(source.first)]
     if len(found) > 1:
         raise StudyError(
-            f"{source.path} could be {and_list([_CLAIMS[name][0] for name in found])}; say which: "
+            f"{source.path} could be {and_list([_MODULES[name].WHAT for name in found])}; say which: "
             f"--set format={' or --set format='.join(found)}"
         )
     if not found and (

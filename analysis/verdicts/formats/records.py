@@ -13,7 +13,7 @@ from typing import IO, Any, cast
 import numpy as np
 import pandas as pd
 
-from analysis.verdicts.reading import LINE, MOST_ROWS, SHEET_ROW, load
+from analysis.verdicts.reading import LINE, MAX_ROWS, SHEET_ROW, load
 from guard_eval.errors import StudyError
 
 MOST_JSON = 2**30
@@ -168,8 +168,8 @@ def _json_lines(path: Path) -> Iterator[Placed]:
                 text = line.removeprefix(_BOM) if place == 1 else line
                 if text.strip():
                     count += 1
-                    if count > MOST_ROWS:
-                        raise StudyError(f"{path} has more than {MOST_ROWS} records; give a part of them")
+                    if count > MAX_ROWS:
+                        raise StudyError(f"{path} has more than {MAX_ROWS} records; give a part of them")
                     yield place, checked(parse(text, where), where)
         except (OSError, EOFError) as error:
             raise StudyError(f"cannot read {path}: {error}; it is damaged, copy it again") from None

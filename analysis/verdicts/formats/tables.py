@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.verdicts.encoding import TextCodes, are_strings, recoded, text_codes
+from analysis.verdicts.encoding import aligned, are_strings, as_texts, text_series
 from analysis.verdicts.formats.records import Source
-from analysis.verdicts.formats.rows import VerdictRows
+from analysis.verdicts.formats.rows import table_of
 from analysis.verdicts.formats.sides import SHOWN, SIDES, WORDS, names_field, says_sides_changed, side_of
 from analysis.verdicts.layout import KNOWN, REMARKS
-from analysis.verdicts.reading import LINE, places
+from analysis.verdicts.reading import LINE, Mask, where
 from analysis.verdicts.remedies import PAIR_IDS, columns_of_verdicts
 from guard_eval.errors import StudyError, nearest
 from guard_eval.records import TIE
@@ -43,12 +43,11 @@ def frame_of(source: Source) -> pd.DataFrame:
     if source.table is not None:
         _check_plain(source.table, source)
         return _without_apostrophes(source.table)
-    rows = VerdictRows(columns=())
-    for place, record in source.records():
-        for name in [name for name in record if name not in rows.columns]:
-            rows.add_column(name)
-        rows.add(place, **{name: _text(value, name, source.at(place)) for name, value in record.items()})
-    return rows.table(source.path, source.word)
+    rows = (
+        (place, {name: _text(value, name, source.at(place)) for name, value in record.items()})
+        for place, record in source.records()
+    )
+    return table_of(rows, source.path, source.word, ())
 
 
 def _check_plain(table: pd.DataFrame, source: Source) -> None:
@@ -242,12 +241,12 @@ def _melted(frame: pd.DataFrame, columns: list[str], heads: str, notes: list[str
     _check_alike(frame, columns)
     notes += _left_aside(kept)
     for name in columns:
-        codes = text_codes(frame[name])
-        filled = codes.codes >= 0
+        verdicts = as_texts(frame[name])
+        filled = verdicts.notna()
         empty += int((~filled).sum())
         part = kept[filled].copy()
         part[heads] = name
-        part["verdict"] = codes.series(frame.index)[filled]
+        part["verdict"] = text_series(verdicts, frame.index)[filled]
         parts.append(part)
     long = pd.concat(parts)
     if long.index.name is None:
@@ -263,7 +262,7 @@ def _melted(frame: pd.DataFrame, columns: list[str], heads: str, notes: list[str
 
 def _check_alike(frame: pd.DataFrame, columns: list[str]) -> None:
     """Refuse sides under some headings and methods under others: the latter may say who was on which side."""
-    sides = {name: [side_of(text) for text in text_codes(frame[name]).texts] for name in columns}
+    sides = {name: [side_of(text) for text in as_texts(frame[name]).categories] for name in columns}
     lettered = [name for name in columns if any(sides[name])]
     other = [name for name in columns if set(sides[name]) == {None}]
     if lettered and other:
@@ -277,12 +276,12 @@ def _left_aside(kept: pd.DataFrame) -> list[str]:
     """Return which columns hold some verdicts, and yet too much else to be read as such."""
     notes = []
     for name in [name for name in map(str, kept.columns) if name not in KNOWN and name not in SHOWN]:
-        column = text_codes(kept[name])
-        word = np.array([*(side_of(text) is not None for text in column.texts), False])[column.codes]
-        if word.any():
+        column = as_texts(kept[name])
+        words = column.isin([text for text in column.categories if side_of(text) is not None])
+        if words.any():
             notes.append(
-                f"the column {name!r} is not read, since only {word.sum()} of its "
-                f"{(column.codes >= 0).sum()} cells are verdicts"
+                f"the column {name!r} is not read, since only {words.sum()} of its {column.notna().sum()} "
+                "cells are verdicts"
             )
     return notes
 
@@ -294,83 +293,82 @@ def _unblinded(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
         return frame
     shown = names >= set(SHOWN)
     by = SHOWN if shown else SIDES[0]
-    columns = [text_codes(frame[name]) for name in ("verdict", *SIDES[0], *by)]
-    (verdict, a, b, first, second), texts = recoded(columns)
-    sides = np.array([2 if (side := side_of(text)) is None else side for text in (*texts, "?")])[verdict]
-    tie = texts.index(TIE) if TIE in texts else -2
-    lettered = (verdict >= 0) & (verdict != a) & (verdict != b) & (verdict != tie) & (sides != 2)
+    verdict, a, b, first, second = aligned(*(as_texts(frame[name]) for name in ("verdict", *SIDES[0], *by)))
+    side_by_text = {text: side for text in verdict.categories if (side := side_of(text)) is not None}
+    lettered = verdict.isin(list(side_by_text)) & (verdict != a) & (verdict != b) & ~verdict.isin([TIE])
     if not lettered.any():
         return frame
     index = frame.index if frame.index.name else pd.RangeIndex(1, len(frame) + 1, name="row")
-    word = str(index.name)
-    words = {texts[code] for code in verdict[lettered]}
-    odd = [text for column in columns[1:3] for text in column.texts if side_of(text) is not None]
-    if shown and all(
-        side_of(word) == 0 or word.casefold() in SHOWN for word in words
-    ):  # which no method A is called
-        odd = [text for text in odd if side_of(text) == 0 or text.casefold() in SHOWN]
+    words = sorted(verdict[lettered].unique())
+    odd = [text for methods in (a, b) for text in methods.unique() if text in side_by_text]
+    if shown and all(side_by_text[word] == 0 or word.casefold() in SHOWN for word in words):
+        odd = [text for text in odd if side_by_text[text] == 0 or text.casefold() in SHOWN]  # no method A
     if odd:
         raise StudyError(
-            f"the verdict {texts[verdict[lettered][0]]!r} on {places(list(index[lettered]), word)} may "
-            f"name a side, or the method {odd[0]!r}; rename that method"
+            f"the verdict {verdict[lettered][0]!r} on {where(lettered, index)} may name a side, or the "
+            f"method {odd[0]!r}; rename that method"
         )
-    sided = lettered & (sides != 0)
+    sided = lettered & ~verdict.isin([text for text, side in side_by_text.items() if side == 0])
     if shown:
-        other = lettered & ~(((first == a) & (second == b)) | ((first == b) & (second == a)))
+        other = lettered & a.notna() & b.notna()
+        other &= ~(((first == a) & (second == b)) | ((first == b) & (second == a)))
         if other.any():
             raise StudyError(
-                f"left and right are not the row's methods on {places(list(index[other]), word)}; name the "
-                "same"
+                f"left and right are not the row's methods on {where(other, index)}; name the same"
             )
-        named = np.array([*(names_field(text) for text in texts), False])[verdict] & sided & (first != a)
-        if named.any():
-            raise StudyError(
-                f"the verdict {texts[verdict[named][0]]!r} on {places(list(index[named]), word)} may be the "
-                "column's method, or that of the side; write the methods' names"
-            )
+        fields = verdict.isin([text for text in verdict.categories if names_field(text)])
+        _check_fields(verdict, fields & sided & (first != a), index)
     else:
         _check_other_sides(frame[sided], index[sided])
     if "shown_first" in names:
         _check_first(frame, sided, index, by[0])
     elif shown:
         frame = frame.assign(shown_first=frame[SHOWN[0]])
-    plain = (*texts, TIE)
-    codes = np.select(
-        [lettered & (sides == 1), lettered & (sides == -1), lettered], [first, second, len(texts)], verdict
-    )
-    found = sorted({texts[code] for code in verdict[lettered]})
     notes.append(
-        f"the verdicts {and_list(found)} are read by the columns {by[0]} and {by[1]} of their row"
+        f"the verdicts {and_list(words)} are read by the columns {by[0]} and {by[1]} of their row"
         + ("" if sided.any() else ", as ties")
     )
-    new = TextCodes(codes=codes.astype(np.int64), texts=tuple(plain))
-    return frame.assign(verdict=new.series(frame.index).to_numpy())
+    means = [
+        sided & verdict.isin([text for text, side in side_by_text.items() if side == wanted])
+        for wanted in (1, -1)
+    ]
+    texts = [text_series(column, frame.index).to_numpy() for column in (first, second, verdict)]
+    return frame.assign(verdict=np.select([*means, lettered], [texts[0], texts[1], TIE], texts[2]))
+
+
+def _check_fields(verdict: pd.Categorical, named: Mask, index: pd.Index) -> None:
+    """Refuse verdicts such as model_a in rows whose left text is the other method's."""
+    if named.any():
+        raise StudyError(
+            f"the verdict {verdict[named][0]!r} on {where(named, index)} may be the column's method, or that "
+            "of the side; write the methods' names"
+        )
 
 
 def _check_other_sides(frame: pd.DataFrame, index: pd.Index) -> None:
-    """Refuse letters where a column of another name may say that sides changed."""
+    """Refuse letters if a column of another name may say that sides changed."""
     for name in [name for name in map(str, frame.columns) if name not in KNOWN]:
-        column = text_codes(frame[name])
-        changed = np.array([*(says_sides_changed(name, text) for text in column.texts), False])[column.codes]
-        (cells, a, b), _ = recoded([column, *(text_codes(frame[side]) for side in SIDES[0])])
+        cells, a, b = aligned(*(as_texts(frame[column]) for column in (name, *SIDES[0])))
+        changed = cells.isin([text for text in cells.categories if says_sides_changed(name, text)])
         if len(cells) and ((cells == a) | (cells == b)).all():  # it names a method of each row
             changed |= cells != a
         if changed.any():
-            found = places(list(index[changed]), str(index.name))
             raise StudyError(
-                f"the verdict on {found} is a side ({WORDS}), and the column {name!r} may say that sides "
-                "changed there; write the methods' names, or columns left and right with the methods as shown"
+                f"the verdict on {where(changed, index)} is a side ({WORDS}), and the column {name!r} may "
+                "say that sides changed there; write the methods' names, or columns left and right with the "
+                "methods as shown"
             )
 
 
-def _check_first(frame: pd.DataFrame, sided: np.ndarray, index: pd.Index, first_side: str) -> None:
+def _check_first(frame: pd.DataFrame, sided: Mask, index: pd.Index, first_side: str) -> None:
     """Refuse letters in rows whose first text shown is not that of the first side: they could mean either."""
-    columns = [text_codes(frame[name]) for name in ("shown_first", *SIDES[0], first_side)]
-    (first, a, b, side), texts = recoded(columns)
-    letters = [np.array([*(text.casefold() == one for text in texts), False])[first] for one in "ab"]
-    other = sided & (first >= 0) & (np.select(letters, [a, b], first) != side)
+    columns = ("shown_first", *SIDES[0], first_side)
+    first, a, b, side = aligned(*(as_texts(frame[name]) for name in columns))
+    letters = [first.isin([text for text in first.categories if text.casefold() == one]) for one in "ab"]
+    named = np.select(letters, [a.codes, b.codes], first.codes)
+    other = sided & first.notna() & (named != side.codes)
     if other.any():
         raise StudyError(
-            f"the verdict on {places(list(index[other]), str(index.name))} is a side ({WORDS}), which may "
-            "be that of the text shown first or that of the column; write the methods' names"
+            f"the verdict on {where(other, index)} is a side ({WORDS}), which may be that of the text shown "
+            "first or that of the column; write the methods' names"
         )
