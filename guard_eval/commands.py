@@ -52,6 +52,11 @@ COMMANDS = {
         RESULTS,
         "Write the report: who wrote better text, and how certain that is.",
     ),
+    "status": Command(
+        "analysis.reports.status:status",
+        RESULTS,
+        "See what a study has, how its raters do, and what to do next.",
+    ),
     "describe": Command(
         "guard_eval.texts.describe:describe",
         RESULTS,
@@ -116,8 +121,6 @@ GROUPS = {"raters": Command("", RATERS, "Invite raters, list them, or take them 
 
 def load(name: str) -> Callable[..., Any]:
     """Return the function of a command."""
-    if name not in COMMANDS:  # until it has moved
-        return load_function(f"guard_eval.cli.commands:{name}")
     return load_function(COMMANDS[name].function)
 
 

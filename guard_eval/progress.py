@@ -40,6 +40,9 @@ class Reporter(Protocol):
     def write(self, text: str, style: str) -> None:
         """Show a part of a line at once."""
 
+    def clear(self) -> None:
+        """Clear the screen."""
+
     def confirm(self, question: str) -> bool:
         """Return the answer to a question."""
 
@@ -95,6 +98,12 @@ def write(text: str, style: str = "") -> None:
     """Show text at once and without a line break, in a style of rich such as "bold red"."""
     if _attached:
         _attached[-1].write(text, style)
+
+
+def clear() -> None:
+    """Clear the terminal's screen before something is shown again."""
+    if _attached:
+        _attached[-1].clear()
 
 
 def confirm(question: str) -> bool:

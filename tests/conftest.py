@@ -24,7 +24,6 @@ from matplotlib.font_manager import FontPath
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from guard_eval.cli.console import speaking
 from guard_eval.database_url import HOSTS_VARIABLE
 from guard_eval.records import Pair, content_id
 from guard_eval.store import database
@@ -105,13 +104,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             pytest.param(kind, marks=pytest.mark.postgres) if kind == "postgres" else kind for kind in kinds
         ]
         metafunc.parametrize("database_kind", marked, indirect=True)
-
-
-@pytest.fixture(autouse=True)
-def _speaking():
-    """Functions show what they say, as they do while a command runs."""
-    with speaking():
-        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import io
 from functools import cache
-from typing import Any
 
-import typer
 from rich.console import Console
 
 from guard_eval.cli import command_line
-from guard_eval.cli.commands import COMMANDS as OLD
-from guard_eval.cli.commands import load
-from guard_eval.cli.old import app
 from guard_eval.commands import COMMANDS
 
 WIDTH = 80
@@ -29,15 +24,7 @@ run again, and ends by naming the next one. Exit codes: 0 done, 2 something to f
 @cache
 def helps() -> dict[str, str]:
     """Return the help of each command, by its name, in the order of `guard-eval --help`."""
-    group: Any = typer.main.get_command(app)
-    commands = {name: load(name) for name in OLD if name not in COMMANDS}
-    # Not the terminal's width: the page is the same wherever it is made.
-    settings = {"terminal_width": WIDTH, "max_content_width": WIDTH, "resilient_parsing": True}
-    above = group.make_context(app.info.name, [], **settings)
-    return {name: _help(name) for name in COMMANDS} | {
-        name: command.get_help(type(above)(command, info_name=name, parent=above, **settings))
-        for name, command in commands.items()
-    }
+    return {name: _help(name) for name in COMMANDS}
 
 
 def _help(name: str) -> str:
@@ -49,15 +36,7 @@ def _help(name: str) -> str:
 @cache
 def options() -> dict[str, set[str]]:
     """Return the options of each command, by its name."""
-    return {name: _options(name) for name in COMMANDS} | {
-        name: {
-            option
-            for parameter in load(name).params
-            for option in (*parameter.opts, *parameter.secondary_opts)
-        }
-        for name in OLD
-        if name not in COMMANDS
-    }
+    return {name: _options(name) for name in COMMANDS}
 
 
 def _options(name: str) -> set[str]:

@@ -13,7 +13,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext, redirect_stdout, suppress
+from contextlib import nullcontext, redirect_stdout
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -47,10 +47,6 @@ def run(arguments: Sequence[str]) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # it may have no α or …, and a table is worth more than one
             stream.reconfigure(errors="guard_eval.plain")
-    if _is_old(arguments):
-        from guard_eval.cli.old import main as run_old  # noqa: PLC0415 (typer, until all commands have moved)
-
-        run_old()
     printer = Printer()
     printer.as_json = "--json" in arguments  # also for what is wrong with the arguments
     with like_ctrl_c() as signals:
@@ -221,22 +217,3 @@ def _add_commands(app: App) -> None:
         parent, _, word = name.rpartition(" ")
         group = None if parent else groups[entry.group]
         parents[parent].command(entry.function, name=word, help=entry.help, group=group)
-    with suppress(ImportError):
-        from guard_eval.cli.commands import COMMANDS as OLD  # noqa: PLC0415
-
-        for name, line in OLD.items():
-            if name not in COMMANDS and name not in GROUPS:
-                app.command(_old, name=name, help=line)
-
-
-def _old() -> None:
-    """Stand for a command of the old command line in the list of commands."""
-
-
-def _is_old(arguments: Sequence[str]) -> bool:
-    """Return whether the arguments name a command that the old command line still has."""
-    from guard_eval.cli.commands import COMMANDS as OLD  # noqa: PLC0415
-
-    words = [word for word in arguments if not word.startswith("-")]
-    name = words[0] if words else ""
-    return name in OLD and name not in COMMANDS and name not in GROUPS

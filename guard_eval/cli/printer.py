@@ -104,6 +104,10 @@ class Printer:
         """Print a part of a line at once."""
         _console(stderr=self.as_json).print(Text(visible(text), style=style), end="")
 
+    def clear(self) -> None:
+        """Clear the screen, if there is one."""
+        _console(stderr=self.as_json).clear()
+
     def confirm(self, question: str) -> bool:
         """Ask on standard error and return whether the answer is yes; nobody to ask is a no."""
         sys.stderr.write(visible(f"{question} [y/N] "))

@@ -276,7 +276,9 @@ def _check_known(store: Store, names: Sequence[str]) -> None:
 
 
 def _list(store: Store, lines: Sequence[str]) -> Raters:
-    states, checks = read_states(store), [row for row in unblind.checks(store) if row.check == "gold"]
+    everybody = raters.read(store)
+    states = read_states(store, everybody)
+    checks = [row for row in unblind.checks(store) if row.check == "gold"]
     gold = Counter(row.rater for row in checks)
     failed = Counter(row.rater for row in checks if not row.passed)
     listed = tuple(
@@ -291,7 +293,7 @@ def _list(store: Store, lines: Sequence[str]) -> Raters:
             source=who.source,
             external_id=who.external_id,
         )
-        for who in raters.read(store)
+        for who in everybody
     )
     rows = [
         (
@@ -314,7 +316,7 @@ def _list(store: Store, lines: Sequence[str]) -> Raters:
     return Raters(lines=tuple(lines), tables=(table,) if rows else (), raters=listed)
 
 
-def read_states(store: Store) -> dict[str, str]:
+def read_states(store: Store, everybody: Sequence[raters.RaterProgress]) -> dict[str, str]:
     """Return the state of each rater, as `RaterLine` has it."""
     consents: dict[str, bool] = {}
     finished: dict[str, int] = {}
@@ -323,7 +325,7 @@ def read_states(store: Store) -> dict[str, str]:
     for note in notes.read(store, kind="finished"):
         finished[note.rater] = json.loads(note.detail).get("rated")
     states = {}
-    for who in raters.read(store):
+    for who in everybody:
         if who.excluded or who.revoked:
             states[who.name] = "excluded" if who.excluded else "revoked"
         elif not consents.get(who.name, True):

@@ -121,7 +121,7 @@ def tidy(store: Store, *, include_surplus: bool = False, include_excluded: bool 
     """
     wanted = [presentation.c.role == "study"]
     if not include_surplus:
-        wanted.append(~_SURPLUS)
+        wanted.append(~SURPLUS)
     if not include_excluded:
         wanted.append(rater.c.excluded_at.is_(None))
     with store.read() as db:
@@ -179,7 +179,7 @@ def resolve(pair: Pair, first: Literal["a", "b"], choice: Choice) -> str:
 
 
 _later = presentation.alias("later")
-_SURPLUS = and_(
+SURPLUS = and_(
     presentation.c.slot_id.is_not(None),
     slot.c.held_by.is_(None),
     or_(
@@ -202,7 +202,7 @@ def _joined() -> Select[tuple[object, ...]]:
             rater.c.name.label("rater"),
             rater.c.kind,
             rater.c.excluded_at,
-            _SURPLUS.label("surplus"),
+            SURPLUS.label("surplus"),
         )
         .join(presentation, presentation.c.id == verdict.c.presentation_id)
         .join(rater, rater.c.id == presentation.c.rater_id)

@@ -43,6 +43,8 @@ _STRATEGY_FIELDS = ("amateur", "amateur_revision", "engine", "source")
 _TEXT_FIELDS = tuple(field.name for field in fields(Continuation) if field.default is MISSING)
 _SHARDS = r"(\.shard-\d+-of-\d+)?"
 
+_ID = re.compile(rb'\{"id": ?"([^"\\]+)"')
+
 _Parsed = TypeVar("_Parsed")
 
 
@@ -158,6 +160,14 @@ def read_continuations(path: Path) -> Iterator[Continuation]:
 
     remedy = "remove the line, and guard-eval generate makes the text again"
     yield from _read_lines(path, parse, what="a continuation", remedy=remedy)
+
+
+def read_ids(path: Path) -> Iterator[str]:
+    """Yield the ids of a file's texts, which begin their lines; a torn last line has none."""
+    with path.open("rb") as file:
+        for line in file:
+            if line.endswith(b"}\n") and (start := _ID.match(line)):
+                yield start[1].decode()
 
 
 def read_traces(paths: Iterable[Path]) -> list[Trace]:

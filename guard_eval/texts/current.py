@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,12 @@ from guard_eval.records import Continuation, Prompt, Recipe
 from guard_eval.strategies import parse
 from guard_eval.strategies.own import source_of
 from guard_eval.study.folder import Study
-from guard_eval.texts.continuations import continuation_files, read_continuations, read_run_folders
+from guard_eval.texts.continuations import (
+    continuation_files,
+    read_continuations,
+    read_ids,
+    read_run_folders,
+)
 from guard_eval.texts.model_files import known_revision
 
 ANY = "any"
@@ -100,6 +106,36 @@ def find_texts(
             "model.revision to choose one, or move the others away"
         )
     return by_folder[largest[0]] if largest else {strategy: StrategyTexts() for strategy in strategies}
+
+
+def count_texts(study: Study, strategies: Sequence[str], prompts: Sequence[Prompt]) -> dict[str, int]:
+    """Return how many of the texts that the settings ask for exist, by strategy, without reading them whole.
+
+    The first text of each file says how all of it were made, and a text's id is a hash of that and its
+    prompt. If several runs match, the one with the most texts counts.
+    """
+    most = dict.fromkeys(strategies, 0)
+    for folder in _matching_folders(study, model_revisions(study, read=False)):
+        counts = {strategy: _count_in(study, folder, strategy, prompts) for strategy in strategies}
+        most = max(most, counts, key=lambda each: sum(each.values()))
+    return most
+
+
+def _count_in(study: Study, folder: Path, strategy: str, prompts: Sequence[Prompt]) -> int:
+    """Return the number of a strategy's texts in a folder, of the engine that has made the most."""
+    ids: dict[Recipe, set[str]] = {}
+    for path in continuation_files(folder, strategy):
+        first = next(read_continuations(path), None)
+        if first is not None and _is_asked(study, first.recipe, strategy, None):
+            ids.setdefault(first.recipe, set()).update(read_ids(path))
+    numbers = range(1, study.settings.runs_of(strategy) + 1)
+    return max(
+        (
+            sum(recipe.continuation_id(prompt, run) in made for prompt in prompts for run in numbers)
+            for recipe, made in ids.items()
+        ),
+        default=0,
+    )
 
 
 def find_current(
@@ -206,23 +242,14 @@ def _texts_in(
     engine: str | None,
 ) -> StrategyTexts:
     """Return a strategy's texts in a folder: those of an engine that has made all, or the most."""
-    amateur, source = study.settings.amateur_of(strategy), source_of(parse(strategy))
     revision = known.get("amateur_revision")
     numbers = range(1, study.settings.runs_of(strategy) + 1)
     variants: dict[Recipe, dict[TextKey, Continuation]] = {}
+    asked = lru_cache(lambda recipe: _is_asked(study, recipe, strategy, revision))
     for path in continuation_files(folder, strategy):
         for text in read_continuations(path):
             recipe, prompt = text.recipe, prompts.get(text.prompt_id)
-            if (
-                prompt is None
-                or text.run not in numbers
-                or (recipe.strategy, recipe.source) != (strategy, source)
-            ):
-                continue
-            by_content = str(recipe.amateur_revision).startswith("sha256:")
-            if (recipe.amateur != amateur and not (amateur and by_content)) or (
-                amateur and revision not in {None, recipe.amateur_revision}
-            ):
+            if prompt is None or text.run not in numbers or not asked(recipe):
                 continue
             if recipe.continuation_id(prompt, text.run) == text.id:
                 variants.setdefault(recipe, {})[text.prompt_id, text.run] = text
@@ -236,6 +263,18 @@ def _texts_in(
             return StrategyTexts(folder=folder)
         chosen = max(variants, key=lambda recipe: len(variants[recipe]))
     return StrategyTexts(folder=folder, recipe=chosen, texts=variants[chosen])
+
+
+def _is_asked(study: Study, recipe: Recipe, strategy: str, amateur_revision: str | None) -> bool:
+    """Return whether the settings ask for texts made like this, as far as a run's folder leaves it open."""
+    if (recipe.strategy, recipe.source) != (strategy, source_of(parse(strategy))):
+        return False
+    amateur = study.settings.amateur_of(strategy)
+    if amateur is None:
+        return recipe.amateur is None
+    by_content = str(recipe.amateur_revision).startswith("sha256:")
+    same = recipe.amateur == amateur or by_content
+    return same and amateur_revision in {None, recipe.amateur_revision}
 
 
 def _describe(recipe: Mapping[str, Any]) -> str:

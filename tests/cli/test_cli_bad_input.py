@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 import pytest
-import typer
 from command_line import environment
 
 pytestmark = pytest.mark.slow
@@ -257,7 +256,6 @@ def test_an_empty_name_is_not_this_folder(run, tmp_path, name):
 def test_the_study_stands_in_the_remedy(run, study):
     study.rename(study.parent / "a study")
     assert "run: guard-eval generate 'a study'" in run("pair", "a study").refused()
-    assert "run: guard-eval pair 'a study'" in run("progress", "a study").refused()
     (study.parent / "a study" / "study.db").touch()
     assert "run: guard-eval pair 'a study'" in run("status", "a study").out
 
@@ -312,10 +310,10 @@ def test_a_value_that_is_no_choice_is_named_in_a_users_words(run):
 
 
 def test_a_question_left_with_ctrl_c_or_ctrl_d_stops_as_ctrl_c_does(run, study, monkeypatch):
-    def asked(folder):
-        raise typer.Abort
+    def asked(folder, overrides):
+        raise KeyboardInterrupt
 
-    monkeypatch.setattr("guard_eval.cli.overview.status.status", asked)
+    monkeypatch.setattr("analysis.reports.status.read_status", asked)
     ran = run("status", "small")
     assert ran.code == 130
     assert "stopped; nothing made so far is lost" in ran.err

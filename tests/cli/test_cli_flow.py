@@ -14,7 +14,7 @@ import pytest
 from command_line import command, environment
 from made import text_file
 
-from guard_eval.cli.commands import COMMANDS
+from guard_eval.commands import COMMANDS
 from guard_eval.store import Store, handout, raters, verdicts
 from guard_eval.study.folder import Study
 

@@ -248,7 +248,7 @@ def test_the_help_of_a_command_shows_a_study_as_one_argument_and_no_internal_opt
 
 
 def test_json_is_never_empty(run, paired):
-    for arguments in (["measure", "small", "--dry-run"], ["status", "small"], ["raters", "small", "list"]):
+    for arguments in (["measure", "small", "--dry-run"], ["status", "small"], ["raters", "list", "small"]):
         assert isinstance(json.loads(run(*arguments, "--json").out), dict), arguments
 
 

@@ -20,7 +20,7 @@ SCRIPT = [sys.executable, "-c", "import sys; sys.path.pop(0); from guard_eval.__
 @pytest.fixture
 def folder(tmp_path):
     """Make a folder whose modules leave a trace."""
-    for name in ("judge", "random", "pathlib", "dataclasses", "typer"):
+    for name in ("judge", "random", "pathlib", "dataclasses", "cyclopts"):
         (tmp_path / f"{name}.py").write_text(TRACE)
     for name in ("analysis", "annotation_app", "numpy", "torch", "sqlalchemy"):
         (tmp_path / name).mkdir()

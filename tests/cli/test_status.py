@@ -1,4 +1,4 @@
-"""`guard-eval status`: every stage of a study, and broken ones, in a screen with the next command."""
+"""`guard-eval status`: every stage of a study, broken ones too, with its raters and the next command."""
 
 import json
 
@@ -6,15 +6,15 @@ import pytest
 from made import text_file
 
 from guard_eval.demo.run import simulate
+from guard_eval.store import Store, notes, raters, unblind
 from guard_eval.study.folder import Study
 
 pytestmark = pytest.mark.slow
 
 
 def parts(run, *arguments):
-    ran = run("status", *arguments, "--json")
-    found = json.loads(ran.out)
-    return {each["part"]: each for each in found["parts"]}, found["next"]
+    status = json.loads(run("status", *arguments, "--json").out)
+    return {each["part"]: each for each in status["parts"]}, status["next"]
 
 
 def test_from_nothing_to_a_report(run, study):
@@ -38,26 +38,30 @@ def test_from_nothing_to_a_report(run, study):
     # nothing is needed any more; what goes on is a choice
     assert then == [
         "guard-eval measure small",
-        "guard-eval raters small add NAME …",
+        "guard-eval raters add small NAME",
         "guard-eval judge small --dry-run",
     ]
     simulate(Study.open(study))
-    _, then = parts(run, "small")
-    assert then[0] == "guard-eval report small"
+    assert parts(run, "small")[1][0] == "guard-eval report small"
     assert run("report", "small").code == 0
+    assert run("backup", "small", "small/study.db.bak").code == 0  # newer, but not the database
     found, then = parts(run, "small")
     assert found["report"]["state"] == "complete"
     assert "guard-eval report small" not in then
     screen = run("status", "small").out
-    assert len(screen.splitlines()) < 24
+    assert "6 of 6 ratings (100 %): 3 pairs, 2 SIMULATED raters each." in screen
+    assert "Agreement, and preference for a side" in screen
 
 
-def test_some_texts_are_missing(run, paired):
+def test_missing_texts_are_counted_also_those_of_prompts_that_changed(run, paired):
     path = text_file(paired, "greedy")
-    path.write_text("".join(path.read_text().splitlines(keepends=True)[:-2]))
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:-2]) + '{"id": "torn')
     found, then = parts(run, "small")
     assert found["continuations"]["text"] == "22 of 24: greedy lacks 2"
     assert then[0] == "guard-eval generate small --dry-run"
+    prompts = (paired / "prompts.jsonl").read_text()
+    (paired / "prompts.jsonl").write_text(prompts.replace("a cat", "a bat"))
+    assert parts(run, "small")[0]["continuations"]["text"].startswith("18 of 24: greedy lacks 3, top_k")
 
 
 def test_broken_parts_are_named_and_the_others_still_shown(run, paired):
@@ -85,9 +89,46 @@ def test_settings_that_cannot_be_read(run, paired):
 
 
 def test_nothing_is_changed(run, paired):
-    before = {path: path.stat().st_mtime_ns for path in paired.rglob("*") if path.suffix != ".db-shm"}
+    def times():
+        files = [path for path in paired.rglob("*") if path.is_file() and path.suffix != ".db-shm"]
+        return {path: path.stat().st_mtime_ns for path in files}
+
+    before = times()
     run("status", "small")
-    after = {path: path.stat().st_mtime_ns for path in paired.rglob("*") if path.suffix != ".db-shm"}
-    assert {path: after[path] for path in before if path.is_file()} == {
-        path: time for path, time in before.items() if path.is_file()
-    }
+    assert before.items() <= times().items()
+
+
+def test_what_raters_write_cannot_steer_the_owners_terminal(run, paired):
+    simulate(Study.open(paired))
+    with Store.open(Study.open(paired).database) as store:
+        first = next(row for row in unblind.tidy(store) if row.rater_kind == "simulated")
+        who = raters.get_or_add(store, first.rater, first.rater_kind)
+        text = "<script> \u202egnp.exe \x1b[2J [bold]"
+        notes.write(store, who, "comment", text, presentation=first.presentation)
+    screen = run("status", "small").out
+    assert r"\u202egnp.exe" in screen
+    assert "[bold]" in screen
+    assert screen.replace("\n", "").isprintable()
+    as_json = run("status", "small", "--json").out
+    assert as_json.isascii()
+    assert json.loads(as_json)["ratings"]["remarks"][0]["text"] == text
+
+
+def test_watching_goes_on_while_the_database_is_away(run, paired, monkeypatch, tmp_path):
+    database, kept, turns = paired / "study.db", tmp_path / "kept", iter(("away", "back", "end"))
+
+    def wait(seconds):
+        turn = next(turns)
+        if turn == "end":
+            raise KeyboardInterrupt
+        if turn == "away":
+            database.rename(kept)
+            database.write_bytes(b"no database" * 100)
+        else:
+            kept.replace(database)
+
+    monkeypatch.setattr("time.sleep", wait)
+    ran = run("status", "small", "--watch")
+    assert ran.code == 0
+    assert ran.out.count("✓ pairs") == 2
+    assert ran.out.count("✗ database") == 1

@@ -10,10 +10,8 @@ from analysis import agreement, figures, ranking, read, shares
 from analysis.planning.command import Plan, plan_study
 from analysis.planning.formulas import Design
 from analysis.reports.command import report
+from analysis.reports.status import read_status
 from analysis.reports.study_report import study_verdicts
-from guard_eval.cli.commands import (
-    progress,
-)
 from guard_eval.engines.generate import generate
 from guard_eval.metrics.command import Measured, measure
 from guard_eval.records import Continuation
@@ -41,7 +39,8 @@ def a_study(folder: Path) -> str:
         (one.strategy, one.low, one.high) for one in results.scores if one.metric == "diversity"
     ]
     pairs: Paired = pair(study)
-    counted: int = progress(study).counted
+    state = read_status(folder, ())
+    counted: int = state.ratings.counted if state.ratings else 0
     table: pd.DataFrame = study_verdicts(study)
     return f"{sum(lengths)} {scores} {pairs.count} {counted} {len(table)} {report(study.folder).answer}"
 

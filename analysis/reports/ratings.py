@@ -1,0 +1,406 @@
+"""How far the raters of a running study are, and which of them should be looked at.
+
+Nothing here says which method is ahead: people who look at that while verdicts come in, and stop when they
+like what they see, find differences that are not there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.stats import binomtest
+
+from analysis.analyses.agreement import RatingCounts, fleiss_kappa, raw_agreement
+from analysis.analyses.win_share import unit_proportion
+from guard_eval.records import RaterKind
+from guard_eval.store import RaterProgress, Store, notes
+from guard_eval.store import pairs as store_pairs
+from guard_eval.store.manage import read_states
+from guard_eval.store.ratings import (
+    LETTER_COLUMNS,
+    PAIR_COLUMNS,
+    SHOWN_COLUMNS,
+    read_letters,
+    read_pairs,
+    read_remarks,
+    read_shown,
+)
+
+READING = 71.0
+"""Characters a second. People read 238 words a minute silently (Brysbaert 2019), 24 characters a second with
+six of them to a word; this is three times as much."""
+
+FAST_PAIRS = 5
+"""A rater is fast who took less time than reading takes on more than half of at least so many pairs."""
+
+RARE = 0.001
+"""A run, or a preference for a side, is flagged where chance gives it to fewer raters than this share."""
+
+GOLD_FAILED = 2
+"""A rater is flagged who failed at least so many gold answers, and half of them."""
+
+LEVEL = 0.95
+"""The confidence level of intervals."""
+
+MEANINGS = {
+    "fast": "more than half of the pairs in less time than reading at three times the usual speed takes",
+    "same answer": "one answer so many times in a row as fewer than one rater in 1000 would give by chance",
+    "gold": "failed at least two gold answers, and half of them",
+    "one side": "prefers one side more than fewer than one rater in 1000 would by chance",
+    "failed the check": "did not pass the comprehension check in two attempts",
+}
+"""The flags: why a rater should be looked at. None is a reason to exclude, which a person decides."""
+
+LETTERS = {1: "A", 0: "tie", -1: "B"}
+_CHOICE = ["presentation", "criterion"]
+_TYPES = {
+    "presentation": int,
+    "letter": int,
+    "side_of_a": int,
+    "seconds": float,
+    "characters": int,
+    "surplus": bool,
+    "excluded": bool,
+    "for_people": bool,
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Remark:
+    """What a rater wrote about a pair, and when, in UTC; `kind` is comment, problem or skip."""
+
+    rater: str
+    kind: str
+    prompt_id: str
+    text: str
+    when: str
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Ratings:
+    """The ratings of a running study.
+
+    Attributes:
+        rater_kind: Whose they are: people's, or simulated raters' if there are no people.
+        pairs: The study's pairs, those for judges alone too.
+        slots: Ratings that are wanted of each.
+        wanted: Ratings that are wanted in all.
+        counted: Those that exist and count.
+        surplus: Ratings that came too late to count.
+        excluded: Ratings of excluded raters.
+        filled: How many pairs have 0, 1, … `slots` ratings.
+        seconds: Median seconds of active time for a pair; None if not recorded.
+        seconds_left: What the missing ratings take at that pace.
+        criteria: By comparison and criterion: `verdicts`, `ties`, `same` (two raters of a pair who say the
+            same), Fleiss' κ (`kappa`) and `first`, the share of A among verdicts that are no ties.
+        raters: By rater: pace, agreement, sides, checks and `flags`.
+        remarks: Comments, problems and reasons of skips that were not taken back, newest first.
+        often_skipped: How many pairs were skipped by so many raters that no new one gets them.
+    """
+
+    rater_kind: RaterKind
+    pairs: int
+    slots: int
+    wanted: int
+    counted: int
+    surplus: int
+    excluded: int
+    filled: tuple[int, ...]
+    seconds: float | None
+    seconds_left: float | None
+    criteria: pd.DataFrame
+    raters: pd.DataFrame
+    remarks: tuple[Remark, ...] = field(repr=False)
+    often_skipped: int = 0
+
+
+def read_ratings(store: Store, raters: Sequence[RaterProgress], *, slots: int, most_skips: int) -> Ratings:
+    """Return the ratings of a study.
+
+    Args:
+        store: The study's database.
+        raters: All raters.
+        slots: Ratings that are wanted of each pair.
+        most_skips: A pair that so many raters skipped is given to no new rater.
+    """
+    kinds = {rater.kind for rater in raters}
+    kind: RaterKind = "simulated" if "simulated" in kinds and "person" not in kinds else "person"
+    pairs = _frame(read_pairs(store), PAIR_COLUMNS).set_index("pair_id")
+    shown = _frame(read_shown(store, kind), SHOWN_COLUMNS)
+    choices = _frame(read_letters(store), LETTER_COLUMNS).merge(shown, on="presentation")
+    last = choices.drop_duplicates(_CHOICE, keep="last")
+    times = choices.drop_duplicates("presentation").set_index("presentation")["seconds"]
+    shown["seconds"] = shown["presentation"].map(times)
+    shown["net"] = shown["presentation"].map(last.groupby("presentation")["letter"].sum())
+    study = shown[shown["role"] == "study"]
+    for_people = pairs[pairs["for_people"]]
+    counts = ~study["surplus"] & ~study["excluded"]
+    per_pair = study.loc[counts, "pair_id"].value_counts().reindex(for_people.index, fill_value=0)
+    missing = int((slots - per_pair).clip(lower=0).sum())
+    seconds = None if study["seconds"].isna().all() else float(study["seconds"].median())
+    remarks, skips = _remarks(read_remarks(store, kind))
+    return Ratings(
+        rater_kind=kind,
+        pairs=len(pairs),
+        slots=slots,
+        wanted=len(for_people) * slots,
+        counted=int(counts.sum()),
+        surplus=int(study["surplus"].sum()),
+        excluded=int((study["excluded"] & ~study["surplus"]).sum()),
+        filled=tuple(np.bincount(per_pair.clip(upper=slots), minlength=slots + 1).tolist()),
+        seconds=seconds,
+        seconds_left=None if seconds is None else missing * seconds,
+        criteria=_criteria(last[last["presentation"].isin(study.loc[counts, "presentation"])], pairs),
+        raters=_raters(
+            [rater for rater in raters if rater.kind == kind],
+            first=choices.drop_duplicates(_CHOICE),
+            last=last,
+            shown=shown.assign(reading=shown["pair_id"].map(pairs["characters"]) / READING),
+            checks=_checks(store, last),
+            others=_others(store, raters, remarks),
+        ),
+        remarks=remarks,
+        often_skipped=sum(count >= most_skips for count in skips.values()),
+    )
+
+
+def _criteria(counted: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
+    """Return agreement, and preference for a side, by comparison and criterion.
+
+    The categories of agreement are the first method, a tie and the second method, so that two raters who saw
+    the sides differently agree if they mean the same text.
+    """
+    methods = pairs.loc[counted["pair_id"], ["method_a", "method_b"]]
+    known = counted.assign(method_a=methods["method_a"].to_numpy(), method_b=methods["method_b"].to_numpy())
+    rows = []
+    for (method_a, method_b, criterion), own in known.groupby(["method_a", "method_b", "criterion"]):
+        item = pd.factorize(own["pair_id"])[0]
+        category = 1 - (own["letter"] * own["side_of_a"]).to_numpy()
+        table = np.bincount(3 * item + category, minlength=3 * (item.max() + 1)).reshape(-1, 3)
+        rated = RatingCounts.of(table)
+        hits = (own["letter"] == 1)[own["letter"] != 0].to_numpy()
+        rows.append(
+            {
+                "comparison": f"{method_a} / {method_b}",
+                "criterion": criterion,
+                "verdicts": len(own),
+                "ties": 1 - len(hits) / len(own),
+                "same": raw_agreement(rated),
+                "kappa": fleiss_kappa(rated, level=LEVEL),
+                "first": unit_proportion(hits, np.arange(len(hits)), level=LEVEL),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def _frame(rows: Sequence[tuple[object, ...]], columns: Sequence[str]) -> pd.DataFrame:
+    """Return rows as a table, with the types of its columns even if there are none."""
+    table = pd.DataFrame.from_records(rows, columns=list(columns))
+    return table.astype({name: kind for name, kind in _TYPES.items() if name in columns})
+
+
+def _raters(
+    raters: Sequence[RaterProgress],
+    *,
+    first: pd.DataFrame,
+    last: pd.DataFrame,
+    shown: pd.DataFrame,
+    checks: pd.DataFrame,
+    others: Mapping[str, Mapping[str, object]],
+) -> pd.DataFrame:
+    """Return a row for each rater, in the order they were added.
+
+    The columns are `seconds` (all of them), `pace` (the median for a pair), `ties`, `same` (how often another
+    rater says the same), `first` (the share of pairs on which the answers lean to A), `gold` and `repeats`
+    with those that were failed or changed, the least likely `run` of one answer, `flags`, and `others`.
+
+    Args:
+        raters: The raters.
+        first: What each rater pressed first on each presentation and criterion.
+        last: What stands now.
+        shown: What each has rated, with the seconds that `reading` it takes.
+        checks: Answers to gold pairs and repeats.
+        others: What is known of each rater besides.
+    """
+    sums = _sums_by_rater(last[last["role"] == "study"], shown, checks)
+    sums = sums.reindex([rater.name for rater in raters], fill_value=0)
+    paces = shown.groupby("rater")["seconds"].median()
+    runs = _longest_runs(first)
+    rows = []
+    each: Any  # a row, whose columns mypy does not know
+    for rater, each in zip(raters, sums.itertuples(), strict=True):
+        run, chance = runs.get(rater.name, ("", 1.0))
+        known = dict(others[rater.name])
+        flags = {
+            "fast": each.timed >= FAST_PAIRS and 2 * each.fast > each.timed,
+            "same answer": chance < RARE,
+            "gold": each.gold_failed >= GOLD_FAILED and 2 * each.gold_failed >= each.gold,
+            "one side": each.leaning > 0 and binomtest(each.to_a, each.leaning).pvalue < RARE,
+            "failed the check": known.pop("failed_check"),
+        }
+        leaning = np.arange(each.leaning)
+        rows.append(
+            {
+                "rater": rater.name,
+                "rated": rater.rated,
+                "handed_out": rater.handed_out,
+                "seconds": float(each.seconds),
+                "pace": float(paces.get(rater.name, np.nan)),
+                "ties": each.ties / each.choices if each.choices else None,
+                "same": each.same / each.compared if each.compared else None,
+                "first": unit_proportion(leaning < each.to_a, leaning, level=LEVEL),
+                "gold": each.gold,
+                "gold_failed": each.gold_failed,
+                "repeats": each.repeats,
+                "repeats_changed": each.repeats_changed,
+                "run": run,
+                "flags": [flag for flag, holds in flags.items() if holds],
+                **known,
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def _sums_by_rater(study: pd.DataFrame, shown: pd.DataFrame, checks: pd.DataFrame) -> pd.DataFrame:
+    """Return sums over each rater's choices on the study's pairs, presentations and checks."""
+    item = study.groupby(["pair_id", "criterion"], sort=False).ngroup().to_numpy()
+    verdict = 3 * item + 1 + (study["letter"] * study["side_of_a"]).to_numpy()
+    choices = pd.DataFrame(
+        {
+            "choices": 1,
+            "ties": study["letter"] == 0,
+            "same": np.bincount(verdict)[verdict] - 1,
+            "compared": np.bincount(item)[item] - 1,
+        },
+        index=study.index,
+    )
+    timed, net = shown["seconds"].notna() & shown["reading"].notna(), shown["net"]
+    leaning = (shown["role"] == "study") & (net != 0)
+    presentations = pd.DataFrame(
+        {
+            "seconds": shown["seconds"],
+            "timed": timed,
+            "fast": timed & (shown["seconds"] < shown["reading"]),
+            "leaning": leaning,
+            "to_a": leaning & (net > 0),
+        }
+    )
+    gold, wrong = checks["role"] == "gold", ~checks["passed"]
+    checked = {
+        "gold": gold,
+        "gold_failed": gold & wrong,
+        "repeats": ~gold,
+        "repeats_changed": ~gold & wrong,
+    }
+    parts = ((choices, study), (presentations, shown), (pd.DataFrame(checked), checks))
+    sums = pd.concat([values.groupby(rows["rater"]).sum() for values, rows in parts], axis=1).fillna(0)
+    return sums.astype({name: int for name in sums if name != "seconds"})
+
+
+def _longest_runs(first: pd.DataFrame) -> dict[str, tuple[str, float]]:
+    """Return the least likely run of one answer of each rater, such as `B × 12`, and its chance.
+
+    The chance is at most that of a rater who presses like the others, each pair by itself, to have so rare a
+    run of any answer on any criterion.
+
+    Args:
+        first: The letters that raters pressed first, in the order they were shown.
+    """
+    pressed = Counter(zip(first["criterion"], first["letter"], strict=True))
+    criteria = first.groupby("rater")["criterion"].nunique()
+    best: dict[str, tuple[float, int, str]] = {}
+    key: Any
+    for key, own in first.groupby(["rater", "criterion"], sort=False)["letter"]:
+        rater, criterion = key
+        letters = own.to_numpy()
+        others = {letter: pressed[criterion, letter] - int((letters == letter).sum()) for letter in LETTERS}
+        ends = np.append(np.flatnonzero(np.diff(letters)), len(letters) - 1)
+        lengths = np.diff(ends, prepend=-1)
+        for letter, name in LETTERS.items():
+            length = int(lengths[letters[ends] == letter].max(initial=0))
+            # as if each answer had been given once more, for three may be all there are
+            share = (others[letter] + 1) / (sum(others.values()) + len(LETTERS))
+            chance = min(1.0, len(LETTERS) * criteria[rater] * run_chance(len(letters), length, share))
+            best[rater] = min(best.get(rater, (1.0, 0, "")), (chance, -length, f"{name} × {length}"))
+    return {rater: (text, chance) for rater, (chance, _, text) in best.items()}
+
+
+def _others(
+    store: Store, raters: Sequence[RaterProgress], remarks: Sequence[Remark]
+) -> dict[str, dict[str, object]]:
+    """Return the state of each rater, what it wrote, and whether it failed the comprehension check twice."""
+    failed, states = _failed_checks(store), read_states(store, raters)
+    written = Counter((remark.rater, remark.kind) for remark in remarks)
+    return {
+        name: {
+            "remarks": written[name, "comment"] + written[name, "problem"],
+            "skipped": written[name, "skip"],
+            "state": state,
+            "failed_check": name in failed,
+        }
+        for name, state in states.items()
+    }
+
+
+def run_chance(n: int, length: int, share: float) -> float:
+    """Return at most how likely `n` answers, each the same with chance `share`, have so long a run of it.
+
+    It is the chance that a run begins at an answer, summed over the answers (Boole): exact if two such runs
+    do not fit.
+
+    >>> run_chance(5, 3, 0.5)
+    0.25
+    """
+    if length < 1:
+        return 1.0
+    return float(min(1.0, share**length * (1 + (n - length) * (1 - share))))
+
+
+def _checks(store: Store, last: pd.DataFrame) -> pd.DataFrame:
+    """Return a row for each answer to a gold pair or a repeat: `rater`, `role` and whether it `passed`."""
+    side = last.assign(side=last["letter"] * last["side_of_a"])
+    with store.read() as db:
+        answers = store_pairs.expected_answers(db)
+    gold = side[side["role"] == "gold"]
+    expected = [
+        {"a": 1, "b": -1}.get(answers.get(pair_id, {}).get(criterion, ""))
+        for pair_id, criterion in zip(gold["pair_id"], gold["criterion"], strict=True)
+    ]
+    gold = gold.assign(expected=pd.Series(expected, index=gold.index, dtype=float)).dropna(subset="expected")
+    keys = ["rater", "pair_id", "criterion"]
+    repeats = side[side["role"] == "repeat"].merge(
+        side.loc[side["role"] == "study", [*keys, "side"]].rename(columns={"side": "expected"}), on=keys
+    )
+    checks = pd.concat([gold, repeats])
+    return checks.assign(passed=(checks["side"] == checks["expected"]).astype(bool))
+
+
+def _failed_checks(store: Store) -> set[str]:
+    """Return who tried the comprehension check twice or more and never passed."""
+    tried: dict[str, list[bool]] = {}
+    for note in notes.read(store, kind="check"):
+        tried.setdefault(note.rater, []).append(bool(json.loads(note.detail).get("passed")))
+    return {rater for rater, passed in tried.items() if len(passed) > 1 and not any(passed)}
+
+
+def _remarks(rows: Sequence[tuple[Any, ...]]) -> tuple[tuple[Remark, ...], Counter[str]]:
+    """Return the remarks that stand, newest first, and how often each pair was skipped.
+
+    Of the remarks on one showing the last stands, unless it was taken back.
+    """
+    standing: dict[tuple[int, str], tuple[Any, ...]] = {}
+    for row in rows:
+        standing.pop(row[:2], None)  # so that the order is that of the last word
+        standing[row[:2]] = row
+    kept = [row for row in reversed(standing.values()) if row[5]]
+    remarks = tuple(
+        Remark(rater=rater, kind=kind, prompt_id=prompt_id, text=text, when=f"{at:%Y-%m-%d %H:%M}")
+        for _, kind, rater, _, prompt_id, text, at in kept
+    )
+    return remarks, Counter(pair_id for _, kind, _, pair_id, *_ in kept if kind == "skip")

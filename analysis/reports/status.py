@@ -1,0 +1,392 @@
+"""`guard-eval status`: what a study has, what is missing, how its raters are doing, and what to do next."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+import pandas as pd
+
+from analysis.reports.ratings import MEANINGS, Ratings, read_ratings
+from guard_eval import progress
+from guard_eval.errors import StudyError
+from guard_eval.records import PEOPLE, Prompt
+from guard_eval.reporting.escaping import NOTHING, one_line
+from guard_eval.reporting.tables import Table
+from guard_eval.reporting.words import number_limits, spaced
+from guard_eval.results import Result
+from guard_eval.store import RaterProgress, Store, raters, settings
+from guard_eval.store.handout import MOST_SKIPS
+from guard_eval.study import Study
+from guard_eval.study.declared import compare_declared
+from guard_eval.texts.current import count_texts
+from guard_eval.texts.prompts import read_prompts
+
+State = Literal["complete", "partial", "missing", "broken"]
+
+MARKS: dict[State, str] = {"complete": "✓", "partial": "…", "missing": "–", "broken": "✗"}
+OPTIONAL = {"metrics", "people", "judges"}
+"""Texts and pairs are needed for what follows; scores and a kind of rater are a choice."""
+
+WATCH_SECONDS = 10
+REMARKS = 10
+"""So many of the newest remarks are shown."""
+RATERS = 30
+"""If a study has more raters, the table has the flagged ones only."""
+_NAMED = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """One step of a study: what there is of it, and the commands that continue from here."""
+
+    part: str
+    state: State
+    text: str
+    next: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Status(Result):
+    """The state of a study.
+
+    Attributes:
+        study: Its folder.
+        parts: What there is, in the order of the commands.
+        ratings: How the raters are doing; None without pairs.
+    """
+
+    study: Path
+    parts: tuple[Part, ...]
+    ratings: Ratings | None = field(default=None)
+
+
+def status(folder: Path, /, *, watch: bool = False, overrides: Sequence[str] = ()) -> Result:
+    """See what a study has, how its raters do, and what to do next.
+
+    Nothing is changed, loaded or sent. Which method is ahead is not shown: looking at that while verdicts
+    come in, and stopping when it pleases, finds differences that are not there. Exit code 2 if a part of the
+    study is broken.
+
+    Args:
+        folder: The study's folder, which may be half made or broken.
+        watch: Show it every ten seconds, until Ctrl-C.
+        overrides: Settings for this run, such as `annotation.raters_per_pair=3`.
+    """
+    try:
+        while watch:
+            found = read_status(folder, overrides)
+            progress.clear()
+            progress.notice(f"{folder}, {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC; Ctrl-C ends\n")
+            progress.show(found)
+            time.sleep(WATCH_SECONDS)
+    except KeyboardInterrupt:
+        return Result()
+    return read_status(folder, overrides)
+
+
+def read_status(folder: Path, overrides: Sequence[str]) -> Status:
+    """Return the state of a study, broken parts too."""
+    try:
+        study = Study.open(folder, overrides)
+    except StudyError as error:
+        broken = Part(part="settings", state="broken", text=str(error))
+        return _status(folder, (broken, *_files(folder)), None)
+    parts = list(_texts_and_metrics(study))
+    ratings = None
+    try:
+        if study.settings.database is not None or (folder / "study.db").exists():
+            with Store.open(study.database, declared=study.declared) as store:
+                everybody = raters.read(store)
+                ratings = read_ratings(store, everybody, slots=study.plan.slots, most_skips=MOST_SKIPS)
+                parts += _verdicts(study, everybody, ratings)
+                changes = compare_declared(study.declared, {PEOPLE: settings.declared(store, PEOPLE)})
+        else:
+            parts.append(_no_pairs(study))
+    except StudyError as error:
+        return _status(folder, (*parts, Part(part="database", state="broken", text=str(error))), None)
+    if ratings is None or not ratings.pairs:
+        return _status(folder, parts, None)
+    return _status(folder, parts, ratings, changes=changes[0].changes)
+
+
+def _status(
+    folder: Path, parts: Sequence[Part], ratings: Ratings | None, *, changes: Sequence[str] = ()
+) -> Status:
+    width = max(len(part.part) for part in parts)
+    lines = [f"{MARKS[part.state]} {part.part:{width}}  {part.text}" for part in parts]
+    broken = any(part.state == "broken" for part in parts)
+    needed = [part for part in parts if part.next and part.part not in OPTIONAL][:1]
+    choices = [part for part in parts if part.next and part.part in OPTIONAL]
+    following = [] if broken else [command for part in (*needed, *choices) for command in part.next]
+    if not broken and not following:
+        lines += ["", f"All is done: open {folder / 'report' / 'index.html'}"]
+    shown = ratings is not None and ratings.counted > 0
+    return Status(
+        lines=(*lines, *(("", headline(ratings)) if shown and ratings else ())),
+        tables=tuple(_tables(ratings)) if shown and ratings else (),
+        warnings=tuple(_warnings(ratings, changes)) if ratings else (),
+        next=tuple(following),
+        exit_code=2 if broken else 0,
+        study=folder,
+        parts=tuple(parts),
+        ratings=ratings,
+    )
+
+
+def _texts_and_metrics(study: Study) -> Iterator[Part]:
+    chosen, prompts = study.settings, []
+    strategies = len(chosen.generation.strategies)
+    text = f"{strategies} {'strategy' if strategies == 1 else 'strategies'}, model {chosen.model.name}"
+    yield Part(part="settings", state="complete", text=f"{text}, seed {chosen.seed}")
+    try:
+        prompts = read_prompts(study.prompts_path, limit=chosen.prompts.limit)
+    except StudyError as error:
+        yield Part(part="prompts", state="broken", text=str(error))
+    else:
+        datasets = _count(len({prompt.dataset for prompt in prompts}), "dataset")
+        yield Part(part="prompts", state="complete", text=f"{_count(len(prompts), 'prompt')} of {datasets}")
+    texts = _texts(study, prompts)
+    yield texts
+    yield _metrics(study, has_texts=texts.state != "missing")
+
+
+def _texts(study: Study, prompts: list[Prompt]) -> Part:
+    runs = {name: study.settings.runs_of(name) for name in study.settings.generation.strategies}
+    try:
+        counts = count_texts(study, list(runs), prompts)
+    except (StudyError, OSError) as error:
+        return Part(part="continuations", state="broken", text=str(error))
+    total, wanted = sum(counts.values()), len(prompts) * sum(runs.values())
+    text = f"{total} of {wanted}"
+    if total == wanted and total:
+        return Part(part="continuations", state="complete", text=text)
+    generate = (study.command("generate", "--dry-run"),)
+    if not total:
+        return Part(part="continuations", state="missing", text=text, next=generate)
+    lacking = [
+        f"{name} lacks {missing}" for name, n in runs.items() if (missing := n * len(prompts) - counts[name])
+    ]
+    more = f" and {len(lacking) - _NAMED} more strategies" if len(lacking) > _NAMED else ""
+    text = f"{text}: {', '.join(lacking[:_NAMED])}{more}"
+    return Part(part="continuations", state="partial", text=text, next=generate)
+
+
+def _metrics(study: Study, *, has_texts: bool) -> Part:
+    page = study.metrics / "metrics.html"
+    measure = (study.command("measure"),) if has_texts else ()
+    if not page.is_file():
+        return Part(part="metrics", state="missing", text="not measured", next=measure)
+    newest = max((path.stat().st_mtime for path in study.continuations.glob("*/*.jsonl")), default=0.0)
+    if newest > page.stat().st_mtime:
+        text = f"{page}, older than the newest text"
+        return Part(part="metrics", state="partial", text=text, next=measure)
+    return Part(part="metrics", state="complete", text=str(page))
+
+
+def _no_pairs(study: Study) -> Part:
+    return Part(part="pairs", state="missing", text="none drawn", next=(study.command("pair"),))
+
+
+def _verdicts(study: Study, everybody: Sequence[RaterProgress], ratings: Ratings) -> Iterator[Part]:
+    """Yield the pairs, who rates them, and the report."""
+    kinds = Counter(rater.kind for rater in everybody)
+    if not ratings.pairs:
+        yield _no_pairs(study)
+        return
+    yield Part(part="pairs", state="complete", text=_count(ratings.pairs, "pair"))
+    invited = kinds["person"] or kinds["simulated"]
+    text = f"{ratings.counted} of {ratings.wanted} ratings, {_count(invited, 'rater')}"
+    text += " (SIMULATED)" if ratings.rater_kind == "simulated" else ""
+    if ratings.counted >= ratings.wanted:
+        yield Part(part="people", state="complete", text=text)
+    elif invited:
+        yield Part(part="people", state="partial", text=text, next=(study.command("annotate"),))
+    else:
+        invite = study.command("raters add", "NAME")
+        yield Part(part="people", state="missing", text=text, next=(invite,))
+    if study.settings.judge:
+        rated = {rater.name: rater.rated for rater in everybody}
+        yield _judges(study, ratings.pairs, rated)
+    models = kinds["model"] or kinds["simulated_model"]
+    yield _report(study, rated=bool(ratings.counted or models))
+
+
+def _judges(study: Study, pairs: int, rated: dict[str, int]) -> Part:
+    left = {}
+    for judge in study.settings.judge:
+        orders = 2 if judge.orders == "both" else 1
+        left[judge.rater_name] = max(0, pairs * orders * judge.samples - rated.get(judge.rater_name, 0))
+    if not any(left.values()):
+        return Part(part="judges", state="complete", text=f"{', '.join(left)}: all judged")
+    text = ", ".join(f"{name}: {count} presentations left" for name, count in left.items())
+    return Part(part="judges", state="partial", text=text, next=(study.command("judge", "--dry-run"),))
+
+
+def _report(study: Study, *, rated: bool) -> Part:
+    page = study.report / "index.html"
+    report = (study.command("report"),) if rated else ()
+    if not page.is_file():
+        return Part(part="report", state="missing", text="not written", next=report)
+    files = (study.folder / name for name in ("study.db", "study.db-wal"))  # an empty log is a reader's
+    changed = max(
+        (path.stat().st_mtime for path in files if path.exists() and path.stat().st_size), default=0
+    )
+    if changed > page.stat().st_mtime:
+        text = f"{page}, older than the database"
+        return Part(part="report", state="partial", text=text, next=report)
+    return Part(part="report", state="complete", text=str(page))
+
+
+def _files(folder: Path) -> Iterator[Part]:
+    """Yield what is in a folder whose settings cannot be read: nothing of it is lost."""
+    for name in ("prompts.jsonl", "continuations", "metrics", "study.db", "report"):
+        path = folder / name
+        if path.is_dir():
+            yield Part(part=name, state="complete", text=_count(sum(1 for _ in path.iterdir()), "file"))
+        elif path.exists():
+            yield Part(part=name, state="complete", text=f"{path.stat().st_size:,} bytes")
+
+
+def headline(ratings: Ratings) -> str:
+    """Return how far the ratings are, in a sentence or two."""
+    simulated = ratings.rater_kind == "simulated"
+    who = ("SIMULATED rater", "SIMULATED raters") if simulated else ("person", "people")
+    text = (
+        f"{ratings.counted} of {ratings.wanted} ratings ({100 * ratings.counted / ratings.wanted:.0f} %): "
+        f"{_count(ratings.pairs, 'pair')}, {ratings.slots} {who[ratings.slots > 1]} each."
+    )
+    missing = sum((ratings.slots - number) * pairs for number, pairs in enumerate(ratings.filled))
+    if missing and ratings.seconds is not None and ratings.seconds_left is not None:
+        return (
+            f"{text} {missing} to go: about {duration(ratings.seconds_left)} of rating in all, at "
+            f"{duration(ratings.seconds)} a pair."
+        )
+    return f"{text} {missing} to go." if missing else text
+
+
+def _warnings(ratings: Ratings, changes: Sequence[str]) -> Iterator[str]:
+    if changes:
+        yield (
+            f"settings changed after the first verdict: {'; '.join(changes)}. The report will call the "
+            "results exploratory. Take the change back, or begin a new study for it."
+        )
+    if ratings.excluded:
+        yield f"{_count(ratings.excluded, 'rating')} of excluded raters: kept, not counted"
+    if ratings.surplus:
+        came = f"{_count(ratings.surplus, 'rating')} came after another rater had taken the pair"
+        yield f"{came}: kept, not counted"
+    if ratings.often_skipped:
+        yield (
+            f"{_count(ratings.often_skipped, 'pair')} skipped by {MOST_SKIPS} raters or more: no new rater "
+            "gets them. Excluding raters who skip without a reason gives them out again."
+        )
+
+
+def _tables(ratings: Ratings) -> Iterator[Table]:
+    """Yield agreement, raters and remarks, as far as there are any."""
+    if len(ratings.criteria):
+        yield _criteria_table(ratings.criteria)
+    if len(ratings.raters):
+        yield _raters_table(ratings.raters)
+    if ratings.remarks:
+        older = len(ratings.remarks) - REMARKS
+        yield Table(
+            caption="Comments, problems and skipped pairs",
+            columns=("when", "rater", "prompt", "kind", "text"),
+            rows=tuple(
+                tuple(map(one_line, (each.when, each.rater, each.prompt_id, each.kind, each.text)))
+                for each in ratings.remarks[:REMARKS]
+            ),
+            text_columns=5,
+            note=f"and {older} older ones: guard-eval export --table notes" if older > 0 else "",
+        )
+
+
+def _criteria_table(criteria: pd.DataFrame) -> Table:
+    several = len(set(criteria["comparison"])) > 1
+    heads = ("criterion", "verdicts", "ties %", "same %", "κ (95 %)", "A % (95 %)")
+    lines: list[Any] = list(criteria.itertuples())
+    notes = {row.kappa.note: spaced(row.criterion) for row in lines if row.kappa.note}
+    return Table(
+        caption="Agreement, and preference for a side",
+        columns=("comparison", *heads) if several else heads,
+        rows=tuple(
+            (
+                *((row.comparison,) if several else ()),
+                *(spaced(row.criterion), str(row.verdicts), _share(row.ties), _share(row.same)),
+                *(number_limits(row.kappa), number_limits(row.first, 0, scale=100)),
+            )
+            for row in lines
+        ),
+        text_columns=2 if several else 1,
+        note="same: two raters of a pair who say the same; κ: Fleiss; A: verdicts for the text shown as A, "
+        "of those that are no ties." + "".join(f" {name}: {note}." for note, name in notes.items()),
+    )
+
+
+def _raters_table(frame: pd.DataFrame) -> Table:
+    """Return the raters: all, or of many the flagged ones. Excluded raters leave nothing to decide."""
+    flagged = frame[(frame["flags"].str.len() > 0) & (frame["state"] != "excluded")]
+    shown = frame if len(frame) <= RATERS else flagged
+    columns: dict[str, Callable[[Any], str]] = {
+        "rater": lambda row: one_line(row.rater),
+        "rated": lambda row: str(row.rated),
+        "time": lambda row: duration(row.seconds) if row.seconds else NOTHING,
+        "a pair": lambda row: NOTHING if pd.isna(row.pace) else duration(row.pace),
+        "ties %": lambda row: _share(row.ties),
+        "same %": lambda row: _share(row.same),
+        "A %": lambda row: _share(row.first.value),
+        "gold failed": lambda row: f"{row.gold_failed}/{row.gold}" if row.gold else NOTHING,
+        "changed": lambda row: f"{row.repeats_changed}/{row.repeats}" if row.repeats else NOTHING,
+        "remarks": lambda row: str(row.remarks or ""),
+        "skipped": lambda row: str(row.skipped or ""),
+        "state": lambda row: row.state,
+        "look at": lambda row: ", ".join(_name_flags(row.flags, row.run)),
+    }
+    cells = {name: [make(row) for row in shown.itertuples()] for name, make in columns.items()}
+    kept = [name for name, column in cells.items() if set(column) - {"", NOTHING} or name == "rater"]
+    raised = {flag for flags in flagged["flags"] for flag in flags}
+    notes = [f"{flag}: {meaning}" for flag, meaning in MEANINGS.items() if flag in raised]
+    if len(shown) < len(frame):
+        notes.insert(0, f"{len(frame) - len(shown)} of {len(frame)} raters have no flag and are not shown")
+    notes += ["a flag is a reason to look, none to exclude"] if raised else []
+    return Table(
+        caption="Raters",
+        columns=tuple(kept),
+        rows=tuple(zip(*(cells[name] for name in kept), strict=True)),
+        words=frozenset(place for place, name in enumerate(kept) if name in {"state", "look at"}),
+        note=". ".join(f"{note[0].upper()}{note[1:]}" for note in notes),
+    )
+
+
+def _name_flags(flags: Sequence[str], run: str) -> list[str]:
+    return [f"same answer ({run})" if flag == "same answer" else flag for flag in flags]
+
+
+def _count(count: int, word: str) -> str:
+    return f"{count:,} {word}{'' if count == 1 else 's'}"
+
+
+def _share(share: float | None) -> str:
+    return NOTHING if share is None or pd.isna(share) else f"{100 * share:.0f}"
+
+
+def duration(seconds: float) -> str:
+    """Return a duration in words.
+
+    >>> duration(42.4), duration(150), duration(7800)
+    ('42 s', '2.5 min', '2 h 10 min')
+    """
+    if seconds < 99.5:
+        return f"{seconds:.0f} s"
+    minutes = seconds / 60
+    if minutes < 59.5:
+        return f"{minutes:.1f} min" if minutes < 9.95 else f"{minutes:.0f} min"
+    hours, rest = divmod(round(minutes), 60)
+    return f"{hours} h {rest} min" if rest and hours < 100 else f"{hours} h"

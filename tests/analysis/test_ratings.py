@@ -1,0 +1,328 @@
+"""How far a running study is, how its raters agree, and which to look at: against sums done by hand."""
+
+import json
+from datetime import UTC, datetime
+from fractions import Fraction
+from itertools import product
+
+import pytest
+from sqlalchemy import insert, update
+
+from analysis.reports.ratings import read_ratings, run_chance
+from guard_eval.records import Pair
+from guard_eval.store import Store, raters, schema
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+A, B = "guard", "top_k(k=50)"
+
+
+class Study:
+    """A running study whose rows are written by hand; `first` is which text was shown as A."""
+
+    def __init__(self, url, people, *, pairs, length=90):
+        self.store = Store.open(url, create=True)
+        with self.store.write() as (db, _):
+            for number in range(pairs):
+                self.add_pair(db, f"p{number}", number, length // 3)
+        self.people = {name: raters.get_or_add(self.store, name, "person").id for name in people}
+
+    @staticmethod
+    def add_pair(db, name, number, length, **more):
+        pair = Pair(
+            id=name,
+            dataset="d",
+            prompt_id=f"prompt-{number}",
+            prompt="p" * length,
+            method_a=A,
+            method_b=B,
+            continuation_a=f"a{name}",
+            continuation_b=f"b{name}",
+            text_a="a" * length,
+            text_b="b" * length,
+            position=number,
+        )
+        values = {field: getattr(pair, field) for field in Pair.__dataclass_fields__}
+        db.execute(insert(schema.pair).values(**values, **more))
+
+    def pressed(self, presentation, pair, rater, *, first="a", role="study", seconds=30.0, **letters):
+        with self.store.write() as (db, _):
+            shown = {
+                "id": presentation,
+                "pair_id": pair,
+                "rater_id": self.people[rater],
+                "number": presentation,
+                "first": first,
+                "role": role,
+                "handed_out": NOW,
+                "rated_at": NOW,
+            }
+            db.execute(insert(schema.presentation).values(shown))
+            for criterion, letter in letters.items():
+                self.add_verdict(db, presentation, criterion, letter, seconds=seconds)
+
+    @staticmethod
+    def add_verdict(db, presentation, criterion, letter, *, revision=0, seconds=None):
+        db.execute(
+            insert(schema.verdict).values(
+                presentation_id=presentation,
+                criterion=criterion,
+                revision=revision,
+                choice=letter,
+                at=NOW,
+                seconds=None if seconds is None else seconds + 5,
+                active_seconds=seconds,
+            )
+        )
+
+    def note(self, rater, kind, detail, presentation=None, minute=0):
+        at = NOW.replace(minute=minute)
+        values = {"rater_id": self.people[rater], "presentation_id": presentation, "kind": kind}
+        with self.store.write() as (db, _):
+            db.execute(insert(schema.note).values(**values, detail=detail, at=at))
+
+    def ratings(self, slots=2):
+        return read_ratings(self.store, raters.read(self.store), slots=slots, most_skips=3)
+
+    def lines(self):
+        return {row.rater: row for row in self.ratings().raters.itertuples()}
+
+
+@pytest.fixture
+def study(tmp_path):
+    """Return what makes a study; each is closed after the test."""
+    made = []
+
+    def make(people=("ann",), **options):
+        url = f"sqlite:///{tmp_path / f'{len(made)}.db'}"
+        made.append(Study(url, people, **options))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.store.close()
+
+
+@pytest.fixture
+def four(study):
+    """Two raters on four pairs. By method: (a, a), (a, b), (tie, tie), (b, b); ben sees the sides swapped."""
+    four = study(("ann", "ben"), pairs=5)
+    four.pressed(1, "p0", "ann", fluency="A", seconds=20.0)
+    four.pressed(2, "p0", "ben", fluency="B", first="b", seconds=40.0)
+    four.pressed(3, "p1", "ann", fluency="A", seconds=30.0)
+    four.pressed(4, "p1", "ben", fluency="A", first="b", seconds=50.0)
+    four.pressed(5, "p2", "ann", fluency="tie")
+    four.pressed(6, "p2", "ben", fluency="tie", first="b")
+    four.pressed(7, "p3", "ann", fluency="B")
+    four.pressed(8, "p3", "ben", fluency="A", first="b")
+    return four
+
+
+def test_agreement_is_by_method_and_sides_by_letter(four):
+    (row,) = four.ratings().criteria.itertuples()
+    # Three of four pairs agree; chance: 3/8 for a, 2/8 ties, 3/8 for b, so 22/64.
+    assert row.same == 3 / 4
+    assert row.kappa.value == pytest.approx((3 / 4 - 22 / 64) / (1 - 22 / 64))
+    assert row.kappa.low is None  # of four pairs none is given
+    assert row.ties == pytest.approx(2 / 8)
+    # A was pressed by ann twice and by ben twice, B once each.
+    assert row.first.value == 4 / 6
+    assert row.first.n == 6
+
+
+def test_what_exists_and_what_is_missing(four):
+    ratings = four.ratings()
+    assert (ratings.counted, ratings.wanted, ratings.filled) == (8, 10, (1, 0, 4))
+    # 20, 30, 30, 30, 30, 30, 40, 50 s
+    assert ratings.seconds == 30.0
+    assert ratings.seconds_left == 2 * 30.0
+
+
+def test_a_change_of_mind_counts_as_it_stands_and_keeps_its_time(four):
+    with four.store.write() as (db, _):
+        four.add_verdict(db, 4, "fluency", "B", revision=1)
+    ratings = four.ratings()
+    assert ratings.criteria["same"].tolist() == [1.0]
+    assert (ratings.seconds, ratings.counted) == (30.0, 8)
+
+
+def test_excluded_raters_do_not_count_and_are_told_of(four):
+    raters.exclude(four.store, "ben", "for the test", "owner")
+    ratings = four.ratings()
+    assert (ratings.counted, ratings.excluded, ratings.filled) == (4, 4, (1, 4, 0))
+    assert ratings.criteria["kappa"][0].note == "no item was rated twice"
+    assert ratings.raters["state"].tolist() == ["", "excluded"]
+
+
+def test_nothing_tells_which_method_is_ahead(study, four):
+    """A study in which every verdict goes to the other method looks the same."""
+    mirrored = study(("ann", "ben"), pairs=5)
+    with four.store.read() as db:
+        shown = db.execute(schema.presentation.select()).mappings().all()
+        verdicts = db.execute(schema.verdict.select()).mappings().all()
+    with mirrored.store.write() as (db, _):
+        swap = {"a": "b", "b": "a"}
+        db.execute(insert(schema.presentation), [{**row, "first": swap[row["first"]]} for row in shown])
+        db.execute(insert(schema.verdict), [dict(row) for row in verdicts])
+    one, other = four.ratings(), mirrored.ratings()
+    assert repr(one) == repr(other)
+    assert one.criteria.to_dict() == other.criteria.to_dict()
+    assert one.raters.to_dict() == other.raters.to_dict()
+
+
+def test_the_last_remark_on_a_pair_stands_unless_it_was_taken_back(four):
+    four.note("ann", "comment", "odd", 1)
+    four.note("ben", "comment", "both good", 2, minute=5)
+    four.note("ann", "comment", "not so odd", 1, minute=6)
+    four.note("ben", "problem", "offensive", 4)
+    four.note("ben", "problem", "", 4, minute=7)
+    four.note("ann", "consent", '{"agreed": true}')
+    ratings = four.ratings()
+    assert [(each.rater, each.text, each.prompt_id, each.when) for each in ratings.remarks] == [
+        ("ann", "not so odd", "prompt-0", "2026-01-02 03:06"),
+        ("ben", "both good", "prompt-0", "2026-01-02 03:05"),
+    ]
+    assert ratings.raters["remarks"].tolist() == [1, 1]
+
+
+def test_a_study_in_which_nothing_happened(study):
+    ratings = study((), pairs=0).ratings()
+    assert (ratings.wanted, ratings.seconds, ratings.filled) == (0, None, (0, 0, 0))
+    assert len(ratings.criteria) == len(ratings.raters) == 0
+
+
+@pytest.mark.parametrize(
+    ("seconds", "flagged"),
+    [
+        ([9.9] * 3 + [10.0] * 2, True),
+        ([9.9] * 2 + [10.0] * 2 + [None], False),
+        ([9.9] * 4, False),  # too few to say
+        ([9.9] * 3 + [10.0] * 3, False),
+    ],
+)
+def test_fast_is_more_than_half_below_reading(study, seconds, flagged):
+    # 710 characters at 71 a second take 10 s; the answers lean to no side and make no run.
+    paced = study(pairs=len(seconds), length=708)
+    with paced.store.write() as (db, _):
+        db.execute(update(schema.pair).values(prompt="p" * 238))
+    for number, taken in enumerate(seconds):
+        paced.pressed(number, f"p{number}", "ann", fluency="AB"[number % 2], seconds=taken)
+    assert ("fast" in paced.lines()["ann"].flags) is flagged
+
+
+@pytest.mark.parametrize(("n", "flagged"), [(10, False), (11, True)])
+def test_one_side_is_what_a_coin_gives_to_one_in_a_thousand(study, n, flagged):
+    # All of n on one side: 2 / 2**n, which is .00195 and .00098.
+    sided = study(pairs=n)
+    for number in range(n):
+        sided.pressed(number, f"p{number}", "ann", fluency="A", coherence="A")
+    line = sided.lines()["ann"]
+    assert (line.first.value, line.first.n) == (1.0, n)  # pairs, not answers
+    assert ("one side" in line.flags) is flagged
+
+
+def test_a_pair_whose_answers_cancel_leans_to_no_side(study):
+    cancelled = study(pairs=1)
+    cancelled.pressed(1, "p0", "ann", fluency="A", coherence="B")
+    assert cancelled.lines()["ann"].first.n == 0
+
+
+@pytest.mark.parametrize("share", [Fraction(1, 4), Fraction(1, 2), Fraction(9, 10)])
+def test_the_chance_of_a_run_against_all_sequences(share):
+    for n in range(1, 9):
+        for length in range(1, n + 1):
+            exact = sum(
+                share ** sum(answers) * (1 - share) ** (n - sum(answers))
+                for answers in product((0, 1), repeat=n)
+                if "1" * length in "".join(map(str, answers))
+            )
+            bound = run_chance(n, length, float(share))
+            assert bound >= float(exact) - 1e-12
+            if 2 * length >= n:
+                assert bound == pytest.approx(float(exact))
+
+
+def test_the_same_answer_throughout_is_judged_by_what_others_press(study):
+    # Nine others press A, tie and B in turn; ann presses B twelve times.
+    others = [f"r{number}" for number in range(9)]
+    running, number = study(("ann", *others), pairs=12), 0
+    for place in range(12):
+        for who, name in enumerate(others):
+            number += 1
+            running.pressed(number, f"p{place}", name, fluency=("A", "tie", "B")[(place + who) % 3])
+        number += 1
+        running.pressed(number, f"p{place}", "ann", fluency="B")
+    lines = running.lines()
+    # A third of 108 answers, smoothed: (36 + 1) / (108 + 3) = 1/3; three answers could have run: 3 / 3**12.
+    assert lines["ann"].run == "B × 12"
+    assert "same answer" in lines["ann"].flags
+    assert not any("same answer" in lines[name].flags for name in others)
+
+
+def test_ties_throughout_are_no_run_where_all_say_tie(study):
+    names = ("ann", "ben", "cas")
+    tied = study(names, pairs=30)
+    for place, name in enumerate(names):
+        for number in range(30):
+            tied.pressed(100 * place + number, f"p{number}", name, fluency="tie")
+    assert not any(line.flags for line in tied.lines().values())
+
+
+@pytest.mark.parametrize(("failed", "passed", "flagged"), [(2, 2, True), (1, 1, False), (2, 3, False)])
+def test_gold_is_two_failures_and_half(study, failed, passed, flagged):
+    golden = study(pairs=1)
+    for number in range(failed + passed):
+        with golden.store.write() as (db, _):
+            golden.add_pair(db, f"g{number}", number, 30, expected={"fluency": "a"})
+        letter = "B" if number < failed else "A"
+        golden.pressed(number, f"g{number}", "ann", role="gold", fluency=letter, coherence="A")
+    golden.pressed(90, "p0", "ann", fluency="A")
+    golden.pressed(91, "p0", "ann", role="repeat", first="b", fluency="A")  # the other text
+    line = golden.lines()["ann"]
+    assert (line.gold, line.gold_failed) == (failed + passed, failed)
+    assert (line.repeats, line.repeats_changed) == (1, 1)
+    assert ("gold" in line.flags) is flagged
+
+
+@pytest.mark.parametrize(
+    ("tried", "flagged"), [([False], False), ([False, True], False), ([False, False], True)]
+)
+def test_the_comprehension_check(study, tried, flagged):
+    checked = study(pairs=1)
+    for passed in tried:
+        checked.note("ann", "check", json.dumps({"passed": passed}))
+    assert ("failed the check" in checked.lines()["ann"].flags) is flagged
+
+
+def test_the_state_of_a_rater(study):
+    states = study(("ann", "ben", "cas"), pairs=2)
+    raters.revoke(states.store, "ann")
+    states.note("ben", "consent", '{"agreed": false}')
+    states.note("cas", "consent", '{"agreed": true}')
+    states.note("cas", "finished", '{"rated": 1}')
+    states.pressed(1, "p0", "cas", fluency="A")
+    assert states.ratings().raters["state"].tolist() == ["revoked", "declined", "finished"]
+    states.pressed(2, "p1", "cas", fluency="A")  # there was more to do
+    assert states.ratings().raters["state"].tolist()[2] == ""
+
+
+def test_agreement_with_others_is_over_pairs_and_criteria(study):
+    agreeing = study(("ann", "ben", "cas"), pairs=2)
+    agreeing.pressed(1, "p0", "ann", fluency="A", coherence="A")
+    agreeing.pressed(2, "p0", "ben", fluency="A", coherence="B")
+    agreeing.pressed(3, "p0", "cas", fluency="B", coherence="A", first="b")
+    agreeing.pressed(4, "p1", "ann", fluency="A")
+    agreeing.pressed(5, "p0", "ann", fluency="B", first="b", role="repeat")
+    lines = agreeing.lines()
+    # fluency: ben and cas say what ann says, by method; coherence: neither ben (B) nor cas (A, swapped) does.
+    assert lines["ann"].same == 2 / 4
+    assert lines["ben"].same == 3 / 4
+    assert lines["ann"].repeats_changed == 0
+
+
+def test_a_pair_that_many_skipped_is_counted(study):
+    skipped = study(("ann", "ben", "cas"), pairs=1)
+    for number, name in enumerate(("ann", "ben", "cas"), start=1):
+        skipped.pressed(number, "p0", name)
+        skipped.note(name, "skip", "unreadable", number)
+    assert skipped.ratings().often_skipped == 1
+    assert skipped.ratings().raters["skipped"].tolist() == [1, 1, 1]

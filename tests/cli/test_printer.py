@@ -1,0 +1,102 @@
+"""What the terminal shows: tables that lose nothing however narrow, and text that steers nothing."""
+
+import codecs
+import re
+
+import pytest
+from rich.console import Console
+
+from guard_eval.cli import printer as printer_module
+from guard_eval.cli.printer import LOG_SECONDS, LoggedProgress, Printer, encode_plainly
+from guard_eval.reporting.tables import Table
+from guard_eval.results import Result
+
+
+def show_table(heads, rows):
+    Printer().show(Result(tables=(Table(columns=tuple(heads), rows=tuple(map(tuple, rows)), caption=""),)))
+
+
+def test_a_narrow_table_folds_names_and_keeps_numbers(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    name = "contrastive_decoding(alpha=0.1, amateur_tau=0.5, beams=5, amateur_prompt=last)"
+    numbers = ["96.96", "-1.40", "201.3", "12418"]
+    show_table(["strategy", "div. %", "coh.", "tokens", "tok/s"], [[name, *numbers], ["greedy", *numbers]])
+    shown = capsys.readouterr().out
+    assert all(shown.count(number) == 2 for number in numbers)
+    assert "…" not in shown
+    assert max(map(len, shown.splitlines())) <= 60
+
+
+@pytest.mark.parametrize("width", [30, 40, 60, 80, 200])
+def test_a_table_of_any_width_breaks_no_word_and_loses_no_letter(capsys, monkeypatch, width):
+    monkeypatch.setenv("COLUMNS", str(width))
+    heads = ["rater", "kind", "handed out", "rated", "gold failed", "state", "came from"]
+    row = ["Bartholomew-the-Third", "person", "12", "11", "1/2", "one side", "prolific 5f3c1a2b9d8e"]
+    show_table(heads, [row, ["a" * 28, "b" * 7 + " " + "b" * 9, *row[2:]]])
+    shown = capsys.readouterr().out
+    words = {word for cell in (*heads, *row) for word in cell.split()}
+    assert words <= set(re.sub(r":(?= )|[─│]", "", shown).split())
+    assert "a" * 28 in shown
+    assert max(map(len, shown.splitlines())) <= width
+
+
+def test_a_terminal_breaks_lines_between_words_and_leaves_commands_whole(capsys, monkeypatch):
+    terminal = Console(width=24, force_terminal=True, soft_wrap=True)
+    monkeypatch.setattr(printer_module, "Console", lambda **_: terminal)
+    line = "  Prompts are drawn from folder/of/a/rather/long/name/prompts.jsonl, the rest stays."
+    Printer().show(Result(lines=(line,), next=("guard-eval generate a-study-of-a-name --dry-run",)))
+    *shown, _, _ = capsys.readouterr().out.rstrip("\n").split("\n")
+    assert " ".join(part.strip() for part in shown) == line.strip()
+    assert all(len(part) <= 24 or " " not in part.strip() for part in shown)
+    assert all(part.startswith("  ") for part in shown)
+
+
+def test_a_file_gets_whole_lines_and_commands_to_be_copied(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "24")
+    line, following = "a line of many words, some of them long", "guard-eval generate a-study --dry-run"
+    Printer().show(Result(lines=(line,), next=(following,)))
+    assert capsys.readouterr().out == f"{line}\n\nNext: {following}\n"
+
+
+def test_a_log_has_a_line_a_minute_with_rate_and_time_left(capsys):
+    now = [1000.0]
+    with LoggedProgress(console=Console(stderr=True), get_time=lambda: now[0]) as bar:
+        task = bar.add_task("greedy", total=100, note="")
+        for _ in range(12):  # a text each ten seconds, for two minutes
+            now[0] += LOG_SECONDS / 6
+            bar.advance(task)
+        lines = [line for line in capsys.readouterr().err.splitlines() if "greedy: " in line]
+    assert [line.split(",")[0] for line in lines] == ["greedy: 6 of 100", "greedy: 12 of 100"]
+    assert "6.0 a minute" in lines[1]
+
+
+STEERING = "\x1b[2J\x1b]0;title\x07 \u202egnp.exe\u2066 \u200eodd\x9b\ud83d \u2028line"
+
+
+@pytest.mark.parametrize("width", ["20", "200"])
+def test_nothing_from_outside_steers_the_terminal_or_reverses_its_letters(capsys, monkeypatch, width):
+    monkeypatch.setenv("COLUMNS", width)
+    table = Table(columns=(STEERING, "text"), rows=((STEERING, STEERING),), caption=STEERING, note=STEERING)
+    Printer().show(Result(lines=(STEERING,), warnings=(STEERING,), tables=(table,)))
+    Printer().error(STEERING)
+    Printer().notice(STEERING)
+    for text in capsys.readouterr():
+        assert all(one.isprintable() or one == "\n" for one in text)
+        assert r"\x1b[2J" in text
+        assert r"\u202egnp" in text
+
+
+def test_scripts_emoji_and_spaces_are_shown_as_they_are(capsys):
+    text = "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645 \U0001f469\u200d\U0001f467 57.9\u00a0% \u00e9"
+    Printer().show(Result(lines=(text,)))
+    assert capsys.readouterr().out == f"{text}\n"
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
+def test_a_stream_of_few_characters_gets_plain_ones(encoding):
+    codecs.register_error("plain", encode_plainly)
+    text = "3\u00a0% \u2026 \u03ba \u2212 0.5 \u00d7 \u2192 \u2713 \u0416 \ud83d"
+    shown = text.encode(encoding, "plain").decode(encoding)
+    assert shown.replace("\u00a0", " ").replace("\u2026", "...").replace("\u00d7", "x") == (
+        r"3 % ... kappa - 0.5 x -> + \u0416 \ud83d"
+    )
