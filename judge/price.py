@@ -69,14 +69,14 @@ class Price:
         if usage.input_tokens is None or usage.output_tokens is None:
             return None
         cached = usage.cached_tokens or 0
-        return requests.nano(self.usd(usage.input_tokens, usage.output_tokens, cached=cached, batch=batch))
+        return to_billionths(self.usd(usage.input_tokens, usage.output_tokens, cached=cached, batch=batch))
 
     def max_cost(self, body: bytes, max_output_tokens: int, *, batch: bool = False) -> int:
         """Return the most a request can cost: no tokenizer makes more tokens than there are bytes.
 
         The bytes are rounded up to a multiple of 64, so few different costs are computed.
         """
-        return requests.nano(self.usd(-(-len(body) // 64) * 64, max_output_tokens, batch=batch))
+        return to_billionths(self.usd(-(-len(body) // 64) * 64, max_output_tokens, batch=batch))
 
     def per_million(self, *, batch: bool = False) -> tuple[float, float]:
         """Return the US dollars of a million tokens of input and of output, in requests of usual length."""
@@ -159,6 +159,16 @@ def is_local(url: str | None) -> bool:
     except ValueError:
         return "." not in host or host.endswith((".local", ".localhost", ".internal", ".lan"))
     return address.is_private or address.is_loopback
+
+
+def to_billionths(usd: float) -> int:
+    """Return US dollars in billionths, rounded up, but for the noise of binary fractions.
+
+    >>> to_billionths(0.00052), to_billionths(1e-10)
+    (520000, 1)
+    """
+    exact = round(usd * requests.BILLION, 3)
+    return int(exact) + (exact > int(exact))
 
 
 def show_usd(amount: float | None) -> str:

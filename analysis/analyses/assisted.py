@@ -103,22 +103,22 @@ def _record(case: AssistedCase, evidence: Evidence) -> dict[str, Any]:
     if record["note"]:
         return record
     theirs = case.people.set_index("pair_id")["share"].reindex(case.judged["pair_id"])
-    found = assisted_share(
+    result = assisted_share(
         theirs.to_numpy(dtype=float),
         case.judged["share"].to_numpy(),
         pd.factorize(case.judged["dataset"], sort=True)[0],
         UnitScores.of(case.judged).place,
         level=evidence.level,
     )
-    few = f"people rated {found.share.n} units, and coverage was measured from {CALIBRATED} on"
-    gained = None if found.effective is None else (found.effective - rated) * ratings / rated
+    few = f"people rated {result.share.n} units, and coverage was measured from {CALIBRATED} on"
+    gained = None if result.effective is None else (result.effective - rated) * ratings / rated
     return record | {
-        **estimate_record(found.share, "people_assisted"),
-        "p": found.share.p,
-        "weight": float(found.weight),
-        "correlation": found.correlation,
+        **estimate_record(result.share, "people_assisted"),
+        "p": result.share.p,
+        "weight": float(result.weight),
+        "correlation": result.correlation,
         "ratings_gained": gained,
-        "note": join_notes(found.share.note, few if found.share.n < CALIBRATED else ""),
+        "note": join_notes(result.share.note, few if result.share.n < CALIBRATED else ""),
     }
 
 

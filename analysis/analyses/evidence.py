@@ -266,13 +266,13 @@ class UnitScores:
     @classmethod
     def of(cls, items: pd.DataFrame) -> UnitScores:
         """Return the units of items (`item_scores`), in the order of their numbers."""
-        found = units(items)
-        strata = np.zeros(found.n, dtype=np.int64)
-        strata[found.place] = pd.factorize(items["dataset"], sort=True)[0]
-        lonely = found.n > 1 and bool(strata.any()) and int(np.bincount(strata).min()) < 2
+        known = units(items)
+        strata = np.zeros(known.n, dtype=np.int64)
+        strata[known.place] = pd.factorize(items["dataset"], sort=True)[0]
+        lonely = known.n > 1 and bool(strata.any()) and int(np.bincount(strata).min()) < 2
         return cls(
-            name=found.name,
-            place=found.place,
+            name=known.name,
+            place=known.place,
             strata=np.zeros_like(strata) if lonely else strata,
             lonely=lonely,
         )

@@ -90,13 +90,13 @@ def _fitted(
         return None, None
     order = np.argsort(place, kind="stable")
     model = GEE(y[order], design[order], groups=place[order], cov_struct=Independence())
-    found = model.fit(cov_type="bias_reduced", maxiter=1)
+    fit = model.fit(cov_type="bias_reduced", maxiter=1)
     share, slope = (
         Estimate(value=float(value), level=level, n=len(own), method=METHOD).with_error(
             float(error), df, null=null, bounds=bounds
         )
         for value, error, null, bounds in zip(
-            found.params, np.sqrt(np.diag(found.cov_params())), (0.5, 0.0), (SHARES, NUMBERS), strict=False
+            fit.params, np.sqrt(np.diag(fit.cov_params())), (0.5, 0.0), (SHARES, NUMBERS), strict=False
         )
     )
     clipped = float(np.clip(share.value or 0.0, *SHARES))
@@ -124,12 +124,12 @@ def length(evidence: Evidence) -> pd.DataFrame:
     items = dict(by_cell(evidence.scored.items.merge(lengths, on=_ITEM, how="left")))
     scores = evidence.scored.scores.merge(lengths[[*_ITEM, "ratio"]], on=_ITEM, how="left")
     records = []
-    for cell, mine in by_cell(scores):
+    for cell, rated in by_cell(scores):
         own = items[cell]
         known = own[own["known"].astype(bool)]
-        toward = (np.sign(mine["net"]) * np.sign(mine["ratio"])).to_numpy()
+        toward = (np.sign(rated["net"]) * np.sign(rated["ratio"])).to_numpy()
         sided = np.abs(toward) > 0
-        longer = unit_proportion(toward[sided] > 0, mine["unit"].to_numpy()[sided], level=evidence.level)
+        longer = unit_proportion(toward[sided] > 0, rated["unit"].to_numpy()[sided], level=evidence.level)
         if len(known):
             by_unit, strata = UnitScores.of(known), pd.factorize(known["dataset"], sort=True)[0]
             share, slope = share_at_equal_length(

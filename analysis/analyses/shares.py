@@ -38,13 +38,13 @@ def shares(evidence: Evidence, *, by_dataset: Iterable[tuple[str, str]] | None =
     scores, items = evidence.scored.scores, dict(by_cell(evidence.scored.items))
     split_pairs = None if by_dataset is None else set(by_dataset)
     records = []
-    for cell, mine in by_cell(scores):
-        own = items[cell]
-        records.append(_record(evidence, cell, ALL, mine, own))
-        datasets = sorted(own["dataset"].unique())
+    for cell, rated in by_cell(scores):
+        pairs = items[cell]
+        records.append(_record(evidence, cell, ALL, rated, pairs))
+        datasets = sorted(pairs["dataset"].unique())
         if len(datasets) > 1 and (split_pairs is None or cell[:2] in split_pairs):
             for name in datasets:
-                part = mine[mine["dataset"] == name], own[own["dataset"] == name]
+                part = rated[rated["dataset"] == name], pairs[pairs["dataset"] == name]
                 records.append(_record(evidence, cell, str(name), *part))
     records.sort(key=plan_order(evidence.context.planned))  # stable: the datasets stay behind their total
     correct(records, evidence, p="p", adjusted="p_adjusted")

@@ -303,10 +303,10 @@ def _judges_answer(groups: Sequence[list[Row]], first: Sequence[Row], results: R
     for rows in groups[:MAX_NAMED]:
         name = plain_name(rows[0].judge)
         who = _the(name) if _the(name) != name else f"The judge {name}"
-        found = [row for row in rows if differs(row, alpha)]
-        also = "also " if bool(found) == any(differs(row, alpha) for row in first) else ""
-        parts = [f"{_ahead(row)[0]} on {title(row.criterion)}" for row in found[:MAX_SPELT_OUT]]
-        yield f"{who} {also}preferred {and_list(parts)}." if found else f"{who} {also}found no difference."
+        different = [row for row in rows if differs(row, alpha)]
+        also = "also " if bool(different) == any(differs(row, alpha) for row in first) else ""
+        parts = [f"{_ahead(row)[0]} on {title(row.criterion)}" for row in different[:MAX_SPELT_OUT]]
+        yield f"{who} {also}preferred {and_list(parts)}." if parts else f"{who} {also}found no difference."
     if len(groups) > MAX_NAMED:
         yield f"The table has {len(groups) - MAX_NAMED} more judges."
 

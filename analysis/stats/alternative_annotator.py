@@ -55,13 +55,11 @@ def alternative_annotator(
         if place.max(initial=-1) + 1 < FEWEST_UNITS:
             continue
         sums = np.stack([np.bincount(place, weights=ahead[own]), np.bincount(place)], axis=1)
-        found = jackknife(sums, lambda sums: sums[..., 0] / sums[..., 1], null=epsilon)
-        if found.value is None:
+        advantage = jackknife(sums, lambda sums: sums[..., 0] / sums[..., 1], null=epsilon)
+        if advantage.value is None:
             continue
-        if found.p is None:  # on every item the same: p is the t test's limit
-            p_values.append(0.0 if found.value < epsilon else 1.0)
-        else:
-            p_values.append(found.p / 2 if found.value < epsilon else 1 - found.p / 2)
+        p = (advantage.p or 0.0) / 2  # on every item the same: p is the t test's limit
+        p_values.append(p if advantage.value < epsilon else 1 - p)
     if len(p_values) < FEWEST_ANNOTATORS:
         return None, (
             f"the alternative-annotator test takes {FEWEST_ANNOTATORS} people with {FEWEST_UNITS} prompts "

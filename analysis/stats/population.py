@@ -71,8 +71,8 @@ class TwoWayDesign:
 
     >>> shrout_fleiss = [9, 2, 5, 8, 6, 1, 3, 2, 8, 4, 6, 8, 7, 1, 2, 6, 10, 5, 6, 9, 6, 2, 4, 7]
     >>> item, rater = np.divmod(np.arange(24), 4)
-    >>> found = TwoWayDesign(item, rater, np.full(24, 1 / 24)).means(shrout_fleiss)
-    >>> round(float(found.raters[0]), 3)
+    >>> means = TwoWayDesign(item, rater, np.full(24, 1 / 24)).means(shrout_fleiss)
+    >>> round(float(means.raters[0]), 3)
     5.244
 
     Attributes:

@@ -33,7 +33,7 @@ from guard_eval.texts.continuations import trace_files
 from guard_eval.texts.current import find_current
 from guard_eval.texts.generation_files import read_generations
 from guard_eval.texts.generations import HUMAN, Generation, generation_of
-from guard_eval.texts.model_hub import find_models
+from guard_eval.texts.model_hub import HubModels, find_models
 from guard_eval.texts.prompts import read_prompts
 
 if TYPE_CHECKING:
@@ -233,17 +233,7 @@ def _own_scorer(study: Study, settings: MetricSettings) -> list[str]:
 
 @dataclass(frozen=True)
 class _Job:
-    """Texts to measure, and how.
-
-    Attributes:
-        generations: The texts.
-        settings: Which metrics, with what.
-        seed: The seed of everything random.
-        models: Where models come from.
-        folder: Where tables, figures and stored scores go; None writes nothing.
-        traces: Files of traces to draw.
-        warnings: What a reader must know about the texts.
-    """
+    """Texts to measure, with their settings; `folder` gets tables, figures and stored scores, if any."""
 
     generations: Sequence[Generation]
     settings: MetricSettings
@@ -263,19 +253,21 @@ class _Job:
         names = [name for name in dict.fromkeys(named) if name]
         return [*lines, f"scoring models: {', '.join(names)}"] if names else lines
 
-    def _needed_models(self) -> dict[str, tuple[str, str]]:
-        """Return location and wanted revision of the models that are needed, by name."""
+    def _find_models(self, *, missing_folders: bool) -> HubModels:
+        """Look for the models that are needed; without `missing_folders` only for those that may be there."""
         references = any(text.reference for text in self.generations)
-        names = (
-            getattr(self.settings, SCORING_MODELS[metric])
-            for metric in self.settings.compute
-            if metric in SCORING_MODELS and (references or metric not in AGAINST_REFERENCES)
-        )
-        return {name: (self.models.locate(name), self.models.revisions.get(name, "main")) for name in names}
+        models = {}
+        for metric in self.settings.compute:
+            if metric in SCORING_MODELS and (references or metric not in AGAINST_REFERENCES):
+                name = getattr(self.settings, SCORING_MODELS[metric])
+                location = self.models.locate(name)
+                if missing_folders or Path(location).is_dir() or not Path(location).is_absolute():
+                    models[name] = (location, self.models.revisions.get(name, "main"))
+        return find_models(models)
 
     def preview(self) -> Measured:
         """Return what would be measured, and which models would be downloaded."""
-        hub = find_models(self._needed_models())
+        hub = self._find_models(missing_folders=True)
         problem = hub.problem()
         return Measured(
             lines=(*self._lines(), *hub.lines()),
@@ -287,14 +279,7 @@ class _Job:
     def run(self, *, next_commands: tuple[str, ...] = ()) -> Measured:
         """Measure, and write the results."""
         # Models that cannot be loaded are named at once; what needs none of them is measured.
-        needed = self._needed_models()
-        hub = find_models(
-            {
-                name: place
-                for name, place in needed.items()
-                if Path(place[0]).is_dir() or not Path(place[0]).is_absolute()
-            }
-        )
+        hub = self._find_models(missing_folders=False)
         if problem := hub.problem():
             progress.warn(problem)
         path = self.folder / "scores.sqlite" if self.folder else None
@@ -315,16 +300,14 @@ class _Job:
             lines.append(f"definitions, intervals and figures: {self.folder / 'metrics.html'}")
         else:
             lines += dict.fromkeys(score.signature for score in results.scores if score.strategy != HUMAN)
-        tables = [score_table(results.scores)]
-        if results.differences:
-            tables.append(difference_table(results.differences))
+        differences = (difference_table(results.differences),) if results.differences else ()
         return Measured(
             scores=results.scores,
             differences=results.differences,
             settings=results.settings,
             failures=results.failures,
             lines=tuple(lines),
-            tables=tuple(tables),
+            tables=(score_table(results.scores), *differences),
             warnings=(*results.warnings, *results.failures),
             next=next_commands,
             exit_code=2 if results.failures else 0,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,10 @@ if TYPE_CHECKING:  # metrics of texts alone need no torch
 
 REVISION_CHARACTERS = 12
 """How much of a revision a signature shows."""
+
+
+SEEN_FROM_HERE = partial(locate_model, folder=Path())
+"""Locates models for texts without a study."""
 
 
 @dataclass(frozen=True)
@@ -75,10 +79,6 @@ class ScoringModel:
             torch.set_num_threads(threads)
 
 
-def _locate(name: str) -> str:
-    return locate_model(name, Path())
-
-
 @dataclass(frozen=True)
 class ScoringModels:
     """Scoring models as the user names them.
@@ -90,7 +90,7 @@ class ScoringModels:
         revisions: The wanted revisions by name; `main` for others.
     """
 
-    locate: Callable[[str], str] = _locate
+    locate: Callable[[str], str] = SEEN_FROM_HERE
     device: str = "auto"
     dtype: str = "auto"
     revisions: Mapping[str, str] = field(default_factory=dict)
@@ -103,20 +103,18 @@ class ScoringModels:
 
     def causal(self, name: str) -> ScoringModel:
         """Return a language model."""
-        from guard_eval.engines.loading import load  # noqa: PLC0415
-
-        return self._model(load, name)
+        return self._model("load", name)
 
     def encoder(self, name: str) -> ScoringModel:
         """Return an encoder."""
-        from guard_eval.engines.loading import load_encoder  # noqa: PLC0415
+        return self._model("load_encoder", name)
 
-        return self._model(load_encoder, name)
-
-    def _model(self, load: Callable[..., LoadedModel], name: str) -> ScoringModel:
+    def _model(self, loader: str, name: str) -> ScoringModel:
         import torch  # noqa: PLC0415
+
+        from guard_eval.engines import loading  # noqa: PLC0415
 
         on_cpu = self.device == "cpu" or (self.device == "auto" and not torch.cuda.is_available())
         dtype = self.dtype if self.dtype != "auto" else "float32" if on_cpu else "bfloat16"
         wanted = self.revisions.get(name, "main")
-        return ScoringModel(load, self.locate(name), name, dtype, self.device, wanted)
+        return ScoringModel(getattr(loading, loader), self.locate(name), name, dtype, self.device, wanted)

@@ -86,7 +86,7 @@ class _Column:
 def draw_results(
     results: Results, metrics: Sequence[str], traces: Sequence[Path]
 ) -> Iterator[tuple[str, Drawing]]:
-    """Yield the figures by file name: diversity against coherence, intervals of metrics, and traces.
+    """Yield the figures by file name: diversity against coherence, intervals of metrics, first traces.
 
     Where there are several datasets, intervals are drawn of the means over them; tables have each dataset's.
     """
@@ -102,12 +102,10 @@ def draw_results(
             if drawing := intervals(results, metric, dataset=dataset, name=name):
                 yield name, drawing
     for place, path in enumerate(traces, start=1):
-        recorded = read_traces([path])
         strategy = path.name.removesuffix(".trace.jsonl")
-        for kind, some in (("trace", recorded[:1]), ("traces", recorded)):
-            title = f"{strategy}, {some[0].prompt_id}" if kind == "trace" and some else strategy
-            if drawing := behaviour(some, name=f"{kind}-{place}", title=title):
-                yield f"{kind}-{strategy}", drawing
+        for trace in read_traces([path])[:1]:
+            if drawing := behaviour(trace, name=f"trace-{place}", title=f"{strategy}, {trace.prompt_id}"):
+                yield f"trace-{strategy}", drawing
 
 
 def plane(

@@ -271,7 +271,8 @@ def _make_texts(table: PaperTable, folder: Path, studies: Studies) -> Replicatio
     if trace:
         guard = find_current(study, ["guard"], prompts)["guard"]
         traces = read_traces(trace_files(guard.folder, "guard")) if guard.folder else []
-        drawing = behaviour(traces[-1:], name=table.name, title="GUARD on the figure's prompt")
+        title = "GUARD on the figure's prompt"
+        drawing = behaviour(traces[-1], name=table.name, title=title) if traces else None
         if drawing is None:
             raise StudyError(
                 f"the text in {study.continuations} has no trace; name another FOLDER to make it with one"

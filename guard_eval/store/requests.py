@@ -581,13 +581,3 @@ def read_in_batches(db: Connection, judge: str) -> set[tuple[str, int]]:
     waiting = select(request.c.pair_id, request.c.number).join(rater).where(rater.c.name == judge)
     open_ = (_OPEN, request.c.batch_id.is_not(None))
     return {(row.pair_id, row.number) for row in db.execute(waiting.where(*open_))}
-
-
-def nano(usd: float) -> int:
-    """Return US dollars in billionths, rounded up, but for the noise of binary fractions.
-
-    >>> nano(0.00052), nano(1e-10)
-    (520000, 1)
-    """
-    exact = round(usd * BILLION, 3)
-    return int(exact) + (exact > int(exact))

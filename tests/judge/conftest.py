@@ -98,7 +98,7 @@ def run(store, judge, environ):
     def go(**more):
         return over(store, **more)
 
-    go.over = over
+    go.over, go.judge = over, judge
     return go
 
 

@@ -14,6 +14,7 @@ import judge.run
 from guard_eval.errors import StudyError
 from guard_eval.store import Store, raters, requests, unblind
 from guard_eval.store import pairs as store_pairs
+from judge.questions import judge_plan
 
 pytestmark = [pytest.mark.slow, pytest.mark.both_databases]
 
@@ -105,6 +106,22 @@ def test_a_budget_that_is_used_up_says_so_and_a_larger_one_goes_on(run, store, p
     done = len(unblind.tidy(store)) // 2
     assert 0 < done < 6
     assert run(budget_usd=1).requests == 6 - done
+
+
+def test_who_waits_for_money_is_not_forgotten_when_the_rest_is_read_from_the_store(
+    run, store, pairs, server, fake
+):
+    """The first question takes the money; then all that goes on is to read answers that were paid before."""
+    pairs(6)
+    with store.read() as db:
+        questions = requests.read_questions(db, "gpt-4o-2024-11-20", judge_plan(run.judge, seed=11))
+    server.act = lambda _: fake.completion("A, I guess")
+    run(questions=questions[-2:], output="text", concurrency=1)
+    server.act = fake.verdict
+    spent = spent_by(store)
+    for more in range(9, 13):  # thousandths of a dollar; one request may cost about 0.0104
+        with pytest.raises(StudyError, match="is used up"):
+            run(output="text", concurrency=16, budget_usd=spent.usd + spent.held_usd + more / 1000)
 
 
 def test_a_server_that_charges_more_than_was_expected_ends_a_run_with_a_budget(

@@ -127,14 +127,6 @@ def test_the_space_before_the_first_word(roberta_folder):
     )
 
 
-@pytest.mark.parametrize("tokenizer", [word_level(), byte_level()], ids=["words", "bytes"])
-def test_the_tokenizer_is_left_as_it_was(bert, roberta, tokenizer):
-    model = bert if len(tokenizer) < 50 else roberta
-    before = tokenizer.backend_tokenizer.to_str(), tokenizer.model_max_length
-    bertscore(model, tokenizer, TEXTS, REFERENCES, layer=3)
-    assert (tokenizer.backend_tokenizer.to_str(), tokenizer.model_max_length) == before
-
-
 VECTORS = torch.tensor([[1.0, 0.0], [0.0, 2.0], [3.0, 4.0]])
 
 
@@ -260,11 +252,3 @@ def test_the_authors_layers():
     ).model2layers
     by_last_part = {name.rsplit("/", 1)[-1]: layer for name, layer in theirs_by_name.items()}
     assert {name: by_last_part[name] for name in LAYERS} == LAYERS
-
-
-def test_a_tokenizer_that_cannot_pad(bert):
-    tokenizer = word_level()
-    tokenizer.pad_token = None
-    torch.testing.assert_close(
-        ours(bert, tokenizer, layer=3), ours(bert, word_level(), layer=3), rtol=0, atol=1e-6
-    )

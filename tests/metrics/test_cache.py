@@ -42,13 +42,6 @@ def test_what_a_killed_process_put_is_there(tmp_path):
     cache.close()
 
 
-def test_without_a_file_it_lives_in_memory():
-    cache = ScoreCache()
-    cache.put({"a": 1})
-    assert cache.get(["a"]) == {"a": 1}
-    cache.close()
-
-
 def test_a_file_that_is_none_is_named(tmp_path):
     (tmp_path / "scores.sqlite").write_bytes(b"no database at all, but long enough to look like one" * 100)
     with pytest.raises(StudyError, match=r"scores\.sqlite.*remove the file"):

@@ -11,7 +11,6 @@ from dataclasses import asdict, replace
 import pytest
 from html_page import Page
 
-from guard_eval.errors import StudyError
 from guard_eval.metrics.export import metrics_page, results_json, score_table, write_results
 from guard_eval.metrics.scores import OVERALL, Difference, Results, Score, closest_to_human, figure
 from guard_eval.texts.generations import HUMAN
@@ -182,17 +181,6 @@ def test_closest_ties_as_shown_on_either_side_of_the_human_value():
         ("diversity", "wikitext", "below"),
         ("diversity", "wikitext", "above"),
     }
-
-
-def test_closest_needs_a_human_value_of_the_same_dataset():
-    scores = (
-        score(value=90.0, strategy=HUMAN),
-        score(value=90.0, dataset="wikinews"),
-        score("mauve", 80.0, dataset="wikinews"),  # 100 by definition
-        score("mauve", 99.0, strategy=HUMAN, dataset="wikinews"),
-        score("tokens", 5.0),  # best: not human
-    )
-    assert closest_to_human(scores) == {("mauve", "wikinews", "guard")}
 
 
 def test_the_long_csvs_have_every_field(written):
@@ -386,16 +374,3 @@ def test_figures_lie_beside_the_page(tmp_path):
     files = {path.name for path in (tmp_path / "both" / "figures").iterdir()}
     planes = {"diversity-coherence-1.svg", "diversity-coherence-3.svg"}
     assert files == {"diversity.svg", "coherence.svg", *planes}
-
-
-def test_a_folder_that_cannot_be_written_is_named(tmp_path):
-    (tmp_path / "scores.csv").mkdir()
-    with pytest.raises(
-        StudyError, match=r"cannot write .*scores\.csv: .*; \w+ that and run the command again"
-    ):
-        write_results(RESULTS, tmp_path)
-
-
-def test_nothing_measured(tmp_path):
-    write_results(Results(scores=()), tmp_path)
-    assert all(path.stat().st_size for path in tmp_path.iterdir())

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from small_tokenizers import bytes_of
 from tiny_models import VOCABULARY, tiny
-from tokenizers import Tokenizer, models, pre_tokenizers, processors
-from transformers import PreTrainedTokenizerFast
+from tokenizers import processors
 
 from guard_eval.errors import StudyError
 from guard_eval.metrics.mauve import first_tokens, hidden_features
@@ -71,14 +70,3 @@ def test_special_tokens_as_the_tokenizer_adds_them(model):
 def test_a_text_without_a_token(model, tokenizer):
     with pytest.raises(StudyError, match=r"text 1 of 2 \(''\) has no token.*leave empty texts out"):
         hidden_features(model, tokenizer, ["a", ""])
-
-
-def test_the_first_tokens_by_hand():
-    words = {word: number for number, word in enumerate(["?", "the", "cat", "sat"])}
-    tokens = Tokenizer(models.WordLevel(words, unk_token="?"))
-    tokens.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=tokens, unk_token="?")
-    assert first_tokens(tokenizer, "the cat  sat the", 3) == ("the cat sat", 3)
-    assert first_tokens(tokenizer, "the cat", 3) == ("the cat", 2)
-    assert first_tokens(tokenizer, "the dog", 3) == ("the ?", 2)
-    assert first_tokens(tokenizer, "", 3) == ("", 0)

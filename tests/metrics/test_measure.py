@@ -51,12 +51,6 @@ def test_the_textbooks_diversity_by_hand():
     assert score.signature.startswith("textbook")
 
 
-def test_people_are_not_timed():
-    strategies = {score.metric: score.strategy for score in measured(TWO).scores}
-    assert strategies["tokens_per_second"] == "guard"
-    assert {s.strategy for s in measured(TWO).scores if s.metric == "words"} == {"guard", HUMAN}
-
-
 def many(strategy, seed, *, words=12, prompts=30, dataset="d", letters="abcdefgh"):
     rng = np.random.default_rng(seed)
     return [
@@ -201,14 +195,6 @@ def test_counts_stand_beside_the_score():
     score = find(measured(texts), "diversity")
     assert score.counts == {"not UTF-8": 1, "empty": 1, "shorter than five words": 2}
     assert score.value == 37.5  # too short to have an n-gram that counts
-
-
-def test_nothing_but_empty_texts():
-    results = measured([generation("")])
-    score = find(results, "diversity")
-    assert (score.value, score.low) == (None, None)
-    assert score.note
-    assert find(results, "words").value == 0
 
 
 def test_references_are_taken_once_a_prompt_and_not_all_need_one():

@@ -1,0 +1,171 @@
+"""Diversity, distinct-n and self-BLEU by hand, as published, and against other programs."""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from sacrebleu.metrics import BLEU
+
+from guard_eval.metrics.ngrams import (
+    distinct,
+    diversity,
+    diversity_of_sums,
+    ngram_counts,
+    self_bleus,
+    textbook_diversity,
+)
+
+GENERATIONS = Path(__file__).parents[2].parent / "shared" / "data" / "generations"
+
+
+@pytest.mark.parametrize(
+    ("file", "column", "published"),
+    [
+        ("GUARD_wikitext_guard_w7.jsonl", "text", 92.86),
+        ("CSvsCD_wikitext_contrastive_k5_a0.6.jsonl", "text", 89.35),
+        ("CSvsCD_wikitext_contrastive_k5_a0.6.jsonl", "reference", 92.98),
+    ],
+)
+def test_published_figures(file, column, published):
+    path = GENERATIONS / file
+    if not path.exists():
+        pytest.skip(f"{path} is not here: published continuations may not be copied into the repository")
+    texts = [json.loads(line)[column] for line in path.read_bytes().splitlines()]
+    assert diversity(texts).diversity == published
+
+
+def test_by_hand_over_two_texts():
+    # "a b a b a": n-grams without the last: ab ba ab | aba bab | abab; "c c c c c": cc cc cc | ccc ccc | cccc
+    # rep-2 = 1 − (2 + 1)/6 = 50 %, rep-3 = 1 − (2 + 1)/4 = 25 %, rep-4 = 1 − 2/2 = 0
+    result = diversity(["a b a b a", "c c c c c"])
+    assert result.rep == {2: 50.0, 3: 25.0, 4: 0.0}
+    assert result.diversity == 37.5
+
+
+def test_rates_are_rounded_before_the_product():
+    # seven words, of six bigrams five are counted: ab bc ca ab bc → 3 different; rep-2 = 40; trigrams abc bca
+    # cab abc → 25 4-grams abca bcab cabc → 0. One more text of 4 words adds 3−1 bigrams: rep-2 = 1 − 5/7 =
+    # 28.57 (not 28.5714…)
+    result = diversity(["a b c a b c a", "x y z w"])
+    assert result.rep == {2: 28.57, 3: 20.0, 4: 0.0}
+    assert result.diversity == round(100 * (1 - 0.2857) * 0.8, 2)
+
+
+@pytest.mark.parametrize("texts", [[], [""], ["one"], ["one two three four"]])
+def test_texts_too_short_for_a_fourgram_have_no_diversity(texts):
+    assert diversity(texts).diversity is None
+
+
+def slow_counts(text, dropped):
+    """The n-grams of a text one by one, as tuples of words."""
+    words, out = text.split(), []
+    for n in (2, 3, 4):
+        grams = [tuple(words[start : start + n]) for start in range(len(words) - n + 1 - dropped)]
+        out += [len(set(grams)), len(grams)]
+    return out
+
+
+@pytest.mark.parametrize("dropped", [0, 1])
+@given(texts=st.lists(st.lists(st.sampled_from("abc"), max_size=14).map(" ".join), max_size=8))
+def test_counting_all_texts_at_once_is_counting_each(texts, dropped):
+    expected = [slow_counts(text, dropped) for text in texts]
+    assert ngram_counts(texts, dropped=dropped).tolist() == expected
+
+
+@given(st.lists(st.text("ab ", max_size=30), max_size=6))
+def test_diversity_of_sums_is_diversity(texts):
+    of_sums = diversity_of_sums(ngram_counts(texts).sum(axis=0))
+    whole = diversity(texts).diversity
+    assert np.isnan(of_sums) if whole is None else whole == pytest.approx(of_sums, abs=0.0051)
+
+
+def test_the_textbooks_definition_by_hand():
+    # "a b a b a": 2/4 · 2/3 · 2/2 = 1/3; "c d e f": 1; "c d e" has no 4-gram.
+    assert textbook_diversity(["a b a b a", "c d e f", "c d e"]).tolist() == pytest.approx(
+        [100 / 3, 100, np.nan], nan_ok=True
+    )
+
+
+def test_distinct_by_hand():
+    assert distinct(["a b a b", "a b c"], 2) == 60.0  # ab, ba, bc of ab ba ab ab bc
+    assert distinct(["a b x x", "c d e x", "f g h i"], 1) == pytest.approx(100 * 10 / 12)
+
+
+@given(st.lists(st.text("ab c\n", max_size=12), max_size=7), st.integers(1, 4))
+def test_distinct_is_different_ngrams_over_all(texts, n):
+    rows = [text.split() for text in texts]
+    grams = [tuple(row[i : i + n]) for row in rows for i in range(len(row) - n + 1)]
+    assert distinct(texts, n) == (100 * len(set(grams)) / len(grams) if grams else None)
+
+
+BLEU_TEXTS = st.lists(
+    st.lists(st.sampled_from(["a", "b", "c", "d", "e"]), max_size=12).map(" ".join), max_size=7
+)
+
+
+def sacrebleu_of(texts, max_n=4):
+    """Sentence BLEU of each text against all others by sacrebleu; None where ours is undefined."""
+    bleu = BLEU(
+        tokenize="none",
+        smooth_method="floor",
+        smooth_value=0.1,
+        effective_order=False,
+        max_ngram_order=max_n,
+        force=True,
+    )
+    return [
+        bleu.sentence_score(text, texts[:i] + texts[i + 1 :]).score
+        if len(text.split()) >= max_n and len(texts) > 1
+        else None
+        for i, text in enumerate(texts)
+    ]
+
+
+def agrees(texts, max_n=4):
+    wanted = [math.nan if each is None else each for each in sacrebleu_of(texts, max_n)]
+    assert self_bleus(texts, max_n=max_n).tolist() == pytest.approx(wanted, abs=1e-6, nan_ok=True)
+
+
+@given(BLEU_TEXTS, st.integers(1, 5))
+@example(["a a b c", "", "a b c d e a b c d"], 4)
+def test_sacrebleu_says_the_same_of_random_texts(texts, max_n):
+    agrees(texts, max_n)
+
+
+@pytest.mark.slow
+def test_sacrebleu_says_the_same_of_published_texts():
+    path = GENERATIONS / "GUARD_wikitext_guard_w7.jsonl"
+    if not path.exists():
+        pytest.skip(f"{path} is not here: published continuations may not be copied into the repository")
+    texts = [json.loads(line)["text"] for line in path.read_bytes().splitlines()[:60]]
+    agrees(texts)
+
+
+def test_self_bleu_by_hand():
+    # "a a b c" against "a b c d" and "a a x": clipped by the larger count of the two
+    # n = 1: a 2, b 1, c 1 of 4; n = 2: aa, ab, bc of 3; n = 3: abc of 2 (aab is nowhere); n = 4: 0.1 of 1
+    # lengths 4 and 3, its own 4: no penalty
+    first = 100 * (4 / 4 * 3 / 3 * 1 / 2 * 0.1) ** (1 / 4)
+    # "a b c d" against the others: a, b, c of 4; ab, bc of 3; abc of 2; 0.1 of 1
+    second = 100 * (3 / 4 * 2 / 3 * 1 / 2 * 0.1) ** (1 / 4)
+    found = self_bleus(["a a b c", "a b c d", "a a x"]).tolist()
+    assert found == pytest.approx([first, second, math.nan], nan_ok=True)
+
+
+def test_the_brevity_penalty_by_hand():
+    # unigrams alone; the others have 2 and 6 words, both 2 away from 4: the shorter counts, no penalty
+    others = ["x y", "a b c d y z"]
+    assert self_bleus(["a b c d", *others], max_n=1)[0] == pytest.approx(100.0)
+    # against six words alone: exp(1 − 6/4)
+    assert self_bleus(["a b c d", others[1]], max_n=1)[0] == pytest.approx(100 * math.exp(-0.5))
+    # a text's own length does not count, and another's that equals it does
+    assert self_bleus(["a b c d", "a b c d", others[1]], max_n=1)[0] == pytest.approx(100.0)
+
+
+@pytest.mark.parametrize("texts", [[], ["a b c d e"], ["", "a b"], ["a b c", "a b c"]])
+def test_texts_without_self_bleu(texts):
+    assert np.isnan(self_bleus(texts)).all()
