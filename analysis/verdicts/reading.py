@@ -11,6 +11,7 @@ import shlex
 import zlib
 from collections.abc import Iterator
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, TextIO, cast
 
@@ -162,8 +163,12 @@ def _read_cells(file: TextIO, path: Path) -> pd.DataFrame:
     if "\x00" in line:
         raise StudyError(f"{path} is no UTF-8 text, and may be UTF-16 without a mark; save it as 'CSV UTF-8'")
     delimiter = declared[1] if declared else _delimiter(first)
-    header = [name.strip() for name in next(csv.reader([line], delimiter=delimiter), [])]
-    begin = 3 if declared else 2
+    rows = csv.reader(chain([line], text), delimiter=delimiter)
+    try:
+        header = [name.strip() for name in next((row for row in rows if any(row)), [])]
+    except csv.Error as error:
+        raise StudyError(f"{path}, line 1: {error}; fix the CSV") from None
+    begin = rows.line_num + (2 if declared else 1)
     try:
         # More columns than the header has: delimiters at the end of a line make empty cells.
         cells = pd.read_csv(

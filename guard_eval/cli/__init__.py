@@ -51,15 +51,13 @@ def run(arguments: Sequence[str]) -> int:
     printer.as_json = "--json" in arguments  # also for what is wrong with the arguments
     with like_ctrl_c() as signals:
         try:
-            code = _call(arguments, printer)
-            sys.stdout.flush()
+            return _call(arguments, printer)
         except KeyboardInterrupt:
             printer.error(STOPPED)
             return 128 + signals[0] if signals else 130
         except BrokenPipeError:  # the reader, such as `head`, closed the output
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _discard_output()
             return 1
-        return code
 
 
 def _call(arguments: Sequence[str], printer: Printer) -> int:
@@ -69,6 +67,9 @@ def _call(arguments: Sequence[str], printer: Printer) -> int:
             _study_parameter(())
         with progress.attached(printer):
             result = command_line(printer).meta(arguments)
+        if isinstance(result, Result):  # --help and --version return none
+            printer.print_result(result)
+        sys.stdout.flush()
     except CycloptsError as error:
         printer.error(f"error: {_words_of(error)}")
         return 2
@@ -78,13 +79,17 @@ def _call(arguments: Sequence[str], printer: Printer) -> int:
     except OSError as error:
         if error.errno not in _USER_CAN_FIX:
             raise
+        if error.filename is None:
+            _discard_output()
         what = error.filename or "the output"
         printer.error(f"error: cannot write {what}: {error.strerror}; fix that and run the command again")
         return 2
-    if not isinstance(result, Result):  # --help and --version
-        return 0
-    printer.print_result(result)
-    return result.exit_code
+    return result.exit_code if isinstance(result, Result) else 0
+
+
+def _discard_output() -> None:
+    """Let what is left in the buffer of standard output go nowhere: nobody takes it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _words_of(error: CycloptsError) -> str:

@@ -95,15 +95,12 @@ def adaptive_alpha(delta: Tensor) -> Tensor:
     return delta.sigmoid().round(decimals=2)
 
 
-def _probabilities(values: Tensor, log_z: Tensor) -> Tensor:
-    return (values.double() - log_z[:, None]).exp().float()
-
-
 class Proposer:
     """Proposes the candidates of a batch of `rows` texts, step by step, at most `steps` times.
 
     Contrastive search has the same k and α at every step, ACS k_t and α_t by the entropies so far. For ACS
-    there are always 15 candidates, of which `allowed` lets in k_t, so that nothing is read back from a GPU.
+    there are as many candidates as the largest k_t of the batch; on a GPU, which would have to tell it to the
+    host, there are 15. `allowed` lets in k_t of them.
     """
 
     def __init__(
@@ -132,4 +129,5 @@ class Proposer:
         inside, _ = shannon_entropy(values.masked_fill(~allowed, -torch.inf))
         delta = deviation(inside, self._truncated[:, :step], k.double().log(), q)
         self._entropies[:, step], self._truncated[:, step] = entropy, inside
-        return Proposal(ids, probabilities, allowed, adaptive_alpha(delta))
+        most = int(k.max()) if ids.device.type == "cpu" else ids.shape[1]
+        return Proposal(ids[:, :most], probabilities[:, :most], allowed[:, :most], adaptive_alpha(delta))

@@ -66,6 +66,12 @@ def test_lines_are_those_of_the_file_below_a_line_that_names_the_delimiter(tmp_p
         read(write(tmp_path, "sep=,\n" + GOOD.replace("tie", "z")))
 
 
+def test_headings_of_several_lines_and_empty_lines_above_them(tmp_path):
+    text = GOOD.replace("pair_id", '"Which\nitem?"').replace("tie", "z")
+    with pytest.raises(StudyError, match=r"verdict 'z' names .* on line 6"):
+        read(write(tmp_path, "\n" + text.replace("\n1,d", "\n\n1,d")), columns={"pair_id": "Which\nitem?"})
+
+
 def test_a_comma_is_a_decimal_one_where_it_does_not_separate_and_nothing_else_is(tmp_path):
     commas = with_sign(";").replace("1.5", "1,25")
     assert read(write(tmp_path, commas))["seconds"].tolist()[::2] == [1.25, 20.0]

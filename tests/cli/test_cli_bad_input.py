@@ -12,23 +12,7 @@ from command_line import environment
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize(
-    "name", ["generate", "measure", "pair", "raters list", "annotate", "judge", "report", "export"]
-)
-def test_a_folder_that_is_no_study(run, tmp_path, name):
-    (tmp_path / "empty").mkdir()
-    assert "is not a study: it has no study.toml" in run(*name.split(), "empty").refused()
-
-
-@pytest.mark.parametrize(
-    "name", ["generate", "measure", "pair", "raters list", "annotate", "judge", "export"]
-)
-def test_a_folder_that_is_not_there(run, name):
-    assert "there is no folder 'nowhere'" in run(*name.split(), "nowhere").refused()
-
-
 def test_a_file_in_place_of_a_study_and_settings_in_another_encoding(run, study):
-    assert "is a file; name the folder of a study" in run("pair", "small/prompts.jsonl").refused()
     path = study / "study.toml"
     path.write_bytes(path.read_text().encode("utf-16"))
     assert "is not UTF-8 at byte 0; save it as UTF-8" in run("pair", "small").refused()
@@ -129,30 +113,10 @@ def test_a_gpu_that_is_not_there(run, study):
     assert "cuda:7" in run("generate", "small").refused()
 
 
-def test_steps_out_of_order_name_the_missing_one(run, study):
-    assert "run: guard-eval generate" in run("measure", "small").refused()
-    assert "run: guard-eval generate" in run("pair", "small").refused()
-    for name in ("raters list", "judge", "report", "export", "backup"):
-        arguments = ["small", *(["copy.db"] if name == "backup" else [])]
-        assert "guard-eval pair small" in run(*name.split(), *arguments).refused()
-
-
-def test_a_study_is_not_overwritten(run, study):
-    before = (study / "study.toml").read_bytes()
-    assert "is a study already" in run("new", "small").refused()
-    assert (study / "study.toml").read_bytes() == before
-
-
 def test_the_demo_does_not_write_into_somebodys_folder(run, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("")
     assert "is not an empty folder and not a study" in run("demo", "mine").refused()
-
-
-def test_the_demo_adds_no_simulated_raters_to_another_study(run, paired):
-    before = (paired / "study.db").read_bytes()
-    assert "is a study with other settings" in run("demo", "small").refused()
-    assert (paired / "study.db").read_bytes() == before
 
 
 def test_a_new_study_keeps_the_prompts_that_lie_in_its_folder(run, tmp_path):
@@ -174,15 +138,6 @@ def test_commands_to_copy_quote_a_folder_with_a_space(run, paired):
     folder = paired.rename(paired.with_name("small $HOME study"))
     assert "guard-eval annotate 'small $HOME study' --invite NAME" in run("pair", folder.name).out
     assert "new 'a b'" in run("pair", "a b").refused()
-
-
-@pytest.mark.usefixtures("study")
-def test_the_settings_file_is_not_the_study(run):
-    assert "name their folder: small" in run("pair", "small/study.toml").refused()
-
-
-def test_a_misspelled_study_is_no_table_of_verdicts(run):
-    assert "there is no folder 'smal'" in run("report", "smal").refused()
 
 
 def test_a_full_disk_under_the_output(study):
@@ -294,19 +249,6 @@ def test_ctrl_c_while_the_program_loads_ends_it_without_a_traceback(tmp_path):
         _, err = program.communicate(timeout=60)
     assert program.returncode in {-signal.SIGINT, 130}
     assert not err
-
-
-def test_an_unknown_command_and_option(run):
-    assert run("generat").code == 2
-    assert run("generate", "--sharp").code == 2
-
-
-@pytest.mark.usefixtures("study")
-def test_a_value_that_is_no_choice_is_named_in_a_users_words(run):
-    assert (
-        'for --engine. Choose from: "local", "ray", "vllm"'
-        in run("generate", "small", "--engine", "tpu").refused()
-    )
 
 
 def test_a_question_left_with_ctrl_c_or_ctrl_d_stops_as_ctrl_c_does(run, study, monkeypatch):

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from rating import people
@@ -36,6 +37,15 @@ def test_the_command_that_was_given_is_in_the_report(judged):
     assert found.folder.name == "judged-report"
     command = "guard-eval report judged.csv --rater-kind model --set margin=0.05 --set raters=random"
     assert command in markdown(found.folder)
+
+
+def test_a_paper_and_another_folder_are_asked_for_together(run, judged):
+    ran = run("report", "judged.csv", "--rater-kind", "person", "--paper", "--output", "P")
+    assert ran.code == 0, ran
+    written = {path.relative_to("P").parts[0] for path in Path("P").rglob("*") if path.is_file()}
+    assert {"index.html", "report.md", "report.json", "csv", "paper"} <= written
+    assert list(Path("P/paper").glob("*.tex"))
+    assert not Path("judged-report").exists()
 
 
 def test_several_tables_are_one_report(judged):

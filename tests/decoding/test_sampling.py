@@ -183,16 +183,6 @@ def test_greedy_takes_the_first_of_equals():
     assert Follower(Greedy(), torch.zeros(2).long())(logits).tolist() == [1, 0]
 
 
-@pytest.mark.parametrize(
-    "strategy", [Temperature(), TopK(), TopP(), Typical(), MinP(), AdaptiveDecoding()], ids=str
-)
-def test_rows_draw_the_same_in_any_batch(strategy):
-    logits = torch.randn(4, 300, generator=torch.Generator().manual_seed(1)) * 2
-    keys = torch.tensor([5, 6, 7, 8])
-    whole = choose(strategy, logits, context(keys, 4))
-    assert choose(strategy, logits[[3, 1]], context(keys[[3, 1]], 4)).tolist() == whole[[3, 1]].tolist()
-
-
 @pytest.mark.parametrize("p", [0.3, 0.9, 0.999, 1.0])
 def test_top_p_of_a_large_vocabulary_equals_transformers(p: float):
     """It sorts the first tokens alone where these reach p."""

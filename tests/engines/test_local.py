@@ -19,6 +19,7 @@ from guard_eval.strategies import (
     Greedy,
     Guard,
     TopK,
+    parse,
 )
 
 pytestmark = pytest.mark.slow
@@ -260,6 +261,7 @@ def test_traces_come_before_their_batch(loaded, monkeypatch):
     [
         (TopK(k=321), r"top_k\(k=321\) chooses among 321 tokens, and the model 'llama' has 320"),
         (ContrastiveSearch(k=400), r"chooses among 400 tokens"),
+        (parse("dry + top_k(k=900)"), "chooses among 900 tokens"),
         (ContrastiveDecoding(), r"needs a second, smaller model; name it as model.amateur"),
     ],
 )

@@ -4,7 +4,7 @@ import pytest
 
 from guard_eval.engines.generation import generate
 from guard_eval.records import Prompt
-from guard_eval.strategies import STRATEGIES
+from guard_eval.strategies import STRATEGIES, parse
 
 pytestmark = pytest.mark.slow
 
@@ -14,20 +14,26 @@ PROMPTS = [
     Prompt(id=f"p{n}", dataset="d", text=" ".join(WORDS[n % 5 : n % 5 + length]))
     for n, length in enumerate([1, 2, 3, 5, 8, 15, 3])
 ]
+CHAINS = (
+    "dry + min_p(p=0.05) + temperature(tau=0.8)",
+    "no_repeat_ngram + mirostat(tau=2) + mirostat(tau=1, eta=0.5)",
+    "repetition_penalty + no_repeat_ngram(n=3) + top_k(k=20) + top_p(p=0.9)",
+)
 DRAWN = {
+    *CHAINS,
     *("temperature", "top_k", "top_p", "typical", "min_p", "epsilon", "eta", "top_n_sigma"),
     *("top_h", "p_less", "min_k", "xtc", "mirostat", "adaptive"),
 }
 
 
 @pytest.mark.parametrize("loaded", ["stories260k", "stories3m", "gpt2"], indirect=True)
-@pytest.mark.parametrize("name", STRATEGIES)
+@pytest.mark.parametrize("name", [*STRATEGIES, *CHAINS])
 def test_the_batch_does_not_change_a_text(loaded, name):
     def made(prompts: list[Prompt], batch_size: int, seed: int = 4) -> dict[str, tuple[str, int, str]]:
         batches = generate(
             loaded,
             prompts,
-            STRATEGIES[name](),
+            parse(name),
             seed=seed,
             max_new_tokens=10,
             max_prompt_tokens=12,

@@ -145,23 +145,26 @@ def test_strategies_share_a_batch(engine, reference, rows):
 OWN = """
 from dataclasses import dataclass
 import torch
-from guard_eval.strategies import OwnStrategy
+from guard_eval.strategies import Sampler, apply_step, initial_state, update_state
 
 @dataclass(frozen=True, kw_only=True)
-class Fresh(OwnStrategy):
+class Fresh(Sampler):
     share: float = 0.05
 
-    def initial_state(self):
-        return [1.0]
+@initial_state.register
+def first(strategy: Fresh):
+    return [1.0]
 
-    def candidates(self, logits, history, state):
-        p = logits.softmax(-1)
-        left = logits.masked_fill(p < self.share * p.amax(-1, keepdim=True), -torch.inf)
-        left = left.scatter_add(1, history[:, -1:].clamp(min=0), torch.full_like(left[:, :1], -5.0))
-        return left / state.float()
+@apply_step.register
+def fresh(strategy: Fresh, logits, context):
+    p = logits.softmax(-1)
+    left = logits.masked_fill(p < strategy.share * p.amax(-1, keepdim=True), -torch.inf)
+    left = left.scatter_add(1, context.tokens[:, -1:].clamp(min=0), torch.full_like(left[:, :1], -5.0))
+    return left / context.state.float()
 
-    def next_state(self, state, logits, tokens):
-        return 0.9 * state + 0.1 * (1 + tokens[:, None] % 3)
+@update_state.register
+def follow(strategy: Fresh, state, logits, tokens):
+    state.copy_(0.9 * state + 0.1 * (1 + tokens[:, None] % 3))
 """
 
 
