@@ -228,7 +228,7 @@ def _ranking_lines(results: Results) -> tuple[tuple[AnswerLine, ...], tuple[str,
             share=row.expected_share,
             low=row.share_low,
             high=row.share_high,
-            p=possible_ranks(row),
+            p=f"rank {possible_ranks(row)}" if row.possible_best else possible_ranks(row),
             word="",
         )
         for row in rows[:MAX_LINES]
@@ -324,7 +324,7 @@ def _ranking_answer(results: Results, first: Sequence[Row]) -> str:
     shown = sum(differs(row, alpha) for row in first)
     results_of = "comparisons" if len({row.criterion for row in first}) == 1 else "results"
     corrected = f" after {first[0].correction}'s correction" if first[0].family > 1 else ""
-    verb = "shows" if shown == 1 else "show"
+    verb = "show" if shown > 1 else "shows"
     sentences.append(
         f"Of {len(first)} {results_of}, {shown or 'none'} {verb} a difference by itself{corrected}."
     )
