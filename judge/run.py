@@ -101,14 +101,10 @@ class Journal:
             self._flushing = loop.create_task(self._flush())
         return result
 
-    async def idle(self) -> None:
-        """Wait until all is written."""
-        if self._flushing is not None:
-            await self._flushing
-
     async def close(self) -> None:
         """Wait until all is written, and end."""
-        await self.idle()
+        if self._flushing is not None:
+            await self._flushing
         self._thread.shutdown()
 
     async def _flush(self) -> None:
@@ -243,7 +239,7 @@ class Run:
         queue = deque(questions)
         async with self.open():
             await self.settle_form(queue)
-            size = self.judge.concurrency + -(-self.judge.concurrency // 4)  # some wait for a retry
+            size = -(-3 * self.judge.concurrency // 2)  # some wait for the disk, or for a retry
             await self._finish([self._work(queue) for _ in range(size)])
 
     async def settle_form(self, queue: deque[Question]) -> None:

@@ -164,7 +164,7 @@ def test_help_loads_nothing_heavy():
 
 def test_every_command_is_on_its_page():
     page = (Path(__file__).parents[2] / "docs" / "command_line.md").read_text(encoding="utf-8")
-    assert [name for name in COMMANDS if f"`{name}`" not in page] == []
+    assert {name.split()[0] for name in COMMANDS if f"`{name.split()[0]}`" not in page} == set()
 
 
 def test_the_settings_may_not_drift_from_the_pairs(run, paired):
