@@ -7,7 +7,7 @@ from functools import cache
 
 from rich.console import Console
 
-from guard_eval.cli import command_line
+from guard_eval.cli import accept_studies, command_line
 from guard_eval.commands import COMMANDS
 
 WIDTH = 80
@@ -28,6 +28,7 @@ def helps() -> dict[str, str]:
 
 
 def _help(name: str) -> str:
+    accept_studies()
     page = io.StringIO()
     command_line().meta([*name.split(), "--help"], console=Console(file=page, width=WIDTH))
     return page.getvalue()
@@ -40,6 +41,7 @@ def options() -> dict[str, set[str]]:
 
 
 def _options(name: str) -> set[str]:
+    accept_studies()
     line = command_line()
     apps = [line.meta, line[name.split(maxsplit=1)[0]]]
     apps += [apps[-1][word] for word in name.split()[1:]]

@@ -64,7 +64,7 @@ def _call(arguments: Sequence[str], printer: Printer) -> int:
     """Call a command, print its result or its error, and return the exit code."""
     try:
         if any(word.partition(" ")[0] in arguments for word in COMMANDS):  # also for the help of a command
-            _study_parameter(())
+            accept_studies()
         with progress.attached(printer):
             result = command_line(printer).meta(arguments)
         if isinstance(result, Result):  # --help and --version return none
@@ -168,7 +168,7 @@ def command_line(printer: Printer | None = None) -> App:
 
         for path in code:
             use_file(path)
-        _study_parameter(set_)
+        accept_studies(set_)
         command, bound, _ = app.parse_args(tokens)
         with redirect_stdout(sys.stderr) if json else nullcontext():  # standard output is the result's alone
             return _run(command, bound, set_)
@@ -178,7 +178,7 @@ def command_line(printer: Printer | None = None) -> App:
 
 def _install_completion(app: App) -> Result:
     """Complete commands and options in this shell, from the next terminal on."""
-    _study_parameter(())
+    accept_studies()
     try:
         path = app.install_completion()
     except ShellDetectionError:
@@ -188,7 +188,7 @@ def _install_completion(app: App) -> Result:
     return Result(lines=(f"{path}: it works from the next terminal on",))
 
 
-def _study_parameter(overrides: tuple[str, ...]) -> None:
+def accept_studies(overrides: tuple[str, ...] = ()) -> None:
     """Make an argument of type `Study` open the folder that it names, with the settings of `--set`."""
     from guard_eval.study import Study  # noqa: PLC0415 (`--help` is quick without it)
 
