@@ -50,7 +50,8 @@ def _options(name: str) -> set[str]:
         for app_ in (apps[0], apps[-1])
         for argument in app_.assemble_argument_collection(default_parameter=line.default_parameter)
     ]
-    return {option for argument in arguments for option in argument.names if option.startswith("-")}
+    names = (name for argument in arguments if argument.parse for name in argument.names)
+    return {name for name in names if name.startswith("-")}
 
 
 def cli_reference() -> str:
