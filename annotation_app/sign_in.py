@@ -80,9 +80,9 @@ def from_prolific(parameters: Mapping[str, str], recruitment: Recruitment) -> Ar
     valid = recruitment.prolific and _PARAMETER.fullmatch(person)
     if not valid or _is_other_study(parameters, recruitment):
         return None
-    given = {"study": study, "session": session}
+    values = {"study": study, "session": session}
     return Arrival(
-        "prolific", person, {key: text for key, text in given.items() if _PARAMETER.fullmatch(text)}
+        "prolific", person, {key: text for key, text in values.items() if _PARAMETER.fullmatch(text)}
     )
 
 

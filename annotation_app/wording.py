@@ -92,8 +92,8 @@ def of_study(study: Study) -> Wording:
             All of them are named at once.
     """
     settings = study.settings.annotation
-    own = settings.wording
-    changes = parse_toml(own.text, own.file) if own else {}
+    custom = settings.wording
+    changes = parse_toml(custom.text, custom.file) if custom else {}
     language = str(changes.get("language", settings.language))
     criteria = {name: each.model_dump() for name, each in study.settings.criteria.items()}
     base = shipped_wording(settings.language) if language == settings.language else {}
@@ -101,7 +101,7 @@ def of_study(study: Study) -> Wording:
     known = {*CRITERIA, *criteria}
     problems = [*_differences(shipped_wording("en"), words, known), *_check_lists(words, known)]
     if problems:
-        raise StudyError(explain(Path(own.file if own else language), problems))
+        raise StudyError(explain(Path(custom.file if custom else language), problems))
     return words
 
 
@@ -188,11 +188,11 @@ def _braces(names: set[str]) -> str:
 
 def _check_lists(words: Wording, criteria: set[str]) -> Iterator[str]:
     """Replace the questions and the practice pairs by their classes; yield what is wrong with them."""
-    for place, kind in _LISTS.items():
-        table, name = place.split(".")
+    for position, kind in _LISTS.items():
+        table, name = position.split(".")
         items = words[table].get(name) if isinstance(words.get(table), dict) else None
         if not isinstance(items, list) or not items:
-            yield f"{place}: write at least one; to leave the page out, switch it off in study.toml"
+            yield f"{position}: write at least one; to leave the page out, switch it off in study.toml"
             continue
         valid = []
         for index, item in enumerate(items, start=1):
@@ -202,10 +202,10 @@ def _check_lists(words: Wording, criteria: set[str]) -> Iterator[str]:
                     check_name(criterion, criteria)
             except ValidationError as error:
                 for problem in problems_of(error, kind):
-                    yield f"{place}[{index}]: {problem.removeprefix('the file: ')}"
+                    yield f"{position}[{index}]: {problem.removeprefix('the file: ')}"
             except StudyError as error:
-                yield f"{place}[{index}]: {error}"
+                yield f"{position}[{index}]: {error}"
         for repeated, times in Counter(item.name for item in valid).items():
             if times > 1:
-                yield f"{place}: the name {repeated!r} is used twice; give each its own"
+                yield f"{position}: the name {repeated!r} is used twice; give each its own"
         words[table] = {**words[table], name: valid}

@@ -18,7 +18,7 @@ def look(text: str, *, case: bool = False) -> str:
     """
     if not plain(text):
         text = unicodedata.normalize("NFKC", text)
-        text = "".join(one for one in text if one.isspace() or not unseen(one))
+        text = "".join(item for item in text if item.isspace() or not unseen(item))
     return " ".join((text if case else unicodedata.normalize("NFKC", text.casefold())).split())
 
 

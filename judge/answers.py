@@ -98,7 +98,7 @@ def read_usage(body: bytes) -> Usage:
         return Usage()
     counts = _table(envelope.get("usage"))
     cached = _table(counts.get("prompt_tokens_details")) or _table(counts.get("input_tokens_details"))
-    made = _table(counts.get("completion_tokens_details")) or _table(counts.get("output_tokens_details"))
+    details = _table(counts.get("completion_tokens_details")) or _table(counts.get("output_tokens_details"))
     prompt = _count(counts.get("prompt_tokens", counts.get("input_tokens")))
     output = _count(counts.get("completion_tokens", counts.get("output_tokens")))
     total = _count(counts.get("total_tokens"))
@@ -110,7 +110,7 @@ def read_usage(body: bytes) -> Usage:
         input_tokens=prompt,
         output_tokens=output,
         cached_tokens=_count(cached.get("cached_tokens")),
-        reasoning_tokens=_count(made.get("reasoning_tokens")),
+        reasoning_tokens=_count(details.get("reasoning_tokens")),
     )
 
 

@@ -105,7 +105,7 @@ def shuffled(text: str, *, seed: int) -> str:
     if len(set(words)) < _FEWEST_WORDS:
         return text
     order = sorted(range(len(words)), key=lambda place: content_id(seed, "word", place, text))
-    mixed = [words[place] for place in order]
+    mixed = [words[index] for index in order]
     return " ".join(mixed if mixed != words else mixed[::-1])
 
 
@@ -121,7 +121,7 @@ def padded(text: str, *, seed: int) -> str:
         if len(" ".join(repeated)) >= len(text) / 3:
             break
     start = int(content_id(seed, "filler", text), 16)
-    filler = [FILLER[(start + place) % len(FILLER)] for place in range(2)]
+    filler = [FILLER[(start + index) % len(FILLER)] for index in range(2)]
     return " ".join([text.rstrip(), *repeated, *filler])
 
 

@@ -56,9 +56,9 @@ def _normalize_space(text: str) -> str:
 def describe_special(judge: Judge) -> str | None:
     """Return what is special in the way this judge is asked, in a line; None where all is the paper's."""
     parts = [] if judge.prompt is None else [f"the instructions in {judge.prompt.file}"]
-    own = [each.name for each in judge.rubric if CRITERIA.get(each.name) != each]
-    if own:
-        parts.append(f"criteria of the study's own ({', '.join(own)})")
+    custom = [each.name for each in judge.rubric if CRITERIA.get(each.name) != each]
+    if custom:
+        parts.append(f"criteria of the study's own ({', '.join(custom)})")
     if judge.examples is not None:
         parts.append(f"{len(judge.judged_examples)} example(s) from {judge.examples.file}")
     if judge.rationale:
@@ -69,12 +69,12 @@ def describe_special(judge: Judge) -> str | None:
 def find_one_sided(judge: Judge) -> list[str]:
     """Return what speaks against the examples: criteria on which they all prefer the same side."""
     examples = judge.judged_examples
-    found = []
+    result = []
     for name in judge.criteria if examples else ():
         sides = {example.verdict[name] for example in examples} - {"tie"}
         if len(sides) == 1:
-            found.append(
+            result.append(
                 f"wherever an example prefers a text on {name}, it is {sides.pop()}: a judge may learn the "
                 "side; swap the texts of some examples"
             )
-    return found
+    return result

@@ -74,16 +74,16 @@ def read_block(
     {'fluency': 'A'}
     """
     starts = [match.end() for match in _opening(code).finditer(content)]
-    found: dict[str, Choice] = {}
+    result: dict[str, Choice] = {}
     for start, end in pairwise([*starts, len(content)]):
         inside = _closing(code).split(content[start:end], maxsplit=1)[0]
         for name, words in _judgments(inside, names, titles):
             if not words.strip(_DECORATION + "…"):
                 continue  # the empty block, copied
             choice = _judgment(words)
-            if choice is None or found.setdefault(name, choice) != choice:
+            if choice is None or result.setdefault(name, choice) != choice:
                 return None  # it says nothing, or two things
-    return {name: found[name] for name in names} if len(found) == len(set(names)) else None
+    return {name: result[name] for name in names} if len(result) == len(set(names)) else None
 
 
 def _opening(code: str) -> re.Pattern[str]:
@@ -107,17 +107,17 @@ def _rationale(code: str) -> re.Pattern[str]:
 def _judgments(block: str, names: Sequence[str], titles: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield what follows each criterion's name: its line, and what the next lines add to it."""
     wanted = {spelling(alias): name for name in names for alias in (name, titles.get(name, name))}
-    found: list[tuple[str, str]] = []
+    result: list[tuple[str, str]] = []
     adds = False
     for line in block.splitlines():
         label, colon, rest = _BULLET.sub("", line).partition(":")
         name = wanted.get(spelling(label))
         if name is not None and colon:
-            found.append((name, rest))
+            result.append((name, rest))
         elif line.strip(_DECORATION) and adds:
-            found[-1] = (found[-1][0], f"{found[-1][1].rstrip()}; {line.strip()}")
-        adds = bool(found) and bool(line.strip())
-    yield from found
+            result[-1] = (result[-1][0], f"{result[-1][1].rstrip()}; {line.strip()}")
+        adds = bool(result) and bool(line.strip())
+    yield from result
 
 
 def _judgment(line: str) -> Choice | None:
@@ -187,9 +187,9 @@ def rationale(body: bytes, *, code: str | None = None) -> str | None:
     fields = _fields(content)
     if fields is None:
         content = without_thinking(content) or ""
-        found = None if code is None else _rationale(code).search(content)
-        if found is not None:
-            return found["reasons"].strip() or None
+        result = None if code is None else _rationale(code).search(content)
+        if result is not None:
+            return result["reasons"].strip() or None
         fields = _fields(content)
     words = fields.get(RATIONALE) if isinstance(fields, dict) else None
     return words.strip() or None if isinstance(words, str) else None

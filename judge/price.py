@@ -109,8 +109,8 @@ def find_price(judge: Judge, *, at: datetime | None = None) -> Price | None:
         return Price(online=None, batch=None, source="study.toml")
     from genai_prices.types import ModelPrice  # noqa: PLC0415 (a preview needs no extra)
 
-    given, made = (Decimal(str(each)) for each in stated)
-    prices = ModelPrice(input_mtok=given, output_mtok=made)
+    input_price, output_price = (Decimal(str(each)) for each in stated)
+    prices = ModelPrice(input_mtok=input_price, output_mtok=output_price)
     return Price(online=prices, batch=prices, source="study.toml")
 
 
@@ -126,7 +126,7 @@ def _find_listed(model: str, url: str, at: datetime) -> Price | None:
 
     catalogue, name = get_snapshot(), model.lower()
     try:
-        found = catalogue.find_provider(None, None, url.lower()).find_model(
+        result = catalogue.find_provider(None, None, url.lower()).find_model(
             name, all_providers=catalogue.providers
         )
     except LookupError:
@@ -135,13 +135,13 @@ def _find_listed(model: str, url: str, at: datetime) -> Price | None:
             catalogue.find_provider(None, maker, None).find_model(name.removeprefix(f"{maker}/"))
             for maker in makers
         )
-        found = next((each for each in models if each is not None), None)
-    if found is None:
+        result = next((each for each in models if each is not None), None)
+    if result is None:
         return None
-    online = found.get_prices(at)
+    online = result.get_prices(at)
     if online.input_mtok is None or online.output_mtok is None:
         return None
-    batch = found.get_prices(at, {"processing": "batch"})
+    batch = result.get_prices(at, {"processing": "batch"})
     return Price(online=online, batch=batch, source=f"genai-prices {version('genai-prices')}")
 
 

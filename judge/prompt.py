@@ -282,7 +282,7 @@ def _before(prompt: JudgePrompt, seed: int, *, lines: bool) -> tuple[Mapping[str
     system = prompt.system(lines=lines)
     harmless = neutralise(system)
     if harmless != system:
-        start = next(place for place, one in enumerate(system) if one != harmless[place])
+        start = next(index for index, item in enumerate(system) if item != harmless[index])
         raise StudyError(
             f"a judge's instructions hold {excerpt(system[start : start + 20])!r}, which could be taken for "
             "a control token or for our tags; reword the prompt, or the criterion's definition"

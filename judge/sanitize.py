@@ -102,12 +102,12 @@ def neutralise(text: str) -> str:
     others = {each: _as_seen(each) for each in set(whole) if not each.isascii()}
     changed = {ord(each): plain for each, plain in others.items() if plain != each}
     seen = whole.translate(changed) if changed else whole
-    found = [each.start() for each in _OPENING.finditer(seen) if MARKUP.match(seen, each.start())]
-    if not found:
+    result = [each.start() for each in _OPENING.finditer(seen) if MARKUP.match(seen, each.start())]
+    if not result:
         return whole
-    places = [place for place, each in enumerate(whole) for _ in others.get(each, each)]
+    places = [index for index, each in enumerate(whole) for _ in others.get(each, each)]
     characters = list(whole)
-    for start in found:
+    for start in result:
         characters[places[start]] = HARMLESS[seen[start]]
     return "".join(characters)
 

@@ -126,10 +126,10 @@ def key_variable(judge: Judge, environ: Mapping[str, str] | None = None) -> str 
     """
     environ = os.environ if environ is None else environ
     url = server_url(judge, environ)
-    own = next((name for name in MAKERS if is_own_key(name, url, environ)), None)
+    maker_key = next((name for name in MAKERS if is_own_key(name, url, environ)), None)
     if judge.api_key_env is None:
-        return own
-    if judge.api_key_env.upper() in MAKERS and judge.api_key_env.upper() != own:
+        return maker_key
+    if judge.api_key_env.upper() in MAKERS and judge.api_key_env.upper() != maker_key:
         raise StudyError(
             f"api_key_env of the judge {judge.model!r} names {judge.api_key_env}, which goes to "
             f"{MAKERS[judge.api_key_env.upper()]} alone, and not to {origin(url)}; put that server's own key "

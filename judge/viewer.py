@@ -164,9 +164,9 @@ def _describe_attempt(attempt: Attempt) -> dict[str, Any]:
             if usage.input_tokens is None
             else f"{usage.input_tokens:,} tokens in, {usage.output_tokens or 0:,} out"
         )
-        found = read_answer(attempt.response)
-        if found is not None:
-            answer = found.refusal or (found.text and without_thinking(found.text))
+        result = read_answer(attempt.response)
+        if result is not None:
+            answer = result.refusal or (result.text and without_thinking(result.text))
         thinking = read_thinking(attempt.response)
         raw = attempt.response.decode("utf-8", "replace")
     if attempt.usd is not None:

@@ -130,10 +130,10 @@ def _alpha(sums: Floats, *, categories: int, metric: str) -> Floats:
     """Return α = 1 − (N − 1) Σ o δ / Σ n n δ from category totals and coincidences."""
     totals = sums[..., :categories]
     coincidences = sums[..., categories:].reshape(*sums.shape[:-1], categories, categories)
-    place = np.broadcast_to(np.arange(categories, dtype=float), totals.shape)
+    index = np.broadcast_to(np.arange(categories, dtype=float), totals.shape)
     if metric == "ordinal":
-        place = totals.cumsum(axis=-1) - totals / 2
-    distance = (place[..., :, None] - place[..., None, :]) ** 2
+        index = totals.cumsum(axis=-1) - totals / 2
+    distance = (index[..., :, None] - index[..., None, :]) ** 2
     if metric == "nominal":
         distance = np.sign(distance)
     observed = (coincidences * distance).sum(axis=(-1, -2))
@@ -184,8 +184,8 @@ def intraclass(item: ArrayLike, scores: ArrayLike, unit: ArrayLike, *, level: fl
         unit: Each item's unit, [items].
         level: The confidence level.
     """
-    place, y = np.asarray(item, dtype=np.int64), np.asarray(scores, dtype=float)
-    size, total, squares = (np.bincount(place, weights=weights) for weights in (None, y, y**2))
+    index, y = np.asarray(item, dtype=np.int64), np.asarray(scores, dtype=float)
+    size, total, squares = (np.bincount(index, weights=weights) for weights in (None, y, y**2))
     method = "ICC(1), jackknife t interval over units"
     if size.max(initial=0) < 2:
         return Estimate(level=level, method=method, note=NOT_PAIRED)

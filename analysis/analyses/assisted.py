@@ -62,8 +62,8 @@ def assisted(evidence: Evidence) -> pd.DataFrame:
         if len(case.judged) > len(case.people) and UnitScores.of(case.people).n >= FEWEST_RATED
     ]
     for judge in {(row["rater_kind"], row["judge"]) for row in records}:
-        own = [row for row in records if (row["rater_kind"], row["judge"]) == judge]
-        for row, value in zip(own, adjust([row["p"] for row in own]), strict=True):
+        group = [row for row in records if (row["rater_kind"], row["judge"]) == judge]
+        for row, value in zip(group, adjust([row["p"] for row in group]), strict=True):
             row["p_adjusted"] = value
     return frame_of(records, CELL_COLUMNS)
 
@@ -71,10 +71,10 @@ def assisted(evidence: Evidence) -> pd.DataFrame:
 def _cases(evidence: Evidence) -> Iterator[AssistedCase]:
     scores = dict(by_cell(evidence.scored.scores))
     items = dict(by_cell(evidence.scored.items))
-    for cell, own in scores.items():
+    for cell, group in scores.items():
         theirs = cell._replace(rater_kind=PEOPLE_OF.get(cell.rater_kind, ""), judge="")
         if cell.judge and theirs in items:
-            judged = own.assign(share=0.5 + own["net"] / (2 * own["showings"]), raters=1)
+            judged = group.assign(share=0.5 + group["net"] / (2 * group["showings"]), raters=1)
             raters = scores[theirs]["rater"].nunique()
             yield AssistedCase(cell=cell, people=items[theirs], judged=judged, raters=raters)
 
@@ -149,8 +149,8 @@ def _difference(case: AssistedCase) -> str:
         parts = [f"{row[True]} of {row.sum()} in {name}" for name, row in counts.iterrows()]
         return f"{who}: {and_list(parts)}{remedy}"
     apart = judged["share"] - judged.groupby("dataset")["share"].transform("mean")
-    own, rest = (apart[side].groupby(judged.loc[side, "unit"]).mean() for side in (rated, ~rated))
-    if np.ptp(apart) > 0 and len(rest) > 1 and stats.ttest_ind(own, rest, equal_var=False).pvalue < RARE:
+    inside, rest = (apart[side].groupby(judged.loc[side, "unit"]).mean() for side in (rated, ~rated))
+    if np.ptp(apart) > 0 and len(rest) > 1 and stats.ttest_ind(inside, rest, equal_var=False).pvalue < RARE:
         shares = [f"{judged.loc[side, 'share'].mean():.0%}" for side in (rated, ~rated)]
         return f"{who}: the judge's win share is {shares[0]} on them and {shares[1]} on the others{remedy}"
     return ""

@@ -92,12 +92,12 @@ def redundant_criteria(table: Coded, threshold: float = REDUNDANT_KAPPA) -> Iter
     verdicts[number_of, table.rows["criterion"]] = table.rows["side"]
     cell = np.zeros(sheets.ngroups, dtype=np.int64)
     cell[number_of] = table.rows["cell"]
-    for place in range(len(table.cells)):
-        own = verdicts[cell == place]
+    for index in range(len(table.cells)):
+        subset = verdicts[cell == index]
         links = {
             (left, right): link
             for left, right in combinations(range(len(table.criteria)), 2)
-            if (link := _agreement(own[:, left], own[:, right])) is not None
+            if (link := _agreement(subset[:, left], subset[:, right])) is not None
         }
         alike = np.zeros((len(table.criteria), len(table.criteria)), dtype=bool)
         for pair, (_, kappa) in links.items():
@@ -107,7 +107,7 @@ def redundant_criteria(table: Coded, threshold: float = REDUNDANT_KAPPA) -> Iter
             if len(group) < 2:
                 continue
             within = [links[pair] for pair in combinations(group, 2) if pair in links]
-            whole = own[:, group][(own[:, group] != _MISSING).all(axis=1)]
+            whole = subset[:, group][(subset[:, group] != _MISSING).all(axis=1)]
             same = int((whole == whole[:, :1]).all(axis=1).sum())
             share = f" ({percent(same / len(whole))})" if len(whole) else ""
             names = and_list([title(table.criteria[code]) for code in group])
@@ -118,7 +118,7 @@ def redundant_criteria(table: Coded, threshold: float = REDUNDANT_KAPPA) -> Iter
                 f"κ\u00a0≥\u00a0{number(min(kappa for _, kappa in within))}: "
                 "they hardly count as separate evidence"
             )
-            yield Finding(kind=REDUNDANT, where=table.where(place), what=what, severity="warning")
+            yield Finding(kind=REDUNDANT, where=table.where(index), what=what, severity="warning")
 
 
 def _agreement(left: NDArray[np.int8], right: NDArray[np.int8]) -> tuple[float, float] | None:
@@ -147,8 +147,8 @@ def unbalanced_sides(table: Coded, alpha: float = SIDE_ALPHA) -> Iterator[Findin
     criteria it has. A table that does not say what was shown first has no findings.
     """
     known = table.rows[table.rows["first"] != 0].drop_duplicates(_SHEET)
-    for place in range(len(table.cells)):
-        showings = known["first"][known["cell"] == place]
+    for index in range(len(table.cells)):
+        showings = known["first"][known["cell"] == index]
         nets = showings.groupby(known["pair"]).sum().to_numpy()
         test = sign_flip(nets)
         if test.p is None or test.p > alpha:
@@ -156,12 +156,12 @@ def unbalanced_sides(table: Coded, alpha: float = SIDE_ALPHA) -> Iterator[Findin
         n, side = len(showings), 1 if nets.sum() > 0 else -1
         times = (n + abs(int(nets.sum()))) // 2
         what = (
-            f"{table.answer(place, side)} was shown first in {times} of {plural(n, 'showing')} "
+            f"{table.answer(index, side)} was shown first in {times} of {plural(n, 'showing')} "
             f"({percent(times / n)}; sign-flip test by pair, {equals(test.p)}): "
             "preferences for place and method mix"
         )
         severity: Severity = "warning" if times / n > UNEVEN else "note"
-        yield Finding(kind=UNBALANCED, where=table.where(place), what=what, severity=severity)
+        yield Finding(kind=UNBALANCED, where=table.where(index), what=what, severity=severity)
 
 
 def uneven_overlap(table: Coded) -> Iterator[Finding]:
@@ -171,8 +171,8 @@ def uneven_overlap(table: Coded) -> Iterator[Finding]:
     An item that was judged, but never on this criterion, has none.
     """
     once = table.rows[["cell", "criterion", "pair", "rater"]].drop_duplicates()
-    for place in range(len(table.cells)):
-        rows = once[once["cell"] == place]
+    for index in range(len(table.cells)):
+        rows = once[once["cell"] == index]
         pairs, pair = np.unique(rows["pair"].to_numpy(), return_inverse=True)
         many = len(table.criteria)
         counts = np.bincount(pair * many + rows["criterion"].to_numpy(), minlength=len(pairs) * many)
@@ -189,7 +189,7 @@ def uneven_overlap(table: Coded) -> Iterator[Finding]:
                 f"{fewer.sum()} of {plural(len(raters), 'item')} with fewer than {plural(usual, 'rater')}"
                 f"{f', {none} of them with none' if none else ''}: {table.some(pairs[fewer])}"
             )
-            where = table.where(place, title(name))
+            where = table.where(index, title(name))
             yield Finding(kind="uneven overlap", where=where, what=what, severity="note")
 
 
@@ -251,15 +251,15 @@ def _one_sided(kind: str, part: int, whole: int, names: tuple[str, str]) -> Iter
 def identical_verdicts(table: Coded) -> Iterator[Finding]:
     """Yield the comparisons and criteria of two or more verdicts that are all the same."""
     sides = table.rows.groupby(["cell", "criterion"])["side"].agg(["min", "max", "count"])
-    for (place, code), low, high, n in sides.itertuples():
+    for (index, code), low, high, n in sides.itertuples():
         if low != high or n < 2:
             continue
         no_test = ", and there is no test" if low == 0 else ""
         what = (
-            f"all {plural(int(n), 'verdict')} are {table.answer(place, int(low))}: "
+            f"all {plural(int(n), 'verdict')} are {table.answer(index, int(low))}: "
             f"agreement beyond chance is undefined{no_test}"
         )
-        where = table.where(place, title(table.criteria[code]))
+        where = table.where(index, title(table.criteria[code]))
         yield Finding(kind="identical verdicts", where=where, what=what, severity="warning")
 
 
@@ -270,17 +270,17 @@ def unseen_ends(table: Coded) -> Iterator[Finding]:
     first submission. Showings without it are left out.
     """
     known = table.rows.groupby(_SHEET)["ends_seen"].max().dropna().reset_index()
-    for place in range(len(table.cells)):
-        own = known[known["cell"] == place]
-        unseen = own[own["ends_seen"] < TEXTS_SHOWN]
+    for index in range(len(table.cells)):
+        group = known[known["cell"] == index]
+        unseen = group[group["ends_seen"] < TEXTS_SHOWN]
         if unseen.empty:
             continue
         counts = np.bincount(unseen["rater"].to_numpy())
         rater, times = int(counts.argmax()), int(counts.max())
-        share = len(unseen) / len(own)
+        share = len(unseen) / len(group)
         what = (
-            f"{len(unseen)} of {plural(len(own), 'showing')} ({percent(share)}) were rated before the end of "
-            f"every text had been on the screen; {times} of them by rater {table.raters[rater]}"
+            f"{len(unseen)} of {plural(len(group), 'showing')} ({percent(share)}) were rated before the end "
+            f"of every text had been on the screen; {times} of them by rater {table.raters[rater]}"
         )
         severity: Severity = "warning" if share > UNSEEN else "note"
-        yield Finding(kind="unseen ends", where=table.where(place), what=what, severity=severity)
+        yield Finding(kind="unseen ends", where=table.where(index), what=what, severity=severity)

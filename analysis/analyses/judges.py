@@ -46,14 +46,14 @@ def judges(evidence: Evidence) -> pd.DataFrame:
         label, verdict = _labels(both["net"]), _labels(judged["net"])
         tally = np.bincount(item * 3 + label, minlength=3 * len(pairs)).reshape(len(pairs), 3)
         rated, unit = tally.sum(axis=1) > 0, UnitScores.of(judged).place
-        tally, own, place = tally[rated], verdict[rated], unit[rated]
-        if not len(own):
+        tally, chosen, index = tally[rated], verdict[rated], unit[rated]
+        if not len(chosen):
             continue
         majority = _majority(tally)
-        same = unit_proportion(majority == own, place, level=evidence.level)
-        kappa = cohen_kappa(majority, own, unit=place, level=evidence.level)
-        apart = (majority != own) & (majority != 1) & (own != 1)
-        sides = np.bincount(place, weights=np.where(apart, np.sign(own - majority), 0))
+        same = unit_proportion(majority == chosen, index, level=evidence.level)
+        kappa = cohen_kappa(majority, chosen, unit=index, level=evidence.level)
+        apart = (majority != chosen) & (majority != 1) & (chosen != 1)
+        sides = np.bincount(index, weights=np.where(apart, np.sign(chosen - majority), 0))
         lean = sign_flip(sides, unit="prompt")
         twice = tally.sum(axis=1) >= 2
         wins, why = alternative_annotator(item, who, label, verdict, unit, epsilon=EPSILON, q=evidence.alpha)
@@ -62,13 +62,13 @@ def judges(evidence: Evidence) -> pd.DataFrame:
             cell_record(cell)
             | {
                 "people": int(both["rater"].nunique()),
-                "pairs": len(own),
+                "pairs": len(chosen),
                 **estimate_record(same, "same_as_most", "same_"),
                 **estimate_record(kappa, "cohen_kappa", "kappa_"),
-                "with_a_person": _mean((tally[np.arange(len(own)), own] / tally.sum(axis=1))[twice]),
+                "with_a_person": _mean((tally[np.arange(len(chosen)), chosen] / tally.sum(axis=1))[twice]),
                 "among_people": _mean(_pairs_agreeing(tally[twice])),
-                "judge_for_a_people_for_b": int((apart & (own == 2)).sum()),
-                "people_for_a_judge_for_b": int((apart & (own == 0)).sum()),
+                "judge_for_a_people_for_b": int((apart & (chosen == 2)).sum()),
+                "people_for_a_judge_for_b": int((apart & (chosen == 0)).sum()),
                 "mcnemar_p": None if why_no_p(lean.smallest_p, evidence.alpha) else lean.p,
                 "alternative_epsilon": EPSILON,
                 "alternative_wins": wins,

@@ -48,15 +48,15 @@ def share_at_equal_length(
         level: The confidence level.
     """
     y, x = np.asarray(shares, dtype=float), np.asarray(ratios, dtype=float)
-    place = np.unique(np.asarray(unit), return_inverse=True)[1]
+    index = np.unique(np.asarray(unit), return_inverse=True)[1]
     code, count = np.asarray(strata, dtype=np.int64), np.bincount(np.asarray(strata, dtype=np.int64))
     columns = [np.ones(len(x)), x]
     if len(count) > 1 and count.min() >= 2:
         columns += [(code == number) - count[number] / len(x) for number in range(1, len(count))]
-    design, units = np.column_stack(columns), int(place.max(initial=-1)) + 1
+    design, units = np.column_stack(columns), int(index.max(initial=-1)) + 1
     why = _why_undefined(x, design, units)
     if not why:
-        share, slope = _fitted(y, design, place, units - design.shape[1], level)
+        share, slope = _fitted(y, design, index, units - design.shape[1], level)
         if share is not None and slope is not None:
             if not x.min() <= 0 <= x.max():
                 note = "the same method's text is longer in every pair, so the share is extrapolated"
@@ -83,16 +83,16 @@ def _fitted(
     """Return intercept and slope; None if one unit alone determines a coefficient, or all lie on the line."""
     inverse = np.linalg.pinv(design)
     residuals = y - design @ (inverse @ y)
-    own = np.zeros((int(place.max()) + 1, design.shape[1], design.shape[1]))
+    leverage = np.zeros((int(place.max()) + 1, design.shape[1], design.shape[1]))
     q = np.linalg.qr(design)[0]
-    np.add.at(own, place, q[:, :, None] * q[:, None, :])
-    if np.linalg.eigvalsh(own).max() > 1 - 1e-9 or np.abs(residuals).max() < 1e-12:
+    np.add.at(leverage, place, q[:, :, None] * q[:, None, :])
+    if np.linalg.eigvalsh(leverage).max() > 1 - 1e-9 or np.abs(residuals).max() < 1e-12:
         return None, None
     order = np.argsort(place, kind="stable")
     model = GEE(y[order], design[order], groups=place[order], cov_struct=Independence())
     fit = model.fit(cov_type="bias_reduced", maxiter=1)
     share, slope = (
-        Estimate(value=float(value), level=level, n=len(own), method=METHOD).with_error(
+        Estimate(value=float(value), level=level, n=len(leverage), method=METHOD).with_error(
             float(error), df, null=null, bounds=bounds
         )
         for value, error, null, bounds in zip(
@@ -125,8 +125,8 @@ def length(evidence: Evidence) -> pd.DataFrame:
     scores = evidence.scored.scores.merge(lengths[[*_ITEM, "ratio"]], on=_ITEM, how="left")
     records = []
     for cell, rated in by_cell(scores):
-        own = items[cell]
-        known = own[own["known"].astype(bool)]
+        group = items[cell]
+        known = group[group["known"].astype(bool)]
         toward = (np.sign(rated["net"]) * np.sign(rated["ratio"])).to_numpy()
         sided = np.abs(toward) > 0
         longer = unit_proportion(toward[sided] > 0, rated["unit"].to_numpy()[sided], level=evidence.level)
@@ -137,7 +137,7 @@ def length(evidence: Evidence) -> pd.DataFrame:
             )
         else:
             share = slope = Estimate(level=evidence.level, note="no pair has both lengths")
-        unknown, differ = len(own) - len(known), int(own["differ"].fillna(False).astype(bool).sum())
+        unknown, differ = len(group) - len(known), int(group["differ"].fillna(False).astype(bool).sum())
         records.append(
             cell_record(cell)
             | {
@@ -167,9 +167,9 @@ def _lengths(frame: pd.DataFrame) -> pd.DataFrame:
     lengths = ["length_a", "length_b"]
     # Rows of a pair mostly say the same, so few are left to be compared.
     grouped = frame[[*_ITEM, *lengths]].drop_duplicates().groupby(_ITEM, sort=True)[lengths]
-    least, most = grouped.min(), grouped.max()
-    middle = (least + most) / 2
+    least, greatest = grouped.min(), grouped.max()
+    middle = (least + greatest) / 2
     known = (least > 0).all(axis=1)
     ratio = np.log2((middle["length_a"] / middle["length_b"]).where(known))
-    differ = known & (least != most).any(axis=1)
+    differ = known & (least != greatest).any(axis=1)
     return pd.DataFrame({"ratio": ratio, "known": known, "differ": differ}).reset_index()

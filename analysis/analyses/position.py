@@ -64,8 +64,8 @@ def _by_order(frame: pd.DataFrame) -> pd.DataFrame:
     for_a, for_b = ((frame["verdict"] == frame[name]).to_numpy(dtype=int) for name in names[:2])
     a_first = (frame["shown_first"] == frame["method_a"]).to_numpy()
     numbers = frame.assign(a_first=a_first).groupby([*names, "a_first"], sort=True).ngroup().to_numpy()
-    _, first, place = np.unique(numbers, return_index=True, return_inverse=True)
-    side = np.sign(np.bincount(place, weights=for_a - for_b)).astype(int)
+    _, first, index = np.unique(numbers, return_index=True, return_inverse=True)
+    side = np.sign(np.bincount(index, weights=for_a - for_b)).astype(int)
     return frame[[*names, "unit"]].iloc[first].assign(a_first=a_first[first], side=side)
 
 
@@ -74,8 +74,8 @@ def _flips(cell: pd.DataFrame) -> tuple[NDArray[np.bool_], NDArray[np.bool_], ND
     key = cell.groupby(["method_a", "method_b", "pair_id", "rater"], sort=False).ngroup().to_numpy()
     a_first, side = cell["a_first"].to_numpy(), cell["side"].to_numpy()
     sides = np.full((int(key.max()) + 1, 2), -2)
-    for place, order in enumerate((a_first, ~a_first)):
-        sides[key[order], place] = side[order]
+    for index, order in enumerate((a_first, ~a_first)):
+        sides[key[order], index] = side[order]
     unit = np.zeros(len(sides), dtype=np.int64)
     unit[key] = cell["unit"].to_numpy()
     both = (sides > -2).all(axis=1)

@@ -65,10 +65,10 @@ def _place(row: dict[str, Any]) -> tuple[object, ...]:
 def _adjust(tables: list[list[dict[str, Any]]], alpha: float) -> None:
     """Fill in Holm's p of "no method is better", over the criteria of people or of one judge."""
     for who in {(rows[0]["rater_kind"], rows[0]["judge"]) for rows in tables}:
-        own = [rows for rows in tables if (rows[0]["rater_kind"], rows[0]["judge"]) == who]
-        smallest = [rows[0]["_smallest"] for rows in own]
-        adjusted = adjust([rows[0]["p_any_difference"] for rows in own], smallest=smallest, alpha=alpha)
-        for rows, value in zip(own, adjusted, strict=True):
+        group = [rows for rows in tables if (rows[0]["rater_kind"], rows[0]["judge"]) == who]
+        smallest = [rows[0]["_smallest"] for rows in group]
+        adjusted = adjust([rows[0]["p_any_difference"] for rows in group], smallest=smallest, alpha=alpha)
+        for rows, value in zip(group, adjusted, strict=True):
             for row in rows:
                 row["p_any_difference_adjusted"] = value
                 if row["p_any_difference"] is not None and value is None:
@@ -98,7 +98,7 @@ def _records(
     apart: tuple[str, ...],
 ) -> list[dict[str, Any]]:
     by_unit, count, level = UnitScores.of(cell), len(methods), evidence.level
-    number = {name: place for place, name in enumerate(methods)}
+    number = {name: index for index, name in enumerate(methods)}
     first, second = (cell[name].map(number).to_numpy(dtype=np.int64) for name in ("method_a", "method_b"))
     sides = np.sign(cell["net"].to_numpy()).astype(np.int64)
     wins, ties = np.zeros((2, count, count))

@@ -25,22 +25,22 @@ def raters(evidence: Evidence) -> pd.DataFrame:
     sums = scores.assign(others=others, same=same).groupby(["rater_kind", "rater"])[["same", "others"]].sum()
     agreeing_of = {key: (int(same), int(others)) for key, same, others in sums.itertuples(name=None)}
     records = []
-    for (kind, name), own in frame.groupby(["rater_kind", "rater"], sort=True):
+    for (kind, name), group in frame.groupby(["rater_kind", "rater"], sort=True):
         agreeing, compared = agreeing_of[kind, name]
-        tie = own["verdict"] == TIE
+        tie = group["verdict"] == TIE
         first = None
-        if "shown_first" in own.columns:
-            placed = own[own["shown_first"].notna() & ~tie]
+        if "shown_first" in group.columns:
+            placed = group[group["shown_first"].notna() & ~tie]
             hits = (placed["verdict"] == placed["shown_first"]).to_numpy()
             first = unit_proportion(hits, unit_codes(placed), level=evidence.level)
-        seconds = own["seconds"].median() if "seconds" in own.columns else np.nan
+        seconds = group["seconds"].median() if "seconds" in group.columns else np.nan
         records.append(
             {
                 "simulated": kind in SIMULATED,
                 "rater_kind": kind,
                 "rater": name,
-                "pairs": own["pair_id"].nunique(),
-                "verdicts": len(own),
+                "pairs": group["pair_id"].nunique(),
+                "verdicts": len(group),
                 "tie_share": float(tie.mean()),
                 "agreement": agreeing / compared if compared else None,
                 "compared": compared,

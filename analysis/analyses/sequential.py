@@ -48,8 +48,8 @@ def _last(scored: ScoredVerdicts) -> pd.DataFrame:
     frame = scored.frame.assign(judge=judge_of(scored.frame))
     frame = pd.concat([frame, *(panel.verdicts(frame).assign(judge=panel.name) for panel in scored.panels)])
     if scored.composite is not None:
-        own = frame[frame["criterion"].isin(scored.composite.weights)]
-        frame = pd.concat([frame, own.assign(criterion=COMPOSITE)])
+        group = frame[frame["criterion"].isin(scored.composite.weights)]
+        frame = pd.concat([frame, group.assign(criterion=COMPOSITE)])
     at = frame["at"] if "at" in frame.columns else pd.Series(None, index=frame.index, dtype=object)
     times = pd.to_datetime(at, utc=True, format="ISO8601", errors="coerce")
     rows = frame.index.to_numpy()

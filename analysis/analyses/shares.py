@@ -61,10 +61,10 @@ def _record(
     evidence: Evidence, cell: Cell, dataset: str, scores: pd.DataFrame, items: pd.DataFrame
 ) -> dict[str, Any]:
     share = fixed_share(items, level=evidence.level)
-    fewest, most = int(items["raters"].min()), int(items["raters"].max())
+    fewest, largest = int(items["raters"].min()), int(items["raters"].max())
     notes = (
-        [f"pairs have between {fewest} and {most} raters; every pair weighs the same"]
-        if fewest < most
+        [f"pairs have between {fewest} and {largest} raters; every pair weighs the same"]
+        if fewest < largest
         else []
     )
     if evidence.context.raters == "random" and cell.rater_kind not in PEOPLE_OF:
@@ -110,10 +110,10 @@ def _record(
 
 def plan_order(planned: Planned | None) -> Any:  # noqa: ANN401  a key for sort
     """Return a sort key of records: by who judged, the planned cells first and in the plan's order."""
-    place = {cell: number for number, cell in enumerate(planned or ())}
+    index = {cell: number for number, cell in enumerate(planned or ())}
 
     def key(row: Mapping[str, Any]) -> tuple[object, ...]:
-        in_plan = place.get((row["method_a"], row["method_b"], row["criterion"]), len(place))
+        in_plan = index.get((row["method_a"], row["method_b"], row["criterion"]), len(index))
         criterion = (row["criterion"] != COMPOSITE, row["criterion"])
         return (
             KIND_PLACE[row["rater_kind"]],
@@ -130,28 +130,28 @@ def plan_order(planned: Planned | None) -> Any:  # noqa: ANN401  a key for sort
 def families(records: Sequence[Mapping[str, Any]], planned: Planned | None) -> list[list[int]]:
     """Return the places of rows over all datasets that are corrected together: people's, and each judge's."""
     of: dict[tuple[str, str], list[int]] = {}
-    for place, row in enumerate(records):
+    for index, row in enumerate(records):
         cell = (row["method_a"], row["method_b"], row["criterion"])
         if row.get("dataset", ALL) == ALL and (planned is None or cell in planned):
-            of.setdefault((row["rater_kind"], row["judge"]), []).append(place)
+            of.setdefault((row["rater_kind"], row["judge"]), []).append(index)
     return list(of.values())
 
 
 def correct(records: list[dict[str, Any]], evidence: Evidence, *, p: str, adjusted: str) -> None:
     """Fill in the corrected p and the size of the family of each row over all datasets."""
     for places in families(records, evidence.context.planned):
-        own = [records[place] for place in places]
+        group = [records[index] for index in places]
         values = adjust(
-            [row[p] for row in own],
+            [row[p] for row in group],
             evidence.context.correction,
-            smallest=[row.get("smallest_p", 0.0) for row in own],
+            smallest=[row.get("smallest_p", 0.0) for row in group],
             alpha=evidence.alpha,
         )
-        for row, value in zip(own, values, strict=True):
+        for row, value in zip(group, values, strict=True):
             if row[p] is not None and value is None:
                 why = "no corrected p: with so few that differ it could not have been small"
                 row["note"] = join_notes(row["note"], why)
-            row |= {adjusted: value, "family": len(own)}
+            row |= {adjusted: value, "family": len(group)}
 
 
 def deciding_p(row: Any) -> float | None:  # noqa: ANN401  a row of the frame
@@ -170,20 +170,20 @@ def coverage(evidence: Evidence) -> pd.DataFrame:
     frame, scores = evidence.frame, evidence.scored.scores
     at = frame["at"].astype(str).str[:10] if "at" in frame.columns else None
     records = []
-    for (kind, judge), own in scores.groupby(["rater_kind", "judge"], sort=True):
-        rows = (frame["rater_kind"] == kind) & (frame["rater"].isin(set(own["rater"])))
+    for (kind, judge), group in scores.groupby(["rater_kind", "judge"], sort=True):
+        rows = (frame["rater_kind"] == kind) & (frame["rater"].isin(set(group["rater"])))
         days = sorted(set(at[rows]) - {"", "nan", "None"}) if at is not None else []
         records.append(
             {
                 "simulated": kind in SIMULATED,
                 "rater_kind": kind,
                 "judge": judge,
-                "raters": own["rater"].nunique(),
-                "pairs": len(own[["method_a", "method_b", "pair_id"]].drop_duplicates()),
-                "unit": UnitScores.of(own).name,
-                "units": own["unit"].nunique(),
-                "ratings": len(own[["rater", *CELL[:2], "pair_id"]].drop_duplicates()),
-                "criteria": own["criterion"].nunique() - (COMPOSITE in set(own["criterion"])),
+                "raters": group["rater"].nunique(),
+                "pairs": len(group[["method_a", "method_b", "pair_id"]].drop_duplicates()),
+                "unit": UnitScores.of(group).name,
+                "units": group["unit"].nunique(),
+                "ratings": len(group[["rater", *CELL[:2], "pair_id"]].drop_duplicates()),
+                "criteria": group["criterion"].nunique() - (COMPOSITE in set(group["criterion"])),
                 "first_day": days[0] if days else None,
                 "last_day": days[-1] if days else None,
             }

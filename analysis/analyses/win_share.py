@@ -126,8 +126,8 @@ def unequal_weight_note(scores: pd.DataFrame, share: Estimate) -> str:
     counts = np.bincount(rater)
     if len(counts) < FEWEST_RATERS or counts.min() == counts.max() or share.low is None or share.high is None:
         return ""
-    own = 0.5 + scores["net"].to_numpy() / (2 * scores["showings"].to_numpy())
-    mean = float((np.bincount(rater, weights=own) / counts).mean())
+    rater_shares = 0.5 + scores["net"].to_numpy() / (2 * scores["showings"].to_numpy())
+    mean = float((np.bincount(rater, weights=rater_shares) / counts).mean())
     if share.low <= mean <= share.high:
         return ""
     return (
@@ -143,10 +143,12 @@ def without_each_rater(scores: pd.DataFrame, *, level: float) -> Iterator[tuple[
     rater, names = pd.factorize(scores["rater"], sort=True)
     total, count = np.bincount(item, weights=y), np.bincount(item)
     for number, name in enumerate(names):
-        own = rater == number
-        left = count - np.bincount(item[own], minlength=len(first))
-        kept = left > 0
-        rest = (total - np.bincount(item[own], weights=y[own], minlength=len(first)))[kept] / left[kept]
+        removed = rater == number
+        counts = count - np.bincount(item[removed], minlength=len(first))
+        kept = counts > 0
+        rest = (total - np.bincount(item[removed], weights=y[removed], minlength=len(first)))[kept] / counts[
+            kept
+        ]
         yield str(name), fixed_share(items[kept].assign(share=0.5 + rest / 2), level=level)
 
 
@@ -154,12 +156,12 @@ def _design(scores: pd.DataFrame, weight: NDArray[np.float64]) -> tuple[TwoWayDe
     """Return who rated which unit, and each one's mean share there, from the weight of each score."""
     share = 0.5 + scores["net"].to_numpy() / (2 * scores["showings"].to_numpy())
     unit, rater = (pd.factorize(scores[name], sort=True)[0] for name in ("unit", "rater"))
-    _, first, place = np.unique(unit * len(scores) + rater, return_index=True, return_inverse=True)
-    weights = np.bincount(place, weights=weight).astype(float)
+    _, first, index = np.unique(unit * len(scores) + rater, return_index=True, return_inverse=True)
+    weights = np.bincount(index, weights=weight).astype(float)
     dataset = pd.factorize(scores["dataset"], sort=True)[0]
     units_of = np.bincount(dataset[np.unique(unit, return_index=True)[1]])
     design = TwoWayDesign(unit[first], rater[first], weights, dataset[first] if units_of.min() > 1 else None)
-    return design, np.asarray(np.bincount(place, weights=weight * share) / weights)
+    return design, np.asarray(np.bincount(index, weights=weight * share) / weights)
 
 
 def unit_proportion(
@@ -176,8 +178,8 @@ def unit_proportion(
     (2, 0.002, 0.998)
     """
     hits: NDArray[np.float64] = np.asarray(successes, dtype=float)
-    place = np.unique(unit, return_inverse=True)[1]
-    trials, count = len(hits), int(place.max(initial=-1)) + 1
+    index = np.unique(unit, return_inverse=True)[1]
+    trials, count = len(hits), int(index.max(initial=-1)) + 1
     method = "Wilson score interval" + (" for the effective number of trials" if count < trials else "")
     if not trials:
         return Estimate(level=level, method=method, note=NO_DATA)
@@ -186,7 +188,7 @@ def unit_proportion(
         if count == 1:
             note = ONE_UNIT.format(unit="prompt")
             return Estimate(value=share, level=level, n=1, method=method, note=note)
-        off = np.bincount(place, weights=hits) - share * np.bincount(place)
+        off = np.bincount(index, weights=hits) - share * np.bincount(index)
         chance = share * (1 - share) * trials
         design = trials / count
         if chance > 0:

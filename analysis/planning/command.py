@@ -95,8 +95,10 @@ def power(
         raise StudyError(f"{output}: the name of a figure ends in {', '.join(FORMATS)}; change the ending")
     pilot = None if from_ is None else read_pilot(from_)
     taken = {} if pilot is None else {"ties": pilot.ties, "icc": pilot.icc, "criteria": pilot.criteria}
-    given = {"ties": ties, "icc": icc, "criteria": criteria}
-    known = {name: value for part in (taken, given) for name, value in part.items() if value is not None}
+    assumptions = {"ties": ties, "icc": icc, "criteria": criteria}
+    known = {
+        name: value for part in (taken, assumptions) for name, value in part.items() if value is not None
+    }
     design = Design(
         share=share,
         alpha=alpha,
@@ -189,8 +191,8 @@ def _answer(design: Design, needs: pd.DataFrame) -> str:
     if design.judge_r is not None:
         unit = f"items by people, beside a judge of r = {design.judge_r:g} on {design.judged}"
     sizes = [
-        f"{items:.0f} {unit if place == 0 else 'items'} with {plural(raters, 'rater')} each"
-        for place, (raters, items) in enumerate(_pairs(enough))
+        f"{items:.0f} {unit if index == 0 else 'items'} with {plural(raters, 'rater')} each"
+        for index, (raters, items) in enumerate(_pairs(enough))
     ]
     few = needs.loc[needs["items"].isna(), "raters"]
     more = " more raters" if design.rater_sd is not None else " more than are possible"
@@ -248,14 +250,14 @@ def _figure(design: Design, needs: pd.DataFrame, curve: pd.DataFrame) -> Drawing
 
 def _draw(design: Design, curve: pd.DataFrame, axes: Axes) -> None:
     known = curve["raters"].unique().tolist()
-    for place, raters in enumerate(known):
+    for index, raters in enumerate(known):
         points = curve[curve["raters"] == raters]
         axes.plot(
             points["items"],
             100 * points["power"],
-            color=_colour(place / max(1, len(known) - 1)),
+            color=_colour(index / max(1, len(known) - 1)),
             linewidth=1.4,
-            marker=MARKERS[place % len(MARKERS)],
+            marker=MARKERS[index % len(MARKERS)],
             markersize=4,
             markevery=4,
             label=plural(raters, "rater"),

@@ -142,8 +142,8 @@ def _problems(design: Design) -> Iterator[tuple[bool, str]]:
     )
     yield not 2 <= d.judged <= MAX_ITEMS, f"{d.judged} judged items: give a number from 2 to {MAX_ITEMS}"
     modes = {"--rater-sd": d.rater_sd, "--margin": d.margin, "--judge-r": d.judge_r}
-    given = [option for option, value in modes.items() if value is not None]
-    yield len(given) > 1, f"{' and '.join(given)} are different plans; leave all but one of them out"
+    chosen = [option for option, value in modes.items() if value is not None]
+    yield len(chosen) > 1, f"{' and '.join(chosen)} are different plans; leave all but one of them out"
 
 
 def power_at(design: Design, items: int, raters: int) -> float:
@@ -165,8 +165,8 @@ def power_at(design: Design, items: int, raters: int) -> float:
 def items_needed(design: Design, raters: int) -> int | None:
     """Return the fewest items with the power wanted; None if no number up to the largest possible has it."""
     sizes = range(2, (design.judged if design.judge_r is not None else MAX_ITEMS) + 1)
-    place = bisect_left(sizes, design.power, key=lambda items: power_at(design, items, raters))
-    return sizes[place] if place < len(sizes) else None
+    index = bisect_left(sizes, design.power, key=lambda items: power_at(design, items, raters))
+    return sizes[index] if index < len(sizes) else None
 
 
 def _sign_flip_power(design: Design, items: int, raters: int) -> float:

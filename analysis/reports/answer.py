@@ -136,7 +136,7 @@ def _groups(rows: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in sorted(rows, key=lambda row: KIND_PLACE[row.rater_kind]):
         groups.setdefault((row.rater_kind, row.judge), []).append(row)
-    return {who: [row for row in own if row.family] or own for who, own in groups.items()}
+    return {who: [row for row in group if row.family] or group for who, group in groups.items()}
 
 
 def _facts(results: Results) -> tuple[str, ...]:
@@ -193,7 +193,7 @@ def _share_lines(
 ) -> tuple[tuple[AnswerLine, ...], tuple[str, ...], tuple[str, str]]:
     """Return a line for each criterion, of the method that is ahead over all lines."""
     people = {who: rows for who, rows in groups.items() if not who[1]} or groups
-    rows = [row for own in people.values() for row in own][:MAX_LINES]
+    rows = [row for group in people.values() for row in group][:MAX_LINES]
     turn = sum((row.win_share or 0.5) - 0.5 for row in rows) < 0
     lines = []
     for row in rows:
@@ -285,11 +285,11 @@ def _with_shares(rows: Sequence[Row]) -> str:
 def _equivalent(results: Results, rows: Sequence[Row]) -> Iterator[str]:
     """Say on which criteria methods are shown to be equally good, if a margin was declared."""
     who = (rows[0].rater_kind, rows[0].judge)
-    own = [row for row in rows_of(results["equivalence"]) if (row.rater_kind, row.judge) == who]
-    if not own:
+    group = [row for row in rows_of(results["equivalence"]) if (row.rater_kind, row.judge) == who]
+    if not group:
         return
-    shown = [row for row in own if row.conclusion in {"equivalent", "different but negligible"}]
-    margin = f"within {100 * own[0].margin:g} points of 50\u00a0%"
+    shown = [row for row in group if row.conclusion in {"equivalent", "different but negligible"}]
+    margin = f"within {100 * group[0].margin:g} points of 50\u00a0%"
     yield (
         f"On {_criteria(shown)} the share is shown to lie {margin}."
         if shown
@@ -378,7 +378,7 @@ def _uneven_sides(results: Results) -> Iterator[str]:
 def _foot(results: Results, rows: Sequence[Row]) -> str:
     """Say what counts once, what the test is, and for whom the answer holds."""
     context, first = results.context, rows[0]
-    own = next(
+    pooled = next(
         row
         for row in rows_of(results["coverage"])
         if (row.rater_kind, row.judge) == (first.rater_kind, first.judge)
@@ -396,10 +396,9 @@ def _foot(results: Results, rows: Sequence[Row]) -> str:
     elif context.raters == "random":
         whom = "The result is about all raters of the same kind."
     else:
-        whom = (
-            f"The result is about these {count_raters(own.raters, first.rater_kind)}, not raters in general."
-        )
-    sentences = [f"Each {own.unit} counts once (n = {own.units}; {test}{correction}).", whom]
+        whose = count_raters(pooled.raters, first.rater_kind)
+        whom = f"The result is about these {whose}, not raters in general."
+    sentences = [f"Each {pooled.unit} counts once (n = {pooled.units}; {test}{correction}).", whom]
     if any(_excludes_half(row) and verdict_word(row, context.alpha) == NO_EVIDENCE for row in rows):
         sentences.append("An interval can exclude 50\u00a0% without evidence: it is not corrected as p is.")
     if context.why_exploratory:

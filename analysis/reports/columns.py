@@ -51,8 +51,8 @@ def group_name(kind: str, judge: str = "") -> str:
 def count_raters(count: int, kind: str) -> str:
     """Return how many raters there are, as what they are known to be."""
     names = {"person": ("person", "people"), "unknown": ("rater of unknown kind", "raters of unknown kind")}
-    one, many = names.get(kind, ("rater", "raters"))
-    return f"{count}\u00a0{one if count == 1 else many}"
+    item, many = names.get(kind, ("rater", "raters"))
+    return f"{count}\u00a0{item if count == 1 else many}"
 
 
 def limits(low: float | None, high: float | None, digits: int = 1) -> str:
@@ -156,9 +156,9 @@ class FrameTable:
     def table(self, rows: Sequence[Row], *, note: str = "") -> Table:
         """Return the first of the rows as a table; of a long one the note says where the others are."""
         shown = rows[:MAX_ROWS]
-        left = {head: show(each) for head, each in self.left.items()} or cell_columns(rows)
+        remaining = {head: show(each) for head, each in self.left.items()} or cell_columns(rows)
         compared = {row.method_a for row in rows if hasattr(row, "method_a")}
-        first = compared.pop() if len(compared) == 1 and "Comparison" not in left else "the first method"
+        first = compared.pop() if len(compared) == 1 and "Comparison" not in remaining else "the first method"
         columns = {head.format(first=first): show(each) for head, each in self.columns.items()}
         known = {
             head: cell
@@ -168,10 +168,10 @@ class FrameTable:
         more = f"The first {MAX_ROWS} of {len(rows)} rows; csv/{self.frame}.csv has all."
         return table_of(
             shown,
-            left | known,
+            remaining | known,
             caption=self.caption,
             note=" ".join(filter(None, (note, more if len(rows) > MAX_ROWS else ""))),
-            text_columns=len(left) + self.words,
+            text_columns=len(remaining) + self.words,
             strong=lambda row: bool(self.strong and getattr(row, self.strong)),
         )
 

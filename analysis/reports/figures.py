@@ -24,7 +24,7 @@ def drawings(results: Results) -> dict[str, Drawing]:
     if results.is_ranked:
         groups, name, draw = results.rankings, "ranking", ranking_figure
     else:
-        groups = [rows_of(own) for _, own in results["win_shares"].groupby(keys, sort=False)]
+        groups = [rows_of(group) for _, group in results["win_shares"].groupby(keys, sort=False)]
         name, draw = "shares", share_figure
     return {f"{name}-{n}": draw(results, rows, f"{name}-{n}") for n, rows in enumerate(groups, start=1)}
 
@@ -43,15 +43,15 @@ def share_figure(results: Results, rows: Sequence[Row], name: str) -> Drawing:
     parts = cell_columns(shown, criterion=str)
     several = "Comparison" in parts
     labels = [" · ".join(str(show(row)) for show in parts.values()) for row in shown]
-    strong = {place for place, row in enumerate(shown) if differs(row, results.context.alpha)}
+    strong = {index for index, row in enumerate(shown) if differs(row, results.context.alpha)}
     names = ("the first-named", "the second") if several else (short(first.method_a), short(first.method_b))
 
     def draw(axes: Axes) -> None:
-        for place, row in enumerate(shown):
+        for index, row in enumerate(shown):
             low, high = (None if end is None else 100 * end for end in (row.low, row.high))
-            interval_line(axes, low, high, place, color=FIRST, width=2.6 if place in strong else 1.4)
+            interval_line(axes, low, high, index, color=FIRST, width=2.6 if index in strong else 1.4)
             if row.win_share is not None:
-                axes.plot([100 * row.win_share], [place], marker="D" if place in strong else "o", color=FIRST)
+                axes.plot([100 * row.win_share], [index], marker="D" if index in strong else "o", color=FIRST)
         axes.axvline(50, **GUIDE)
         axes.set_xlim(0, 100)
         axes.set_xlabel(f"win share of {names[0]}, %\n(below 50: {names[1]} ahead)", loc="right")
@@ -80,11 +80,11 @@ def ranking_figure(results: Results, rows: Sequence[Row], name: str) -> Drawing:
     shown, level = rows[:MAX_LINES], 100 * results.evidence.level
 
     def draw(axes: Axes) -> None:
-        for place, row in enumerate(shown):
+        for index, row in enumerate(shown):
             low, high = (None if end is None else 100 * end for end in (row.share_low, row.share_high))
-            interval_line(axes, low, high, place, color=FIRST, width=1.8)
-            axes.plot([100 * row.expected_share], [place], marker="o", markersize=5, color=FIRST)
-            axes.text(1.02, place, possible_ranks(row), transform=axes.get_yaxis_transform(), va="center")
+            interval_line(axes, low, high, index, color=FIRST, width=1.8)
+            axes.plot([100 * row.expected_share], [index], marker="o", markersize=5, color=FIRST)
+            axes.text(1.02, index, possible_ranks(row), transform=axes.get_yaxis_transform(), va="center")
         axes.axvline(50, **GUIDE)
         axes.set_xlabel("expected win share, %\n(on the right: possible ranks)", loc="right")
 

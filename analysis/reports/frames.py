@@ -101,6 +101,10 @@ def evidence_of(verdicts: pd.DataFrame | Path | str, **declared: Unpack[Declared
     """Return a table, or a file of one, as what was declared of it says; see `shares`."""
     if isinstance(family := declared.get("family"), str):
         raise StudyError(f"family is {family!r}; write a list of results, as [{family!r}]")
-    own: TableSettings = check_settings(Path("the report"), declared)
-    table = read(verdicts, rater_kind=own.rater_kind, columns=own.columns or {}, form=own.format)
-    return Evidence.of(*table_context(table, own, name=own.title or "Verdicts", source="in the program"))
+    settings: TableSettings = check_settings(Path("the report"), declared)
+    table = read(
+        verdicts, rater_kind=settings.rater_kind, columns=settings.columns or {}, form=settings.format
+    )
+    return Evidence.of(
+        *table_context(table, settings, name=settings.title or "Verdicts", source="in the program")
+    )

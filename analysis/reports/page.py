@@ -144,11 +144,11 @@ def _facts(context: Context, screen: FirstScreen) -> dict[str, object]:
 def _example(pair: Pair, frame: pd.DataFrame) -> ShownExample:
     """Return a pair with its verdicts, counted for people and each judge, on each criterion."""
     methods: Sequence[str] = (pair.method_a, pair.method_b)
-    own = frame[
+    example = frame[
         (frame["pair_id"] == pair.id) & frame["method_a"].isin(methods) & frame["method_b"].isin(methods)
     ]
     counted = []
-    for cell, rows in by_cell(own.assign(judge=judge_of(own))):
+    for cell, rows in by_cell(example.assign(judge=judge_of(example))):
         a, b = (int((rows["verdict"] == method).sum()) for method in methods)
         text = f"{pair.method_a} {a} · tie {len(rows) - a - b} · {pair.method_b} {b}"
         counted.append(f"{title(cell.criterion)} ({group_name(cell.rater_kind, cell.judge)}): {text}")

@@ -124,10 +124,10 @@ def _is_wide(table: Table) -> bool:
 def _figure_latex(figure: Drawing) -> str:
     """Return the figure as a float; it takes both columns if it was drawn for them."""
     across = figure.figure.get_figwidth() > NARROW
-    name, place = ("figure*", "t") if across else ("figure", "htbp")
+    name, placement = ("figure*", "t") if across else ("figure", "htbp")
     lines = (
         r"% Needs \usepackage{graphicx}, and figure.pdf where LaTeX looks for figures. Made by guard-eval.",
-        rf"\begin{{{name}}}[{place}]",
+        rf"\begin{{{name}}}[{placement}]",
         r"\centering",
         r"\includegraphics[width=\linewidth,height=.75\textheight,keepaspectratio]{figure}",
         rf"\caption{{{_latex(figure.title)}}}\label{{fig:verdicts}}",
@@ -160,7 +160,7 @@ def _percent_of(name: str, prefix: str = "") -> Callable[[Row], str]:
 
 def _share_table(results: Results) -> Table:
     rows, context = results.answering, results.context
-    first, left = rows[0], cell_columns(rows, criterion=str)
+    first, columns = rows[0], cell_columns(rows, criterion=str)
     conclusions = {
         (row.rater_kind, row.judge, row.criterion): row.conclusion for row in rows_of(results["equivalence"])
     }
@@ -169,7 +169,7 @@ def _share_table(results: Results) -> Table:
             (row.rater_kind, row.judge, row.criterion), NOTHING
         )
     }
-    several = "Comparison" in left
+    several = "Comparison" in columns
     of = "the first-named method" if several else first.method_a
     against = "" if several else f": {short(first.method_a)} against {short(first.method_b)}"
     cut = f" The first {MAX_ROWS} of {len(rows)} results." if len(rows) > MAX_ROWS else ""
@@ -177,7 +177,7 @@ def _share_table(results: Results) -> Table:
     return table_of(
         rows[:MAX_ROWS],
         {
-            **left,
+            **columns,
             **{name: _percent_of(name.lower()) for name in ("Wins", "Ties", "Losses")},
             "Share": lambda row: number(row.win_share, 1, scale=100),
             f"{100 * first.level:g}\u00a0% CI": show("interval"),
@@ -187,7 +187,7 @@ def _share_table(results: Results) -> Table:
         caption=f"{_mark(results)}Verdicts of {_judged_by(results)} on {context.texts}{against}, in percent",
         note=f"Share: wins plus half the ties of {of}, mean over pairs. n: {_sizes(rows)}. p: "
         f"{_test(rows)}{_corrected(rows)}. Bold: p at most {rate(context.alpha)}.{overall}{cut}",
-        text_columns=len(left),
+        text_columns=len(columns),
         strong=lambda row: differs(row, context.alpha),
     )
 
@@ -332,13 +332,13 @@ def paper_tables(results: Results) -> tuple[Table, ...]:
     the test that holds.
     """
     keys, tables = ["rater_kind", "judge", "method_a", "method_b"], []
-    left = {"Criterion": show("words criterion"), "Dataset": show("text dataset")}
-    for (kind, judge, a, b), own in results["win_shares"].groupby(keys, sort=False):
+    columns = {"Criterion": show("words criterion"), "Dataset": show("text dataset")}
+    for (kind, judge, a, b), group in results["win_shares"].groupby(keys, sort=False):
         tables.append(
             table_of(
-                rows_of(own),
+                rows_of(group),
                 {
-                    **left,
+                    **columns,
                     str(a): lambda row: number(100 * row.win_share_pooled, 1),
                     str(b): lambda row: number(100 * (1 - row.win_share_pooled), 1),
                     "p": _binomial,
@@ -350,7 +350,7 @@ def paper_tables(results: Results) -> tuple[Table, ...]:
             )
         )
     beside = results["people_beside_judge"]
-    for judge, own in beside.groupby("judge", sort=False) if len(beside) else ():
+    for judge, group in beside.groupby("judge", sort=False) if len(beside) else ():
         counts = {
             f"{who}: {name}": _percent_of(name, f"{who}_")
             for who in ("people", "judge")
@@ -358,8 +358,8 @@ def paper_tables(results: Results) -> tuple[Table, ...]:
         }
         tables.append(
             table_of(
-                rows_of(own),
-                {**left, **counts, "Agree?": lambda row: "yes" if row.agree else "no"},
+                rows_of(group),
+                {**columns, **counts, "Agree?": lambda row: "yes" if row.agree else "no"},
                 caption=f"People beside {group_name('', str(judge))}, %",
                 note="Agree: the same method has the larger share for both; an equal share is no agreement.",
                 text_columns=2,

@@ -179,18 +179,18 @@ def _criteria(counted: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
     methods = pairs.loc[counted["pair_id"], ["method_a", "method_b"]]
     known = counted.assign(method_a=methods["method_a"].to_numpy(), method_b=methods["method_b"].to_numpy())
     rows = []
-    for (method_a, method_b, criterion), own in known.groupby(["method_a", "method_b", "criterion"]):
-        item = pd.factorize(own["pair_id"])[0]
-        category = 1 - (own["letter"] * own["side_of_a"]).to_numpy()
+    for (method_a, method_b, criterion), group in known.groupby(["method_a", "method_b", "criterion"]):
+        item = pd.factorize(group["pair_id"])[0]
+        category = 1 - (group["letter"] * group["side_of_a"]).to_numpy()
         table = np.bincount(3 * item + category, minlength=3 * (item.max() + 1)).reshape(-1, 3)
         rated = RatingCounts.of(table)
-        hits = (own["letter"] == 1)[own["letter"] != 0].to_numpy()
+        hits = (group["letter"] == 1)[group["letter"] != 0].to_numpy()
         rows.append(
             {
                 "comparison": f"{method_a} / {method_b}",
                 "criterion": criterion,
-                "verdicts": len(own),
-                "ties": 1 - len(hits) / len(own),
+                "verdicts": len(group),
+                "ties": 1 - len(hits) / len(group),
                 "same": raw_agreement(rated),
                 "kappa": fleiss_kappa(rated, level=LEVEL),
                 "first": unit_proportion(hits, np.arange(len(hits)), level=LEVEL),
@@ -316,9 +316,9 @@ def _longest_runs(first: pd.DataFrame) -> dict[str, tuple[str, float]]:
     criteria = first.groupby("rater")["criterion"].nunique()
     best: dict[str, tuple[float, int, str]] = {}
     key: Any
-    for key, own in first.groupby(["rater", "criterion"], sort=False)["letter"]:
+    for key, group in first.groupby(["rater", "criterion"], sort=False)["letter"]:
         rater, criterion = key
-        letters = own.to_numpy()
+        letters = group.to_numpy()
         others = {letter: pressed[criterion, letter] - int((letters == letter).sum()) for letter in LETTERS}
         ends = np.append(np.flatnonzero(np.diff(letters)), len(letters) - 1)
         lengths = np.diff(ends, prepend=-1)

@@ -77,7 +77,7 @@ class Results:
         """Return the rows of each ranking, the best method first."""
         keys = ["rater_kind", "judge", "criterion", "group"]
         frame = self["ranking"]
-        return [rows_of(own) for _, own in frame.groupby(keys, sort=False)] if len(frame) else []
+        return [rows_of(group) for _, group in frame.groupby(keys, sort=False)] if len(frame) else []
 
     def exports(self) -> dict[str, pd.DataFrame]:
         """Return every frame with rows, by the name of its CSV file."""
@@ -123,15 +123,15 @@ class Results:
 
     def _assisted_shares(self) -> pd.DataFrame:
         """Return the declared judge's assisted shares as rows of people, corrected over people's family."""
-        own = self["assisted"]
-        if not len(own):
-            return own
-        own = own[(own["judge"] == self.context.assisted_by) & own["people_assisted"].notna()]
-        return own.assign(
-            rater_kind=own["rater_kind"].map(PEOPLE_OF),
+        group = self["assisted"]
+        if not len(group):
+            return group
+        group = group[(group["judge"] == self.context.assisted_by) & group["people_assisted"].notna()]
+        return group.assign(
+            rater_kind=group["rater_kind"].map(PEOPLE_OF),
             judge="",
-            win_share=own["people_assisted"],
-            p_adjusted=pd.Series(adjust(list(own["p"])), index=own.index, dtype=object),
+            win_share=group["people_assisted"],
+            p_adjusted=pd.Series(adjust(list(group["p"])), index=group.index, dtype=object),
         )
 
 

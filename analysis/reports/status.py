@@ -80,10 +80,10 @@ def status(folder: Path, /, *, watch: bool = False, overrides: Sequence[str] = (
     """
     try:
         while watch:
-            found = read_status(folder, overrides)
+            result = read_status(folder, overrides)
             progress.clear()
             progress.notice(f"{folder}, {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC; Ctrl-C ends\n")
-            progress.show(found)
+            progress.show(result)
             time.sleep(WATCH_SECONDS)
     except KeyboardInterrupt:
         return Result()
@@ -218,13 +218,13 @@ def _verdicts(study: Study, everybody: Sequence[RaterProgress], ratings: Ratings
 
 
 def _judges(study: Study, pairs: int, rated: dict[str, int]) -> Part:
-    left = {}
+    remaining = {}
     for judge in study.settings.judge:
         orders = 2 if judge.orders == "both" else 1
-        left[judge.rater_name] = max(0, pairs * orders * judge.samples - rated.get(judge.rater_name, 0))
-    if not any(left.values()):
-        return Part(part="judges", state="complete", text=f"{', '.join(left)}: all judged")
-    text = ", ".join(f"{name}: {count} presentations left" for name, count in left.items())
+        remaining[judge.rater_name] = max(0, pairs * orders * judge.samples - rated.get(judge.rater_name, 0))
+    if not any(remaining.values()):
+        return Part(part="judges", state="complete", text=f"{', '.join(remaining)}: all judged")
+    text = ", ".join(f"{name}: {count} presentations left" for name, count in remaining.items())
     return Part(part="judges", state="partial", text=text, next=(study.command("judge", "--dry-run"),))
 
 
@@ -360,7 +360,7 @@ def _raters_table(frame: pd.DataFrame) -> Table:
         caption="Raters",
         columns=tuple(kept),
         rows=tuple(zip(*(cells[name] for name in kept), strict=True)),
-        words=frozenset(place for place, name in enumerate(kept) if name in {"state", "look at"}),
+        words=frozenset(index for index, name in enumerate(kept) if name in {"state", "look at"}),
         note=". ".join(f"{note[0].upper()}{note[1:]}" for note in notes),
     )
 

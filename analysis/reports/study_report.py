@@ -185,9 +185,9 @@ def _unfinished(settings: Settings, pairs: Sequence[Pair], rows: Sequence[TidyRo
         judge = row.rater if row.rater_kind in PEOPLE_OF else ""
         rated.setdefault((row.rater_kind, judge), set()).add((row.pair_id, row.rater))
     return tuple(
-        f"{judged_by(kind, judge)} gave {len(given)} of {planned} ratings"
-        for (kind, judge), given in sorted(rated.items())
-        if len(given) < (planned := len(pairs) if judge else ratings)
+        f"{judged_by(kind, judge)} gave {len(counts)} of {planned} ratings"
+        for (kind, judge), counts in sorted(rated.items())
+        if len(counts) < (planned := len(pairs) if judge else ratings)
     )
 
 

@@ -50,11 +50,11 @@ def alternative_annotator(
     ahead = np.sign(counts[item, label] - 1 - (counts[item, judged] - (judged == label)))
     p_values = []
     for name in np.unique(who):
-        own = who == name
-        place = np.unique(units[item[own]], return_inverse=True)[1]
-        if place.max(initial=-1) + 1 < FEWEST_UNITS:
+        mask = who == name
+        index = np.unique(units[item[mask]], return_inverse=True)[1]
+        if index.max(initial=-1) + 1 < FEWEST_UNITS:
             continue
-        sums = np.stack([np.bincount(place, weights=ahead[own]), np.bincount(place)], axis=1)
+        sums = np.stack([np.bincount(index, weights=ahead[mask]), np.bincount(index)], axis=1)
         advantage = jackknife(sums, lambda sums: sums[..., 0] / sums[..., 1], null=epsilon)
         if advantage.value is None:
             continue

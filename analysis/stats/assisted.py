@@ -77,15 +77,15 @@ def assisted_share(
     rated = ~np.isnan(scores)
     if np.isnan(predictions).any() or rated.sum() < 2:
         raise ValueError("the judge scores every item, and people two or more of them")
-    stratum, place = np.asarray(strata, dtype=np.int64), np.unique(np.asarray(unit), return_inverse=True)[1]
-    rated_units = np.unique(place[rated])
-    stratum_of = np.zeros(int(place.max()) + 1, dtype=np.int64)
-    stratum_of[place] = stratum
+    stratum, index = np.asarray(strata, dtype=np.int64), np.unique(np.asarray(unit), return_inverse=True)[1]
+    rated_units = np.unique(index[rated])
+    stratum_of = np.zeros(int(index.max()) + 1, dtype=np.int64)
+    stratum_of[index] = stratum
     note = ""
     if np.bincount(stratum_of[rated_units], minlength=int(stratum.max()) + 1).min() < 2 and stratum.any():
         stratum, stratum_of = np.zeros_like(stratum), np.zeros_like(stratum_of)
         note = "people scored fewer than two units of a dataset, so the interval ignores the datasets"
-    sums = _sums(scores, predictions, rated, stratum, place)
+    sums = _sums(scores, predictions, rated, stratum, index)
     weights = np.bincount(stratum) / len(stratum)
     unrated_unit = np.ones(len(stratum_of), dtype=np.int64)
     unrated_unit[rated_units] = 0
@@ -135,8 +135,8 @@ def _sums(
     columns = (rated.astype(float), y, f, f * f, y * f, y * y, np.ones(len(y)), predictions)
     units, out = int(place.max()) + 1, []
     for number in range(int(stratum.max()) + 1):
-        own = stratum == number
-        out += [np.bincount(place[own], weights=column[own], minlength=units) for column in columns]
+        mask = stratum == number
+        out += [np.bincount(place[mask], weights=column[mask], minlength=units) for column in columns]
     return np.stack(out, axis=1)
 
 

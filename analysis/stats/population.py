@@ -211,16 +211,16 @@ class TwoWayDesign:
         by_item = (part["item"] ** 2 * whole[:, of_item]).sum(axis=1)
         by_score = (part["score"] ** 2 * whole[:, s]).sum(axis=1)
         crossed = (w**2 - 2 * w * theirs * mine / total[s]).sum()
-        own = [(w**2 * (1 - 2 * weight / total[s])).sum() for weight in (theirs, mine, w)]
+        terms = [(w**2 * (1 - 2 * weight / total[s])).sum() for weight in (theirs, mine, w)]
         expected = np.array(
             [
-                [rater_rater, crossed + by_rater[1].sum(), own[0] + by_rater[2].sum()],
+                [rater_rater, crossed + by_rater[1].sum(), terms[0] + by_rater[2].sum()],
                 [
                     crossed + by_item[0],
                     (a**2 - 2 * a**2 * part["item"]).sum() + by_item[1],
-                    own[1] + by_item[2],
+                    terms[1] + by_item[2],
                 ],
-                [own[0] + by_score[0], own[1] + by_score[1], own[2] + by_score[2]],
+                [terms[0] + by_score[0], terms[1] + by_score[1], terms[2] + by_score[2]],
             ]
         )
         return expected, np.array([(shared**2).sum(), (a**2).sum(), (w**2).sum()])

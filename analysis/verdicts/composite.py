@@ -83,9 +83,9 @@ def with_composite(scores: pd.DataFrame, composite: Composite) -> pd.DataFrame:
         scores: A row per rater, pair and criterion.
         composite: Criteria and weights.
     """
-    own = scores[scores["criterion"].isin(composite.weights)]
-    weight = own["criterion"].map(composite.weights) / math.fsum(composite.weights.values())
-    parts = own.assign(net=weight * own["net"] / own["showings"], showings=1)
+    group = scores[scores["criterion"].isin(composite.weights)]
+    weight = group["criterion"].map(composite.weights) / math.fsum(composite.weights.values())
+    parts = group.assign(net=weight * group["net"] / group["showings"], showings=1)
     rows = parts.groupby(_RATED, sort=True, as_index=False).agg(
         unit=("unit", "first"),
         net=("net", "sum"),

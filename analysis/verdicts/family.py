@@ -53,7 +53,7 @@ def named_results(verdicts: pd.DataFrame, entries: Sequence[str]) -> tuple[tuple
     cells = [(str(a), str(b), str(c)) for a, b, c in compared.itertuples(index=False, name=None)]
     criteria = list(dict.fromkeys(c for _, _, c in cells))
     methods = sorted({name for a, b, _ in cells for name in (a, b)})
-    found: dict[tuple[str, str, str], None] = {}
+    result: dict[tuple[str, str, str], None] = {}
     way_round: dict[frozenset[str], tuple[str, str]] = {}  # a comparison keeps its first order
     for entry in entries:
         if entry in criteria:
@@ -74,8 +74,8 @@ def named_results(verdicts: pd.DataFrame, entries: Sequence[str]) -> tuple[tuple
             )
         for a, b, c in named:
             first, second = way_round.setdefault(frozenset((a, b)), (a, b))
-            found[first, second, c] = None
-    return tuple(found)
+            result[first, second, c] = None
+    return tuple(result)
 
 
 def _some(names: Sequence[str]) -> str:

@@ -88,10 +88,10 @@ def with_panel(scores: pd.DataFrame, panel: JudgePanel) -> tuple[pd.DataFrame, t
         StudyError: A member has judged nothing, or there are fewer than two.
     """
     machines = scores[scores["rater_kind"].isin(PEOPLE_OF)]
-    found: list[pd.DataFrame] = []
+    result: list[pd.DataFrame] = []
     formed: list[FormedPanel] = []
-    for kind, own in machines.groupby("rater_kind", sort=True):
-        judges = sorted(own["rater"].unique())
+    for kind, group in machines.groupby("rater_kind", sort=True):
+        judges = sorted(group["rater"].unique())
         members = judges if panel.members is None else [name for name in panel.members if name in judges]
         if panel.members is not None and not members:
             continue
@@ -108,16 +108,16 @@ def with_panel(scores: pd.DataFrame, panel: JudgePanel) -> tuple[pd.DataFrame, t
         name = panel.name_of(len(members))
         if name in judges:
             raise StudyError(f"a judge is called {name!r}, as the panel is; give the judge another name")
-        rows, without = _panel_rows(own[own["rater"].isin(members)], panel.rule, len(members), name)
-        found.append(rows)
+        rows, without = _panel_rows(group[group["rater"].isin(members)], panel.rule, len(members), name)
+        result.append(rows)
         formed.append(
             FormedPanel(
                 rater_kind=str(kind), name=name, rule=panel.rule, members=tuple(members), without=without
             )
         )
-    if not found:
+    if not result:
         raise StudyError("a panel is of judges, and no judge has judged; leave the panel out")
-    return pd.concat([scores, *found], ignore_index=True), tuple(formed)
+    return pd.concat([scores, *result], ignore_index=True), tuple(formed)
 
 
 def _panel_rows(scores: pd.DataFrame, rule: PanelRule, members: int, name: str) -> tuple[pd.DataFrame, int]:

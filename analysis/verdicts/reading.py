@@ -142,9 +142,9 @@ def _read_text(path: Path) -> pd.DataFrame:
             try:
                 return _read_cells(file, path)
             except UnicodeDecodeError:
-                found = _undecodable(path, encoding)
+                result = _undecodable(path, encoding)
     raise StudyError(
-        f"{path} is not {encoding.removesuffix('-sig').upper()} ({found}; save it as 'CSV UTF-8', or run: "
+        f"{path} is not {encoding.removesuffix('-sig').upper()} ({result}; save it as 'CSV UTF-8', or run: "
         f"iconv -f WINDOWS-1252 -t UTF-8 {shlex.quote(str(path))} > utf8.csv"
     ) from None
 
@@ -182,16 +182,16 @@ def _read_cells(file: TextIO, path: Path) -> pd.DataFrame:
             nrows=MAX_ROWS + 1,
         )
     except pd.errors.EmptyDataError:
-        cells = pd.DataFrame({place: pd.Categorical([]) for place in range(len(header))})
+        cells = pd.DataFrame({index: pd.Categorical([]) for index in range(len(header))})
     except pd.errors.ParserError as error:
         raise StudyError(_problem(str(error), path, len(header), begin)) from None
-    for place in cells:  # one by one, since texts take more memory than codes
-        codes, texts = pd.factorize(cells[place])
-        cells[place] = pd.Categorical.from_codes(codes, categories=texts.astype(object))
+    for cell in cells:  # one by one, since texts take more memory than codes
+        codes, texts = pd.factorize(cells[cell])
+        cells[cell] = pd.Categorical.from_codes(codes, categories=texts.astype(object))
     cells.index = pd.Index(_line_numbers(cells, begin), dtype=np.int64, name=LINE)
     filled = np.zeros(len(cells), dtype=bool)
-    for place in cells:
-        filled |= (cells[place] != "").to_numpy()
+    for cell in cells:
+        filled |= (cells[cell] != "").to_numpy()
     frame = _named(cells if filled.all() else cells[filled], header, path)
     frame.attrs[DECIMAL_COMMA] = delimiter != ","
     return frame
@@ -231,10 +231,10 @@ def _delimiter(header: str) -> str:
 def _line_numbers(cells: pd.DataFrame, begin: int) -> NDArray[np.int64]:
     """Return the line on which each row begins: a quoted cell may hold several lines."""
     more = np.zeros(len(cells), dtype=np.int64)
-    for place in cells:
-        breaks = [len(re.findall("\r\n|\r|\n", text)) for text in cells[place].cat.categories]
+    for cell in cells:
+        breaks = [len(re.findall("\r\n|\r|\n", text)) for text in cells[cell].cat.categories]
         if any(breaks):
-            more += np.array(breaks)[cells[place].cat.codes]
+            more += np.array(breaks)[cells[cell].cat.codes]
     return np.asarray(begin + np.arange(len(cells)) + more.cumsum() - more)
 
 
@@ -262,12 +262,12 @@ def _named(cells: pd.DataFrame, header: list[str], path: Path) -> pd.DataFrame:
         )
     for name in sorted(set(names)):
         if names.count(name) > 1:
-            twice = places([place for place, one in enumerate(names, start=1) if one == name], "column")
+            twice = places([index for index, item in enumerate(names, start=1) if item == name], "column")
             raise StudyError(f"{path}: the header has the column {name!r} twice ({twice}); keep one")
     _check_length(len(cells), path)
     more = np.zeros(len(cells), dtype=bool)
-    for place in list(cells)[len(names) :]:
-        more |= (cells[place] != "").to_numpy()
+    for index in list(cells)[len(names) :]:
+        more |= (cells[index] != "").to_numpy()
     if more.any():
         raise StudyError(
             f"{path}: not {len(names)} cells, as in the header, on {where(more, cells.index)}; fix them"

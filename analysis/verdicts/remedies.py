@@ -20,8 +20,8 @@ MOSTLY = 0.9
 def misnamed(missing: Sequence[str], names: Sequence[str]) -> str:
     """Say which columns look like missing ones: `Pair ID` for pair_id."""
     alike = {_plain(name): name for name in names}
-    found = [f"--set 'columns.{name}={alike[_plain(name)]}'" for name in missing if _plain(name) in alike]
-    return f"; name yours with: {' '.join(found)}" if found else ""
+    result = [f"--set 'columns.{name}={alike[_plain(name)]}'" for name in missing if _plain(name) in alike]
+    return f"; name yours with: {' '.join(result)}" if result else ""
 
 
 def _plain(name: str) -> str:
@@ -45,9 +45,9 @@ def other_headings(frame: pd.DataFrame, missing: Collection[str]) -> str:
 
 def columns_of_verdicts(frame: pd.DataFrame) -> list[str]:
     """Return the columns besides a tidy table's own whose cells are verdicts: methods, sides or ties."""
-    own = [name for name in map(str, frame.columns) if name not in KNOWN and name not in SHOWN]
+    group = [name for name in map(str, frame.columns) if name not in KNOWN and name not in SHOWN]
     methods = {"method_a", "method_b"} <= set(map(str, frame.columns))
-    return [name for name in own if _holds_verdicts(frame, name, methods=methods)]
+    return [name for name in group if _holds_verdicts(frame, name, methods=methods)]
 
 
 def _holds_verdicts(frame: pd.DataFrame, name: str, *, methods: bool) -> bool:

@@ -144,9 +144,9 @@ def rater_scores(frame: pd.DataFrame) -> pd.DataFrame:
     )
     judged = with_units(frame)
     keys = [*ITEM, "rater"]
-    place, first = _places(judged, keys)
-    showings = np.bincount(place, minlength=len(first))
-    net = np.bincount(place, weights=for_a - for_b, minlength=len(first)).astype(np.int64)
+    index, first = _places(judged, keys)
+    showings = np.bincount(index, minlength=len(first))
+    net = np.bincount(index, weights=for_a - for_b, minlength=len(first)).astype(np.int64)
     scores = judged[[*keys, "unit"]].iloc[first].reset_index(drop=True)
     return _numbered(scores.assign(net=net, showings=showings, verdicts=showings))
 
@@ -158,10 +158,10 @@ def _places(table: pd.DataFrame, keys: list[str]) -> tuple[NDArray[np.int64], ND
 
 def _first_rows(numbers: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the rank of each number among the different ones, and the first row of each."""
-    place, values = pd.factorize(numbers, sort=True)
+    index, values = pd.factorize(numbers, sort=True)
     first = np.empty(len(values), dtype=np.int64)
-    first[place[::-1]] = np.arange(len(numbers))[::-1]
-    return place, first
+    first[index[::-1]] = np.arange(len(numbers))[::-1]
+    return index, first
 
 
 def _numbered(scores: pd.DataFrame) -> pd.DataFrame:
@@ -219,9 +219,9 @@ class Units:
 def units(table: pd.DataFrame) -> Units:
     """Return the units of a table with a column `unit`, such as `item_scores`."""
     codes = table["unit"].to_numpy()
-    place, known = pd.factorize(codes)
+    index, known = pd.factorize(codes)
     name: Literal["prompt", "pair"] = "prompt" if (codes >= 0).any() else "pair"
-    return Units(name=name, n=len(known), place=place.astype(np.int64))
+    return Units(name=name, n=len(known), place=index.astype(np.int64))
 
 
 def item_scores(scores: pd.DataFrame) -> pd.DataFrame:
@@ -229,9 +229,9 @@ def item_scores(scores: pd.DataFrame) -> pd.DataFrame:
 
     The share is (1 + mean score) / 2, and every rater's score of the item weighs the same.
     """
-    place, first = item_numbers(scores)
-    raters = np.bincount(place, minlength=len(first))
-    total = np.bincount(place, weights=scores["net"] / scores["showings"], minlength=len(first))
+    index, first = item_numbers(scores)
+    raters = np.bincount(index, minlength=len(first))
+    total = np.bincount(index, weights=scores["net"] / scores["showings"], minlength=len(first))
     mean = np.where(np.abs(total) < _ROUNDING, 0.0, total) / raters
     items = scores[[*ITEM, "unit"]].iloc[first].reset_index(drop=True)
     return items.assign(raters=raters, share=0.5 + mean / 2)

@@ -102,7 +102,7 @@ def validate(frame: pd.DataFrame, *, rater_kind: RaterKind | None = None) -> pd.
     comma = bool(frame.attrs.get(DECIMAL_COMMA))
     numbers = {name: _as_number(frame[name], index, comma=comma) for name in NUMBERS if name in names}
     validation.check_filled(texts, REQUIRED, index)
-    found = validation.spelling(texts, index)
+    result = validation.spelling(texts, index)
     validation.check_methods(texts, index)
     if rater_kind is None:
         validation.refuse_unnamed_models(texts, index)
@@ -111,7 +111,7 @@ def validate(frame: pd.DataFrame, *, rater_kind: RaterKind | None = None) -> pd.
     if "shown_first" in texts:
         texts["shown_first"] = validation.shown_first(texts, index)
     validation.check_duplicates(texts, index)
-    found += validation.prompt_hints(texts, index)
+    result += validation.prompt_hints(texts, index)
     columns = {
         name: text_series(texts[name], index)
         if name in texts
@@ -121,7 +121,7 @@ def validate(frame: pd.DataFrame, *, rater_kind: RaterKind | None = None) -> pd.
         for name in dict.fromkeys((*frame.columns, "rater_kind"))
     }
     table = orient(pd.DataFrame(columns, index=index))
-    table.attrs[REMARKS] = list(dict.fromkeys((*remarks(frame), *found)))
+    table.attrs[REMARKS] = list(dict.fromkeys((*remarks(frame), *result)))
     return table
 
 

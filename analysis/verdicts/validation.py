@@ -64,13 +64,13 @@ def spelling(texts: Texts, index: pd.Index) -> list[str]:
                 if other == text and (not odd or len(remarks) == _MOST_REMARKS):
                     more += odd != ""
                     continue
-                place = f"{text!a} on {where(texts[name].codes == code, index)}"
+                position = f"{text!a} on {where(texts[name].codes == code, index)}"
                 if other != text:
                     raise StudyError(
-                        f"{name} is {other!a}, and {place}; write it one way, or give different things names "
-                        "that look different"
+                        f"{name} is {other!a}, and {position}; write it one way, or give different things "
+                        "names that look different"
                     )
-                remarks.append(f"{name} is {f'{like!a}, and ' if like != text else ''}{place}: {odd}")
+                remarks.append(f"{name} is {f'{like!a}, and ' if like != text else ''}{position}: {odd}")
     return [*remarks, *([f"{more} more names are odd in one of these ways"] if more else [])]
 
 
@@ -146,20 +146,20 @@ def kinds(texts: Texts, index: pd.Index, given: RaterKind | None) -> pd.Categori
     default = given or UNKNOWN_KIND
     if "rater_kind" not in texts:
         return as_texts(pd.Series([default] * len(index)))
-    own = texts["rater_kind"]
-    unknown = own.notna() & ~own.isin(KINDS)
+    group = texts["rater_kind"]
+    unknown = group.notna() & ~group.isin(KINDS)
     if unknown.any():
         raise StudyError(
-            f"rater_kind {own[np.argmax(unknown)]!r} is unknown on {where(unknown, index)}; write one of: "
+            f"rater_kind {group[np.argmax(unknown)]!r} is unknown on {where(unknown, index)}; write one of: "
             f"{', '.join(KINDS)}"
         )
-    other = own.notna() & ~own.isin([default])
+    other = group.notna() & ~group.isin([default])
     if given and other.any():
         raise StudyError(
-            f"the table itself says rater_kind {own[np.argmax(other)]!r} on {where(other, index)}, and "
+            f"the table itself says rater_kind {group[np.argmax(other)]!r} on {where(other, index)}, and "
             f"{given!r} was given for all of it; leave that out, or fix the column"
         )
-    return as_texts(text_series(own, index).where(own.notna(), default))
+    return as_texts(text_series(group, index).where(group.notna(), default))
 
 
 def check_consistent(texts: Texts, index: pd.Index) -> None:
@@ -176,11 +176,11 @@ def check_consistent(texts: Texts, index: pd.Index) -> None:
         if not several.any():
             continue
         bad = several.to_numpy()[table["key"]]
-        place = int(np.argmax(bad))
-        own = texts[value][texts[key] == texts[key][place]].dropna().unique()
+        position = int(np.argmax(bad))
+        group = texts[value][texts[key] == texts[key][position]].dropna().unique()
         raise StudyError(
-            f"the {key} {texts[key][place]!r} has more than one {value} "
-            f"({', '.join(map(repr, own[:5]))}; {where(bad, index)}); "
+            f"the {key} {texts[key][position]!r} has more than one {value} "
+            f"({', '.join(map(repr, group[:5]))}; {where(bad, index)}); "
             f"{UNIQUE_IDS if value == 'dataset' and several.mean() >= 0.5 else remedy}"
         )
 

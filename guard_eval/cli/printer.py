@@ -143,9 +143,9 @@ class Printer:
 
 def _data(result: Result) -> dict[str, Any]:
     """Return a result's own fields, warnings and next commands. A plain result has lines and tables."""
-    own = [field for field in fields(result) if field.name not in _OF_EVERY_RESULT]
-    data = {field.name: getattr(result, field.name) for field in own if field.metadata.get("json", True)}
-    if not own:
+    extra = [field for field in fields(result) if field.name not in _OF_EVERY_RESULT]
+    data = {field.name: getattr(result, field.name) for field in extra if field.metadata.get("json", True)}
+    if not extra:
         data = {"lines": result.lines, "tables": [_rows(table) for table in result.tables]}
     return {name: plain(value) for name, value in data.items()} | {
         "warnings": list(result.warnings),
@@ -300,9 +300,9 @@ class LoggedProgress(Progress):
             return
         self._logged_at = now
         remaining = task.time_remaining
-        left = "" if remaining is None else f", {timedelta(seconds=round(remaining))} left"
+        rest = "" if remaining is None else f", {timedelta(seconds=round(remaining))} left"
         rate = "" if not task.speed else f", {60 * task.speed:,.1f} a minute"
         note = f", {task.fields['note']}" if task.fields["note"] else ""
         self.console.print(
-            f"{task.description}: {task.completed:,.0f} of {task.total or 0:,.0f}{rate}{note}{left}"
+            f"{task.description}: {task.completed:,.0f} of {task.total or 0:,.0f}{rate}{note}{rest}"
         )

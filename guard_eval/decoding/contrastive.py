@@ -129,5 +129,5 @@ class Proposer:
         inside, _ = shannon_entropy(values.masked_fill(~allowed, -torch.inf))
         delta = deviation(inside, self._truncated[:, :step], k.double().log(), q)
         self._entropies[:, step], self._truncated[:, step] = entropy, inside
-        most = int(k.max()) if ids.device.type == "cpu" else ids.shape[1]
-        return Proposal(ids[:, :most], probabilities[:, :most], allowed[:, :most], adaptive_alpha(delta))
+        limit = int(k.max()) if ids.device.type == "cpu" else ids.shape[1]
+        return Proposal(ids[:, :limit], probabilities[:, :limit], allowed[:, :limit], adaptive_alpha(delta))

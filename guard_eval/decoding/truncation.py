@@ -121,11 +121,11 @@ def min_k(strategy: MinK, logits: Tensor, context: object) -> Tensor:  # noqa: A
     least = torch.where(possible, ordered, torch.inf).amin(-1, keepdim=True)
     ordered = torch.where(possible, ordered, least)
     spread = ordered[:, :1] - least + 1e-8
-    place = torch.arange(1, ordered.shape[-1], device=logits.device)
-    weight = (ordered[:, :-1] - ordered[:, 1:]) / (place * spread)
-    most = ordered.shape[-1]
-    cliff = weight.argmax(-1) + 1 if most > 1 else torch.ones_like(ordered[:, 0]).long()
-    k = torch.maximum(cliff, (strategy.tau / spread[:, 0]).clamp(max=most).long())
+    index = torch.arange(1, ordered.shape[-1], device=logits.device)
+    weight = (ordered[:, :-1] - ordered[:, 1:]) / (index * spread)
+    size = ordered.shape[-1]
+    cliff = weight.argmax(-1) + 1 if size > 1 else torch.ones_like(ordered[:, 0]).long()
+    k = torch.maximum(cliff, (strategy.tau / spread[:, 0]).clamp(max=size).long())
     return tempered(keep_largest(logits, exact, k), strategy.temperature)
 
 
@@ -159,8 +159,8 @@ def mirostat(strategy: Mirostat, logits: Tensor, context: Any) -> Tensor:  # noq
     size = logits.shape[-1]
     ordered = sort_values(logits)
     head = ordered[:, :ZIPF_TOKENS].double()
-    place = torch.arange(1, head.shape[-1], dtype=torch.float64, device=logits.device)
-    t = (1 / place).log1p()
+    index = torch.arange(1, head.shape[-1], dtype=torch.float64, device=logits.device)
+    t = (1 / index).log1p()
     b = head[:, :-1] - head[:, 1:]
     known = b.isfinite()
     s = (t * b.masked_fill(~known, 0)).sum(-1) / (t.square() * known).sum(-1).clamp(min=1e-12)

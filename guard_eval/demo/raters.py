@@ -72,8 +72,8 @@ def choose(blind: BlindPair, criterion: str, *, name: str, seed: int, lean: floa
     """
     texts = sorted((blind.text_a, blind.text_b))
     shared = _SHARED_NOISE * _normal(seed, "pair", criterion, texts)
-    own = _OWN_NOISE * _normal(seed, name, criterion, texts)
-    difference = _appeal(texts[1]) - _appeal(texts[0]) + shared + own
+    noise = _OWN_NOISE * _normal(seed, name, criterion, texts)
+    difference = _appeal(texts[1]) - _appeal(texts[0]) + shared + noise
     if blind.text_a == texts[0]:
         difference = -difference
     difference += lean

@@ -151,8 +151,8 @@ def _keep_candidate(cache: Any, length: int, index: Tensor) -> None:  # noqa: AN
     """Keep in a cache the text of `length` tokens and, after it, the candidate that `index` `[R]` names."""
     for layer in cache.layers:
         for states in (layer.keys, layer.values):
-            place = (length + index)[:, None, None, None].expand(-1, states.shape[1], 1, states.shape[3])
-            states[:, :, length : length + 1] = states.gather(2, place)
+            position = (length + index)[:, None, None, None].expand(-1, states.shape[1], 1, states.shape[3])
+            states[:, :, length : length + 1] = states.gather(2, position)
         layer.keys, layer.values = layer.keys[:, :, : length + 1], layer.values[:, :, : length + 1]
 
 

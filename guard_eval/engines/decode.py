@@ -289,8 +289,8 @@ def forward(model: Any, ids: Tensor, mask: Tensor, positions: Tensor, cache: Any
     """Run a model on new tokens `[B, n]`, without arguments that it does not take."""
     accepted = inspect.signature(model.forward).parameters
     optional = {"attention_mask": mask, "position_ids": positions, "logits_to_keep": 1}
-    given = {name: value for name, value in optional.items() if name in accepted}
-    return model(input_ids=ids, past_key_values=cache, use_cache=True, **given, **options)
+    extras = {name: value for name, value in optional.items() if name in accepted}
+    return model(input_ids=ids, past_key_values=cache, use_cache=True, **extras, **options)
 
 
 REVERSIBLE_LAYERS = {"full_attention", "sliding_attention", "chunked_attention"}

@@ -184,15 +184,15 @@ def make_continuation(
     """
     text = continuation_text(loaded.tokenizer, row.ids, new)
     finish: Literal["eos", "length", "stop"] = "eos" if new[-1] in eos_ids(loaded) else "length"
-    place = StopStrings(loaded.tokenizer, recipe.stop).place(text) if recipe.stop else None
-    if place is not None:
+    index = StopStrings(loaded.tokenizer, recipe.stop).place(text) if recipe.stop else None
+    if index is not None:
         new, finish = _until_stop(loaded.tokenizer, row.ids, new, recipe.stop), "stop"
     return Continuation(
         id=recipe.continuation_id(row.prompt, row.run),
         prompt_id=row.prompt.id,
         dataset=row.prompt.dataset,
         recipe=recipe,
-        text=text[:place],
+        text=text[:index],
         prompt_tokens=len(row.ids),
         new_tokens=len(new),
         finish=finish,

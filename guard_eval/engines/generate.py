@@ -267,10 +267,10 @@ class Work:
         models = {model.name: (study.locate_model(model.name), model.revision)}
         if self._amateur is not None:
             models[self._amateur] = (study.locate_model(self._amateur), model.amateur_revision)
-        found = find_models(models)
-        if problem := found.problem():
+        matches = find_models(models)
+        if problem := matches.problem():
             raise StudyError(problem)
-        return found
+        return matches
 
     def forecast(self) -> tuple[list[str], tuple[str, ...]]:
         """Return how much there is to do, what would be downloaded and how long it takes; and warnings.
@@ -304,10 +304,10 @@ class Work:
         return lines, ()
 
     def _check_models(self) -> list[str]:
-        found, generation = self.find_models(), self.study.settings.generation
-        lines, model = found.lines(), self.study.settings.model
+        matches, generation = self.find_models(), self.study.settings.generation
+        lines, model = matches.lines(), self.study.settings.model
         location = self.study.locate_model(model.name)
-        if self.known["revision"] is None or location in found.missing:
+        if self.known["revision"] is None or location in matches.missing:
             return lines
         files = ModelFiles.open(location, self.known["revision"])
         files.check_generation(generation.max_new_tokens)

@@ -183,18 +183,18 @@ def _continuations(
     try:
         for batch, (decoded, seconds) in batches:
             texts, traces = [], []
-            for place, row in enumerate(batch):
-                failure = decoded.failed_at[place]
+            for index, row in enumerate(batch):
+                failure = decoded.failed_at[index]
                 if failure is not None:
                     failed.append(f"{row.prompt.id!r} at step {failure + 1}")
                     continue
                 text = make_continuation(
-                    loaded, recipe, row, decoded.tokens[place], seconds=seconds, batch=len(batch)
+                    loaded, recipe, row, decoded.tokens[index], seconds=seconds, batch=len(batch)
                 )
                 texts.append(text)
                 if decoded.trace:
                     values = {
-                        name: series[: text.new_tokens] for name, series in decoded.trace[place].items()
+                        name: series[: text.new_tokens] for name, series in decoded.trace[index].items()
                     }
                     traces.append(Trace(id=text.id, prompt_id=text.prompt_id, values=values))
             if on_trace is not None and traces:

@@ -330,10 +330,10 @@ def load_model(
         )
     name = str(model)
     location = locate_model(name, Path())
-    found = find_models({name: (location, "main")})
-    if problem := found.problem():
+    result = find_models({name: (location, "main")})
+    if problem := result.problem():
         raise StudyError(problem)
-    with found.offline():
+    with result.offline():
         return load(location, name=name, device=device, dtype=dtype)
 
 

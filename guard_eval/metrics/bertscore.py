@@ -104,19 +104,19 @@ def bertscore(
     sides = [[_ids(tokenizer, text, limit) for text in side] for side in (texts, references)]
     scores: list[tuple[float, float, float] | None] = [None] * len(texts)
     pairs = list(zip(*sides, strict=True))
-    order = [place for place, pair in enumerate(pairs) if all(any(counts) for _, counts in pair)]
+    order = [index for index, pair in enumerate(pairs) if all(any(counts) for _, counts in pair)]
     order.sort(key=lambda place: max(len(ids) for ids, _ in pairs[place]))
     for start in range(0, len(order), batch_size):
         batch = order[start : start + batch_size]
-        x, x_real, x_counts = _embed(encoder, [sides[0][place] for place in batch], layer)
-        y, y_real, y_counts = _embed(encoder, [sides[1][place] for place in batch], layer)
+        x, x_real, x_counts = _embed(encoder, [sides[0][index] for index in batch], layer)
+        y, y_real, y_counts = _embed(encoder, [sides[1][index] for index in batch], layer)
         similarity = (x @ y.transpose(1, 2)).masked_fill(~(x_real[:, :, None] & y_real[:, None]), 0)
         precision = (similarity.amax(2) * x_counts).sum(1) / x_counts.sum(1)
         recall = (similarity.amax(1) * y_counts).sum(1) / y_counts.sum(1)
         total = precision + recall
         f1 = torch.where(total == 0, 0.0, 2 * precision * recall / total)
-        for place, values in zip(batch, torch.stack([precision, recall, f1], 1).tolist(), strict=True):
-            scores[place] = tuple(values)
+        for index, values in zip(batch, torch.stack([precision, recall, f1], 1).tolist(), strict=True):
+            scores[index] = tuple(values)
     return scores
 
 

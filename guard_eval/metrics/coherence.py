@@ -96,8 +96,8 @@ def log_likelihoods(
     ]
     scores: list[LogLikelihood | None] = [None] * len(rows)
     for batch in _batches(rows, model, batch_size):
-        for place, score in zip(batch, _score(model, [rows[place] for place in batch]), strict=True):
-            scores[place] = score
+        for index, score in zip(batch, _score(model, [rows[index] for index in batch]), strict=True):
+            scores[index] = score
     return scores
 
 
@@ -123,17 +123,17 @@ def _batches(rows: list[_Row], model: Any, batch_size: int) -> Iterator[list[int
     """Yield the places of rows that are scored together, so that no batch has too many tokens or logits."""
     kind = "cuda" if next(model.parameters()).device.type == "cuda" else "cpu"
     vocabulary = model.config.get_text_config().vocab_size
-    order = [place for place, row in enumerate(rows) if row.first < len(row.ids)]
+    order = [index for index, row in enumerate(rows) if row.first < len(row.ids)]
     # By the prompt's length, too: logits are computed from the end of the shortest prompt on.
     order.sort(key=lambda place: (len(rows[place].ids), rows[place].first))
     batch: list[int] = []
-    for place in order:
-        larger, longest = [*batch, place], len(rows[place].ids)
+    for index in order:
+        larger, longest = [*batch, index], len(rows[index].ids)
         logits = len(larger) * (longest + 1 - min(rows[each].first for each in larger)) * vocabulary
         tokens = len(larger) * longest
         if batch and (len(larger) > batch_size or tokens > BATCH_TOKENS[kind] or logits > BATCH_LOGITS[kind]):
             yield batch
-            larger = [place]
+            larger = [index]
         batch = larger
     if batch:
         yield batch
@@ -152,10 +152,10 @@ def _score(model: Any, rows: Sequence[_Row]) -> list[LogLikelihood]:  # noqa: AN
     begin = 1 + ids.shape[1] - logits.shape[1]  # the first token that has logits
     totals = [
         _log_p(
-            logits[place, row.first - begin : len(row.ids) - begin],
-            ids[place, row.first : len(row.ids)],
+            logits[index, row.first - begin : len(row.ids) - begin],
+            ids[index, row.first : len(row.ids)],
         )
-        for place, row in enumerate(rows)
+        for index, row in enumerate(rows)
     ]
     return [
         LogLikelihood(

@@ -227,8 +227,10 @@ def _own_scorer(study: Study, settings: MetricSettings) -> list[str]:
     scored = sorted({"coherence", "perplexity"} & set(settings.compute))
     if not scored or study.locate_model(writer) != study.locate_model(scorer):
         return []
-    own = f"{' and '.join(scored)}: {scorer} scores what it wrote itself"
-    return [f"{own}, so greedy decoding and beam search lead by construction; name another coherence_model"]
+    warning = f"{' and '.join(scored)}: {scorer} scores what it wrote itself"
+    return [
+        f"{warning}, so greedy decoding and beam search lead by construction; name another coherence_model"
+    ]
 
 
 @dataclass(frozen=True)

@@ -137,8 +137,8 @@ def score_table(
     for dataset in shown:
         for strategy in strategies_of(scores, dataset):
             texts = max(score.n for score in scores if (score.dataset, score.strategy) == (dataset, strategy))
-            place = (_name(strategy),) if single else (_name(dataset), _name(strategy))
-            rows.append((*place, texts, *(cell((name, dataset, strategy)) for name in names)))
+            row = (_name(strategy),) if single else (_name(dataset), _name(strategy))
+            rows.append((*row, texts, *(cell((name, dataset, strategy)) for name in names)))
     level = levels(score.level for score in scores if score.low is not None) if intervals else ""
     notes = [CLOSEST] if any(key[0] in names and key[1] in shown for key in closest) else []
     notes += [f"In brackets: the {level} interval."] if level else []
@@ -225,8 +225,8 @@ def score_notes(scores: Sequence[Score]) -> Iterable[str]:
                 )
     places: dict[tuple[str, str], list[str]] = {}
     for (note, dataset, strategy), labels in by_place.items():
-        place = strategy if dataset == OVERALL else f"{dataset}, {strategy}"
-        places.setdefault((note, ", ".join(labels)), []).append(place)
+        label = strategy if dataset == OVERALL else f"{dataset}, {strategy}"
+        places.setdefault((note, ", ".join(labels)), []).append(label)
     for (note, metrics), where in places.items():
         yield f"{metrics} ({'; '.join(where)}): {note}"
 

@@ -40,8 +40,8 @@ class Group:
     @cached_property
     def places(self) -> NDArray[np.int64]:
         """Return the place of each text's prompt among `prompts`, `[texts]`."""
-        place = {prompt: index for index, prompt in enumerate(self.prompts)}
-        return np.array([place[text.prompt_id] for text in self.texts], dtype=np.int64)
+        position = {prompt: index for index, prompt in enumerate(self.prompts)}
+        return np.array([position[text.prompt_id] for text in self.texts], dtype=np.int64)
 
     @cached_property
     def counts(self) -> dict[str, int]:

@@ -109,15 +109,15 @@ def _score(outcomes: Outcomes, keys: Sequence[Key], level: float) -> Score:
     """Return an outcome as a score, or the mean of the datasets' outcomes."""
     several = [outcomes[key] for key in keys]
     first, single = several[0], len(keys) == 1
-    value = first.value if single else math.fsum(one.value or 0.0 for one in several) / len(keys)
+    value = first.value if single else math.fsum(item.value or 0.0 for item in several) / len(keys)
     note = first.note if single else f"mean over {len(keys)} datasets, each of the same weight"
     interval = Estimate(level=level)
-    known = [contributions(one.parts, one.function) for one in several if one.parts is not None]
+    known = [contributions(item.parts, item.function) for item in several if item.parts is not None]
     if len(known) == len(keys):
         bounds = (0.0, 100.0) if METRICS[first.metric].unit == "%" else (-math.inf, math.inf)
         interval = _estimate(known, level=level, noise=_noise(several, len(keys)), bounds=bounds)
     # Of all datasets, a run's value is its mean over them.
-    runs = zip(*(one.run_values for one in several), strict=False)
+    runs = zip(*(item.run_values for item in several), strict=False)
     by_run = [math.fsum(run) / len(run) for run in runs if None not in run]
     return Score(
         metric=first.metric,
@@ -127,11 +127,11 @@ def _score(outcomes: Outcomes, keys: Sequence[Key], level: float) -> Score:
         low=interval.low,
         high=interval.high,
         level=level,
-        n=sum(one.n for one in several),
+        n=sum(item.n for item in several),
         counts=dict(first.counts) if single else {},
         note="; ".join(part for part in (note, interval.note) if part),
         signature=first.signature,
-        runs=max(1, *(len(one.run_values) for one in several)),
+        runs=max(1, *(len(item.run_values) for item in several)),
         run_sd=float(np.std(by_run, ddof=1)) if len(by_run) > 1 else None,
     )
 

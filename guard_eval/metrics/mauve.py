@@ -133,10 +133,10 @@ def area(p_hist: ArrayLike, q_hist: ArrayLike, *, scaling: float = 5.0) -> Float
     # In the order of λ, x falls and y rises, so nothing need be sorted.
     x, y = np.zeros((2, len(_MIXTURES) + 2, *p.shape[:-1]))
     x[0] = y[-1] = 1.0
-    for place, weight in enumerate(_MIXTURES, start=1):
+    for index, weight in enumerate(_MIXTURES, start=1):
         mixture = weight * p + (1 - weight) * q
-        x[place] = np.exp(-scaling * rel_entr(q, mixture).sum(-1))
-        y[place] = np.exp(-scaling * rel_entr(p, mixture).sum(-1))
+        x[index] = np.exp(-scaling * rel_entr(q, mixture).sum(-1))
+        y[index] = np.exp(-scaling * rel_entr(p, mixture).sum(-1))
     total: Floats = 50.0 * ((x[:-1] - x[1:]) * (y[:-1] + y[1:])).sum(0)
     return total
 
@@ -322,17 +322,17 @@ def _mauve(
     features: dict[str, NDArray[np.float32]],
 ) -> Outcome:
     """Return MAUVE of a group; `features` are of the texts and references of full length."""
-    paired = [place for place, text in enumerate(group.texts) if text.reference]
-    pairs = [(group.texts[place].reference or "", group.texts[place].text) for place in paired]
+    paired = [index for index, text in enumerate(group.texts) if text.reference]
+    pairs = [(group.texts[index].reference or "", group.texts[index].text) for index in paired]
     full = [
-        place for place, pair in zip(paired, pairs, strict=True) if all(side in features for side in pair)
+        index for index, pair in zip(paired, pairs, strict=True) if all(side in features for side in pair)
     ]
     seeds = tuple(range(SEEDS[0], SEEDS[0] + settings.mauve_seeds))
     empty = np.zeros((0, 1), dtype=np.float32)
     p, q = empty, empty
     if full:
-        p = np.stack([features[group.texts[place].reference or ""] for place in full])
-        q = np.stack([features[group.texts[place].text] for place in full])
+        p = np.stack([features[group.texts[index].reference or ""] for index in full])
+        q = np.stack([features[group.texts[index].text] for index in full])
     buckets, scaling = settings.mauve_buckets, settings.mauve_scaling
     result = mauve(p, q, buckets=buckets, scaling=scaling, seeds=seeds)
     noise, rows = (result.seed_sd or 0.0) ** 2, np.zeros((len(group.texts), 2))

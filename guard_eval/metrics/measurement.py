@@ -151,7 +151,7 @@ def _in_order(outcomes: dict[tuple[str, str, int], list[Outcome]], runs: Sequenc
             key = (outcome.metric, group.dataset, group.strategy)
             by_metric.setdefault(key, []).append((group, outcome))
     places = dict.fromkeys((group.dataset, group.strategy) for group in ordered)
-    keys = ((metric, *place) for metric in METRICS for place in places)
+    keys = ((metric, *index) for metric in METRICS for index in places)
     return {key: join_runs(*zip(*by_metric[key], strict=True)) for key in keys if key in by_metric}
 
 

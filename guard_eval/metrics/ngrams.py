@@ -78,9 +78,9 @@ def ngram_counts(texts: Sequence[str], *, dropped: int = 1) -> Floats:
     counts = np.zeros((len(texts), 2 * len(ORDERS)))
     for row, text in zip(counts, texts, strict=True):
         words = text.split()
-        for place, n in enumerate(ORDERS):
+        for index, n in enumerate(ORDERS):
             grams = Counter(ngrams(words[: len(words) - dropped] if dropped else words, n))
-            row[2 * place : 2 * place + 2] = len(grams), grams.total()
+            row[2 * index : 2 * index + 2] = len(grams), grams.total()
     return counts
 
 
@@ -139,12 +139,12 @@ def repetition_outcomes(group: Group, _: MetricSettings) -> list[Outcome]:
             f"rep_{n}",
             group,
             counted,
-            partial(_repetition, place),
+            partial(_repetition, index),
             n=len(group.texts),
             signature=f"rep-{n}|tokens:whitespace|last:dropped|rounded2",
             value=rep[n],
         )
-        for place, n in enumerate(ORDERS)
+        for index, n in enumerate(ORDERS)
     ]
 
 
@@ -197,7 +197,7 @@ def self_bleus(texts: Sequence[str], *, max_n: int = 4) -> Floats:
     array([39.76, 39.76])
     """
     words = [text.split() for text in texts]
-    scored = [place for place, row in enumerate(words) if len(row) >= max_n and len(texts) > 1]
+    scored = [index for index, row in enumerate(words) if len(row) >= max_n and len(texts) > 1]
     lengths = np.array([len(row) for row in words], dtype=np.int64)
     logs, any_word = np.zeros(len(texts)), np.zeros(len(texts), dtype=bool)
     for n in range(1, max_n + 1):
@@ -207,17 +207,17 @@ def self_bleus(texts: Sequence[str], *, max_n: int = 4) -> Floats:
             for gram, count in grams.items():
                 first, second = largest.get(gram, (0, 0))
                 largest[gram] = (count, first) if count > first else (first, max(second, count))
-        for place in scored:
+        for index in scored:
             matches = sum(
                 min(count, largest[gram][1] if largest[gram][0] == count else largest[gram][0])
-                for gram, count in counts[place].items()
+                for gram, count in counts[index].items()
             )
-            logs[place] += math.log((matches or EPSILON) / (len(words[place]) - n + 1)) / max_n
-            any_word[place] |= n == 1 and matches > 0
+            logs[index] += math.log((matches or EPSILON) / (len(words[index]) - n + 1)) / max_n
+            any_word[index] |= n == 1 and matches > 0
     scores = np.full(len(texts), np.nan)
-    for place in scored:
-        brevity = min(0.0, 1 - _nearest_length(lengths, place) / int(lengths[place]))
-        scores[place] = 100 * math.exp(brevity + logs[place]) if any_word[place] else 0.0
+    for index in scored:
+        brevity = min(0.0, 1 - _nearest_length(lengths, index) / int(lengths[index]))
+        scores[index] = 100 * math.exp(brevity + logs[index]) if any_word[index] else 0.0
     return scores
 
 

@@ -91,20 +91,20 @@ def draw_results(
     Where there are several datasets, intervals are drawn of the means over them; tables have each dataset's.
     """
     datasets = list(dict.fromkeys(score.dataset for score in results.scores))
-    for place, dataset in enumerate(datasets, start=1):
-        name = f"diversity-coherence-{place}"
+    for index, dataset in enumerate(datasets, start=1):
+        name = f"diversity-coherence-{index}"
         if drawing := plane(results, dataset=dataset, name=name):
             yield name, drawing
     for metric in metrics:
         whole = any((score.metric, score.dataset) == (metric, OVERALL) for score in results.scores)
-        for place, dataset in enumerate([OVERALL] if whole else datasets, start=1):
-            name = metric if whole else f"{metric}-{place}"
+        for index, dataset in enumerate([OVERALL] if whole else datasets, start=1):
+            name = metric if whole else f"{metric}-{index}"
             if drawing := intervals(results, metric, dataset=dataset, name=name):
                 yield name, drawing
-    for place, path in enumerate(traces, start=1):
+    for index, path in enumerate(traces, start=1):
         strategy = path.name.removesuffix(".trace.jsonl")
         for trace in read_traces([path])[:1]:
-            if drawing := behaviour(trace, name=f"trace-{place}", title=f"{strategy}, {trace.prompt_id}"):
+            if drawing := behaviour(trace, name=f"trace-{index}", title=f"{strategy}, {trace.prompt_id}"):
                 yield f"trace-{strategy}", drawing
 
 
@@ -139,7 +139,7 @@ def plane(
     if set(points) <= {HUMAN}:
         return None
     written = [strategy for strategy in points if strategy != HUMAN]
-    marks = {strategy: str(place) for place, strategy in enumerate(written, start=1)} | {HUMAN: "◆"}
+    marks = {strategy: str(index) for index, strategy in enumerate(written, start=1)} | {HUMAN: "◆"}
     listed = [*points, *(strategy for strategy in scored if strategy not in points)]
     lines = [
         f"{marks[strategy] if strategy in points else ''}  {short(_name(strategy), _LONGEST)}: "
@@ -194,8 +194,8 @@ def intervals(results: Results, metric: str, *, dataset: str, name: str) -> Draw
     note = column.note("Lines", valued)
 
     def draw(axes: Axes) -> None:
-        for place, strategy in enumerate(rows):
-            _row(axes, column, strategy, place)
+        for index, strategy in enumerate(rows):
+            _row(axes, column, strategy, index)
         if HUMAN in column.values:
             axes.axvline(column.values[HUMAN], **_GUIDE)
         axes.grid(axis="x", **_GRID)
@@ -220,8 +220,8 @@ def _name(strategy: str) -> str:
 
 def _head(axes: Axes, heading: str, note: str) -> None:
     axes.set_title(short(heading, _LONGEST), loc="left", fontweight="bold", fontsize=11, pad=22)
-    place: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points"}
-    axes.annotate(note, (0, 1), xytext=(0, 7), **place).set_in_layout(False)  # the heading makes room for it
+    anchor: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points"}
+    axes.annotate(note, (0, 1), xytext=(0, 7), **anchor).set_in_layout(False)  # the heading makes room for it
 
 
 def _row(axes: Axes, column: _Column, strategy: str, place: int) -> None:

@@ -125,9 +125,9 @@ def in_rows(
     def draw_rows(axes: Axes) -> None:
         draw(axes)
         axes.set_yticks(range(len(names)), names)
-        for place, tick in enumerate(axes.get_yticklabels()):
-            tick.set_fontweight("bold" if place in strong else "normal")
-            tick.set_fontsize(8.5 if "\n" in names[place] else SIZE)
+        for index, tick in enumerate(axes.get_yticklabels()):
+            tick.set_fontweight("bold" if index in strong else "normal")
+            tick.set_fontsize(8.5 if "\n" in names[index] else SIZE)
         axes.set_ylim(len(labels) - 0.4, -0.6)
         axes.tick_params(axis="y", length=0)
         axes.spines["left"].set_visible(False)

@@ -81,7 +81,7 @@ def table_of(
         caption=caption,
         note=note,
         text_columns=text_columns,
-        strong=frozenset(place for place, row in enumerate(shown) if strong(row)),
+        strong=frozenset(index for index, row in enumerate(shown) if strong(row)),
     )
 
 
@@ -116,10 +116,10 @@ def to_html(table: Table, *, heading: bool = False) -> Escaped:
 
 def _html_cells(row: tuple[Cell, ...], table: Table) -> str:
     cells = [f'<th scope="row" dir="auto"{_long(row[0])}>{escape_html(row[0])}</th>']
-    for place, cell in enumerate(row[1:], start=1):
-        kind = f' dir="auto"{_long(cell)}' if table.holds_words(place) else _figure(place, table)
+    for index, cell in enumerate(row[1:], start=1):
+        kind = f' dir="auto"{_long(cell)}' if table.holds_words(index) else _figure(index, table)
         if table.stacks:
-            kind += f' data-head="{escape_html(table.columns[place])}"'
+            kind += f' data-head="{escape_html(table.columns[index])}"'
         cells.append(f"<td{kind}>{escape_html(cell)}</td>")
     return "".join(cells)
 
@@ -151,7 +151,7 @@ def to_latex(table: Table, *, label: str = "", across: bool = False) -> Escaped:
         label: The name that references to it use.
         across: Whether it takes both columns of a page that has two.
     """
-    spec = "".join(_latex_column(place, table) for place in range(len(table.columns)))
+    spec = "".join(_latex_column(index, table) for index in range(len(table.columns)))
     lines = [_latex_row(table.columns, strong=False)]
     lines += [_latex_row(row, strong=number in table.strong) for number, row in enumerate(table.rows)]
     float_name = "table*" if across else "table"

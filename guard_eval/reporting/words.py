@@ -24,7 +24,7 @@ RATERS = {
 NO_P = "none"
 """Written in place of a p-value where the test cannot give a small one."""
 
-KIND_PLACE = {kind: place for place, kind in enumerate(RATERS)}
+KIND_PLACE = {kind: index for index, kind in enumerate(RATERS)}
 """The order of kinds of raters everywhere: people first."""
 
 

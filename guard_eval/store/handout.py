@@ -368,10 +368,10 @@ def progress(store: Store, who: Rater, plan: Plan) -> tuple[int, int]:
         mine = db.execute(_MINE, {"rater": who.id, "limit": MOST_COUNTED}).all()
         history = _read_history(db, who, plan)
         history.counted += sum(row.slot_id is not None and row.held_by is None for row in mine)
-        most = MOST_COUNTED if plan.quota is None else max(0, plan.quota - history.counted)
+        limit = MOST_COUNTED if plan.quota is None else max(0, plan.quota - history.counted)
         free = or_(FREE, slot.c.leased_until <= store.time(db))
         for_rater = or_(slot.c.for_rater.is_(None), slot.c.for_rater == who.id)
-        pairs = select(slot.c.pair_id).where(*_POOL, free, slot.c.open, for_rater).distinct().limit(most)
+        pairs = select(slot.c.pair_id).where(*_POOL, free, slot.c.open, for_rater).distinct().limit(limit)
         counted = select(func.count()).select_from(pairs.subquery())
         new = int(db.execute(counted, {"rater": who.id, "pool": pool}).scalar_one())
         total = history.counted + new

@@ -311,7 +311,7 @@ def _list(store: Store, lines: Sequence[str]) -> Raters:
         columns=tuple(heads[column] for column in shown),
         rows=tuple(tuple(row[column] for column in shown) for row in rows),
         text_columns=2,
-        words=frozenset(place for place, column in enumerate(shown) if column > 4),
+        words=frozenset(index for index, column in enumerate(shown) if column > 4),
     )
     return Raters(lines=tuple(lines), tables=(table,) if rows else (), raters=listed)
 

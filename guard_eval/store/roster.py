@@ -112,8 +112,8 @@ def _read_untouched(db: Connection) -> dict[str, Comparison]:
 def _even_out(seats: Sequence[tuple[int, int, str]], slots: int) -> list[tuple[int, int | None, str]]:
     """Return the seats, and the slots left beside them on the sides that make each couple even."""
     sides = {number: side for number, _, side in seats}
-    left = [number for number in range(slots) if number not in sides and number ^ 1 in sides]
-    return [*seats, *((number, None, "b" if sides[number ^ 1] == "a" else "a") for number in left)]
+    unpaired = [number for number in range(slots) if number not in sides and number ^ 1 in sides]
+    return [*seats, *((number, None, "b" if sides[number ^ 1] == "a" else "a") for number in unpaired)]
 
 
 def _person(db: Connection, name: str) -> int:
@@ -187,9 +187,9 @@ def _sides(
 
 def _couple(links: _Links, seats: Sequence[_Seat]) -> Sequence[_Seat]:
     """Couple showings two by two; return what is left."""
-    for one, other in zip(seats[::2], seats[1::2], strict=False):
-        links[one].append(other)
-        links[other].append(one)
+    for item, other in zip(seats[::2], seats[1::2], strict=False):
+        links[item].append(other)
+        links[other].append(item)
     return seats[len(seats) & ~1 :]
 
 

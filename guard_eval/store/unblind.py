@@ -165,8 +165,8 @@ def checks(store: Store) -> list[CheckRow]:
         else:
             expected = earlier.get((row["rater_id"], pair.id, row["criterion"]))
         if expected is not None:
-            given = resolve(pair, row["first"], row["choice"])
-            more = {"check": row["role"], "expected": expected, "given": given, "passed": given == expected}
+            values = resolve(pair, row["first"], row["choice"])
+            more = {"check": row["role"], "expected": expected, "given": values, "passed": values == expected}
             result.append(_restore(CheckRow, pair, row, **more))
     return sorted(result, key=lambda row: (row.presentation, row.criterion))
 

@@ -60,12 +60,12 @@ def use_text(path: str, text: str) -> list[str]:
     digest = _digest(text)
     if _texts.get(path) != text:
         module = _run(path, text)
-        found = [
+        result = [
             kind for kind in vars(module).values() if _is_step(kind) and kind.__module__ == module.__name__
         ]
-        if not found:
+        if not result:
             raise StudyError(f"{path}: no class in it is derived from Sampler or Penalty; {_HELP}")
-        for kind in found:
+        for kind in result:
             _add(kind, path, digest)
         _texts[path] = text
     return [name for name, kind in _classes.items() if _hashes[kind] == digest]

@@ -32,7 +32,7 @@ def parse(text: str) -> Strategy:
 def _build(text: str, tree: ast.expr) -> Strategy:
     if isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.Add):
         return Chain(steps=(*steps_of(_build(text, tree.left)), *steps_of(_build(text, tree.right))))
-    name, given = _named(text, tree)
+    name, values = _named(text, tree)
     kind: type[Any] | None = STRATEGIES.get(name) or own.find(name)
     if kind is None:
         known = [*STRATEGIES, *own.names()]
@@ -40,7 +40,7 @@ def _build(text: str, tree: ast.expr) -> Strategy:
         raise StudyError(f"unknown strategy {name!r}: {nearest(name, known)}{remedy}")
     parameters = [field.name for field in fields(kind)]
     arguments: dict[str, object] = {}
-    for key, value in given:
+    for key, value in values:
         parameter = _SPELLINGS.get(key, key) if _SPELLINGS.get(key) in parameters else key
         if parameter not in parameters:
             raise StudyError(f"strategy {name!r} has no parameter {key!r}: {nearest(key, parameters)}")

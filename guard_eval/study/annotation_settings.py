@@ -64,8 +64,8 @@ class Codes(SettingsTable):
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:
-        given = [code for code in (getattr(self, name) for name in type(self).model_fields) if code]
-        if len(set(given)) < len(given):
+        codes = [code for code in (getattr(self, name) for name in type(self).model_fields) if code]
+        if len(set(codes)) < len(codes):
             raise ValueError("two endings have the same code and could not be distinguished; change one")
         return self
 

@@ -49,8 +49,8 @@ class SettingsTable(BaseModel):
 
 def known_names(info: ValidationInfo) -> list[str]:
     """Return the criteria that a study may name: the paper's and its own."""
-    own = info.context.criteria if isinstance(info.context, SettingsContext) else ()
-    return list(dict.fromkeys((*CRITERIA, *sorted(own))))
+    custom = info.context.criteria if isinstance(info.context, SettingsContext) else ()
+    return list(dict.fromkeys((*CRITERIA, *sorted(custom))))
 
 
 def _known_criterion(name: str, info: ValidationInfo) -> str:
@@ -80,7 +80,7 @@ def _words(text: str, most: int) -> str:
     words = unicodedata.normalize("NFC", " ".join(text.split()))
     if not 0 < len(words) <= most:
         raise ValueError(f"write 1 to {most} characters; these are {len(words)}")
-    hidden = next((one for one in words if not (one.isprintable() or one in _JOINERS)), None)
+    hidden = next((word for word in words if not (word.isprintable() or word in _JOINERS)), None)
     if hidden is not None:
         raise ValueError(f"the character {hidden!a} cannot be printed; leave it out")
     return words

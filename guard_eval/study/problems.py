@@ -38,24 +38,24 @@ def problems_of(error: ValidationError, table: type[BaseModel], *, hidden: Seque
     """
     places: dict[tuple[int | str, ...], list[str]] = {}
     for detail in error.errors(include_url=False):
-        place, known = _locate(table, detail["loc"])
+        path, known = _locate(table, detail["loc"])
         if detail["type"] == "default_factory_not_called":
             continue  # the value that it would follow from is wrong, and is named itself
         if detail["type"] == "missing":
             words = ["is missing; add it"]
         elif detail["type"] == "extra_forbidden":
-            near = difflib.get_close_matches(str(place[-1]), known, n=1)
+            near = difflib.get_close_matches(str(path[-1]), known, n=1)
             words = ["is not a setting; " + (f"did you mean {near[0]!r}?" if near else "remove it")]
         else:
             words = [message_of(detail)]
             value = detail["input"]
-            if not isinstance(value, dict | tuple) and place[:1] not in [(name,) for name in hidden]:
+            if not isinstance(value, dict | tuple) and path[:1] not in [(name,) for name in hidden]:
                 words.insert(0, _short(repr(value)))
         # Each kind of value that a place takes has a message of its own: "…, or 'auto'".
-        known_words = places.setdefault(place, words)
+        known_words = places.setdefault(path, words)
         if known_words is not words:
             known_words[-1] += f", or {words[-1].removeprefix('input should be ')}"
-    return [line for place, words in places.items() for line in _lines(place, words)]
+    return [line for path, words in places.items() for line in _lines(path, words)]
 
 
 def _lines(place: tuple[int | str, ...], words: list[str]) -> list[str]:
@@ -76,15 +76,15 @@ def _short(text: str, most: int = _SHOWN) -> str:
 
 
 def _where(location: tuple[int | str, ...]) -> str:
-    place = "".join(f"[{part + 1}]" if isinstance(part, int) else f".{part}" for part in location)
-    return _short(place.removeprefix(".")) or "the file"
+    path = "".join(f"[{part + 1}]" if isinstance(part, int) else f".{part}" for part in location)
+    return _short(path.removeprefix(".")) or "the file"
 
 
 def _locate(
     table: type[BaseModel], location: tuple[int | str, ...]
 ) -> tuple[tuple[int | str, ...], list[str]]:
     """Return the keys of a location, without pydantic's names of types, and the keys of the last table."""
-    place: list[int | str] = []
+    path: list[int | str] = []
     kind: Any = table
     known: list[str] = []
     for part in location:
@@ -96,8 +96,8 @@ def _locate(
             kind = next(inner for inner in reversed(get_args(kind)) if inner is not Ellipsis)
         else:
             break
-        place.append(part)
-    return tuple(place), known
+        path.append(part)
+    return tuple(path), known
 
 
 def _without_none(kind: Any) -> Any:  # noqa: ANN401 (a type)

@@ -323,8 +323,8 @@ class Settings(SettingsTable):
         Raises:
             ValidationError: Something is wrong; `explain` words all of it.
         """
-        own = tables.get("criteria")
-        names = frozenset(own) if isinstance(own, dict) else frozenset()
+        custom = tables.get("criteria")
+        names = frozenset(custom) if isinstance(custom, dict) else frozenset()
         return cls.model_validate(tables, context=SettingsContext(folder=folder, criteria=names))
 
     @property

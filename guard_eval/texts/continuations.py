@@ -80,8 +80,8 @@ def trace_files(folder: Path, strategy: str) -> list[Path]:
 
 def _files(folder: Path, strategy: str, end: str) -> list[Path]:
     name = re.compile(rf"{re.escape(strategy)}(\.vllm)?(\.[0-9a-f]{{8}})?{_SHARDS}{re.escape(end)}")
-    found = [path for path in folder.iterdir() if name.fullmatch(path.name)] if folder.is_dir() else []
-    return sorted(found, key=lambda path: (len(path.name), path.name))
+    result = [path for path in folder.iterdir() if name.fullmatch(path.name)] if folder.is_dir() else []
+    return sorted(result, key=lambda path: (len(path.name), path.name))
 
 
 def _stem(recipe: Recipe, shard: Shard) -> str:

@@ -114,11 +114,11 @@ def count_texts(study: Study, strategies: Sequence[str], prompts: Sequence[Promp
     The first text of each file says how all of it were made, and a text's id is a hash of that and its
     prompt. If several runs match, the one with the most texts counts.
     """
-    most = dict.fromkeys(strategies, 0)
+    limit = dict.fromkeys(strategies, 0)
     for folder in _matching_folders(study, model_revisions(study, read=False)):
         counts = {strategy: _count_in(study, folder, strategy, prompts) for strategy in strategies}
-        most = max(most, counts, key=lambda each: sum(each.values()))
-    return most
+        limit = max(limit, counts, key=lambda each: sum(each.values()))
+    return limit
 
 
 def _count_in(study: Study, folder: Path, strategy: str, prompts: Sequence[Prompt]) -> int:
@@ -131,8 +131,8 @@ def _count_in(study: Study, folder: Path, strategy: str, prompts: Sequence[Promp
     numbers = range(1, study.settings.runs_of(strategy) + 1)
     return max(
         (
-            sum(recipe.continuation_id(prompt, run) in made for prompt in prompts for run in numbers)
-            for recipe, made in ids.items()
+            sum(recipe.continuation_id(prompt, run) in texts for prompt in prompts for run in numbers)
+            for recipe, texts in ids.items()
         ),
         default=0,
     )
@@ -146,22 +146,22 @@ def find_current(
     Raises:
         StudyError: Several runs match. Or none does, while there are texts of other runs.
     """
-    found = find_texts(study, strategies, prompts)
-    if not any(each.texts for each in found.values()) and (others := other_runs(study)):
+    result = find_texts(study, strategies, prompts)
+    if not any(each.texts for each in result.values()) and (others := other_runs(study)):
         raise StudyError(
             f"no run in {study.continuations} matches study.toml: {'; '.join(others)}. Take the change back, "
             f"or run: {study.command('generate')}"
         )
-    return found
+    return result
 
 
 def current_runs(
     study: Study, strategies: Iterable[str], prompts: Iterable[Prompt]
 ) -> dict[str, dict[int, dict[str, Continuation]]]:
     """Return `find_current` by strategy, number of the text and prompt id."""
-    found = find_current(study, list(strategies), prompts)
+    result = find_current(study, list(strategies), prompts)
     runs: dict[str, dict[int, dict[str, Continuation]]] = {}
-    for strategy, each in found.items():
+    for strategy, each in result.items():
         runs[strategy] = {run: {} for run in range(1, study.settings.runs_of(strategy) + 1)}
         for (prompt, run), text in each.texts.items():
             runs[strategy][run][prompt] = text
@@ -220,7 +220,7 @@ def _required(study: Study, known: Mapping[str, str | None]) -> dict[str, object
 
 def _differences(recipe: Mapping[str, Any], required: Mapping[str, object]) -> list[str]:
     """Return in words the fields in which a recipe differs from what is required."""
-    found = []
+    result = []
     for name, value in required.items():
         have = recipe[name]
         if name == "model" and str(recipe["revision"]).startswith("sha256:"):
@@ -228,8 +228,8 @@ def _differences(recipe: Mapping[str, Any], required: Mapping[str, object]) -> l
         # Of a quantised model the recipe names the arithmetic and the quantisation, the setting the former.
         plain = have.partition(",")[0] if name == "dtype" and "," not in str(value) else have
         if plain != value:
-            found.append(f"{name} = {have!r}, not {value!r}")
-    return found
+            result.append(f"{name} = {have!r}, not {value!r}")
+    return result
 
 
 def _texts_in(

@@ -35,8 +35,8 @@ def read_samples(path: Path) -> list[Generation]:
     Raises:
         StudyError: A line is no sample, its task asks for likelihoods and no texts, or for several texts.
     """
-    found = _TASK.fullmatch(path.stem)
-    task = found[1] if found else path.stem
+    result = _TASK.fullmatch(path.stem)
+    task = result[1] if result else path.stem
     return [_text(record.row, f"{path}, {record.where}", task, path.stem) for record in read_rows(path)]
 
 

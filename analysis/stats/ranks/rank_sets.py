@@ -211,5 +211,5 @@ def simultaneous_line(influence: Floats, *, df: float, level: float = 0.95, seed
 def difference_variances(influence: Floats) -> Floats:
     """Return the variance of each difference of scores, [K, K], of influences [units, K]."""
     covariance = influence.T @ influence
-    own = np.diag(covariance)
-    return np.asarray(own[:, None] + own - 2 * covariance)
+    variances = np.diag(covariance)
+    return np.asarray(variances[:, None] + variances - 2 * covariance)

@@ -32,12 +32,12 @@ def read(source: Source, notes: list[str], _items: Mapping[str, Item]) -> Iterat
     notes += ["AlpacaEval asks for the better output as a whole: the criterion is called 'overall'"]
     weights: dict[tuple[str, str], list[float]] = {}
     continuous = False
-    for place, record in source.records():
-        where = source.at(place)
+    for index, record in source.records():
+        where = source.at(index)
         a, b = (text_of(record.get(key), where, key) for key in ("generator_1", "generator_2"))
         preference = _preference(record.get("preference"), where)
         if preference is None:
-            yield place, "no preference, the annotator failed"
+            yield index, "no preference, the annotator failed"
             continue
         instruction = str(record.get("instruction"))
         outputs = [record.get(key) for key in ("output_1", "output_2")]
@@ -57,7 +57,7 @@ def read(source: Source, notes: list[str], _items: Mapping[str, Item]) -> Iterat
             "length_a": str(len(outputs[0])) if isinstance(outputs[0], str) else None,
             "length_b": str(len(outputs[1])) if isinstance(outputs[1], str) else None,
         }
-        yield place, row
+        yield index, row
         weights.setdefault((a, b), []).append(preference - 1)
         continuous |= preference not in {1.0, 1.5, 2.0}
     if continuous:
@@ -66,9 +66,9 @@ def read(source: Source, notes: list[str], _items: Mapping[str, Item]) -> Iterat
             "preference_a and preference_b have them)"
         )
         notes += [
-            f"AlpacaEval's own win rate of generator_2, their mean, is {math.fsum(found) / len(found):.2%} "
+            f"AlpacaEval's own win rate of generator_2, their mean, is {math.fsum(result) / len(result):.2%} "
             f"for {b} against {a}"
-            for (a, b), found in list(weights.items())[:_NAMED]
+            for (a, b), result in list(weights.items())[:_NAMED]
         ]
 
 
@@ -76,14 +76,14 @@ def _preference(value: object, where: str) -> float | None:
     if is_missing(value) or (isinstance(value, str) and value.strip().casefold() in {"", "nan", "none"}):
         return None
     try:
-        found = math.nan if isinstance(value, bool) else float(value)  # type: ignore[arg-type]
+        result = math.nan if isinstance(value, bool) else float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
-        found = math.nan
-    if found == 0:
+        result = math.nan
+    if result == 0:
         return 1.5
-    if not 1 <= found <= 2:
+    if not 1 <= result <= 2:
         raise StudyError(
             f"{where}: preference is {str(value)[:40]!r}; write a number from 1 (generator_1) to 2 "
             "(generator_2), 1.5 for a draw, or null where the annotator failed"
         )
-    return found
+    return result

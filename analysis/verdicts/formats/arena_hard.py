@@ -29,8 +29,8 @@ def claims(record: Record) -> bool:
 def read(source: Source, notes: list[str], _items: Mapping[str, Item]) -> Iterator[tuple[int, Row]]:
     """Yield a verdict for each game that has a label."""
     strong = unnamed = False
-    for place, record in source.records():
-        where = source.at(place)
+    for index, record in source.records():
+        where = source.at(index)
         model, judge = (text_of(record.get(key), where, key) for key in ("model", "judge"))
         unnamed |= "baseline" not in record
         baseline = text_of(record.get("baseline", "baseline"), where, "baseline")
@@ -43,7 +43,7 @@ def read(source: Source, notes: list[str], _items: Mapping[str, Item]) -> Iterat
         for number, game in enumerate(games, start=1):
             score = game.get("score") if isinstance(game, dict) else None
             if is_missing(score):
-                yield place, "no label, the judge failed"
+                yield index, "no label, the judge failed"
                 continue
             first, second = (baseline, model) if number == 1 else (model, baseline)
             winner = _winner(score, first, second, f"{where}, game {number}")
@@ -62,7 +62,7 @@ def read(source: Source, notes: list[str], _items: Mapping[str, Item]) -> Iterat
                 "shown_first": first,
                 "label": str(score),
             }
-            yield place, row
+            yield index, row
     notes.append("Arena-Hard asks for the better answer as a whole: the criterion is called 'overall'")
     if unnamed:
         notes.append("the file does not name the model that all were compared with: it is called 'baseline'")
@@ -72,13 +72,13 @@ def read(source: Source, notes: list[str], _items: Mapping[str, Item]) -> Iterat
 
 def _winner(score: object, first: str, second: str, where: str) -> str:
     label = score.strip() if isinstance(score, str) else ""
-    found = _LABEL.fullmatch(label)
-    if found is None:
+    result = _LABEL.fullmatch(label)
+    if result is None:
         raise StudyError(
             f"{where}: score is {str(score)[:40]!r}; write A>>B, A>B, A=B, B>A or B>>A, or null "
             "where there is none"
         )
-    sign = (found[1] or found[2])[0]
+    sign = (result[1] or result[2])[0]
     if sign == "=":
         return TIE
     return first if (label[0] == "A") == (sign == ">") else second

@@ -30,25 +30,25 @@ def read(source: Source, notes: list[str], _items: Mapping[str, Item]) -> Iterat
     """Yield a verdict for each response; those that were not submitted are left out where that is known."""
     answers: list[ForeignAnswer] = []
     nested = False
-    for place, record in source.records():
-        where = source.at(place)
+    for index, record in source.records():
+        where = source.at(index)
         nested |= "responses" in record
         parts = [record.get(key) for key in ("fields", "metadata")]
         data = {
             name: value for part in (record, *parts) if isinstance(part, dict) for name, value in part.items()
         }
-        found = list(_responses(record, where))
-        if not found:
-            yield place, "no response"
+        result = list(_responses(record, where))
+        if not result:
+            yield index, "no response"
             continue
         item = item_of(data, where, pair_id=record.get("id"), dataset="all")
-        for question, value, user, status in found:
+        for question, value, user, status in result:
             if status not in {None, "submitted"}:
-                yield place, f"the response is {status!r}"
+                yield index, f"the response is {status!r}"
                 continue
             answers.append(
                 ForeignAnswer(
-                    place=place,
+                    place=index,
                     item=item,
                     rater=text_of(user, where, "user_id"),
                     criterion=question,
@@ -65,12 +65,12 @@ def _responses(record: Record, where: str) -> Iterator[tuple[str, Any, Any, Any]
     """Yield question, value, user and status."""
     if isinstance(record.get("responses"), dict):
         for question, responses in record["responses"].items():
-            for one in responses if isinstance(responses, list) else [responses]:
-                if not isinstance(one, dict) or "user_id" not in one:
+            for item in responses if isinstance(responses, list) else [responses]:
+                if not isinstance(item, dict) or "user_id" not in item:
                     raise StudyError(
                         f"{where}: a response to {question} has no user_id; export it with records"
                     )
-                yield question, one.get("value"), one["user_id"], one.get("status")
+                yield question, item.get("value"), item["user_id"], item.get("status")
         return
     for name in record:
         if not name.endswith(_FLAT) or record[name] is None:

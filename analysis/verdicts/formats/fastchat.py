@@ -35,8 +35,8 @@ def read(source: Source, notes: list[str], _items: Mapping[str, Item]) -> Iterat
     """Yield a verdict for each game, or each vote."""
     notes.append("FastChat asks for the better answer as a whole: the criterion is called 'overall'")
     bad = inconsistent = 0
-    for place, record in source.records():
-        where = source.at(place)
+    for index, record in source.records():
+        where = source.at(index)
         a_key, b_key = ("model_1", "model_2") if _is_judgment(record) else ("model_a", "model_b")
         a, b = (text_of(record.get(key), where, key) for key in (a_key, b_key))
         judge = record.get("judge")
@@ -58,14 +58,14 @@ def read(source: Source, notes: list[str], _items: Mapping[str, Item]) -> Iterat
             label = str(winner).strip().casefold()
             bad, inconsistent = bad + ("bad" in label), inconsistent + ("inconsistent" in label)
             if is_missing(winner) or label in _FAILED:
-                yield place, "no winner, the judge failed"
+                yield index, "no winner, the judge failed"
                 continue
             verdict = {a_key: a, b_key: b, **dict.fromkeys(_TIES, TIE)}.get(label)
             if verdict is None:
                 raise StudyError(
                     f"{where}: the winner is {str(winner)[:40]!r}; write {a_key}, {b_key}, tie or error"
                 )
-            yield place, common | {"verdict": verdict, "presentation": showing, "shown_first": first}
+            yield index, common | {"verdict": verdict, "presentation": showing, "shown_first": first}
     if bad:
         notes.append(f"{bad} of 'tie (bothbad)' count as ties")
     if inconsistent:

@@ -50,11 +50,15 @@ def open_log(path: Path) -> Source | None:
             names = packed.namelist()
             if "header.json" not in names:
                 return None
-            left = [_MOST_BYTES]
+            remaining = [_MOST_BYTES]
             with path.open("rb") as file:
-                log = dict(checked(_part(packed, file, "header.json", path, left), f"{path}, header.json"))
+                log = dict(
+                    checked(_part(packed, file, "header.json", path, remaining), f"{path}, header.json")
+                )
                 samples = [name for name in names if name.startswith("samples/")]
-                log["samples"] = [_read_fields(_part(packed, file, name, path, left)) for name in samples]
+                log["samples"] = [
+                    _read_fields(_part(packed, file, name, path, remaining)) for name in samples
+                ]
     except (zipfile.BadZipFile, struct.error, zlib.error, EOFError, OSError, RuntimeError) as error:
         raise StudyError(f"cannot read {path}: {error}; it is damaged, copy it again") from None
     return Source(path=path, word="record", first=log, items=((1, log),))
@@ -67,21 +71,21 @@ def _read_fields(sample: object) -> object:
 
 def _part(packed: zipfile.ZipFile, file: IO[bytes], name: str, path: Path, left: list[int]) -> Any:  # noqa: ANN401
     """Return a part's JSON; whatever the ZIP says of itself, all together may unpack to `left` bytes."""
-    found = packed.getinfo(name)
-    if found.compress_type == _ZSTANDARD:
-        file.seek(found.header_offset)
+    result = packed.getinfo(name)
+    if result.compress_type == _ZSTANDARD:
+        file.seek(result.header_offset)
         name_size, extra = struct.unpack("<26xHH", file.read(30))
         file.seek(name_size + extra, 1)
-        stream = _zstandard(file.read(found.compress_size), path)
+        stream = _zstandard(file.read(result.compress_size), path)
     else:
         stream = packed.open(name)
-    most = min(MOST_JSON, left[0])
+    limit = min(MOST_JSON, left[0])
     with stream:
-        data = stream.read(most + 1)
+        data = stream.read(limit + 1)
     left[0] -= len(data)
-    if len(data) > most:
-        raise StudyError(f"{path}, {name} unpacks to more than {most} bytes; give a log of fewer samples")
-    if zlib.crc32(data) != found.CRC:  # which zipfile checks of what it unpacks itself
+    if len(data) > limit:
+        raise StudyError(f"{path}, {name} unpacks to more than {limit} bytes; give a log of fewer samples")
+    if zlib.crc32(data) != result.CRC:  # which zipfile checks of what it unpacks itself
         raise zipfile.BadZipFile(f"{name} is not what was packed")
     return parse(data, f"{path}, {name}")
 
@@ -110,20 +114,20 @@ def read(source: Source, notes: list[str], _items: Mapping[str, Item]) -> Iterat
     if log.get("status") != "success":
         notes.append(f"the log's status is {log.get('status')!r}: samples may be missing")
     samples = log["samples"] if isinstance(log["samples"], list) else []
-    found: list[tuple[int, Item, dict[str, str | None], Mapping[str, Any]]] = []
-    for place, sample in enumerate(samples, start=1):
-        where = f"{source.path}, sample {place}"
-        one = checked(sample, where)
-        if one.get("error"):
-            yield place, "it ended in an error"
+    result: list[tuple[int, Item, dict[str, str | None], Mapping[str, Any]]] = []
+    for index, sample in enumerate(samples, start=1):
+        where = f"{source.path}, sample {index}"
+        entry = checked(sample, where)
+        if entry.get("error"):
+            yield index, "it ended in an error"
             continue
         task = text_of(header.get("task"), where, "task")
-        item = item_of(_object(one, "metadata"), where, pair_id=one.get("id"), dataset=task)
-        epoch = one.get("epoch")
+        item = item_of(_object(entry, "metadata"), where, pair_id=entry.get("id"), dataset=task)
+        epoch = entry.get("epoch")
         more = {"rater_kind": "model", "presentation": None if is_missing(epoch) else str(epoch)}
-        found.append((place, item, more, _object(one, "scores")))
-    answers = _answers(found, rater, "value")
-    if not questions_of_verdicts(answers) and (others := _answers(found, rater, "answer")):
+        result.append((index, item, more, _object(entry, "scores")))
+    answers = _answers(result, rater, "value")
+    if not questions_of_verdicts(answers) and (others := _answers(result, rater, "answer")):
         notes.append("the scores hold no verdicts: what a scorer took for the answer is taken")
         answers = others
     yield from verdict_rows(answers, f"{source.path}, sample", notes)
@@ -139,14 +143,14 @@ def _answers(
 ) -> list[ForeignAnswer]:
     """Return the scorers' values, or answers; a value with keys is one for each."""
     answers = []
-    for place, item, more, scores in found:
+    for index, item, more, scores in found:
         for name, score in scores.items():
             value = score.get(key) if isinstance(score, dict) else None
             for criterion, word in value.items() if isinstance(value, dict) else [(name, value)]:
                 scored = None if word == _NO_ANSWER else word
                 answers.append(
                     ForeignAnswer(
-                        place=place, item=item, rater=rater, criterion=criterion, word=scored, more=more
+                        place=index, item=item, rater=rater, criterion=criterion, word=scored, more=more
                     )
                 )
     return answers

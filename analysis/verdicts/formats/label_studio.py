@@ -32,13 +32,13 @@ def read(source: Source, notes: list[str], items: Mapping[str, Item]) -> Iterato
     """Yield a verdict for each annotation and control."""
     answers: list[ForeignAnswer] = []
     predictions = 0
-    for place, record in source.records():
-        where = source.at(place)
+    for index, record in source.records():
+        where = source.at(index)
         if not claims(record):
             raise StudyError(f"{where}: a task needs data and annotations; export the project as JSON")
         predictions += bool(record.get("predictions"))
         if not record["annotations"]:
-            yield place, "not annotated"
+            yield index, "not annotated"
             continue
         data = record["data"]
         item = items.get(str(data.get("id"))) or item_of(data, where, pair_id=record.get("id"), dataset="all")
@@ -46,10 +46,10 @@ def read(source: Source, notes: list[str], items: Mapping[str, Item]) -> Iterato
             if not isinstance(annotation, dict) or not isinstance(annotation.get("result"), list):
                 raise StudyError(f"{where}: an annotation has no list result; export the project as JSON")
             if annotation.get("was_cancelled") is True:
-                yield place, "the annotator skipped it"
+                yield index, "the annotator skipped it"
                 continue
-            found = list(_answers(annotation["result"], where))
-            named = {name: word for name, word, is_verdict in found if not is_verdict}
+            result = list(_answers(annotation["result"], where))
+            named = {name: word for name, word, is_verdict in result if not is_verdict}
             rater = named.get("rater", _account(annotation.get("completed_by")))
             more = {
                 "rater_kind": str(named.get("rater_kind", "person")),
@@ -58,14 +58,14 @@ def read(source: Source, notes: list[str], items: Mapping[str, Item]) -> Iterato
             }
             answers += [
                 ForeignAnswer(
-                    place=place,
+                    place=index,
                     item=item,
                     rater=text_of(rater, where, "completed_by"),
                     criterion=name,
                     word=word,
                     more=more,
                 )
-                for name, word, is_verdict in found
+                for name, word, is_verdict in result
                 if is_verdict
             ]
     if predictions:

@@ -55,8 +55,8 @@ def items_of(source: Source) -> dict[str, Item]:
         StudyError: Two items have one id, or an item names no methods.
     """
     items: dict[str, Item] = {}
-    for place, record in source.records():
-        where = source.at(place)
+    for index, record in source.records():
+        where = source.at(index)
         key = next((key for key in _ID if key in record), "id")
         name = text_of(record.get(key), where, key)
         if name in items:
@@ -76,8 +76,8 @@ def read(source: Source, notes: list[str], items: Mapping[str, Item]) -> Iterato
     folder = Path(source.path).resolve().parent.name
     if "label_annotations" in source.first:
         notes.append(f"the file's folder, {folder!r}, is the rater")
-    for place, record in source.records():
-        where = source.at(place)
+    for index, record in source.records():
+        where = source.at(index)
         old = "label_annotations" in record
         instance = text_of(record.get("id" if old else "instance_id"), where, "instance_id")
         if instance not in items:
@@ -87,7 +87,7 @@ def read(source: Source, notes: list[str], items: Mapping[str, Item]) -> Iterato
         kind = record.get("rater_kind")
         more = {"rater_kind": "person" if is_missing(kind) else str(kind)}
         answers += [
-            ForeignAnswer(place=place, item=item, rater=rater, criterion=scheme, word=word, more=more)
+            ForeignAnswer(place=index, item=item, rater=rater, criterion=scheme, word=word, more=more)
             for scheme, word in _answers(record, item)
         ]
     yield from verdict_rows(answers, f"{source.path}, {source.word}", notes)
@@ -102,11 +102,11 @@ def _answers(record: Record, item: Item) -> Iterator[tuple[str, Any]]:
             if name not in _OURS and not name.endswith("._spans") and value is not None:
                 scheme, dot, label = name.rpartition(".")
                 labels.setdefault(scheme if dot else label, {})[label if dot else _SELECTION] = value
-    for scheme, found in labels.items():
-        if not isinstance(found, dict):
-            yield scheme, found
+    for scheme, result in labels.items():
+        if not isinstance(result, dict):
+            yield scheme, result
             continue
-        for label, value in found.items():
+        for label, value in result.items():
             if label == _SELECTION:
                 yield scheme, value
             elif isinstance(value, str) and item.verdict(value) is not None and item.verdict(label) is None:

@@ -107,17 +107,17 @@ def format_of(source: Source, columns: Mapping[str, str] = MappingProxyType({}))
             f"{source.path} holds texts of lm-evaluation-harness and no verdicts; score them with: "
             f"guard-eval measure {shlex.quote(str(source.path))}"
         )
-    found = [name for name, module in _MODULES.items() if module.claims(source.first)]
-    if len(found) > 1:
+    result = [name for name, module in _MODULES.items() if module.claims(source.first)]
+    if len(result) > 1:
         raise StudyError(
-            f"{source.path} could be {and_list([_MODULES[name].WHAT for name in found])}; say which: "
-            f"--set format={' or --set format='.join(found)}"
+            f"{source.path} could be {and_list([_MODULES[name].WHAT for name in result])}; say which: "
+            f"--set format={' or --set format='.join(result)}"
         )
-    if not found and (
+    if not result and (
         isinstance(source.first.get("text"), list) or isinstance(source.first.get("data"), dict)
     ):
         raise StudyError(
             f"{source.path} holds what raters saw, and neither methods nor verdicts; give the annotations "
             "and the file that names the methods by id"
         )
-    return found[0] if found else tables.NAME
+    return result[0] if result else tables.NAME

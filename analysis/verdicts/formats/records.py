@@ -95,7 +95,7 @@ def open_source(path: Path) -> Source:
     value = _whole(path)
     if isinstance(value, dict):
         return Source(path=path, word="record", first=value, items=((1, value),))
-    items = tuple((place, checked(one, f"{path}, record {place}")) for place, one in enumerate(value, 1))
+    items = tuple((index, checked(item, f"{path}, record {index}")) for index, item in enumerate(value, 1))
     return Source(path=path, word="record", first=items[0][1] if items else {}, items=items)
 
 
@@ -121,12 +121,12 @@ def parse(text: str | bytes, where: str) -> Any:  # noqa: ANN401 (JSON is any va
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    result = dict(pairs)
+    if len(result) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
         raise StudyError(f"an object has the key {twice!r} twice; keep one")
-    return found
+    return result
 
 
 def _opened(path: Path) -> IO[bytes]:
@@ -150,27 +150,27 @@ def _is_lines(path: Path) -> bool:
         if not line.rstrip().endswith(b"}"):
             return False
         try:
-            found = json.loads(line.removeprefix(_BOM))
+            result = json.loads(line.removeprefix(_BOM))
         except (ValueError, RecursionError):
             return True  # which its reader says, with the line
         alone = not file.read(4096).strip()
-    return isinstance(found, dict) and not (alone and "samples" in found)
+    return isinstance(result, dict) and not (alone and "samples" in result)
 
 
 def _json_lines(path: Path) -> Iterator[Placed]:
     count = 0
     with _opened(path) as file:
         try:
-            for place, line in enumerate(iter(lambda: file.readline(MOST_LINE), b""), start=1):
-                where = f"{path}, line {place}"
+            for index, line in enumerate(iter(lambda: file.readline(MOST_LINE), b""), start=1):
+                where = f"{path}, line {index}"
                 if len(line) == MOST_LINE:
                     raise StudyError(f"{where}: longer than {MOST_LINE} bytes; write one object a line")
-                text = line.removeprefix(_BOM) if place == 1 else line
+                text = line.removeprefix(_BOM) if index == 1 else line
                 if text.strip():
                     count += 1
                     if count > MAX_ROWS:
                         raise StudyError(f"{path} has more than {MAX_ROWS} records; give a part of them")
-                    yield place, checked(parse(text, where), where)
+                    yield index, checked(parse(text, where), where)
         except (OSError, EOFError) as error:
             raise StudyError(f"cannot read {path}: {error}; it is damaged, copy it again") from None
 
@@ -192,13 +192,13 @@ def _rows(table: pd.DataFrame) -> Iterator[Placed]:
     numbered = table.index.name is not None
     columns: list[Iterable[Any]] = [table[name].astype(object).array for name in table.columns]
     for number, cells in enumerate(zip(*columns, strict=True), start=1):
-        place = int(table.index[number - 1]) if numbered else number
-        yield place, {name: _cell(cell) for name, cell in zip(names, cells, strict=True)}
+        index = int(table.index[number - 1]) if numbered else number
+        yield index, {name: _cell(cell) for name, cell in zip(names, cells, strict=True)}
 
 
 def _cell(cell: object) -> object:
     if isinstance(cell, np.ndarray):
-        return [_cell(one) for one in cell]
+        return [_cell(item) for item in cell]
     if isinstance(cell, np.generic):
         cell = cell.item()
     if cell is None or cell is pd.NaT or cell is pd.NA or (isinstance(cell, str) and not cell):

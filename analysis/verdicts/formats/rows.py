@@ -44,8 +44,8 @@ def table_of(rows: Rows, source: object, word: str, notes: Sequence[str]) -> pd.
                 cells.append(sys.intern(value))  # a million cells hold few different texts
         numbers.append(number)
     remarks = [
-        f"{len(found)} left out: {why} ({places(sorted(set(found)), word)})"
-        for why, found in left_out.items()
+        f"{len(result)} left out: {why} ({places(sorted(set(result)), word)})"
+        for why, result in left_out.items()
     ]
     if not numbers:
         raise StudyError(f"{source} holds no verdicts{'; ' + and_list(remarks) if remarks else ''}")

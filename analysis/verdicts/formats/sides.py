@@ -138,12 +138,12 @@ def item_of(data: Mapping[str, Any], where: str, *, pair_id: object, dataset: st
         StudyError: The methods are missing.
     """
     named = [(a, b) for a, b in SIDES if a in data and b in data]
-    found = next(iter(named), None)
-    if found and any((data[a], data[b]) != (data[found[0]], data[found[1]]) for a, b in named):
+    result = next(iter(named), None)
+    if result and any((data[a], data[b]) != (data[result[0]], data[result[1]]) for a, b in named):
         listed = and_list([f"{a} and {b}" for a, b in named])
         raise StudyError(f"{where}: the methods could be {listed}; keep the fields method_a and method_b")
     shown = SHOWN if all(key in data for key in SHOWN) else None
-    if (pairs := found or shown) is None:
+    if (pairs := result or shown) is None:
         raise StudyError(
             f"{where}: nothing says which methods were compared; add the fields method_a and method_b "
             "(and left and right, where sides changed) to the items, or give a file that has them by id"
@@ -184,4 +184,4 @@ def item_of(data: Mapping[str, Any], where: str, *, pair_id: object, dataset: st
 
 def words_in(value: object) -> Iterator[str]:
     """Yield the words of an answer that is a text, or a list of texts."""
-    yield from (one for one in (value if isinstance(value, list) else [value]) if isinstance(one, str))
+    yield from (item for item in (value if isinstance(value, list) else [value]) if isinstance(item, str))

@@ -44,8 +44,8 @@ def frame_of(source: Source) -> pd.DataFrame:
         _check_plain(source.table, source)
         return _without_apostrophes(source.table)
     rows = (
-        (place, {name: _text(value, name, source.at(place)) for name, value in record.items()})
-        for place, record in source.records()
+        (index, {name: _text(value, name, source.at(index)) for name, value in record.items()})
+        for index, record in source.records()
     )
     return table_of(rows, source.path, source.word, ())
 
@@ -76,10 +76,10 @@ def tidied(frame: pd.DataFrame) -> pd.DataFrame:
         StudyError: Two columns could be one that is missing, or a letter could mean two methods.
     """
     notes: list[str] = []
-    found = _unblinded(_long(_renamed(_with_winners(frame, notes), notes), notes), notes)
+    result = _unblinded(_long(_renamed(_with_winners(frame, notes), notes), notes), notes)
     if notes:
-        found.attrs = {**frame.attrs, REMARKS: [*frame.attrs.get(REMARKS, ()), *notes]}
-    return found
+        result.attrs = {**frame.attrs, REMARKS: [*frame.attrs.get(REMARKS, ()), *notes]}
+    return result
 
 
 def with_columns(frame: pd.DataFrame, columns: Mapping[str, str]) -> pd.DataFrame:
@@ -189,9 +189,9 @@ def _without_apostrophes(frame: pd.DataFrame) -> pd.DataFrame:
         return frame
     names = and_list([repr(name) for name in sorted(changed)])
     note = f"an apostrophe before =, +, -, @ or white space is none of the text, in {names}"
-    found = frame.assign(**changed)
-    found.attrs = {**frame.attrs, REMARKS: [*frame.attrs.get(REMARKS, ()), note]}
-    return found
+    result = frame.assign(**changed)
+    result.attrs = {**frame.attrs, REMARKS: [*frame.attrs.get(REMARKS, ()), note]}
+    return result
 
 
 def _renamed(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
@@ -364,7 +364,7 @@ def _check_first(frame: pd.DataFrame, sided: Mask, index: pd.Index, first_side: 
     """Refuse letters in rows whose first text shown is not that of the first side: they could mean either."""
     columns = ("shown_first", *SIDES[0], first_side)
     first, a, b, side = aligned(*(as_texts(frame[name]) for name in columns))
-    letters = [first.isin([text for text in first.categories if text.casefold() == one]) for one in "ab"]
+    letters = [first.isin([text for text in first.categories if text.casefold() == item]) for item in "ab"]
     named = np.select(letters, [a.codes, b.codes], first.codes)
     other = sided & first.notna() & (named != side.codes)
     if other.any():

@@ -70,5 +70,5 @@ def unless_nothing_is_left(penalised: Tensor, log_p: Tensor, allowed: Tensor) ->
         allowed: Which are candidates, `[B, n]`.
     """
     product = log_p.float().exp() * (penalised - log_p).float().exp()
-    left = ((product > 0) & allowed).any(-1, keepdim=True)
-    return torch.where(left, penalised, log_p)
+    remaining = ((product > 0) & allowed).any(-1, keepdim=True)
+    return torch.where(remaining, penalised, log_p)

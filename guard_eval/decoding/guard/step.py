@@ -95,12 +95,12 @@ def guard_step(strategy: Guard, logits: Tensor, state: Tensor, step: int, tokens
 def guard(strategy: Guard, logits: Tensor, context: Any) -> Tensor:  # noqa: ANN401
     """Leave the best of the candidates, or with `select="sample"` all of them with their penalised scores."""
     tokens = context.tokens if strategy.formulation == "released" else context.written
-    made = guard_step(strategy, logits, context.state, context.step, tokens)
-    context.state.copy_(made.state)
+    output = guard_step(strategy, logits, context.state, context.step, tokens)
+    context.state.copy_(output.state)
     if strategy.select == "sample":
-        return scatter(logits, made.ids, made.scores.to(logits.dtype))
-    best = smallest_best(made.scores, made.ids)[:, None]
-    return scatter(logits, made.ids.gather(1, best), torch.zeros_like(best, dtype=logits.dtype))
+        return scatter(logits, output.ids, output.scores.to(logits.dtype))
+    best = smallest_best(output.scores, output.ids)[:, None]
+    return scatter(logits, output.ids.gather(1, best), torch.zeros_like(best, dtype=logits.dtype))
 
 
 @initial_state.register

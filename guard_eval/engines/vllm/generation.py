@@ -217,7 +217,7 @@ def start(
     """
     from vllm import LLM  # noqa: PLC0415
 
-    given: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "dtype": described.dtype,
         "max_model_len": tokens,
         "tensor_parallel_size": devices,
@@ -225,22 +225,24 @@ def start(
         "disable_log_stats": True,
     }
     if not described.revision.startswith("sha256:"):
-        given |= {"revision": described.revision, "tokenizer_revision": described.revision}
+        settings |= {"revision": described.revision, "tokenizer_revision": described.revision}
     if at_once is not None:
-        given["max_num_seqs"] = at_once
+        settings["max_num_seqs"] = at_once
     if described.device == "cpu":
-        given["gpu_memory_utilization"] = _share_of_memory()  # it means the machine's, where there is no GPU
+        settings["gpu_memory_utilization"] = (
+            _share_of_memory()
+        )  # it means the machine's, where there is no GPU
     if not _is_installed():
-        given["logits_processors"] = [PROCESSOR]
+        settings["logits_processors"] = [PROCESSOR]
     try:
-        engine = LLM(location, **{**given, **options}).llm_engine
+        engine = LLM(location, **{**settings, **options}).llm_engine
     except (ValueError, RuntimeError, OSError, NotImplementedError) as error:
         raise StudyError(
             f"vLLM cannot run the model {described.name!r}: {first_line(error)}; "
             "its own messages are above, and --engine local runs any causal language model"
         ) from error
-    made = str(engine.model_config.dtype).removeprefix("torch.")
-    return Served(replace(described, dtype=made), engine)
+    dtype = str(engine.model_config.dtype).removeprefix("torch.")
+    return Served(replace(described, dtype=dtype), engine)
 
 
 def _share_of_memory() -> float:
@@ -277,14 +279,14 @@ def generate(
     running: dict[str, EncodedPrompt] = {}
     stops = StopStrings(served.described.tokenizer, made_by.stop) if made_by.stop else None
     finished: list[tuple[EncodedPrompt, list[int]]] = []
-    since, most = time.perf_counter(), 0
+    since, peak = time.perf_counter(), 0
     while waiting or running:
         while waiting and len(running) < 2 * served.at_once:
             number, row = waiting.popleft()
             running[str(number)] = row
             (prompt,) = served.engine.renderer.render_cmpl([{"prompt_token_ids": row.ids}])
             served.engine.add_request(str(number), prompt, _parameters(served, strategy, made_by, row))
-        most = max(most, min(len(running), served.at_once))
+        peak = max(peak, min(len(running), served.at_once))
         for output in served.engine.step():
             name, new = output.request_id, list(output.outputs[0].token_ids)
             if name not in running:  # it was stopped, and this is what was under way
@@ -298,11 +300,11 @@ def generate(
         if finished and (took >= _PAUSE or not (waiting or running)):
             yield [
                 make_continuation(
-                    served.described, made_by, row, new, seconds=took / len(finished), batch=most
+                    served.described, made_by, row, new, seconds=took / len(finished), batch=peak
                 )
                 for row, new in finished
             ]
-            finished, since, most = [], time.perf_counter(), 0
+            finished, since, peak = [], time.perf_counter(), 0
 
 
 def _parameters(served: Served, strategy: Strategy, made_by: Recipe, row: EncodedPrompt) -> Any:  # noqa: ANN401

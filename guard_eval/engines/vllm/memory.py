@@ -118,8 +118,8 @@ class Requests:
         for (strategy, phase), group in groups.items():
             places = to_device([row.place for row in group], logits.device)
             whole = len(group) == len(logits) and [row.place for row in group] == list(range(len(logits)))
-            given = logits if whole else logits[places]
-            tokens = self._tokens_of(given.float(), group, strategy, phase)
+            chosen = logits if whole else logits[places]
+            tokens = self._tokens_of(chosen.float(), group, strategy, phase)
             logits[places] = -torch.inf
             logits[places, tokens] = 0
         return logits

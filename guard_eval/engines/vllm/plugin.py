@@ -41,19 +41,19 @@ class ForRunnerV1:
             return
         for request, outputs in self._at.values():
             request.done = len(outputs)
-        for place in batch_update.removed:
-            self._leave(place)
-        for place, parameters, prompt, outputs in batch_update.added:
-            self._leave(place)  # a new request may take the place of one that has ended
+        for index in batch_update.removed:
+            self._leave(index)
+        for index, parameters, prompt, outputs in batch_update.added:
+            self._leave(index)  # a new request may take the place of one that has ended
             wanted = read_request(parameters)
             if wanted is not None:
-                self._at[place] = self._begin(wanted, prompt or [], outputs), outputs
-        for one, other, direction in batch_update.moved:
-            first, second = self._at.pop(one, None), self._at.pop(other, None)
+                self._at[index] = self._begin(wanted, prompt or [], outputs), outputs
+        for item, other, direction in batch_update.moved:
+            first, second = self._at.pop(item, None), self._at.pop(other, None)
             if first is not None:
                 self._at[other] = first
             if second is not None and direction.name == "SWAP":
-                self._at[one] = second
+                self._at[item] = second
             elif second is not None:
                 self._requests.leave(second[0])
 
@@ -62,7 +62,7 @@ class ForRunnerV1:
         if not self._at:
             return logits
         # With asynchronous scheduling the last tokens written stand as −1 in the list; their number is right.
-        rows = [Row(place, request, len(outputs)) for place, (request, outputs) in self._at.items()]
+        rows = [Row(index, request, len(outputs)) for index, (request, outputs) in self._at.items()]
         return self._requests.choose(logits, rows)
 
     def _begin(self, wanted: StrategyRequest, prompt: list[int], outputs: list[int]) -> Request:
@@ -109,10 +109,10 @@ class ForRunnerV2:
 
     def apply_staged_writes(self) -> None:
         """Begin what is new: only now are its tokens on the device."""
-        for place, wanted in self._new.items():
-            prompt, filled = self._lengths(place)
-            tokens = self._states.all_token_ids.gpu[place, :filled]
-            self._at[place] = self._requests.begin(wanted, tokens[:prompt], tokens[prompt:])
+        for index, wanted in self._new.items():
+            prompt, filled = self._lengths(index)
+            tokens = self._states.all_token_ids.gpu[index, :filled]
+            self._at[index] = self._requests.begin(wanted, tokens[:prompt], tokens[prompt:])
         self._new.clear()
 
     def apply(self, logits: Tensor, ctx: Any) -> Tensor:  # noqa: ANN401 (vLLM's LogitsContext)
@@ -123,11 +123,11 @@ class ForRunnerV2:
         if len(places) != len(logits):
             raise RuntimeError(_SPECULATIVE)
         rows = []
-        for row, (place, length) in enumerate(zip(places, ctx.seq_lens_upper_bound_np.tolist(), strict=True)):
-            prompt, filled = self._lengths(place)
+        for row, (index, length) in enumerate(zip(places, ctx.seq_lens_upper_bound_np.tolist(), strict=True)):
+            prompt, filled = self._lengths(index)
             # Before, its prompt is not all read, and nothing is written.
-            if place in self._at and length >= filled:
-                rows.append(Row(row, self._at[place], length - prompt))
+            if index in self._at and length >= filled:
+                rows.append(Row(row, self._at[index], length - prompt))
         return self._requests.choose(logits, rows)
 
     def _lengths(self, place: int) -> tuple[int, int]:

@@ -54,19 +54,19 @@ def read_request(parameters: Parameters) -> StrategyRequest | None:
         StudyError: An argument is unknown, missing or wrong, the strategy does not run on vLLM, or another
             parameter of the request contradicts it. vLLM gives it back as the answer to the request.
     """
-    given = {name: value for name, value in (parameters.extra_args or {}).items() if _is_ours(name)}
-    if not given:
+    arguments = {name: value for name, value in (parameters.extra_args or {}).items() if _is_ours(name)}
+    if not arguments:
         return None
-    unknown = sorted(given.keys() - {STRATEGY, SEED, PROMPT_ID, RUN})
+    unknown = sorted(arguments.keys() - {STRATEGY, SEED, PROMPT_ID, RUN})
     if unknown:
         raise StudyError(
             f"extra_args: {unknown[0]!r} is unknown; guard-eval takes {STRATEGY}, {SEED}, {PROMPT_ID} "
             f"and {RUN}"
         )
-    strategy = _strategy(given.get(STRATEGY))
+    strategy = _strategy(arguments.get(STRATEGY))
     _check_neutral(parameters, strategy)
     return StrategyRequest(
-        strategy, _key(strategy, given.get(SEED), given.get(PROMPT_ID, ""), given.get(RUN, 1))
+        strategy, _key(strategy, arguments.get(SEED), arguments.get(PROMPT_ID, ""), arguments.get(RUN, 1))
     )
 
 
