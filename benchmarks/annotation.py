@@ -154,14 +154,14 @@ def cost(folder: Path, options: argparse.Namespace) -> list[Row]:
             (folder / str(overlap)).mkdir()
             served[overlap] = stack.enter_context(serving(folder / str(overlap), **size))
         for think, seconds in ((0.0, options.seconds / 6), (options.think, options.seconds / 2)):
-            found = asyncio.run(_in_turns(bare, served, options, think=think, seconds=seconds))
+            result = asyncio.run(_in_turns(bare, served, options, think=think, seconds=seconds))
             how = f"{think:.0f} s a pair" if think else "without pause"
-            base = statistics.median(found[0])
-            spread = ", ".join(f"{one:.1f}" for one in found[0])
+            base = statistics.median(result[0])
+            spread = ", ".join(f"{one:.1f}" for one in result[0])
             rows.append((f"{how}: a press of the button", f"{base:.2f} ms ({spread})", "", True))
             for overlap in overlaps:
-                own = statistics.median(found[overlap])
-                ratios = [a / b for a, b in zip(found[overlap], found[0], strict=True)]
+                own = statistics.median(result[overlap])
+                ratios = [a / b for a, b in zip(result[overlap], result[0], strict=True)]
                 ratio = statistics.median(ratios)
                 spread = ", ".join(f"{one:.1f}" for one in ratios)
                 what = f"{how}: a rating, {overlap} raters a pair"
@@ -187,9 +187,9 @@ async def _in_turns(
         await asyncio.gather(*(one.rate() for one in crowds[overlap]))
     gc.collect()
     gc.freeze()
-    found: dict[int, list[float]] = {0: [], **{overlap: [] for overlap in served}}
+    result: dict[int, list[float]] = {0: [], **{overlap: [] for overlap in served}}
     for _ in range(options.rounds):
-        for overlap, costs in found.items():
+        for overlap, costs in result.items():
             server = served[overlap][1] if overlap else bare
             crowd: Sequence[Presser | Rater] = crowds[overlap] if overlap else pressers
             before = logs[overlap].ratings if overlap else sum(one.presses for one in pressers)
@@ -200,7 +200,7 @@ async def _in_turns(
     for crowd in crowds.values():
         await leave(crowd)
     await asyncio.gather(*(one.leave() for one in pressers))
-    return found
+    return result
 
 
 def memory(folder: Path, options: argparse.Namespace) -> list[Row]:
@@ -208,22 +208,22 @@ def memory(folder: Path, options: argparse.Namespace) -> list[Row]:
     few, more = options.sessions, 3 * options.sessions
 
     async def weigh(study: MadeStudy, server: Server) -> tuple[list[float], int]:
-        log, found = Log(), [server.memory()]
+        log, result = Log(), [server.memory()]
         people = [Rater(study, name, server.url, log) for name in study.tokens]
         for comers in (people[:few], people[few:]):
             await enter(comers)
             for person in 2 * comers:
                 await person.rate()
             await asyncio.sleep(1)
-            found.append(server.memory())
+            result.append(server.memory())
         await leave(people)
-        return found, log.counts.total() + server.tracebacks()
+        return result, log.counts.total() + server.tracebacks()
 
     with serving(folder, raters=few + more, overlap=4) as (study, server):
-        found, errors = asyncio.run(weigh(study, server))
-    each, what = (found[2] - found[1]) / more, f"with nobody, {few} and {few + more} sessions"
+        result, errors = asyncio.run(weigh(study, server))
+    each, what = (result[2] - result[1]) / more, f"with nobody, {few} and {few + more} sessions"
     return [
-        (what, ", ".join(f"{one:.0f}" for one in found) + " MB", "", True),
+        (what, ", ".join(f"{one:.0f}" for one in result) + " MB", "", True),
         ("a session adds", f"{each:.2f} MB", "≤ 0.2 MB", each <= 0.2),
         ("errors", str(errors), "0", not errors),
     ]
@@ -237,7 +237,7 @@ def first(folder: Path, options: argparse.Namespace) -> list[Row]:
     """Open the link in a browser that was never here, over a slow line; count bytes and seconds."""
     from playwright.sync_api import sync_playwright
 
-    found = []
+    result = []
     with serving(folder, raters=1, overlap=4) as (study, server), sync_playwright() as driver:
         chromium = driver.chromium.launch(executable_path=str(CHROMIUM), args=ARGUMENTS)
         (token,) = study.tokens.values()
@@ -254,15 +254,15 @@ def first(folder: Path, options: argparse.Namespace) -> list[Row]:
             page.get_by_role("button", name=re.compile("^(Start|Continue)")).wait_for()
             shown = time.perf_counter() - start
             page.wait_for_timeout(6000)
-            found.append((shown, sum(sizes) / 1e6, len(sizes)))
+            result.append((shown, sum(sizes) / 1e6, len(sizes)))
             context.close()
         chromium.close()
-    seconds, size = (statistics.median(one[place] for one in found) for place in (0, 1))
+    seconds, size = (statistics.median(one[index] for one in result) for index in (0, 1))
     return [
         ("from the link to the instructions", f"{seconds:.1f} s", "≤ 12 s", seconds <= 12),
         (
             "loaded by then and in the next 6 s",
-            f"{size:.2f} MB in {found[0][2]} files",
+            f"{size:.2f} MB in {result[0][2]} files",
             "≤ 1.5 MB",
             size <= 1.5,
         ),
@@ -319,13 +319,13 @@ def browser(folder: Path, options: argparse.Namespace) -> list[Row]:
         others = load.others(sum(map(cpu_of, family)) - cpu)
         chromium.close()
     median = statistics.median(took)
-    found = f"{median:.0f} ms; 95 % {percentile(took, 0.95):.0f} (others {others:.2f} cores)"
-    return [("click → next pair painted, median", found, "≤ 60 ms", median <= 60)]
+    result = f"{median:.0f} ms; 95 % {percentile(took, 0.95):.0f} (others {others:.2f} cores)"
+    return [("click → next pair painted, median", result, "≤ 60 ms", median <= 60)]
 
 
 def _click(page: Any, number: int) -> float:
-    for place, criterion in enumerate(CRITERIA):
-        chosen = ("A is better", "Similar", "B is better")[(number + place) % 3]
+    for index, criterion in enumerate(CRITERIA):
+        chosen = ("A is better", "Similar", "B is better")[(number + index) % 3]
         group = page.get_by_role("radiogroup", name=criterion.title())
         group.get_by_role("radio", name=chosen).click()
     page.wait_for_timeout(150)
@@ -362,12 +362,12 @@ class Blow:
     def row(self) -> Row:
         """Return it as a row."""
         back = [percentile(self.away, share) for share in (0.5, 0.95, 1)] if self.away else []
-        found = (
+        result = (
             f"away {self.down:.1f} s; {len(self.away)} connections broke, a pair back after "
             f"{', '.join(f'{seconds:.1f}' for seconds in back) or '–'} s; {self.calm} calm pages; "
             f"next rating saved after {self.next:.1f} s"
         )
-        return (self.what, found, "", True)
+        return (self.what, result, "", True)
 
 
 def replicas(folder: Path, options: argparse.Namespace) -> list[Row]:
@@ -460,24 +460,24 @@ async def _killed(
 
 
 def _summary(study: MadeStudy, log: Log, *, whole: int, tracebacks: int) -> list[Row]:
-    found, shown = compare(study, log), log.counts["exception"]
-    rated = sum(raters * pairs for raters, pairs in found.overlap.items())
-    uneven = max(found.pair_sides, default=0)
+    result, shown = compare(study, log), log.counts["exception"]
+    rated = sum(raters * pairs for raters, pairs in result.overlap.items())
+    uneven = max(result.pair_sides, default=0)
     errors = f"{log.counts['lost']} broken connections, {log.counts['calm']} calm pages, "
     errors += f"{log.counts['stuck']} presses without effect, {shown} exceptions"
     page = ", ".join(f"{1000 * percentile(log.seconds, share):.0f}" for share in (0.5, 0.95, 1))
     overlap, pair_sides, rater_sides = (
         ", ".join(f"{value}: {times}" for value, times in counts.items())
-        for counts in (found.overlap, found.pair_sides, found.rater_sides)
+        for counts in (result.overlap, result.pair_sides, result.rater_sides)
     )
     return [
-        ("called saved", str(found.acknowledged), "", True),
-        ("lost; doubled", f"{found.lost}; {found.doubled}", "0; 0", found.lost + found.doubled == 0),
-        ("stored though nobody sent them", str(found.unasked), "0", not found.unasked),
-        ("stored on one criterion only", str(found.half), "0", not found.half),
-        ("stored though their answer never came", str(found.in_doubt), "", True),
+        ("called saved", str(result.acknowledged), "", True),
+        ("lost; doubled", f"{result.lost}; {result.doubled}", "0; 0", result.lost + result.doubled == 0),
+        ("stored though nobody sent them", str(result.unasked), "0", not result.unasked),
+        ("stored on one criterion only", str(result.half), "0", not result.half),
+        ("stored though their answer never came", str(result.in_doubt), "", True),
         ("ratings in all", str(rated), str(whole), rated >= whole),
-        ("raters of a pair: pairs", overlap, "one row", len(found.overlap) == 1),
+        ("raters of a pair: pairs", overlap, "one row", len(result.overlap) == 1),
         ("first text as A less second, of a pair: pairs", pair_sides, "≤ 1", uneven <= 1),
         ("the same, of a rater: raters", rater_sides, "", True),
         ("raters saw", errors, "0 exceptions", not shown),
@@ -550,7 +550,7 @@ def read(arguments: list[str] | None) -> argparse.Namespace:
         "openssl": shutil.which("openssl"),
     }
     missing = [
-        *[name for name, found in programs.items() if "replicas" in options.only and not found],
+        *[name for name, result in programs.items() if "replicas" in options.only and not result],
         *["chromium"] * (not {"browser", "first"}.isdisjoint(options.only) and not CHROMIUM.exists()),
     ]
     if missing:

@@ -189,9 +189,9 @@ class Session:
     def _fragment_of(self, states: Sequence[WidgetState]) -> str:
         """Return the fragment whose element was pressed; none for a press outside of fragments."""
         pressed = {state.id.removesuffix("__events").removeprefix(_EVENTS) for state in states}
-        for place, element in self.elements.items():
+        for index, element in self.elements.items():
             if {element.button.id, element.bidi_component.id} & pressed - {""}:
-                return self.fragments[place]
+                return self.fragments[index]
         return ""
 
     async def _receive(self, socket: ClientConnection) -> None:
@@ -212,24 +212,24 @@ class Session:
                 self._session = message.new_session.initialize.session_id or self._session
             # A run that asked for another one is not the answer.
             elif kind == "script_finished" and message.script_finished != ForwardMsg.FINISHED_EARLY_FOR_RERUN:
-                for place in self.elements.keys() - fresh:
-                    if not running or self.fragments[place] in running:
-                        del self.elements[place], self.raw[place], self.fragments[place]
+                for index in self.elements.keys() - fresh:
+                    if not running or self.fragments[index] in running:
+                        del self.elements[index], self.raw[index], self.fragments[index]
                 return
 
     def _put(self, message: ForwardMsg, data: bytes) -> tuple[int, ...]:
-        place = tuple(message.metadata.delta_path)
+        index = tuple(message.metadata.delta_path)
         if message.HasField("ref_hash"):
             data = self._cached[message.ref_hash]
             message = ForwardMsg.FromString(data)
         elif message.metadata.cacheable:
             self._cached[message.hash] = data
         for known in (self.elements, self.raw, self.fragments):
-            known.pop(place, None)
+            known.pop(index, None)
         if message.delta.HasField("new_element"):
-            self.elements[place], self.raw[place] = message.delta.new_element, data
-            self.fragments[place] = message.delta.fragment_id
-        return place
+            self.elements[index], self.raw[index] = message.delta.new_element, data
+            self.fragments[index] = message.delta.fragment_id
+        return index
 
 
 _EVENTS = "$$STREAMLIT_INTERNAL_KEY_"
@@ -303,7 +303,7 @@ class View:
 
 def read(page: Session) -> View:
     """Return what the page shows."""
-    raw = b"\n".join(page.raw[place] for place in sorted(page.raw))
+    raw = b"\n".join(page.raw[index] for index in sorted(page.raw))
     marks = MARK.findall(raw)
     panel = _panel(page)
     return View(
@@ -347,8 +347,8 @@ def _panel(page: Session) -> tuple[str, dict[str, Any]] | None:
 def go_on(page: Session) -> list[WidgetState]:
     """Return the press that leaves a page without a pair; nothing where there is no such button."""
     buttons = [element.button.id for element in page.elements.values() if element.HasField("button")]
-    found = [button for button in buttons if button.rpartition("-")[2] in _GO_ON]
-    return [WidgetState(id=button, trigger_value=True) for button in found[:1]]
+    result = [button for button in buttons if button.rpartition("-")[2] in _GO_ON]
+    return [WidgetState(id=button, trigger_value=True) for button in result[:1]]
 
 
 Key = tuple[str, int, str]

@@ -127,7 +127,7 @@ _TEMPORARY = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 def documented(folder: Path, *, port: int, servers: Sequence[int]) -> str:
     """Return the documentation's configuration; only ports and paths are changed."""
     (shown,) = _FENCE.findall((ROOT / "docs" / "deployment.md").read_text(encoding="utf-8"))
-    text, found = _SERVER.subn(lambda line: "\n".join(f"{line[1]}{own}{line[2]}" for own in servers), shown)
+    text, result = _SERVER.subn(lambda line: "\n".join(f"{line[1]}{own}{line[2]}" for own in servers), shown)
     for pattern, ours in (
         (r"listen 443 ssl;", f"listen 127.0.0.1:{port} ssl;"),
         (r"listen 80;", f"listen 127.0.0.1:{free_port()};"),
@@ -135,8 +135,8 @@ def documented(folder: Path, *, port: int, servers: Sequence[int]) -> str:
         (r"/var/log/nginx/", f"{folder}/"),
     ):
         text, times = re.subn(pattern, ours, text)
-        found = min(found, times)
-    if not found:
+        result = min(result, times)
+    if not result:
         raise RuntimeError(
             "docs/deployment.md's nginx configuration is not the one that this program expects"
         )
@@ -286,12 +286,12 @@ class Comparison:
 
 def compare(study: MadeStudy, log: Log) -> Comparison:
     """Compare the raters' log with the study's database, in SQL of its own."""
-    number = {pair.id: place for place, pair in enumerate(study.pairs)}
-    found: dict[Key, list[str]] = {}
+    number = {pair.id: index for index, pair in enumerate(study.pairs)}
+    result: dict[Key, list[str]] = {}
     engine = create_engine(Study.open(study.folder).database)
     with engine.connect() as connection:
         for rater, pair_id, criterion, verdict in connection.execute(sql(_VERDICTS)):
-            found.setdefault((rater, number[pair_id], criterion), []).append(verdict)
+            result.setdefault((rater, number[pair_id], criterion), []).append(verdict)
         half = connection.execute(sql(_HALF), {"criteria": len(CRITERIA)}).scalar_one()
         overlap, pair_sides, rater_sides = (
             {int(row[0]): int(row[1]) for row in connection.execute(sql(statement))}
@@ -301,11 +301,13 @@ def compare(study: MadeStudy, log: Log) -> Comparison:
     return Comparison(
         acknowledged=len(_ratings(log.acknowledged)),
         lost=len(
-            _ratings(key for key, verdict in log.acknowledged.items() if set(found.get(key, ())) != {verdict})
+            _ratings(
+                key for key, verdict in log.acknowledged.items() if set(result.get(key, ())) != {verdict}
+            )
         ),
-        doubled=len(_ratings(key for key, verdicts in found.items() if len(verdicts) > 1)),
-        unasked=len(_ratings(found.keys() - log.pressed)),
-        in_doubt=len(_ratings(found) - _ratings(log.acknowledged)),
+        doubled=len(_ratings(key for key, verdicts in result.items() if len(verdicts) > 1)),
+        unasked=len(_ratings(result.keys() - log.pressed)),
+        in_doubt=len(_ratings(result) - _ratings(log.acknowledged)),
         half=half,
         overlap=overlap,
         pair_sides=pair_sides,

@@ -68,8 +68,8 @@ class Turns:
 
     def shown(self, *, inverse: bool = False) -> str:
         """Return the median ratio, or of A over B, with the least and the greatest in brackets."""
-        found = [1 / ratio for ratio in self.ratios] if inverse else self.ratios
-        return f"{statistics.median(found):.2f} ({min(found):.2f}–{max(found):.2f})"
+        result = [1 / ratio for ratio in self.ratios] if inverse else self.ratios
+        return f"{statistics.median(result):.2f} ({min(result):.2f}–{max(result):.2f})"
 
 
 def in_turns(
@@ -161,9 +161,9 @@ def run_measures(titles: Mapping[str, str], measures: Mapping[str, Measure], opt
         before = load()
         with tempfile.TemporaryDirectory(prefix=kind) as folder:
             rows = measure(Path(folder), options)
-        cells = [(what, found, goal, "" if good else "**missed**") for what, found, goal, good in rows]
-        found = table(("", "found", "goal", ""), cells)
-        parts.append(f"### {titles[kind]}{comma}{where}\n\n{found}\n\n{before} before it.\n")
+        cells = [(what, result, goal, "" if good else "**missed**") for what, result, goal, good in rows]
+        result = table(("", "found", "goal", ""), cells)
+        parts.append(f"### {titles[kind]}{comma}{where}\n\n{result}\n\n{before} before it.\n")
         met = met and all(row[3] for row in rows)
         print(parts[-1], flush=True)
         if options.output:

@@ -101,13 +101,13 @@ def greedy_generate(model: Any, prompts: Sequence[Sequence[int]], limit: int) ->
 def ratios(first: Callable[[], None], second: Callable[[], None], rounds: int) -> list[float]:
     """Return the time of `second` over the mean of the runs of `first` around it, for each round."""
     first(), second()  # neither is counted: it allocates and fills caches
-    before, found = _seconds(first), []
+    before, result = _seconds(first), []
     for _ in range(rounds):
         between = _seconds(second)
         after = _seconds(first)
-        found.append(2 * between / (before + after))
+        result.append(2 * between / (before + after))
         before = after
-    return found
+    return result
 
 
 def _seconds(run: Callable[[], None]) -> float:
@@ -141,8 +141,8 @@ def measure(model: Any, options: argparse.Namespace) -> str:
             def ours(batch: Batch = batch, name: str = name) -> None:
                 decode(packed, batch, parse(name), static=options.static)
 
-            found = ratios(plain, ours, options.rounds)
-            cells.append(f"{statistics.median(found):.2f} ({min(found):.2f}–{max(found):.2f})")
+            result = ratios(plain, ours, options.rounds)
+            cells.append(f"{statistics.median(result):.2f} ({min(result):.2f}–{max(result):.2f})")
             print(name, size, cells[-1], flush=True)
         rows.append(cells)
     return table(["over greedy `generate`", *(f"batch {size}" for size in options.batches)], rows)

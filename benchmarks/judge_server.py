@@ -105,10 +105,10 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Take a request when it is whole."""
         self._read += data
-        head, found, rest = self._read.partition(b"\r\n\r\n")
+        head, result, rest = self._read.partition(b"\r\n\r\n")
         _, _, length = head.lower().partition(b"content-length:")
         size = int(length.split(b"\r\n")[0] or 0) if length else 0
-        if not found or len(rest) < size:
+        if not result or len(rest) < size:
             return
         self._read = rest[size:]
         log = self._state.log

@@ -51,16 +51,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.quick:
         options.texts, options.rounds = 8, 1
     prompts, texts = read(options)
-    found = load_scorer(options)
+    result = load_scorer(options)
     torch.set_num_threads(options.threads)
-    many = [texts[place % len(texts)] for place in range(TEXTS_FOR_DIVERSITY)]
+    many = [texts[index % len(texts)] for index in range(TEXTS_FOR_DIVERSITY)]
     prompts, few = prompts[: options.texts], texts[: options.texts]
     comparisons = (
         ("diversity", many, lambda: repetition_as_published(many), lambda: counted_at_once(many)),
-        ("coherence", few, lambda: one_by_one(found, prompts, few), lambda: in_batches(found, prompts, few)),
+        (
+            "coherence",
+            few,
+            lambda: one_by_one(result, prompts, few),
+            lambda: in_batches(result, prompts, few),
+        ),
     )
     device = torch.cuda.get_device_name() if options.device != "cpu" else f"CPU, {options.threads} threads"
-    print(f"torch {torch.__version__}, transformers {transformers.__version__}, {device}, {found.name}\n")
+    print(f"torch {torch.__version__}, transformers {transformers.__version__}, {device}, {result.name}\n")
     print(
         heading("metric", "texts", "A, s", "ours, s", "A / ours", "least", "greatest", "greatest difference")
     )
@@ -138,8 +143,8 @@ def repetition_as_published(texts: Sequence[str]) -> list[float]:
 
 def counted_at_once(texts: Sequence[str]) -> list[float]:
     """Return diversity and rep-2 to rep-4 as the package counts them."""
-    found = diversity(texts)
-    return [float(found.diversity or 0), *(float(found.rep[n] or 0) for n in (2, 3, 4))]
+    result = diversity(texts)
+    return [float(result.diversity or 0), *(float(result.rep[n] or 0) for n in (2, 3, 4))]
 
 
 @torch.inference_mode()
@@ -161,10 +166,10 @@ def one_by_one(scorer: Any, prompts: Sequence[str], texts: Sequence[str]) -> lis
 
 def in_batches(scorer: Any, prompts: Sequence[str], texts: Sequence[str]) -> list[float]:
     """Return each text's coherence as the package takes it."""
-    found = {}
+    result = {}
     for batch in log_likelihoods(scorer.model, scorer.tokenizer, prompts, texts):
-        found |= batch
-    return [one.mean for _, one in sorted(found.items()) if one is not None]
+        result |= batch
+    return [one.mean for _, one in sorted(result.items()) if one is not None]
 
 
 if __name__ == "__main__":

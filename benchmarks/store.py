@@ -25,7 +25,7 @@ from guard_eval.store import Store, handout, pairs, raters, unblind, verdicts
 CHOICES: dict[str, Choice] = {"fluency": "A", "coherence": "B"}
 T = TypeVar("T")
 METHODS = ("guard", "top_k(k=50)", "acs(q=1)", "greedy")
-COMPARISONS = [(a, b) for place, a in enumerate(METHODS) for b in METHODS[place + 1 :]]
+COMPARISONS = [(a, b) for index, a in enumerate(METHODS) for b in METHODS[index + 1 :]]
 
 _FILL = """
 INSERT INTO presentation (id, slot_id, pair_id, rater_id, number, first, role, handed_out, rated_at)

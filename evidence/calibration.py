@@ -37,12 +37,12 @@ def share_and_kappa(rng: np.random.Generator, items: int, raters: int, studies: 
         drawn = verdicts(rng, items, raters)
         means = 0.5 + drawn.mean(axis=1) / 2
         known = {"share": means, "dataset": "d", "unit": -1 - np.arange(items)}
-        found = fixed_share(pd.DataFrame(known), level=0.95)
+        result = fixed_share(pd.DataFrame(known), level=0.95)
         pooled = pooled_binomial(int((drawn > 0).sum()), int((drawn < 0).sum()))
         kappa = fleiss_kappa(RatingCounts.of(_counts(drawn)))
         covers = kappa.low is not None and kappa.high is not None and kappa.low <= truth <= kappa.high
-        inside = found.low is not None and found.high is not None and found.low <= 0.5 <= found.high
-        hits += ((found.p or 1) <= 0.05, (pooled.p or 1) <= 0.05, inside, covers)
+        inside = result.low is not None and result.high is not None and result.low <= 0.5 <= result.high
+        hits += ((result.p or 1) <= 0.05, (pooled.p or 1) <= 0.05, inside, covers)
     names = ("error, sign-flip", "error, pooled binomial", "coverage, share", "coverage, κ")
     return dict(zip(names, hits / studies, strict=True))
 
@@ -74,12 +74,12 @@ def lines(studies: int, seed: int) -> Iterator[str]:
     head: list[str] = []
     for items in (20, 40, 150):
         for raters in (1, 3, 5):
-            found = share_and_kappa(rng, items, raters, studies)
+            result = share_and_kappa(rng, items, raters, studies)
             if not head:
-                head = ["items", "raters", *found]
+                head = ["items", "raters", *result]
                 yield f"| {' | '.join(head)} |"
                 yield f"| {' | '.join(['---:'] * len(head))} |"
-            cells = [f"{value:.3f}".lstrip("0") for value in found.values()]
+            cells = [f"{value:.3f}".lstrip("0") for value in result.values()]
             cells = [*cells[:-1], "–"] if raters == 1 else cells
             yield f"| {items} | {raters} | {' | '.join(cells)} |"
     yield ""

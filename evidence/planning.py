@@ -24,13 +24,13 @@ MODELS = ("latent", "dirichlet")
 def found_by_sign_flips(truth: Truth, items: int, raters: int, criteria: int, studies: int) -> float:
     """Return how often the sign-flip test with Holm's correction finds a criterion."""
     rng = np.random.default_rng([1, items, raters])
-    found = 0
+    result = 0
     for _ in range(studies):
         nets = simulate(truth, studies=criteria, items=items, raters=raters, rng=rng).sum(axis=2)
         p_values = np.sort([1.0 if (p := sign_flip(net).p) is None else p for net in nets])
         holds = p_values <= 0.05 / np.arange(criteria, 0, -1)
-        found += criteria if holds.all() else int(holds.argmin())
-    return found / studies / criteria
+        result += criteria if holds.all() else int(holds.argmin())
+    return result / studies / criteria
 
 
 def found_equivalent(truth: Truth, items: int, raters: int, margin: float, studies: int) -> float:

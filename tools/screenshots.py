@@ -97,14 +97,14 @@ def serving(folder: Path) -> Iterator[str]:
     command = [*GUARD_EVAL, "annotate", str(folder), "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603 (our own program)
         assert process.stdout is not None
-        found = None
-        while found is None:
+        result = None
+        while result is None:
             line = process.stdout.readline()
             if not line:
                 raise SystemExit(f"{' '.join(command)} ended before it served")
-            found = re.search(r"Serving on (http://\S+?)/? ", line)
+            result = re.search(r"Serving on (http://\S+?)/? ", line)
         try:
-            yield found[1]
+            yield result[1]
         finally:
             process.terminate()
 

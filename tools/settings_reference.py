@@ -47,8 +47,8 @@ def meanings(table: type[BaseModel]) -> dict[str, str]:
     """Return what each key of a table means: the entries under Attributes of its docstring."""
     text = inspect.getdoc(table) or ""
     _, _, attributes = text.partition("Attributes:\n")
-    found = re.findall(r"^    (\w+): (.*?)(?=^    \w+: |\Z)", attributes, re.MULTILINE | re.DOTALL)
-    return {name: " ".join(words.split()) for name, words in found}
+    result = re.findall(r"^    (\w+): (.*?)(?=^    \w+: |\Z)", attributes, re.MULTILINE | re.DOTALL)
+    return {name: " ".join(words.split()) for name, words in result}
 
 
 def tables(kind: type[SettingsTable] = Settings, name: str = "") -> Iterator[tuple[str, type[SettingsTable]]]:
@@ -76,9 +76,9 @@ def _inner(annotation: object, heading: str) -> Iterator[tuple[type[SettingsTabl
 
 def schema() -> dict[str, Any]:
     """Return the JSON Schema, each key with its meaning."""
-    found = Settings.model_json_schema(schema_generator=_Schema, mode="validation")
+    result = Settings.model_json_schema(schema_generator=_Schema, mode="validation")
     known = {table.__name__: table for _, table in tables()}
-    parts = {"Settings": found, **found["$defs"]}
+    parts = {"Settings": result, **result["$defs"]}
     for name, part in parts.items():
         if name not in known:
             part.clear()
@@ -90,7 +90,7 @@ def schema() -> dict[str, Any]:
             value.pop("title", None)
             if words := meanings(known[name]).get(key):
                 value["description"] = words
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "study.toml", **found}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "study.toml", **result}
 
 
 def _values(part: dict[str, Any]) -> str:
@@ -131,10 +131,10 @@ def _default(part: dict[str, Any], *, required: bool) -> str:
 
 def page() -> str:
     """Return the page, in Markdown."""
-    found = schema()
+    result = schema()
     parts = [HEAD]
     for heading, table in tables():
-        part = found if table is Settings else found["$defs"][table.__name__]
+        part = result if table is Settings else result["$defs"][table.__name__]
         title = f"`[{heading}]`" if heading else "At the top"
         parts.append(f"## {title}\n\n{part['description']}\n")
         rows = []

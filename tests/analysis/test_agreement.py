@@ -56,9 +56,9 @@ def drawn(seed, items=30, raters=4, categories=3):
 def test_fleiss_1971():
     with (GOLDEN / "fleiss_1971_diagnoses.csv").open(encoding="utf-8") as file:
         counts = [[int(cell) for cell in row[1:]] for row in list(csv.reader(file))[1:]]
-    found = fleiss_kappa(RatingCounts.of(counts))
-    assert found.value == pytest.approx(0.430, abs=5e-4)
-    assert found.low < found.value < found.high
+    result = fleiss_kappa(RatingCounts.of(counts))
+    assert result.value == pytest.approx(0.430, abs=5e-4)
+    assert result.low < result.value < result.high
 
 
 def test_published_coefficients_with_missing_cells():
@@ -117,8 +117,8 @@ def test_kappa_by_hand():
 def test_the_intraclass_correlation_by_hand():
     # Items (0, 2), (4, 6): means 1 and 5; MSB = 2·((1 − 3)² + (5 − 3)²)/1 = 16, MSW = (1+1+1+1)/2 = 2.
     # ICC(1) = (16 − 2)/(16 + 2) = 7/9.
-    found = intraclass([0, 0, 1, 1], [0, 2, 4, 6], [0, 1])
-    assert found.value == pytest.approx(7 / 9)
+    result = intraclass([0, 0, 1, 1], [0, 2, 4, 6], [0, 1])
+    assert result.value == pytest.approx(7 / 9)
 
 
 @given(st.lists(st.tuples(*[st.integers(0, 2)] * 3), min_size=4, max_size=20), st.permutations(range(3)))
@@ -137,17 +137,17 @@ def test_neither_raters_nor_items_have_an_order(verdicts, order):
     [([[4, 0, 0], [3, 0, 0]], "all verdicts are the same"), ([[1, 0], [0, 1]], "no item was rated twice")],
 )
 def test_undefined_says_why(coefficient, counts, note):
-    found = coefficient(RatingCounts.of(counts))
-    assert found.value is None
-    assert note in found.note
+    result = coefficient(RatingCounts.of(counts))
+    assert result.value is None
+    assert note in result.note
 
 
 def test_few_verdicts_off_the_commonest_give_no_interval():
     counts = [[0, 3]] * 30 + [[1, 2]] * 4
-    found = fleiss_kappa(RatingCounts.of(counts))
-    assert found.value is not None
-    assert found.low is None
-    assert "fewer than 5 items" in found.note
+    result = fleiss_kappa(RatingCounts.of(counts))
+    assert result.value is not None
+    assert result.low is None
+    assert "fewer than 5 items" in result.note
     assert fleiss_kappa(RatingCounts.of([[0, 3]] * 30 + [[1, 2]] * 5)).low is not None
 
 

@@ -142,9 +142,9 @@ def test_pooled_binomial_is_scipys():
 
 
 def test_a_proportion_is_wilsons_and_widens_with_clusters():
-    found = unit_proportion(np.arange(10) < 5, np.arange(10), level=0.95)
-    assert (round(found.low, 4), round(found.high, 4)) == (0.2366, 0.7634)
-    assert unit_proportion(np.arange(10) < 5, np.arange(10) // 2, level=0.95).low < found.low
+    result = unit_proportion(np.arange(10) < 5, np.arange(10), level=0.95)
+    assert (round(result.low, 4), round(result.high, 4)) == (0.2366, 0.7634)
+    assert unit_proportion(np.arange(10) < 5, np.arange(10) // 2, level=0.95).low < result.low
 
 
 def test_position_and_flips_by_hand():

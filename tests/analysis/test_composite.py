@@ -51,7 +51,7 @@ def many(count=40, methods=("x", "y"), **more):
     frames = []
     for first, second in [(a, b) for a in methods for b in methods if a < b]:
         words = [["xx", "--", "xx"][n % 3] if n % 4 else "yy" for n in range(count)]
-        frame = table([[word, words[place - 1]] for place, word in enumerate(words)])
+        frame = table([[word, words[index - 1]] for index, word in enumerate(words)])
         names = {"x": first, "y": second, "tie": "tie"}
         frame = frame.assign(method_a=first, method_b=second, verdict=frame["verdict"].map(names))
         frame["pair_id"] = first + second + frame["pair_id"]
@@ -65,9 +65,9 @@ def test_a_panel_has_one_of_its_own_scores():
         + [table([["yy"], ["yy"]], kind="model", rater="c")],
         ignore_index=True,
     )
-    found = scored(validate(frame), panel=JudgePanel(rule="majority"))
-    (panel,) = found.panels
-    own = found.scores[(found.scores["judge"] == panel.name) & (found.scores["criterion"] == "composite")]
+    result = scored(validate(frame), panel=JudgePanel(rule="majority"))
+    (panel,) = result.panels
+    own = result.scores[(result.scores["judge"] == panel.name) & (result.scores["criterion"] == "composite")]
     assert dict(zip(own["pair_id"], own["net"] / own["showings"], strict=True)) == {
         "p0": 1,
         "p1": pytest.approx(-1 / 3),
@@ -109,9 +109,9 @@ def test_a_criterion_of_its_name():
 
 @pytest.mark.slow
 def test_a_report_with_one_says_what_it_is(tmp_path):
-    found = written(many(), tmp_path, paper=True, composite={"coherence": 2, "fluency": 1})
-    assert "x was preferred to y on the composite" in found.summary
-    assert "the weighted mean of coherence (2) and fluency (1)" in found.summary
+    result = written(many(), tmp_path, paper=True, composite={"coherence": 2, "fluency": 1})
+    assert "x was preferred to y on the composite" in result.summary
+    assert "the weighted mean of coherence (2) and fluency (1)" in result.summary
     assert json.loads((tmp_path / "report.json").read_text())["composite"] == {"coherence": 2, "fluency": 1}
     tables = (tmp_path / "paper/tables.md").read_text()
     assert "the weighted mean of coherence (2) and fluency (1)" in tables
@@ -122,8 +122,8 @@ def test_of_a_bare_table_it_is_declared_in_a_file_or_for_one_run(tmp_path, monke
     monkeypatch.chdir(tmp_path)
     many().to_csv("verdicts.csv", index=False)
     (tmp_path / "report.toml").write_text('family = ["coherence"]\n[composite]\ncoherence = 1\nfluency = 1\n')
-    found = report(tmp_path / "verdicts.csv", overrides=["composite.coherence=3.0"])
-    assert "the weighted mean of coherence (3) and fluency (1)" in found.answer
+    result = report(tmp_path / "verdicts.csv", overrides=["composite.coherence=3.0"])
+    assert "the weighted mean of coherence (3) and fluency (1)" in result.answer
     assert "Holm for 2 results" in (tmp_path / "verdicts-report" / "index.html").read_text()
     assert "--set composite.coherence=3.0" in (tmp_path / "verdicts-report" / "report.md").read_text()
     (tmp_path / "report.toml").write_text("[composite]\ncoherence = -1\nfluency = 1\n")

@@ -719,13 +719,13 @@ def test_a_file_with_anything_anywhere_is_read_or_refused(tmp_path, form, data):
     records = json.loads(json.dumps(WHOLE[form]))
     for _ in range(data.draw(st.integers(1, 3))):
         path = data.draw(st.sampled_from([path for path in spots(records) if path]))
-        place = records
+        index = records
         for key in path[:-1]:
-            place = place[key]
-        if data.draw(st.booleans()) or isinstance(place, list):
-            place[path[-1]] = deepcopy(data.draw(st.sampled_from(VALUES)))
+            index = index[key]
+        if data.draw(st.booleans()) or isinstance(index, list):
+            index[path[-1]] = deepcopy(data.draw(st.sampled_from(VALUES)))
         else:
-            del place[path[-1]]
+            del index[path[-1]]
     file = tmp_path / "odd.json"
     file.write_text(json.dumps(records), encoding="utf-8")
     items = save(tmp_path, [METHODS | {"id": "i1"}], "items.jsonl")

@@ -29,14 +29,14 @@ def table(pairs=12, raters=("ann", "bob", "cem"), verdict=None, **columns):
             "method_b": B,
             "rater": rater,
             "criterion": criterion,
-            "verdict": verdict or (A, B, "tie")[(pair * pair + 2 * place + len(criterion)) % 3],
-            "shown_first": (A, B)[(pair + place) % 2],
+            "verdict": verdict or (A, B, "tie")[(pair * pair + 2 * index + len(criterion)) % 3],
+            "shown_first": (A, B)[(pair + index) % 2],
             "length_a": 100 + 7 * pair,
             "length_b": 120 - 3 * pair,
             **columns,
         }
         for pair in range(pairs)
-        for place, rater in enumerate(raters)
+        for index, rater in enumerate(raters)
         for criterion in ("coherence", "fluency")
     ]
     return pd.DataFrame(rows)

@@ -23,8 +23,8 @@ def judged(**judges):
     rows = []
     for judge, words in judges.items():
         for pair, word in enumerate(words):
-            for place, letter in enumerate(word.strip()):
-                rows.append((f"p{pair}", judge.replace("_", "-"), WORD[letter], "xy"[place % 2], str(place)))
+            for index, letter in enumerate(word.strip()):
+                rows.append((f"p{pair}", judge.replace("_", "-"), WORD[letter], "xy"[index % 2], str(index)))
     names = ["pair_id", "rater", "verdict", "shown_first", "presentation"]
     rest = {"method_a": "x", "method_b": "y", "criterion": "fluency", "dataset": "d", "rater_kind": "model"}
     return validate(pd.DataFrame(rows, columns=names).assign(**rest))
@@ -47,23 +47,23 @@ THREE = judged(
 
 
 def test_the_majority_of_one_vote_each():
-    found, panel = scores_of(THREE, "majority")
+    result, panel = scores_of(THREE, "majority")
     # p0: x x y. p1: x, y, tie are level. p2: two flips tie, one x. p4: x- leans to x; x, tie, y are level
-    assert found == {"p0": 1, "p1": 0, "p2": 0, "p3": -1, "p4": 0}
+    assert result == {"p0": 1, "p1": 0, "p2": 0, "p3": -1, "p4": 0}
     assert (panel.name, panel.members, panel.without) == ("panel of 3 judges, majority", ("a", "b", "c"), 1)
 
 
 def test_the_mean_of_the_scores():
-    found, panel = scores_of(THREE, "mean")
+    result, panel = scores_of(THREE, "mean")
     # p0: (1 + 1 − 1)/3. p2: (0 + 0 + 1)/3. p4: (½ + 0 − 1)/3
-    assert found == pytest.approx({"p0": 1 / 3, "p1": 0, "p2": 1 / 3, "p3": -1, "p4": -1 / 6})
+    assert result == pytest.approx({"p0": 1 / 3, "p1": 0, "p2": 1 / 3, "p3": -1, "p4": -1 / 6})
     assert (panel.name, panel.without) == ("panel of 3 judges, mean", 1)
 
 
 def test_two_members_of_three():
-    found, panel = scores_of(THREE, "majority", ("a", "b"))
+    result, panel = scores_of(THREE, "majority", ("a", "b"))
     # p4: x against a tie is level. p5: a tie against y is level
-    assert found == {"p0": 1, "p1": 0, "p2": 0, "p3": -1, "p4": 0, "p5": 0}
+    assert result == {"p0": 1, "p1": 0, "p2": 0, "p3": -1, "p4": 0, "p5": 0}
     assert panel.name == "panel of 2 judges, majority"
     assert scores_of(THREE, "mean", ("a", "b"))[0] == pytest.approx(
         {"p0": 1, "p1": 0, "p2": 0, "p3": -1, "p4": 1 / 4, "p5": -1 / 2}

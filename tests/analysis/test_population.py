@@ -25,15 +25,15 @@ def full(items, raters):
 
 
 def test_a_full_table_is_the_published_analysis_of_variance():
-    found = full(6, 4).means(SHROUT_FLEISS.ravel())
+    result = full(6, 4).means(SHROUT_FLEISS.ravel())
     targets, judges, rest = 11.24, 32.49, 1.02  # mean squares, their table 3
-    assert found.raters[0] == pytest.approx((judges - rest) / 6, abs=0.005)
-    assert found.variances[0] == pytest.approx((targets + judges - rest) / 24, abs=0.005)
+    assert result.raters[0] == pytest.approx((judges - rest) / 6, abs=0.005)
+    assert result.variances[0] == pytest.approx((targets + judges - rest) / 24, abs=0.005)
     freedom = (targets + judges - rest) ** 2 / (targets**2 / 5 + judges**2 / 3 + rest**2 / 15)
-    assert found.freedoms[0] == pytest.approx(freedom, abs=0.005)
-    assert found.estimates[0] == pytest.approx(127 / 24)
-    p = 2 * stats.t.sf(abs(127 / 24 - 5) / found.variances[0] ** 0.5, found.freedoms[0])
-    assert found.p_values(5)[0] == pytest.approx(p)
+    assert result.freedoms[0] == pytest.approx(freedom, abs=0.005)
+    assert result.estimates[0] == pytest.approx(127 / 24)
+    p = 2 * stats.t.sf(abs(127 / 24 - 5) / result.variances[0] ** 0.5, result.freedoms[0])
+    assert result.p_values(5)[0] == pytest.approx(p)
 
 
 @st.composite
@@ -66,10 +66,10 @@ def test_several_studies_at_once_are_each_by_itself():
     design, rng = full(7, 3), np.random.default_rng(1)
     scores = rng.random((4, 21))
     whole = design.means(scores)
-    for place, own in enumerate(scores):
+    for index, own in enumerate(scores):
         alone = design.means(own)
         assert [alone.variances[0], alone.freedoms[0], alone.raters[0]] == pytest.approx(
-            [whole.variances[place], whole.freedoms[place], whole.raters[place]]
+            [whole.variances[index], whole.freedoms[index], whole.raters[index]]
         )
 
 
@@ -78,9 +78,9 @@ def test_raters_with_pairs_of_their_own_are_what_is_drawn():
     rng = np.random.default_rng(5)
     shares = np.clip(np.repeat(rng.random(6), 10) + 0.2 * rng.standard_normal(60), 0, 1)
     design = TwoWayDesign(np.arange(60), np.repeat(np.arange(6), 10), np.full(60, 1 / 60))
-    found = design.means(shares)
+    result = design.means(shares)
     own = shares.reshape(6, 10).mean(axis=1)
-    assert found.half_widths(0.95)[0] == pytest.approx(stats.t.isf(0.025, 5) * own.std(ddof=1) / 6**0.5)
+    assert result.half_widths(0.95)[0] == pytest.approx(stats.t.isf(0.025, 5) * own.std(ddof=1) / 6**0.5)
 
 
 def test_raters_who_rate_more_the_more_they_lean():
@@ -93,10 +93,10 @@ def test_raters_who_rate_more_the_more_they_lean():
         item, rater = (np.unique(of, return_inverse=True)[1] for of in np.nonzero(rated))
         felt = rng.normal(size=60)[item] + 0.4 * leaning[rater] + rng.normal(size=len(item))
         scores = (1 + np.sign(felt) * (np.abs(felt) > 0.8)) / 2
-        for place, of in enumerate((item, rater)):
+        for index, of in enumerate((item, rater)):
             weights = 1 / np.bincount(of)[of]
-            found = TwoWayDesign(item, rater, weights / weights.sum()).means(scores)
-            missed[place] += abs(found.estimates[0] - 0.5) > found.half_widths(0.95)[0]
+            result = TwoWayDesign(item, rater, weights / weights.sum()).means(scores)
+            missed[index] += abs(result.estimates[0] - 0.5) > result.half_widths(0.95)[0]
     assert missed[0] / studies > 0.2
     assert missed[1] / studies < 0.05 + 3 * (0.05 * 0.95 / studies) ** 0.5
 
@@ -134,11 +134,13 @@ def test_the_error_is_the_nominal_one_for_new_raters(items, raters, each, bound,
     verdicts = simulate(truth, studies=studies, items=items, raters=raters, rng=rng).reshape(studies, -1)
     who, columns = incomplete(items, raters, each, rng)
     shares = 0.5 + verdicts[:, columns] / 2
-    found = who.means(shares)
+    result = who.means(shares)
     per_item = np.stack([np.bincount(who.item, weights=row) / each for row in shares])
     alone = stats.t.isf(0.025, items - 1) * per_item.std(axis=1, ddof=1) / items**0.5
-    half = found.half_widths(0.95)
-    half = np.where(np.isnan(found.raters), np.maximum(half, alone), np.where(found.raters > 0, half, alone))
-    missed = np.abs(found.estimates - share)
+    half = result.half_widths(0.95)
+    half = np.where(
+        np.isnan(result.raters), np.maximum(half, alone), np.where(result.raters > 0, half, alone)
+    )
+    missed = np.abs(result.estimates - share)
     assert (missed > half).mean() < bound + 2 * (bound * (1 - bound) / studies) ** 0.5
     assert (missed > alone).mean() >= (missed > half).mean()

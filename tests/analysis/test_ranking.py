@@ -35,9 +35,9 @@ def matrices(rows, size):
 
 def test_two_methods_in_closed_form():
     # Three shares and two parameters: π_1/π_2 = wins/losses = 4, ν = ties/√(wins·losses) = 6/√16 = 3/2.
-    found = davidson(*matrices([(8, 6, 2)], 2), NAMES[:2])
-    assert found.parameters == pytest.approx((np.log(2), -np.log(2), np.log(1.5)))
-    assert shares(found.parameters) == pytest.approx((11 / 16, 5 / 16))
+    result = davidson(*matrices([(8, 6, 2)], 2), NAMES[:2])
+    assert result.parameters == pytest.approx((np.log(2), -np.log(2), np.log(1.5)))
+    assert shares(result.parameters) == pytest.approx((11 / 16, 5 / 16))
 
 
 def test_agrees_with_a_general_optimiser():
@@ -54,11 +54,11 @@ def test_agrees_with_a_general_optimiser():
 
 def test_bradley_terry_without_ties():
     """Strengths of 1 : 2 : 4 with wins in just those shares are found again, and ν is 0."""
-    found = davidson(*matrices([(20, 0, 40), (12, 0, 48), (20, 0, 40)], 3), NAMES[:3])
-    assert found.parameters[:-1] == pytest.approx((-np.log(2), 0, np.log(2)))
-    assert np.isneginf(found.parameters[-1])
+    result = davidson(*matrices([(20, 0, 40), (12, 0, 48), (20, 0, 40)], 3), NAMES[:3])
+    assert result.parameters[:-1] == pytest.approx((-np.log(2), 0, np.log(2)))
+    assert np.isneginf(result.parameters[-1])
     # The first wins 1/3 and 1/5 of its comparisons.
-    assert shares(found.parameters)[0] == pytest.approx(
+    assert shares(result.parameters)[0] == pytest.approx(
         float(Fraction(1, 2) * (Fraction(1, 3) + Fraction(1, 5)))
     )
 
@@ -68,17 +68,17 @@ def test_known_strengths_are_recovered_from_a_million_comparisons():
     truth = rng.normal(0, 0.7, size=20)
     truth -= truth.mean()
     rows = [rng.multinomial(5263, row) for row in chances(truth, 0.8)]
-    found = davidson(*matrices(rows, 20), [f"m{k}" for k in range(20)])
+    result = davidson(*matrices(rows, 20), [f"m{k}" for k in range(20)])
     # A method has 100 000 comparisons, so that the standard error of its strength is about .007.
-    assert found.parameters[:-1] == pytest.approx(truth, abs=0.03)
-    assert found.parameters[-1] == pytest.approx(np.log(0.8), abs=0.01)
+    assert result.parameters[:-1] == pytest.approx(truth, abs=0.03)
+    assert result.parameters[-1] == pytest.approx(np.log(0.8), abs=0.01)
 
 
 def test_far_apart_methods_converge_too():
     truth = np.array([-12.0, -4, 0, 4, 12])
-    found = davidson(*matrices(chances(truth, 0.3) * 1e6, 5), NAMES)
-    assert found.parameters[:-1] == pytest.approx(truth, abs=1e-5)
-    assert found.parameters[-1] == pytest.approx(np.log(0.3), abs=1e-5)
+    result = davidson(*matrices(chances(truth, 0.3) * 1e6, 5), NAMES)
+    assert result.parameters[:-1] == pytest.approx(truth, abs=1e-5)
+    assert result.parameters[-1] == pytest.approx(np.log(0.3), abs=1e-5)
 
 
 tables = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9), st.integers(0, 9)), min_size=6, max_size=6)
@@ -116,10 +116,10 @@ def escapes(rows, size):
         utilities[0, [i, j]], utilities[1, -1], utilities[2, [i, j]] = (0.5, -0.5), 1, (-0.5, 0.5)
         outcomes = [0, 1, 2] if tied else [0, 2]
         gaps += [utilities[a] - utilities[b] for a in outcomes if row[a] for b in outcomes if a != b]
-    found = optimize.linprog(
+    result = optimize.linprog(
         -np.sum(gaps, axis=0), A_ub=-np.array(gaps), b_ub=np.zeros(len(gaps)), bounds=(-1, 1)
     )
-    return -found.fun > 1e-7
+    return -result.fun > 1e-7
 
 
 def connected(rows):
@@ -151,14 +151,14 @@ def test_estimates_exist_just_where_no_direction_escapes():
     ],
 )
 def test_undefined_says_why(rows, words):
-    found = davidson(*matrices(rows, 3), NAMES[:3])
-    assert words in found.reason
-    assert found.parameters is None
+    result = davidson(*matrices(rows, 3), NAMES[:3])
+    assert words in result.reason
+    assert result.parameters is None
 
 
 def test_an_undefeated_method_may_have_a_finite_strength():
     """Its ties can hold it: guard beats acs, acs beats nucleus, and nucleus ties with guard."""
-    found = davidson(*matrices([(1, 0, 0), (0, 1, 0), (1, 0, 0)], 3), NAMES[:3])
+    result = davidson(*matrices([(1, 0, 0), (0, 1, 0), (1, 0, 0)], 3), NAMES[:3])
     # By symmetry acs is at 0; with x = √π of guard: [x / (x + 1/x + ν)]² · ν / (x² + 1/x² + ν).
     theirs = optimize.minimize(
         lambda f: (
@@ -168,5 +168,5 @@ def test_an_undefeated_method_may_have_a_finite_strength():
         ),
         np.zeros(2),
     )
-    assert found.parameters[:-1] == pytest.approx((2 * theirs.x[0], 0, -2 * theirs.x[0]), abs=1e-3)
-    assert found.parameters[-1] == pytest.approx(theirs.x[1], abs=1e-3)
+    assert result.parameters[:-1] == pytest.approx((2 * theirs.x[0], 0, -2 * theirs.x[0]), abs=1e-3)
+    assert result.parameters[-1] == pytest.approx(theirs.x[1], abs=1e-3)

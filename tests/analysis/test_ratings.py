@@ -245,12 +245,12 @@ def test_the_same_answer_throughout_is_judged_by_what_others_press(study):
     # Nine others press A, tie and B in turn; ann presses B twelve times.
     others = [f"r{number}" for number in range(9)]
     running, number = study(("ann", *others), pairs=12), 0
-    for place in range(12):
+    for index in range(12):
         for who, name in enumerate(others):
             number += 1
-            running.pressed(number, f"p{place}", name, fluency=("A", "tie", "B")[(place + who) % 3])
+            running.pressed(number, f"p{index}", name, fluency=("A", "tie", "B")[(index + who) % 3])
         number += 1
-        running.pressed(number, f"p{place}", "ann", fluency="B")
+        running.pressed(number, f"p{index}", "ann", fluency="B")
     lines = running.lines()
     # A third of 108 answers, smoothed: (36 + 1) / (108 + 3) = 1/3; three answers could have run: 3 / 3**12.
     assert lines["ann"].run == "B × 12"
@@ -261,9 +261,9 @@ def test_the_same_answer_throughout_is_judged_by_what_others_press(study):
 def test_ties_throughout_are_no_run_where_all_say_tie(study):
     names = ("ann", "ben", "cas")
     tied = study(names, pairs=30)
-    for place, name in enumerate(names):
+    for index, name in enumerate(names):
         for number in range(30):
-            tied.pressed(100 * place + number, f"p{number}", name, fluency="tie")
+            tied.pressed(100 * index + number, f"p{number}", name, fluency="tie")
     assert not any(line.flags for line in tied.lines().values())
 
 

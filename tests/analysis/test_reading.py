@@ -56,8 +56,8 @@ def with_sign(sign):
     ],
 )
 def test_the_same_table_however_it_is_written(tmp_path, plain, content, name):
-    found = read(write(tmp_path, content, name))
-    pd.testing.assert_frame_equal(found.reset_index(drop=True), plain.reset_index(drop=True))
+    result = read(write(tmp_path, content, name))
+    pd.testing.assert_frame_equal(result.reset_index(drop=True), plain.reset_index(drop=True))
 
 
 def test_lines_are_those_of_the_file_below_a_line_that_names_the_delimiter(tmp_path):
@@ -130,8 +130,8 @@ def test_a_workbook_that_unpacks_to_a_whole_memory_is_refused(tmp_path):
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
         packed.writestr("xl/sharedStrings.xml", b"")
     data = bytearray(path.read_bytes())
-    place = data.index(b"PK\x01\x02") + 24  # the size in the list of the ZIP's files
-    data[place : place + 4] = (2**30).to_bytes(4, "little")
+    index = data.index(b"PK\x01\x02") + 24  # the size in the list of the ZIP's files
+    data[index : index + 4] = (2**30).to_bytes(4, "little")
     path.write_bytes(data)
     with pytest.raises(StudyError, match="unpacks to more than 512 MiB"):
         read(path)
@@ -249,9 +249,9 @@ CELLS = [HEADER.split(","), *(row.split(",") for row in ROWS)]
 def test_a_workbook(tmp_path, plain):
     typed = [CELLS[0], *([int(row[0]), *row[1:7], float(row[7]) if row[7] else None] for row in CELLS[1:])]
     path = workbook(tmp_path, {"Notes": [], "Verdicts": [[None] * 12, *typed, [None, None, ""]]})
-    found = read(path)
-    assert list(found.index) == [3, 4, 5]
-    pd.testing.assert_frame_equal(found.reset_index(drop=True), plain.reset_index(drop=True))
+    result = read(path)
+    assert list(result.index) == [3, 4, 5]
+    pd.testing.assert_frame_equal(result.reset_index(drop=True), plain.reset_index(drop=True))
 
 
 def test_a_workbook_that_is_refused(tmp_path):

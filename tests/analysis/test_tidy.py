@@ -173,10 +173,10 @@ def test_parquet(tmp_path):
     pytest.importorskip("pyarrow")
     path = tmp_path / "verdicts.parquet"
     frame_of(pair_id=[1, 2], rater=pd.Categorical(["anna", "anna"]), seconds=[1, None]).to_parquet(path)
-    found = read(path, rater_kind="simulated")
-    assert list(found["pair_id"]) == ["1", "2"]
-    assert found["seconds"].isna().tolist() == [False, True]
-    assert set(found["rater_kind"]) == {"simulated"}
+    result = read(path, rater_kind="simulated")
+    assert list(result["pair_id"]) == ["1", "2"]
+    assert result["seconds"].isna().tolist() == [False, True]
+    assert set(result["rater_kind"]) == {"simulated"}
     frame_of(verdict=["x", "z"]).to_parquet(path)
     with pytest.raises(StudyError, match="'z' names no method of its pair on row 2"):
         read(path)
@@ -204,7 +204,7 @@ def test_orient():
 def table(tmp_path, column, *values):
     names = HEADER.split(",")
     cells = dict(zip(names, ("1", "d", "x", "y", "anna", "c", "tie"), strict=True))
-    rows = [cells | {"pair_id": f"{place}", "rater": f"r{place}"} for place, _ in enumerate(values)]
+    rows = [cells | {"pair_id": f"{index}", "rater": f"r{index}"} for index, _ in enumerate(values)]
     rows = [row | {column: value} for row, value in zip(rows, values, strict=True)]
     path = tmp_path / "odd.csv"
     pd.DataFrame(rows).to_csv(path, index=False)
@@ -257,9 +257,9 @@ def test_a_name_that_hides_something_is_a_remark(tmp_path, name):
 
 
 def test_many_odd_names_are_counted(tmp_path):
-    found = remarks(read(table(tmp_path, "rater", *(f" {i}" for i in range(40)))))
-    assert len(found) == 11
-    assert found[-1] == "30 more names are odd in one of these ways"
+    result = remarks(read(table(tmp_path, "rater", *(f" {i}" for i in range(40)))))
+    assert len(result) == 11
+    assert result[-1] == "30 more names are odd in one of these ways"
 
 
 MODELS = (

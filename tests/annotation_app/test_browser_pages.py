@@ -214,11 +214,11 @@ def rate_by_keyboard(built, url, page):
     page.wait_for_function("() => location.search.startsWith('?invite=')")
     assert page.evaluate("document.documentElement.dir") == "ltr"
     assert "PROLIFIC_PID" not in page.url
-    found = {"consent": faults(page)}
+    result = {"consent": faults(page)}
     press("Control+Enter")
     arrive(page, "Über Sie")
     answer(page, 1)
-    found["background"] = faults(page)
+    result["background"] = faults(page)
     press("Control+Enter")  # with the focus in the answer just given
     arrive(page, "Zwei Texte vergleichen")
     press("Control+Enter")
@@ -226,7 +226,7 @@ def rate_by_keyboard(built, url, page):
     arrive(page, "Einige kurze Fragen")
     press("Tab")  # past the button to the instructions
     answer(page, 1, 0, 2, 0)
-    found["check"] = faults(page)
+    result["check"] = faults(page)
     press("Control+Enter")
     arrive(page, "Nicht alle Antworten sind richtig")
     press("Control+Enter")
@@ -240,8 +240,8 @@ def rate_by_keyboard(built, url, page):
     for key in ("1", "3", "Enter"):
         press(key)
     arrive(page, "Vielen Dank")
-    found["thanks"] = faults(page)
-    assert found == {name: [] for name in found}
+    result["thanks"] = faults(page)
+    assert result == {name: [] for name in result}
     assert "C1A2B3" in page.inner_text(".stMain")
     link = page.get_by_role("link", name="Code einreichen")
     assert link.get_attribute("href") == "https://app.prolific.com/submissions/complete?cc=C1A2B3"
@@ -275,18 +275,18 @@ def test_no_page_has_serious_faults(served, visit, options):
     page = visit("", **options)
     page.goto(served.url)
     page.get_by_label("Invite code").wait_for()
-    found = {"sign in": faults(page)}
+    result = {"sign in": faults(page)}
     page.goto(served.link({"light": "mia", "dark": "ned"}[options["color_scheme"]]))
     page.get_by_role("button", name="Start").wait_for()
-    found["instructions"] = faults(page)
+    result["instructions"] = faults(page)
     begin(page)
-    found["a pair"] = faults(page)
+    result["a pair"] = faults(page)
     assert contrast(page, ".ge-foot button:disabled") >= 4.5  # which axe-core leaves out
     page.get_by_role("radio").first.click()
     page.get_by_role("button", name="Comment or problem").click()
     page.get_by_role("button", name="Save and continue").click()
     page.get_by_role("alert").wait_for()
-    found["half answered"] = faults(page)
+    result["half answered"] = faults(page)
     for _ in range(5):
         before = where(page)
         for group in page.get_by_role("radiogroup").all():
@@ -294,11 +294,11 @@ def test_no_page_has_serious_faults(served, visit, options):
         page.get_by_role("button", name="Save and continue").click()
         moved_on(page, before)
     page.get_by_role("heading", name="Thank you").wait_for()
-    found["thanks"] = faults(page)
+    result["thanks"] = faults(page)
     page.get_by_role("button", name="Back").click()
     page.get_by_role("button", name="To the newest pair").wait_for()
-    found["an earlier pair"] = faults(page)
-    assert {page: faults for page, faults in found.items() if faults} == {}
+    result["an earlier pair"] = faults(page)
+    assert {page: faults for page, faults in result.items() if faults} == {}
     # axe-core cannot judge text on a shade.
     assert contrast(page, ".ge-side .ge-text") >= 7
 

@@ -157,9 +157,9 @@ def request(url, method, path, body=None, **headers):
     connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)
     connection.request(method, path, body, headers, encode_chunked="Transfer-Encoding" in headers)
     answer = connection.getresponse()
-    found = answer.status, answer.read()
+    result = answer.status, answer.read()
     connection.close()
-    return found
+    return result
 
 
 def memory(process):
@@ -173,9 +173,9 @@ def listener(url):
     psutil = pytest.importorskip("psutil")
     port = urlsplit(url).port
     return next(
-        found.pid
-        for found in psutil.net_connections("tcp")
-        if found.status == "LISTEN" and found.laddr.port == port
+        result.pid
+        for result in psutil.net_connections("tcp")
+        if result.status == "LISTEN" and result.laddr.port == port
     )
 
 

@@ -63,7 +63,7 @@ def test_the_shipped_files_are_the_languages_that_a_study_can_name():
 @pytest.mark.parametrize("language", get_args(Language))
 def test_every_language_has_the_same_keys_and_placeholders(load, language):
     english, other = shipped("en"), shipped(language)
-    other_keys = {place for place in leaves(other) if not place.startswith(".criteria.")}
+    other_keys = {index for index in leaves(other) if not index.startswith(".criteria.")}
     assert other_keys == set(leaves(english))
     assert load(language=language)["language"] == language  # and the same placeholders
 

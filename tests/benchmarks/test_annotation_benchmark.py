@@ -26,8 +26,8 @@ def compare(load):
     """Compare a log with a database: what is acknowledged, lost, doubled, unasked, in doubt."""
 
     def counts(study, log):
-        found = load("annotation_server").compare(study, log)
-        return found.acknowledged, found.lost, found.doubled, found.unasked, found.in_doubt
+        result = load("annotation_server").compare(study, log)
+        return result.acknowledged, result.lost, result.doubled, result.unasked, result.in_doubt
 
     return counts
 

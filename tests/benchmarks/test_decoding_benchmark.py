@@ -24,5 +24,5 @@ def test_a_ratio_is_the_time_over_the_mean_of_the_runs_around(load, monkeypatch)
         return lambda: clock.__setitem__(0, clock[0] + next(left))
 
     # the first run of each is not counted: 4 / 2, 6 / 2, 5 / 1
-    found = load("decoding").ratios(way(9, 1, 3, 1, 1), way(9, 4, 6, 5), rounds=3)
-    assert found == [2, 3, 5]
+    result = load("decoding").ratios(way(9, 1, 3, 1, 1), way(9, 4, 6, 5), rounds=3)
+    assert result == [2, 3, 5]

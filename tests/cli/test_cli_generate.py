@@ -18,12 +18,12 @@ pytestmark = pytest.mark.slow
 
 def rows(folder, pattern="*.jsonl"):
     """Return the lines of a study's continuation files, by file; every line must be whole."""
-    found = {}
+    result = {}
     for path in sorted((folder / "continuations").glob(f"*/{pattern}")):
         data = path.read_bytes()
         assert not data or data.endswith(b"\n")
-        found[path.name] = [json.loads(line) for line in data.splitlines()]
-    return found
+        result[path.name] = [json.loads(line) for line in data.splitlines()]
+    return result
 
 
 def texts(files):

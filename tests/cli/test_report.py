@@ -33,10 +33,10 @@ def markdown(folder):
 
 
 def test_the_command_that_was_given_is_in_the_report(judged):
-    found = report(judged, rater_kind="model", overrides=["margin=0.05", "raters=random"])
-    assert found.folder.name == "judged-report"
+    result = report(judged, rater_kind="model", overrides=["margin=0.05", "raters=random"])
+    assert result.folder.name == "judged-report"
     command = "guard-eval report judged.csv --rater-kind model --set margin=0.05 --set raters=random"
-    assert command in markdown(found.folder)
+    assert command in markdown(result.folder)
 
 
 def test_a_paper_and_another_folder_are_asked_for_together(run, judged):
@@ -51,8 +51,8 @@ def test_a_paper_and_another_folder_are_asked_for_together(run, judged):
 def test_several_tables_are_one_report(judged):
     second = judged.with_name("second.csv")
     second.write_text(f"{HEADER}\n{ROWS.replace('eve', 'bob')}")
-    found = report(judged, second, rater_kind="person")
-    assert found.answer.startswith("2\u00a0people rated 6\u00a0pairs")
+    result = report(judged, second, rater_kind="person")
+    assert result.answer.startswith("2\u00a0people rated 6\u00a0pairs")
 
 
 def test_report_toml_declares_and_the_command_line_goes_before_it(judged):
@@ -113,7 +113,7 @@ def test_a_report_on_unfinished_ratings_says_so(paired):
             )
         wanted = pairs * opened.settings.annotation.raters_per_pair
         (unfinished,) = study_context(opened, store, unblind.tidy(store)).unfinished
-        every = [replace(row, rater=f"r{place}") for place, row in enumerate(unblind.tidy(store) * wanted)]
+        every = [replace(row, rater=f"r{index}") for index, row in enumerate(unblind.tidy(store) * wanted)]
         assert study_context(opened, store, every).unfinished == ()
     assert unfinished == f"people gave {pairs - 1} of {wanted} ratings"
     assert f"Not everything that was planned is rated: {unfinished}" in report(paired).answer

@@ -35,9 +35,9 @@ def rows(folder, raters, name="win_shares"):
 
 
 def test_the_published_table_to_the_last_digit(folder):
-    found = rows(folder, "these")
+    result = rows(folder, "these")
     for dataset, published in PUBLISHED.items():
-        row = found[dataset]
+        row = result[dataset]
         assert row["method_a"] == "contrastive_decoding"
         shares = [int(row[name]) / int(row["verdicts"]) * 100 for name in ("losses", "ties", "wins")]
         assert shares == pytest.approx(published)

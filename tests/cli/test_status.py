@@ -18,8 +18,8 @@ def parts(run, *arguments):
 
 
 def test_from_nothing_to_a_report(run, study):
-    found, then = parts(run, "small")
-    assert {name: each["state"] for name, each in found.items()} == {
+    result, then = parts(run, "small")
+    assert {name: each["state"] for name, each in result.items()} == {
         "settings": "complete",
         "prompts": "complete",
         "continuations": "missing",
@@ -30,11 +30,11 @@ def test_from_nothing_to_a_report(run, study):
     assert run("generate", "small").code == 0
     assert parts(run, "small")[1] == ["guard-eval pair small", "guard-eval measure small"]
     assert run("pair", "small").code == 0
-    found, then = parts(run, "small")
-    assert found["continuations"]["text"] == "24 of 24"
-    assert found["pairs"]["text"] == "3 pairs"
-    assert found["people"]["text"] == "0 of 6 ratings, 0 raters"
-    assert found["judges"]["text"] == "gpt-4o-2024-11-20: 6 presentations left"
+    result, then = parts(run, "small")
+    assert result["continuations"]["text"] == "24 of 24"
+    assert result["pairs"]["text"] == "3 pairs"
+    assert result["people"]["text"] == "0 of 6 ratings, 0 raters"
+    assert result["judges"]["text"] == "gpt-4o-2024-11-20: 6 presentations left"
     # nothing is needed any more; what goes on is a choice
     assert then == [
         "guard-eval measure small",
@@ -45,8 +45,8 @@ def test_from_nothing_to_a_report(run, study):
     assert parts(run, "small")[1][0] == "guard-eval report small"
     assert run("report", "small").code == 0
     assert run("backup", "small", "small/study.db.bak").code == 0  # newer, but not the database
-    found, then = parts(run, "small")
-    assert found["report"]["state"] == "complete"
+    result, then = parts(run, "small")
+    assert result["report"]["state"] == "complete"
     assert "guard-eval report small" not in then
     screen = run("status", "small").out
     assert "6 of 6 ratings (100 %): 3 pairs, 2 SIMULATED raters each." in screen
@@ -56,8 +56,8 @@ def test_from_nothing_to_a_report(run, study):
 def test_missing_texts_are_counted_also_those_of_prompts_that_changed(run, paired):
     path = text_file(paired, "greedy")
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:-2]) + '{"id": "torn')
-    found, then = parts(run, "small")
-    assert found["continuations"]["text"] == "22 of 24: greedy lacks 2"
+    result, then = parts(run, "small")
+    assert result["continuations"]["text"] == "22 of 24: greedy lacks 2"
     assert then[0] == "guard-eval generate small --dry-run"
     prompts = (paired / "prompts.jsonl").read_text()
     (paired / "prompts.jsonl").write_text(prompts.replace("a cat", "a bat"))
@@ -66,8 +66,8 @@ def test_missing_texts_are_counted_also_those_of_prompts_that_changed(run, paire
 
 def test_broken_parts_are_named_and_the_others_still_shown(run, paired):
     (paired / "study.db").write_bytes(b"no database" * 100)
-    for place in paired.glob("study.db-*"):
-        place.unlink()
+    for index in paired.glob("study.db-*"):
+        index.unlink()
     (paired / "prompts.jsonl").write_text("{oops\n")
     ran = run("status", "small")
     assert ran.code == 2

@@ -89,8 +89,8 @@ def test_the_running_sum_is_the_definition(entropies: list[float], decay: float)
     t = len(entropies)
     weights = [decay ** (t - i) for i in range(1, t + 1)]
     direct = sum(w * h for w, h in zip(weights, entropies, strict=True)) / sum(weights)
-    found = global_entropy(total, weight).item()
-    assert found == pytest.approx(direct, rel=1e-9, abs=1e-9)
+    result = global_entropy(total, weight).item()
+    assert result == pytest.approx(direct, rel=1e-9, abs=1e-9)
 
 
 def test_arctanh_is_finite_beyond_its_domain():

@@ -92,12 +92,12 @@ def slow_dry(
 ) -> dict[int, float]:
     """Return what DRY takes from each token, by comparing lists."""
     longest: dict[int, int] = {}
-    for place in range(1, len(text)):
-        for n in range(1, min(place, penalties.LONGEST_MATCH) + 1):
-            if {text[place], *text[place - n : place]}.intersection(breakers):
+    for index in range(1, len(text)):
+        for n in range(1, min(index, penalties.LONGEST_MATCH) + 1):
+            if {text[index], *text[index - n : index]}.intersection(breakers):
                 break
-            if text[place - n : place] == text[len(text) - n :]:
-                longest[text[place]] = max(n, longest.get(text[place], 0))
+            if text[index - n : index] == text[len(text) - n :]:
+                longest[text[index]] = max(n, longest.get(text[index], 0))
     return {
         token: multiplier * base ** (n - allowed_length)
         for token, n in longest.items()

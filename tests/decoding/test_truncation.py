@@ -91,8 +91,8 @@ def test_equals_the_authors_program(name: str):
     i = torch.arange(120, dtype=torch.float64)
     for height, tokens in zip((3, 9), expected, strict=True):
         made = ours((height * (1.7 * i).sin() + 2 * (0.3 * i).cos())[None].float())
-        found = made == -NONE if name == "xtc" else made > NONE
-        assert found[0].nonzero()[:, 0].tolist() == tokens
+        result = made == -NONE if name == "xtc" else made > NONE
+        assert result[0].nonzero()[:, 0].tolist() == tokens
 
 
 def test_mirostat_equals_the_authors_formulas():

@@ -67,7 +67,7 @@ def test_their_kind_stands_in_the_database(tmp_path, make_pairs):
 
 
 def test_the_judge_judges_all_pairs_in_both_orders(tmp_path, make_pairs):
-    pairs = [replace(pair, for_people=place < 4) for place, pair in enumerate(make_pairs(6))]
+    pairs = [replace(pair, for_people=index < 4) for index, pair in enumerate(make_pairs(6))]
     with Store.open(f"sqlite:///{tmp_path / 's.db'}", create=True) as store:
         store_pairs.add(store, pairs)
         plan = Plan(seed=1, slots=4, lease=timedelta(minutes=1))

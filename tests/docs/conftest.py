@@ -12,5 +12,5 @@ sys.path.append(str(ROOT / "tools"))
 @pytest.fixture
 def pages() -> list[Path]:
     """Return every page that is read in the repository or on the site."""
-    found = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "benchmarks").glob("*.md")]
-    return sorted(found)
+    result = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "benchmarks").glob("*.md")]
+    return sorted(result)

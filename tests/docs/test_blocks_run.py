@@ -39,8 +39,8 @@ class Block:
 
 
 def blocks(text: str) -> list[Block]:
-    found = [Block(each["language"], each["code"], each["reason"]) for each in BLOCK.finditer(text)]
-    return [block for block in found if block.language in {"sh", "python", "console"}]
+    result = [Block(each["language"], each["code"], each["reason"]) for each in BLOCK.finditer(text)]
+    return [block for block in result if block.language in {"sh", "python", "console"}]
 
 
 def of(page: str) -> list[Block]:
@@ -77,9 +77,9 @@ def clone(tmp_path: Path) -> Path:
 def test_every_quickstart_is_run_or_says_why_not():
     pages = {path.relative_to(ROOT).as_posix() for path in (ROOT / "docs" / "quickstart").glob("*.md")}
     assert pages == {page for page in (*PAGES, *ELSEWHERE) if "quickstart" in page}
-    found = [block for page in PAGES for block in of(page)]
-    assert sum(block.reason is None for block in found) >= 10
-    assert all(len(block.reason.split()) > 2 for block in found if block.reason is not None)
+    result = [block for page in PAGES for block in of(page)]
+    assert sum(block.reason is None for block in result) >= 10
+    assert all(len(block.reason.split()) > 2 for block in result if block.reason is not None)
 
 
 def test_no_page_for_newcomers_needs_what_they_have_not():

@@ -30,15 +30,15 @@ def anchors(page: Path) -> set[str]:
 
 
 def broken(page: Path) -> list[str]:
-    found = []
+    result = []
     for target in LINK.findall(without_code(page.read_text(encoding="utf-8"))):
         if re.match(r"[a-z]+:", target):
             continue
         path, _, anchor = target.partition("#")
         aim = (page.parent / path).resolve() if path else page
         if not aim.exists() or (anchor and anchor not in anchors(aim)):
-            found.append(target)
-    return found
+            result.append(target)
+    return result
 
 
 def test_links_lead_somewhere_in_the_repository(pages: list[Path]):
@@ -66,7 +66,7 @@ def shown(text: str) -> list[list[str]]:
 
 def mistakes(text: str) -> list[str]:
     known = options()
-    found = []
+    result = []
     for words in shown(text):
         command = words[1]
         if command.startswith("--"):
@@ -76,8 +76,8 @@ def mistakes(text: str) -> list[str]:
             command = " ".join(words[1:3])
         unknown = given - known.get(command, set()) - {"--help"}
         if command not in known or unknown:
-            found.append(" ".join(words))
-    return found
+            result.append(" ".join(words))
+    return result
 
 
 def test_commands_shown_exist_with_their_options(pages: list[Path]):

@@ -61,7 +61,7 @@ def test_nothing_is_fetched_from_elsewhere(site: Path):
     fetched = re.compile(r"<(?:script|link|img|iframe)\b[^>]*?(?:src|href)=[\"']?(?:https?:)?//[^\"'> ]*")
     pages = sorted(site.rglob("*.html"))
     assert len(pages) > 25
-    assert [found for page in pages for found in fetched.findall(page.read_text(encoding="utf-8"))] == []
+    assert [result for page in pages for result in fetched.findall(page.read_text(encoding="utf-8"))] == []
 
 
 def test_search_answers_on_files_opened_from_a_disk(site: Path):
@@ -96,9 +96,9 @@ def test_no_markdown_is_left_in_the_pages(site: Path):
     for page in sorted(site.rglob("*.html")):
         body = page.read_text(encoding="utf-8").partition("<article")[2].partition("</article>")[0]
         text = re.sub(r"<(pre|code)\b.*?</\1>", "", body, flags=re.DOTALL)
-        found = re.findall(
+        result = re.findall(
             r"<p>[^<]*\n[-*] .{0,40}|\| ?-{3}.{0,20}|```.{0,20}|&gt;&gt;&gt;.{0,20}|\]\(.{0,20}", text
         )
-        if found:
-            left[page.name] = found
+        if result:
+            left[page.name] = result
     assert left == {}

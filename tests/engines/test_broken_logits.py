@@ -77,9 +77,9 @@ def test_a_step_without_numbers_is_named(strategy, value, after):
     """One text alone, from the first step or a later one."""
     model, amateur = tiny("llama"), tiny("gpt2")
     Breaking(model, *VALUES[value], after)
-    found = run(model, PROMPTS[:1], strategy, amateur)
+    result = run(model, PROMPTS[:1], strategy, amateur)
     probes = 2 if strategy in {"acs", "contrastive(k=4)"} else 0  # the head is tried before the first step
-    assert found.failed_at == [max(0, after - probes)]
+    assert result.failed_at == [max(0, after - probes)]
 
 
 @pytest.mark.parametrize("strategy", ["greedy", "top_p", "acs", "guard", "beam(beams=1)", "adaptive"])
@@ -90,10 +90,10 @@ def test_neighbours_of_a_broken_text_are_what_they_would_be(strategy, value):
     probes = 2 if strategy == "acs" else 0
     breaking = Breaking(model, *VALUES[value], 2 + probes)
     breaking.place = lambda rows: slice(BAD, BAD + 1) if len(rows) == len(PROMPTS) else slice(0, 0)
-    found = run(model, PROMPTS, strategy)
-    assert found.failed_at == [None, 2, None]
+    result = run(model, PROMPTS, strategy)
+    assert result.failed_at == [None, 2, None]
     for row in (0, 2):
-        assert found.tokens[row] == whole.tokens[row]
+        assert result.tokens[row] == whole.tokens[row]
 
 
 @pytest.mark.parametrize("value", VALUES)
@@ -105,9 +105,9 @@ def test_a_broken_model_is_not_blamed_on_ones_own_strategy(value, chain):
     model = tiny("llama")
     breaking = Breaking(model, *VALUES[value], 2)
     breaking.place = lambda rows: slice(BAD, BAD + 1) if len(rows) == len(PROMPTS) else slice(0, 0)
-    found = run(model, PROMPTS, chain.format(name))
-    assert found.failed_at == [None, 2, None]
-    assert [found.tokens[row] for row in (0, 2)] == [whole.tokens[row] for row in (0, 2)]
+    result = run(model, PROMPTS, chain.format(name))
+    assert result.failed_at == [None, 2, None]
+    assert [result.tokens[row] for row in (0, 2)] == [whole.tokens[row] for row in (0, 2)]
 
 
 @pytest.mark.parametrize("value", VALUES)

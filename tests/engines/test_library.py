@@ -93,10 +93,10 @@ def test_runs_differ_where_something_is_drawn(loaded):
 def test_measured_texts(loaded):
     prompts = ["the cat sat", "the dog ran", "the old red house"]
     texts = [generate(prompts, one, loaded, progress=False, **SHORT) for one in (Greedy(), Guard())]
-    found = measure(*texts, metrics=["length"]).to_frame().set_index(["metric", "strategy"])["value"]
+    result = measure(*texts, metrics=["length"]).to_frame().set_index(["metric", "strategy"])["value"]
     for each in texts:
         (strategy,) = {one.recipe.strategy for one in each}
-        assert found["tokens", strategy] == pytest.approx(sum(one.new_tokens for one in each) / 3)
+        assert result["tokens", strategy] == pytest.approx(sum(one.new_tokens for one in each) / 3)
 
 
 @a_llama

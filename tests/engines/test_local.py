@@ -135,18 +135,18 @@ def test_a_text_ends_at_the_end_token(loaded):
             max_new_tokens=20,
             pad_token_id=0,
         )[0, ids.shape[1] :].tolist()
-    place = next(n for n, token in enumerate(new) if n >= 2 and token not in new[:n])
+    index = next(n for n, token in enumerate(new) if n >= 2 and token not in new[:n])
     before = loaded.model.generation_config.eos_token_id
-    loaded.model.generation_config.eos_token_id = [0, new[place]]
+    loaded.model.generation_config.eos_token_id = [0, new[index]]
     try:
-        assert eos_ids(loaded) == sorted({0, new[place]})
+        assert eos_ids(loaded) == sorted({0, new[index]})
         batches = generate(loaded, PROMPTS, Greedy(), **{**settings, "batch_size": 5})
         ended = {c.prompt_id: c for batch in batches for c in batch}
     finally:
         loaded.model.generation_config.eos_token_id = before
     assert ended["p0"].finish == "eos"
-    assert ended["p0"].new_tokens == place + 1
-    assert ended["p0"].text == loaded.tokenizer.decode(new[: place + 1])
+    assert ended["p0"].new_tokens == index + 1
+    assert ended["p0"].text == loaded.tokenizer.decode(new[: index + 1])
 
 
 @a_llama

@@ -102,7 +102,7 @@ def test_what_was_made_with_something_else_is_made_again(folder, change, finishe
     prompts = read_prompts(folder / "prompts.jsonl")
     texts = current_texts(changed, ["greedy", "guard"], prompts)
     assert {one.recipe for one in texts["greedy"].values()} == {new}
-    assert all(len(found) == 4 for found in texts.values())
+    assert all(len(result) == 4 for result in texts.values())
     pair(changed)
     assert generate(changed).written == {}
     assert made(folder) == after

@@ -33,14 +33,14 @@ def made(loaded, name, batch_size=4, **more):
 
 def pieces(texts, seed=1):
     """Return strings that occur in some of the texts, of one to five characters."""
-    draw, found = random.Random(seed), set()
-    while len(found) < 4:
+    draw, result = random.Random(seed), set()
+    while len(result) < 4:
         text = draw.choice(texts)
         start = draw.randrange(max(1, len(text) - 5))
         piece = text[start : start + draw.randint(1, 5)]
         if piece and BROKEN not in piece:
-            found.add(piece)
-    return sorted(found)
+            result.add(piece)
+    return sorted(result)
 
 
 @pytest.mark.parametrize("loaded", ["llama", "gpt2", "stories260k"], indirect=True)
@@ -50,9 +50,9 @@ def test_texts_are_those_without_stop_strings_cut_before_them(loaded, name):
     whole = made(loaded, name)
     for size, stop in enumerate(pieces([one.text for one in whole.values()]), start=1):
         for prompt, one in made(loaded, name, size, stop=[stop]).items():
-            before, found, _ = whole[prompt].text.partition(stop)
+            before, result, _ = whole[prompt].text.partition(stop)
             assert one.text == before
-            assert one.finish == ("stop" if found else whole[prompt].finish)
+            assert one.finish == ("stop" if result else whole[prompt].finish)
             assert one.new_tokens <= whole[prompt].new_tokens
             assert one.recipe.stop == (stop,)
             assert one.id != whole[prompt].id
@@ -136,9 +136,9 @@ def test_vllm_is_cut_where_the_own_loop_is(loaded, monkeypatch):
     monkeypatch.setattr(vllm, "_parameters", lambda *_: None)
     by = recipe_of(loaded, parse("greedy"), seed=1, max_new_tokens=40, max_prompt_tokens=32, stop=stop)
     batches = vllm.generate(vllm.Served(loaded, Engine()), rows, parse("greedy"), by)
-    found = {one.prompt_id: (one.text, one.new_tokens, one.finish) for batch in batches for one in batch}
+    result = {one.prompt_id: (one.text, one.new_tokens, one.finish) for batch in batches for one in batch}
     expected = made(loaded, "greedy", stop=stop)
-    assert found == {name: (one.text, one.new_tokens, one.finish) for name, one in expected.items()}
+    assert result == {name: (one.text, one.new_tokens, one.finish) for name, one in expected.items()}
     assert aborted
 
 

@@ -93,15 +93,15 @@ def test_a_calibration_is_asked_kept_and_no_part_of_the_study(store, pairs, ask,
     assert (ledger.verdicts, ledger.requests, dict(ledger.failures)) == (14, 14, {})
     with store.read() as db:
         assert (unblind.tidy(store), requests.read_failures(db)) == ([], {})
-    found = ask.results()
-    fluency = {(each.check, each.answers) for each in found if each.criterion == "fluency"}
+    result = ask.results()
+    fluency = {(each.check, each.answers) for each in result if each.criterion == "fluency"}
     assert fluency == {
         ("identical", ("tie",)),
         ("shuffled", ("target", "target")),
         ("swapped", ("other", "other")),
         ("padded", ("other", "other")),
     }
-    assert {each.answers for each in found if each.criterion == "coherence"} == {("tie",), ("tie", "tie")}
+    assert {each.answers for each in result if each.criterion == "coherence"} == {("tie",), ("tie", "tie")}
     assert ask.left() == []
     assert ask().requests == 0
     with store.read() as db:
@@ -132,8 +132,10 @@ def test_what_failed_is_left_out_and_asked_once_more_where_nothing_came(store, p
     server.act = act
     ledger = ask()
     assert {kind: count for (kind, _), count in ledger.failures.items()} == {"refusal": 2, "server_error": 1}
-    found = ask.results()
-    assert {each.answers for each in found if each.check == "identical"} == {()}
-    assert sum(len(each.answers) < each.asked for each in found if each.check != "identical") == 2  # criteria
+    result = ask.results()
+    assert {each.answers for each in result if each.check == "identical"} == {()}
+    assert (
+        sum(len(each.answers) < each.asked for each in result if each.check != "identical") == 2
+    )  # criteria
     server.act = fake.verdict
     assert ask().requests == 1

@@ -23,12 +23,12 @@ def certificate(tmp_path_factory):
     """Make a certificate that nobody has signed but itself."""
     if shutil.which("openssl") is None:
         pytest.skip("needs the program openssl")
-    place = tmp_path_factory.mktemp("tls")
+    index = tmp_path_factory.mktemp("tls")
     subject = ("-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1")
     command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", *subject]
-    files = ("-keyout", str(place / "key.pem"), "-out", str(place / "certificate.pem"))
+    files = ("-keyout", str(index / "key.pem"), "-out", str(index / "certificate.pem"))
     subprocess.run([*command, *files], check=True, capture_output=True)
-    return place
+    return index
 
 
 @pytest.fixture

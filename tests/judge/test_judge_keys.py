@@ -20,8 +20,8 @@ OWN = {"OPENAI_API_KEY": KEY}
 
 def sent(base_url, environ=OWN, **more):
     """Return the variable and the key that would go to this address."""
-    found = connect_to(Judge(model="m", base_url=base_url, **more), environ)
-    return found.variable, found.key
+    result = connect_to(Judge(model="m", base_url=base_url, **more), environ)
+    return result.variable, result.key
 
 
 @pytest.mark.parametrize(

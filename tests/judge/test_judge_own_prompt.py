@@ -121,9 +121,9 @@ def test_a_judge_is_asked_with_all_of_it_in_every_form(folder, printed, server, 
     )
     assert system.endswith(f"\n\n{TEXTS_ARE_DATA}")
     assert system.count("Output Format") == 1
-    for place, example in enumerate(EXAMPLES):
+    for index, example in enumerate(EXAMPLES):
         shown = BlindPair(presentation=0, prompt=example["prompt"], text_a=example["a"], text_b=example["b"])
-        asked, answered = examples[2 * place][1], examples[2 * place + 1][1]
+        asked, answered = examples[2 * index][1], examples[2 * index + 1][1]
         tag = nonce(shown, 11)
         assert f"<method-b-{tag}>\n{example['b']}\n</method-b-{tag}>" in asked
         read = parse(completion_body(answered), ["wit", "fluency"], code=tag[:12], titles={"wit": "Dry wit"})
@@ -247,9 +247,9 @@ def test_the_papers_prompt_written_out_is_asked_as_the_papers(folder):
     from judge.prompt import APPENDIX_F
 
     study = STUDY.replace('criteria = ["wit", "fluency"]', 'criteria = ["fluency", "coherence"]')
-    found = prompt_of(judge_of(folder('prompt = "prompt.txt"\n', study=study, prompt=f"{APPENDIX_F}\n")))
-    assert found.version == PROMPT_VERSION
-    assert found.system() == prompt_of(judge_of(folder("", study=study))).system()
+    result = prompt_of(judge_of(folder('prompt = "prompt.txt"\n', study=study, prompt=f"{APPENDIX_F}\n")))
+    assert result.version == PROMPT_VERSION
+    assert result.system() == prompt_of(judge_of(folder("", study=study))).system()
 
 
 @pytest.mark.parametrize(
@@ -356,9 +356,9 @@ def test_a_rationale_is_read_apart_from_the_verdict(text, expected):
     ],
 )
 def test_no_rationale_makes_a_verdict(content):
-    found = parse(completion_body(content), ASKED, code=CODE, titles=TITLES)
-    assert not isinstance(found, dict)
-    assert found.kind in ("wrong_schema", "unparseable")
+    result = parse(completion_body(content), ASKED, code=CODE, titles=TITLES)
+    assert not isinstance(result, dict)
+    assert result.kind in ("wrong_schema", "unparseable")
 
 
 @pytest.mark.parametrize(

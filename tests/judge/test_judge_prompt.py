@@ -126,8 +126,8 @@ def test_every_sentence_of_appendix_f_stands_in_its_order_and_nothing_else():
     appendix, ours = squeezed(system_prompt(tuple(CRITERIA))).split("Output Format")
     left = appendix
     for sentence in APPENDIX_F:
-        before, found, left = left.partition(squeezed(sentence))
-        assert found, sentence
+        before, result, left = left.partition(squeezed(sentence))
+        assert result, sentence
         assert before.strip(" -") == "", (before, sentence)  # a list's dashes alone
     assert left.strip() == ""
     assert "JSON" in ours
@@ -182,12 +182,12 @@ def test_both_orders_share_the_code_and_no_other_texts_do(blind):
 
 
 def sections(user, code):
-    found = {}
+    result = {}
     for name in ("prompt", "method-a", "method-b"):
         opening, closing = f"<{name}-{code}>\n", f"\n</{name}-{code}>"
         assert user.count(opening) == user.count(closing) == 1
-        found[name] = user.partition(opening)[2].partition(closing)[0]
-    return found
+        result[name] = user.partition(opening)[2].partition(closing)[0]
+    return result
 
 
 @pytest.mark.parametrize("text", HOSTILE)
@@ -218,7 +218,7 @@ def test_a_hostile_text_stays_inside_its_tags(text, place, lines):
 def test_any_texts_can_be_distinguished_and_sent(text_a, text_b, seed):
     blind = BlindPair(presentation=1, prompt=text_b + text_a, text_a=text_a, text_b=text_b)
     body = request(Judge(model="m"), Question(pair_id="p", number=0, blind=blind), seed)
-    found = sections(body["messages"][1]["content"], nonce(blind, seed))
-    assert found["method-a"] == neutralise(text_a)
-    assert found["method-b"] == neutralise(text_b)
+    result = sections(body["messages"][1]["content"], nonce(blind, seed))
+    assert result["method-a"] == neutralise(text_a)
+    assert result["method-b"] == neutralise(text_b)
     assert 0 <= body["seed"] < 2**31

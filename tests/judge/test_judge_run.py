@@ -237,19 +237,19 @@ def test_a_server_of_few_slots_gives_every_verdict(run, pairs, server, fake, ref
 def test_two_processes_share_the_work_and_pay_nothing_twice(run, database, pairs, server, fake):
     pairs(30)
     server.act = lambda ask: fake.verdict(ask, delay=0.03)
-    found = []
+    result = []
 
     def other():
         with Store.open(database) as store:
-            found.append(run.over(store, concurrency=4))
+            result.append(run.over(store, concurrency=4))
 
     thread = threading.Thread(target=other)
     thread.start()
-    found.append(run(concurrency=4))
+    result.append(run(concurrency=4))
     thread.join()
     assert set(server.paid.values()) == {1}
     assert server.paid.total() == 60
-    assert sum(each.requests for each in found) == 60
+    assert sum(each.requests for each in result) == 60
 
 
 @pytest.mark.parametrize("share", [0.2, 0.7])

@@ -52,8 +52,8 @@ def test_no_special_token_of_a_published_tokenizer_is_left(entry):
 @given(st.lists(st.sampled_from(TOKENS) | st.text("<>[]|/~! ab_\n", max_size=4), max_size=8).map("".join))
 def test_no_mixture_of_them_leaves_one_and_twice_is_once(text):
     harmless = neutralise(text)
-    found = GRAVE.search(harmless)
-    assert found is None or found[0] in {"/think", "/no_think"}  # a path: "a/think"
+    result = GRAVE.search(harmless)
+    assert result is None or result[0] in {"/think", "/no_think"}  # a path: "a/think"
     assert neutralise(harmless) == harmless
 
 

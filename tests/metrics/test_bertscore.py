@@ -199,8 +199,8 @@ def test_texts_that_are_too_long(request, kind):
     tokenizer = word_level() if kind == "bert" else byte_level()
     texts = ["the cat " * 40, "a dog", "the cat " * 11]
     references = ["a dog ran", "it said " * 40, "the cat " * 11]
-    found = ours(encoder(folder), tokenizer, texts, references, layer=2)
-    torch.testing.assert_close(found, theirs(folder, 2, texts, references), rtol=0, atol=1e-6)
+    result = ours(encoder(folder), tokenizer, texts, references, layer=2)
+    torch.testing.assert_close(result, theirs(folder, 2, texts, references), rtol=0, atol=1e-6)
 
 
 SMALL = {"vocab_size": len(WORDS), "pad_token_id": 0}

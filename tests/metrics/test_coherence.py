@@ -64,11 +64,11 @@ TEXTS = ["sat on a mat", "mat", "mat the cat", "a mat a mat a mat", "the cat"]
 
 @pytest.mark.parametrize("batch_size", [1, 3, 16])
 def test_batches_equal_a_plain_loop(model, tokenizer, batch_size):
-    found = scored(model, tokenizer, PROMPTS, TEXTS, batch_size=batch_size)
+    result = scored(model, tokenizer, PROMPTS, TEXTS, batch_size=batch_size)
     expected = [plain(model, [0, *ids(p)], ids(t)) for p, t in zip(PROMPTS, TEXTS, strict=True)]
-    assert [one.total for one in found] == pytest.approx(expected, abs=1e-5)
-    assert [one.tokens for one in found] == [4, 1, 3, 6, 2]
-    assert found[0].mean == pytest.approx(expected[0] / 4, abs=1e-5)
+    assert [one.total for one in result] == pytest.approx(expected, abs=1e-5)
+    assert [one.tokens for one in result] == [4, 1, 3, 6, 2]
+    assert result[0].mean == pytest.approx(expected[0] / 4, abs=1e-5)
 
 
 @pytest.mark.parametrize(("logit", "expected"), [(0.0, -math.log(7)), (math.nan, math.nan)])
@@ -85,8 +85,8 @@ def test_equal_logits_score_minus_ln_v_and_a_model_that_breaks_down_is_no_error(
         def forward(self, ids, **_):
             return type("Output", (), {"logits": torch.full((*ids.shape, len(WORDS)), logit)})
 
-    found = scored(Constant(), tokenizer, ["the"], ["cat sat"])[0].mean
-    assert found == pytest.approx(expected, nan_ok=True)
+    result = scored(Constant(), tokenizer, ["the"], ["cat sat"])[0].mean
+    assert result == pytest.approx(expected, nan_ok=True)
 
 
 @pytest.mark.parametrize("empty", ["", "  \n"])
@@ -110,16 +110,16 @@ def test_without_a_first_token_a_bare_continuation_loses_its_own(model, tokenize
 
 def test_a_prompt_that_does_not_fit_loses_its_beginning_but_the_first_token(model, tokenizer):
     long = " ".join(["the"] * 30 + ["sat"] * 13)
-    (found,) = scored(model, tokenizer, [long], ["cat on"])
-    assert (found.prompt_cut, found.text_cut, found.tokens) == (True, False, 2)
+    (result,) = scored(model, tokenizer, [long], ["cat on"])
+    assert (result.prompt_cut, result.text_cut, result.tokens) == (True, False, 2)
     # Of 16 places two are the text's and one the first token's: 13 words are left.
-    assert found.total == pytest.approx(plain(model, [0, *[3] * 13], [2, 4]), abs=1e-5)
+    assert result.total == pytest.approx(plain(model, [0, *[3] * 13], [2, 4]), abs=1e-5)
 
 
 def test_a_continuation_that_does_not_fit_loses_its_end(model, tokenizer):
-    (found,) = scored(model, tokenizer, ["the cat"], [" ".join(["mat a"] * 20)])
-    assert (found.prompt_cut, found.text_cut, found.tokens) == (True, True, 15)
-    assert found.total == pytest.approx(plain(model, [0], ([6, 5] * 8)[:15]), abs=1e-5)
+    (result,) = scored(model, tokenizer, ["the cat"], [" ".join(["mat a"] * 20)])
+    assert (result.prompt_cut, result.text_cut, result.tokens) == (True, True, 15)
+    assert result.total == pytest.approx(plain(model, [0], ([6, 5] * 8)[:15]), abs=1e-5)
 
 
 def test_a_real_model_in_batches_and_one_by_one():

@@ -76,9 +76,9 @@ RESULTS = Results(
 NASTY = Results(
     scores=tuple(
         score(
-            value=float(place), dataset=name, strategy=name, note=name, counts={name: 1}, signature=name, n=1
+            value=float(index), dataset=name, strategy=name, note=name, counts={name: 1}, signature=name, n=1
         )
-        for place, name in enumerate(HOSTILE)
+        for index, name in enumerate(HOSTILE)
     ),
     differences=tuple(
         difference(dataset=name, strategy=name, baseline=name, method=name) for name in HOSTILE
@@ -154,8 +154,8 @@ COLUMNS = ("diversity", "mauve", "coherence", "bertscore")
 
 def test_the_papers_bold_figures():
     scores = tuple(
-        score(metric, values[place], strategy=name)
-        for place, metric in enumerate(COLUMNS)
+        score(metric, values[index], strategy=name)
+        for index, metric in enumerate(COLUMNS)
         for name, values in PAPER.items()
     )
     # The paper sets AD's MAUVE of 92.20 in bold, though Temp.'s 92.85 is nearer to 100: by its own caption

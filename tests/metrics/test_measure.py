@@ -66,7 +66,7 @@ def many(strategy, seed, *, words=12, prompts=30, dataset="d", letters="abcdefgh
 
 def test_intervals_of_means_are_t_intervals():
     texts = [
-        text for place in range(6) for text in many("guard", place, words=5 + place, prompts=place + 1)[-1:]
+        text for index in range(6) for text in many("guard", index, words=5 + index, prompts=index + 1)[-1:]
     ]
     score = find(measured(texts), "words")
     # 5 … 10 words: 7.5 ± t(5) · √(3.5 / 6), t(5) = 2.5706
@@ -110,14 +110,14 @@ def test_few_prompts_have_no_p_and_the_reason(prompts, least, tmp_path):
 def test_eight_prompts_reach_it_alone_and_not_after_the_correction():
     """2/2⁸ is .0078; over eight strategies Holm's correction makes it at least .0625."""
     texts = many("guard", 1, prompts=8)
-    for place in range(8):
-        texts += many(f"dull{place}", 2 + place, prompts=8, letters="ab")
+    for index in range(8):
+        texts += many(f"dull{index}", 2 + index, prompts=8, letters="ab")
     results = measured(texts, compute=["diversity"], baseline="guard")
-    found = [one for one in results.differences if one.metric == "diversity"]
-    assert {one.family for one in found} == {8}
-    assert all(one.p_value is not None for one in found)
-    assert {one.p_holm for one in found} == {None}
-    assert all("after Holm's correction for 8 tests" in one.note for one in found)
+    result = [one for one in results.differences if one.metric == "diversity"]
+    assert {one.family for one in result} == {8}
+    assert all(one.p_value is not None for one in result)
+    assert {one.p_holm for one in result} == {None}
+    assert all("after Holm's correction for 8 tests" in one.note for one in result)
 
 
 def test_a_declared_test_that_could_not_be_made_counts_towards_the_family():
@@ -180,10 +180,10 @@ def test_several_texts_of_a_prompt_are_resampled_together():
 
 
 def test_what_cannot_be_measured_is_said_and_the_rest_is_measured():
-    found = measured(TWO, compute=["diversity", "coherence", "perplexity", "mauve", "bertscore"])
-    assert find(found, "diversity").value == 37.5
-    assert len(found.failures) == 3
-    assert found.failures[0].startswith("coherence and perplexity could not be measured: cannot load")
+    result = measured(TWO, compute=["diversity", "coherence", "perplexity", "mauve", "bertscore"])
+    assert find(result, "diversity").value == 37.5
+    assert len(result.failures) == 3
+    assert result.failures[0].startswith("coherence and perplexity could not be measured: cannot load")
     without = measured([replace(one, reference=None) for one in TWO], compute=["mauve", "length"])
     assert without.failures == ()
     assert without.warnings == ("mauve: not measured, as no text has a reference to be compared with",)

@@ -104,23 +104,25 @@ def likelihoods(bundled, prompts, texts):
 def test_coherence_and_perplexity_are_those_of_each_text(bundled):
     texts = texts_of("guard", 6, 15, 1) + texts_of("greedy", 6, 25, 2)
     models = Counted()
-    found = run(texts, models, compute=["coherence", "perplexity"])
-    assert not found.failures
+    result = run(texts, models, compute=["coherence", "perplexity"])
+    assert not result.failures
     assert models.loads == 1  # for both strategies and for people
     for strategy in ("guard", "greedy"):
         mine = [one for one in texts if one.strategy == strategy]
         alone = likelihoods(bundled, [one.prompt for one in mine], [one.text for one in mine])
-        score = find(found, "coherence", strategy)
+        score = find(result, "coherence", strategy)
         assert score.value == pytest.approx(np.mean([one.mean for one in alone]), abs=1e-5)
         total, tokens = sum(one.total for one in alone), sum(one.tokens for one in alone)
-        assert find(found, "perplexity", strategy).value == pytest.approx(math.exp(-total / tokens), rel=1e-5)
+        assert find(result, "perplexity", strategy).value == pytest.approx(
+            math.exp(-total / tokens), rel=1e-5
+        )
         assert score.low < score.value < score.high
-    assert "different references of 6 prompts" in found.warnings[0]  # one of 15 words, one of 25
+    assert "different references of 6 prompts" in result.warnings[0]  # one of 15 words, one of 25
     people = likelihoods(bundled, [one.prompt for one in texts[:6]], [one.reference for one in texts[:6]])
-    assert find(found, "coherence", HUMAN).value == pytest.approx(
+    assert find(result, "coherence", HUMAN).value == pytest.approx(
         np.mean([one.mean for one in people]), abs=1e-5
     )
-    assert "float32" in find(found, "coherence", HUMAN).signature
+    assert "float32" in find(result, "coherence", HUMAN).signature
 
 
 def test_what_is_known_is_not_asked_again(tmp_path, encoder_folder):
@@ -162,8 +164,8 @@ def test_a_run_that_is_stopped_goes_on(tmp_path, bundled):
         compute_once("numbers", keys, compute, cache)
     rest = []
     with closing(ScoreCache(path)) as cache:
-        found = compute_once("numbers", keys, lambda batch: rest.extend(batch) or batch, cache)
-    assert found == {number: number for number in range(600)}
+        result = compute_once("numbers", keys, lambda batch: rest.extend(batch) or batch, cache)
+    assert result == {number: number for number in range(600)}
     assert seen
     assert sorted(seen + rest) == list(range(600))
 
@@ -171,9 +173,9 @@ def test_a_run_that_is_stopped_goes_on(tmp_path, bundled):
 def test_mauve_is_that_of_the_features_of_full_length(bundled):
     texts = texts_of("guard", 40, 30, 1)
     texts[3] = Generation(**{**{f: getattr(texts[3], f) for f in texts[3].__slots__}, "text": "too short"})
-    found = run(texts, Counted(), compute=["mauve"], mauve_tokens=16, mauve_seeds=2, mauve_buckets=4)
-    assert not found.failures
-    score = find(found, "mauve", "guard")
+    result = run(texts, Counted(), compute=["mauve"], mauve_tokens=16, mauve_seeds=2, mauve_buckets=4)
+    assert not result.failures
+    score = find(result, "mauve", "guard")
     full = [one for one in texts if one.text != "too short"]
     sides = [
         [first_tokens(bundled.tokenizer, text, 16)[0] for text in side]
@@ -183,9 +185,9 @@ def test_mauve_is_that_of_the_features_of_full_length(bundled):
     assert score.value == pytest.approx(mauve(p, q, buckets=4, seeds=(25, 26)).value, abs=1e-6)
     assert score.counts == {"text or reference shorter than 16 tokens": 1}
     assert "over 2 seeds" in score.note
-    assert "tales: MAUVE is of 39 to 39 texts of full length; below 1000" in found.warnings[0]
+    assert "tales: MAUVE is of 39 to 39 texts of full length; below 1000" in result.warnings[0]
     assert score.low < score.value < score.high
-    assert find(found, "mauve", HUMAN).value == 100
+    assert find(result, "mauve", HUMAN).value == 100
     assert "buckets:4|c:5|seeds:25-26" in score.signature
 
 
@@ -199,21 +201,21 @@ def test_too_few_texts_for_mauve_say_so():
 
 def test_bertscore_is_that_of_each_pair(encoder_folder):
     texts = texts_of("guard", 5, 12, 1)
-    found = run(texts, Counted(encoder_folder), compute=["bertscore"], bertscore_layer=1)
-    assert not found.failures
+    result = run(texts, Counted(encoder_folder), compute=["bertscore"], bertscore_layer=1)
+    assert not result.failures
     loaded = load_encoder(str(encoder_folder), device="cpu")
     sides = [one.text for one in texts], [one.reference for one in texts]
     alone = bertscore(loaded.model, loaded.tokenizer, *sides, layer=1)
-    score = find(found, "bertscore", "guard")
+    score = find(result, "bertscore", "guard")
     assert score.value == pytest.approx(100 * np.mean([f1 for _, _, f1 in alone]), abs=1e-3)
     assert "layer:1" in score.signature
 
 
 def test_an_encoder_without_a_known_layer_asks_for_one(encoder_folder):
-    found = run(
+    result = run(
         texts_of("guard", 2, 5, 1), Counted(encoder_folder), compute=["bertscore"], bertscore_model="b"
     )
-    assert "bertscore_layer" in found.failures[0]
+    assert "bertscore_layer" in result.failures[0]
 
 
 def test_texts_without_a_prompt_have_no_coherence():

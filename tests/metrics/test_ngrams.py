@@ -152,8 +152,8 @@ def test_self_bleu_by_hand():
     first = 100 * (4 / 4 * 3 / 3 * 1 / 2 * 0.1) ** (1 / 4)
     # "a b c d" against the others: a, b, c of 4; ab, bc of 3; abc of 2; 0.1 of 1
     second = 100 * (3 / 4 * 2 / 3 * 1 / 2 * 0.1) ** (1 / 4)
-    found = self_bleus(["a a b c", "a b c d", "a a x"]).tolist()
-    assert found == pytest.approx([first, second, math.nan], nan_ok=True)
+    result = self_bleus(["a a b c", "a b c d", "a a x"]).tolist()
+    assert result == pytest.approx([first, second, math.nan], nan_ok=True)
 
 
 def test_the_brevity_penalty_by_hand():

@@ -15,7 +15,7 @@ WORDS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine",
 
 
 def words(count, start=0):
-    return " ".join(WORDS[(start + place) % len(WORDS)] for place in range(count))
+    return " ".join(WORDS[(start + index) % len(WORDS)] for index in range(count))
 
 
 def by_metric(results, strategy="guard"):
@@ -36,10 +36,10 @@ def test_a_mean_of_runs_and_their_spread_by_hand():
 
 def test_copies_are_no_evidence():
     """Three times the same texts: every value and interval is that of one run."""
-    single = [generation(words(4 + place, place), prompt) for place, prompt in enumerate(PROMPTS)]
+    single = [generation(words(4 + index, index), prompt) for index, prompt in enumerate(PROMPTS)]
     tripled = [
-        generation(words(4 + place, place), prompt, run=run)
-        for place, prompt in enumerate(PROMPTS)
+        generation(words(4 + index, index), prompt, run=run)
+        for index, prompt in enumerate(PROMPTS)
         for run in (1, 2, 3)
     ]
     compute = ["diversity", "repetition", "distinct", "self_bleu", "length"]
@@ -58,11 +58,11 @@ def test_intervals_are_over_prompts():
     rng = np.random.default_rng(3)
     counts = 2 * rng.integers(1, 6, size=(30, 2))
     runs = [
-        generation(words(int(count)), f"p{place}", run=run)
-        for place, pair in enumerate(counts)
+        generation(words(int(count)), f"p{index}", run=run)
+        for index, pair in enumerate(counts)
         for run, count in enumerate(pair, start=1)
     ]
-    means = [generation(words(int(pair.mean())), f"p{place}") for place, pair in enumerate(counts)]
+    means = [generation(words(int(pair.mean())), f"p{index}") for index, pair in enumerate(counts)]
     one, other = (by_metric(measured(texts, compute=["length"]))["words"] for texts in (runs, means))
     assert (one.value, one.low, one.high) == pytest.approx((other.value, other.low, other.high))
 
@@ -90,10 +90,10 @@ def test_a_strategy_that_draws_nothing_is_compared_with_runs():
 def test_speed_is_that_of_all_texts():
     """Runs share their batches: 7 tokens in 0.5 s and 7 in 3 s are 4 tokens a second."""
     texts = [generation(words(5), seconds=0.5), generation(words(5), run=2, seconds=3.0)]
-    found = by_metric(measured(texts, compute=["speed"]))
-    assert found["tokens_per_second"].value == 4.0
-    assert found["tokens_per_second"].run_sd is None
-    assert found["seconds_per_text"].value == 1.75
+    result = by_metric(measured(texts, compute=["speed"]))
+    assert result["tokens_per_second"].value == 4.0
+    assert result["tokens_per_second"].run_sd is None
+    assert result["seconds_per_text"].value == 1.75
 
 
 def test_the_parts_of_runs_are_their_mean_and_noise_is_not_divided():

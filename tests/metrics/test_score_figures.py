@@ -113,8 +113,8 @@ def test_the_same_bytes_again(draw):
 
 @both
 def test_names_are_text(draw):
-    found = "\n".join(texts(draw(results(dict.fromkeys(HOSTILE, (90.0, -2.0))))))
-    assert not [name for name in HOSTILE if one_line(name) not in found]
+    result = "\n".join(texts(draw(results(dict.fromkeys(HOSTILE, (90.0, -2.0))))))
+    assert not [name for name in HOSTILE if one_line(name) not in result]
 
 
 def test_the_title_and_description_say_it_in_words():
@@ -142,10 +142,10 @@ def test_the_plane_shows_what_was_measured(drawn):
     }
     guides = [line for line in axes.get_lines() if line.get_linestyle() == "--"]
     assert [guides[0].get_xdata()[0], guides[1].get_ydata()[0]] == list(PEOPLE)
-    found = texts(figure)
+    result = texts(figure)
     for number, (name, (x, y)) in enumerate(STRATEGIES.items(), start=1):
-        assert f"{number}  {name}: {x:.2f}, {y:.2f}".replace("-", "−") in found
-        assert str(number) in found  # beside its point
+        assert f"{number}  {name}: {x:.2f}, {y:.2f}".replace("-", "−") in result
+        assert str(number) in result  # beside its point
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("Diversity (%)", "Coherence (nats)")
 
 
@@ -177,10 +177,10 @@ def test_intervals_are_sorted_and_drawn_at_their_limits(drawn):
     assert ends == {(x - 1, x + 1) for x in everyone}
     (guide,) = [line for line in axes.get_lines() if line.get_linestyle() == "--"]
     assert list(guide.get_xdata()) == [PEOPLE[0]] * 2
-    found = " ".join(texts(figure))
-    assert "92.90 [91.90, 93.90]" in found
-    assert "guard(formulation=released, select=sample)" in found
-    assert "human (the references)" in found
+    result = " ".join(texts(figure))
+    assert "92.90 [91.90, 93.90]" in result
+    assert "guard(formulation=released, select=sample)" in result
+    assert "human (the references)" in result
 
 
 def test_a_strategy_without_value_says_so_in_words(drawn):

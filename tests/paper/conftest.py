@@ -59,13 +59,13 @@ def decimals(text: str) -> set[str]:
 @pytest.fixture(scope="session")
 def errata() -> list[tuple[str, str]]:
     """Return each entry and row of a table in docs/errata.md: its outcome and its text."""
-    outcome, found = FAILS, []
+    outcome, result = FAILS, []
     text = (ROOT / "docs" / "errata.md").read_text(encoding="utf-8")
     for block in re.split(r"^(?=## |### |\|)", text, flags=re.MULTILINE):
         if block.startswith("## "):
             outcome = SECTIONS.get(block.splitlines()[0][3:], FAILS)
-        found.append((outcome, block))
-    return found
+        result.append((outcome, block))
+    return result
 
 
 @pytest.fixture
@@ -107,8 +107,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     changed = []
     for report in sorted(reports, key=lambda report: report.start):
         name, *row = dict(report.user_properties)["claim"]
-        outcome, claim, source, found, *details = row or ["failed", "", "", ""]
-        lines = [("paper", claim), ("found", found), *(("", detail) for detail in details), ("from", source)]
+        outcome, claim, source, matches, *details = row or ["failed", "", "", ""]
+        lines = [
+            ("paper", claim),
+            ("found", matches),
+            *(("", detail) for detail in details),
+            ("from", source),
+        ]
         if report.skipped:
             outcome, lines = "skipped", [("why", report.longrepr[2].removeprefix("Skipped: "))]
         elif report.failed:

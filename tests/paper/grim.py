@@ -26,8 +26,8 @@ def counts(percentage: str, n: int) -> range:
 
 def fits(row: Sequence[str], n: int) -> bool:
     """Say whether the percentages of `row`, all of a whole, can be shares of `n` verdicts."""
-    found = [counts(percentage, n) for percentage in row]
-    return all(found) and sum(each[0] for each in found) <= n <= sum(each[-1] for each in found)
+    result = [counts(percentage, n) for percentage in row]
+    return all(result) and sum(each[0] for each in result) <= n <= sum(each[-1] for each in result)
 
 
 def printed(count: Fraction | int, n: int, decimals: int) -> set[str]:

@@ -65,8 +65,8 @@ def figures(label: str, **keys: str) -> tuple[Figure, ...]:
 
 def figure(label: str, **keys: str) -> Figure:
     """Return the one figure of a table whose fields are `keys`."""
-    (found,) = figures(label, **keys)
-    return found
+    (result,) = figures(label, **keys)
+    return result
 
 
 def from_human(each: Figure) -> float:
@@ -102,12 +102,12 @@ def verdict_patterns() -> tuple[tuple[str, tuple[int, ...], int], ...]:
 
 def judge_counts(criterion: str, dataset: str = "All") -> Counts:
     """Return the counts of GPT-4's verdicts on one criterion, or on all six together ("overall")."""
-    found: Counter[int] = Counter()
+    result: Counter[int] = Counter()
     for name, verdicts, pairs in verdict_patterns():
         if dataset in {"All", name}:
             for its_criterion, verdict in zip(CRITERIA, verdicts, strict=True):
-                found[verdict] += pairs * (criterion in {"overall", its_criterion})
-    return Counts(wins=found[1], ties=found[0], losses=found[-1])
+                result[verdict] += pairs * (criterion in {"overall", its_criterion})
+    return Counts(wins=result[1], ties=result[0], losses=result[-1])
 
 
 def three_cells(counts: Counts) -> dict[tuple[str, str], int]:

@@ -24,13 +24,13 @@ def references(dataset):
 def test_diversity_guard(claim):
     """GUARD's diversity on Wikitext is 92.86 (tab:ablation_resultglacs)"""
     texts = generated()
-    found = diversity(texts)
+    result = diversity(texts)
     claim.holds(
-        f"{found.diversity} from {len(texts)} published continuations, with the definition of the published "
+        f"{result.diversity} from {len(texts)} published continuations, with the definition of the published "
         "code",
         source=f"{WHAT}; {SIGNATURES['simctg']}",
     )
-    assert f"{found.diversity:.2f}" == printed("Wikitext", GUARD) == "92.86"
+    assert f"{result.diversity:.2f}" == printed("Wikitext", GUARD) == "92.86"
 
 
 def words_until_below(texts, least):
@@ -46,11 +46,11 @@ def words_until_below(texts, least):
 
 def test_diversity_human(claim):
     """people's diversity is 93.84 on Wikitext and 93.50 on Wikinews (tab:ablation_resultglacs)"""
-    words, cut, found = [], [], {}
+    words, cut, result = [], [], {}
     for dataset in ("Wikitext", "Wikinews"):
         texts, shown = references(dataset), printed(dataset, "human")
-        found[dataset] = diversity(texts).diversity
-        words.append(f"{dataset} {found[dataset]} ({shown} printed)")
+        result[dataset] = diversity(texts).diversity
+        words.append(f"{dataset} {result[dataset]} ({shown} printed)")
         cut.append(f"{dataset} {words_until_below(texts, float(shown))}")
     claim.fails(
         f"from the published references: {', '.join(words)}",
@@ -61,7 +61,7 @@ def test_diversity_human(claim):
         source="the published prompts' references; "
         "the definition that gives GUARD's figure to the last digit",
     )
-    assert found == {"Wikitext": 92.98, "Wikinews": 92.20}
+    assert result == {"Wikitext": 92.98, "Wikinews": 92.20}
 
 
 def test_diversity_formula(claim):

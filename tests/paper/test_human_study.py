@@ -36,13 +36,13 @@ def test_human_p_values(claim):
     """P-values for the exact binomial test: 2.875e-06 (coherence), 0.01819 (fluency)
     (tab:humaneval_resultglacs)"""
     every = {criterion: human_counts(criterion) for criterion in CRITERIA}
-    found = "; ".join(
+    result = "; ".join(
         f"{criterion}: {counts.wins} wins, {counts.losses} losses, {counts.ties} ties, p = "
         f"{counts.p_value:.7g}"
         for criterion, counts in every.items()
     )
     claim.holds(
-        f"two-sided binomial on the non-tied ratings; {found}",
+        f"two-sided binomial on the non-tied ratings; {result}",
         "Whether that is the test to make is another question: see human-test-level.",
         source=SOURCE,
     )
@@ -88,8 +88,8 @@ def test_human_direction(claim):
     shares = {
         f"{criterion} on {dataset}": human_counts(criterion, dataset).share for criterion, dataset in CELLS
     }
-    found = ", ".join(f"{cell} {share:.2f} %" for cell, share in shares.items())
-    claim.holds(f"GUARD's shares: {found}", source=SOURCE)
+    result = ", ".join(f"{cell} {share:.2f} %" for cell, share in shares.items())
+    claim.holds(f"GUARD's shares: {result}", source=SOURCE)
     assert [cell for cell, share in shares.items() if share <= 50] == ["fluency on BookCorpus"]
 
 
@@ -207,13 +207,13 @@ def test_human_clustered(claim):
         criterion: "whatever the correlation" if limit == 1 else f"up to a correlation of {limit:.2f}"
         for criterion, limit in zip(CRITERIA, map(tolerated, CRITERIA), strict=True)
     }
-    found = "; ".join(f"{c} p = {p_values[c]:.2g}, below .05 {limits[c]}" for c in CRITERIA)
+    result = "; ".join(f"{c} p = {p_values[c]:.2g}, below .05 {limits[c]}" for c in CRITERIA)
     corrected = adjust([human_counts(*cell).p_value for cell in CELLS])
     cells = ", ".join(
         f"{criterion} on {dataset} {p:.2g}" for (criterion, dataset), p in zip(CELLS, corrected, strict=True)
     )
     claim.is_open(
-        f"with κ {KAPPA} for the correlation of ratings of one pair: {found}",
+        f"with κ {KAPPA} for the correlation of ratings of one pair: {result}",
         "With the raw ratings an exact test by pair could be made; with counts it cannot, so this stays "
         "open. Coherence is well supported. Fluency depends on how far the raters agreed on it.",
         f"Even the paper's own test, Holm-corrected over the six cells per dataset, gives: {cells}.",

@@ -64,15 +64,15 @@ def test_judge_counts(claim):
     (tab:llm_judgements, tab:llm_with_human)"""
     right = []
     for criterion in ("overall", *CRITERIA):
-        found = judge_counts(criterion)
-        cells = zip((found.wins, found.losses, found.ties), row(ACS, criterion), strict=True)
-        right += [count in counts(text, found.n) for count, text in cells]
+        result = judge_counts(criterion)
+        cells = zip((result.wins, result.losses, result.ties), row(ACS, criterion), strict=True)
+        right += [count in counts(text, result.n) for count, text in cells]
     for criterion, dataset in product(("coherence", "fluency"), PLACES):
-        found = judge_counts(criterion, dataset)
-        for (strategy, what), count in three_cells(found).items():
+        result = judge_counts(criterion, dataset)
+        for (strategy, what), count in three_cells(result).items():
             metric = f"judge.{criterion}.{what}"
             text = figure(BESIDE, dataset=dataset, strategy=strategy, metric=metric).value
-            right.append(count in counts(text, found.n))
+            right.append(count in counts(text, result.n))
     claim.holds(f"{sum(right)} of {len(right)} figures are what the published verdicts give", source=SOURCE)
     assert right == [True] * 45
     assert judge_counts("fluency") == Counts(wins=61, ties=36, losses=53)  # 40.7, 24.0, 35.3 % of 150
@@ -121,8 +121,8 @@ def test_judge_direction(claim):
         versus: [c for c in CRITERIA if float(row(versus, c)[0]) > float(row(versus, c)[1])]
         for versus in OPPONENTS
     }
-    found = ", ".join(f"{len(criteria)} of 6 against {versus}" for versus, criteria in ahead.items())
-    claim.holds(found, source=f"the rows of {TABLE}")
+    result = ", ".join(f"{len(criteria)} of 6 against {versus}" for versus, criteria in ahead.items())
+    claim.holds(result, source=f"the rows of {TABLE}")
     assert all(set(criteria) == set(CRITERIA) - {"factuality"} for criteria in ahead.values())
 
 
@@ -149,8 +149,8 @@ def test_judge_evidence(claim):
     )
     assert least == "factuality"
     assert all(p_value > 0.05 for p_value in p_values.values())
-    found = judge_counts("coherence")  # by another program: twice the smaller tail
-    tail = stats.binom.cdf(min(found.wins, found.losses), found.wins + found.losses, 0.5)
+    result = judge_counts("coherence")  # by another program: twice the smaller tail
+    tail = stats.binom.cdf(min(result.wins, result.losses), result.wins + result.losses, 0.5)
     assert p_values["coherence"] == pytest.approx(2 * tail)
 
 
@@ -224,9 +224,11 @@ def test_judge_coherence_lead(claim):
     (sec:results)"""
     leads = {d: (human_counts("coherence", d).lead, judge_counts("coherence", d).lead) for d in PLACES}
     others = [dataset for dataset, (people, judge) in leads.items() if people <= judge]
-    found = "; ".join(f"{dataset} {people:.1f} and {judge:.1f}" for dataset, (people, judge) in leads.items())
+    result = "; ".join(
+        f"{dataset} {people:.1f} and {judge:.1f}" for dataset, (people, judge) in leads.items()
+    )
     claim.holds(
-        f"leads of people and of GPT-4, in points: {found}",
+        f"leads of people and of GPT-4, in points: {result}",
         f"Over all datasets it is so; it is not on {' and '.join(others)}.",
         source=SOURCE + " and the human study's counts",
     )

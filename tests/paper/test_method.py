@@ -44,13 +44,13 @@ def test_both_implementations_agree(entropies):
 
 def test_a_step_by_hand():
     # H = 1, 3; the window is {1}; H_glob = (3 + .95)/1.95
-    found = step([1.0, 3.0], 1000)
+    result = step([1.0, 3.0], 1000)
     overall = 3.95 / 1.95
     q = 1 + 2 / (1 + 1e-6) + (overall - 1) / (1 + 1e-6)
     local, trend = (q * math.atanh(x / math.log(1000)) for x in (2, 1 - overall))
     weight = local / (local - trend + 1e-6)
-    assert found.q == pytest.approx(q)
-    assert found.k == pytest.approx(5 + 10 / (1 + math.exp(-(weight * local + (1 - weight) * trend))))
+    assert result.q == pytest.approx(q)
+    assert result.k == pytest.approx(5 + 10 / (1 + math.exp(-(weight * local + (1 - weight) * trend))))
     with pytest.raises(ValueError, match=r"math domain error|expected a number"):
         step([0.0, 7.0], 1000)  # ln 1000 = 6.9
 
@@ -69,15 +69,15 @@ def searched():
     Entropies are gamma-distributed with a mean of 2.5 nats, and below ln|V|.
     """
     rng = np.random.default_rng(3)
-    found = []
+    result = []
     for _ in range(20_000):
         drawn = rng.gamma(rng.uniform(0.3, 3), 2.5, size=rng.integers(2, 41))
         history = np.minimum(drawn * (2.5 / drawn.mean()), 0.999 * math.log(VOCABULARY))
         try:
-            found.append(step(history.tolist(), VOCABULARY))
+            result.append(step(history.tolist(), VOCABULARY))
         except ValueError:
             continue
-    return found
+    return result
 
 
 def test_method_ranges(claim):
@@ -138,18 +138,18 @@ def test_method_at_rest(claim):
 def test_method_arctanh(claim):
     """α_t is eq:kt's core, “replacing |V| with k_t” in eq:deltaloc and eq:deltaglob (eq:alphat)"""
     missing = [each for each in searched() if each.alpha is None]
-    found = step([0.1] * 10 + [4.0], VOCABULARY)
-    argument = 3.9 / math.log(math.floor(found.k))
+    result = step([0.1] * 10 + [4.0], VOCABULARY)
+    argument = 3.9 / math.log(math.floor(result.k))
     claim.fails(
         f"ln k_t is at most ln 15 = {math.log(15):.2f} while entropies differ by up to ln|V| = "
         f"{math.log(VOCABULARY):.1f}: arctanh then has no value. After ten entropies of 0.1 one of 4.0 is "
-        f"enough (k_t = {found.k:.1f}, 3.9 / ln {math.floor(found.k)} = {argument:.2f})",
+        f"enough (k_t = {result.k:.1f}, 3.9 / ln {math.floor(result.k)} = {argument:.2f})",
         f"So it is in {100 * len(missing) / len(searched()):.0f} % of {len(searched())} histories of "
         "entropies that jump (mean 2.5 nats). The paper is silent on it; the released program holds the "
         "argument at ±(1 − 1e-4). Algorithm 1 multiplies by ln k_t instead, and has no such gap.",
         source="eq:alphat, a second implementation",
     )
-    assert found.alpha is None
+    assert result.alpha is None
     assert argument > 1
     assert missing
 
@@ -198,9 +198,9 @@ def test_the_equations_order(tex):
 def test_the_algorithms_comments(tex):
     algorithm = tex[tex.index("\\caption{GUARD Algorithm}") :]
     algorithm = algorithm[: algorithm.index("\\end{algorithmic}")]
-    found = re.findall(r"//\s*(Eq\. \d+|Appendix) ?(?:\\ref\{app:(B)\})?", algorithm)
+    result = re.findall(r"//\s*(Eq\. \d+|Appendix) ?(?:\\ref\{app:(B)\})?", algorithm)
     # δ_global has a comment in either branch, with the same number.
-    assert sorted(" ".join(filter(None, words)) for words in found) == sorted(
+    assert sorted(" ".join(filter(None, words)) for words in result) == sorted(
         [*(words for words, _ in COMMENTS.values()), "Eq. 9"]
     )
 

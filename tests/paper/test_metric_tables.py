@@ -31,20 +31,20 @@ EXAMINED = ("Llama-2", "Gemma-7B", "Llama-3.1", "Mistral-v0.3", "Deepseek-7B")
 
 def grouped(every, *fields):
     """Return figures in lists by the values of these fields."""
-    found = defaultdict(list)
+    result = defaultdict(list)
     for each in every:
-        found[tuple(getattr(each, field) for field in fields)].append(each)
-    return found
+        result[tuple(getattr(each, field) for field in fields)].append(each)
+    return result
 
 
 def test_tables_agree(claim):
     """one setting has one value (tab:ablation_resultglacs and app:B, app:G)"""
     settings = grouped(AUTOMATIC, "model", "strategy", "dataset", "metric")
-    shared = {key: found for key, found in settings.items() if len({f.table for f in found}) > 1}
-    apart = {key: found for key, found in shared.items() if len({f.number for f in found}) > 1}
+    shared = {key: result for key, result in settings.items() if len({f.table for f in result}) > 1}
+    apart = {key: result for key, result in shared.items() if len({f.number for f in result}) > 1}
     words = []
-    for (model, strategy, dataset, metric), found in apart.items():
-        values = grouped(found, "value").items()
+    for (model, strategy, dataset, metric), result in apart.items():
+        values = grouped(result, "value").items()
         printed = ", ".join(f"{value} ({' '.join(f.table for f in where)})" for (value,), where in values)
         words.append(f"{model} {strategy}, {metric} on {dataset}: {printed}")
     claim.fails(
@@ -64,7 +64,9 @@ def test_tables_llama(claim):
     cells = [f for f in AUTOMATIC if f.model in LLAMAS and f.strategy == GUARD and f.metric in TRIPLE]
     values = grouped(cells, "dataset", "metric").values()
     same = [
-        found for found in values if len({f.model for f in found}) == 2 and len({f.value for f in found}) == 1
+        result
+        for result in values
+        if len({f.model for f in result}) == 2 and len({f.value for f in result}) == 1
     ]
     claim.fails(
         f"their figures for GUARD are the same in {len(same)} of {len(values)} cells, to the last digit: "
@@ -188,9 +190,9 @@ def test_bold_bertscore(claim):
 def test_bold_judge(claim):
     """“Best results are highlighted in bold” (tab:llm_judgements)"""
     places = grouped(figures(JUDGE), "row", "group").values()
-    methods = [[f for f in place if not f.metric.endswith("tie")] for place in places]
+    methods = [[f for f in index if not f.metric.endswith("tie")] for index in places]
     with_ties, without = (wrongly_bold(groups, highest) for groups in (places, methods))
-    tied = sum(f.mark == "bold" and f.metric.endswith("tie") for place in places for f in place)
+    tied = sum(f.mark == "bold" and f.metric.endswith("tie") for index in places for f in index)
     claim.fails(
         f"if a tie can be the best result, {len(with_ties)} of {len(places)} places break the rule; if only "
         f"a method can, {len(without)} do: a tie of 100 % is bold against Top-k and Top-p, one of 86.0 or "
@@ -348,12 +350,12 @@ def test_baseline_sampling(claim):
         for label, chosen in ((TOP_K, 50), (TOP_P, 0.95))
         for metric in TRIPLE
     }
-    found = ", ".join(
+    result = ", ".join(
         f"{label.removeprefix('tab:different_')} {metric} {times} of 3"
         for (label, metric), times in first.items()
     )
     claim.holds(
-        f"columns in which the chosen value is nearest to people: {found}",
+        f"columns in which the chosen value is nearest to people: {result}",
         "Both chosen values are the largest that were tried; larger ones might do better still.",
         source=f"the rows of {TOP_K} and {TOP_P}, people's figures of {MAIN}",
     )

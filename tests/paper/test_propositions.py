@@ -46,9 +46,9 @@ def test_the_distance_from_the_steps_own_entropy(decay):
 
 @pytest.mark.parametrize("correlation", [0.0, 0.5])
 def test_simulated_texts_have_this_variance(correlation):
-    found = simulated(60, 0.9, correlation, paths=PATHS, seed=11)
+    result = simulated(60, 0.9, correlation, paths=PATHS, seed=11)
     # A variance over n texts has a relative standard error near √(2/n) = .022.
-    assert found == pytest.approx(np.array(variances(60, 0.9, correlation)), rel=0.1)
+    assert result == pytest.approx(np.array(variances(60, 0.9, correlation)), rel=0.1)
 
 
 def test_the_figure(tmp_path):

@@ -81,11 +81,11 @@ def test_window_trend(claim):
 
 def test_decay_stable(claim):
     """“model performance remains stable for λ ∈ {0.91, 0.93, 0.95, 0.97, 0.99}” (tab:lambda_selection)"""
-    found = defaultdict(list)
+    result = defaultdict(list)
     for each in published(DECAY):
-        found[each.metric, each.dataset].append(each.number)
+        result[each.metric, each.dataset].append(each.number)
     spread = defaultdict(list)
-    for (metric, _), values in found.items():
+    for (metric, _), values in result.items():
         spread[metric].append(max(values) - min(values))
     words = {metric: ", ".join(f"{points:.2f}" for points in spread[metric]) for metric in ORDER}
     claim.fails(
@@ -122,7 +122,7 @@ def friedman(signs):
 def test_ablation_friedman(claim):
     """Friedman test across all metrics, χ² = 9.10: no significant difference (app:B)"""
     values = {signs: friedman(signs) for signs in product((1, -1), repeat=3)}
-    largest = max(max(found) for found in values.values())
+    largest = max(max(result) for result in values.values())
     claim.holds(
         "9.10 comes out if more diversity, more MAUVE and less coherence are taken for better; with more of "
         f"all three it is {' or '.join(f'{value:.2f}' for value in values[1, 1, 1])}",

@@ -43,14 +43,14 @@ def variances(steps: int, decay: Number, correlation: Number = Fraction(0)) -> l
     >>> variances(3, Fraction(1)) == [1, Fraction(1, 2), Fraction(1, 3)]
     True
     """
-    found: list[Number] = []
+    result: list[Number] = []
     variance = covariance = divisor = 0 * decay
     for _ in range(steps):
         variance = 1 + decay**2 * variance + 2 * decay * correlation * covariance
         covariance = 1 + decay * correlation * covariance
         divisor = 1 + decay * divisor
-        found.append(variance / divisor**2)
-    return found
+        result.append(variance / divisor**2)
+    return result
 
 
 def limit(decay: Number, correlation: Number = Fraction(0)) -> Number:
@@ -82,15 +82,15 @@ def simulated(steps: int, decay: float, correlation: float, *, paths: int, seed:
     rng = np.random.default_rng(seed)
     entropy = rng.integers(0, 2, paths).astype(np.float64)
     total, divisor = np.zeros(paths), 0.0
-    found = np.empty(steps)
+    result = np.empty(steps)
     for t in range(steps):
         if t:
             moves = rng.random(paths) >= (1 + correlation) / 2
             entropy = np.where(moves, 1 - entropy, entropy)
         total = entropy + decay * total
         divisor = 1 + decay * divisor
-        found[t] = 4 * np.mean((total / divisor - 0.5) ** 2)
-    return found
+        result[t] = 4 * np.mean((total / divisor - 0.5) ** 2)
+    return result
 
 
 TITLE = "The variance of the global entropy stops falling where λ is below 1"

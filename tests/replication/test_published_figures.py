@@ -40,14 +40,14 @@ def cells_of(tex, label):
     body = before[before.rindex(r"\begin{tabular}") : before.rindex(r"\end{tabular}")]
     cells = [cell.strip() for cell in re.split(r"&|\\\\|\\midrule|\\hline", body)]
     ticks = {r"$\checkmark$": "yes", r"$\tikzxmark$": "no"}
-    found, bold = [], 0
+    result, bold = [], 0
     for cell in cells:
         bare = re.sub(r"\\(?:colorbox|cellcolor)\{Best\}|\\textbf|\\%|[{}]", "", cell).strip()
         shown = ticks.get(bare) or (bare if re.fullmatch(r"-?\d+(\.\d+)?", bare) else None)
         if shown is not None:
-            found.append(shown)
+            result.append(shown)
             bold += "textbf" in cell
-    return found, bold
+    return result, bold
 
 
 @pytest.mark.parametrize("label", CELLS)
@@ -108,12 +108,14 @@ def test_half_a_unit_of_the_last_digit():
 
 
 def test_the_case_studies(tex):
-    found = cases()
-    assert list(found) == ["tab:case1", "tab:case2", "tab:case3", "fig:decoding_behavior"]
-    assert list(found["tab:case2"]) == ["Prompt", "Reference", "CS", "ACS", "GUARD"]
-    assert [sum("⟦" in text for text in each.values()) for each in found.values()] == [2, 0, 0, 0]
+    result = cases()
+    assert list(result) == ["tab:case1", "tab:case2", "tab:case3", "fig:decoding_behavior"]
+    assert list(result["tab:case2"]) == ["Prompt", "Reference", "CS", "ACS", "GUARD"]
+    assert [sum("⟦" in text for text in each.values()) for each in result.values()] == [2, 0, 0, 0]
     flat = " ".join(tex.split())
-    plain = [text for each in found.values() for text in each.values() if "⟦" not in text and "–" not in text]
+    plain = [
+        text for each in result.values() for text in each.values() if "⟦" not in text and "–" not in text
+    ]
     assert len(plain) == 14
     for text in plain:
         assert text in flat

@@ -20,9 +20,9 @@ def drawn(text, kind):
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_text_is_drawn_as_it_stands_in_the_readers_font(text):
-    (found,) = ET.fromstring(drawn(text, as_svg)).iter("{http://www.w3.org/2000/svg}text")
-    assert found.text == text
-    assert f"font-family: {FONT};" in found.get("style")
+    (result,) = ET.fromstring(drawn(text, as_svg)).iter("{http://www.w3.org/2000/svg}text")
+    assert result.text == text
+    assert f"font-family: {FONT};" in result.get("style")
 
 
 @pytest.mark.parametrize("kind", [as_svg, as_pdf])

@@ -48,9 +48,9 @@ def showings(rows):
         visits[row.rater].append(row)
     for visit in visits.values():
         lead, last = Counter(), None
-        for place, row in enumerate(visit):
+        for index, row in enumerate(visit):
             first = row.shown_first == row.method_a
-            yield first, last, place, max(lead[row.method_a], -lead[row.method_b], key=abs)
+            yield first, last, index, max(lead[row.method_a], -lead[row.method_b], key=abs)
             lead[row.method_a] += 1 if first else -1
             lead[row.method_b] -= 1 if first else -1
             last = first
@@ -102,9 +102,9 @@ def test_a_method_leads_on_a_raters_screen_by_five_at_most(shown):
 def test_the_next_side_is_not_foretold_by_the_last_or_its_place(shown, key):
     """The best guess by each of these is a coin: the standard error of 1000 showings is 0.016."""
     seen = defaultdict(Counter)
-    for first, last, place, _ in shown:
+    for first, last, index, _ in shown:
         if last is not None and first is not None:
-            seen[key(last, place)][first] += 1
+            seen[key(last, index)][first] += 1
     assert sum(each.total() for each in seen.values()) > 4000
     assert all(each[True] / each.total() == pytest.approx(0.5, abs=0.05) for each in seen.values())
 

@@ -44,7 +44,7 @@ def test_one_gold_pair_comes_in_every_block_at_its_own_place_for_each_rater(stor
         before = [sum(not is_gold(blind) for blind in shown[:at]) for at, b in enumerate(shown) if is_gold(b)]
         assert [1 <= count - 4 * block <= 4 for block, count in enumerate(before)] == [True] * 3
         places.append(before)
-    assert len({tuple(place) for place in places}) > 1
+    assert len({tuple(index) for index in places}) > 1
 
 
 def test_gold_is_judged_by_the_method_not_the_side(store, make_pairs, plan):
@@ -72,8 +72,8 @@ def test_a_tie_fails_gold_and_a_change_of_mind_counts(store, make_pairs, plan):
     wrong = "AB".replace(right, "")
     answers = {"fluency": "tie", "coherence": wrong, "relevance": "A"}  # of the last nothing is expected
     verdicts.save(store, gold.presentation, answers, rater=ann)
-    found = {row.criterion: (row.expected, row.given, row.passed) for row in unblind.checks(store)}
-    assert found == {"fluency": ("human", "tie", False), "coherence": ("shuffled", "shuffled", True)}
+    result = {row.criterion: (row.expected, row.given, row.passed) for row in unblind.checks(store)}
+    assert result == {"fluency": ("human", "tie", False), "coherence": ("shuffled", "shuffled", True)}
 
 
 def test_a_slot_lost_to_another_leaves_the_quota_alone(store, make_pairs, plan, clock):

@@ -30,8 +30,8 @@ def pairs_of(store, *numbers):
         from guard_eval.store.schema import presentation
 
         statement = select(presentation.c.id, presentation.c.pair_id)
-        found = {row.id: row.pair_id for row in connection.execute(statement)}
-    return [found[number] for number in numbers]
+        result = {row.id: row.pair_id for row in connection.execute(statement)}
+    return [result[number] for number in numbers]
 
 
 def test_a_skipped_pair_goes_to_another_rater_at_once_and_never_back(store, make_pairs, one, skip):

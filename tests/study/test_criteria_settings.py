@@ -64,7 +64,7 @@ def test_a_criterion_of_the_papers_gets_the_studys_words(study):
 def test_the_hash_counts_every_word_and_no_order(study):
     wit = '[criteria.wit]\ntitle = "Wit"\ndefinition = "How witty."\n'
     asked = '[annotation]\ncriteria = ["toxicity"]\n'
-    found = {
+    result = {
         study(asked + text).hash
         for text in (
             TOXICITY,
@@ -72,7 +72,7 @@ def test_the_hash_counts_every_word_and_no_order(study):
             TOXICITY.replace("insults", "hurts"),
         )
     }
-    assert len(found) == 3
+    assert len(result) == 3
     assert study(TOXICITY + wit).hash == study(TOXICITY).hash == study("").hash  # nobody is asked
     both = '[annotation]\ncriteria = ["toxicity", "wit"]\n'
     assert study(both + wit + TOXICITY).hash == study(both + TOXICITY + wit).hash

@@ -75,9 +75,9 @@ def test_a_judges_setting_changes_its_own_part_alone(changes):
 
 
 def test_what_people_see_changes_their_part(changes):
-    found = changes("seed = 3", "seed = 3 ", wording='[panel]\na = "Left is worse"\n')
-    assert list(found) == [PEOPLE]
-    (change,) = found[PEOPLE]
+    result = changes("seed = 3", "seed = 3 ", wording='[panel]\na = "Left is worse"\n')
+    assert list(result) == [PEOPLE]
+    (change,) = result[PEOPLE]
     assert change.startswith("annotation.wording.text from ")
     assert "Left is worse" in change
     assert changes('criteria = ["fluency"]', 'criteria = ["fluency", "coherence"]') == {
@@ -86,8 +86,8 @@ def test_what_people_see_changes_their_part(changes):
 
 
 def test_what_all_were_told_to_compare_changes_every_part(changes):
-    found = changes("alpha = 0.05", "alpha = 0.01")
-    assert found == dict.fromkeys([PEOPLE, JUDGE], ("analysis.alpha from 0.05 to 0.01",))
+    result = changes("alpha = 0.05", "alpha = 0.01")
+    assert result == dict.fromkeys([PEOPLE, JUDGE], ("analysis.alpha from 0.05 to 0.01",))
 
 
 def test_where_a_study_runs_changes_nothing(changes):

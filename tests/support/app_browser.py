@@ -237,10 +237,10 @@ def faults(page: Any) -> list[str]:
         pytest.skip("axe-playwright-python is not installed")
     script = Path(spec.origin).with_name("axe.min.js").read_text(encoding="utf-8")
     page.evaluate(script + "; null")
-    found = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")
+    result = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")
     return [
         f"{rule['id']}: {node['target']} {node['failureSummary']}"
-        for rule in found["violations"]
+        for rule in result["violations"]
         if rule["impact"] in {"serious", "critical"}
         for node in rule["nodes"]
     ]

@@ -41,8 +41,8 @@ def start(built: Any, name: str = "ann") -> AppTest:
 def panel(page: AppTest) -> Any:
     """Return the panel's element; None where another page is shown."""
     assert not page.exception
-    found = [element.proto for element in page.get("bidi_component")]
-    return next((proto for proto in found if proto.component_name == "guard_eval_pair"), None)
+    result = [element.proto for element in page.get("bidi_component")]
+    return next((proto for proto in result if proto.component_name == "guard_eval_pair"), None)
 
 
 def view(page: AppTest) -> dict[str, Any]:

@@ -64,8 +64,8 @@ class Ask(dict):
     @property
     def block(self):
         """The verdict block asked for in plain text, one line per criterion; None where JSON is."""
-        found = re.search(r".*(<verdict-\w+>\n.*\n</verdict-\w+>)\Z", self.words, re.DOTALL)
-        return found and found[1]
+        result = re.search(r".*(<verdict-\w+>\n.*\n</verdict-\w+>)\Z", self.words, re.DOTALL)
+        return result and result[1]
 
     @property
     def texts(self):
@@ -281,10 +281,10 @@ class FakeOpenAI(LocalServer):
             response = {"status_code": out.status, "request_id": "req-1", "body": out.body}
             (answers if out.paid else errors).append({**frame, "response": response, "error": None})
             self.paid[ask.digest] += out.paid
-        for found, key in ((answers, "output_file_id"), (errors, "error_file_id")):
-            if found:
+        for result, key in ((answers, "output_file_id"), (errors, "error_file_id")):
+            if result:
                 name = f"file_{next(self._names)}"
-                ordered = found[::-1] if self.shuffle else found
+                ordered = result[::-1] if self.shuffle else result
                 self.files[name] = "\n".join(map(json.dumps, ordered)).encode()
                 batch[key] = name
         batch["status"] = self.ends

@@ -107,10 +107,10 @@ class RunnerV1:
     def run(self, jobs: list[Job], *, at_once: int, set_back: float = 0.1) -> None:
         waiting = list(jobs)
         while waiting or self.batch:
-            leaving = [place for place, job in enumerate(self.batch) if job.done]
-            for place, job in enumerate(self.batch):
-                if place not in leaving and job.written and self.random.random() < set_back:
-                    leaving.append(place)
+            leaving = [index for index, job in enumerate(self.batch) if job.done]
+            for index, job in enumerate(self.batch):
+                if index not in leaving and job.written and self.random.random() < set_back:
+                    leaving.append(index)
                     waiting.insert(0, job)
             room = at_once - len(self.batch) + len(leaving)
             coming = [waiting.pop(0) for _ in range(min(room, len(waiting), self.random.randint(0, 3)))]
@@ -124,9 +124,9 @@ class RunnerV1:
             job.seen = list(job.written)  # one that comes back is shown what it wrote, in a list of its own
             if self.asynchronous and job.seen:
                 job.seen[-1] = -1
-            place = removed.pop(0) if removed else len(self.batch)
-            self.batch[place : place + 1] = [job]
-            added.append((place, job.parameters, job.prompt, job.seen))
+            index = removed.pop(0) if removed else len(self.batch)
+            self.batch[index : index + 1] = [job]
+            added.append((index, job.parameters, job.prompt, job.seen))
         last = len(self.batch) - 1
         while removed:
             while last in removed:
@@ -183,40 +183,40 @@ class RunnerV2:
     def run(self, jobs: list[Job], *, set_back: float = 0.1) -> None:
         waiting = list(jobs)
         while waiting or self.at:
-            for place, job in list(self.at.items()):
+            for index, job in list(self.at.items()):
                 back = bool(job.written) and self.random.random() < set_back
                 if job.done or back:
-                    del self.at[place]
-                    self.free.append(place)
+                    del self.at[index]
+                    self.free.append(index)
                     if not job.done:
                         waiting.insert(0, job)
             for _ in range(min(len(self.free), len(waiting), self.random.randint(0, 3))):
                 self._add(waiting.pop(0))
-            for place, tokens in self.staged:
-                self.tokens[place, : len(tokens)] = torch.tensor(tokens, dtype=torch.int32)
+            for index, tokens in self.staged:
+                self.tokens[index, : len(tokens)] = torch.tensor(tokens, dtype=torch.int32)
             self.staged.clear()
             self.processor.apply_staged_writes()
             self._step()
 
     def _add(self, job: Job) -> None:
-        place = self.free.pop()
-        self.prompt_len.np[place] = len(job.prompt)
-        self.prefill_len.np[place] = len(job.prompt) + len(job.written)
-        self.staged.append((place, job.prompt + job.written))
-        self.at[place] = job
-        self.processor.add_request(place, job.parameters)
+        index = self.free.pop()
+        self.prompt_len.np[index] = len(job.prompt)
+        self.prefill_len.np[index] = len(job.prompt) + len(job.written)
+        self.staged.append((index, job.prompt + job.written))
+        self.at[index] = job
+        self.processor.add_request(index, job.parameters)
 
     def _step(self) -> None:
-        places = [place for place in self.at if self.random.random() < 0.9]
+        places = [index for index in self.at if self.random.random() < 0.9]
         if not places:
             return
         self.random.shuffle(places)
         rows, lengths = [], []
-        for place in places:
-            job = self.at[place]
+        for index in places:
+            job = self.at[index]
             text = job.prompt + job.written
             # A prompt that is not all read yet has a row, too, whose token is thrown away.
-            unread = len(text) == self.prefill_len.np[place] and len(text) > 1 and self.random.random() < 0.3
+            unread = len(text) == self.prefill_len.np[index] and len(text) > 1 and self.random.random() < 0.3
             rows.append(torch.randn(V) if unread else self.model(text))
             lengths.append(len(text) - 1 if unread else len(text))
         mapping = torch.tensor(places)
@@ -230,8 +230,8 @@ class RunnerV2:
             seq_lens_upper_bound_np=np.array(lengths),
         )
         chosen = self.processor.apply(torch.stack(rows), context).argmax(-1).tolist()
-        for place, token, length in zip(places, chosen, lengths, strict=True):
-            job = self.at[place]
+        for index, token, length in zip(places, chosen, lengths, strict=True):
+            job = self.at[index]
             if length == len(job.prompt) + len(job.written):
-                self.tokens[place, length] = token
+                self.tokens[index, length] = token
                 job.written.append(token)

@@ -18,8 +18,8 @@ def binaries() -> Path | None:
     debian = [path.parent for path in Path("/usr/lib/postgresql").glob("*/bin/initdb")]
     if debian:
         return max(debian, key=lambda path: float(path.parent.name))
-    found = shutil.which("initdb")
-    return Path(found).parent if found else None
+    result = shutil.which("initdb")
+    return Path(result).parent if result else None
 
 
 def can_run() -> bool:

@@ -138,7 +138,7 @@ def test_published_generations_as_runs_of_one_file(tmp_path):
     ]
     assert len(both) > 1000
     path = write(tmp_path, json.dumps(both))
-    found = read_generations(path, all_runs=True)
+    result = read_generations(path, all_runs=True)
     for run, file in enumerate(rows, start=1):
-        texts = {one.prompt_id: one.text for one in found if one.run == run}
+        texts = {one.prompt_id: one.text for one in result if one.run == run}
         assert texts == {row["id"]: file[row["id"]]["text"] for row in both}

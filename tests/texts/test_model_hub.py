@@ -89,30 +89,30 @@ def models(*names, revision="main"):
 def test_what_would_be_downloaded_is_named_with_its_size(hub, cache):
     lay_into(cache, "here/model")
     lay_into(cache, "half/model", weights=False)  # an interrupted download
-    found = find_models(models("here/model", "far/model", "half/model"))
-    assert found.cached == {"here/model": 3_000_002}
+    result = find_models(models("here/model", "far/model", "half/model"))
+    assert result.cached == {"here/model": 3_000_002}
     # config, tokenizer and the first kind of weights
-    assert found.missing == {"far/model": 503_000_000, "half/model": 503_000_000}
-    assert found.lines()[:2] == [
+    assert result.missing == {"far/model": 503_000_000, "half/model": 503_000_000}
+    assert result.lines()[:2] == [
         "here/model is on this machine (3 MB)",
         "far/model is not on this machine; it would be downloaded from the Hugging Face Hub (503 MB)",
     ]
-    assert found.problem() is None
+    assert result.problem() is None
 
 
 def test_what_the_hub_refuses_is_named_with_the_reason(hub):
-    found = find_models(models("none/x", "gated/y", "far/z"))
-    assert set(found.refused) == {"none/x", "gated/y"}
-    assert found.missing == {"far/z": 503_000_000}
-    assert "none/x: there is no such model, or it is private" in found.problem()
-    assert "gated/y: its owner must grant access" in found.problem()
+    result = find_models(models("none/x", "gated/y", "far/z"))
+    assert set(result.refused) == {"none/x", "gated/y"}
+    assert result.missing == {"far/z": 503_000_000}
+    assert "none/x: there is no such model, or it is private" in result.problem()
+    assert "gated/y: its owner must grant access" in result.problem()
 
 
 @pytest.mark.parametrize("name", ["broken/x", "portal/x"])
 def test_an_answer_that_is_none_of_the_hubs_is_no_answer(hub, name):
-    found = find_models(models(name))
-    assert found.unreachable
-    assert f"Not on this machine: {name}" in found.problem()
+    result = find_models(models(name))
+    assert result.unreachable
+    assert f"Not on this machine: {name}" in result.problem()
 
 
 def test_a_closed_port_names_all_missing_models_at_once(cache, monkeypatch):
@@ -120,18 +120,18 @@ def test_a_closed_port_names_all_missing_models_at_once(cache, monkeypatch):
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{closed.getsockname()[1]}")
-        found = find_models(models("here/model", "far/one", "far/two"))
-    assert "cannot be reached" in found.problem()
-    assert "Not on this machine: far/one, far/two." in found.problem()
+        result = find_models(models("here/model", "far/one", "far/two"))
+    assert "cannot be reached" in result.problem()
+    assert "Not on this machine: far/one, far/two." in result.problem()
 
 
 def test_a_server_that_never_answers_is_waited_for_once(monkeypatch):
     monkeypatch.setattr(model_hub, "SECONDS", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as black_hole:
         monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{black_hole.getsockname()[1]}")
-        found = find_models(models("far/one", "far/two"))
-    assert found.unreachable
-    assert list(found.missing) == ["far/one", "far/two"]
+        result = find_models(models("far/one", "far/two"))
+    assert result.unreachable
+    assert list(result.missing) == ["far/one", "far/two"]
 
 
 def test_offline_lasts_as_long_as_the_work(monkeypatch):
@@ -139,8 +139,8 @@ def test_offline_lasts_as_long_as_the_work(monkeypatch):
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{closed.getsockname()[1]}")
-        found = find_models(models("far/one"))
-    with found.offline():
+        result = find_models(models("far/one"))
+    with result.offline():
         assert constants.HF_HUB_OFFLINE
         assert os.environ["HF_HUB_OFFLINE"] == "1"
         assert find_models(models("far/one")).unreachable == "HF_HUB_OFFLINE is set"

@@ -63,9 +63,9 @@ def claims(table: pd.DataFrame) -> list[object]:
 def in_a_notebook(path: Path) -> str:
     """Return frames and figures of a table, and write its report."""
     table: pd.DataFrame = read(path)
-    found: pd.DataFrame = shares(table, family=["fluency"], alpha=0.01)
+    result: pd.DataFrame = shares(table, family=["fluency"], alpha=0.01)
     drawn: dict[str, Figure] = figures(table, texts="translations")
     drawn["shares-1"].savefig("shares.png")
     ranks: pd.DataFrame = ranking(table, seed=3)
-    counted = len(found) + len(ranks) + len(agreement(table))
+    counted = len(result) + len(ranks) + len(agreement(table))
     return f"{counted} {analysis.report(table, 'out', title='Translations').summary}"

@@ -158,8 +158,8 @@ def test_several_rows_a_request_are_refused():
     runner = RunnerV2(lambda states: ForRunnerV2(config(), states), Model(), seed=0, at_once=2)
     runner._add(Job([1], parameters({"guard_eval": "guard"}), limit=3))
     runner.processor.apply_staged_writes()
-    place = next(iter(runner.at))
-    one = torch.tensor([place])
+    index = next(iter(runner.at))
+    one = torch.tensor([index])
     context = LogitsContext(one, one, one.numpy(), one, one, one, one.numpy() * 0 + 1)
     with pytest.raises(RuntimeError, match="speculative"):
         runner.processor.apply(torch.randn(2, V), context)

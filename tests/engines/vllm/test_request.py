@@ -19,21 +19,21 @@ def test_a_request_of_somebody_else_is_none_of_ours():
 
 
 def test_a_strategy_by_its_signature():
-    found = read_request(parameters({"guard_eval": "guard(window=4, formulation=released)"}))
-    assert found is not None
-    assert found.strategy == Guard(window=4, formulation="released")
-    assert found.key == 0
+    result = read_request(parameters({"guard_eval": "guard(window=4, formulation=released)"}))
+    assert result is not None
+    assert result.strategy == Guard(window=4, formulation="released")
+    assert result.key == 0
 
 
 def test_what_is_drawn_comes_from_seed_prompt_and_signature_as_in_the_other_engines():
     given = extra_args(TopP(p=0.9), seed=7, prompt_id="wiki-1")
     assert given == {"guard_eval": "top_p(p=0.9)", "guard_eval_seed": 7, "guard_eval_prompt_id": "wiki-1"}
-    found = read_request(parameters(given))
-    assert found is not None
-    assert found.key == row_key(7, "wiki-1", "top_p(p=0.9)")
+    result = read_request(parameters(given))
+    assert result is not None
+    assert result.key == row_key(7, "wiki-1", "top_p(p=0.9)")
     second = read_request(parameters(extra_args(TopP(p=0.9), seed=7, prompt_id="wiki-1", run=2)))
     assert second is not None
-    assert second.key == row_key(7, "wiki-1", "top_p(p=0.9)", 2) != found.key
+    assert second.key == row_key(7, "wiki-1", "top_p(p=0.9)", 2) != result.key
     anonymous = read_request(parameters({"guard_eval": "guard(select=sample)", "guard_eval_seed": 7}))
     assert anonymous is not None
     assert anonymous.key == row_key(7, "", "guard(select=sample)")
