@@ -41,6 +41,7 @@ check: .venv/test.stamp
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python tools/check_names.py
 	$(BIN)/oxlint --config tools/oxlint.json --deny-warnings annotation_app judge analysis
 
 replicate: .venv/test.stamp

@@ -140,46 +140,46 @@ def _merge(base: Wording, changes: Mapping[str, Any]) -> Wording:
     return merged
 
 
-def _differences(english: Any, words: Any, criteria: set[str], place: str = "") -> Iterator[str]:  # noqa: ANN401
+def _differences(english: Any, words: Any, criteria: set[str], path: str = "") -> Iterator[str]:  # noqa: ANN401
     """Yield how `words` differs from the English file in keys, kinds of values and placeholders."""
     if isinstance(english, list):
         texts = isinstance(words, list) and words and all(isinstance(text, str) and text for text in words)
-        if place not in _LISTS and not texts:
-            yield f"{place}: write a list of texts in quotes, and at least one"
+        if path not in _LISTS and not texts:
+            yield f"{path}: write a list of texts in quotes, and at least one"
     elif not isinstance(english, dict):
-        yield from _text_problems(english, words, place)
+        yield from _text_problems(english, words, path)
     elif not isinstance(words, dict):
-        yield f"{place}: write a table with its keys"
+        yield f"{path}: write a table with its keys"
     else:
-        inside = f"{place}." if place else ""
-        known = criteria if place == "criteria" else english.keys()
+        inside = f"{path}." if path else ""
+        known = criteria if path == "criteria" else english.keys()
         for key in words.keys() - known:
             near = difflib.get_close_matches(str(key), sorted(known), n=1)
             yield f"{inside}{key}: is not a key; " + (f"did you mean {near[0]!r}?" if near else "remove it")
         for key in known - words.keys():
             yield f"{inside}{key}: is missing; add it"
         for key in known & words.keys():
-            like = {"title": "", "definition": ""} if place == "criteria" else english[key]
+            like = {"title": "", "definition": ""} if path == "criteria" else english[key]
             yield from _differences(like, words[key], criteria, f"{inside}{key}")
 
 
-def _text_problems(english: str, text: object, place: str) -> Iterator[str]:
+def _text_problems(english: str, text: object, path: str) -> Iterator[str]:
     """Yield what is wrong with a text, which stands where the English file has `english`."""
     if not isinstance(text, str) or not text:
-        yield f"{place}: {text!r}: write a text in quotes"
-    elif place == "language" and not re.fullmatch(r"[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*", text):
+        yield f"{path}: {text!r}: write a text in quotes"
+    elif path == "language" and not re.fullmatch(r"[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*", text):
         yield f"language: {text!r}: write it as HTML does, such as 'fr' or 'pt-BR'"
-    elif place == "direction" and text not in {"ltr", "rtl"}:
+    elif path == "direction" and text not in {"ltr", "rtl"}:
         yield f"direction: {text!r}: write 'ltr' or 'rtl'"
-    elif not place.startswith("criteria."):  # nothing is filled in there, and a brace is a brace
+    elif not path.startswith("criteria."):  # nothing is filled in there, and a brace is a brace
         expected, written = (set(_PLACEHOLDER.findall(each)) for each in (english, text))
         if expected - written:
-            yield f"{place}: lacks {_braces(expected - written)}; write it where it belongs"
+            yield f"{path}: lacks {_braces(expected - written)}; write it where it belongs"
         if written - expected:
             allowed = (
                 f"known here: {_braces(expected)}" if expected else "nothing is filled in here; remove it"
             )
-            yield f"{place}: has {_braces(written - expected)}; {allowed}"
+            yield f"{path}: has {_braces(written - expected)}; {allowed}"
 
 
 def _braces(names: set[str]) -> str:

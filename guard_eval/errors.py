@@ -19,7 +19,7 @@ class StudyError(ValueError):
     """
 
     def __init__(self, message: str) -> None:
-        super().__init__(_PASSWORD.sub(lambda found: f"{found[1] or found[2]}***", message))
+        super().__init__(_PASSWORD.sub(lambda match: f"{match[1] or match[2]}***", message))
 
 
 class MissingExtraError(StudyError):

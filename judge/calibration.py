@@ -104,7 +104,7 @@ def shuffled(text: str, *, seed: int) -> str:
     words = text.split()
     if len(set(words)) < _FEWEST_WORDS:
         return text
-    order = sorted(range(len(words)), key=lambda place: content_id(seed, "word", place, text))
+    order = sorted(range(len(words)), key=lambda index: content_id(seed, "word", index, text))
     mixed = [words[index] for index in order]
     return " ".join(mixed if mixed != words else mixed[::-1])
 

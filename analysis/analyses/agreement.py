@@ -216,12 +216,12 @@ def agreement(evidence: Evidence) -> pd.DataFrame:
         by_unit = UnitScores.of(scores.iloc[first])
         verdict = 1 - np.sign(scores["net"].to_numpy())  # 0, 1, 2 for method_a, tie, method_b
         counts = np.bincount(3 * item + verdict, minlength=3 * len(first)).reshape(-1, 3)
-        ratings = RatingCounts.of(counts, by_unit.place)
+        ratings = RatingCounts.of(counts, by_unit.codes)
         kappa, ac1, alpha = (
             coefficient(ratings, level=level) for coefficient in (fleiss_kappa, gwet_ac1, krippendorff_alpha)
         )
         y = scores["net"].to_numpy() / scores["showings"].to_numpy()
-        icc = intraclass(item, y, by_unit.place, level=level)
+        icc = intraclass(item, y, by_unit.codes, level=level)
         per_item = len(scores) / len(first)
         records.append(
             cell_record(cell)

@@ -107,7 +107,7 @@ def _record(case: AssistedCase, evidence: Evidence) -> dict[str, Any]:
         theirs.to_numpy(dtype=float),
         case.judged["share"].to_numpy(),
         pd.factorize(case.judged["dataset"], sort=True)[0],
-        UnitScores.of(case.judged).place,
+        UnitScores.of(case.judged).codes,
         level=evidence.level,
     )
     few = f"people rated {result.share.n} units, and coverage was measured from {CALIBRATED} on"

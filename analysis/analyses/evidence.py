@@ -253,13 +253,13 @@ class UnitScores:
 
     Attributes:
         name: `prompt` or `pair`.
-        place: Each item's unit, [items].
+        codes: Each item's unit, [items].
         strata: Each unit's dataset as a number, [units]; all 0 if a dataset has one unit only.
         lonely: Whether datasets are ignored since one of them has one unit only.
     """
 
     name: str
-    place: NDArray[np.int64]
+    codes: NDArray[np.int64]
     strata: NDArray[np.int64]
     lonely: bool
 
@@ -268,11 +268,11 @@ class UnitScores:
         """Return the units of items (`item_scores`), in the order of their numbers."""
         known = units(items)
         strata = np.zeros(known.n, dtype=np.int64)
-        strata[known.place] = pd.factorize(items["dataset"], sort=True)[0]
+        strata[known.codes] = pd.factorize(items["dataset"], sort=True)[0]
         lonely = known.n > 1 and bool(strata.any()) and int(np.bincount(strata).min()) < 2
         return cls(
             name=known.name,
-            place=known.place,
+            codes=known.codes,
             strata=np.zeros_like(strata) if lonely else strata,
             lonely=lonely,
         )
@@ -285,7 +285,7 @@ class UnitScores:
     def sums(self, *columns: Any) -> NDArray[np.float64]:  # noqa: ANN401  arrays or series
         """Return the sums of columns of the items over each unit, [units, columns]."""
         parts = [
-            np.bincount(self.place, weights=np.asarray(each, dtype=float), minlength=self.n)
+            np.bincount(self.codes, weights=np.asarray(each, dtype=float), minlength=self.n)
             for each in columns
         ]
         return np.stack(parts, axis=1)

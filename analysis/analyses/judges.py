@@ -45,7 +45,7 @@ def judges(evidence: Evidence) -> pd.DataFrame:
         who = pd.factorize(both["rater"], sort=True)[0]
         label, verdict = _labels(both["net"]), _labels(judged["net"])
         tally = np.bincount(item * 3 + label, minlength=3 * len(pairs)).reshape(len(pairs), 3)
-        rated, unit = tally.sum(axis=1) > 0, UnitScores.of(judged).place
+        rated, unit = tally.sum(axis=1) > 0, UnitScores.of(judged).codes
         tally, chosen, index = tally[rated], verdict[rated], unit[rated]
         if not len(chosen):
             continue

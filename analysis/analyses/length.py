@@ -78,18 +78,18 @@ def _why_undefined(x: NDArray[np.float64], design: NDArray[np.float64], units: i
 
 
 def _fitted(
-    y: NDArray[np.float64], design: NDArray[np.float64], place: NDArray[np.int64], df: int, level: float
+    y: NDArray[np.float64], design: NDArray[np.float64], codes: NDArray[np.int64], df: int, level: float
 ) -> tuple[Estimate | None, Estimate | None]:
     """Return intercept and slope; None if one unit alone determines a coefficient, or all lie on the line."""
     inverse = np.linalg.pinv(design)
     residuals = y - design @ (inverse @ y)
-    leverage = np.zeros((int(place.max()) + 1, design.shape[1], design.shape[1]))
+    leverage = np.zeros((int(codes.max()) + 1, design.shape[1], design.shape[1]))
     q = np.linalg.qr(design)[0]
-    np.add.at(leverage, place, q[:, :, None] * q[:, None, :])
+    np.add.at(leverage, codes, q[:, :, None] * q[:, None, :])
     if np.linalg.eigvalsh(leverage).max() > 1 - 1e-9 or np.abs(residuals).max() < 1e-12:
         return None, None
-    order = np.argsort(place, kind="stable")
-    model = GEE(y[order], design[order], groups=place[order], cov_struct=Independence())
+    order = np.argsort(codes, kind="stable")
+    model = GEE(y[order], design[order], groups=codes[order], cov_struct=Independence())
     fit = model.fit(cov_type="bias_reduced", maxiter=1)
     share, slope = (
         Estimate(value=float(value), level=level, n=len(leverage), method=METHOD).with_error(
@@ -133,7 +133,7 @@ def length(evidence: Evidence) -> pd.DataFrame:
         if len(known):
             by_unit, strata = UnitScores.of(known), pd.factorize(known["dataset"], sort=True)[0]
             share, slope = share_at_equal_length(
-                known["share"], known["ratio"], strata, by_unit.place, level=evidence.level
+                known["share"], known["ratio"], strata, by_unit.codes, level=evidence.level
             )
         else:
             share = slope = Estimate(level=evidence.level, note="no pair has both lengths")

@@ -109,7 +109,7 @@ def _records(
     strengths = davidson(wins, ties, methods)
     parameters, smoothed = _finite(strengths.parameters, wins, ties)
     expected = shares(parameters)
-    compared = Comparisons(by_unit.place, first, second, 1 + sides, by_unit.strata)
+    compared = Comparisons(by_unit.codes, first, second, 1 + sides, by_unit.strata)
     influence = compared.share_errors(parameters)
     why_none = _why_no_sets(by_unit.n, f"{by_unit.name}s", influence)
     line = simultaneous_line(influence, df=compared.df, level=level, seed=evidence.seed)
@@ -117,8 +117,8 @@ def _records(
     sets = rank_sets(expected, influence, known, line=line, df=compared.df, level=level)
     limits = compared.share_limits(parameters, level=level)
     nets = np.zeros((by_unit.n, count))
-    np.add.at(nets, (by_unit.place, first), sides)
-    np.add.at(nets, (by_unit.place, second), -sides)
+    np.add.at(nets, (by_unit.codes, first), sides)
+    np.add.at(nets, (by_unit.codes, second), -sides)
     difference = any_difference(nets, seed=evidence.seed)
     alone = f"never compared with {and_list(apart)}, which stand apart" if apart else ""
     common = {

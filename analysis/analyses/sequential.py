@@ -63,7 +63,7 @@ def _record(evidence: Evidence, cell: Cell, items: pd.DataFrame) -> dict[str, An
     by_unit = UnitScores.of(items)
     short = np.zeros(len(items)) if wait is None else (items["raters"] < wait).to_numpy(dtype=float)
     # A prompt counts once: with its last pair, when all of them are rated.
-    complete = items[~(by_unit.sums(short)[:, 0] > 0)[by_unit.place]]
+    complete = items[~(by_unit.sums(short)[:, 0] > 0)[by_unit.codes]]
     moment = "time" if by_time else "row"
     last = complete.groupby("unit")[moment].transform("max")
     ordered = complete.assign(last=last).sort_values(["last", "unit", moment, "pair_id"], kind="stable")

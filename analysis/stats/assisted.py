@@ -128,15 +128,15 @@ def _sums(
     predictions: Floats,
     rated: NDArray[np.bool_],
     stratum: NDArray[np.int64],
-    place: NDArray[np.int64],
+    codes: NDArray[np.int64],
 ) -> Floats:
     """Return the sums over units, [units, strata · 8]."""
     y, f = np.where(rated, scores, 0.0), np.where(rated, predictions, 0.0)
     columns = (rated.astype(float), y, f, f * f, y * f, y * y, np.ones(len(y)), predictions)
-    units, out = int(place.max()) + 1, []
+    units, out = int(codes.max()) + 1, []
     for number in range(int(stratum.max()) + 1):
         mask = stratum == number
-        out += [np.bincount(place[mask], weights=column[mask], minlength=units) for column in columns]
+        out += [np.bincount(codes[mask], weights=column[mask], minlength=units) for column in columns]
     return np.stack(out, axis=1)
 
 

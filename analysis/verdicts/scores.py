@@ -203,17 +203,17 @@ class Units:
     Attributes:
         name: `prompt` or `pair`.
         n: How many.
-        place: Each item's unit, from 0 in the order of their first items, [items].
+        codes: Each item's unit, from 0 in the order of their first items, [items].
     """
 
     name: Literal["prompt", "pair"]
     n: int
-    place: NDArray[np.int64]
+    codes: NDArray[np.int64]
 
     @property
     def clusters(self) -> NDArray[np.int64] | None:
-        """Return `place` if some unit has several items; None if the items themselves are units."""
-        return self.place if self.n < len(self.place) else None
+        """Return `codes` if some unit has several items; None if the items themselves are units."""
+        return self.codes if self.n < len(self.codes) else None
 
 
 def units(table: pd.DataFrame) -> Units:
@@ -221,7 +221,7 @@ def units(table: pd.DataFrame) -> Units:
     codes = table["unit"].to_numpy()
     index, known = pd.factorize(codes)
     name: Literal["prompt", "pair"] = "prompt" if (codes >= 0).any() else "pair"
-    return Units(name=name, n=len(known), place=index.astype(np.int64))
+    return Units(name=name, n=len(known), codes=index.astype(np.int64))
 
 
 def item_scores(scores: pd.DataFrame) -> pd.DataFrame:

@@ -141,25 +141,25 @@ def check_methods(texts: Texts, index: pd.Index) -> None:
         )
 
 
-def kinds(texts: Texts, index: pd.Index, given: RaterKind | None) -> pd.Categorical:
-    """Return every row's kind of rater: the table's own, else `given`, else unknown."""
-    default = given or UNKNOWN_KIND
+def kinds(texts: Texts, index: pd.Index, declared: RaterKind | None) -> pd.Categorical:
+    """Return every row's kind of rater: the table's own, else `declared`, else unknown."""
+    default = declared or UNKNOWN_KIND
     if "rater_kind" not in texts:
         return as_texts(pd.Series([default] * len(index)))
-    group = texts["rater_kind"]
-    unknown = group.notna() & ~group.isin(KINDS)
+    column = texts["rater_kind"]
+    unknown = column.notna() & ~column.isin(KINDS)
     if unknown.any():
         raise StudyError(
-            f"rater_kind {group[np.argmax(unknown)]!r} is unknown on {where(unknown, index)}; write one of: "
+            f"rater_kind {column[np.argmax(unknown)]!r} is unknown on {where(unknown, index)}; write one of: "
             f"{', '.join(KINDS)}"
         )
-    other = group.notna() & ~group.isin([default])
-    if given and other.any():
+    other = column.notna() & ~column.isin([default])
+    if declared and other.any():
         raise StudyError(
-            f"the table itself says rater_kind {group[np.argmax(other)]!r} on {where(other, index)}, and "
-            f"{given!r} was given for all of it; leave that out, or fix the column"
+            f"the table itself says rater_kind {column[np.argmax(other)]!r} on {where(other, index)}, and "
+            f"{declared!r} was given for all of it; leave that out, or fix the column"
         )
-    return as_texts(text_series(group, index).where(group.notna(), default))
+    return as_texts(text_series(column, index).where(column.notna(), default))
 
 
 def check_consistent(texts: Texts, index: pd.Index) -> None:

@@ -168,9 +168,9 @@ class StopStrings:
 
     def reached(self, new: Sequence[int]) -> bool:
         """Return whether the last of the `new` tokens completes one of the strings."""
-        return self.place(_decode(self._tokenizer, list(new[-self._window :]))) is not None
+        return self.find(_decode(self._tokenizer, list(new[-self._window :]))) is not None
 
-    def place(self, text: str) -> int | None:
+    def find(self, text: str) -> int | None:
         """Return where the first of the strings begins in a text, or None."""
         return min((at for string in self._strings if (at := text.find(string)) >= 0), default=None)
 
@@ -184,7 +184,7 @@ def make_continuation(
     """
     text = continuation_text(loaded.tokenizer, row.ids, new)
     finish: Literal["eos", "length", "stop"] = "eos" if new[-1] in eos_ids(loaded) else "length"
-    index = StopStrings(loaded.tokenizer, recipe.stop).place(text) if recipe.stop else None
+    index = StopStrings(loaded.tokenizer, recipe.stop).find(text) if recipe.stop else None
     if index is not None:
         new, finish = _until_stop(loaded.tokenizer, row.ids, new, recipe.stop), "stop"
     return Continuation(
@@ -208,7 +208,7 @@ def _until_stop(tokenizer: Any, prompt: list[int], new: list[int], strings: Sequ
     """Return the fewest of the `new` tokens whose text has one of the strings."""
     stops = StopStrings(tokenizer, strings)
     counts = range(1, len(new) + 1)
-    has = [stops.place(continuation_text(tokenizer, prompt, new[:count])) is not None for count in counts]
+    has = [stops.find(continuation_text(tokenizer, prompt, new[:count])) is not None for count in counts]
     return new[: 1 + has.index(True)]
 
 

@@ -105,7 +105,7 @@ def bertscore(
     scores: list[tuple[float, float, float] | None] = [None] * len(texts)
     pairs = list(zip(*sides, strict=True))
     order = [index for index, pair in enumerate(pairs) if all(any(counts) for _, counts in pair)]
-    order.sort(key=lambda place: max(len(ids) for ids, _ in pairs[place]))
+    order.sort(key=lambda index: max(len(ids) for ids, _ in pairs[index]))
     for start in range(0, len(order), batch_size):
         batch = order[start : start + batch_size]
         x, x_real, x_counts = _embed(encoder, [sides[0][index] for index in batch], layer)

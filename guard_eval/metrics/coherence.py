@@ -125,7 +125,7 @@ def _batches(rows: list[_Row], model: Any, batch_size: int) -> Iterator[list[int
     vocabulary = model.config.get_text_config().vocab_size
     order = [index for index, row in enumerate(rows) if row.first < len(row.ids)]
     # By the prompt's length, too: logits are computed from the end of the shortest prompt on.
-    order.sort(key=lambda place: (len(rows[place].ids), rows[place].first))
+    order.sort(key=lambda index: (len(rows[index].ids), rows[index].first))
     batch: list[int] = []
     for index in order:
         larger, longest = [*batch, index], len(rows[index].ids)

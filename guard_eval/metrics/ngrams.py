@@ -148,8 +148,8 @@ def repetition_outcomes(group: Group, _: MetricSettings) -> list[Outcome]:
     ]
 
 
-def _repetition(place: int, sums: Floats) -> Floats:
-    return np.asarray(repetition_of_sums(sums)[..., place])
+def _repetition(index: int, sums: Floats) -> Floats:
+    return np.asarray(repetition_of_sums(sums)[..., index])
 
 
 def distinct(texts: Sequence[str], n: int) -> float | None:
@@ -221,10 +221,10 @@ def self_bleus(texts: Sequence[str], *, max_n: int = 4) -> Floats:
     return scores
 
 
-def _nearest_length(lengths: NDArray[np.int64], place: int) -> int:
+def _nearest_length(lengths: NDArray[np.int64], index: int) -> int:
     """Return the length of another text that is nearest to one text's length, the shorter one of two."""
-    away = np.abs(lengths - lengths[place]) * 2 + (lengths > lengths[place])
-    away[place] = np.iinfo(np.int64).max
+    away = np.abs(lengths - lengths[index]) * 2 + (lengths > lengths[index])
+    away[index] = np.iinfo(np.int64).max
     return int(lengths[np.argmin(away)])
 
 

@@ -224,21 +224,21 @@ def _head(axes: Axes, heading: str, note: str) -> None:
     axes.annotate(note, (0, 1), xytext=(0, 7), **anchor).set_in_layout(False)  # the heading makes room for it
 
 
-def _row(axes: Axes, column: _Column, strategy: str, place: int) -> None:
+def _row(axes: Axes, column: _Column, strategy: str, y: int) -> None:
     """Draw one strategy of `intervals` at a height."""
     beside: dict[str, Any] = {"xycoords": axes.get_yaxis_transform(), "textcoords": "offset points"}
     if strategy not in column.values:
         note = column.scores[strategy].note
         why = short(f"no value: {note}" if note else "no value", _LONGEST)
-        reason = axes.annotate(why, (0, place), xytext=(4, 0), va="center", style="italic", **beside)
+        reason = axes.annotate(why, (0, y), xytext=(4, 0), va="center", style="italic", **beside)
         reason.set_in_layout(False)  # it may reach over the places of values, of which this row has none
         return
     marker, colour = ("D", SECOND) if strategy == HUMAN else ("o", FIRST)
     if limits := column.limits(strategy):
-        axes.plot(limits, [place, place], color=colour, linewidth=1.4, marker="|", markersize=9)
-    axes.plot([column.values[strategy]], [place], marker=marker, markersize=5, color=colour)
+        axes.plot(limits, [y, y], color=colour, linewidth=1.4, marker="|", markersize=9)
+    axes.plot([column.values[strategy]], [y], marker=marker, markersize=5, color=colour)
     text = column.worded(strategy, limits=True)
-    axes.annotate(text, (1, place), xytext=(10, 0), va="center", **beside)
+    axes.annotate(text, (1, y), xytext=(10, 0), va="center", **beside)
 
 
 def _cross(axes: Axes, across: _Column, up: _Column, strategy: str) -> None:

@@ -175,11 +175,11 @@ def drawn(
 
 
 def interval_line(
-    axes: Axes, low: float | None, high: float | None, place: float, *, color: str, width: float
+    axes: Axes, low: float | None, high: float | None, y: float, *, color: str, width: float
 ) -> None:
     """Draw an interval in a row, where it has both limits."""
     if low is not None and high is not None:
-        axes.plot([low, high], [place, place], color=color, linewidth=width, solid_capstyle="butt")
+        axes.plot([low, high], [y, y], color=color, linewidth=width, solid_capstyle="butt")
 
 
 def finished(

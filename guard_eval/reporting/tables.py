@@ -59,9 +59,9 @@ class Table:
         """Return whether its rows stand as blocks on a phone, where the last columns would not show."""
         return len(self.columns) > FEW
 
-    def holds_words(self, place: int) -> bool:
+    def holds_words(self, column: int) -> bool:
         """Return whether a column holds words, not figures."""
-        return place < self.text_columns or place in self.words
+        return column < self.text_columns or column in self.words
 
 
 def table_of(
@@ -124,8 +124,8 @@ def _html_cells(row: tuple[Cell, ...], table: Table) -> str:
     return "".join(cells)
 
 
-def _figure(place: int, table: Table) -> str:
-    return "" if table.holds_words(place) else ' class="figure"'
+def _figure(column: int, table: Table) -> str:
+    return "" if table.holds_words(column) else ' class="figure"'
 
 
 def _long(cell: Cell) -> str:
@@ -177,11 +177,11 @@ def to_latex(table: Table, *, label: str = "", across: bool = False) -> Escaped:
     )
 
 
-def _latex_column(place: int, table: Table) -> str:
+def _latex_column(column: int, table: Table) -> str:
     """Return a column's kind: figures flush right, words flush left and broken into lines where long."""
-    if not table.holds_words(place):
+    if not table.holds_words(column):
         return "r"
-    long = any(len(NOTHING if row[place] is None else str(row[place])) > LONG_CELL for row in table.rows)
+    long = any(len(NOTHING if row[column] is None else str(row[column])) > LONG_CELL for row in table.rows)
     return r">{\raggedright\arraybackslash}p{11em}" if long else "l"
 
 

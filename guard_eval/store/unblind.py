@@ -93,7 +93,7 @@ class CheckRow:
         pair_id: `Pair.id`.
         criterion: A criterion of the rubric.
         expected: The better method of a gold pair; for a repeat the rater's first choice, a method or `tie`.
-        given: What the rater chose, likewise.
+        answer: What the rater chose, likewise.
         passed: Both are the same.
         at: When it was saved, ISO 8601, UTC.
     """
@@ -105,7 +105,7 @@ class CheckRow:
     pair_id: str
     criterion: str
     expected: str
-    given: str
+    answer: str
     passed: bool
     at: str
 
@@ -165,8 +165,13 @@ def checks(store: Store) -> list[CheckRow]:
         else:
             expected = earlier.get((row["rater_id"], pair.id, row["criterion"]))
         if expected is not None:
-            values = resolve(pair, row["first"], row["choice"])
-            more = {"check": row["role"], "expected": expected, "given": values, "passed": values == expected}
+            answer = resolve(pair, row["first"], row["choice"])
+            more = {
+                "check": row["role"],
+                "expected": expected,
+                "answer": answer,
+                "passed": answer == expected,
+            }
             result.append(_restore(CheckRow, pair, row, **more))
     return sorted(result, key=lambda row: (row.presentation, row.criterion))
 

@@ -152,7 +152,7 @@ def save(
 def save_pair_verdicts(
     db: Connection,
     judge: Rater,
-    given: Sequence[PairVerdict],
+    verdicts: Sequence[PairVerdict],
     *,
     now: datetime,
     declared: Mapping[str, str],
@@ -164,11 +164,11 @@ def save_pair_verdicts(
     Raises:
         StudyError: A choice is none of the three.
     """
-    for each in given:
+    for each in verdicts:
         _check_choices(each.choices)
     keep_declared(db, judge, declared)
-    numbers = _present(db, judge, given, now)
-    entries = [(number, each.choices) for number, each in zip(numbers, given, strict=True)]
+    numbers = _present(db, judge, verdicts, now)
+    entries = [(number, each.choices) for number, each in zip(numbers, verdicts, strict=True)]
     _append(db, entries, _read_latest(db, numbers), now=now)
     return numbers
 
@@ -241,7 +241,7 @@ def _check_choices(choices: Mapping[str, Choice]) -> None:
 
 def _append(
     db: Connection,
-    given: Sequence[tuple[int, Mapping[str, Choice]]],
+    entries: Sequence[tuple[int, Mapping[str, Choice]]],
     latest: _Latest,
     *,
     now: datetime,
@@ -250,7 +250,7 @@ def _append(
     """Append what differs from `latest`, and bring that up to date."""
     rows: list[dict[str, object]] = []
     changed: set[int] = set()
-    for number, choices in given:
+    for number, choices in entries:
         for criterion, choice in choices.items():
             revision, before = latest.get((number, criterion), (-1, None))
             if before != choice:

@@ -53,7 +53,7 @@ def fill(template: str, values: Mapping[str, str]) -> str:
     >>> fill('{{count}} of {{ criteria }}, as {"json": {}}', {"count": "two", "criteria": "{{count}}"})
     'two of {{count}}, as {"json": {}}'
     """
-    return _PLACEHOLDER.sub(lambda found: values[found[1]], template)
+    return _PLACEHOLDER.sub(lambda match: values[match[1]], template)
 
 
 @lru_cache(maxsize=16)

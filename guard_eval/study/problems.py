@@ -58,11 +58,11 @@ def problems_of(error: ValidationError, table: type[BaseModel], *, hidden: Seque
     return [line for path, words in places.items() for line in _lines(path, words)]
 
 
-def _lines(place: tuple[int | str, ...], words: list[str]) -> list[str]:
-    """Return the problems of one place; those of the whole file name their keys themselves."""
-    if not place and len(words) == 1:
+def _lines(path: tuple[int | str, ...], words: list[str]) -> list[str]:
+    """Return the problems of one path; those of the whole file name their keys themselves."""
+    if not path and len(words) == 1:
         return words[0].split("\n  ")
-    return [": ".join([_where(place), *words])]
+    return [": ".join([_where(path), *words])]
 
 
 def message_of(detail: ErrorDetails) -> str:

@@ -60,7 +60,7 @@ def test_gold_is_judged_by_the_method_not_the_side(store, make_pairs, plan):
     assert [(row.check, row.criterion, row.expected) for row in checks] == [("gold", "fluency", "human")] * 8
     assert [row.passed for row in checks if row.rater == "Ann"] == [True] * 4
     assert [row.passed for row in checks if row.rater == "Ben"] == right
-    assert {row.given for row in checks if not row.passed} == {"shuffled"}
+    assert {row.answer for row in checks if not row.passed} == {"shuffled"}
 
 
 def test_a_tie_fails_gold_and_a_change_of_mind_counts(store, make_pairs, plan):
@@ -72,7 +72,7 @@ def test_a_tie_fails_gold_and_a_change_of_mind_counts(store, make_pairs, plan):
     wrong = "AB".replace(right, "")
     answers = {"fluency": "tie", "coherence": wrong, "relevance": "A"}  # of the last nothing is expected
     verdicts.save(store, gold.presentation, answers, rater=ann)
-    result = {row.criterion: (row.expected, row.given, row.passed) for row in unblind.checks(store)}
+    result = {row.criterion: (row.expected, row.answer, row.passed) for row in unblind.checks(store)}
     assert result == {"fluency": ("human", "tie", False), "coherence": ("shuffled", "shuffled", True)}
 
 

@@ -17,7 +17,7 @@ class ForeignAnswer:
     """One answer of one rater on one pair.
 
     Attributes:
-        place: The record's number.
+        record: The record's number.
         item: What was compared.
         rater: The rater's name.
         criterion: The question's name.
@@ -25,7 +25,7 @@ class ForeignAnswer:
         more: Further columns.
     """
 
-    place: int
+    record: int
     item: Item
     rater: str
     criterion: str
@@ -63,11 +63,11 @@ def verdict_rows(answers: Sequence[ForeignAnswer], where: str, notes: list[str])
         if answer.criterion not in asked:
             continue
         if is_missing(answer.word) or answer.word == "":
-            yield answer.place, "no answer"
+            yield answer.record, "no answer"
             continue
         if verdict is None:
             raise StudyError(
-                f"{where} {answer.place}: {answer.criterion} is {str(answer.word)[:40]!r}; write "
+                f"{where} {answer.record}: {answer.criterion} is {str(answer.word)[:40]!r}; write "
                 f"{item.first!r}, {item.second!r}, or {WORDS}"
             )
         if shown is None and answer.word not in {item.first, item.second} and verdict != TIE:
@@ -75,7 +75,7 @@ def verdict_rows(answers: Sequence[ForeignAnswer], where: str, notes: list[str])
         showing = "" if item.known.get("showing") in {None, "1"} else f", {item.known['showing']}"
         known = {name: value for name, value in item.known.items() if name != "showing"}
         yield (
-            answer.place,
+            answer.record,
             {
                 "presentation": None if shown is None else f"{shown} first{showing}",
                 **known,

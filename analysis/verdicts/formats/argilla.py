@@ -48,7 +48,7 @@ def read(source: Source, notes: list[str], _items: Mapping[str, Item]) -> Iterat
                 continue
             answers.append(
                 ForeignAnswer(
-                    place=index,
+                    record=index,
                     item=item,
                     rater=text_of(user, where, "user_id"),
                     criterion=question,

@@ -139,18 +139,18 @@ def _object(record: Record, key: str) -> Mapping[str, Any]:
 
 
 def _answers(
-    found: list[tuple[int, Item, dict[str, str | None], Mapping[str, Any]]], rater: str, key: str
+    samples: list[tuple[int, Item, dict[str, str | None], Mapping[str, Any]]], rater: str, key: str
 ) -> list[ForeignAnswer]:
     """Return the scorers' values, or answers; a value with keys is one for each."""
     answers = []
-    for index, item, more, scores in found:
+    for index, item, more, scores in samples:
         for name, score in scores.items():
             value = score.get(key) if isinstance(score, dict) else None
             for criterion, word in value.items() if isinstance(value, dict) else [(name, value)]:
                 scored = None if word == _NO_ANSWER else word
                 answers.append(
                     ForeignAnswer(
-                        place=index, item=item, rater=rater, criterion=criterion, word=scored, more=more
+                        record=index, item=item, rater=rater, criterion=criterion, word=scored, more=more
                     )
                 )
     return answers

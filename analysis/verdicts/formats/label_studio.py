@@ -58,7 +58,7 @@ def read(source: Source, notes: list[str], items: Mapping[str, Item]) -> Iterato
             }
             answers += [
                 ForeignAnswer(
-                    place=index,
+                    record=index,
                     item=item,
                     rater=text_of(rater, where, "completed_by"),
                     criterion=name,

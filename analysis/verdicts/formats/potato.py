@@ -87,7 +87,7 @@ def read(source: Source, notes: list[str], items: Mapping[str, Item]) -> Iterato
         kind = record.get("rater_kind")
         more = {"rater_kind": "person" if is_missing(kind) else str(kind)}
         answers += [
-            ForeignAnswer(place=index, item=item, rater=rater, criterion=scheme, word=word, more=more)
+            ForeignAnswer(record=index, item=item, rater=rater, criterion=scheme, word=word, more=more)
             for scheme, word in _answers(record, item)
         ]
     yield from verdict_rows(answers, f"{source.path}, {source.word}", notes)

@@ -61,9 +61,9 @@ class Source:
         else:
             yield from _json_lines(self.path)
 
-    def at(self, place: int) -> str:
+    def at(self, number: int) -> str:
         """Return where a record is, for a message."""
-        return f"{self.path}, {self.word} {place}"
+        return f"{self.path}, {self.word} {number}"
 
 
 def open_source(path: Path) -> Source:

@@ -50,7 +50,7 @@ class Request:
 class Row:
     """Which row of the logits is a request's, and how many tokens it has written."""
 
-    place: int
+    index: int
     request: Request
     step: int
 
@@ -116,8 +116,8 @@ class Requests:
             strategy = row.request.wanted.strategy
             groups.setdefault((strategy, _phase(strategy, row.step)), []).append(row)
         for (strategy, phase), group in groups.items():
-            places = to_device([row.place for row in group], logits.device)
-            whole = len(group) == len(logits) and [row.place for row in group] == list(range(len(logits)))
+            places = to_device([row.index for row in group], logits.device)
+            whole = len(group) == len(logits) and [row.index for row in group] == list(range(len(logits)))
             chosen = logits if whole else logits[places]
             tokens = self._tokens_of(chosen.float(), group, strategy, phase)
             logits[places] = -torch.inf

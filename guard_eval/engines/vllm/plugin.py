@@ -71,8 +71,8 @@ class ForRunnerV1:
             wanted, torch.tensor(prompt, dtype=torch.int32, device=self._device), written
         )
 
-    def _leave(self, place: int) -> None:
-        request, _ = self._at.pop(place, (None, None))
+    def _leave(self, index: int) -> None:
+        request, _ = self._at.pop(index, (None, None))
         self._requests.leave(request)
 
 
@@ -130,9 +130,9 @@ class ForRunnerV2:
                 rows.append(Row(row, self._at[index], length - prompt))
         return self._requests.choose(logits, rows)
 
-    def _lengths(self, place: int) -> tuple[int, int]:
+    def _lengths(self, index: int) -> tuple[int, int]:
         """Return the length of a request's prompt, and with what was written before it came (back)."""
-        return int(self._states.prompt_len.np[place]), int(self._states.prefill_len.np[place])
+        return int(self._states.prompt_len.np[index]), int(self._states.prefill_len.np[index])
 
 
 def _breakers(vllm_config: Any) -> list[int]:  # noqa: ANN401 (vLLM's)
@@ -159,8 +159,8 @@ class Strategies:
     makes an instance: V2 gives its requests' state, V1 a device and whether to pin memory.
     """
 
-    def __init__(self, vllm_config: Any, *given: Any) -> None:  # noqa: ANN401 (vLLM's classes)
-        self._for: Any = (ForRunnerV2 if len(given) == 1 else ForRunnerV1)(vllm_config, given[0])
+    def __init__(self, vllm_config: Any, *arguments: Any) -> None:  # noqa: ANN401 (vLLM's classes)
+        self._for: Any = (ForRunnerV2 if len(arguments) == 1 else ForRunnerV1)(vllm_config, arguments[0])
 
     @classmethod
     def validate_params(cls, sampling_params: Parameters) -> None:

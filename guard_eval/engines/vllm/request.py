@@ -83,12 +83,12 @@ def _is_ours(name: object) -> bool:
     return isinstance(name, str) and (name == STRATEGY or name.startswith(f"{STRATEGY}_"))
 
 
-def _strategy(given: object) -> LogitStrategy:
-    if not isinstance(given, str):
+def _strategy(value: object) -> LogitStrategy:
+    if not isinstance(value, str):
         raise StudyError(
-            f"extra_args: {STRATEGY} = {given!r} names no strategy; write its signature, such as 'guard'"
+            f"extra_args: {STRATEGY} = {value!r} names no strategy; write its signature, such as 'guard'"
         )
-    strategy = parse(given)
+    strategy = parse(value)
     if not isinstance(strategy, LogitStrategy):
         raise StudyError(
             f"{strategy} does not run on vLLM: {unsupported(strategy)}; "

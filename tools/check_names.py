@@ -1,0 +1,44 @@
+"""Refuse names that say nothing: `python tools/check_names.py` (part of `make check`).
+
+A function, a class or a variable has the name of what it is: `text`, `score`, `path`, `index`, `result`.
+The words below name nothing. Parameters and fields count, too.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+EMPTY = {"again", "found", "given", "made", "one", "place"}
+PACKAGES = ("guard_eval", "annotation_app", "judge", "analysis")
+
+
+def empty_names(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Yield the line and the name of everything that `tree` defines under an empty name."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
+                pass
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                pass
+            case _:
+                continue
+        if name in EMPTY:
+            yield node.lineno, name
+
+
+def main() -> None:
+    """Print every empty name with its line; exit with code 1 if there is one."""
+    lines = [
+        f"{path}:{line}: {name!r} says nothing; name what it is"
+        for package in PACKAGES
+        for path in sorted(Path(package).rglob("*.py"))
+        for line, name in empty_names(ast.parse(path.read_text(encoding="utf-8")))
+    ]
+    sys.exit("\n".join(lines))
+
+
+if __name__ == "__main__":
+    main()
