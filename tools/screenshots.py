@@ -248,10 +248,8 @@ def other_windows(browser: Browser, url: str, tokens: dict[str, str]) -> None:
 
 
 def written_pages(browser: Browser, study: Path, scratch: Path) -> None:
-    """Take the example table's report, and the metrics and the owner's view of the demo study."""
+    """Take the example table's report, and the metrics of the demo study."""
     guard_eval("report", EXAMPLE, "--output", scratch / "report")
-    progress = scratch / "progress.html"
-    guard_eval("progress", study, "--output", progress)
     with window(browser, DESKTOP) as page:
         page.goto((scratch / "report" / "index.html").as_uri())
         keep(page, "report")
@@ -264,8 +262,6 @@ def written_pages(browser: Browser, study: Path, scratch: Path) -> None:
         page.set_viewport_size(DESKTOP["viewport"])
         page.goto((study / "metrics" / "metrics.html").as_uri())
         keep(page, "metrics")
-        page.goto(progress.as_uri())
-        keep(page, "progress")
 
 
 def main() -> None:
