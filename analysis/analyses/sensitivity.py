@@ -15,7 +15,7 @@ from guard_eval.estimate import Estimate, join_notes, why_no_p
 from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.words import plural
 
-FIXED = "sign-flip test over prompts"
+FIXED = "exact sign-flip test"
 RANDOM = "other raters of the same kind, t test"
 POOLED = "ratings pooled, binomial on non-ties (the paper's test)"
 UNTIED = "ties dropped, sign-flip test"
