@@ -45,7 +45,7 @@ def test_from_prompts_to_a_report(typed, run, study):
     assert measured.code == 0, measured
     with (study / "metrics" / "scores.csv").open() as file:
         rows = {row["strategy"]: row for row in csv.DictReader(file) if row["metric"] == "coherence"}
-    assert "coherence|model:bundled" in measured.out
+    assert "scoring models: bundled" in measured.out
     assert "bundled scores what it wrote itself" in measured.err
     assert float(rows["greedy"]["value"]) > float(rows["top_k(k=50)"]["value"])
 
@@ -69,7 +69,7 @@ def test_from_prompts_to_a_report(typed, run, study):
     assert redrawn.out == ""
     (study / "study.toml").write_text(settings.replace("per_dataset = 3", "per_dataset = 2"))
     refused = run("pair", "small").refused()
-    assert "pairs.per_dataset draws 2 prompts of prompts, and drew 3 before" in refused
+    assert "prompts.file, pairs.per_dataset or seed" in refused
     assert "--redraw" not in refused
     (study / "study.toml").write_text(settings)
     assert run("raters", "list", "small").out.count("person") == 2
@@ -185,7 +185,7 @@ def test_annotate_serves_the_invited_until_ctrl_c(paired):
         text=True,
     )
     printed = []
-    for line in process.stderr:
+    for line in process.stdout:
         printed.append(line)
         if "Ada: " in line:
             break
