@@ -37,7 +37,8 @@ def main() -> None:
         for path in sorted(Path(package).rglob("*.py"))
         for line, name in empty_names(ast.parse(path.read_text(encoding="utf-8")))
     ]
-    sys.exit("\n".join(lines))
+    if lines:
+        sys.exit("\n".join(lines))
 
 
 if __name__ == "__main__":

@@ -144,8 +144,9 @@ def _excluded(results: Results) -> str:
     frame = results["excluded_raters"]
     late = int((frame["results"] == "after").sum())
     answer = f"{len(frame)} excluded, {late} of them after the results were first seen"
-    included = rows_of(results["with_excluded_raters"])[:4]
-    shares = [f"{title(row.criterion)} {percent(row.win_share, 0)}" for row in included]
+    kinds = set(frame["rater_kind"])
+    rows = [row for row in rows_of(results["with_excluded_raters"]) if row.rater_kind in kinds][:4]
+    shares = [f"{title(row.criterion)} {percent(row.win_share, 0)} for {row.method_a}" for row in rows]
     return f"{answer}; with them: {and_list(shares)}" if shares else answer
 
 
