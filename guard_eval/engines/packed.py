@@ -6,6 +6,7 @@ MKL, which torch uses, rearranges the weights at every call; packed weights are 
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import torch
@@ -35,10 +36,19 @@ class PackedLinear(nn.Module):
         return product
 
 
+@cache
+def can_pack() -> bool:
+    """Return whether oneDNN multiplies with packed weights on this CPU; a small product is tried."""
+    try:
+        product = PackedLinear(torch.eye(2, 3), None)(torch.ones(4, 3))
+    except (AttributeError, NotImplementedError, RuntimeError):  # torch without oneDNN, or another processor
+        return False
+    return bool(torch.equal(product, torch.ones(4, 2)))
+
+
 def pack(model: Any) -> None:  # noqa: ANN401 (transformers' classes are untyped)
-    """Pack the linear layers of a model in place, if it is on a CPU in float32 and torch has oneDNN."""
-    available = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")  # type: ignore[no-untyped-call]
-    if model.device.type != "cpu" or model.dtype != torch.float32 or not available:
+    """Pack the linear layers of a model in place, if it is on a CPU in float32 and oneDNN can."""
+    if model.device.type != "cpu" or model.dtype != torch.float32 or not can_pack():
         return
     for parent in list(model.modules()):
         for name, layer in list(parent.named_children()):
