@@ -10,8 +10,7 @@ import importlib.util
 import os
 import re
 import signal
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
 from functools import wraps
 from pathlib import Path
 
@@ -19,8 +18,6 @@ import postgres
 import pytest
 from databases import KINDS, Databases
 from hypothesis import HealthCheck, settings
-from matplotlib.backends import _backend_pdf_ps
-from matplotlib.font_manager import FontPath
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.pool import ConnectionPoolEntry
 
@@ -120,23 +117,6 @@ def _no_waiting_for_the_disk() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(database, "set_up_sqlite", quick)
-        yield
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _fonts_are_cut_once() -> Iterator[None]:
-    """Embed all of ASCII in every PDF: to cut a font for its letters takes as long as to draw the figure."""
-    cut, made = _backend_pdf_ps.get_glyphs_subset, {}
-
-    @wraps(cut)
-    def cut_once(font: FontPath, glyphs: Iterable[int]) -> AbstractContextManager[object]:
-        key = (font, frozenset(glyphs).union(range(3, 98) if "DejaVu" in str(font) else ()))
-        if key not in made:
-            made[key] = cut(*key).__enter__()  # and never closed: others read it
-        return nullcontext(made[key])
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_backend_pdf_ps, "get_glyphs_subset", cut_once)
         yield
 
 
