@@ -2,9 +2,9 @@
 
 python evidence/mutants.py mutants.csv --modules 40 --mutants 10
 
-A mutant is a module in which one comparison, operator, number, condition or returned value is changed. The
-quick tests of its room run first, then the slow ones, each until the first failure. The CSV has a row for each
-mutant. A mutant that no test catches is equivalent to the program, or a fault that the tests miss.
+A mutant is a module in which one comparison, operator, number, condition or returned value is changed.
+The quick tests of its room run first, then the slow ones, each until the first failure. The CSV has a row
+for each mutant. A mutant that no test catches is equivalent to the program, or a fault that the tests miss.
 """
 
 from __future__ import annotations
