@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,15 +11,13 @@ import numpy as np
 import pandas as pd
 
 from guard_eval.errors import StudyError
-from guard_eval.estimate import Estimate, Floats, bootstrap
+from guard_eval.estimate import Estimate, Floats, jackknife
 from guard_eval.metrics.scores import OVERALL, Score
 from guard_eval.records import SIMULATED, Continuation
 from guard_eval.replication.compare import COUNTED, Key
 from guard_eval.replication.prompts import dataset_named
 from guard_eval.strategies import parse
 
-REPLICATES = 2000
-SEED = 1
 WHO = {"person": "people", "simulated": "people", "model": "judge", "simulated_model": "judge"}
 """Kinds of raters, in the words of `Figure.metric`."""
 _COUNTS = {"dataset", "criterion", "ties"}
@@ -54,16 +53,16 @@ def from_times(texts: Mapping[str, Sequence[Continuation]]) -> dict[Key, Estimat
     return figures
 
 
-def _ratio(parts: Floats) -> Estimate:
+def _ratio(parts: Floats, *, highest: float = math.inf) -> Estimate:
     """Return a sum over another one, `[units, 2]`, with an interval over units."""
-    return bootstrap(parts, lambda total: total[..., 0] / total[..., 1], replicates=REPLICATES, seed=SEED)
+    return jackknife(parts, lambda total: total[..., 0] / total[..., 1], bounds=(0.0, highest))
 
 
 def from_verdicts(frame: pd.DataFrame) -> dict[Key, Estimate]:
     """Return shares of wins and ties in percent, by criterion and dataset, of people and of judges.
 
-    A rater who saw a pair twice (a judge, in both orders) has one answer to it. Intervals resample prompts,
-    or pairs if prompts are not known. Simulated raters count only if there are no others. If both kinds
+    A rater who saw a pair twice (a judge, in both orders) has one answer to it. Intervals are over prompts,
+    or over pairs if prompts are not known. Simulated raters count only if there are no others. If both kinds
     judged, `agree` says whether both prefer the same strategy.
 
     Args:
@@ -122,7 +121,9 @@ def _shares(
             if exact:
                 estimate = Estimate(value=100 * float(up.sum()) / n, n=int(n), method=COUNTED)
             else:
-                estimate = replace(_ratio(np.column_stack([100 * up, counts.sum(axis=1)])), n=int(n))
+                estimate = replace(
+                    _ratio(np.column_stack([100 * up, counts.sum(axis=1)]), highest=100.0), n=int(n)
+                )
             figures["", dataset, *pair, f"{metric}.{part}"] = estimate
     return figures
 

@@ -85,7 +85,8 @@ def test_shares_by_hand():
         assert figures["", dataset, "guard", ACS, "judge.fluency.win"].value == 50
         assert figures["", dataset, "guard", ACS, "both.fluency.agree"].value == 0  # the judge is undecided
     win = figures["", "All", "guard", ACS, "people.fluency.win"]
-    assert (win.low, win.high, win.n) == (50, 100, 4)  # resampled by pair: 2/4, 3/4 or 4/4
+    assert (win.low, win.high, win.n) == (0, 100, 4)  # 75 ± 12.7 · 25 of two pairs, cut
+    assert (win.error, win.df) == (pytest.approx(25), pytest.approx(1))
 
 
 def test_simulated_raters_do_not_count_beside_people():
