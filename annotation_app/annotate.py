@@ -22,7 +22,6 @@ from guard_eval.errors import MissingExtraError, StudyError
 from guard_eval.records import PEOPLE
 from guard_eval.results import Result
 from guard_eval.rubric import criteria, reworded
-from guard_eval.stopping import like_ctrl_c
 from guard_eval.store import Store, raters, settings
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store.manage import UNKNOWN_ADDRESS
@@ -84,7 +83,7 @@ def annotate(
             progress.show(Result(lines=link))  # asked for, so that --quiet does not hide it
 
         state.serve_study(study)
-        with like_ctrl_c(), suppress(KeyboardInterrupt):
+        with suppress(KeyboardInterrupt):
             server.run(opened, announce)
     return Served(url=url, next=(study.command("status"),))
 

@@ -7,8 +7,8 @@
 
 From a program: `generate` and `watch` make texts, `load_model` keeps a model for several calls, `measure`
 scores texts; every strategy is a class; `analysis` reads verdicts. What the commands do with a study is in
-`guard_eval.commands`. Each name is loaded when it is used, and nothing is imported here: until
-`search_path` has done its work, a module could come from the current folder.
+`guard_eval.cli.commands`. Each name is loaded when it is used, and nothing is imported here: until
+`__main__` has changed the search path, a module could come from the current folder.
 """
 
 TYPE_CHECKING = False

@@ -1,25 +1,42 @@
-"""The command line: `guard-eval`, or `python -m guard_eval`."""
+"""The command line: `guard-eval`, or `python -m guard_eval`.
 
+No module is taken from the folder in which a command is run, which may be anybody's: `python -m` would take a
+local `judge.py` in place of ours. A local `guard_eval` is taken before this code runs; use the script
+`guard-eval` where that may be. Nothing is imported here that Python has not loaded by now.
+"""
+
+import os
 import signal
+import sys
 
-from guard_eval.search_path import leave_out_current_folder
+_HOME = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))  # noqa: PTH120 (pathlib may be a local file)
 
 
 def main() -> None:
-    """Run the command line, with no module from the current folder.
-
-    Ctrl-C while the program loads ends it at once: nothing is under way yet, and an exception would show
-    where in whose module it came.
-    """
+    """Run the command line. Ctrl-C while it loads ends it at once and without a traceback."""
     loading = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if loading:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     leave_out_current_folder()
-    from guard_eval.cli import main as run  # noqa: PLC0415 (only now nothing else is found)
+    from guard_eval.cli.frame import main as run  # noqa: PLC0415 (only now nothing else is found)
 
     if loading:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     run()
+
+
+def leave_out_current_folder() -> None:
+    """Take the current folder out of the search path, unless it holds this package itself, as in a checkout.
+
+    The processes that this one starts, as multiprocessing and Ray do, do the same.
+    """
+    os.environ["PYTHONSAFEPATH"] = "1"
+    here = os.path.realpath(os.curdir)
+    if here == _HOME:
+        return
+    sys.path[:] = [entry for entry in sys.path if os.path.realpath(entry) != here]
+    listed = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    os.environ["PYTHONPATH"] = os.pathsep.join(entry for entry in listed if os.path.realpath(entry) != here)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A database's URL before anything is opened: whether it holds a password, and whom it would reach."""
+"""The URL of a study's database: it holds no password, and names no server but the user's own."""
 
 from __future__ import annotations
 
@@ -12,57 +12,42 @@ from guard_eval.errors import StudyError
 HOSTS_VARIABLE = "GUARD_EVAL_DATABASE_HOSTS"
 """The environment variable in which users name the database servers that a study.toml may use."""
 
-_URL = re.compile(r"[\w+]+://(?P<rest>.*)", re.DOTALL)
-_USER_AND_PASSWORD = re.compile(r"[^:/]*:[^@]*@")
-
 _HARMLESS_OPTIONS = frozenset(
-    {"host", "port", "user", "options", "application_name", "client_encoding", "connect_timeout", "sslmode"}
+    {"host", "port", "options", "application_name", "client_encoding", "connect_timeout", "sslmode"}
     | {"tcp_user_timeout", "keepalives", "keepalives_idle", "keepalives_interval", "keepalives_count"}
 )
 """What a study's URL may set. Other options of PostgreSQL's client name files or weaken the connection."""
 
-_WITH_PORT = re.compile(r".*[^:]:\d+")
-
 _ENCRYPTED = frozenset({"require", "verify-ca", "verify-full"})
 
-# every parser reads such a URL in the same way: what is checked here is what is reached
-_PLAIN_SERVER = re.compile(
-    r"postgres(ql)?(\+psycopg)?://([\w.+%-]*@)?(?P<host>[\w.-]*|\[[0-9a-fA-F:]+\])(:(?P<port>\d+))?"
-    r"/(?P<database>[\w.+-]*)(\?(?P<query>[^#@]*))?",
-    re.ASCII,
+# Every parser reads such a URL in the same way: what is checked here is what is reached.
+_PLAIN = re.compile(
+    r"sqlite(\+pysqlite)?:///(?P<file>[^?#]*)|postgres(ql)?(\+psycopg)?://(([\w.+-]|%40)*@)?"
+    r"(?P<host>[\w.-]*|\[[0-9a-f:]+\])(:(?P<port>\d+))?/(?P<database>[\w.+-]*)(\?(?P<options>[^#@]*))?",
+    re.ASCII | re.IGNORECASE,
 )
 
 UNREADABLE = (
-    "the database's URL cannot be read; write sqlite:///study.db or postgresql+psycopg://user@host/database"
+    "the database's URL cannot be read; write sqlite:///study.db or postgresql+psycopg://user@host/database, "
+    "without a password: set PGPASSWORD in the environment"
 )
 """The message for a text that is no URL. It does not repeat the text, which may hold a password anywhere."""
 
 
-def holds_password(text: str) -> bool:
-    """Return whether a database's URL holds a password, or what could be a part of one.
+def check_url(text: str) -> str:
+    """Return a database's URL if it is a plain one, which has no room for a password.
 
-    An @ in a password ends it early for a parser of the URL, so a second one before the path counts. So does
-    a colon in the user's name, however often it is percent-encoded.
-
-    >>> holds_password("postgresql://me@host/db"), holds_password("postgresql://me:secret@host/db")
-    (False, True)
-    >>> holds_password("postgresql://me%3Asecret@host/db")
-    True
+    >>> check_url("postgresql://me@host/db")
+    'postgresql://me@host/db'
 
     Raises:
-        ValueError: It is no URL.
+        ValueError: It is not plain.
     """
-    match = _URL.fullmatch(text)
-    if match is None:
-        raise ValueError(UNREADABLE)
-    server, _, query = match["rest"].partition("?")
-    options = parse_qsl(query, keep_blank_values=True)
-    return (
-        any(_USER_AND_PASSWORD.match(form) for form in (server, decode(server), decode(match["rest"])))
-        or server.partition("/")[0].count("@") > 1
-        or any("password" in decode(key).lower() for key, _ in options)
-        or any(key.lower() == "user" and ":" in decode(value) for key, value in options)
-    )
+    url = _PLAIN.fullmatch(text)
+    options = parse_qsl((url and url["options"]) or "", keep_blank_values=True)
+    if url is None or any(decode(key) == "user" or "pass" in decode(key).lower() for key, _ in options):
+        raise StudyError(UNREADABLE)
+    return text
 
 
 def decode(text: str) -> str:
@@ -81,18 +66,16 @@ def check_location(text: str, folder: Path) -> None:
     Raises:
         StudyError: The URL names another place, or sets an option that a study may not set.
     """
-    if text.startswith(("sqlite:", "sqlite+")):
-        path = Path(text.partition("///")[2] or "/")
-        if "?" in text or not path.resolve().is_relative_to(folder.resolve()):
+    url = _PLAIN.fullmatch(check_url(text))
+    assert url is not None
+    if url["file"] is not None:
+        if not Path(url["file"] or "/").resolve().is_relative_to(folder.resolve()):
             raise StudyError(
                 f"database in study.toml is a file outside {folder}; remove that line, and the study uses "
                 "its own file, study.db"
             )
         return
-    url = _PLAIN_SERVER.fullmatch(text)
-    if url is None:
-        raise StudyError(UNREADABLE)
-    options = parse_qsl(url["query"] or "", keep_blank_values=True)
+    options = parse_qsl(url["options"] or "", keep_blank_values=True)
     refused = sorted({key for key, _ in options} - _HARMLESS_OPTIONS)
     if not {value for key, value in options if key == "sslmode"} <= _ENCRYPTED:
         refused.append(f"an sslmode other than {', '.join(sorted(_ENCRYPTED))}")
@@ -101,10 +84,10 @@ def check_location(text: str, folder: Path) -> None:
             f"database in study.toml sets {' and '.join(refused)}, which only your own environment may set; "
             "remove it there, and use PostgreSQL's variables such as PGSSLMODE"
         )
-    trusted = {entry.strip().casefold() for entry in os.environ.get(HOSTS_VARIABLE, "").split(",")}
+    trusted = set(_split(os.environ.get(HOSTS_VARIABLE)))
     ports = _split(url["port"], *(value for key, value in options if key == "port")) or ["5432"]
     for server in _split(url["host"], *(value for key, value in options if key == "host")):
-        host, _, port = server.rpartition(":") if _WITH_PORT.fullmatch(server) else (server, "", "")
+        host, _, port = server.rpartition(":") if re.fullmatch(r".*[^:]:\d+", server) else (server, "", "")
         if not trusted & {host, *(f"{host}:{each}" for each in ([port] if port else ports))}:
             raise StudyError(
                 f"study.toml names the database server {host!a}, which would receive your database password; "

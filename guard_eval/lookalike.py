@@ -16,20 +16,14 @@ def look(text: str, *, case: bool = False) -> str:
     >>> look(" Bob\u200b "), look("\uff22\uff4f\uff42"), look("Bob  B", case=True)
     ('bob', 'bob', 'Bob B')
     """
-    if not plain(text):
-        text = unicodedata.normalize("NFKC", text)
-        text = "".join(item for item in text if item.isspace() or not unseen(item))
-    return " ".join((text if case else unicodedata.normalize("NFKC", text.casefold())).split())
-
-
-def plain(text: str) -> bool:
-    """Return whether every character is of ASCII and can be seen."""
-    return text.isascii() and text.isprintable()
+    shown = unicodedata.normalize("NFKC", text)
+    shown = "".join(item for item in shown if item.isspace() or not unseen(item))
+    return " ".join((shown if case else unicodedata.normalize("NFKC", shown.casefold())).split())
 
 
 def hides(text: str) -> bool:
     """Return whether a name has characters that leave no mark, such as a zero-width space."""
-    return not plain(text) and any(map(unseen, text))
+    return any(map(unseen, text))
 
 
 def unseen(character: str) -> bool:

@@ -1,4 +1,4 @@
-"""What a function says while it works. Nothing is shown unless a command line has attached a reporter.
+"""What a function says while it works. Nothing is shown unless a command line has attached its reporter.
 
 with task("guard", total=len(prompts), unit="texts") as advance:
     for prompt in prompts:
@@ -8,25 +8,21 @@ with task("guard", total=len(prompts), unit="texts") as advance:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Protocol
 
 from guard_eval.results import Result
 
-
-class Advance(Protocol):
-    """Count what a task has done; `note` stands behind the bar until the next note."""
-
-    def __call__(self, count: float = 1, /, note: str | None = None) -> None:
-        """Add `count` to what is done."""
+Advance = Callable[..., None]
+"""`advance(count, note=…)` counts what a task has done; the note stands behind the bar until the next one."""
 
 
-class Reporter(Protocol):
-    """Where the words of a running function go."""
+class Reporter:
+    """Shows what functions say. This one shows nothing, and its answer to a question is no."""
 
-    def task(self, description: str, total: float | None, unit: str) -> AbstractContextManager[Advance]:
+    def task(self, _description: str, _total: float | None, _unit: str) -> AbstractContextManager[Advance]:
         """Show a progress bar."""
+        return nullcontext(lambda *_count, **_note: None)
 
     def notice(self, text: str) -> None:
         """Show a line that `--quiet` hides."""
@@ -34,31 +30,29 @@ class Reporter(Protocol):
     def warn(self, text: str) -> None:
         """Show a warning, also with `--quiet`."""
 
-    def show(self, result: Result) -> None:
+    def show(self, result: Result, *, clear: bool) -> None:
         """Show a result before the command ends."""
 
     def write(self, text: str, style: str) -> None:
-        """Show a part of a line at once."""
+        """Show a part of a line."""
 
-    def clear(self) -> None:
-        """Clear the screen."""
-
-    def confirm(self, question: str) -> bool:
+    def confirm(self, question: str) -> bool:  # noqa: ARG002
         """Return the answer to a question."""
+        return False
 
 
-_attached: list[Reporter] = []
-"""The reporters of this process, the current one last: threads share it."""
+_reporters = [Reporter()]
+"""The current reporter is the last one. The threads of a process share it."""
 
 
 @contextmanager
 def attached(reporter: Reporter) -> Iterator[None]:
     """Send everything to a reporter while the block runs."""
-    _attached.append(reporter)
+    _reporters.append(reporter)
     try:
         yield
     finally:
-        _attached.pop()
+        _reporters.pop()
 
 
 def task(description: str, total: float | None = None, unit: str = "") -> AbstractContextManager[Advance]:
@@ -69,43 +63,29 @@ def task(description: str, total: float | None = None, unit: str = "") -> Abstra
         total: How much there is to do; None if nobody knows.
         unit: What is counted, in the plural.
     """
-    return _attached[-1].task(description, total, unit) if _attached else nullcontext(_no_bar)
-
-
-def _no_bar(count: float = 1, /, note: str | None = None) -> None:
-    pass
+    return _reporters[-1].task(description, total, unit)
 
 
 def notice(text: str) -> None:
     """Say what happens now, such as a model that is loaded."""
-    if _attached:
-        _attached[-1].notice(text)
+    _reporters[-1].notice(text)
 
 
 def warn(text: str) -> None:
     """Say at once what should worry the user; what can wait belongs to `Result.warnings`."""
-    if _attached:
-        _attached[-1].warn(text)
+    _reporters[-1].warn(text)
 
 
-def show(result: Result) -> None:
-    """Show a result of a step, or of a command that this command called."""
-    if _attached:
-        _attached[-1].show(result)
+def show(result: Result, *, clear: bool = False) -> None:
+    """Show the result of a step; `clear` clears the terminal's screen first."""
+    _reporters[-1].show(result, clear=clear)
 
 
 def write(text: str, style: str = "") -> None:
     """Show text at once and without a line break, in a style of rich such as "bold red"."""
-    if _attached:
-        _attached[-1].write(text, style)
-
-
-def clear() -> None:
-    """Clear the terminal's screen before something is shown again."""
-    if _attached:
-        _attached[-1].clear()
+    _reporters[-1].write(text, style)
 
 
 def confirm(question: str) -> bool:
     """Ask a question that is answered with y or n. Without anybody to ask, the answer is no."""
-    return bool(_attached) and _attached[-1].confirm(question)
+    return _reporters[-1].confirm(question)

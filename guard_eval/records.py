@@ -1,8 +1,7 @@
-"""The things a study is made of: prompt, continuation, pair, rater, plan.
+"""The things a study is made of: prompt, continuation, pair, rater, plan. The contract between rooms.
 
-Frozen, and all in one place: this file is the contract between the rooms. An id is a
-hash of what makes the thing what it is, so that the same thing has the same id on every machine and doing a
-step twice does nothing.
+An id is a hash of what makes the thing what it is. The same thing has the same id on every machine, and doing
+a step twice does nothing.
 """
 
 from __future__ import annotations
@@ -12,10 +11,8 @@ import json
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Literal, Self, get_args
-
-from guard_eval.errors import StudyError
+from datetime import timedelta
+from typing import Any, Literal, Self, get_args
 
 Choice = Literal["A", "tie", "B"]
 """What a rater says of a pair on one criterion: the text shown as A is better, both are similar, or B is."""
@@ -48,28 +45,19 @@ SIMULATED: frozenset[str] = frozenset({"simulated", "simulated_model"})
 TIE = "tie"
 """The verdict that names neither method, in tidy tables."""
 
-NoteKind = Literal[
-    "arrival",
-    "consent",
-    "background",
-    "instructions",
-    "practice",
-    "check",
-    "comment",
-    "problem",
-    "skip",
-    "finished",
-    "exclude",
-    "include",
-    "erase",
-]
-"""What is noted of a rater besides verdicts. `arrival` to `check` happen before the first pair; `comment`,
-`problem` and `skip` belong to a pair; `exclude`, `include` and `erase` are decisions of the study's owner."""
+VisitStep = Literal["arrival", "consent", "background", "instructions", "practice", "check"]
+"""What is noted of a rater before the first pair."""
+
+Decision = Literal["exclude", "include", "erase"]
+"""What the study's owner decides about a rater."""
+
+NoteKind = Literal[VisitStep, "comment", "problem", "skip", "finished", Decision]
+"""What is noted of a rater besides verdicts. `comment`, `problem` and `skip` belong to a pair."""
+
+NOTE_KINDS: tuple[NoteKind, ...] = get_args(NoteKind)
 
 MESSAGE_BYTES = 20_000_000
 """The most that the app sends to a browser at once: a pair's texts, as JSON."""
-
-NOTE_KINDS: tuple[NoteKind, ...] = get_args(NoteKind)
 
 Role = Literal["study", "gold", "repeat"]
 """Why a pair is shown: for the study, to see whether a clear case is seen, or whether the rater agrees with
@@ -110,15 +98,9 @@ class Recipe:
         model: A Hugging Face id, or a folder's path as the study names it.
         revision: The Hub's revision, or for a folder the hash of its files.
         strategy: The strategy's signature, such as `top_k(k=50)`.
-        seed: The study's seed.
-        max_new_tokens: The length limit, in tokens.
         max_prompt_tokens: How many of the prompt's last tokens are kept.
-        dtype: The arithmetic of the model, such as `bfloat16`.
-        amateur: Contrastive decoding's smaller model, by its name; other strategies have none.
-        amateur_revision: Its revision, as `revision`.
-        chat: Whether the prompt went through the model's chat template.
-        engine: What ran the model, where that was not transformers: `vllm`, whose arithmetic rounds
-            differently.
+        amateur: Contrastive decoding's smaller model; other strategies have none.
+        engine: What ran the model if that was not transformers: `vllm`, whose arithmetic rounds differently.
         source: A hash of the source of a strategy of the user's own.
         stop: Strings before which a text ends.
     """
@@ -138,41 +120,25 @@ class Recipe:
     stop: tuple[str, ...] = ()
 
     def continuation_id(self, prompt: Prompt, run: int = 1) -> str:
-        """Return the id of the continuation this recipe makes of `prompt` in its `run`th run.
+        """Return the id of the text that this recipe writes after `prompt` in its `run`th run.
 
-        The model's name does not count where its content does: `revision` is a hash for a folder, and a Hub
-        revision is only unique together with the name, so both stand in the hash for the Hub and the revision
-        alone for a folder. What only some texts have (amateur, chat, engine, source, stop, a run after the
-        first) counts where it is set.
+        A folder counts by its content alone, a model of the Hub by name and revision. What only some texts
+        have (amateur, chat, engine, source, stop, a run after the first) counts where it is set.
         """
-        amateur = self.amateur and [
-            _content_name(self.amateur, self.amateur_revision or ""),
+        settings = self._identify(self.model, self.revision), self.revision, self.strategy, self.seed
+        limits = self.max_new_tokens, self.max_prompt_tokens, self.dtype
+        amateur = self.amateur and (
+            self._identify(self.amateur, self.amateur_revision or ""),
             self.amateur_revision,
-        ]
-        settings: dict[str, object] = {
-            "amateur": amateur,
-            "chat": self.chat,
-            "engine": self.engine,
-            "source": self.source,
-        }
-        settings |= {"stop": self.stop, "run": 0 if run == 1 else run}
-        rare = {name: value for name, value in settings.items() if value}
-        return content_id(
-            prompt.id,
-            prompt.text,
-            _content_name(self.model, self.revision),
-            self.revision,
-            self.strategy,
-            self.seed,
-            self.max_new_tokens,
-            self.max_prompt_tokens,
-            self.dtype,
-            *([rare] if rare else []),
         )
+        rare = {name: getattr(self, name) for name in ("chat", "engine", "source", "stop")}
+        rare |= {"amateur": amateur, "run": run if run > 1 else 0}
+        rare = {name: value for name, value in rare.items() if value}
+        return content_id(prompt.id, prompt.text, *settings, *limits, *([rare] if rare else []))
 
-
-def _content_name(model: str, revision: str) -> str:
-    return "" if revision.startswith("sha256:") else model
+    @staticmethod
+    def _identify(model: str, revision: str) -> str:
+        return "" if revision.startswith("sha256:") else model
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -180,18 +146,11 @@ class Continuation:
     """A text that a model wrote after a prompt.
 
     Attributes:
-        id: `Recipe.continuation_id` of its prompt and run.
-        prompt_id: Which prompt it continues.
-        dataset: The prompt's dataset.
-        recipe: How it was made.
-        text: The continuation alone, without the prompt.
         prompt_tokens: Length of the prompt as the model saw it, after truncation.
-        new_tokens: Tokens made, the end-of-text token included, or the one that completes a stop string.
-        finish: `eos` when the model ended the text, `length` when the limit did, `stop` a stop string.
-        seconds: Wall time of the batch it was made in, divided by the batch's rows.
+        new_tokens: Tokens written, the end-of-text token included, or the one that completes a stop string.
+        finish: `eos` if the model ended the text, `length` if the limit did, `stop` for a stop string.
+        seconds: Wall time of its batch, divided by the batch's rows.
         batch: How many rows were in that batch; speed depends on it.
-        device: Where it was made, such as `cpu` or `NVIDIA H200`.
-        versions: Versions of the libraries that made it.
         run: Which of the prompt's texts by this recipe it is: 1, 2, ….
     """
 
@@ -212,12 +171,9 @@ class Continuation:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Trace:
-    """How a strategy adapted to a text, token by token: GUARD's H_t, H_glob,t, k_t, α_t and q.
+    """How a strategy adapted to the continuation with this id: lists of one number for each new token.
 
-    Attributes:
-        id: That of the `Continuation`.
-        prompt_id: Which prompt it continues.
-        values: Lists of one number per new token, by name.
+    GUARD's are H_t, H_glob,t, k_t, α_t and q.
     """
 
     id: str
@@ -256,22 +212,17 @@ class Pair:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Gold:
-    """A pair with a clear answer, mixed in to see who reads; it is no part of the study.
+    """A pair with a clear answer, to see who reads. It is no part of the study.
 
-    Attributes:
-        pair: Of any two methods, such as a human's text and the same with its words shuffled.
-        expected: The better text by criterion; criteria that are not clear are left out.
+    `expected` has the better text by criterion. Criteria that are not clear are left out.
     """
 
     pair: Pair
     expected: Mapping[str, Literal["a", "b"]]
 
 
-_WHITE = (
-    "\t\n\v\f\r\x1c\x1d\x1e\x1f \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007"
-    "\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000\ufeff\u200b"
-)
-"""Unicode's white space, the byte order mark and the zero-width space. A pattern takes ten times as long."""
+_WHITE = "".join(filter(str.isspace, map(chr, range(0x3001)))) + "\ufeff\u200b"
+"""Unicode's white space, the byte order mark and the zero-width space."""
 
 
 def as_shown(text: str) -> str:
@@ -322,15 +273,13 @@ class Plan:
     """How pairs are handed to one rater.
 
     Attributes:
-        seed: The study's seed. It decides, for each showing, where the search for a free slot begins.
-        slots: Showings per pair in the rater's pool: raters per pair for people, orders for a model.
+        seed: The study's seed, which decides where the search for a free slot begins.
+        slots: Showings per pair: raters per pair for people, orders for a model.
         lease: After this long and unrated, a presentation's slot may go to another rater.
-        quota: How many of the study's pairs one rater may rate; None for as many as there are.
-        gold_every: One gold pair is mixed into so many of the study's, at seeded places; None for none.
-        repeats: How many of a rater's own pairs it is shown again later with the sides swapped.
-        one_order: A model sees each pair in one order only, drawn by the seed: every other slot.
-
-    `quota`, `gold_every` and `repeats` are for people and simulations; a model sees every slot and no more.
+        quota: How many of the study's pairs one person may rate; None for as many as there are.
+        gold_every: One gold pair is mixed into so many of the study's; None for none.
+        repeats: How many of a person's pairs are shown again later with the sides swapped.
+        one_order: A model sees each pair in one order only, drawn by the seed.
     """
 
     seed: int
@@ -341,34 +290,31 @@ class Plan:
     repeats: int = 0
     one_order: bool = False
 
-    def __post_init__(self) -> None:
-        """Raise a `StudyError` if a number is too small."""
-        for what, number, least in (
-            ("slots per pair", self.slots, 1),
-            ("pairs per rater (quota)", self.quota, 1),
-            ("pairs to one gold pair (gold_every)", self.gold_every, 1),
-            ("repeats", self.repeats, 0),
-        ):
-            if number is not None and number < least:
-                raise StudyError(f"the plan has {number} {what}; it needs at least {least}")
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DeclaredPart:
+    """A part of the settings: people's, or a judge's.
+
+    Attributes:
+        hash: The hash of the settings today.
+        first_hash: Their hash at the first verdict; None before there is one.
+        changes: What changed since, such as `analysis.alpha from 0.05 to 0.01`.
+    """
+
+    name: str
+    hash: str
+    first_hash: str | None = None
+    changes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JudgeSpending:
-    """What one judge has taken so far, over all runs.
+    """What one judge has taken over all runs. Requests that were surely not billed are left out.
 
     Attributes:
-        judge: The rater's name.
-        requests: Requests sent, those that were surely not billed left out.
-        answers: Those that were answered in full.
-        lost: Those whose answer never came, which a server may have billed.
-        open: Those under way, or in a batch.
+        lost: Requests whose answer never came, and which a server may have billed.
+        open: Requests under way, or in a batch.
         unmetered: Answers without token counts.
-        input_tokens: Tokens of the requests; `cached_tokens` and `written_tokens` are among them.
-        cached_tokens: Tokens billed as cached.
-        written_tokens: Tokens billed as written to the server's cache.
-        output_tokens: Tokens of the answers; `reasoning_tokens` are among them.
-        reasoning_tokens: Tokens of reasoning.
         usd: What the answers cost, at least: answers of unknown cost count for what was set aside.
         held_usd: What is set aside for what is lost or open.
         unpriced: Requests whose price is unknown; they are in neither sum.
@@ -390,51 +336,15 @@ class JudgeSpending:
     written_tokens: int = 0
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ModelSeen:
-    """What a judge's server called the model and its configuration, how often, and from when to when.
-
-    `model` and `fingerprint` are None where the server did not name them; times are in UTC.
-    """
-
-    judge: str
-    model: str | None
-    fingerprint: str | None
-    answers: int
-    first: datetime
-    last: datetime
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DeclaredPart:
-    """A part of the settings today, and at the first verdict of its raters.
-
-    Attributes:
-        name: `people`, or `judge` and its name.
-        hash: The part's hash today.
-        first_hash: Its hash at the first verdict; None before there is one.
-        changes: What changed since, such as `analysis.alpha from 0.05 to 0.01`.
-    """
-
-    name: str
-    hash: str
-    first_hash: str | None = None
-    changes: tuple[str, ...] = ()
-
-
 CheckName = Literal["identical", "shuffled", "swapped", "padded"]
 """A check of a judge's calibration, which asks about pairs whose answer is known."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CheckedItem:
-    """What a judge answered on one item of a calibration's check, on one criterion.
+    """What a judge answered in a calibration's check about one pair of the study, on one criterion.
 
     Attributes:
-        judge: Its name as a rater.
-        check: Which check.
-        item: The study's pair it was made of, by its id.
-        criterion: The criterion.
         answers: For each order answered: `target` for the text that the check is about (the intact one, the
             padded one, the first method's), `other`, or `tie`.
         asked: In how many orders it was asked.
@@ -449,32 +359,19 @@ class CheckedItem:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class UsedPrompt:
-    """The prompt of one judge: its hash, what prompt it is, and all of it with placeholders for the texts."""
-
-    judge: str
-    version: str
-    words: str
-    text: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FailureCount:
-    """How many showings of pairs one judge left without a verdict, for one reason, in the server's words."""
-
-    judge: str
-    kind: str
-    count: int
-    reason: str = ""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class JudgeUsage:
-    """How judges were asked: prompts, spending, failures, models that answered, calibration, changes."""
+    """How judges were asked.
 
-    prompts: tuple[UsedPrompt, ...] = ()
+    Attributes:
+        prompts: The judge, and the version, description and text of its prompt.
+        failed: The judge, and the kind, reason and count of what it left without a verdict.
+        seen: The judge, and each model and fingerprint that answered: how often, first and last, in UTC.
+        asked_otherwise: The judges whose settings changed while they judged, with the changes.
+    """
+
+    prompts: tuple[Mapping[str, str], ...] = ()
     spent: tuple[JudgeSpending, ...] = ()
-    failed: tuple[FailureCount, ...] = ()
-    seen: tuple[ModelSeen, ...] = ()
+    failed: tuple[Mapping[str, Any], ...] = ()
+    seen: tuple[Mapping[str, Any], ...] = ()
     checked: tuple[CheckedItem, ...] = ()
     asked_otherwise: tuple[str, ...] = ()

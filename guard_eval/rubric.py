@@ -29,64 +29,34 @@ class Criterion:
         return f"{self.title}: {self.definition}"
 
 
-CRITERIA: dict[str, Criterion] = {
-    criterion.name: criterion
-    for criterion in (
-        Criterion(
-            name="fluency",
-            title="Fluency",
-            definition=(
-                "Measures how natural, smooth, and grammatically correct the text reads. Evaluates "
-                "whether the language flows naturally without awkward phrasing, grammatical errors, "
-                "or unnatural constructions."
-            ),
-        ),
-        Criterion(
-            name="coherence",
-            title="Coherence",
-            definition=(
-                "Assesses logical connection between ideas and overall text organization. Evaluates "
-                "whether the text maintains consistent themes, follows logical progression, and "
-                "avoids contradictions or non-sequiturs."
-            ),
-        ),
-        Criterion(
-            name="factuality",
-            title="Factuality",
-            definition=(
-                "Measures accuracy and truthfulness of factual claims. Evaluates whether information "
-                "presented is correct and free from errors, fabrications, or misrepresentations."
-            ),
-        ),
-        Criterion(
-            name="informativeness",
-            title="Informativeness",
-            definition=(
-                "Assesses the substantive content and value of the information provided. Evaluates "
-                "whether the text delivers meaningful, relevant content rather than being vague, "
-                "repetitive, or content-poor."
-            ),
-        ),
-        Criterion(
-            name="interestingness",
-            title="Interestingness",
-            definition=(
-                "Measures how engaging, compelling, or captivating the text is. Evaluates whether the "
-                "content holds attention through creativity, unique insights, or engaging stylistic "
-                "elements."
-            ),
-        ),
-        Criterion(
-            name="story_development",
-            title="Story Development",
-            definition=(
-                "Assesses how effectively the narrative unfolds and progresses (where applicable). "
-                "Evaluates character development, plot progression, pacing, and overall narrative "
-                "structure in story-based texts."
-            ),
-        ),
-    )
-}
+_APPENDIX_F = """
+Fluency: Measures how natural, smooth, and grammatically correct the text reads. Evaluates whether the
+language flows naturally without awkward phrasing, grammatical errors, or unnatural constructions.
+
+Coherence: Assesses logical connection between ideas and overall text organization. Evaluates whether the text
+maintains consistent themes, follows logical progression, and avoids contradictions or non-sequiturs.
+
+Factuality: Measures accuracy and truthfulness of factual claims. Evaluates whether information presented is
+correct and free from errors, fabrications, or misrepresentations.
+
+Informativeness: Assesses the substantive content and value of the information provided. Evaluates whether the
+text delivers meaningful, relevant content rather than being vague, repetitive, or content-poor.
+
+Interestingness: Measures how engaging, compelling, or captivating the text is. Evaluates whether the content
+holds attention through creativity, unique insights, or engaging stylistic elements.
+
+Story Development: Assesses how effectively the narrative unfolds and progresses (where applicable). Evaluates
+character development, plot progression, pacing, and overall narrative structure in story-based texts.
+"""
+
+
+def _parse_criteria(text: str) -> Iterable[Criterion]:
+    for paragraph in text.strip().split("\n\n"):
+        title, definition = " ".join(paragraph.split()).split(": ", 1)
+        yield Criterion(name=title.lower().replace(" ", "_"), title=title, definition=definition)
+
+
+CRITERIA: dict[str, Criterion] = {criterion.name: criterion for criterion in _parse_criteria(_APPENDIX_F)}
 """The six criteria of Appendix F by name, in its order."""
 
 HUMAN_CRITERIA: tuple[str, ...] = ("coherence", "fluency")
@@ -109,13 +79,11 @@ def check_weights(weights: Mapping[str, float]) -> Mapping[str, float]:
     Raises:
         ValueError: They are not such.
     """
-    if len(weights) < 2:
+    if len(weights) < 2 or COMPOSITE in weights:
         raise ValueError(
-            f"a composite is of two criteria or more, and {', '.join(weights) or 'none'} is named; name "
-            "more, or leave the composite out"
+            f"a composite is of two criteria or more, and no part of itself; {', '.join(weights) or 'none'} "
+            "is named: name others, or leave the composite out"
         )
-    if COMPOSITE in weights:
-        raise ValueError(f"a composite is no part of itself; leave {COMPOSITE} out")
     for name, weight in weights.items():
         if not (math.isfinite(weight) and weight > 0):
             raise ValueError(
@@ -127,11 +95,7 @@ def check_weights(weights: Mapping[str, float]) -> Mapping[str, float]:
 def criteria(
     names: Sequence[str], known: Mapping[str, Criterion] = MappingProxyType(CRITERIA)
 ) -> tuple[Criterion, ...]:
-    """Return the named criteria in the order given.
-
-    Args:
-        names: Which ones.
-        known: All that there are, by name: the paper's by default.
+    """Return the named criteria in the order given, out of all that are known: the paper's by default.
 
     Raises:
         StudyError: A name is unknown; the message offers the nearest one.
@@ -153,7 +117,7 @@ def check_name(name: str, known: Iterable[str]) -> None:
 
 
 def reworded(before: Mapping[str, str], now: Iterable[Criterion]) -> list[str]:
-    """Return what was changed in the words of criteria, a sentence's part each.
+    """Return which criteria have other words than before, a sentence's part each.
 
     Args:
         before: Title and definition, as `Criterion.words` has them, by name; what is missing is not compared.

@@ -24,33 +24,23 @@ def sheet_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
 
     try:
         with zipfile.ZipFile(path) as packed:
-            _check_size(path, sum(part.file_size for part in packed.infolist()))
-        book = pd.read_excel(
-            path, sheet_name=None, header=None, dtype=str, keep_default_na=False, engine="openpyxl"
-        )
+            if sum(part.file_size for part in packed.infolist()) > MOST_BYTES:
+                raise ValueError("it unpacks to more than 512 MiB")  # noqa: TRY301 (reworded below)
+        book = pd.read_excel(path, sheet_name=None, header=None, dtype=str, keep_default_na=False)
     except ImportError:
         raise MissingExtraError("xlsx", "openpyxl") from None
-    except StudyError:  # a ValueError, too
-        raise
     except (KeyError, ValueError, SyntaxError, zipfile.BadZipFile) as error:
+        raise StudyError(f"cannot read {path} as XLSX: {error}; save the sheet as 'CSV UTF-8'") from None
+    sheets = {name: sheet for name, sheet in book.items() if (sheet != "").to_numpy().any()}
+    if len(sheets) != 1:
         raise StudyError(
-            f"cannot read {path} as XLSX: {error}; save the sheet as XLSX or 'CSV UTF-8'"
-        ) from None
-    filled = {name: sheet for name, sheet in book.items() if (sheet != "").to_numpy().any()}
-    if len(filled) != 1:
-        raise StudyError(
-            f"{path} must have one sheet with cells, and has {len(filled)} "
-            f"({', '.join(map(repr, filled)) or 'none'}); save the sheet that counts as a file of its own"
+            f"{path} must have one sheet with cells, and has {len(sheets)} "
+            f"({', '.join(map(repr, sheets)) or 'none'}); save the sheet that counts as a file of its own"
         )
-    [sheet] = filled.values()
+    [sheet] = sheets.values()
     sheet = sheet.loc[:, (sheet != "").any()]  # columns that have a format and nothing else
     for number, cells in enumerate(sheet.to_numpy().tolist(), start=1):
         if not all(isinstance(cell, str) for cell in cells):
             raise StudyError(f"{path}: row {number} holds an error such as #N/A; fix its formula")
         if any(cells):
             yield number, [cell.removesuffix(" 00:00:00") for cell in cells]  # a date without a time
-
-
-def _check_size(path: Path, size: int) -> None:
-    if size > MOST_BYTES:
-        raise StudyError(f"{path} unpacks to more than 512 MiB; save the sheet as 'CSV UTF-8'")

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
-from guard_eval.records import FailureCount, JudgeSpending
+from guard_eval.records import JudgeSpending
 from guard_eval.reporting.escaping import visible
 from guard_eval.reporting.tables import Table
 from guard_eval.results import Result
@@ -39,8 +40,8 @@ _REMEDIES = {
 _VARIES = re.compile(r"\d+(?:[.,:]\d+)*|\b(?=\w*\d)[\w-]{8,}")
 
 
-def count_reasons(failures: Iterable[tuple[str, str, str]]) -> list[FailureCount]:
-    """Return why questions have no verdict, by judge, the most frequent first.
+def count_reasons(failures: Iterable[tuple[str, str, str]]) -> list[dict[str, Any]]:
+    """Return why questions have no verdict, as `JudgeUsage.failed`, by judge, the most frequent first.
 
     Sentences that differ in nothing but numbers, or in the name of a request, are one reason.
 
@@ -52,7 +53,7 @@ def count_reasons(failures: Iterable[tuple[str, str, str]]) -> list[FailureCount
         reasons.setdefault((judge, kind, _VARIES.sub("#", detail)), []).append(detail)
     ordered = sorted(reasons.items(), key=lambda each: (each[0][0], -len(each[1]), each[0]))
     return [
-        FailureCount(judge=key[0], kind=key[1], reason=details[0], count=len(details))
+        {"judge": key[0], "kind": key[1], "count": len(details), "reason": details[0]}
         for key, details in ordered
     ]
 
@@ -70,7 +71,7 @@ class Judged(Result):
 
     previews: tuple[dict[str, object], ...] = ()
     judges: tuple[JudgeSpending, ...] = ()
-    failures: tuple[FailureCount, ...] = ()
+    failures: tuple[Mapping[str, Any], ...] = ()
     page: Path | None = None
 
 
@@ -323,15 +324,15 @@ def show_spending(spending: Sequence[JudgeSpending]) -> Table:
     return Table(columns=("", *(each.judge for each in spending)), rows=tuple(rows), caption="")
 
 
-def _show_reasons(reasons: Sequence[FailureCount]) -> list[str]:
+def _show_reasons(reasons: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return each judge's failures by kind, with the reasons, the most frequent first."""
     lines = []
-    for judge, kind in dict.fromkeys((each.judge, each.kind) for each in reasons):
-        listed = [each for each in reasons if (each.judge, each.kind) == (judge, kind)]
-        total = sum(each.count for each in listed)
+    for judge, kind in dict.fromkeys((each["judge"], each["kind"]) for each in reasons):
+        listed = [each for each in reasons if (each["judge"], each["kind"]) == (judge, kind)]
+        total = sum(each["count"] for each in listed)
         lines.append(f"failed: {judge}: {total} × {kind}{_REMEDIES.get(kind, '')}")
-        lines += [f"    {each.count} × {each.reason}" for each in listed[:_REASONS]]
-        if more := sum(each.count for each in listed[_REASONS:]):
+        lines += [f"    {each['count']} × {each['reason']}" for each in listed[:_REASONS]]
+        if more := sum(each["count"] for each in listed[_REASONS:]):
             lines.append(f"    {more} × something else: --view FILE.html shows each")
     if reasons:
         lines.append("What got no answer is asked again by the same command; the report counts the rest.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from guard_eval.records import JudgeUsage, UsedPrompt
+from guard_eval.records import JudgeUsage
 from guard_eval.store import Store, requests
 from guard_eval.study.folder import Study
 from judge.calibration import read_checks
@@ -24,12 +24,12 @@ def judge_usage(study: Study, store: Store) -> JudgeUsage | None:
     judges = [judge for judge in study.settings.judge if judge.rater_name in names]
     return JudgeUsage(
         prompts=tuple(
-            UsedPrompt(
-                judge=judge.rater_name,
-                version=prompt_of(judge).version,
-                words=describe_special(judge) or "the paper's prompt",
-                text=prompt_of(judge).text,
-            )
+            {
+                "judge": judge.rater_name,
+                "version": prompt_of(judge).version,
+                "description": describe_special(judge) or "the paper's prompt",
+                "text": prompt_of(judge).text,
+            }
             for judge in judges
         ),
         spent=tuple(spending),

@@ -7,8 +7,8 @@ from functools import cache
 
 from rich.console import Console
 
-from guard_eval.cli import accept_studies, command_line
-from guard_eval.commands import COMMANDS
+from guard_eval.cli.commands import COMMANDS
+from guard_eval.cli.frame import accept_studies, command_line
 
 WIDTH = 80
 """Columns of the help."""

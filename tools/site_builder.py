@@ -20,7 +20,7 @@ from urllib.parse import unquote, urlsplit
 
 from cli_reference import cli_reference
 
-from guard_eval.commands import COMMANDS
+from guard_eval.cli.commands import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -28,7 +28,7 @@ _REFERENCE = """# Functions
 
 The functions and values for a program or a notebook. `guard_eval` and `analysis` load a name when it is
 used.
-`guard_eval.commands.load("pair")` returns the function of a command.
+`guard_eval.cli.commands.load("pair")` returns the function of a command.
 """
 _OUTSIDE = re.compile(
     r"\[([^\]\[]+)\]\((?:\.\./)*(?:CONTRIBUTING\.md|CITATION\.cff|LICENSE|benchmarks/README\.md)\)"

@@ -33,22 +33,22 @@ def spending(evidence: Evidence) -> pd.DataFrame:
 
 def failures(evidence: Evidence) -> pd.DataFrame:
     """Return what each judge left without a verdict, by kind and reason, the most frequent first."""
-    return frame_of([asdict(row) for row in _usage(evidence).failed])
+    return frame_of(_usage(evidence).failed)
 
 
 def models(evidence: Evidence) -> pd.DataFrame:
     """Return which models answered each judge's requests; a judge should have one."""
-    rows = [asdict(row) for row in _usage(evidence).seen]
+    rows = _usage(evidence).seen
     times = [{name: row[name].astimezone(UTC).isoformat() for name in ("first", "last")} for row in rows]
-    return frame_of([row | time for row, time in zip(rows, times, strict=True)])
+    return frame_of([{**row, **time} for row, time in zip(rows, times, strict=True)])
 
 
 def changed_models(usage: JudgeUsage) -> tuple[str, ...]:
     """Return the judges of which more than one model answered, each with these, in a sentence."""
     known: dict[str, list[str]] = {}
-    for row in sorted(usage.seen, key=lambda row: row.first):
-        if row.model is not None and row.model not in known.setdefault(row.judge, []):
-            known[row.judge].append(row.model)
+    for row in sorted(usage.seen, key=lambda row: row["first"]):
+        if row["model"] is not None and row["model"] not in known.setdefault(row["judge"], []):
+            known[row["judge"]].append(row["model"])
     return tuple(
         f"The model behind {judge} changed while it judged: {', then '.join(names)}."
         for judge, names in known.items()

@@ -325,8 +325,8 @@ def _judge_notes(results: Results) -> list[str]:
     if usage is None:
         return []
     notes = [
-        f"{each.judge} was asked with {each.words}; its prompt is in prompts/{each.version}.txt."
-        for each in usage.prompts
+        "{judge} was asked with {description}; its prompt is in prompts/{version}.txt.".format_map(prompt)
+        for prompt in usage.prompts
     ]
     notes += changed_models(usage)
     if usage.asked_otherwise:

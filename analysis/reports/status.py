@@ -81,9 +81,8 @@ def status(folder: Path, /, *, watch: bool = False, overrides: Sequence[str] = (
     try:
         while watch:
             result = read_status(folder, overrides)
-            progress.clear()
-            progress.notice(f"{folder}, {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC; Ctrl-C ends\n")
-            progress.show(result)
+            progress.show(result, clear=True)
+            progress.notice(f"\n{folder}, {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC; Ctrl-C ends")
             time.sleep(WATCH_SECONDS)
     except KeyboardInterrupt:
         return Result()

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import fields
 from itertools import chain
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pandas as pd
 
@@ -17,7 +18,6 @@ from analysis.verdicts.composite import Composite
 from analysis.verdicts.family import with_composites
 from analysis.verdicts.panel import JudgePanel
 from analysis.verdicts.tidy import validate
-from guard_eval.commands import load_function
 from guard_eval.errors import StudyError
 from guard_eval.metrics.scores import METRICS
 from guard_eval.records import PEOPLE_OF, Pair, RaterKind
@@ -107,7 +107,7 @@ def study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> Contex
         random_part=settings.pairs.human_pairs is not None,
         metrics=_read_metrics(study.metrics),
         examples=tuple(sorted(pairs, key=lambda pair: pair.id)[:EXAMPLES]),
-        judging=load_function("judge.usage:judge_usage")(study, store) if settings.judge else None,
+        judging=resolve_name("judge.usage:judge_usage")(study, store) if settings.judge else None,
         failures=_failures(store),
         exclusions=_exclusions(store, everybody),
         with_excluded=validate(table_of(everybody)) if any(row.excluded for row in everybody) else None,

@@ -31,7 +31,7 @@ from rich.progress import (
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from guard_eval.progress import Advance
+from guard_eval.progress import Advance, Reporter
 from guard_eval.reporting.escaping import NOTHING, visible
 from guard_eval.reporting.tables import Table
 from guard_eval.results import Result
@@ -45,7 +45,7 @@ SPEED_SECONDS = 120.0
 _OF_EVERY_RESULT = {field.name for field in fields(Result)}
 
 
-class Printer:
+class Printer(Reporter):
     """Print for a person or, with `--json`, for a program: then standard output has one JSON value alone.
 
     Attributes:
@@ -66,11 +66,13 @@ class Printer:
         else:
             self.show(result)
 
-    def show(self, result: Result) -> None:
+    def show(self, result: Result, *, clear: bool = False) -> None:
         """Print a result for a person: lines, tables, warnings and what could come next."""
+        console = _console(stderr=self.as_json)
+        if clear:
+            console.clear()
         for warning in result.warnings:
             self.warn(warning)
-        console = _console(stderr=self.as_json)
         for line in result.lines:
             _print_line(console, line)
         for number, table in enumerate(result.tables):
@@ -103,10 +105,6 @@ class Printer:
     def write(self, text: str, style: str) -> None:
         """Print a part of a line at once."""
         _console(stderr=self.as_json).print(Text(visible(text), style=style), end="")
-
-    def clear(self) -> None:
-        """Clear the screen, if there is one."""
-        _console(stderr=self.as_json).clear()
 
     def confirm(self, question: str) -> bool:
         """Ask on standard error and return whether the answer is yes; nobody to ask is a no."""

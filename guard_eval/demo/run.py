@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from pkgutil import resolve_name
 
 from guard_eval import progress
-from guard_eval.commands import load
 from guard_eval.demo import PROMPTS, STUDY
 from guard_eval.demo.raters import NAMES, judge_all, rate_all
 from guard_eval.errors import StudyError
@@ -20,6 +20,7 @@ from guard_eval.store import Store
 from guard_eval.store import pairs as store_pairs
 from guard_eval.study import Study
 from guard_eval.texts.current import current_texts
+from guard_eval.texts.pair import pair
 from guard_eval.texts.prompts import read_prompts
 
 EXCERPT_CHARACTERS = 300
@@ -52,13 +53,15 @@ def demo(folder: Path = Path("demo-study"), /) -> Demo:
     began, folder = time.monotonic(), Path(folder)
     make_folder(folder)
     study = Study.open(folder)
+    generate = resolve_name("guard_eval.engines.generate:generate")
+    report = resolve_name("analysis.reports.command:report")
     steps: tuple[tuple[str, Callable[[Study], Result]], ...] = (
-        ("1. Continuations", load("generate")),
+        ("1. Continuations", generate),
         ("   Why the decoding strategy matters", compare_texts),
         ("2. Metrics", measure_texts),
-        ("3. Blinded pairs", load("pair")),
+        ("3. Blinded pairs", pair),
         ("4. SIMULATED raters", simulate),
-        ("5. Report", lambda study: load("report")(study.folder)),
+        ("5. Report", lambda study: report(study.folder)),
     )
     for title, step in steps:
         progress.show(Result(lines=("", title)))
@@ -116,7 +119,7 @@ def compare_texts(study: Study) -> Result:
 
 def measure_texts(study: Study) -> Result:
     """Measure the texts; return the most telling metrics, as means over the datasets."""
-    measured = load("measure")(study)
+    measured = resolve_name("guard_eval.metrics.command:measure")(study)
     summary = measured.summary(["diversity", "coherence", "words"])
     return Result(lines=measured.lines, tables=(summary,), warnings=measured.warnings)
 

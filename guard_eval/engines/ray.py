@@ -17,13 +17,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from guard_eval import progress
 from guard_eval.engines.generate import Batches, Work
 from guard_eval.errors import MissingExtraError, StudyError
 from guard_eval.records import Continuation, Prompt
-from guard_eval.search_path import HOME
 from guard_eval.strategies import own
 from guard_eval.study.folder import Study
 
@@ -227,7 +227,7 @@ def _start(ray: Any, address: str | None) -> None:  # noqa: ANN401
         host, _, port = (address or "").rpartition(":")
         if host and port.isdecimal():  # does anything listen? Ray would try for minutes
             socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
-        with chdir(HOME):  # its workers take modules from the folder it is started in
+        with chdir(Path(__file__).parents[2]):  # its workers take modules from the folder it is started in
             ray.init(address or "local", **options)
     except (ConnectionError, ValueError, RuntimeError, OSError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 import pandas as pd
 
 from guard_eval import progress
-from guard_eval.commands import load_function
 from guard_eval.engines.generate import generate
 from guard_eval.errors import StudyError
 from guard_eval.estimate import Estimate
@@ -231,7 +231,7 @@ def _from_file(table: PaperTable, path: Path, folder: Path | None) -> Replicatio
     if is_counts(path):
         ours = from_counts(path, who="people" if people else "judge")
     else:
-        frame = load_function(VERDICTS_READER)(path, rater_kind="person" if people else "model")
+        frame = resolve_name(VERDICTS_READER)(path, rater_kind="person" if people else "model")
         ours = from_verdicts(frame)
     note = f"from {path.name}; nothing is known of its setting but what the file says"
     return _of_verdicts(table, folder, ours, (), [note])

@@ -41,7 +41,7 @@ from sqlalchemy import (
 )
 
 from guard_eval.errors import StudyError
-from guard_eval.records import BlindPair, Choice, JudgeSpending, ModelSeen, Plan, Rater, content_id
+from guard_eval.records import BlindPair, Choice, JudgeSpending, Plan, Rater, content_id
 from guard_eval.store import verdicts
 from guard_eval.store.schema import (
     IS_OUT,
@@ -437,8 +437,8 @@ def read_spending(db: Connection) -> list[JudgeSpending]:
     return spending
 
 
-def read_models(db: Connection) -> list[ModelSeen]:
-    """Return which models each judge's answers came from, by its name, in the order first seen."""
+def read_models(db: Connection) -> list[dict[str, Any]]:
+    """Return which models each judge's answers came from, as `JudgeUsage.seen`, in the order first seen."""
     columns = (rater.c.name.label("judge"), request.c.model, request.c.fingerprint)
     first = func.min(request.c.sent_at).label("first")
     statement = (
@@ -448,7 +448,7 @@ def read_models(db: Connection) -> list[ModelSeen]:
         .group_by(rater.c.name, request.c.model, request.c.fingerprint)
         .order_by(rater.c.name, first)
     )
-    return [ModelSeen(**row) for row in db.execute(statement).mappings()]
+    return [dict(row) for row in db.execute(statement).mappings()]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -17,7 +17,7 @@ from pydantic import (
     model_validator,
 )
 
-from guard_eval.database_url import holds_password
+from guard_eval.database_url import check_url
 from guard_eval.rubric import Criterion, check_weights
 from guard_eval.strategies import ContrastiveDecoding, draws, parse, signature
 from guard_eval.study.annotation_settings import Annotation
@@ -28,14 +28,6 @@ from guard_eval.study.judge_settings import Judge, check_distinct
 
 def _canonical(text: str) -> str:
     return signature(parse(text))
-
-
-def _no_password(text: str) -> str:
-    if holds_password(text):
-        raise ValueError(
-            "a password does not belong in a file; leave it out and set PGPASSWORD in the environment"
-        )
-    return text
 
 
 def _device(text: str) -> str:
@@ -302,7 +294,7 @@ class Settings(SettingsTable):
     name: str = Field(min_length=1)
     question: str = "Which decoding strategy writes better continuations?"
     seed: int
-    database: Annotated[str, AfterValidator(_no_password)] | None = None
+    database: Annotated[str, AfterValidator(check_url)] | None = None
     prompts: Prompts = Prompts()
     model: Model
     generation: GenerationSettings

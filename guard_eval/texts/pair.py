@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pkgutil import resolve_name
 
-from guard_eval.commands import load_function
 from guard_eval.errors import StudyError
 from guard_eval.records import Continuation, Pair, Prompt
 from guard_eval.results import Result
@@ -119,7 +119,7 @@ def _compared_texts(study: Study, drawn: Sequence[Prompt]) -> dict[str, list[Con
     for method, by_run in runs.items():
         for run, texts in by_run.items():
             _check_run(study, method, run, texts, drawn)
-    best_texts, prompts = load_function(BEST_TEXTS), {prompt.id: prompt for prompt in drawn}
+    best_texts, prompts = resolve_name(BEST_TEXTS), {prompt.id: prompt for prompt in drawn}
     return {
         method: list(best_texts(study, pairs.best_of_runs, by_run, prompts).values())
         for method, by_run in runs.items()

@@ -11,12 +11,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, Literal
 
 import tomli_w
 from pydantic import TypeAdapter, ValidationError
 
-from guard_eval import commands
 from guard_eval.errors import StudyError
 from guard_eval.records import SIMULATED, DeclaredPart, Pair
 from guard_eval.reporting.escaping import csv_text, one_line
@@ -408,7 +408,7 @@ def _write(folder: Path, files: dict[str, bytes], study: Study, data: _DataSet, 
     try:
         for name, content in files.items():
             (staging / name).write_bytes(content)
-        commands.load("report")(staging / "verdicts.csv", output=staging / "report")
+        resolve_name("analysis.reports.command:report")(staging / "verdicts.csv", output=staging / "report")
         (staging / "README.md").write_text(_card(study, data, license, staging), encoding="utf-8")
         staging.chmod(0o755)
         staging.replace(folder)

@@ -40,7 +40,7 @@ class Listener:
 
     warn = notice
 
-    def show(self, result):
+    def show(self, result, *, clear):
         self.said += result.lines
 
 

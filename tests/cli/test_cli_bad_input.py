@@ -166,7 +166,7 @@ find = PathFinder.find_spec
 def other(name, *more):
     return None if name.split(".")[0] == "{}" else find(name, *more)
 PathFinder.find_spec = other
-from guard_eval.cli import main
+from guard_eval.cli.frame import main
 main()
 """
 
@@ -232,7 +232,7 @@ def test_ctrl_c_while_the_program_loads_ends_it_without_a_traceback(tmp_path):
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a background job ignores it
         "class Wait:\n"
         "    def find_spec(self, name, path=None, target=None):\n"
-        "        if name == 'guard_eval.cli':\n"
+        "        if name == 'guard_eval.cli.frame':\n"
         "            print('loading', flush=True); import time; time.sleep(60)\n"
         "sys.meta_path.insert(0, Wait())\n"
         "from guard_eval.__main__ import main; main()\n"

@@ -14,7 +14,7 @@ import pytest
 from command_line import command, environment
 from made import text_file
 
-from guard_eval.commands import COMMANDS
+from guard_eval.cli.commands import COMMANDS
 from guard_eval.store import Store, handout, raters, verdicts
 from guard_eval.study.folder import Study
 
@@ -157,7 +157,7 @@ def test_a_file_torn_by_a_crash_is_completed_with_the_same_text(run, paired):
 
 def test_help_loads_nothing_heavy():
     heavy = ("torch", "transformers", "sqlalchemy", "pydantic", "pandas", "numpy", "streamlit", "openai")
-    code = f"import sys, guard_eval.cli; print(sorted(set({heavy}) & sys.modules.keys()))"
+    code = f"import sys, guard_eval.cli.frame; print(sorted(set({heavy}) & sys.modules.keys()))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 

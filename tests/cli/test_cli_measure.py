@@ -151,7 +151,7 @@ class Absent:
             raise ModuleNotFoundError(name)
 
 sys.meta_path.insert(0, Absent())
-from guard_eval.cli import main
+from guard_eval.cli.frame import main
 sys.argv = ["guard-eval", *sys.argv[1:]]
 main()
 """

@@ -12,9 +12,9 @@ import pytest
 from command_line import command, environment
 
 from guard_eval import progress
-from guard_eval.cli import run as main_with
+from guard_eval.cli.commands import COMMANDS, load
+from guard_eval.cli.frame import run as main_with
 from guard_eval.cli.printer import Printer
-from guard_eval.commands import COMMANDS, load
 from guard_eval.errors import StudyError
 from guard_eval.reporting.tables import Table
 from guard_eval.results import Result
@@ -191,7 +191,7 @@ def test_help_is_there_without_loading_a_command(tmp_path):
         "numpy",
     }
     code = (
-        "import sys; from guard_eval.cli import run; run(['--help']); run(['new', 'x']);"
+        "import sys; from guard_eval.cli.frame import run; run(['--help']); run(['new', 'x']);"
         f"print(sorted({heavy} & sys.modules.keys()))"
     )
     ran = subprocess.run(
@@ -214,7 +214,7 @@ def test_a_signal_stops_a_command_as_ctrl_c_does(tmp_path, number, code):
         "import sys, guard_eval.texts.new as m, time\n"
         "def wait(*a, **k): print('waiting', flush=True); time.sleep(60)\n"
         "m.read_dataset = wait\n"
-        "from guard_eval.cli import run; sys.exit(run(['new', 'x/y', '--dataset', 'd']))\n"
+        "from guard_eval.cli.frame import run; sys.exit(run(['new', 'x/y', '--dataset', 'd']))\n"
     )
     process = subprocess.Popen(
         [sys.executable, "-c", script],
@@ -272,7 +272,9 @@ def test_public_names_are_listed_imported_by_a_star_and_shown_in_a_line():
 
 
 def test_a_reader_that_closes_the_output_ends_the_command_without_a_traceback(tmp_path):
-    script = "import sys; sys.stdin.readline(); from guard_eval.cli import run; sys.exit(run(['new', 'a']))"
+    script = (
+        "import sys; sys.stdin.readline(); from guard_eval.cli.frame import run; sys.exit(run(['new', 'a']))"
+    )
     line = f'{sys.executable} -c "{script}" < <(sleep 1; echo) | true; echo ${{PIPESTATUS[0]}}'
     ran = subprocess.run(
         ["bash", "-c", line], cwd=tmp_path, env=environment(), capture_output=True, text=True, check=True

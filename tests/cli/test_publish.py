@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from guard_eval.commands import load
+from guard_eval.cli.commands import load
 from guard_eval.errors import StudyError
 from guard_eval.records import Pair
 from guard_eval.store import Store, handout, notes, unblind, verdicts

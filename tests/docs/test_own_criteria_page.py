@@ -8,7 +8,7 @@ from command_line import run_here
 from fake_openai import REASONS, FakeOpenAI
 from made import STUDY_HEAD
 
-from guard_eval.commands import load
+from guard_eval.cli.commands import load
 from guard_eval.records import BlindPair, Pair, Plan
 from guard_eval.store import Store, handout, pairs, raters, requests, unblind, verdicts
 from guard_eval.study import Study

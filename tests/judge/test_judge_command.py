@@ -176,4 +176,4 @@ def test_a_study_without_pairs_or_judges_says_what_to_do(folder, guard_eval, tmp
 def test_reasons_that_differ_in_numbers_alone_are_one():
     failures = [("j", "rejected", f"HTTP 400: request {n} of abc{n}defgh") for n in range(3)]
     (reason,) = count_reasons(failures)
-    assert (reason.count, reason.reason) == (3, "HTTP 400: request 0 of abc0defgh")
+    assert (reason["count"], reason["reason"]) == (3, "HTTP 400: request 0 of abc0defgh")

@@ -11,7 +11,7 @@ from fake_openai import REASONS
 from judge_requests import completion_body
 from made import STUDY_HEAD
 
-from guard_eval.commands import load
+from guard_eval.cli.commands import load
 from guard_eval.errors import StudyError
 from guard_eval.records import BlindPair
 from guard_eval.rubric import CRITERIA

@@ -11,7 +11,7 @@ from command_line import command as command_line
 from command_line import environment
 from made import STUDY_HEAD
 
-from guard_eval.commands import load
+from guard_eval.cli.commands import load
 from guard_eval.store import Store, pairs, requests, unblind
 from guard_eval.study import Study
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from guard_eval.cli import main
+from guard_eval.cli.frame import main
 
 
 @dataclass

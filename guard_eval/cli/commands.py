@@ -1,0 +1,123 @@
+"""The commands by name. A command is a public function; its module is loaded when the command is called.
+
+from guard_eval.cli.commands import load
+
+result = load("new")(Path("my-study"))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pkgutil import resolve_name
+from typing import Any, NamedTuple
+
+
+class Command(NamedTuple):
+    """A command of `guard-eval`.
+
+    Attributes:
+        group: The heading under which `--help` lists it.
+        function: Its function, as `package.module:function`.
+        help: The first line of its docstring, so that `--help` loads no function.
+    """
+
+    group: str
+    function: str
+    help: str
+
+
+GROUPS = STUDY, PEOPLE, JUDGES, RESULTS = "Study", "People", "Judges", "Results"
+"""The headings of `guard-eval --help`, in this order."""
+
+PARENTS = {"raters": (PEOPLE, "Invite raters, list them, or take them out.")}
+"""The group and the help of the first word of names of two words; there is no function behind it."""
+
+COMMANDS = {
+    "new": Command(STUDY, "guard_eval.texts.new:new", "Make a study: study.toml to edit, and prompts."),
+    "demo": Command(STUDY, "guard_eval.demo.run:demo", "Run a complete small study."),
+    "try": Command(
+        STUDY,
+        "guard_eval.engines.show_text:show_text",
+        "Show one text as it is made, its tokens coloured by how unsure the model is.",
+    ),
+    "generate": Command(
+        STUDY, "guard_eval.engines.generate:generate", "Write continuations with every strategy."
+    ),
+    "measure": Command(
+        STUDY, "guard_eval.metrics.command:measure", "Score continuations, and say how sure the scores are."
+    ),
+    "pair": Command(STUDY, "guard_eval.texts.pair:pair", "Draw prompts and make blinded pairs."),
+    "power": Command(
+        STUDY, "analysis.planning.command:power", "Find out how many items and raters a study needs."
+    ),
+    "annotate": Command(
+        PEOPLE, "annotation_app.annotate:annotate", "Serve the pairs to people, in a browser."
+    ),
+    "raters list": Command(
+        PEOPLE,
+        "guard_eval.store.manage:list_raters",
+        "List the raters: who came from where, how far they are, and who is out.",
+    ),
+    "raters add": Command(PEOPLE, "guard_eval.store.manage:add", "Invite people: make a link for each."),
+    "raters link": Command(
+        PEOPLE,
+        "guard_eval.store.manage:link",
+        "Make a new link for people who lost theirs; the old one no longer works.",
+    ),
+    "raters assign": Command(
+        PEOPLE,
+        "guard_eval.store.manage:assign",
+        "Plan before the first rating who rates which pairs, so that each sees both sides equally often.",
+    ),
+    "raters revoke": Command(
+        PEOPLE, "guard_eval.store.manage:revoke", "Let raters in no more. What they rated stays, and counts."
+    ),
+    "raters exclude": Command(
+        PEOPLE,
+        "guard_eval.store.manage:exclude",
+        "Leave raters' verdicts out. Nothing is deleted, and the decision is recorded.",
+    ),
+    "raters include": Command(
+        PEOPLE,
+        "guard_eval.store.manage:include",
+        "Take excluded raters in again. This decision is recorded, too.",
+    ),
+    "raters erase": Command(
+        PEOPLE, "guard_eval.store.manage:erase", "Take people's identity and comments out for good."
+    ),
+    "judge": Command(JUDGES, "judge.command:judge", "Let language models compare the pairs."),
+    "status": Command(
+        RESULTS,
+        "analysis.reports.status:status",
+        "See what a study has, how its raters do, and what to do next.",
+    ),
+    "report": Command(
+        RESULTS,
+        "analysis.reports.command:report",
+        "Write the report: who wrote better text, and how certain that is.",
+    ),
+    "describe": Command(
+        RESULTS,
+        "guard_eval.texts.describe:describe",
+        "Write the plan of the study and what was collected on one page.",
+    ),
+    "export": Command(RESULTS, "guard_eval.store.export:export", "Write the verdicts as a table."),
+    "publish": Command(
+        RESULTS,
+        "guard_eval.texts.publish:publish",
+        "Make a data set of the study, without its raters' identities.",
+    ),
+    "backup": Command(
+        RESULTS, "guard_eval.store.backup:backup", "Copy the study's database to a file while raters rate."
+    ),
+    "replicate": Command(
+        RESULTS,
+        "guard_eval.replication.command:replicate",
+        "Make a table or a figure of the paper again, and show it beside the paper's.",
+    ),
+}
+
+
+def load(name: str) -> Callable[..., Any]:
+    """Return the function of a command."""
+    return resolve_name(COMMANDS[name].function)  # type: ignore[no-any-return]

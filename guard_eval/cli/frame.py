@@ -1,0 +1,199 @@
+"""The frame of every command: options, signals, errors and exit codes.
+
+Exit codes: 0, 2 for what the user can fix, 3 for work that remains, 130 for Ctrl-C and 143 for SIGTERM.
+"""
+
+from __future__ import annotations
+
+import codecs
+import errno
+import inspect
+import io
+import os
+import re
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext, redirect_stdout
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import App, CycloptsError, Group, Parameter
+from cyclopts.completion.detect import ShellDetectionError
+
+from guard_eval import progress
+from guard_eval.cli.commands import COMMANDS, GROUPS, PARENTS
+from guard_eval.cli.printer import Printer, encode_plainly
+from guard_eval.cli.stopping import like_ctrl_c
+from guard_eval.errors import StudyError
+from guard_eval.results import Result
+
+STOPPED = "stopped; nothing made so far is lost: run the same command again to go on"
+
+_USER_CAN_FIX = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ENOTDIR}
+
+SHARED = Group("Options of every command", sort_key=100)
+
+
+def main() -> None:
+    """Run the command line with the arguments of the process, and end the process."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run a command and return its exit code."""
+    codecs.register_error("guard_eval.plain", encode_plainly)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # it may have no α or …, and a table is worth more than one
+            stream.reconfigure(errors="guard_eval.plain")
+    printer = Printer()
+    printer.as_json = "--json" in arguments  # also for what is wrong with the arguments
+    with like_ctrl_c() as signals:
+        try:
+            return _call(arguments, printer)
+        except KeyboardInterrupt:
+            printer.error(STOPPED)
+            return 128 + signals[0] if signals else 130
+        except BrokenPipeError:  # the reader, such as `head`, closed the output
+            _discard_output()
+            return 1
+
+
+def _call(arguments: Sequence[str], printer: Printer) -> int:
+    """Call a command, print its result or its error, and return the exit code."""
+    try:
+        if any(word.partition(" ")[0] in arguments for word in COMMANDS):  # also for the help of a command
+            accept_studies()
+        with progress.attached(printer):
+            result = command_line(printer).meta(arguments)
+        if isinstance(result, Result):  # --help and --version return none
+            printer.print_result(result)
+        sys.stdout.flush()
+    except CycloptsError as error:
+        printer.error(f"error: {error}; `guard-eval COMMAND --help` lists what it takes")
+        return 2
+    except StudyError as error:
+        printer.error(f"error: {error}")
+        return 2
+    except OSError as error:
+        if error.errno not in _USER_CAN_FIX:
+            raise
+        if error.filename is None:
+            _discard_output()
+        what = error.filename or "the output"
+        printer.error(f"error: cannot write {what}: {error.strerror}; fix that and run the command again")
+        return 2
+    return result.exit_code if isinstance(result, Result) else 0
+
+
+def _discard_output() -> None:
+    """Let what is left in the buffer of standard output go nowhere: nobody takes it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _shared(help: str, *names: str) -> Parameter:  # noqa: A002 (as cyclopts calls it)
+    return Parameter(name=names, group=SHARED, negative=(), show_default=False, help=help)
+
+
+def command_line(printer: Printer | None = None) -> App:
+    """Return the command line as cyclopts has it; its `meta` takes the options of every command, too."""
+    printer = printer or Printer()
+    app = App(
+        name="guard-eval",
+        help=(
+            "Find out which decoding strategy writes better text, and how sure we are. A study is a folder. "
+            "Every command can be stopped at any moment and run again. Start with: guard-eval demo"
+        ),
+        version=lambda: f"guard-eval {version('guard-eval')}",
+        default_parameter=Parameter(negative=(), show_default=False, parse=re.compile(r"^(?!overrides$)")),
+        help_flags=["--help", "-h"],
+        result_action="return_value",
+        exit_on_error=False,
+        print_error=False,
+        suppress_keyboard_interrupt=False,
+    )
+    app.meta.suppress_keyboard_interrupt = False
+    _add_commands(app)
+    app.command(partial(_install_completion, app), name="--install-completion", group=SHARED)
+
+    @app.meta.default
+    def call(
+        *tokens: Annotated[str, Parameter(show=False, allow_leading_hyphen=True)],
+        set_: Annotated[
+            tuple[str, ...],
+            _shared("Change a setting for this run, as in --set generation.runs=2.", "--set"),
+        ] = (),
+        code: Annotated[
+            tuple[Path, ...],
+            _shared("A Python file with strategies of your own; it is run.", "--code"),
+        ] = (),
+        json: Annotated[
+            bool,
+            _shared("Print the result as JSON, and all else to standard error.", "--json"),
+        ] = False,
+        quiet: Annotated[
+            bool,
+            _shared("Print results, warnings and errors only.", "--quiet", "-q"),
+        ] = False,
+    ) -> object:
+        printer.as_json, printer.quiet = json, quiet
+        if not all(token.strip() for token in tokens):  # as of an unset variable; Path("") is this folder
+            raise StudyError("the name of a folder or file is empty; give one")
+        from guard_eval.strategies.own import use_file  # noqa: PLC0415 (`--help` is quick without it)
+
+        for path in code:
+            use_file(path)
+        accept_studies(set_)
+        command, bound, _ = app.parse_args(tokens)
+        with redirect_stdout(sys.stderr) if json else nullcontext():  # standard output is the result's alone
+            return _run(command, bound, set_)
+
+    return app
+
+
+def _install_completion(app: App) -> Result:
+    """Complete commands and options in this shell, from the next terminal on."""
+    accept_studies()
+    try:
+        path = app.install_completion()
+    except ShellDetectionError:
+        raise StudyError(
+            "this shell is none of bash, zsh, fish and PowerShell, for which there is completion"
+        ) from None
+    return Result(lines=(f"{path}: it works from the next terminal on",))
+
+
+def accept_studies(overrides: tuple[str, ...] = ()) -> None:
+    """Make an argument of type `Study` open the folder that it names, with the settings of `--set`."""
+    from guard_eval.study import Study  # noqa: PLC0415 (`--help` is quick without it)
+
+    def to_study(_type: object, tokens: Sequence[Any]) -> Study:
+        return Study.open(tokens[0].value, overrides)
+
+    Parameter(converter=to_study, accepts_keys=False, n_tokens=1)(Study)
+
+
+def _run(command: Callable[..., object], bound: inspect.BoundArguments, overrides: tuple[str, ...]) -> object:
+    """Call a command. A function that takes files and not a study gets what `--set` says as `overrides`."""
+    if "overrides" in inspect.signature(command).parameters:
+        return command(*bound.args, **bound.kwargs, overrides=overrides)
+    from guard_eval.study import Study  # noqa: PLC0415
+
+    takes_study = any(isinstance(value, Study) for value in bound.arguments.values())
+    if overrides and not takes_study:
+        raise StudyError(f"--set {overrides[0]}: this command reads no settings; remove --set")
+    return command(*bound.args, **bound.kwargs)
+
+
+def _add_commands(app: App) -> None:
+    """Add the table of commands; no function is loaded for it."""
+    groups = {name: Group(name, sort_key=number) for number, name in enumerate(GROUPS)}
+    parents = {"": app}
+    for name, (heading, words) in PARENTS.items():
+        parents[name] = App(name=name, help=words, group=groups[heading])
+        app.command(parents[name])
+    for name, entry in COMMANDS.items():
+        parent, _, word = name.rpartition(" ")
+        group = None if parent else groups[entry.group]
+        parents[parent].command(entry.function, name=word, help=entry.help, group=group)
