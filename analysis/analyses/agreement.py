@@ -10,15 +10,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from analysis.analyses.evidence import (
-    CELL_COLUMNS,
-    Evidence,
-    UnitScores,
-    cell_record,
-    estimate_record,
-    frame_of,
-)
-from analysis.verdicts.scores import by_cell, item_numbers
+from analysis.analyses.evidence import CELL_COLUMNS, Evidence, cell_record, estimate_record, frame_of
+from analysis.verdicts.scores import UnitScores, by_cell, item_numbers
 from guard_eval.estimate import Estimate, jackknife, join_notes
 
 Floats = NDArray[np.float64]

@@ -14,17 +14,10 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from analysis.analyses.evidence import (
-    CELL_COLUMNS,
-    Evidence,
-    UnitScores,
-    cell_record,
-    estimate_record,
-    frame_of,
-)
+from analysis.analyses.evidence import CELL_COLUMNS, Evidence, cell_record, estimate_record, frame_of
 from analysis.analyses.win_share import fixed_share
 from analysis.stats.assisted import METHOD, assisted_share
-from analysis.verdicts.scores import Cell, by_cell
+from analysis.verdicts.scores import Cell, UnitScores, by_cell
 from guard_eval.estimate import adjust, join_notes
 from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.words import and_list

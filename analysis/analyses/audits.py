@@ -5,7 +5,7 @@ Comparisons are never pooled, and neither are people, models and simulated rater
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
 from typing import Any, Literal
@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
 from analysis.analyses.evidence import Evidence, frame_of
-from analysis.verdicts.encoding import Coded, coded
+from analysis.verdicts.scores import side_of_a
 from guard_eval.estimate import sign_flip
 from guard_eval.records import TIE
-from guard_eval.reporting.words import and_list, equals, number, percent, plural, title
+from guard_eval.reporting.words import KIND_PLACE, RATERS, and_list, equals, number, percent, plural, title
 
 REDUNDANT = "redundant criteria"
 UNBALANCED = "unbalanced sides"
@@ -38,6 +38,9 @@ TEXTS_SHOWN = 3
 """Prompt, A and B."""
 FEWEST = 10
 """Below this number of showings, or of non-tied verdicts, there is no finding on raters or criteria."""
+
+MAX_PAIRS = 5
+"""Pairs that a finding names before it counts the rest."""
 
 _MISSING = -9
 _ROUNDING = 1e-12
@@ -64,9 +67,60 @@ class Finding:
     severity: Severity
 
 
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class CodedVerdicts:
+    """The verdicts as numbers, and what the numbers stand for.
+
+    `rows` has cell, pair, rater, criterion and showing as codes; `side` is 1 for the cell's first method,
+    −1 for its second and 0 for a tie; `first` is the side shown first, or 0 where unknown;
+    `ends_seen` is the table's, or NaN.
+    """
+
+    rows: pd.DataFrame
+    cells: tuple[tuple[str, str, str], ...]
+    pairs: Sequence[str]
+    raters: Sequence[str]
+    criteria: Sequence[str]
+
+    @classmethod
+    def of(cls, frame: pd.DataFrame) -> CodedVerdicts:
+        """Return a validated table, which has each comparison one way round, as numbers."""
+        by_cell = frame.groupby(["method_a", "method_b", "rater_kind"], sort=True)
+        known: list[tuple[str, str, str]] = list(by_cell.groups)  # type: ignore[arg-type]
+        cells = sorted(known, key=lambda cell: (KIND_PLACE[cell[2]], cell))
+        numbers = np.array([cells.index(cell) for cell in known], dtype=np.int64)
+        rows = pd.DataFrame({"cell": numbers[by_cell.ngroup().to_numpy()]})
+        names = {}
+        for name in ("pair_id", "rater", "criterion"):
+            rows[name.removesuffix("_id")], values = pd.factorize(frame[name], sort=True)
+            names[name] = list(values)
+        rows["side"] = side_of_a(frame, "verdict")
+        rows["first"] = side_of_a(frame, "shown_first") if "shown_first" in frame else 0
+        rows["showing"] = pd.factorize(frame["presentation"])[0] if "presentation" in frame else rows["first"]
+        rows["ends_seen"] = frame["ends_seen"].to_numpy() if "ends_seen" in frame else np.nan
+        pairs, raters, criteria = names.values()
+        return cls(rows=rows, cells=tuple(cells), pairs=pairs, raters=raters, criteria=criteria)
+
+    def where(self, cell: int, about: str = "") -> str:
+        """Return a comparison and who judged it, in words."""
+        a, b, kind = self.cells[cell]
+        return f"{about}{', ' if about else ''}{a} against {b}, {RATERS.get(kind, kind)}"
+
+    def answer(self, cell: int, side: int) -> str:
+        """Return the verdict that a side means."""
+        return TIE if side == 0 else self.cells[cell][0 if side == 1 else 1]
+
+    def name_pairs(self, codes: Iterable[int]) -> str:
+        """Return the first of some pairs by name, and how many there are besides."""
+        known = sorted(set(codes))  # codes are in the order of the names
+        names = [self.pairs[code] for code in known[:MAX_PAIRS]]
+        more = [f"{len(known) - MAX_PAIRS} more"] if len(known) > MAX_PAIRS else []
+        return f"pair{'' if len(known) == 1 else 's'} {and_list([*names, *more])}"
+
+
 def audits(evidence: Evidence) -> pd.DataFrame:
     """Return the findings of all audits, warnings first: kind, where, what, severity."""
-    table = coded(evidence.frame)
+    table = CodedVerdicts.of(evidence.frame)
     findings = [
         *redundant_criteria(table),
         *unbalanced_sides(table),
@@ -79,7 +133,7 @@ def audits(evidence: Evidence) -> pd.DataFrame:
     return frame_of([asdict(finding) for finding in findings], ("kind", "where", "what", "severity"))
 
 
-def redundant_criteria(table: Coded, threshold: float = REDUNDANT_KAPPA) -> Iterator[Finding]:
+def redundant_criteria(table: CodedVerdicts, threshold: float = REDUNDANT_KAPPA) -> Iterator[Finding]:
     """Yield the groups of criteria that agree on a showing: a pair as one rater once saw it.
 
     Two criteria belong together where Cohen's κ between them (Cohen 1960) is at least `threshold`, and a
@@ -137,7 +191,7 @@ def _agreement(left: NDArray[np.int8], right: NDArray[np.int8]) -> tuple[float, 
     return raw, (raw - chance) / (1 - chance)
 
 
-def unbalanced_sides(table: Coded, alpha: float = SIDE_ALPHA) -> Iterator[Finding]:
+def unbalanced_sides(table: CodedVerdicts, alpha: float = SIDE_ALPHA) -> Iterator[Finding]:
     """Yield the comparisons where one method was shown first more often than chance would have it.
 
     Sides are decided by pair in most designs (one side for all raters, or slots that balance each other), so
@@ -164,7 +218,7 @@ def unbalanced_sides(table: Coded, alpha: float = SIDE_ALPHA) -> Iterator[Findin
         yield Finding(kind=UNBALANCED, where=table.where(index), what=what, severity=severity)
 
 
-def uneven_overlap(table: Coded) -> Iterator[Finding]:
+def uneven_overlap(table: CodedVerdicts) -> Iterator[Finding]:
     """Yield the criteria on which some items have fewer raters than most.
 
     What most have is the commonest number of raters of an item, and the larger of two equally common ones.
@@ -187,13 +241,13 @@ def uneven_overlap(table: Coded) -> Iterator[Finding]:
             none = int((raters == 0).sum())
             what = (
                 f"{fewer.sum()} of {plural(len(raters), 'item')} with fewer than {plural(usual, 'rater')}"
-                f"{f', {none} of them with none' if none else ''}: {table.some(pairs[fewer])}"
+                f"{f', {none} of them with none' if none else ''}: {table.name_pairs(pairs[fewer])}"
             )
             where = table.where(index, title(name))
             yield Finding(kind="uneven overlap", where=where, what=what, severity="note")
 
 
-def unvarying_raters(table: Coded) -> Iterator[Finding]:
+def unvarying_raters(table: CodedVerdicts) -> Iterator[Finding]:
     """Yield the raters whose verdicts hardly depend on what they read, of those with `FEWEST` showings.
 
     The kinds are: one verdict on everything; one verdict for all criteria of a showing, on every showing
@@ -248,7 +302,7 @@ def _one_sided(kind: str, part: int, whole: int, names: tuple[str, str]) -> Iter
         yield kind, f"{times} of {verdicts} are for {name} ({percent(times / whole)})"
 
 
-def identical_verdicts(table: Coded) -> Iterator[Finding]:
+def identical_verdicts(table: CodedVerdicts) -> Iterator[Finding]:
     """Yield the comparisons and criteria of two or more verdicts that are all the same."""
     sides = table.rows.groupby(["cell", "criterion"])["side"].agg(["min", "max", "count"])
     for (index, code), low, high, n in sides.itertuples():
@@ -263,7 +317,7 @@ def identical_verdicts(table: Coded) -> Iterator[Finding]:
         yield Finding(kind="identical verdicts", where=where, what=what, severity="warning")
 
 
-def unseen_ends(table: Coded) -> Iterator[Finding]:
+def unseen_ends(table: CodedVerdicts) -> Iterator[Finding]:
     """Yield the comparisons with showings that were rated before the end of every text was on the screen.
 
     The table says so in the column `ends_seen`: how many of prompt, A and B were seen to their end, at the

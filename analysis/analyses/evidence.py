@@ -8,13 +8,10 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any, Literal
 
-import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from analysis.verdicts.composite import Composite
-from analysis.verdicts.panel import JudgePanel
-from analysis.verdicts.scores import Cell, ScoredVerdicts, units
+from analysis.verdicts.combined import Composite, JudgePanel
+from analysis.verdicts.scores import Cell, ScoredVerdicts
 from guard_eval.estimate import Estimate
 from guard_eval.records import PEOPLE, SIMULATED, DeclaredPart, JudgeUsage, Pair
 from guard_eval.reporting.words import KIND_PLACE
@@ -245,47 +242,3 @@ def frame_of(
             )
         )
     return pd.DataFrame({name: pd.Series([row[name] for row in rows], dtype=object) for name in names})
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class UnitScores:
-    """The items of a result by their independent units: prompts if these are known, else pairs.
-
-    Attributes:
-        name: `prompt` or `pair`.
-        codes: Each item's unit, [items].
-        strata: Each unit's dataset as a number, [units]; all 0 if a dataset has one unit only.
-        lonely: Whether datasets are ignored since one of them has one unit only.
-    """
-
-    name: str
-    codes: NDArray[np.int64]
-    strata: NDArray[np.int64]
-    lonely: bool
-
-    @classmethod
-    def of(cls, items: pd.DataFrame) -> UnitScores:
-        """Return the units of items (`item_scores`), in the order of their numbers."""
-        known = units(items)
-        strata = np.zeros(known.n, dtype=np.int64)
-        strata[known.codes] = pd.factorize(items["dataset"], sort=True)[0]
-        lonely = known.n > 1 and bool(strata.any()) and int(np.bincount(strata).min()) < 2
-        return cls(
-            name=known.name,
-            codes=known.codes,
-            strata=np.zeros_like(strata) if lonely else strata,
-            lonely=lonely,
-        )
-
-    @property
-    def n(self) -> int:
-        """Return how many units there are."""
-        return len(self.strata)
-
-    def sums(self, *columns: Any) -> NDArray[np.float64]:  # noqa: ANN401  arrays or series
-        """Return the sums of columns of the items over each unit, [units, columns]."""
-        parts = [
-            np.bincount(self.codes, weights=np.asarray(each, dtype=float), minlength=self.n)
-            for each in columns
-        ]
-        return np.stack(parts, axis=1)

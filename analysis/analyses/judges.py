@@ -9,18 +9,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from analysis.analyses.agreement import cohen_kappa
-from analysis.analyses.evidence import (
-    ALL,
-    CELL_COLUMNS,
-    Evidence,
-    UnitScores,
-    cell_record,
-    estimate_record,
-    frame_of,
-)
+from analysis.analyses.evidence import ALL, CELL_COLUMNS, Evidence, cell_record, estimate_record, frame_of
 from analysis.analyses.win_share import unit_proportion
 from analysis.stats.alternative_annotator import alternative_annotator
-from analysis.verdicts.scores import Cell, by_cell
+from analysis.verdicts.scores import Cell, UnitScores, by_cell
 from guard_eval.estimate import join_notes, sign_flip, why_no_p
 from guard_eval.records import PEOPLE_OF
 

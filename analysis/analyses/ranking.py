@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analysis.analyses.evidence import Evidence, UnitScores, frame_of
+from analysis.analyses.evidence import Evidence, frame_of
 from analysis.stats.ranks.any_difference import any_difference
 from analysis.stats.ranks.davidson import davidson, fit, shares
 from analysis.stats.ranks.rank_sets import (
@@ -18,6 +18,7 @@ from analysis.stats.ranks.rank_sets import (
     rank_sets,
     simultaneous_line,
 )
+from analysis.verdicts.scores import UnitScores
 from guard_eval.estimate import adjust, join_notes, why_no_p
 from guard_eval.records import SIMULATED
 from guard_eval.reporting.words import KIND_PLACE, and_list

@@ -7,7 +7,7 @@ import pandas as pd
 
 from analysis.analyses.evidence import Evidence, estimate_record, frame_of
 from analysis.analyses.win_share import unit_proportion
-from analysis.verdicts.scores import item_numbers, unit_codes
+from analysis.verdicts.scores import item_numbers, with_units
 from guard_eval.records import SIMULATED, TIE
 
 
@@ -18,34 +18,39 @@ def raters(evidence: Evidence) -> pd.DataFrame:
     the share of non-tied verdicts for the text shown first, with an interval over pairs or prompts, since
     verdicts on several criteria of a pair depend on each other.
     """
-    frame, scores = evidence.frame, evidence.scored.by_kind
+    frame, scores, keys = with_units(evidence.frame), evidence.scored.by_kind, ["rater_kind", "rater"]
     item, _ = item_numbers(scores)
     verdict = 3 * item + np.sign(scores["net"].to_numpy()) + 1
     others, same = np.bincount(item)[item] - 1, np.bincount(verdict)[verdict] - 1
-    sums = scores.assign(others=others, same=same).groupby(["rater_kind", "rater"])[["same", "others"]].sum()
-    agreeing_of = {key: (int(same), int(others)) for key, same, others in sums.itertuples(name=None)}
+    agreeing = scores.assign(others=others, same=same).groupby(keys)[["same", "others"]].sum()
+    groups = frame.assign(tied=frame["verdict"] == TIE).groupby(keys, sort=True)
+    sums = groups.agg(pairs=("pair_id", "nunique"), verdicts=("verdict", "size"), tie_share=("tied", "mean"))
+    seconds = groups["seconds"].median() if "seconds" in frame else pd.Series(np.nan, sums.index)
+    first = {}
+    if "shown_first" in frame:
+        placed = frame[frame["shown_first"].notna() & (frame["verdict"] != TIE)]
+        hits = placed["verdict"] == placed["shown_first"]
+        for rater, group in placed.assign(hits=hits)[[*keys, "hits", "unit"]].groupby(keys):
+            first[rater] = unit_proportion(
+                group["hits"].to_numpy(), group["unit"].to_numpy(), level=evidence.level
+            )
+    unplaced = unit_proportion([], np.zeros(0, dtype=np.int64), level=evidence.level)
     records = []
-    for (kind, name), group in frame.groupby(["rater_kind", "rater"], sort=True):
-        agreeing, compared = agreeing_of[kind, name]
-        tie = group["verdict"] == TIE
-        first = None
-        if "shown_first" in group.columns:
-            placed = group[group["shown_first"].notna() & ~tie]
-            hits = (placed["verdict"] == placed["shown_first"]).to_numpy()
-            first = unit_proportion(hits, unit_codes(placed), level=evidence.level)
-        seconds = group["seconds"].median() if "seconds" in group.columns else np.nan
+    for (kind, name), pairs, verdicts, tie_share in sums.itertuples(name=None):
+        same_verdicts, compared = agreeing.loc[(kind, name)].tolist()
+        pace = seconds[kind, name]
         records.append(
             {
                 "simulated": kind in SIMULATED,
                 "rater_kind": kind,
                 "rater": name,
-                "pairs": group["pair_id"].nunique(),
-                "verdicts": len(group),
-                "tie_share": float(tie.mean()),
-                "agreement": agreeing / compared if compared else None,
-                "compared": compared,
-                **estimate_record(first, "first_share", "first_"),
-                "seconds": None if pd.isna(seconds) else float(seconds),
+                "pairs": int(pairs),
+                "verdicts": int(verdicts),
+                "tie_share": float(tie_share),
+                "agreement": same_verdicts / compared if compared else None,
+                "compared": int(compared),
+                **estimate_record(first.get((kind, name), unplaced), "first_share", "first_"),
+                "seconds": None if pd.isna(pace) else float(pace),
             }
         )
     return frame_of(records, order=("rater_kind", "rater"))

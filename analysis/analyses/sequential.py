@@ -7,17 +7,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.analyses.evidence import (
-    CELL_COLUMNS,
-    Evidence,
-    UnitScores,
-    cell_record,
-    estimate_record,
-    frame_of,
-)
+from analysis.analyses.evidence import CELL_COLUMNS, Evidence, cell_record, estimate_record, frame_of
 from analysis.analyses.shares import correct, plan_order
 from analysis.stats.sequential import anytime
-from analysis.verdicts.scores import CELL, Cell, ScoredVerdicts, by_cell, judge_of
+from analysis.verdicts.scores import CELL, Cell, ScoredVerdicts, UnitScores, by_cell, with_judges
 from guard_eval.estimate import join_notes
 from guard_eval.rubric import COMPOSITE
 
@@ -45,7 +38,7 @@ def _last(scored: ScoredVerdicts) -> pd.DataFrame:
 
     A panel's verdict on an item comes with the last of its judges, a composite with the last of its criteria.
     """
-    frame = scored.frame.assign(judge=judge_of(scored.frame))
+    frame = with_judges(scored.frame)
     frame = pd.concat([frame, *(panel.verdicts(frame).assign(judge=panel.name) for panel in scored.panels)])
     if scored.composite is not None:
         group = frame[frame["criterion"].isin(scored.composite.weights)]

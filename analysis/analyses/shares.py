@@ -8,16 +8,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.analyses.evidence import (
-    ALL,
-    CORRECTION_NAMES,
-    Evidence,
-    UnitScores,
-    cell_record,
-    frame_of,
-)
+from analysis.analyses.evidence import ALL, CORRECTION_NAMES, Evidence, cell_record, frame_of
 from analysis.analyses.win_share import fixed_share, pooled_binomial, random_share, unequal_weight_note
-from analysis.verdicts.scores import CELL, Cell, Planned, by_cell
+from analysis.verdicts.scores import CELL, Cell, Planned, UnitScores, by_cell
 from guard_eval.estimate import adjust, join_notes, why_no_p
 from guard_eval.records import PEOPLE_OF, SIMULATED
 from guard_eval.reporting.words import KIND_PLACE

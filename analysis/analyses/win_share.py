@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 from scipy import special, stats
 from statsmodels.stats.proportion import proportion_confint
 
-from analysis.analyses.evidence import UnitScores
 from analysis.stats.population import FEWEST_EQUAL, FEWEST_RATERS, TwoWayDesign
-from analysis.verdicts.scores import item_numbers
+from analysis.verdicts.scores import UnitScores, item_numbers
 from guard_eval.estimate import NO_DATA, ONE_UNIT, Estimate, jackknife, join_notes, sign_flip
 from guard_eval.reporting.words import percent
 

@@ -9,7 +9,7 @@ import pandas as pd
 
 from analysis.analyses.agreement import intraclass
 from analysis.verdicts.scores import ScoredVerdicts, by_cell, item_numbers
-from analysis.verdicts.tidy import read
+from analysis.verdicts.tidy import read_verdicts
 from guard_eval.errors import StudyError
 from guard_eval.records import SIMULATED
 from guard_eval.reporting.escaping import one_line
@@ -47,7 +47,7 @@ def read_pilot(source: Path) -> Pilot:
         from guard_eval.study import Study  # noqa: PLC0415
 
         return most_demanding(study_verdicts(Study.open(source)))
-    return most_demanding(read(source))
+    return most_demanding(read_verdicts(source))
 
 
 def most_demanding(verdicts: pd.DataFrame) -> Pilot:

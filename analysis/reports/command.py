@@ -9,7 +9,7 @@ from pathlib import Path
 from analysis.analyses.evidence import Evidence
 from analysis.reports.declared import command_line, read_settings, table_context
 from analysis.reports.page import write_report
-from analysis.verdicts.tidy import read, remarks
+from analysis.verdicts.tidy import read_verdicts, remarks
 from guard_eval.errors import StudyError
 from guard_eval.records import RaterKind
 from guard_eval.results import Result
@@ -102,7 +102,7 @@ def _table_evidence(
 ) -> Evidence:
     declared, source = read_settings(paths[0], settings, overrides)
     kind = rater_kind or declared.rater_kind
-    table = read(paths, rater_kind=kind, columns=declared.columns or {}, form=declared.format)
+    table = read_verdicts(paths, rater_kind=kind, columns=declared.columns or {}, form=declared.format)
     options = {"--settings": None if settings is None else settings.name, "--rater-kind": rater_kind}
     where = " and ".join(
         filter(None, (f"in {source.name}" if source else "", "on the command line" if overrides else ""))

@@ -11,11 +11,10 @@ import pandas as pd
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from analysis.analyses.evidence import Context, Correction, RaterSampling, versions
-from analysis.verdicts.composite import Composite
+from analysis.verdicts.combined import Composite, JudgePanel, PanelRule
 from analysis.verdicts.family import declared_results
 from analysis.verdicts.layout import REMARKS
-from analysis.verdicts.panel import JudgePanel, PanelRule
-from analysis.verdicts.scores import PROMPT, units, with_units
+from analysis.verdicts.scores import PROMPT, UnitScores, with_units
 from analysis.verdicts.tidy import remarks
 from guard_eval.errors import StudyError
 from guard_eval.records import RaterKind
@@ -187,8 +186,8 @@ def _with_unit(verdicts: pd.DataFrame, unit: ReportUnit | None) -> pd.DataFrame:
         )
     if unit != "pair" or PROMPT not in verdicts.columns:
         return verdicts
-    known = units(with_units(verdicts).drop_duplicates(["method_a", "method_b", "pair_id"]))
+    pairs = with_units(verdicts).drop_duplicates(["method_a", "method_b", "pair_id"])
     without = verdicts.drop(columns=PROMPT)
-    if known.clusters is not None:
+    if UnitScores.of(pairs).n < len(pairs):
         without.attrs[REMARKS] = [*remarks(verdicts), _PAIR_DESPITE_PROMPTS]
     return without

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from pandas.api.types import infer_dtype
 
-from analysis.verdicts.encoding import are_strings
 from guard_eval.errors import StudyError
 from guard_eval.records import SIMULATED
 from guard_eval.reporting.escaping import clean, csv_of_escaped, escape_csv
@@ -89,7 +89,7 @@ def frame_csv(frame: pd.DataFrame) -> bytes:
 
 def _cells(column: pd.Series) -> list[str]:
     """Return the column's cells escaped for CSV; each different value is escaped once."""
-    if column.dtype == object and not are_strings(column):
+    if column.dtype == object and infer_dtype(column, skipna=True) != "string":
         return [_cell(value) for value in column.tolist()]
     if column.dtype == float:
         codes, bits = pd.factorize(column.to_numpy().view(np.int64))  # as numbers, 0.0 and −0.0 would be one

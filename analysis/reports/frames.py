@@ -15,8 +15,8 @@ from analysis.analyses.evidence import Correction, Evidence, RaterSampling
 from analysis.reports.declared import ReportUnit, TableSettings, check_settings, table_context
 from analysis.reports.page import WrittenReport, write_report
 from analysis.reports.results import Results
-from analysis.verdicts.panel import PanelRule
-from analysis.verdicts.tidy import read
+from analysis.verdicts.combined import PanelRule
+from analysis.verdicts.tidy import read_verdicts
 from guard_eval.errors import StudyError
 from guard_eval.records import RaterKind
 from guard_eval.reporting.words import titled
@@ -102,7 +102,7 @@ def evidence_of(verdicts: pd.DataFrame | Path | str, **declared: Unpack[Declared
     if isinstance(family := declared.get("family"), str):
         raise StudyError(f"family is {family!r}; write a list of results, as [{family!r}]")
     settings: TableSettings = check_settings(Path("the report"), declared)
-    table = read(
+    table = read_verdicts(
         verdicts, rater_kind=settings.rater_kind, columns=settings.columns or {}, form=settings.format
     )
     return Evidence.of(

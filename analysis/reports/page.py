@@ -15,8 +15,8 @@ from analysis.reports.files import as_json, frame_csv, verdicts_csv, write_files
 from analysis.reports.methods import limitations, methods
 from analysis.reports.questions import Question, questions
 from analysis.reports.results import Results
-from analysis.verdicts.scores import by_cell, judge_of
-from analysis.verdicts.validation import UNKNOWN_KIND
+from analysis.verdicts.scores import by_cell, with_judges
+from analysis.verdicts.tidy import UNKNOWN_KIND
 from guard_eval.errors import StudyError
 from guard_eval.records import Pair
 from guard_eval.reporting.rendering import render
@@ -148,7 +148,7 @@ def _example(pair: Pair, frame: pd.DataFrame) -> ShownExample:
         (frame["pair_id"] == pair.id) & frame["method_a"].isin(methods) & frame["method_b"].isin(methods)
     ]
     counted = []
-    for cell, rows in by_cell(example.assign(judge=judge_of(example))):
+    for cell, rows in by_cell(with_judges(example)):
         a, b = (int((rows["verdict"] == method).sum()) for method in methods)
         text = f"{pair.method_a} {a} · tie {len(rows) - a - b} · {pair.method_b} {b}"
         counted.append(f"{title(cell.criterion)} ({group_name(cell.rater_kind, cell.judge)}): {text}")

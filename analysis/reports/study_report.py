@@ -14,9 +14,8 @@ from pkgutil import resolve_name
 import pandas as pd
 
 from analysis.analyses.evidence import Context, Exclusion, MeasuredMetrics, versions
-from analysis.verdicts.composite import Composite
+from analysis.verdicts.combined import Composite, JudgePanel
 from analysis.verdicts.family import with_composites
-from analysis.verdicts.panel import JudgePanel
 from analysis.verdicts.tidy import validate
 from guard_eval.errors import StudyError
 from guard_eval.metrics.scores import METRICS

@@ -7,7 +7,7 @@ from itertools import permutations
 
 import pandas as pd
 
-from analysis.verdicts.composite import Composite
+from analysis.verdicts.combined import Composite
 from guard_eval.errors import StudyError
 from guard_eval.reporting.words import and_list
 from guard_eval.rubric import COMPOSITE

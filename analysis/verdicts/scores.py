@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, NamedTuple
@@ -11,8 +11,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analysis.verdicts.composite import Composite, with_composite
-from analysis.verdicts.panel import FormedPanel, JudgePanel, with_panel
+from analysis.verdicts.combined import (
+    ROUNDING,
+    Composite,
+    FormedPanel,
+    JudgePanel,
+    with_composite,
+    with_panel,
+)
 from analysis.verdicts.tidy import orient
 from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.words import KIND_PLACE
@@ -41,8 +47,6 @@ Planned = tuple[tuple[str, str, str], ...]
 
 _ORDER = ["pair_id", "method_a", "method_b", "criterion", "rater_kind", "rater", "presentation"]
 """What no two verdicts of a validated table share."""
-_ROUNDING = 1e-12
-"""A mean score below this one is 0."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -72,16 +76,15 @@ class ScoredVerdicts:
 
     def only(self, comparisons: Collection[tuple[str, str]]) -> ScoredVerdicts:
         """Return the verdicts on some comparisons; itself if they are all there are."""
-        names = self.frame[["method_a", "method_b"]]
-        known = names.drop_duplicates()
-        wanted = known[[pair in set(comparisons) for pair in known.itertuples(index=False, name=None)]]
-        if len(wanted) == len(known):
+        groups = self.frame.groupby(["method_a", "method_b"], sort=False)
+        is_wanted = np.array([pair in set(comparisons) for pair in groups.groups])
+        kept = is_wanted[groups.ngroup().to_numpy()]
+        if kept.all():
             return self
-        kept = pd.MultiIndex.from_frame(names).isin(pd.MultiIndex.from_frame(wanted))
         # A panel is of the judges who judged all of it; if some of them are missing, there is none.
         judged = set(self.frame.loc[kept, "rater"])
-        whole = all(set(panel.members) <= judged for panel in self.panels)
-        return replace(self, frame=self.frame[kept], panel=self.panel if whole and kept.any() else None)
+        is_whole = all(set(panel.members) <= judged for panel in self.panels)
+        return replace(self, frame=self.frame[kept], panel=self.panel if is_whole and kept.any() else None)
 
     @cached_property
     def raters(self) -> pd.DataFrame:
@@ -121,13 +124,8 @@ def in_order(frame: pd.DataFrame) -> pd.DataFrame:
 
     The index keeps that order, which a sequential test needs if verdicts have no time.
     """
-    codes = [_ranks(frame[name]) for name in _ORDER if name in frame.columns]
+    codes = [pd.factorize(frame[name], sort=True)[0] for name in _ORDER if name in frame.columns]
     return frame.iloc[np.lexsort(codes[::-1])]
-
-
-def _ranks(column: pd.Series) -> NDArray[np.int64]:
-    """Return the rank of each text among the different ones, −1 for a missing one."""
-    return pd.factorize(column, sort=True)[0]
 
 
 def rater_scores(frame: pd.DataFrame) -> pd.DataFrame:
@@ -139,24 +137,22 @@ def rater_scores(frame: pd.DataFrame) -> pd.DataFrame:
     if the prompt is not known, and `item` in rows of one item, in the order of the items' keys. `verdicts` is
     how many verdicts a score rests on.
     """
-    for_a, for_b = (
-        (frame["verdict"] == frame[method]).to_numpy(dtype=np.int64) for method in ("method_a", "method_b")
-    )
-    judged = with_units(frame)
     keys = [*ITEM, "rater"]
-    index, first = _places(judged, keys)
+    judged = with_units(frame)
+    index, first = _group_rows(judged.groupby(keys, sort=True).ngroup().to_numpy())
     showings = np.bincount(index, minlength=len(first))
-    net = np.bincount(index, weights=for_a - for_b, minlength=len(first)).astype(np.int64)
+    net = np.bincount(index, weights=side_of_a(frame, "verdict"), minlength=len(first)).astype(np.int64)
     scores = judged[[*keys, "unit"]].iloc[first].reset_index(drop=True)
     return _numbered(scores.assign(net=net, showings=showings, verdicts=showings))
 
 
-def _places(table: pd.DataFrame, keys: list[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the number of each row's combination of keys, in their order, and its first row."""
-    return _first_rows(table.groupby(keys, sort=True).ngroup().to_numpy())
+def side_of_a(frame: pd.DataFrame, column: str) -> NDArray[np.int64]:
+    """Return 1 where a column names method_a, −1 where it names method_b, and 0 elsewhere."""
+    first, second = ((frame[column] == frame[name]).to_numpy(dtype=np.int64) for name in CELL[:2])
+    return np.asarray(first - second)
 
 
-def _first_rows(numbers: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _group_rows(numbers: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the rank of each number among the different ones, and the first row of each."""
     index, values = pd.factorize(numbers, sort=True)
     first = np.empty(len(values), dtype=np.int64)
@@ -169,24 +165,24 @@ def _numbered(scores: pd.DataFrame) -> pd.DataFrame:
     return scores.assign(item=scores.groupby(ITEM, sort=True).ngroup().to_numpy())
 
 
-def judge_of(frame: pd.DataFrame) -> pd.Series:
-    """Return the judge of each row of a table by name; empty if people judged."""
-    return frame["rater"].where(frame["rater_kind"].isin(PEOPLE_OF), "")
+def with_judges(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a table of verdicts with the column `judge`: the rater if it is one, empty if people judged."""
+    raters = frame["rater"].cat
+    judges = raters.set_categories(["", *raters.categories])
+    return frame.assign(judge=judges.where(frame["rater_kind"].isin(PEOPLE_OF), ""))
 
 
 def with_units(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a table of verdicts with the columns `unit` and `judge`."""
-    return frame.assign(unit=unit_codes(frame), judge=judge_of(frame))
+    """Return a table of verdicts with the columns `judge` and `unit`.
 
-
-def unit_codes(frame: pd.DataFrame) -> NDArray[np.int64]:
-    """Return each row's unit: a number ≥ 0 for its prompt, one below 0 for a pair that names none."""
-    ranks = _ranks(frame["pair_id"])
-    pairs = ranks - int(ranks.max(initial=-1)) - 1
-    if PROMPT not in frame.columns or not frame[PROMPT].notna().any():
-        return pairs
-    prompts = frame.groupby(["dataset", PROMPT], sort=True).ngroup().to_numpy()
-    return np.where(prompts >= 0, prompts, pairs)
+    A unit is a number ≥ 0 for a prompt, and one below 0 for a pair that names none.
+    """
+    ranks = pd.factorize(frame["pair_id"], sort=True)[0]
+    units = ranks - int(ranks.max(initial=-1)) - 1
+    if PROMPT in frame.columns and frame[PROMPT].notna().any():
+        prompts = frame.groupby(["dataset", PROMPT], sort=True).ngroup().to_numpy()
+        units = np.where(prompts >= 0, prompts, units)
+    return with_judges(frame).assign(unit=units)
 
 
 def by_cell(table: pd.DataFrame) -> Iterator[tuple[Cell, pd.DataFrame]]:
@@ -194,34 +190,6 @@ def by_cell(table: pd.DataFrame) -> Iterator[tuple[Cell, pd.DataFrame]]:
     cells = {Cell(*map(str, key)): rows for key, rows in table.groupby(CELL, sort=True)}
     for cell in sorted(cells, key=lambda cell: (KIND_PLACE[cell.rater_kind], cell.judge, cell)):
         yield cell, cells[cell]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Units:
-    """The independent units of a set of items: prompts if they are known, else pairs.
-
-    Attributes:
-        name: `prompt` or `pair`.
-        n: How many.
-        codes: Each item's unit, from 0 in the order of their first items, [items].
-    """
-
-    name: Literal["prompt", "pair"]
-    n: int
-    codes: NDArray[np.int64]
-
-    @property
-    def clusters(self) -> NDArray[np.int64] | None:
-        """Return `codes` if some unit has several items; None if the items themselves are units."""
-        return self.codes if self.n < len(self.codes) else None
-
-
-def units(table: pd.DataFrame) -> Units:
-    """Return the units of a table with a column `unit`, such as `item_scores`."""
-    codes = table["unit"].to_numpy()
-    index, known = pd.factorize(codes)
-    name: Literal["prompt", "pair"] = "prompt" if (codes >= 0).any() else "pair"
-    return Units(name=name, n=len(known), codes=index.astype(np.int64))
 
 
 def item_scores(scores: pd.DataFrame) -> pd.DataFrame:
@@ -232,11 +200,55 @@ def item_scores(scores: pd.DataFrame) -> pd.DataFrame:
     index, first = item_numbers(scores)
     raters = np.bincount(index, minlength=len(first))
     total = np.bincount(index, weights=scores["net"] / scores["showings"], minlength=len(first))
-    mean = np.where(np.abs(total) < _ROUNDING, 0.0, total) / raters
+    mean = np.where(np.abs(total) < ROUNDING, 0.0, total) / raters
     items = scores[[*ITEM, "unit"]].iloc[first].reset_index(drop=True)
     return items.assign(raters=raters, share=0.5 + mean / 2)
 
 
 def item_numbers(scores: pd.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return each row's item, numbered in the order of the items' keys, and each item's first row."""
-    return _first_rows(scores["item"].to_numpy())
+    return _group_rows(scores["item"].to_numpy())
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UnitScores:
+    """The items of a result by their independent units: prompts if these are known, else pairs.
+
+    Attributes:
+        name: `prompt` or `pair`.
+        codes: Each item's unit, in the order of their first items, [items].
+        strata: Each unit's dataset as a number, [units]; all 0 if a dataset has one unit only.
+        lonely: Whether datasets are ignored since one of them has one unit only.
+    """
+
+    name: Literal["prompt", "pair"]
+    codes: NDArray[np.int64]
+    strata: NDArray[np.int64]
+    lonely: bool
+
+    @classmethod
+    def of(cls, items: pd.DataFrame) -> UnitScores:
+        """Return the units of items (`item_scores`), in the order of their numbers."""
+        codes, units = pd.factorize(items["unit"].to_numpy())
+        strata = np.zeros(len(units), dtype=np.int64)
+        strata[codes] = pd.factorize(items["dataset"], sort=True)[0]
+        lonely = len(units) > 1 and bool(strata.any()) and int(np.bincount(strata).min()) < 2
+        return cls(
+            name="prompt" if (items["unit"] >= 0).any() else "pair",
+            codes=codes,
+            strata=np.zeros_like(strata) if lonely else strata,
+            lonely=lonely,
+        )
+
+    @property
+    def n(self) -> int:
+        """Return how many units there are."""
+        return len(self.strata)
+
+    def sums(self, *columns: Sequence[float] | pd.Series | NDArray[np.generic]) -> NDArray[np.float64]:
+        """Return the sums of columns of the items over each unit, [units, columns]."""
+        parts = [
+            np.bincount(self.codes, weights=np.asarray(each, dtype=float), minlength=self.n)
+            for each in columns
+        ]
+        return np.stack(parts, axis=1)

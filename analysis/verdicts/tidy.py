@@ -1,27 +1,62 @@
-"""The tidy table of verdicts: one row per verdict, checked before anything is counted."""
+"""The tidy table of verdicts: one row per verdict, checked before anything is counted.
+
+Each check names the lines, the value and the remedy.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
+from typing import get_args
 
 import numpy as np
 import pandas as pd
 
-from analysis.verdicts import validation
-from analysis.verdicts.encoding import as_texts, text_series
-from analysis.verdicts.formats.recognition import load_files
-from analysis.verdicts.formats.records import NUMBERED
-from analysis.verdicts.formats.tables import tidied, with_columns
-from analysis.verdicts.layout import NUMBERS, REMARKS, REQUIRED, TEXTS
-from analysis.verdicts.reading import DECIMAL_COMMA, where
-from analysis.verdicts.remedies import misnamed, other_headings
+from analysis.verdicts.layout import (
+    DECIMAL_COMMA,
+    METHODS,
+    NUMBERS,
+    REMARKS,
+    REQUIRED,
+    TEXTS,
+    as_texts,
+    distinct_rows,
+    name_lines,
+    number_rows,
+    numbered,
+    refuse_rows,
+    with_shared_texts,
+)
+from analysis.verdicts.recognition import load_files
+from analysis.verdicts.tables import other_headings, tidied, with_columns
 from guard_eval.errors import StudyError
-from guard_eval.records import RaterKind
+from guard_eval.lookalike import hides, look
+from guard_eval.records import TIE, RaterKind
 
 Source = Path | str | pd.DataFrame
 """A file of verdicts, or a data frame with a row per verdict."""
+UNKNOWN_KIND = "unknown"
+"""Raters of whom nobody has said whether they are people or models."""
+KINDS: tuple[str, ...] = (*get_args(RaterKind), UNKNOWN_KIND)
+MAX_ODD_NAMES = 10
+"""Odd names that are reported one by one."""
+
+_IDS = frozenset({"pair_id", "prompt_id"})
+_THINGS = (("dataset",), ("method_a", "method_b"), ("criterion",), ("rater",), ("pair_id",), ("prompt_id",))
+"""Columns that name things, those that name the same things together."""
+_MISSING = frozenset({"nan", "none", "null", "na", "n/a", "<na>", "nat", "undefined"})
+_MODEL = re.compile(
+    r"(?<![a-z])(gpt|chatgpt|claude|llama|gemini|gemma|qwen|mi[sx]tral|deepseek|command-r|grok|llm|phi-?\d"
+    r"|o[134](-mini|-preview|-pro)?$|(ai|model|llm)?[-_ ]?judge)(?![a-z])|^[\w.-]{2,}/[\w.-]{3,}$"
+)
+"""Names that people do not have, on what `look` returns; a name of the Hub has a slash."""
+_UNIQUE_IDS = (
+    "The same ids stand in several datasets; put the dataset's name before each id, or leave the column "
+    "dataset out if the pairs are the same"
+)
+_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+")
 
 
 def read(
@@ -46,6 +81,19 @@ def read(
         StudyError: A file is missing, unreadable or not a valid table of verdicts; the message names the
             lines.
     """
+    table = read_verdicts(source, rater_kind=rater_kind, columns=columns, form=form)
+    texts = table.columns[table.dtypes == "category"]
+    return table.astype(dict.fromkeys(texts, object))
+
+
+def read_verdicts(
+    source: Source | Sequence[Path | str],
+    *,
+    rater_kind: RaterKind | None = None,
+    columns: Mapping[str, str] = MappingProxyType({}),
+    form: str | None = None,
+) -> pd.DataFrame:
+    """Return what `read` returns, with texts as categoricals (`validate`)."""
     if isinstance(source, pd.DataFrame):
         return validate(tidied(with_columns(source, columns)), rater_kind=rater_kind)
     if isinstance(source, Path | str):
@@ -53,10 +101,12 @@ def read(
     if not isinstance(source, Sequence) or not all(isinstance(path, Path | str) for path in source):
         kind = type(source).__name__
         raise StudyError(f"verdicts are a data frame or the path of a file, and this is a {kind}")
-    tables = [
-        _validated(frame, path, rater_kind)
-        for path, frame in load_files([Path(path) for path in source], form=form, columns=columns)
-    ]
+    tables = []
+    for path, frame in load_files([Path(path) for path in source], form=form, columns=columns):
+        try:
+            tables.append(validate(frame, rater_kind=rater_kind))
+        except StudyError as error:
+            raise StudyError(str(error) if str(path) in str(error) else f"{path}: {error}") from None
     if len(tables) == 1:
         return tables[0]
     whole = pd.concat([table.astype(object) for table in tables], ignore_index=True)
@@ -67,16 +117,8 @@ def read(
         raise StudyError(f"{', '.join(map(str, source))} together: {error}") from None
 
 
-def _validated(frame: pd.DataFrame, path: Path, rater_kind: RaterKind | None) -> pd.DataFrame:
-    try:
-        return validate(frame, rater_kind=rater_kind)
-    except StudyError as error:
-        text = str(error)
-        raise StudyError(text if str(path) in text else f"{path}: {text}") from None
-
-
 def validate(frame: pd.DataFrame, *, rater_kind: RaterKind | None = None) -> pd.DataFrame:
-    """Return a checked copy of `frame`: texts as str, numbers as float, `rater_kind` filled in.
+    """Return a checked copy of `frame`: texts as categoricals, numbers as float, `rater_kind` filled in.
 
     `shown_first` may name a method or say a/b for method_a/method_b; the copy names methods. Each comparison
     has one order in it (`orient`), and `remarks` holds what a reader must be warned of.
@@ -88,40 +130,32 @@ def validate(frame: pd.DataFrame, *, rater_kind: RaterKind | None = None) -> pd.
     Raises:
         StudyError: What is wrong, on which lines (of the CSV) or rows (from 1), and the remedy.
     """
-    names = [str(name) for name in frame.columns]
-    missing = [name for name in REQUIRED if name not in names]
-    if missing:
+    if missing := [name for name in REQUIRED if name not in frame.columns]:
         raise StudyError(
             f"the verdicts lack the column(s) {', '.join(missing)}; a table of verdicts has "
-            f"{', '.join(REQUIRED)}{misnamed(missing, names) or other_headings(frame, missing)}"
+            f"{', '.join(REQUIRED)}{other_headings(frame, missing)}"
         )
     if frame.empty:
         raise StudyError("there are no verdicts: the table has a header and no rows")
-    index = frame.index if frame.index.name in NUMBERED else pd.RangeIndex(1, len(frame) + 1, name="row")
-    texts = {name: as_texts(frame[name]) for name in TEXTS if name in frame.columns}
+    table = numbered(frame)
     comma = bool(frame.attrs.get(DECIMAL_COMMA))
-    numbers = {name: _as_number(frame[name], index, comma=comma) for name in NUMBERS if name in names}
-    validation.check_filled(texts, REQUIRED, index)
-    result = validation.spelling(texts, index)
-    validation.check_methods(texts, index)
+    cells = {name: pd.Series(as_texts(table[name]), table.index) for name in TEXTS if name in table}
+    cells |= {name: _as_numbers(table[name], comma=comma) for name in NUMBERS if name in table}
+    table = table.assign(**cells)
+    for name in REQUIRED:
+        empty = "{name} is empty on {where}; fill it in or remove the row"
+        refuse_rows(table, [name], lambda cell: cell is None, empty, name=name)
+    notes = _check_spelling(table)
+    _check_methods(table)
     if rater_kind is None:
-        validation.refuse_unnamed_models(texts, index)
-    texts["rater_kind"] = validation.kinds(texts, index, rater_kind)
-    validation.check_consistent(texts, index)
-    if "shown_first" in texts:
-        texts["shown_first"] = validation.shown_first(texts, index)
-    validation.check_duplicates(texts, index)
-    result += validation.prompt_hints(texts, index)
-    columns = {
-        name: text_series(texts[name], index)
-        if name in texts
-        else numbers[name]
-        if name in numbers
-        else _as_it_stands(frame[name], index)
-        for name in dict.fromkeys((*frame.columns, "rater_kind"))
-    }
-    table = orient(pd.DataFrame(columns, index=index))
-    table.attrs[REMARKS] = list(dict.fromkeys((*remarks(frame), *result)))
+        _refuse_unnamed_models(table)
+    table = with_shared_texts(table.assign(rater_kind=_rater_kinds(table, rater_kind)), METHODS)
+    _check_consistent(table)
+    if "shown_first" in table:
+        table = table.assign(shown_first=_shown_first(table))
+    table = orient(table)
+    _check_duplicates(table)
+    table.attrs[REMARKS] = list(dict.fromkeys((*remarks(frame), *notes, *_prompt_notes(table))))
     return table
 
 
@@ -138,51 +172,226 @@ def orient(frame: pd.DataFrame, planned: tuple[tuple[str, str, str], ...] | None
     shown first name methods, and stay.
     """
     wanted = {(a, b) for a, b, _ in planned or ()}
-    names = ["method_a", "method_b"]
-    pairs = list(frame[names].drop_duplicates().itertuples(index=False, name=None))
+    numbers, pairs = distinct_rows(frame, ("method_a", "method_b"))
     seen = set(pairs)
-    flip = [(a, b) not in wanted and ((b, a) in wanted or ((b, a) in seen and a > b)) for a, b in pairs]
-    turned = np.array(flip, dtype=bool)[frame.groupby(names, sort=False).ngroup().to_numpy()]
+    flip = [
+        (a, b) not in wanted and ((b, a) in wanted or ((b, a) in seen and str(a) > str(b))) for a, b in pairs
+    ]
+    turned = np.array(flip, dtype=bool)[numbers]
     if not turned.any():
         return frame
     table = frame.copy()
     for left in [name for name in map(str, table.columns) if name.endswith("_a")]:
         right = f"{left[:-1]}b"
         if right in table.columns:
-            first, second = table[left].copy(), table[right].copy()
-            table[left] = first.where(~turned, second)
-            table[right] = second.where(~turned, first)
+            first, second = table[left], table[right]
+            if first.dtype != second.dtype:
+                first, second = first.astype(object), second.astype(object)
+            table[left], table[right] = first.where(~turned, second), second.where(~turned, first)
     return table
 
 
-def _as_number(column: pd.Series, index: pd.Index, *, comma: bool) -> pd.Series:
+def _check_spelling(table: pd.DataFrame) -> list[str]:
+    """Refuse names that look alike, which would be counted apart; return what is odd about others.
+
+    Names that differ in case, white space, Unicode form (NFC or NFD, full width) or characters that cannot be
+    seen look alike. The ids of pairs and prompts may differ in case alone, as ids made by programs do.
+    """
+    notes: list[str] = []
+    more = 0
+    for names in _THINGS:
+        exact: dict[str, str] = {}
+        folded: dict[str, str] = {}
+        for name in (name for name in names if name in table):
+            for text in table[name].dropna().unique():
+                seen = look(text, case=name in _IDS)
+                other, like = exact.setdefault(seen, text), folded.setdefault(seen.casefold(), text)
+                odd = "they differ in case alone, and count as two" if like != text else _what_is_odd(text)
+                if other == text and (not odd or len(notes) == MAX_ODD_NAMES):
+                    more += odd != ""
+                    continue
+                position = f"{text!a} on {name_lines((table[name] == text).to_numpy(), table.index)}"
+                if other != text:
+                    raise StudyError(
+                        f"{name} is {other!a}, and {position}; write it one way, or give different things "
+                        "names that look different"
+                    )
+                notes.append(f"{name} is {f'{like!a}, and ' if like != text else ''}{position}: {odd}")
+    return [*notes, *([f"{more} more names are odd in one of these ways"] if more else [])]
+
+
+def _what_is_odd(text: str) -> str:
+    """Return why a name that nothing else looks like is odd all the same, or nothing."""
+    if text.strip().casefold() in _MISSING:
+        return "a program's word for a missing value, which counts as a name here; fill it in if it is none"
+    if text != " ".join(text.split()):
+        return "it has white space at an end, or twice running"
+    if hides(text):
+        return "it has characters that cannot be seen"
+    return ""
+
+
+def _check_methods(table: pd.DataFrame) -> None:
+    """Refuse methods compared with themselves or called tie, and verdicts that name neither method."""
+    refuse_rows(
+        table,
+        ("method_a", "method_b"),
+        lambda a, b: a == b,
+        "method_a and method_b are both {0!r} on {where}, a method compared with itself; name two",
+    )
+    refuse_rows(
+        table,
+        ("method_a", "method_b"),
+        lambda a, b: TIE in {a, b},
+        "a method is called 'tie' on {where}; that word is the verdict; rename it",
+    )
+    refuse_rows(
+        table,
+        ("verdict", "method_a", "method_b"),
+        lambda verdict, a, b: verdict not in {a, b, TIE},
+        "the verdict {0!r} names no method of its pair on {where}; write {1!r}, {2!r} or 'tie'",
+    )
+
+
+def _refuse_unnamed_models(table: pd.DataFrame) -> None:
+    """Refuse raters with a model's name if the table does not say what they are."""
+    models = [name for name in table["rater"].cat.categories if _MODEL.search(look(name))]
+    named = table["rater"].isin(models)
+    if "rater_kind" in table:
+        named &= table["rater_kind"].isna()
+    if not named.any():
+        return
+    known = sorted(table["rater"][named].unique())
+    names = ", ".join(map(repr, known[:5])) + (f" and {len(known) - 5} more" if len(known) > 5 else "")
+    raise StudyError(
+        f"rater is {names} on {name_lines(named.to_numpy(), table.index)}, which looks like the name of a "
+        "model, and nothing says what it is: add the option --rater-kind model (or person, if that is a "
+        f"person's name), or a column rater_kind with {', '.join(KINDS[:3])} or {KINDS[3]} in every row"
+    )
+
+
+def _rater_kinds(table: pd.DataFrame, declared: RaterKind | None) -> pd.Series:
+    """Return every row's kind of rater: the table's own, else `declared`, else unknown."""
+    default = declared or UNKNOWN_KIND
+    if "rater_kind" not in table:
+        return pd.Series(pd.Categorical([default] * len(table)), table.index)
+    refuse_rows(
+        table,
+        ["rater_kind"],
+        lambda kind: kind not in {None, *KINDS},
+        "rater_kind {0!r} is unknown on {where}; write one of: {kinds}",
+        kinds=", ".join(KINDS),
+    )
+    refuse_rows(
+        table,
+        ["rater_kind"],
+        lambda kind: declared is not None and kind not in {None, declared},
+        "the table itself says rater_kind {0!r} on {where}, and {declared!r} was given for all of it; leave "
+        "that out, or fix the column",
+        declared=declared,
+    )
+    kinds = table["rater_kind"]
+    return kinds.cat.set_categories(sorted({*kinds.cat.categories, default})).fillna(default)
+
+
+def _check_consistent(table: pd.DataFrame) -> None:
+    """Refuse a pair in two datasets or of two prompts, and a rater of two kinds."""
+    for key, value, remedy in (
+        ("pair_id", "dataset", "give each pair one dataset"),
+        ("pair_id", "prompt_id", "give each pair one prompt"),
+        ("rater", "rater_kind", "give each rater one kind; people and models are never counted together"),
+    ):
+        if value not in table:
+            continue
+        pairs = table[[key, value]].drop_duplicates()
+        counts = pairs[key].value_counts(sort=False)
+        several = counts.index[counts > 1]
+        if several.empty:
+            continue
+        bad = table[key].isin(several).to_numpy()
+        name = table[key].iloc[int(bad.argmax())]
+        others = list(pairs[value][pairs[key] == name].dropna())
+        is_many = value == "dataset" and len(several) >= len(counts) / 2
+        raise StudyError(
+            f"the {key} {name!r} has more than one {value} ({', '.join(map(repr, others[:5]))}; "
+            f"{name_lines(bad, table.index)}); {_UNIQUE_IDS if is_many else remedy}"
+        )
+
+
+def _shown_first(table: pd.DataFrame) -> pd.Series:
+    """Name the method shown first: a cell may say it, or say a or b."""
+
+    def named(first: str | None, a: str | None, b: str | None) -> str | None:
+        if first is None or first in {a, b}:
+            return first
+        return {"a": a, "b": b}.get(first.lower())
+
+    names = ("shown_first", "method_a", "method_b")
+    refuse_rows(
+        table,
+        names,
+        lambda first, a, b: first is not None and named(first, a, b) is None,
+        "shown_first {0!r} names no method of its pair on {where}; write the method, a or b",
+    )
+    numbers, rows = distinct_rows(table, names)
+    known = pd.Series([named(*row) for row in rows], dtype=object).astype(table["method_a"].dtype)
+    return known.take(numbers).set_axis(table.index)
+
+
+def _check_duplicates(table: pd.DataFrame) -> None:
+    """Refuse two verdicts of a rater on one pair and criterion, unless they are of different showings."""
+    names = ("pair_id", "method_a", "method_b", "rater", "criterion", "presentation")
+    twice = pd.Series(number_rows(table, [name for name in names if name in table])).duplicated(keep=False)
+    if twice.any():
+        rater, pair, criterion = table[["rater", "pair_id", "criterion"]].iloc[int(twice.argmax())]
+        raise StudyError(
+            f"rater {rater!r} judged pair {pair!r} on {criterion!r} more than once "
+            f"({name_lines(twice.to_numpy(), table.index)}); keep the current verdict, or distinguish "
+            "showings by a column 'presentation'"
+        )
+
+
+def _prompt_notes(table: pd.DataFrame) -> list[str]:
+    """Return which rows do not name their prompt if others do."""
+    if "prompt_id" not in table:
+        return []
+    empty = table["prompt_id"].isna().to_numpy()
+    if not empty.any() or empty.all():
+        return []
+    lines = name_lines(empty, table.index)
+    why = "each pair there counts as a prompt of its own, which is wrong if it shares its prompt with another"
+    return [f"prompt_id is empty on {lines}: {why}; fill it in"]
+
+
+def _as_numbers(column: pd.Series, *, comma: bool) -> pd.Series:
     """Return numbers; `comma`: where no cell has a point, a comma is a decimal one.
 
     Raises:
         StudyError: A cell is no number, or every comma may as well separate thousands: 1,500.
     """
-    texts = as_texts(column)
-    cells = pd.Series(texts.categories, dtype=object).str.strip()
-    if comma and not cells.str.contains(".", regex=False).any():
-        commas = cells.str.contains(",", regex=False)
-        if commas.any() and cells[commas].str.fullmatch(r"[+-]?[1-9]\d{0,2}(,\d{3})+").all():
-            grouped = texts.isin(texts.categories[commas.to_numpy()])
-            raise StudyError(
-                f"{column.name} is {cells[commas].iloc[0]!r} on {where(grouped, index)}, whose "
-                "comma may be a decimal one or separate thousands; write a point for it, or leave it out"
+    name = str(column.name)
+    table = pd.DataFrame({name: pd.Series(as_texts(column), column.index)})
+    texts = table[name].cat
+    cells = [text.strip() for text in texts.categories]
+    if comma and not any("." in cell for cell in cells):
+        with_comma = {cell for cell in cells if "," in cell}
+        if with_comma and all(map(_THOUSANDS.fullmatch, with_comma)):
+            refuse_rows(
+                table,
+                [name],
+                lambda cell: cell is not None and cell.strip() in with_comma,
+                "{name} is {0!r} on {where}, whose comma may be a decimal one or separate thousands; write a "
+                "point for it, or leave it out",
+                name=name,
             )
-        cells = cells.str.replace(",", ".", regex=False)
-    numbers = pd.to_numeric(cells, errors="coerce").to_numpy(dtype=float)
-    wrong = texts.isin(texts.categories[~np.isfinite(numbers)])
-    if wrong.any():
-        raise StudyError(
-            f"{column.name} is not a number ({texts[np.argmax(wrong)]!r}) on "
-            f"{where(wrong, index)}; write a number or leave it empty"
-        )
-    return pd.Series(np.append(numbers, np.nan)[texts.codes], index=index)
-
-
-def _as_it_stands(column: pd.Series, index: pd.Index) -> pd.Series:
-    """Return a column that no analysis reads."""
-    plain = column.astype(object) if isinstance(column.dtype, pd.CategoricalDtype) else column
-    return plain.set_axis(index)
+        cells = [cell.replace(",", ".") for cell in cells]
+    numbers = pd.to_numeric(pd.Series(cells, dtype=object), errors="coerce").to_numpy(dtype=float)
+    wrong = set(texts.categories[~np.isfinite(numbers)])
+    refuse_rows(
+        table,
+        [name],
+        wrong.__contains__,
+        "{name} is not a number ({0!r}) on {where}; write a number or leave it empty",
+        name=name,
+    )
+    return pd.Series(np.append(numbers, np.nan)[texts.codes], column.index)

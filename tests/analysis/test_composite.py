@@ -9,8 +9,7 @@ import pytest
 from analysis import report as written
 from analysis import shares
 from analysis.reports.command import report
-from analysis.verdicts.composite import Composite
-from analysis.verdicts.panel import JudgePanel
+from analysis.verdicts.combined import Composite, JudgePanel
 from analysis.verdicts.scores import ScoredVerdicts
 from analysis.verdicts.tidy import validate
 from guard_eval.errors import StudyError
@@ -51,7 +50,7 @@ def many(count=40, methods=("x", "y"), **more):
     frames = []
     for first, second in [(a, b) for a in methods for b in methods if a < b]:
         words = [["xx", "--", "xx"][n % 3] if n % 4 else "yy" for n in range(count)]
-        frame = table([[word, words[index - 1]] for index, word in enumerate(words)])
+        frame = table([[word, words[index - 1]] for index, word in enumerate(words)]).astype(object)
         names = {"x": first, "y": second, "tie": "tie"}
         frame = frame.assign(method_a=first, method_b=second, verdict=frame["verdict"].map(names))
         frame["pair_id"] = first + second + frame["pair_id"]
@@ -102,7 +101,7 @@ def test_criteria_that_no_rater_has_judged_together():
 
 def test_a_criterion_of_its_name():
     frame = table(THREE)
-    frame["criterion"] = frame["criterion"].replace("coherence", "composite")
+    frame["criterion"] = frame["criterion"].astype(object).replace("coherence", "composite")
     with pytest.raises(StudyError, match="a criterion of the table is called 'composite'"):
         shares(frame, composite={"fluency": 1, "coherence": 1})
 

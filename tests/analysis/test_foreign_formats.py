@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from analysis.verdicts.formats.recognition import FORMATS, load_files
-from analysis.verdicts.formats.sides import side_of
+from analysis.verdicts.recognition import FORMATS, load_files
+from analysis.verdicts.sides import side_of
 from analysis.verdicts.tidy import read, remarks, validate
 from guard_eval.errors import StudyError
 
@@ -156,7 +156,12 @@ def test_fastchats_judgments(tmp_path):
         ("81, turn 2", "81", "gpt-4", "model", "tie"),
         ("82, turn 1", "82", "gpt-4", "model", "vicuna-13b"),  # graded singly: one verdict, in no order
     ]
-    assert list(table["shown_first"].fillna("")) == ["alpaca-13b", "vicuna-13b", "alpaca-13b", ""]
+    assert list(table["shown_first"].astype(object).fillna("")) == [
+        "alpaca-13b",
+        "vicuna-13b",
+        "alpaca-13b",
+        "",
+    ]
     assert "1 left out: no winner, the judge failed (line 2)" in notes(table)
 
 
@@ -325,12 +330,12 @@ def test_an_item_that_says_that_sides_changed_must_say_how(tmp_path):
 
     table = read(save(tmp_path, [blind()]))
     assert list(table["verdict"]) == ["guard"]
-    assert "A, or the left one, is taken for method_a, and B, or the right one, for method_b" in notes(table)
-    with pytest.raises(StudyError, match=r"record 1: swapped is 'True', and nothing says .* left and right"):
+    assert "A are read by the columns method_a and method_b of their row" in notes(table)
+    with pytest.raises(StudyError, match=r"on record 1 is a side .* the column 'swapped' may say that sides"):
         read(save(tmp_path, [blind(swapped=True)]))
     table = read(save(tmp_path, [blind(swapped=True, left="acs", right="guard")]))
     assert list(table["verdict"]) == ["acs"]
-    assert "nothing says" not in notes(table)
+    assert "by the columns left and right" in notes(table)
     with pytest.raises(StudyError, match=r"could be method_a and method_b and model_1 and model_2; keep the"):
         read(save(tmp_path, [blind(model_1="acs", model_2="guard")]))
 
@@ -349,13 +354,19 @@ REFUSED = [
     (vote("model_a", None), "judge is missing"),
     (vote("model_a", "expert_0", a="gpt-4"), "compared with itself"),
     (vote("model_a", "expert_0", a="half \ud83d"), "half a character"),
-    (task(1, annotation(1, fluency="Maybe"), annotation(2, fluency="A")), "fluency is 'Maybe'; write 'acs'"),
+    (
+        task(1, annotation(1, fluency="Maybe"), annotation(2, fluency="A")),
+        "verdict 'Maybe' names no method of its pair on record 1; write 'guard'",
+    ),
     (
         task(1, annotation(1, fluency="A"), left="x"),
-        "left and right are 'x' and 'guard', and the methods 'guard'",
+        "left and right are not the row's methods on record 1; name the same",
     ),
     (task(1, annotation(None, fluency="A")), "completed_by is missing"),
-    (inspect_log(scored("A"), {"preference": {"value": "maybe"}}), "sample 2: preference is 'maybe'; write"),
+    (
+        inspect_log(scored("A"), {"preference": {"value": "maybe"}}),
+        "verdict 'maybe' names no method of its pair on sample 2; write",
+    ),
     (
         inspect_log(scored("A"), metadata={}),
         "sample 1: nothing says which methods .*; add the fields method_a",
@@ -638,11 +649,12 @@ def test_broken_json_is_refused(tmp_path, content, message):
 
 
 def test_bombs_are_refused_before_they_fill_memory(tmp_path, monkeypatch):
-    from analysis.verdicts.formats import inspect_logs, records
+    from analysis.verdicts import files
+    from analysis.verdicts.formats import inspect_logs
 
-    monkeypatch.setattr(records, "MOST_JSON", 10_000)
-    monkeypatch.setattr(inspect_logs, "MOST_JSON", 10_000)
-    monkeypatch.setattr(records, "MOST_LINE", 10_000)
+    monkeypatch.setattr(files, "MAX_JSON_BYTES", 10_000)
+    monkeypatch.setattr(inspect_logs, "MAX_JSON_BYTES", 10_000)
+    monkeypatch.setattr(files, "MAX_LINE_BYTES", 10_000)
     path = tmp_path / "bomb.json"
     path.write_bytes(gzip.compress(b"[" + b" " * 100_000 + b"]"))
     with pytest.raises(StudyError, match="unpacks to more than 1 GiB"):

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from analysis.reports.command import report
-from analysis.verdicts.panel import JudgePanel
+from analysis.verdicts.combined import JudgePanel
 from analysis.verdicts.scores import ScoredVerdicts
 from analysis.verdicts.tidy import validate
 
@@ -95,8 +95,11 @@ def test_the_report_and_its_command(tmp_path):
 
 
 def test_a_panel_without_one_of_its_judges_in_some_comparisons():
-    more = judged(a=["xx"] * 3).replace("y", "z").assign(pair_id=["z0", "z0", "z1", "z1", "z2", "z2"])
-    scored = ScoredVerdicts.of(pd.concat([THREE, more]), panel=JudgePanel(rule="mean", members=("a", "b")))
+    more = judged(a=["xx"] * 3).astype(object).replace("y", "z")
+    more["pair_id"] = ["z0", "z0", "z1", "z1", "z2", "z2"]
+    scored = ScoredVerdicts.of(
+        validate(pd.concat([THREE.astype(object), more])), panel=JudgePanel(rule="mean", members=("a", "b"))
+    )
     assert scored.only([("x", "z")]).panels == ()
     assert scored.only([("x", "y")]).panels[0].members == ("a", "b")
     assert len(scored.only([]).frame) == 0

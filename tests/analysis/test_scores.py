@@ -4,15 +4,15 @@ import pandas as pd
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.verdicts.encoding import aligned, as_texts, text_series
+from analysis.verdicts.layout import as_texts, with_shared_texts
 from analysis.verdicts.scores import (
     CELL,
     ITEM,
     ScoredVerdicts,
     item_numbers,
     item_scores,
-    judge_of,
     rater_scores,
+    with_judges,
 )
 from analysis.verdicts.tidy import orient, validate
 
@@ -38,8 +38,7 @@ def table(drawn):
     twice = frame.assign(low=key[0], high=key[1]).duplicated(
         ["pair_id", "rater", "criterion", "presentation", "low", "high"]
     )
-    table = orient(validate(frame[~twice]))
-    return table.assign(judge=judge_of(table))
+    return with_judges(orient(validate(frame[~twice])))
 
 
 @settings(max_examples=15, deadline=None)
@@ -80,7 +79,9 @@ def test_a_table_is_turned_as_it_was_planned():
 
 def test_columns_of_text():
     texts = as_texts(pd.Series(["b", None, " ", "a", "b", ""]))
-    assert (texts.codes.tolist(), list(texts.categories)) == ([0, -1, -1, 1, 0, -1], ["b", "a"])
-    assert text_series(texts, pd.RangeIndex(6)).tolist() == ["b", None, None, "a", "b", None]
-    one, other = aligned(texts, as_texts(pd.Series(["c", "a"])))
-    assert (one.codes.tolist(), other.codes.tolist()) == ([0, -1, -1, 1, 0, -1], [2, 1])
+    assert (texts.codes.tolist(), list(texts.categories)) == ([1, -1, -1, 0, 1, -1], ["a", "b"])
+    both = with_shared_texts(
+        pd.DataFrame({"one": texts[:2], "other": as_texts(pd.Series(["c", "a"]))}), ["one", "other"]
+    )
+    assert both["one"].cat.codes.tolist() == [1, -1]
+    assert both["other"].cat.codes.tolist() == [2, 0]

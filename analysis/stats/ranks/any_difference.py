@@ -9,7 +9,8 @@ from guard_eval.estimate import Estimate
 
 REPLICATES = 9_999
 METHOD = "sign-flip test of all comparisons together"
-_BLOCK = 1_000
+_MAX_SIGNS = 4_000_000
+"""Signs that are drawn at once."""
 
 
 def any_difference(nets: NDArray[np.float64], *, seed: int = 0) -> Estimate:
@@ -39,8 +40,9 @@ def any_difference(nets: NDArray[np.float64], *, seed: int = 0) -> Estimate:
         return Estimate(value=observed, p=p, n=len(nets), method=f"exact {METHOD}", smallest_p=1 / len(flips))
     rng = np.random.default_rng(seed)
     above = 0
-    for begin in range(0, REPLICATES, _BLOCK):
-        flips = rng.integers(0, 2, (min(_BLOCK, REPLICATES - begin), len(scaled))) * 2.0 - 1
+    block = max(1, _MAX_SIGNS // len(scaled))
+    for begin in range(0, REPLICATES, block):
+        flips = rng.integers(0, 2, (min(block, REPLICATES - begin), len(scaled))) * 2.0 - 1
         above += int((_statistics(flips, scaled) >= observed * (1 - 1e-12)).sum())
     return Estimate(
         value=observed,

@@ -7,33 +7,24 @@ files, is a draw, null a request that failed. The sides on which outputs were sh
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
-from analysis.verdicts.formats.records import Record, Source
-from analysis.verdicts.formats.rows import Row
-from analysis.verdicts.formats.sides import Item, is_missing, text_of
+from analysis.verdicts.files import VerdictFile
+from analysis.verdicts.recognition import Row
+from analysis.verdicts.sides import is_missing, text_of
 from guard_eval.errors import StudyError
 from guard_eval.records import TIE, content_id
 
-NAME = "alpaca-eval"
-WHAT = "AlpacaEval annotations"
-
-_NAMED = 10
+MAX_WIN_RATES = 10
 """Comparisons whose win rate is stated."""
 
 
-def claims(record: Record) -> bool:
-    """Return whether a record is of this format."""
-    return {"instruction", "generator_1", "generator_2", "preference"} <= record.keys()
-
-
-def read(source: Source, notes: list[str], _items: Mapping[str, Item]) -> Iterator[tuple[int, Row]]:
+def read(file: VerdictFile, notes: list[str], _items: object) -> Iterator[tuple[int, Row]]:
     """Yield a verdict for each preference: below 1.5 generator_1, above it generator_2."""
     notes += ["AlpacaEval asks for the better output as a whole: the criterion is called 'overall'"]
-    weights: dict[tuple[str, str], list[float]] = {}
-    continuous = False
-    for index, record in source.records():
-        where = source.at(index)
+    preferences: dict[tuple[str, str], list[float]] = {}
+    for index, record in file.records():
+        where = file.at(index)
         a, b = (text_of(record.get(key), where, key) for key in ("generator_1", "generator_2"))
         preference = _preference(record.get("preference"), where)
         if preference is None:
@@ -41,6 +32,7 @@ def read(source: Source, notes: list[str], _items: Mapping[str, Item]) -> Iterat
             continue
         instruction = str(record.get("instruction"))
         outputs = [record.get(key) for key in ("output_1", "output_2")]
+        lengths = [str(len(text)) if isinstance(text, str) else None for text in outputs]
         rater = record.get("annotator")
         row = {
             "pair_id": content_id(instruction, *outputs),
@@ -54,21 +46,20 @@ def read(source: Source, notes: list[str], _items: Mapping[str, Item]) -> Iterat
             "verdict": TIE if preference == 1.5 else (a if preference < 1.5 else b),
             "preference_a": repr(round(2 - preference, 12)),
             "preference_b": repr(round(preference - 1, 12)),
-            "length_a": str(len(outputs[0])) if isinstance(outputs[0], str) else None,
-            "length_b": str(len(outputs[1])) if isinstance(outputs[1], str) else None,
+            "length_a": lengths[0],
+            "length_b": lengths[1],
         }
         yield index, row
-        weights.setdefault((a, b), []).append(preference - 1)
-        continuous |= preference not in {1.0, 1.5, 2.0}
-    if continuous:
+        preferences.setdefault((a, b), []).append(preference - 1)
+    if any(set(values) - {0.0, 0.5, 1.0} for values in preferences.values()):
         notes.append(
             "preferences are continuous, and a verdict says only which side of 1.5 they lie on (the columns "
             "preference_a and preference_b have them)"
         )
         notes += [
-            f"AlpacaEval's own win rate of generator_2, their mean, is {math.fsum(result) / len(result):.2%} "
+            f"AlpacaEval's own win rate of generator_2, their mean, is {math.fsum(values) / len(values):.2%} "
             f"for {b} against {a}"
-            for (a, b), result in list(weights.items())[:_NAMED]
+            for (a, b), values in list(preferences.items())[:MAX_WIN_RATES]
         ]
 
 
@@ -76,14 +67,14 @@ def _preference(value: object, where: str) -> float | None:
     if is_missing(value) or (isinstance(value, str) and value.strip().casefold() in {"", "nan", "none"}):
         return None
     try:
-        result = math.nan if isinstance(value, bool) else float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        result = math.nan
-    if result == 0:
+        preference = math.nan if isinstance(value, bool) else float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        preference = math.nan
+    if preference == 0:
         return 1.5
-    if not 1 <= result <= 2:
+    if not 1 <= preference <= 2:
         raise StudyError(
             f"{where}: preference is {str(value)[:40]!r}; write a number from 1 (generator_1) to 2 "
             "(generator_2), 1.5 for a draw, or null where the annotator failed"
         )
-    return result
+    return preference

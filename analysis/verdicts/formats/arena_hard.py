@@ -7,34 +7,36 @@ and the model in the second; a score of null is a judgment without a label. Vers
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
-from analysis.verdicts.formats.records import Record, Source
-from analysis.verdicts.formats.rows import Row
-from analysis.verdicts.formats.sides import Item, is_missing, text_of
+from analysis.verdicts.files import VerdictFile
+from analysis.verdicts.recognition import Row
+from analysis.verdicts.sides import is_missing, text_of
 from guard_eval.errors import StudyError
 from guard_eval.records import TIE
-
-NAME = "arena-hard"
-WHAT = "Arena-Hard judgments"
 
 _LABEL = re.compile(r"A(=|>>?|<<?)B|B(=|>>?|<<?)A")
 
 
-def claims(record: Record) -> bool:
-    """Return whether a record is of this format."""
-    return {"games", "model", "judge"} <= record.keys() and bool({"question_id", "uid"} & record.keys())
-
-
-def read(source: Source, notes: list[str], _items: Mapping[str, Item]) -> Iterator[tuple[int, Row]]:
+def read(file: VerdictFile, notes: list[str], _items: object) -> Iterator[tuple[int, Row]]:
     """Yield a verdict for each game that has a label."""
-    strong = unnamed = False
-    for index, record in source.records():
-        where = source.at(index)
+    is_strong = is_unnamed = False
+    for index, record in file.records():
+        where = file.at(index)
         model, judge = (text_of(record.get(key), where, key) for key in ("model", "judge"))
-        unnamed |= "baseline" not in record
+        is_unnamed |= "baseline" not in record
         baseline = text_of(record.get("baseline", "baseline"), where, "baseline")
         name = text_of(record.get("question_id", record.get("uid")), where, "question_id or uid")
+        row = {
+            "pair_id": name,
+            "dataset": text_of(record.get("category") or "arena-hard", where, "category"),
+            "prompt_id": name,
+            "method_a": baseline,
+            "method_b": model,
+            "rater": judge,
+            "rater_kind": "model",
+            "criterion": "overall",
+        }
         games = record["games"] if isinstance(record.get("games"), list) else []
         if not 1 <= len(games) <= 2:
             raise StudyError(
@@ -47,38 +49,25 @@ def read(source: Source, notes: list[str], _items: Mapping[str, Item]) -> Iterat
                 continue
             first, second = (baseline, model) if number == 1 else (model, baseline)
             winner = _winner(score, first, second, f"{where}, game {number}")
-            strong |= len(str(score)) == 4
-            row = {
-                "pair_id": name,
-                "dataset": text_of(record.get("category") or "arena-hard", where, "category"),
-                "prompt_id": name,
-                "method_a": baseline,
-                "method_b": model,
-                "rater": judge,
-                "rater_kind": "model",
-                "criterion": "overall",
-                "verdict": winner,
-                "presentation": str(number),
-                "shown_first": first,
-                "label": str(score),
-            }
-            yield index, row
+            is_strong |= len(str(score)) == 4
+            showing = {"presentation": str(number), "shown_first": first, "label": str(score)}
+            yield index, row | showing | {"verdict": winner}
     notes.append("Arena-Hard asks for the better answer as a whole: the criterion is called 'overall'")
-    if unnamed:
+    if is_unnamed:
         notes.append("the file does not name the model that all were compared with: it is called 'baseline'")
-    if strong:
+    if is_strong:
         notes.append("A>>B counts as A>B does: a verdict has no strength (column label)")
 
 
 def _winner(score: object, first: str, second: str, where: str) -> str:
     label = score.strip() if isinstance(score, str) else ""
-    result = _LABEL.fullmatch(label)
-    if result is None:
+    match = _LABEL.fullmatch(label)
+    if match is None:
         raise StudyError(
             f"{where}: score is {str(score)[:40]!r}; write A>>B, A>B, A=B, B>A or B>>A, or null "
             "where there is none"
         )
-    sign = (result[1] or result[2])[0]
+    sign = (match[1] or match[2])[0]
     if sign == "=":
         return TIE
     return first if (label[0] == "A") == (sign == ">") else second

@@ -8,49 +8,40 @@ order. Votes: the data sets lmsys/mt_bench_human_judgments and lmsys/chatbot_are
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
-from analysis.verdicts.formats.records import Record, Source
-from analysis.verdicts.formats.rows import Row
-from analysis.verdicts.formats.sides import Item, is_missing, text_of
+from analysis.verdicts.files import Record, VerdictFile
+from analysis.verdicts.recognition import Row
+from analysis.verdicts.sides import is_missing, text_of
 from guard_eval.errors import StudyError
 from guard_eval.records import TIE
-
-NAME = "fastchat"
-WHAT = "FastChat judgments or votes (MT-Bench, Chatbot Arena)"
 
 _TIES = {"tie", "tie (bothbad)", "tie (inconsistent)", "bothbad"}
 _FAILED = {"error", "parse error"}
 _PERSON = re.compile(r"(expert|author|arena_user|human|annotator)\b|(expert|author|arena_user)_\d+")
 _MODEL = re.compile(r"(gpt|claude|llama|gemini|qwen).*|.*_(pair|single)")
-_ONE_ID = "question_id"
 
 
-def claims(record: Record) -> bool:
-    """Return whether a record is of this format."""
-    return {_ONE_ID, "judge"} <= record.keys() and (_is_judgment(record) or _is_vote(record))
-
-
-def read(source: Source, notes: list[str], _items: Mapping[str, Item]) -> Iterator[tuple[int, Row]]:
+def read(file: VerdictFile, notes: list[str], _items: object) -> Iterator[tuple[int, Row]]:
     """Yield a verdict for each game, or each vote."""
     notes.append("FastChat asks for the better answer as a whole: the criterion is called 'overall'")
     bad = inconsistent = 0
-    for index, record in source.records():
-        where = source.at(index)
-        a_key, b_key = ("model_1", "model_2") if _is_judgment(record) else ("model_a", "model_b")
-        a, b = (text_of(record.get(key), where, key) for key in (a_key, b_key))
+    for index, record in file.records():
+        where, is_judgment = file.at(index), "g1_winner" in record
+        keys = ("model_1", "model_2") if is_judgment else ("model_a", "model_b")
+        a, b = (text_of(record.get(key), where, key) for key in keys)
         judge = record.get("judge")
         rater = text_of(judge[0] if isinstance(judge, list) and judge else judge, where, "judge")
-        question, turn = text_of(record.get(_ONE_ID), where, _ONE_ID), record.get("turn")
+        question, turn = text_of(record.get("question_id"), where, "question_id"), record.get("turn")
         number = None if is_missing(turn) else text_of(turn, where, "turn")
-        common = {
+        row = {
             "pair_id": question if number is None else f"{question}, turn {number}",
             "dataset": "all",
             "prompt_id": question,
             "method_a": a,
             "method_b": b,
             "rater": rater,
-            "rater_kind": _kind(rater, judgment=_is_judgment(record)),
+            "rater_kind": "model" if is_judgment else _voter_kind(rater.casefold()),
             "criterion": "overall",
             "turn": number,
         }
@@ -60,12 +51,12 @@ def read(source: Source, notes: list[str], _items: Mapping[str, Item]) -> Iterat
             if is_missing(winner) or label in _FAILED:
                 yield index, "no winner, the judge failed"
                 continue
-            verdict = {a_key: a, b_key: b, **dict.fromkeys(_TIES, TIE)}.get(label)
+            verdict = {keys[0]: a, keys[1]: b, **dict.fromkeys(_TIES, TIE)}.get(label)
             if verdict is None:
                 raise StudyError(
-                    f"{where}: the winner is {str(winner)[:40]!r}; write {a_key}, {b_key}, tie or error"
+                    f"{where}: the winner is {str(winner)[:40]!r}; write {keys[0]}, {keys[1]}, tie or error"
                 )
-            yield index, common | {"verdict": verdict, "presentation": showing, "shown_first": first}
+            yield index, row | {"verdict": verdict, "presentation": showing, "shown_first": first}
     if bad:
         notes.append(f"{bad} of 'tie (bothbad)' count as ties")
     if inconsistent:
@@ -74,28 +65,20 @@ def read(source: Source, notes: list[str], _items: Mapping[str, Item]) -> Iterat
         )
 
 
-def _is_judgment(record: Record) -> bool:
-    return {"model_1", "model_2", "g1_winner", "g2_winner"} <= record.keys()
-
-
-def _is_vote(record: Record) -> bool:
-    return {"model_a", "model_b", "winner"} <= record.keys()
-
-
 def _games(record: Record, a: str, b: str) -> list[tuple[str, str | None, object]]:
     """Return showing, method shown first and winner of each game of a record.
 
     A rater who voted on both orders of two models saw the pair twice; which side was which is not recorded.
     """
-    if not _is_judgment(record):
+    if "g1_winner" not in record:
         return [(f"{a} named first", None, record.get("winner"))]
     if "m1_score" in record:
         return [("1", None, record.get("g1_winner"))]
     return [("1", a, record.get("g1_winner")), ("2", b, record.get("g2_winner"))]
 
 
-def _kind(rater: str, *, judgment: bool) -> str | None:
-    """Return who judged: judgments are models'; what a vote's judge is not known to be stays open."""
-    if judgment or _MODEL.fullmatch(rater.casefold()):
+def _voter_kind(rater: str) -> str | None:
+    """Return who voted; what is not known stays open."""
+    if _MODEL.fullmatch(rater):
         return "model"
-    return "person" if _PERSON.match(rater.casefold()) else None
+    return "person" if _PERSON.match(rater) else None

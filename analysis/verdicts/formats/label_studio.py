@@ -1,9 +1,8 @@
 """Label Studio's JSON export: tasks with their data and annotations, a control's name the criterion.
 
 Source: labelstud.io/guide/task_format and /tags/pairwise: `annotations[].result[]` of type `choices` (A, B,
-tie) or `pairwise` (left, right); `data` names the methods, or has an id by which another file does. A text
-area called `rater` names the rater where `guard-eval export --to label-studio` made the annotation, since
-accounts are the server's own.
+tie) or `pairwise` (left, right); `data` names the methods, or has an id by which another file does. Text
+areas called `rater` and `rater_kind` say who annotated where accounts do not.
 """
 
 from __future__ import annotations
@@ -11,82 +10,71 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from analysis.verdicts.formats.answers import ForeignAnswer, verdict_rows
-from analysis.verdicts.formats.records import Record, Source
-from analysis.verdicts.formats.rows import Row
-from analysis.verdicts.formats.sides import Item, is_missing, item_of, text_of, words_in
+from analysis.verdicts.files import VerdictFile
+from analysis.verdicts.recognition import Row
+from analysis.verdicts.sides import answer_text, item_cells, text_of
 from guard_eval.errors import StudyError
 
-NAME = "label-studio"
-WHAT = "a Label Studio export"
 RATER = ("rater", "rater_kind")
 """Names of text areas that say who annotated."""
+_VALUES = {"choices": "choices", "pairwise": "selected", "textarea": "text"}
+"""Where a control of each type has its words."""
 
 
-def claims(record: Record) -> bool:
-    """Return whether a record is of this format."""
-    return isinstance(record.get("data"), dict) and isinstance(record.get("annotations"), list)
-
-
-def read(source: Source, notes: list[str], items: Mapping[str, Item]) -> Iterator[tuple[int, Row]]:
-    """Yield a verdict for each annotation and control."""
-    answers: list[ForeignAnswer] = []
+def read(
+    file: VerdictFile, notes: list[str], items: Mapping[str, dict[str, str]]
+) -> Iterator[tuple[int, Row]]:
+    """Yield a row for each annotation and control."""
     predictions = 0
-    for index, record in source.records():
-        where = source.at(index)
-        if not claims(record):
+    for index, record in file.records():
+        where, data, annotations = file.at(index), record.get("data"), record.get("annotations")
+        if not isinstance(data, dict) or not isinstance(annotations, list):
             raise StudyError(f"{where}: a task needs data and annotations; export the project as JSON")
         predictions += bool(record.get("predictions"))
-        if not record["annotations"]:
+        if not annotations:
             yield index, "not annotated"
             continue
-        data = record["data"]
-        item = items.get(str(data.get("id"))) or item_of(data, where, pair_id=record.get("id"), dataset="all")
-        for annotation in record["annotations"]:
+        cells: Mapping[str, str | None] = items.get(str(data.get("id"))) or item_cells(
+            data, where, pair_id=record.get("id"), dataset="all"
+        )
+        for annotation in annotations:
             if not isinstance(annotation, dict) or not isinstance(annotation.get("result"), list):
                 raise StudyError(f"{where}: an annotation has no list result; export the project as JSON")
             if annotation.get("was_cancelled") is True:
                 yield index, "the annotator skipped it"
                 continue
-            result = list(_answers(annotation["result"], where))
-            named = {name: word for name, word, is_verdict in result if not is_verdict}
-            rater = named.get("rater", _account(annotation.get("completed_by")))
-            more = {
-                "rater_kind": str(named.get("rater_kind", "person")),
-                "seconds": _written(annotation.get("lead_time")),
-                "at": _written(annotation.get("created_at")),
+            controls = list(_controls(annotation["result"], where))
+            named = {name: word for name, word, kind in controls if kind == "textarea"}
+            rater = named.get("rater") or _account(annotation.get("completed_by"))
+            common = {
+                **cells,
+                "rater": text_of(rater, where, "completed_by"),
+                "rater_kind": named.get("rater_kind") or "person",
+                "seconds": answer_text(annotation.get("lead_time")),
+                "at": answer_text(annotation.get("created_at")),
             }
-            answers += [
-                ForeignAnswer(
-                    record=index,
-                    item=item,
-                    rater=text_of(rater, where, "completed_by"),
-                    criterion=name,
-                    word=word,
-                    more=more,
-                )
-                for name, word, is_verdict in result
-                if is_verdict
-            ]
+            for name, word, kind in controls:
+                if kind != "textarea":
+                    yield index, common | {"criterion": name, "verdict": answer_text(word)}
     if predictions:
         notes.append(f"predictions of {predictions} tasks are not read: they are no verdicts")
-    yield from verdict_rows(answers, f"{source.path}, {source.word}", notes)
 
 
-def _answers(result: list[Any], where: str) -> Iterator[tuple[str, str | None, bool]]:
-    """Yield name, word and whether it is a verdict: what is none names the rater."""
+def _controls(result: list[Any], where: str) -> Iterator[tuple[str, str | None, str]]:
+    """Yield name, word and type of the controls that are read."""
     for region in result:
         kind = region.get("type") if isinstance(region, dict) else None
         value = region.get("value") if isinstance(region, dict) else None
-        if not isinstance(value, Mapping) or kind not in ("choices", "pairwise", "textarea"):
+        if not isinstance(value, Mapping) or not isinstance(kind, str) or kind not in _VALUES:
             continue
         name = text_of(region.get("from_name"), where, "from_name")
         if kind == "textarea" and name not in RATER:
             continue
-        words = list(words_in(value.get({"choices": "choices", "pairwise": "selected"}.get(kind, "text"))))
+        answer = value.get(_VALUES[kind])
+        words = [word for word in (answer if isinstance(answer, list) else [answer]) if isinstance(word, str)]
         if len(words) > 1:
             raise StudyError(f"{where}: {name} has {len(words)} choices ({', '.join(words)[:60]}); keep one")
-        yield name, words[0] if words else None, kind != "textarea"
+        yield name, words[0] if words else None, kind
 
 
 def _account(value: object) -> object:
@@ -94,7 +82,3 @@ def _account(value: object) -> object:
     if isinstance(value, dict):
         return value.get("email") or value.get("username") or value.get("id")
     return value
-
-
-def _written(value: object) -> str | None:
-    return None if is_missing(value) else str(value)

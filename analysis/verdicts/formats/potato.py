@@ -9,107 +9,79 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
-from analysis.verdicts.formats.answers import ForeignAnswer, verdict_rows
-from analysis.verdicts.formats.records import Record, Source
-from analysis.verdicts.formats.rows import Row
-from analysis.verdicts.formats.sides import SHOWN, SIDES, Item, is_missing, item_of, text_of
+from analysis.verdicts.files import Record, VerdictFile
+from analysis.verdicts.recognition import Row
+from analysis.verdicts.sides import answer_text, is_missing, is_verdict, item_cells, text_of
 from guard_eval.errors import StudyError
 
-NAME = "potato"
-WHAT = "Potato annotations"
-
-_OURS = {"instance_id", "user_id", "rater_kind"}
+_NO_SCHEMES = {"instance_id", "user_id", "rater_kind"}
 _SELECTION = "selection"
-_ID = ("id", "instance_id")
+_NOT_PRESSED = {"False", "None", "", "false", "0"}
 
 
-def claims(record: Record) -> bool:
-    """Return whether a record is of this format."""
-    return {"instance_id", "user_id"} <= record.keys() or {"id", "label_annotations"} <= record.keys()
-
-
-def claims_items(record: Record) -> bool:
-    """Return whether a record is an item of a data file: it names methods, and no rater."""
-    names = any({a, b} <= record.keys() for a, b in (*SIDES, SHOWN))
-    judged = {
-        "rater",
-        "judge",
-        "annotator",
-        "user_id",
-        "verdict",
-        "winner",
-        "preference",
-        "annotations",
-        "criterion",
-    }
-    return names and any(key in record for key in _ID) and not judged & record.keys()
-
-
-def items_of(source: Source) -> dict[str, Item]:
+def items_of(file: VerdictFile) -> dict[str, dict[str, str]]:
     """Return the items of a data file by id.
 
     Raises:
         StudyError: Two items have one id, or an item names no methods.
     """
-    items: dict[str, Item] = {}
-    for index, record in source.records():
-        where = source.at(index)
-        key = next((key for key in _ID if key in record), "id")
+    items: dict[str, dict[str, str]] = {}
+    for index, record in file.records():
+        where = file.at(index)
+        key = "id" if "id" in record else "instance_id"
         name = text_of(record.get(key), where, key)
         if name in items:
             raise StudyError(f"{where}: two items have the id {name!r}; give each item an id of its own")
-        items[name] = item_of(record, where, pair_id=name, dataset="all")
+        items[name] = item_cells(record, where, pair_id=name, dataset="all")
     return items
 
 
-def read(source: Source, notes: list[str], items: Mapping[str, Item]) -> Iterator[tuple[int, Row]]:
-    """Yield a verdict for each scheme of each annotated instance."""
+def read(
+    file: VerdictFile, notes: list[str], items: Mapping[str, dict[str, str]]
+) -> Iterator[tuple[int, Row]]:
+    """Yield a row for each scheme of each annotated instance."""
     if not items:
         raise StudyError(
-            f"{source.path} holds {WHAT}, which do not name the methods; give the project's data file, too, "
-            f"with method_a and method_b for each id: guard-eval report {shlex.quote(str(source.path))} ITEMS"
+            f"{file.path} holds Potato annotations, which do not name the methods; give the project's data "
+            "file, too, with method_a and method_b for each id: guard-eval report "
+            f"{shlex.quote(str(file.path))} ITEMS"
         )
-    answers: list[ForeignAnswer] = []
-    folder = Path(source.path).resolve().parent.name
-    if "label_annotations" in source.first:
+    folder = file.path.resolve().parent.name
+    if "label_annotations" in file.first:
         notes.append(f"the file's folder, {folder!r}, is the rater")
-    for index, record in source.records():
-        where = source.at(index)
-        old = "label_annotations" in record
-        instance = text_of(record.get("id" if old else "instance_id"), where, "instance_id")
+    for index, record in file.records():
+        where, is_old = file.at(index), "label_annotations" in record
+        instance = text_of(record.get("id" if is_old else "instance_id"), where, "instance_id")
         if instance not in items:
             raise StudyError(f"{where}: no item has the id {instance!r}; give the data file it is from")
-        item = items[instance]
-        rater = folder if old else text_of(record.get("user_id"), where, "user_id")
         kind = record.get("rater_kind")
-        more = {"rater_kind": "person" if is_missing(kind) else str(kind)}
-        answers += [
-            ForeignAnswer(record=index, item=item, rater=rater, criterion=scheme, word=word, more=more)
-            for scheme, word in _answers(record, item)
-        ]
-    yield from verdict_rows(answers, f"{source.path}, {source.word}", notes)
+        cells = items[instance] | {
+            "rater": folder if is_old else text_of(record.get("user_id"), where, "user_id"),
+            "rater_kind": "person" if is_missing(kind) else str(kind),
+        }
+        for scheme, word in _answers(record, cells):
+            yield index, cells | {"criterion": scheme, "verdict": answer_text(word)}
 
 
-def _answers(record: Record, item: Item) -> Iterator[tuple[str, Any]]:
+def _answers(record: Record, cells: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
     """Yield scheme and answer; a scheme with several dimensions is one for each."""
     labels = record.get("label_annotations", record.get("labels"))
     if not isinstance(labels, dict):  # a table: SCHEME.LABEL, and SCHEME alone where there is one answer
         labels = {}
         for name, value in record.items():
-            if name not in _OURS and not name.endswith("._spans") and value is not None:
+            if name not in _NO_SCHEMES and not name.endswith("._spans") and value is not None:
                 scheme, dot, label = name.rpartition(".")
                 labels.setdefault(scheme if dot else label, {})[label if dot else _SELECTION] = value
-    for scheme, result in labels.items():
-        if not isinstance(result, dict):
-            yield scheme, result
+    for scheme, answers in labels.items():
+        if not isinstance(answers, dict):
+            yield scheme, answers
             continue
-        for label, value in result.items():
+        for label, value in answers.items():
             if label == _SELECTION:
                 yield scheme, value
-            elif isinstance(value, str) and item.verdict(value) is not None and item.verdict(label) is None:
+            elif is_verdict(value, cells) and not is_verdict(label, cells):
                 yield f"{scheme}.{label}", value
-            elif item.verdict(label) is not None and str(value) not in {"False", "None", "", "false", "0"}:
+            elif is_verdict(label, cells) and str(value) not in _NOT_PRESSED:
                 yield scheme, label  # a button's label, and whatever marks it as pressed

@@ -1,0 +1,226 @@
+"""Declared outcomes that follow from others: a composite of criteria, and a panel of judges.
+
+Nothing puts criteria or judges together unless it was declared how (tables `[composite]` and `[panel]`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+import pandas as pd
+
+from guard_eval.errors import StudyError
+from guard_eval.records import PEOPLE_OF
+from guard_eval.reporting.words import and_list, title
+from guard_eval.rubric import COMPOSITE, check_weights
+
+PanelRule = Literal["majority", "mean"]
+PANEL_OF = "panel of"
+"""A panel's name begins so."""
+FEWEST_JUDGES = 2
+ROUNDING = 1e-12
+"""A mean below this one is 0."""
+_RATED = ["method_a", "method_b", "rater_kind", "judge", "dataset", "pair_id", "rater"]
+"""What a rater's scores of a pair on all criteria share."""
+_JUDGED = ["method_a", "method_b", "rater_kind", "criterion", "dataset", "pair_id"]
+"""What all judges' scores of a pair on one criterion share."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Composite:
+    """A weighted mean of criteria.
+
+    A rater's composite of a pair is the weighted mean of that rater's scores of it, each from −1 to 1; where
+    the rater did not judge one of the criteria there is none.
+
+    Attributes:
+        weights: The weight of each criterion, above 0, in any unit.
+    """
+
+    weights: Mapping[str, float]
+
+    def __post_init__(self) -> None:
+        try:
+            check_weights(self.weights)
+        except ValueError as error:
+            raise StudyError(f"composite: {error}") from None
+
+    def __str__(self) -> str:
+        names = [title(name) for name in self.weights]
+        if len(set(self.weights.values())) == 1:
+            return f"the mean of {and_list(names)}"
+        weighed = [f"{name} ({weight:g})" for name, weight in zip(names, self.weights.values(), strict=True)]
+        return f"the weighted mean of {and_list(weighed)}"
+
+    def check(self, verdicts: pd.DataFrame) -> None:
+        """Refuse a composite that a validated table has no verdicts for.
+
+        Raises:
+            StudyError: A criterion has no verdict, one is called as the composite is, or no rater has judged
+                a pair on all of the criteria.
+        """
+        known = sorted(map(str, verdicts["criterion"].unique()))
+        if COMPOSITE in known:
+            raise StudyError(
+                f"a criterion of the table is called {COMPOSITE!r}, as the declared composite is; give the "
+                "criterion another name"
+            )
+        if missing := [name for name in self.weights if name not in known]:
+            raise StudyError(
+                f"composite names {missing[0]!r}, on which there are no verdicts; name criteria of: "
+                f"{', '.join(known)}"
+            )
+        judged = verdicts[verdicts["criterion"].isin(self.weights)]
+        rated = judged.groupby(["method_a", "method_b", "pair_id", "rater"], sort=False)["criterion"]
+        if rated.nunique().max() < len(self.weights):
+            raise StudyError(
+                f"composite: no rater has judged a pair on all of {and_list(list(self.weights))}, and a "
+                "rater's composite needs all; leave some out"
+            )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JudgePanel:
+    """Judges who count as one.
+
+    Each member first has one score of a pair, from −1 to 1: the mean of its verdicts in all orders and
+    samples. The panel has a score of the pairs that every member has judged.
+
+    Attributes:
+        rule: `majority`: each member votes with the sign of its score, so that a verdict that flips with the
+            order is a vote for a tie; the panel says what more members say than anything else, and ties where
+            two say are level. `mean`: the mean of the members' scores.
+        members: The judges by name; `None` for all who judged.
+    """
+
+    rule: PanelRule
+    members: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.rule not in get_args(PanelRule):
+            known = ", ".join(get_args(PanelRule))
+            raise StudyError(f"the panel's rule {self.rule!r} is unknown; write one of: {known}")
+        if self.members is not None and len(set(self.members)) < max(FEWEST_JUDGES, len(self.members)):
+            raise StudyError(
+                f"the panel's members are {', '.join(self.members) or 'none'}; name two judges or more, each "
+                "once"
+            )
+
+    def members_of(self, judges: Sequence[str]) -> list[str]:
+        """Return who of the judges of one kind is in the panel; nobody where they are all of another kind.
+
+        Raises:
+            StudyError: A member has judged nothing, or there are fewer than two.
+        """
+        members = [name for name in (judges if self.members is None else self.members) if name in judges]
+        if self.members is not None and not members:
+            return []
+        if missing := [name for name in self.members or () if name not in members]:
+            raise StudyError(
+                f"the panel names {', '.join(missing)}, who judged nothing; the judges are: "
+                f"{', '.join(judges)}"
+            )
+        if len(members) < FEWEST_JUDGES:
+            raise StudyError(
+                f"a panel takes two judges or more, and {', '.join(members)} alone has judged; leave the "
+                "panel out, or let another judge judge the pairs"
+            )
+        if self.name_of(len(members)) in judges:
+            name = self.name_of(len(members))
+            raise StudyError(f"a judge is called {name!r}, as the panel is; give the judge another name")
+        return members
+
+    def name_of(self, members: int) -> str:
+        """Return the panel's name as a rater, which says that it is one and by which rule."""
+        return f"{PANEL_OF} {members} judges, {self.rule}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FormedPanel:
+    """A panel as it has judged.
+
+    Attributes:
+        rater_kind: The kind of its judges.
+        name: Its name as a judge.
+        members: Its judges.
+        without: Pairs, counted on each criterion, that some members judged and others did not.
+    """
+
+    rater_kind: str
+    name: str
+    members: tuple[str, ...]
+    without: int
+
+    def verdicts(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Return its members' verdicts, which are no verdicts of the panel."""
+        return frame[frame["rater"].isin(self.members) & (frame["rater_kind"] == self.rater_kind)]
+
+
+def with_composite(scores: pd.DataFrame, composite: Composite) -> pd.DataFrame:
+    """Return `rater_scores` with the composite as one more criterion, if a rater judged all of its own."""
+    group = scores[scores["criterion"].isin(composite.weights)]
+    weights = group["criterion"].astype(object).map(composite.weights).astype(float)
+    rows = _combined(group, _RATED, score=weights / math.fsum(composite.weights.values()) * _score(group))
+    rows = rows[rows["size"] == len(composite.weights)]
+    return _added(scores, rows, rows["score"], criterion=COMPOSITE)
+
+
+def with_panel(scores: pd.DataFrame, panel: JudgePanel) -> tuple[pd.DataFrame, tuple[FormedPanel, ...]]:
+    """Return `rater_scores` with the panel as one more judge, simulated judges forming one of their own.
+
+    Raises:
+        StudyError: A member has judged nothing, or there are fewer than two.
+    """
+    formed, table = [], scores
+    for kind, group in scores[scores["rater_kind"].isin(PEOPLE_OF)].groupby("rater_kind", sort=True):
+        members = panel.members_of(sorted(map(str, group["rater"].unique())))
+        if not members:
+            continue
+        votes = _score(group[group["rater"].isin(members)])
+        rows = _combined(
+            group.loc[votes.index],
+            _JUDGED,
+            score=votes / len(members),
+            for_b=votes < 0,
+            tied=votes == 0,
+            for_a=votes > 0,
+        )
+        is_whole = rows["size"] == len(members)
+        rows, name = rows[is_whole], panel.name_of(len(members))
+        net = rows["score"]
+        if panel.rule == "majority":
+            counts = rows[["for_b", "tied", "for_a"]].to_numpy()
+            is_decided = (counts == counts.max(axis=1, keepdims=True)).sum(axis=1) == 1
+            net = pd.Series(np.where(is_decided, counts.argmax(axis=1) - 1, 0), rows.index)
+        table = _added(table, rows, net, rater=name, judge=name)
+        without = int((~is_whole).sum())
+        formed.append(FormedPanel(rater_kind=str(kind), name=name, members=tuple(members), without=without))
+    if not formed:
+        raise StudyError("a panel is of judges, and no judge has judged; leave the panel out")
+    return table, tuple(formed)
+
+
+def _score(scores: pd.DataFrame) -> pd.Series:
+    return scores["net"] / scores["showings"]
+
+
+def _combined(scores: pd.DataFrame, keys: list[str], **parts: pd.Series) -> pd.DataFrame:
+    """Return a row for each group of scores: its unit, the sums of verdicts and parts, and its size."""
+    sums: Any = {name: (name, "sum") for name in ("verdicts", *parts)}
+    rows: pd.DataFrame = (
+        scores.assign(**parts)
+        .groupby(keys, sort=True, as_index=False)
+        .agg(unit=("unit", "first"), size=("net", "size"), **sums)
+    )
+    return rows
+
+
+def _added(scores: pd.DataFrame, rows: pd.DataFrame, net: pd.Series, **names: str) -> pd.DataFrame:
+    """Return scores with rows of one showing each, whose score is `net`."""
+    new = rows.assign(net=net.where(net.abs() > ROUNDING, 0.0), showings=1, **names)
+    kept = [name for name in scores.columns if name in new.columns]
+    return pd.concat([scores, new[kept]], ignore_index=True)
