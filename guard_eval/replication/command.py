@@ -2,58 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Any
 
 import pandas as pd
 
 from guard_eval import progress
 from guard_eval.engines.generate import generate
 from guard_eval.errors import StudyError
-from guard_eval.estimate import Estimate
 from guard_eval.metrics.command import measure
-from guard_eval.metrics.trace_figures import behaviour
 from guard_eval.records import SIMULATED
-from guard_eval.replication.compare import (
-    ComparedFigure,
-    Key,
-    SettingDifference,
-    compare,
-    legend,
-    setting_sentence,
-    tables_of,
-)
-from guard_eval.replication.measured import from_counts, from_metrics, from_times, from_verdicts, is_counts
-from guard_eval.replication.paper import (
-    COLUMNS,
-    NEW_TOKENS,
-    SPEED,
-    PaperTable,
-    cases,
-    find_table,
-    labels,
-    paper_tables,
-    published,
-)
-from guard_eval.replication.studies import Studies, existing_studies, plan_studies, setting_differences
-from guard_eval.reporting.drawing import write_drawing
-from guard_eval.reporting.escaping import Cell, csv_text, escape_markdown
+from guard_eval.replication.compare import SettingDifference, compare, legend, setting_sentence, tables_of
+from guard_eval.replication.measured import from_counts, from_metrics, from_verdicts
+from guard_eval.replication.paper import NEW_TOKENS, PaperTable, find_table, paper_tables, published
+from guard_eval.replication.study import name_model, plan_study, setting_differences
+from guard_eval.reporting.escaping import csv_text, escape_markdown
 from guard_eval.reporting.tables import Table, to_markdown
 from guard_eval.reporting.writing import write_whole
 from guard_eval.results import Result
 from guard_eval.store import Store, unblind
-from guard_eval.texts.continuations import read_traces, trace_files
-from guard_eval.texts.current import current_texts, find_current
+from guard_eval.study import Study
 from guard_eval.texts.pair import pair
-from guard_eval.texts.prompts import read_prompts
 
 ROOT = Path("replication")
 """The folder of replications, unless one is named."""
-TURN = 10
-"""Prompts after which the next strategy has its turn when speed is compared."""
 VERDICTS_READER = "analysis.verdicts.tidy:read"
 """The reader of files of verdicts, loaded only when there is such a file."""
 
@@ -66,13 +40,13 @@ class Replication(Result):
         table: The table's label; "" for the list of all tables.
         folder: Where its studies and pages are; None if nothing was written.
         setting: The differences from the paper's setting. If there are any, figures are not comparable.
-        figures: The paper's figures with ours: value, limits, number and state.
+        figures: The paper's figures with ours: value, limits, number and state; or the tables.
     """
 
     table: str = ""
     folder: Path | None = None
     setting: tuple[str, ...] = ()
-    figures: tuple[Mapping[str, Any], ...] = ()
+    figures: pd.DataFrame = field(default_factory=pd.DataFrame)
 
 
 def replicate(
@@ -113,242 +87,145 @@ def replicate(
         unused = {"--prompts": prompts, "--limit": limit, "--set": overrides}
         if named := [name for name, value in unused.items() if value]:
             raise StudyError(f"--verdicts runs nothing, so {named[0]} has no effect; leave one of them out")
-        return _from_file(entry, verdicts, None if dry_run else folder)
+        return _compare_file(entry, verdicts, None if dry_run else folder)
     heading = f"{entry.label}: {entry.title}"
     if not entry.experiment:
         return Replication(table=entry.label, lines=(heading, f"There is nothing to run. {entry.here}"))
-    folder = folder or ROOT / (entry.experiment if entry.kind in {"verdicts", "cases"} else entry.name)
-    changed = bool(prompts or limit or overrides)
-    studies = [] if changed else existing_studies(entry, folder)
-    plans = [] if studies else plan_studies(entry, folder, prompts, limit, overrides)
-    if dry_run:
-        lines = [heading]
-        for _, study in studies:
-            lines += generate(study, dry_run=True).lines
-        lines += [line for plan in plans for line in plan.forecast()]
-        return Replication(table=entry.label, lines=tuple(lines))
-    studies = studies or [(plan.model, plan.lay_out()) for plan in plans]
-    return _KINDS[entry.kind](entry, folder, studies)
+    folder = folder or ROOT / (entry.experiment if entry.asks else entry.name)
+    if (folder / "study.toml").exists() and not (prompts or limit or overrides):
+        study = Study.open(folder)
+        if dry_run:
+            return Replication(table=entry.label, lines=(heading, *generate(study, dry_run=True).lines))
+    else:
+        plan = plan_study(entry, folder, prompts, limit, overrides)
+        if dry_run:
+            return Replication(table=entry.label, lines=(heading, plan.forecast()))
+        study = plan.lay_out()
+    return _collect(entry, study) if entry.asks else _measure(entry, study)
 
 
 def list_tables() -> Replication:
     """Return the tables and figures of the paper, with what their experiments take."""
-    columns = ("name", "TeX label", "about", "model", "tokens", "asks")
     rows = [
-        (
-            table.name,
-            table.label,
-            table.title,
-            table.models[0] if len(table.models) == 1 else f"{len(table.models)} models",
-            f"{tokens_needed(table):,}" if table.experiment else "",
-            " and ".join(table.asks),
-        )
+        {
+            "name": table.name,
+            "TeX label": table.label,
+            "about": table.title,
+            "model": table.models[0] if len(table.models) == 1 else f"{len(table.models)} models",
+            "tokens": f"{tokens_needed(table):,}" if table.experiment else "",
+            "asks": " and ".join(table.asks),
+        }
         for table in paper_tables()
     ]
-    note = "Tokens are the most that the texts have with the paper's models and prompts."
-    words = frozenset({5})
-    shown = Table(columns=columns, rows=tuple(rows), caption="", note=note, text_columns=4, words=words)
-    facts = tuple(dict(zip(columns, row, strict=True)) for row in rows)
-    return Replication(tables=(shown,), figures=facts, next=("guard-eval replicate NAME --dry-run",))
+    shown = Table(
+        columns=tuple(rows[0]),
+        rows=tuple(tuple(row.values()) for row in rows),
+        caption="",
+        note="Tokens are the most that the texts have with the paper's models and prompts.",
+        text_columns=4,
+        words=frozenset({5}),
+    )
+    return Replication(
+        tables=(shown,), figures=pd.DataFrame(rows), next=("guard-eval replicate NAME --dry-run",)
+    )
 
 
 def tokens_needed(table: PaperTable) -> int:
     """Return the most tokens that the texts of a table have, with the paper's prompts."""
-    texts = len(table.models) * sum((table.prompts or {"": 1}).values())
-    return texts * NEW_TOKENS * len(table.settings().generation.strategies)
+    texts = len(table.models) * sum(table.prompts.values())
+    return texts * NEW_TOKENS * len(table.tables()["generation"]["strategies"])
 
 
-def _make_metrics(table: PaperTable, folder: Path, studies: Studies) -> Replication:
-    several = len(table.models) > 1
-    ours: dict[Key, Estimate] = {}
-    failures: list[str] = []
-    for model, study in studies:
-        _show(generate(study))
-        measured = measure(study)
-        progress.show(replace(measured, next=()))
-        failures += measured.failures  # a metric whose model is not available; the others are measured
-        ours |= from_metrics(measured.scores, model=model if several else "")
-    if failures:
-        raise StudyError("\n".join(failures))
-    if table.label not in labels():
-        line = f"{table.label}: the paper prints no figures of it; ours are in {studies[0][1].metrics}/"
-        return Replication(table=table.label, folder=folder, lines=(line,))
-    figures, differences = published(table.label), setting_differences(table, studies)
-    compared = compare(figures, ours, differences, several_models=several)
-    datasets = {key[1] for key in ours}
-    missing = dict.fromkeys(each.dataset for each in figures if each.dataset not in datasets)
-    others = sorted(datasets - {each.dataset for each in figures})
+def _compare_file(table: PaperTable, path: Path, folder: Path | None) -> Replication:
+    """Compare the verdicts in a file, or the counts of verdicts."""
+    if not table.asks:
+        names = ", ".join(each.name for each in paper_tables() if each.asks)
+        raise StudyError(f"{table.label} is not a table of verdicts; --verdicts goes with: {names}")
+    who, kind = ("people", "person") if "people" in table.asks else ("judge", "model")
+    ours = from_counts(path, who=who)
+    if ours is None:
+        ours = from_verdicts(resolve_name(VERDICTS_READER)(path, rater_kind=kind))
+    note = f"from {path.name}; nothing is known of its setting but what the file says"
+    return _compare(table, folder, ours, (), [note])
+
+
+def _measure(table: PaperTable, study: Study) -> Replication:
+    """Make texts and measure them."""
+    _show(generate(study))
+    measured = measure(study)
+    progress.show(replace(measured, next=()))
+    if measured.failures:  # of metrics whose models are not available; the others are measured
+        raise StudyError("\n".join(measured.failures))
+    ours, printed = from_metrics(measured.to_frame()), published(table.label)["dataset"].unique()
+    missing = [name for name in printed if name not in set(ours["dataset"])]
+    others = sorted(set(ours["dataset"]) - set(printed))
     notes = [f"not run: {', '.join(missing)}"] if missing else []
-    if others:
-        notes.append(f"not in the paper: {', '.join(others)}; ours are in {studies[0][1].metrics}/")
-    return _compared(table, folder, compared, differences, notes)
+    notes += [f"not in the paper: {', '.join(others)}; ours are in {study.metrics}/"] if others else []
+    model, several = name_model(table, study), len(table.models) > 1
+    notes += (
+        [f"the paper's figures are those of {model}; name another with --set model.name"] if several else []
+    )
+    return _compare(table, study.folder, ours, setting_differences(table, study), notes, model)
 
 
-def _make_speed(table: PaperTable, folder: Path, studies: Studies) -> Replication:
-    ((_, study),) = studies
-    prompts = read_prompts(study.prompts_path)
-    for end in range(min(TURN, len(prompts)), len(prompts) + TURN, TURN):
-        # In turns, so that whatever else the machine does affects all strategies alike.
-        limited = study.settings.prompts.model_copy(update={"limit": min(end, len(prompts))})
-        generate(replace(study, settings=study.settings.model_copy(update={"prompts": limited})))
-    current = current_texts(study, study.settings.generation.strategies, prompts)
-    texts = {strategy: list(each.values()) for strategy, each in current.items()}
-    devices = ", ".join(sorted({text.device for each in texts.values() for text in each}))
-    differences = [
-        *setting_differences(table, studies),
-        SettingDifference(words=f"made on {devices}, the paper's on a 4090 or an H100"),
-    ]
-    compared = compare(published(SPEED), from_times(texts), differences)
-    note = f"one text at a time; strategies in turn after every {TURN} prompts"
-    return _compared(table, folder, compared, differences, [note])
-
-
-def _make_verdicts(table: PaperTable, folder: Path, studies: Studies) -> Replication:
+def _collect(table: PaperTable, study: Study) -> Replication:
     """Make texts and pairs, compare the verdicts so far, and say how to collect more."""
-    ((_, study),) = studies
     _show(generate(study))
     _show(pair(study))
-    following = [study.command("annotate", "--invite", "NAME")] if "people" in table.asks else []
-    if "judge" in table.asks:
-        following.append(study.command("judge", "--dry-run"))
-    following.append(f"guard-eval replicate {table.name} {folder}, for the table of the verdicts so far")
+    commands = [study.command("annotate", "--invite", "NAME")] if "people" in table.asks else []
+    commands += [study.command("judge", "--dry-run")] if "judge" in table.asks else []
+    repeat = f"guard-eval replicate {table.name} {study.folder}, for the table of the verdicts so far"
     with Store.open(study.database, declared=study.declared) as store:
-        frame = pd.DataFrame([asdict(row) for row in unblind.tidy(store)])
-    if frame.empty:
-        line = "There are no verdicts yet."
-        return Replication(table=table.label, folder=folder, lines=(line,), next=tuple(following))
-    simulated = set(frame["rater_kind"]) <= SIMULATED
-    notes = ["SIMULATED raters: no person rated"] if simulated else []
-    result = _of_verdicts(table, folder, from_verdicts(frame), setting_differences(table, studies), notes)
-    return replace(result, next=tuple(following))
-
-
-def _from_file(table: PaperTable, path: Path, folder: Path | None) -> Replication:
-    if table.kind != "verdicts":
-        names = ", ".join(each.name for each in paper_tables() if each.kind == "verdicts")
-        raise StudyError(f"{table.label} is not a table of verdicts; --verdicts goes with: {names}")
-    people = "people" in table.asks  # who judged, where the file does not say it
-    if is_counts(path):
-        ours = from_counts(path, who="people" if people else "judge")
+        verdicts = pd.DataFrame([asdict(row) for row in unblind.tidy(store)])
+    if verdicts.empty:
+        lines = ("There are no verdicts yet.",)
+        result = Replication(table=table.label, folder=study.folder, lines=lines)
     else:
-        frame = resolve_name(VERDICTS_READER)(path, rater_kind="person" if people else "model")
-        ours = from_verdicts(frame)
-    note = f"from {path.name}; nothing is known of its setting but what the file says"
-    return _of_verdicts(table, folder, ours, (), [note])
+        notes = ["SIMULATED raters: no person rated"] if set(verdicts["rater_kind"]) <= SIMULATED else []
+        differences = setting_differences(table, study)
+        result = _compare(table, study.folder, from_verdicts(verdicts), differences, notes)
+    return replace(result, next=(*commands, repeat))
 
 
-def _of_verdicts(
+def _compare(  # noqa: PLR0917 (of three callers)
     table: PaperTable,
     folder: Path | None,
-    ours: Mapping[Key, Estimate],
+    ours: pd.DataFrame,
     differences: Sequence[SettingDifference],
     notes: Sequence[str],
+    model: str = "",
 ) -> Replication:
-    compared = compare(published(table.label), ours, differences)
-    if not any(each.ours for each in compared):
-        metrics = dict.fromkeys(each.figure.metric for each in compared)
+    """Show our figures beside the paper's, and write them as Markdown and CSV if there is a folder for it."""
+    figures = published(table.label)
+    compared = compare(figures[figures["model"].isin(["", model])], ours, differences)
+    if compared["ours"].isna().all() and table.asks:
         raise StudyError(
-            f"these verdicts have nothing of {table.label}, which is about {', '.join(metrics)}; does the "
-            "column rater_kind say who judged (person or model)?"
+            f"these verdicts have nothing of {table.label} ({', '.join(compared['metric'].unique())}); does "
+            "the column rater_kind say who judged?"
         )
-    return _compared(table, folder, compared, differences, notes)
-
-
-def _make_texts(table: PaperTable, folder: Path, studies: Studies) -> Replication:
-    """Show the paper's texts beside ours; for the figure of entropies also draw what GUARD adapted."""
-    ((_, study),) = studies
-    trace = table.kind == "trace"
-    _show(generate(study, strategy=("guard",) if trace else (), trace=trace))
-    prompts = read_prompts(study.prompts_path)
-    paper, shown = cases()[table.label], "figure" if trace else table.name
-    texts = current_texts(study, study.settings.generation.strategies, prompts)
-    ours = {name: by_prompt[shown].text.strip() for name, by_prompt in texts.items() if shown in by_prompt}
-    strategies = {"CS": "contrastive(k=10, alpha=0.6)", "ACS": "acs(q=1)", "GUARD": "guard"}
-    rows = [(name, text, ours.get(strategies.get(name, ""), "")) for name, text in paper.items()]
-    differences, notes = setting_differences(table, studies), []
-    if any("⟦" in text for text in paper.values()):
-        notes.append("Between ⟦ and ⟧: what the paper sets in red, as a deviation from the context.")
-    if trace:
-        guard = find_current(study, ["guard"], prompts)["guard"]
-        traces = read_traces(trace_files(guard.folder, "guard")) if guard.folder else []
-        title = "GUARD on the figure's prompt"
-        drawing = behaviour(traces[-1], name=table.name, title=title) if traces else None
-        if drawing is None:
-            raise StudyError(
-                f"the text in {study.continuations} has no trace; name another FOLDER to make it with one"
-            )
-        path = write_drawing(drawing, folder / f"replication-{table.name}")
-        notes.append(f"figure: {path}; the paper's data are not published, so the two can only be looked at")
-    lines = (*filter(None, [setting_sentence(differences, "the paper's texts"), *notes]),)
-    columns = ("", "paper", "ours")
-    tables = (Table(columns=columns, rows=tuple(rows), caption="Paper and ours", text_columns=3),)
-    csv = [dict(zip(("text", "paper", "ours"), row, strict=True)) for row in rows]
-    return _finished(table, folder, differences, lines, tables, csv)
-
-
-_KINDS = {
-    "metrics": _make_metrics,
-    "speed": _make_speed,
-    "verdicts": _make_verdicts,
-    "cases": _make_texts,
-    "trace": _make_texts,
-}
+    listed = compared.drop(columns=["number", "decimals", "half_unit", "is_exact", "shown", "cell"])
+    listed = listed.astype(object).where(listed.notna(), None)
+    # A spreadsheet would take the text "-0.78" for a formula.
+    listed["value"] = listed["value"].where(listed["value"].isin(["yes", "no"]), compared["number"])
+    head, tables = f"{table.label}: {table.title}", tables_of(compared)
+    lines = [head, *filter(None, [setting_sentence(differences), *notes, legend(compared)])]
+    if folder is not None:
+        path = folder / f"replication-{table.name}.md"
+        parts = [f"# {escape_markdown(head)}", *map(escape_markdown, lines[1:]), *map(to_markdown, tables)]
+        write_whole(path, ("\n\n".join(parts) + "\n").encode(), make_folder=True)
+        rows = [tuple(listed.columns), *listed.itertuples(index=False, name=None)]
+        write_whole(path.with_suffix(".csv"), csv_text(rows).encode())
+        lines.append(f"replication: {path}, with intervals; also as .csv")
+    return Replication(
+        table=table.label,
+        folder=folder,
+        setting=tuple(difference.words for difference in differences),
+        figures=listed,
+        lines=tuple(lines),
+        tables=tables,
+    )
 
 
 def _show(result: Result) -> None:
     """Show what a step says; its next command is not ours."""
     progress.show(Result(lines=result.lines, warnings=result.warnings))
-
-
-def _compared(
-    table: PaperTable,
-    folder: Path | None,
-    compared: Sequence[ComparedFigure],
-    differences: Sequence[SettingDifference],
-    notes: Sequence[str],
-) -> Replication:
-    """Return the figures beside the paper's."""
-    rows = []
-    for each in compared:
-        printed: dict[str, Cell] = {name: getattr(each.figure, name) for name in COLUMNS}
-        if each.figure.value not in {"yes", "no"}:
-            printed["value"] = each.figure.number  # a spreadsheet would take the text "-0.78" for a formula
-        ours = each.ours or Estimate()
-        measured: dict[str, Cell] = {
-            "ours": ours.value,
-            "low": ours.low,
-            "high": ours.high,
-            "n": ours.n,
-            "state": each.state,
-        }
-        rows.append(printed | measured)
-    lines = filter(None, [setting_sentence(differences), *notes, legend(compared)])
-    return _finished(table, folder, differences, (*lines,), tables_of(compared), rows)
-
-
-def _finished(  # noqa: PLR0917 (of two callers)
-    table: PaperTable,
-    folder: Path | None,
-    differences: Sequence[SettingDifference],
-    lines: tuple[str, ...],
-    tables: tuple[Table, ...],
-    rows: Sequence[Mapping[str, Cell]],
-) -> Replication:
-    """Return the result, after it is written as Markdown and CSV if there is a folder for it."""
-    head = f"{table.label}: {table.title}"
-    written: tuple[str, ...] = ()
-    if folder is not None:
-        path = folder / f"replication-{table.name}.md"
-        parts = [f"# {escape_markdown(head)}", *map(escape_markdown, lines), *map(to_markdown, tables)]
-        write_whole(path, ("\n\n".join(parts) + "\n").encode(), make_folder=True)
-        cells = (tuple(row.values()) for row in rows)
-        write_whole(path.with_suffix(".csv"), csv_text([tuple(rows[0]), *cells]).encode())
-        written = (f"replication: {path}, with intervals; also as .csv",)
-    return Replication(
-        table=table.label,
-        folder=folder,
-        setting=tuple(each.words for each in differences),
-        figures=tuple(rows),
-        lines=(head, *lines, *written),
-        tables=tables,
-    )

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
-from guard_eval.estimate import Estimate
-from guard_eval.replication.paper import Figure
+import numpy as np
+import pandas as pd
+
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.tables import Table
 from guard_eval.texts.generations import HUMAN
 
-State = Literal[
-    "inside", "above", "below", "same", "differs", "no interval", "other setting", "not run"
-]  # fmt: skip
-"""How our figure compares with the paper's."""
-
-MARKS: dict[State, tuple[str, str]] = {
+MARKS = {
     "inside": ("=", "the paper's figure is within our interval"),
     "same": ("≡", "the same as printed"),
     "above": (">", "ours is higher, the paper's is outside our interval"),
@@ -25,189 +20,118 @@ MARKS: dict[State, tuple[str, str]] = {
     "differs": ("≠", "not the same"),
     "no interval": ("?", "no interval"),
 }
-"""The sign of a state, and its meaning."""
+"""The sign and the meaning of a state. Figures that were not run, or in another setting, have no sign."""
 
-COUNTED = "the paper's own counts"
-"""The method of an estimate that must be the paper's figure, because it is computed from the same counts."""
+KEYS = ["dataset", "strategy", "versus", "metric"]
+"""The columns that say what a figure is of, besides the model."""
 
 _ROUNDING = 1e-9  # 47.5 may be printed as 47 or as 48
 
-Key = tuple[str, str, str, str, str]
-"""Of a figure: model ("" if the table is about one), dataset, strategy, versus, metric."""
 
-
-@dataclass(frozen=True, kw_only=True)
-class SettingDifference:
-    """A difference from the paper's setting.
-
-    Attributes:
-        words: The difference.
-        model: The model whose figures it concerns; "" for all.
-        dataset: The dataset whose figures it concerns; "" for all.
-    """
+class SettingDifference(NamedTuple):
+    """A difference from the paper's setting, of the figures of one dataset, or of all ("")."""
 
     words: str
-    model: str = ""
     dataset: str = ""
 
-    def concerns(self, figure: Figure) -> bool:
-        """Return whether a figure has another setting than the paper's.
+    def concerns(self, figures: pd.DataFrame) -> pd.Series:
+        """Return which figures have another setting than the paper's.
 
         The references' diversity is that of the prompts alone, whichever model continues them.
         """
-        if (figure.strategy, figure.metric) == (HUMAN, "diversity") and not self.dataset:
-            return False
-        return self.model in {"", figure.model} and (
-            not self.dataset or figure.dataset in {"", "All", self.dataset}
-        )
+        if self.dataset:
+            return figures["dataset"].isin(["", "All", self.dataset])
+        return (figures["strategy"] != HUMAN) | (figures["metric"] != "diversity")
 
 
-def setting_sentence(differences: Sequence[SettingDifference], about: str = "the paper") -> str:
+def setting_sentence(differences: Sequence[SettingDifference]) -> str:
     """Return the sentence that marks another setting; empty if it is the paper's."""
-    words = dict.fromkeys(f"{each.model and f'{each.model}: '}{each.words}" for each in differences)
-    if not words:
-        return ""
-    return f"OTHER SETTING: {'; '.join(words)}. A difference says nothing of {about}."
-
-
-@dataclass(frozen=True, kw_only=True)
-class ComparedFigure:
-    """A figure of the paper with ours.
-
-    Attributes:
-        figure: The paper's.
-        ours: Ours in the same unit, a tick as 1 and a cross as 0; None if there is none.
-        state: How ours compares.
-    """
-
-    figure: Figure
-    ours: Estimate | None
-    state: State
-
-    @property
-    def shown(self) -> str:
-        """Return our figure with as many decimals as the paper's."""
-        return self._rounded(None if self.ours is None else self.ours.value)
-
-    @property
-    def is_equal(self) -> bool:
-        """Return whether ours is the paper's to the last digit printed."""
-        return self.figure.value == self.shown
-
-    @property
-    def cell(self) -> str:
-        """Return our figure with its mark and its interval."""
-        mark = MARKS[self.state][0] if self.state in MARKS else ""
-        limits = ""
-        if self.ours is not None and self.ours.low is not None:
-            limits = f"[{self._rounded(self.ours.low)}, {self._rounded(self.ours.high)}]"
-        return " ".join(filter(None, (self.shown, mark, limits)))
-
-    def _rounded(self, value: float | None) -> str:
-        if value is None:
-            return NOTHING
-        if self.figure.metric.endswith(".agree"):
-            return "yes" if value else "no"
-        shown = f"{value:.{max(self.figure.decimals, 1 if '.' in self.figure.metric else 2)}f}"
-        return shown.lstrip("-") if float(shown) == 0 else shown
+    words = "; ".join(difference.words for difference in differences)
+    return f"OTHER SETTING: {words}. A difference says nothing of the paper." if words else ""
 
 
 def compare(
-    figures: Sequence[Figure],
-    ours: Mapping[Key, Estimate],
-    differences: Sequence[SettingDifference] = (),
-    *,
-    several_models: bool = False,
-) -> tuple[ComparedFigure, ...]:
-    """Return each figure of the paper with ours.
+    figures: pd.DataFrame, ours: pd.DataFrame, differences: Sequence[SettingDifference] = ()
+) -> pd.DataFrame:
+    """Return the paper's figures with ours, their state, and ours as text (`shown`, and `cell` with limits).
+
+    The paper's is rounded: it counts as inside our interval if any number that rounds to it does.
 
     Args:
-        figures: The paper's.
-        ours: Ours.
+        figures: The paper's (`published`).
+        ours: Ours, as `measured` has them.
         differences: Where the setting differs.
-        several_models: Whether the table is about several models.
     """
-    compared = []
-    for figure in figures:
-        estimate = ours.get(key_of(figure, several_models=several_models))
-        concerned = any(difference.concerns(figure) for difference in differences)
-        state = state_of(figure, estimate, other_setting=concerned)
-        compared.append(ComparedFigure(figure=figure, ours=estimate, state=state))
-    return tuple(compared)
+    compared = figures.merge(ours, how="left", on=KEYS)
+    value, low, high = (compared[name].astype(float) for name in ("ours", "low", "high"))
+    number, half_unit = compared["number"], compared["half_unit"]
+    concerned = pd.Series(data=False, index=compared.index)
+    for difference in differences:
+        concerned |= difference.concerns(compared)
+    states = {
+        "not run": value.isna(),
+        "other setting": concerned,
+        "same": low.isna() & ((value - number).abs() <= half_unit * (1 + _ROUNDING)),
+        "differs": low.isna() & compared["is_exact"].eq(other=True),
+        "no interval": low.isna(),
+        "above": low > number + half_unit,
+        "below": high < number - half_unit,
+    }
+    compared["state"] = np.select(list(states.values()), list(states), default="inside")
+    compared["shown"] = [_rounded(figure, figure.ours) for figure in compared.itertuples()]
+    return compared.assign(cell=[_cell(figure) for figure in compared.itertuples()])
 
 
-def key_of(figure: Figure, *, several_models: bool = False) -> Key:
-    """Return what a figure is of."""
-    model = figure.model if several_models else ""
-    return (model, figure.dataset, figure.strategy, figure.versus, figure.metric)
+def _cell(figure: Any) -> str:  # noqa: ANN401 (a row of a frame)
+    """Return our figure with its mark and its interval."""
+    mark = MARKS.get(figure.state, ("",))[0]
+    limits = f"[{_rounded(figure, figure.low)}, {_rounded(figure, figure.high)}]"
+    return " ".join(filter(None, (figure.shown, mark, "" if pd.isna(figure.low) else limits)))
 
 
-def state_of(figure: Figure, ours: Estimate | None, *, other_setting: bool = False) -> State:
-    """Return how our figure compares with the paper's.
-
-    The paper's is rounded: it counts as inside if any number that rounds to it does.
-    """
-    if ours is None or ours.value is None:
-        return "not run"
-    if other_setting:
-        return "other setting"
+def _rounded(figure: Any, value: Any) -> str:  # noqa: ANN401
+    """Return a figure of ours with as many decimals as the paper's."""
+    if pd.isna(value):
+        return NOTHING
     if figure.metric.endswith(".agree"):
-        return "same" if (figure.value == "yes") == bool(ours.value) else "differs"
-    if ours.low is None or ours.high is None:
-        near = abs(ours.value - figure.number) <= figure.half_unit * (1 + _ROUNDING)
-        return "same" if near else "differs" if ours.method == COUNTED else "no interval"
-    if ours.low > figure.number + figure.half_unit:
-        return "above"
-    return "below" if ours.high < figure.number - figure.half_unit else "inside"
+        return "yes" if value else "no"
+    text = f"{value:.{max(figure.decimals, 1 if '.' in figure.metric else 2)}f}"
+    return text.lstrip("-") if float(text) == 0 else text
 
 
-def tables_of(compared: Sequence[ComparedFigure]) -> tuple[Table, ...]:
+def tables_of(compared: pd.DataFrame) -> tuple[Table, ...]:
     """Return a table for each group of the paper's columns: what the paper prints, and ours beside it.
 
-    If all groups have the same single column, the groups are the columns of one table. Rows and columns
-    without a figure of ours are left out.
+    Rows and columns without a figure of ours are left out.
     """
-    single = len({each.figure.column for each in compared}) == 1
-    cells: dict[str, dict[tuple[str, str], ComparedFigure]] = {}
-    for each in compared:
-        figure = each.figure
-        row = ", ".join(filter(None, (figure.block, figure.row)))
-        group, column = ("", figure.group or figure.column) if single else (figure.group, figure.column)
-        if each.ours is not None:
-            cells.setdefault(group, {})[row, column] = each
-    return tuple(_table(group, by_position) for group, by_position in cells.items())
+    block = compared["block"].where(compared["block"] == "", compared["block"] + ", ")
+    compared = compared.assign(row=block + compared["row"])
+    ran = compared[compared["ours"].notna()]
+    return tuple(_table(str(group), part) for group, part in ran.groupby("group", sort=False))
 
 
-def _table(group: str, cells: Mapping[tuple[str, str], ComparedFigure]) -> Table:
-    rows, columns = (tuple(dict.fromkeys(position[axis] for position in cells)) for axis in (0, 1))
+def _table(group: str, part: pd.DataFrame) -> Table:
+    cells = {
+        (row, column): (value, cell)
+        for row, column, value, cell in part[["row", "column", "value", "cell"]].to_numpy().tolist()
+    }
+    rows, columns = part["row"].unique(), part["column"].unique()
     return Table(
         columns=("", *(head for column in columns for head in (f"{column}, paper", "ours"))),
-        rows=tuple((row, *_row(cells, row, columns)) for row in rows),
+        rows=tuple(
+            (row, *(text for column in columns for text in cells.get((row, column), (NOTHING, NOTHING))))
+            for row in rows
+        ),
         caption=group or "Paper and ours",
     )
 
 
-def _row(
-    cells: Mapping[tuple[str, str], ComparedFigure], row: str, columns: Sequence[str]
-) -> tuple[str, ...]:
-    """Return the paper's figure and ours for each column."""
-    return tuple(
-        text
-        for column in columns
-        for each in [cells.get((row, column))]
-        for text in ((NOTHING, NOTHING) if each is None else (each.figure.value, each.cell))
-    )
-
-
-def legend(compared: Sequence[ComparedFigure]) -> str:
+def legend(compared: pd.DataFrame) -> str:
     """Return what the marks mean that occur, and how many of the paper's figures our intervals hold."""
-    tested = [each for each in compared if each.state in {"inside", "above", "below"}]
-    inside = sum(each.state == "inside" for each in tested)
+    tested = compared[compared["state"].isin(["inside", "above", "below"])]
     count = (
-        f"{inside} of {len(tested)} of the paper's figures lie within our intervals, "
-        f"and {sum(each.is_equal for each in tested)} are the same to the last digit"
-        if tested
-        else ""
+        f"{(tested['state'] == 'inside').sum()} of {len(tested)} of the paper's figures lie within our "
+        f"intervals, and {(tested['value'] == tested['shown']).sum()} are the same to the last digit"
     )
-    marks = dict.fromkeys(" ".join(MARKS[each.state]) for each in compared if each.state in MARKS)
-    return ". ".join(filter(None, (count, "; ".join(marks))))
+    marks = "; ".join(" ".join(MARKS[state]) for state in compared["state"].unique() if state in MARKS)
+    return ". ".join(filter(None, (count if len(tested) else "", marks)))

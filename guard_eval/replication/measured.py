@@ -1,64 +1,42 @@
-"""Our figures for a table of the paper: from metrics, the time of texts, verdicts, or counts of these."""
+"""Our figures for a table of the paper: from metrics, verdicts, or counts of verdicts.
+
+A row is a figure: what it is of (`dataset`, `strategy`, `versus`, `metric`), its value (`ours`), limits and
+number, and whether it must be the paper's because it is computed from the same counts (`is_exact`).
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+import functools
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from guard_eval.errors import StudyError
-from guard_eval.estimate import Estimate, Floats, jackknife
-from guard_eval.metrics.scores import OVERALL, Score
-from guard_eval.records import SIMULATED, Continuation
-from guard_eval.replication.compare import COUNTED, Key
+from guard_eval.estimate import Floats, jackknife
+from guard_eval.metrics.scores import OVERALL
+from guard_eval.records import SIMULATED
 from guard_eval.replication.prompts import dataset_named
 from guard_eval.strategies import parse
 
+COLUMNS = ["dataset", "strategy", "versus", "metric", "ours", "low", "high", "n", "is_exact"]
 WHO = {"person": "people", "simulated": "people", "model": "judge", "simulated_model": "judge"}
-"""Kinds of raters, in the words of `Figure.metric`."""
-_COUNTS = {"dataset", "criterion", "ties"}
+"""Kinds of raters, in the words of the paper's metrics."""
 
 
-def from_metrics(scores: Iterable[Score], *, model: str = "") -> dict[Key, Estimate]:
-    """Return the scores of a study's datasets, with the paper's names of these."""
-    return {
-        (model, dataset_named(score.dataset), score.strategy, "", score.metric): Estimate(
-            value=score.value, low=score.low, high=score.high, n=score.n
-        )
-        for score in scores
-        if score.value is not None and score.dataset != OVERALL
-    }
+def from_metrics(scores: pd.DataFrame) -> pd.DataFrame:
+    """Return the scores of a study's datasets (`Measured.to_frame`), with the paper's names of these."""
+    ours = scores[scores["value"].notna() & (scores["dataset"] != OVERALL)].rename(columns={"value": "ours"})
+    dataset = ours["dataset"].map(dataset_named)
+    return ours.assign(dataset=dataset, versus="", is_exact=False)[COLUMNS].astype({"n": "Int64"})
 
 
-def from_times(texts: Mapping[str, Sequence[Continuation]]) -> dict[Key, Estimate]:
-    """Return time and length per text of each strategy; only prompts that all strategies continued count.
-
-    Args:
-        texts: Continuations by strategy, generated one text at a time.
-    """
-    by_prompt = {name: {text.prompt_id: text for text in each} for name, each in texts.items()}
-    prompts = sorted(set.intersection(*map(set, by_prompt.values())))
-    metrics = {"sec_per_story": (1, 2), "tokens_per_sec": (0, 1), "tokens_per_story": (0, 2)}
-    figures: dict[Key, Estimate] = {}
-    for name, each in by_prompt.items() if prompts else ():
-        rows = [[each[prompt].new_tokens, each[prompt].seconds, 1] for prompt in prompts]
-        parts = np.array(rows, dtype=np.float64)
-        figures |= {
-            ("", "", name, "", metric): _ratio(parts[:, [up, down]]) for metric, (up, down) in metrics.items()
-        }
-    return figures
+def _frame(rows: Iterable[tuple[object, ...]]) -> pd.DataFrame:
+    return pd.DataFrame(rows, columns=COLUMNS).astype({"n": "Int64"})
 
 
-def _ratio(parts: Floats, *, highest: float = math.inf) -> Estimate:
-    """Return a sum over another one, `[units, 2]`, with an interval over units."""
-    return jackknife(parts, lambda total: total[..., 0] / total[..., 1], bounds=(0.0, highest))
-
-
-def from_verdicts(frame: pd.DataFrame) -> dict[Key, Estimate]:
+def from_verdicts(verdicts: pd.DataFrame) -> pd.DataFrame:
     """Return shares of wins and ties in percent, by criterion and dataset, of people and of judges.
 
     A rater who saw a pair twice (a judge, in both orders) has one answer to it. Intervals are over prompts,
@@ -66,98 +44,81 @@ def from_verdicts(frame: pd.DataFrame) -> dict[Key, Estimate]:
     judged, `agree` says whether both prefer the same strategy.
 
     Args:
-        frame: A validated table of verdicts; methods and datasets may have the paper's names or ours.
+        verdicts: A validated table; methods and datasets may have the paper's names or ours.
     """
-    table = pd.DataFrame(frame, dtype=object).reset_index(drop=True)
+    table = verdicts.astype(object).reset_index(drop=True)
     if not (simulated := table["rater_kind"].isin(SIMULATED)).all():
         table = table[~simulated]
-    for name, rename in (
-        ("method_a", _signature),
-        ("method_b", _signature),
-        ("verdict", _signature),
-        ("dataset", dataset_named),
-    ):
-        table[name] = table[name].map({value: rename(str(value)) for value in table[name].unique()})
-    prompts = table["prompt_id"] if "prompt_id" in table else pd.Series(None, index=table.index, dtype=object)
-    table["unit"] = prompts.where(prompts.notna() & (prompts != ""), table["pair_id"])
-    table["who"] = table["rater_kind"].map(WHO)
-    table["first"] = table[["method_a", "method_b"]].min(axis=1)
-    table["second"] = table[["method_a", "method_b"]].max(axis=1)
-    table["net"] = (table["verdict"] == table["first"]).astype(int) - (
-        table["verdict"] == table["second"]
-    ).astype(int)
-    keys = ["who", "first", "second", "dataset", "criterion", "unit", "pair_id", "rater"]
-    scores = np.sign(table.groupby(keys, sort=False)["net"].sum()).reset_index()
-    figures: dict[Key, Estimate] = {}
-    for (who, first, second), compared in scores.groupby(["who", "first", "second"], sort=False):
-        for dataset, part in (("All", compared), *compared.groupby("dataset")):
-            for criterion, judged in (("overall", part), *part.groupby("criterion")):
-                outcomes = pd.crosstab(
-                    [judged["dataset"], judged["unit"]], judged["net"].astype(int)
-                ).reindex(columns=[1, 0, -1], fill_value=0)
-                counts = outcomes.to_numpy(dtype=float)
-                metric = f"{who}.{criterion}"
-                figures |= _shares(counts, str(first), str(second), str(dataset), metric)
-    return figures | _agreement(figures)
+    methods = table[["method_a", "method_b"]].map(_signature)
+    verdict = table["verdict"].map(_signature)
+    first, second = methods.min(axis=1), methods.max(axis=1)
+    prompt = table.get("prompt_id", pd.Series(None, index=table.index, dtype=object))
+    answers = pd.DataFrame(
+        {
+            "who": table["rater_kind"].map(WHO),
+            "first": first,
+            "second": second,
+            "dataset": table["dataset"].map(dataset_named),
+            "criterion": table["criterion"],
+            "unit": table["dataset"] + "\0" + prompt.where(prompt.notna() & (prompt != ""), table["pair_id"]),
+            "pair": table["pair_id"],
+            "rater": table["rater"],
+            "lead": (verdict == first).astype(int) - (verdict == second).astype(int),
+        }
+    )
+    answers = answers.groupby(list(answers.columns[:-1]), sort=False)["lead"].sum().reset_index()
+    counts = answers.assign(
+        wins=(answers["lead"] > 0) * 1, ties=(answers["lead"] == 0) * 1, losses=(answers["lead"] < 0) * 1
+    )
+    shares = _shares(pd.concat([counts, counts.assign(criterion="overall")]))
+    return pd.concat([shares, _agreement(shares)])
 
 
-def _shares(
-    counts: Floats, first: str, second: str, dataset: str, metric: str, *, exact: bool = False
-) -> dict[Key, Estimate]:
+def _shares(counts: pd.DataFrame, *, exact: bool = False) -> pd.DataFrame:
     """Return the shares of wins, ties, and wins with half the ties, in percent, for either strategy.
 
     Args:
-        counts: Wins of the first strategy, ties and losses, `[units, 3]`.
-        first: The first strategy.
-        second: The second one.
-        dataset: The dataset.
-        metric: Who judged, and by which criterion.
+        counts: Wins of the first strategy, ties and losses, by who judged, strategies, dataset, criterion
+            and unit.
         exact: Whether these are the paper's own counts, so that there is no interval.
     """
-    n, figures = float(counts.sum()), {}
-    for pair, wins in (((first, second), 0), ((second, first), 2)):
-        won, tied = counts[:, wins], counts[:, 1]
-        for part, up in (("win", won), ("tie", tied), ("share", won + tied / 2)):
-            if exact:
-                estimate = Estimate(value=100 * float(up.sum()) / n, n=int(n), method=COUNTED)
-            else:
-                estimate = replace(
-                    _ratio(np.column_stack([100 * up, counts.sum(axis=1)]), highest=100.0), n=int(n)
-                )
-            figures["", dataset, *pair, f"{metric}.{part}"] = estimate
-    return figures
+    swapped = {"first": "second", "second": "first", "wins": "losses", "losses": "wins"}
+    every = pd.concat([counts, counts.rename(columns=swapped)])
+    every = pd.concat([every.assign(dataset="All"), every])
+    figures: list[tuple[object, ...]] = []
+    keys = ["who", "first", "second", "dataset", "criterion"]
+    for (who, first, second, dataset, criterion), part in every.groupby(keys, sort=False):
+        units = part.groupby("unit", sort=False)[["wins", "ties", "losses"]].sum()
+        judged = units.sum(axis=1)
+        amounts = {"win": units["wins"], "tie": units["ties"], "share": units["wins"] + units["ties"] / 2}
+        for what, amount in amounts.items() if judged.any() else ():
+            share = jackknife(np.column_stack([100 * amount, judged]), _ratio, bounds=(0.0, 100.0))
+            limits = (None, None) if exact else (share.low, share.high)
+            metric = f"{who}.{criterion}.{what}"
+            figures.append((dataset, first, second, metric, share.value, *limits, judged.sum(), exact))
+    return _frame(figures)
 
 
-def _agreement(figures: Mapping[Key, Estimate]) -> dict[Key, Estimate]:
+def _ratio(sums: Floats) -> Floats:
+    return sums[..., 0] / sums[..., 1]
+
+
+def _agreement(shares: pd.DataFrame) -> pd.DataFrame:
     """Return whether people and judges prefer the same strategy, if both judged."""
-    agree: dict[Key, Estimate] = {}
-    for model, dataset, first, second, metric in figures:
-        who, criterion, what = metric.split(".")
-        if (who, what) != ("people", "win"):
-            continue
-        wins = [
-            figures.get((model, dataset, *pair, f"{each}.{criterion}.win"))
-            for each in ("people", "judge")
-            for pair in ((first, second), (second, first))
-        ]
-        won = [each.value for each in wins if each is not None and each.value is not None]
-        if len(won) == 4:
-            same = (won[0] - won[1]) * (won[2] - won[3]) > 0
-            agree[model, dataset, first, second, f"both.{criterion}.agree"] = Estimate(value=float(same))
-    return agree
+    who, criterion, what = (shares["metric"].str.split(".").str[part] for part in range(3))
+    leads = shares.assign(lead=shares["ours"] - 50, criterion=criterion)[what == "share"]
+    people, judge = (leads[who[leads.index] == each] for each in ("people", "judge"))
+    both = people.merge(judge, on=["dataset", "strategy", "versus", "criterion"])
+    return both.assign(
+        metric="both." + both["criterion"] + ".agree",
+        ours=(both["lead_x"] * both["lead_y"] > 0).astype(float),
+        **dict.fromkeys(("low", "high", "n")),
+        is_exact=True,
+    )[COLUMNS]
 
 
-def is_counts(path: Path) -> bool:
-    """Return whether a CSV file holds counts of wins and ties rather than verdicts."""
-    try:
-        with path.open(encoding="utf-8-sig") as stream:
-            return set(stream.readline().strip().split(",")) >= _COUNTS
-    except (OSError, UnicodeDecodeError):
-        return False  # the reader of verdicts reports what is wrong with it
-
-
-def from_counts(path: Path, *, who: str) -> dict[Key, Estimate]:
-    """Return shares in percent from counts of wins and ties: exact, without intervals.
+def from_counts(path: Path, *, who: str) -> pd.DataFrame | None:
+    """Return exact shares in percent from a CSV file of counts; None if it is another file.
 
     Columns are dataset, criterion, ties, and NAME_wins of either strategy. Counts do not say which ratings
     are of the same pair, so there can be no intervals.
@@ -167,33 +128,27 @@ def from_counts(path: Path, *, who: str) -> dict[Key, Estimate]:
         who: `people` or `judge`.
 
     Raises:
-        StudyError: The file cannot be read, a count is no whole number, or there are not two strategies.
+        StudyError: A count is no whole number, or there are not two strategies.
     """
     try:
-        table = pd.read_csv(path, encoding="utf-8-sig", dtype=str, keep_default_na=False)
-        columns = [name for name in map(str, table) if name.endswith("_wins")]
-        table = table.astype(dict.fromkeys(("ties", *columns), int))
-    except (OSError, ValueError, KeyError) as error:
+        table = pd.read_csv(path, encoding="utf-8-sig")
+    except (OSError, ValueError):
+        return None  # the reader of verdicts reports what is wrong with it
+    if not {"dataset", "criterion", "ties"} <= set(table):
+        return None
+    wins = [name for name in map(str, table) if name.endswith("_wins")]
+    if len(wins) != 2 or not all(pd.api.types.is_integer_dtype(table[name]) for name in ("ties", *wins)):
         raise StudyError(
-            f"cannot read counts in {path} ({error}); a line has dataset, criterion, ties and NAME_wins twice"
-        ) from error
-    if len(columns) != 2:
-        raise StudyError(
-            f"{path} has {len(columns)} columns NAME_wins ({', '.join(columns) or 'none'}); counts compare "
-            "two strategies: keep one such column for each of the two"
+            f"{path} holds no counts for two strategies ({', '.join(wins) or 'none'}); a line has dataset, "
+            "criterion, and as whole numbers ties and NAME_wins for either strategy"
         )
-    table["dataset"] = table["dataset"].map(dataset_named)
-    first, second = (_signature(name.removesuffix("_wins")) for name in columns)
-    figures: dict[Key, Estimate] = {}
-    for dataset, part in (("All", table), *table.groupby("dataset")):
-        for criterion, rows in part.groupby("criterion"):
-            counts = rows[[columns[0], "ties", columns[1]]].to_numpy(dtype=float)
-            if counts.sum():  # without a verdict there is no share, and no difference from the paper's
-                metric = f"{who}.{criterion}"
-                figures |= _shares(counts, first, second, str(dataset), metric, exact=True)
-    return figures
+    first, second = (_signature(name.removesuffix("_wins")) for name in wins)
+    counts = table.rename(columns={wins[0]: "wins", wins[1]: "losses"})
+    counts["dataset"] = counts["dataset"].map(dataset_named)
+    return _shares(counts.assign(who=who, first=first, second=second, unit=counts["dataset"]), exact=True)
 
 
+@functools.cache
 def _signature(method: str) -> str:
     """Return a method's signature, or its name if it is no strategy.
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 from guard_eval.demo import PROMPTS as BUNDLED_PROMPTS
 from guard_eval.errors import StudyError
 from guard_eval.records import Prompt
-from guard_eval.replication.paper import PROMPTS, SPEED_PROMPTS, TRACE, PaperTable, cases
+from guard_eval.replication.paper import PROMPTS, PaperTable
 from guard_eval.texts.generation_files import UNNAMED, read_generations
 from guard_eval.texts.pairing import draw_prompts
 from guard_eval.texts.prompts import read_prompts
@@ -33,6 +35,7 @@ USUAL = Path("prompts")
 _SUFFIXES = (".jsonl", ".json", ".csv", ".parquet", ".txt")
 
 
+@functools.cache
 def dataset_named(name: str) -> str:
     """Return the paper's name of a dataset; one that it does not have keeps its own.
 
@@ -44,13 +47,13 @@ def dataset_named(name: str) -> str:
 
 
 def prompts_of(
-    table: PaperTable, files: Sequence[Path], *, limit: int | None, bundled: bool, seed: int
+    table: PaperTable, paths: Sequence[Path], *, limit: int | None, bundled: bool, seed: int
 ) -> list[Prompt]:
     """Return the prompts of a table.
 
     Args:
-        table: The table; case studies and the figure of entropies have prompts of their own.
-        files: Files of prompts or of generations, or folders of them; by default the folder `prompts`.
+        table: The table.
+        paths: Files of prompts or of generations, or folders of them; by default the folder `prompts`.
         limit: The first so many prompts of each dataset.
         bundled: Whether the bundled prompts serve if there are no others.
         seed: The seed by which pairs are drawn.
@@ -58,41 +61,24 @@ def prompts_of(
     Raises:
         StudyError: There are no prompts, a file cannot be read, or two prompts have one id.
     """
-    if table.kind in {"cases", "trace"}:
-        if files:
-            raise StudyError(f"{table.label} has prompts of its own, those of the paper; leave --prompts out")
-        return paper_prompts(table.kind == "trace")
-    if not files:
-        files = [USUAL] if USUAL.is_dir() else [BUNDLED_PROMPTS] if bundled else []
-    if not files:
+    usual = [USUAL] if USUAL.is_dir() else [BUNDLED_PROMPTS] if bundled else []
+    datasets: dict[str, list[Prompt]] = {}
+    for prompt in read_files(paths or usual):
+        if prompt.dataset in table.datasets or prompt.dataset not in PROMPTS:  # not another table's
+            datasets.setdefault(prompt.dataset, []).append(prompt)
+    if not datasets:
         raise StudyError(
-            f"there are no prompts; name files with --prompts, or put them into {USUAL}/: {WHERE}"
+            f"there are no prompts of {', '.join(table.datasets)}; name files with --prompts, or put them "
+            f"into {USUAL}/: {WHERE}"
         )
-    # The paper's other datasets are not this table's.
-    prompts = [
-        prompt
-        for prompt in read_files(files)
-        if prompt.dataset in table.datasets or prompt.dataset not in PROMPTS
-    ]
-    if not prompts:
-        raise StudyError(
-            f"{table.label} is about {', '.join(table.datasets)}, of which there are no prompts here"
-        )
-    if table.kind == "verdicts":
+    if table.asks:
         per_dataset = table.tables()["pairs"]["per_dataset"]
+        prompts = list(chain(*datasets.values()))
         return draw_prompts(prompts, per_dataset=min(limit or per_dataset, per_dataset), seed=seed)
-    seen: Counter[str] = Counter()
-    numbered = []
-    for prompt in prompts:
-        seen[prompt.dataset] += 1
-        numbered.append((seen[prompt.dataset], prompt))
-    kept = [(number, prompt) for number, prompt in numbered if limit is None or number <= limit]
-    if table.kind == "speed":  # the datasets in turn
-        kept = sorted(kept, key=lambda each: each[0])[:SPEED_PROMPTS]
-    return [prompt for _, prompt in kept]
+    return [prompt for prompts in datasets.values() for prompt in prompts[:limit]]
 
 
-def read_files(named: Sequence[Path]) -> list[Prompt]:
+def read_files(paths: Sequence[Path]) -> list[Prompt]:
     """Return the prompts of files and of the files in folders, with the paper's names of datasets.
 
     A file holds prompts as `guard-eval generate` takes them, or generations with prompt and reference each.
@@ -101,15 +87,15 @@ def read_files(named: Sequence[Path]) -> list[Prompt]:
         StudyError: A folder holds no file, a file cannot be read, or two prompts have one id.
     """
     prompts: list[Prompt] = []
-    for path in named:
+    for path in paths:
         files = sorted(p for p in path.iterdir() if p.suffix in _SUFFIXES) if path.is_dir() else [path]
         if not files:
             raise StudyError(f"the folder {path} holds no prompts ({', '.join(_SUFFIXES)}); {WHERE}")
         for file in files:
-            prompts += [replace(p, dataset=dataset_named(p.dataset)) for p in _read(file)]
+            prompts += [replace(prompt, dataset=dataset_named(prompt.dataset)) for prompt in _read(file)]
     ids = Counter(prompt.id for prompt in prompts)
-    if twice := [name for name, count in ids.items() if count > 1]:
-        raise StudyError(f"two prompts have the id {twice[0]!r}; name each file once, or change one")
+    if repeated := [name for name, count in ids.items() if count > 1]:
+        raise StudyError(f"two prompts have the id {repeated[0]!r}; name each file once, or change one")
     return prompts
 
 
@@ -125,10 +111,8 @@ def _read(path: Path) -> list[Prompt]:
         if text.prompt is None:
             raise StudyError(f"{path} has texts without a prompt (the first: {text.prompt_id!r}); {WHERE}")
         name = dataset if text.dataset == UNNAMED else text.dataset
-        number = text.prompt_id if not text.prompt_id.isdigit() else f"{name}-{text.prompt_id}"
-        prompts.setdefault(
-            number, Prompt(id=number, dataset=name, text=text.prompt, reference=text.reference)
-        )
+        id_ = f"{name}-{text.prompt_id}" if text.prompt_id.isdigit() else text.prompt_id
+        prompts.setdefault(id_, Prompt(id=id_, dataset=name, text=text.prompt, reference=text.reference))
     return list(prompts.values())
 
 
@@ -136,21 +120,3 @@ def dataset_of(path: Path) -> str:
     """Return the dataset that a file's name begins with: the paper's name, or else the name itself."""
     known = dataset_named(path.stem.split("_")[0].split("-")[0])
     return known if known in ALIASES else path.stem
-
-
-def paper_prompts(trace: bool) -> list[Prompt]:  # noqa: FBT001 (of one caller)
-    """Return the prompts that the paper prints: of its case studies, or of its figure of entropies."""
-    if trace:
-        texts = cases()[TRACE]
-        return [
-            Prompt(id="figure", dataset="BookCorpus", text=texts["Prompt"], reference=f" {texts['GUARD']}")
-        ]
-    return [
-        Prompt(
-            id=f"case{number}",
-            dataset=dataset,
-            text=cases()[f"tab:case{number}"]["Prompt"],
-            reference=f" {cases()[f'tab:case{number}']['Reference']}",
-        )
-        for number, dataset in enumerate(PROMPTS, start=1)
-    ]

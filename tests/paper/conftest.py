@@ -29,17 +29,17 @@ class Claim:
     def __init__(self, name: str, words: str, entries: list[tuple[str, str]]) -> None:
         self.row, self._words, self._entries = [name], words, entries
 
-    def holds(self, found: str, *details: str, source: str) -> None:
+    def holds(self, *found: str) -> None:
         """Record that the claim holds."""
-        self._record(HOLDS, source, found, *details)
+        self._record(HOLDS, *found)
 
-    def fails(self, found: str, *details: str, source: str, quoted: str = "") -> None:
+    def fails(self, *found: str, quoted: str = "") -> None:
         """Record that the claim does not hold; `quoted` has figures of other claims that its entry names."""
-        self._record(FAILS, source, found, *details, quoted=quoted)
+        self._record(FAILS, *found, quoted=quoted)
 
-    def is_open(self, found: str, *details: str, source: str) -> None:
+    def is_open(self, *found: str) -> None:
         """Record that what is published cannot decide."""
-        self._record(OPEN, source, found, *details)
+        self._record(OPEN, *found)
 
     def _record(self, outcome: str, *texts: str, quoted: str = "") -> None:
         self.row += [outcome, self._words, *texts]
@@ -94,43 +94,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Print the table: each claim, its outcome, what was found, and from what; and how many came out how."""
+    """Print each claim, its outcome and what was found, and how many came out how."""
     if not config.getoption("--claims", default=False):
         return
-    reports = [
-        report
-        for outcome in ("passed", "failed", "skipped")
-        for report in terminalreporter.getreports(outcome)
-        if report.when == "call" and "claim" in dict(report.user_properties)
-    ]
     outcomes: Counter[str] = Counter()
-    changed = []
-    for report in sorted(reports, key=lambda report: report.start):
+    for report in (*terminalreporter.getreports("passed"), *terminalreporter.getreports("failed")):
+        if report.when != "call" or "claim" not in dict(report.user_properties):
+            continue
         name, *row = dict(report.user_properties)["claim"]
-        outcome, claim, source, matches, *details = row or ["failed", "", "", ""]
-        lines = [
-            ("paper", claim),
-            ("found", matches),
-            *(("", detail) for detail in details),
-            ("from", source),
-        ]
-        if report.skipped:
-            outcome, lines = "skipped", [("why", report.longrepr[2].removeprefix("Skipped: "))]
-        elif report.failed:
-            changed.append(name)
-        outcomes[outcome] += 1
-        note = "  — NOT what docs/errata.md records" if report.failed else ""
-        terminalreporter.write_line(f"{name}: {outcome}{note}")
-        for head, text in lines:
+        outcome, words, *findings = row or ["failed", ""]
+        outcomes["NOT what docs/errata.md records" if report.failed else outcome] += 1
+        terminalreporter.write_line(
+            f"{name}: {outcome}{' (NOT what docs/errata.md records)' * report.failed}"
+        )
+        for head, text in (("paper", words), *(("found", finding) for finding in findings)):
             first, rest = f"  {head:<6}", " " * 8
-            for line in textwrap.wrap(
-                text, 100, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False
-            ):
+            for line in textwrap.wrap(text, 100, initial_indent=first, subsequent_indent=rest):
                 terminalreporter.write_line(line)
-        terminalreporter.write_line("")
-    verbs = {HOLDS: "hold", FAILS: "do not hold", OPEN: OPEN, "skipped": "skipped", "failed": "failed"}
-    counts = ", ".join(f"{outcomes[outcome]} {verb}" for outcome, verb in verbs.items() if outcomes[outcome])
-    result = "All that ran found what docs/errata.md records."
-    if changed:
-        result = f"Not as recorded in docs/errata.md: {', '.join(changed)}."
-    terminalreporter.write_line(f"{len(reports)} claim(s): {counts}. {result}")
+    counts = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.items())
+    terminalreporter.write_line(f"{outcomes.total()} claims: {counts}")

@@ -8,11 +8,12 @@ import json
 from collections import Counter
 from dataclasses import astuple, dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from analysis.analyses.win_share import pooled_binomial
-from guard_eval.replication.paper import Figure, published
+from guard_eval.replication.paper import published
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests" / "golden"
@@ -58,18 +59,19 @@ class Counts:
         return p_value
 
 
-def figures(label: str, **keys: str) -> tuple[Figure, ...]:
+def figures(label: str, **keys: str) -> list[Any]:
     """Return the figures of a table whose fields are `keys`, in print order."""
-    return tuple(f for f in published(label) if all(getattr(f, key) == keys[key] for key in keys))
+    rows = published(label).itertuples(index=False, name="Figure")
+    return [row for row in rows if all(getattr(row, key) == keys[key] for key in keys)]
 
 
-def figure(label: str, **keys: str) -> Figure:
+def figure(label: str, **keys: str) -> Any:
     """Return the one figure of a table whose fields are `keys`."""
     (result,) = figures(label, **keys)
     return result
 
 
-def from_human(each: Figure) -> float:
+def from_human(each: Any) -> float:
     """Return how far a figure lies from people's in the main table; of MAUVE, from 100."""
     human = figure(MAIN, dataset=each.dataset, metric=each.metric, strategy="human")
     return round(abs(each.number - human.number), 6)

@@ -41,11 +41,7 @@ def test_human_p_values(claim):
         f"{counts.p_value:.7g}"
         for criterion, counts in every.items()
     )
-    claim.holds(
-        f"two-sided binomial on the non-tied ratings; {result}",
-        "Whether that is the test to make is another question: see human-test-level.",
-        source=SOURCE,
-    )
+    claim.holds(f"two-sided binomial on the non-tied ratings; {result}")
     assert [f"{counts.p_value:.4g}" for counts in every.values()] == ["2.875e-06", "0.01819"]
 
 
@@ -57,7 +53,7 @@ def test_human_shares(claim):
         for strategy, so in ((GUARD, share), (ACS, 100 - share)):
             metric = f"people.{criterion}.share"
             right.append(figure(TABLE, dataset=dataset, strategy=strategy, metric=metric).number == so)
-    claim.holds(f"{sum(right)} of {len(right)} shares are exactly what the counts give", source=SOURCE)
+    claim.holds(f"{sum(right)} of {len(right)} shares are exactly what the counts give")
     assert right == [True] * 12
 
 
@@ -73,11 +69,7 @@ def test_human_percentages(claim):
             total += int(shown)
         totals[f"{dataset} {criterion}"] = total
     over = [f"{row} {total}" for row, total in totals.items() if total != 100]
-    claim.holds(
-        f"{sum(right)} of {len(right)} are the counts' percentages, rounded",
-        f"Rounded to whole percents, {len(over)} of {len(totals)} rows sum to 101: {'; '.join(over)}.",
-        source=SOURCE,
-    )
+    claim.holds(f"{sum(right)} of {len(right)} are the counts' percentages, rounded")
     assert right == [True] * 24
     assert len(over) == 4
 
@@ -89,7 +81,7 @@ def test_human_direction(claim):
         f"{criterion} on {dataset}": human_counts(criterion, dataset).share for criterion, dataset in CELLS
     }
     result = ", ".join(f"{cell} {share:.2f} %" for cell, share in shares.items())
-    claim.holds(f"GUARD's shares: {result}", source=SOURCE)
+    claim.holds(f"GUARD's shares: {result}")
     assert [cell for cell, share in shares.items() if share <= 50] == ["fluency on BookCorpus"]
 
 
@@ -101,11 +93,7 @@ def test_human_all_row(claim):
         shown.append(figure(TABLE, dataset="All", strategy=GUARD, metric=f"people.{criterion}.share").value)
         so += printed(counts.wins + Fraction(counts.ties, 2), counts.n, 2)
         words.append(f"{criterion} {shown[-1]} printed, {so[-1]} by the counts")
-    claim.fails(
-        "; ".join(words),
-        "The row was rounded to whole percents and then printed with two decimals, as no other row is.",
-        source=SOURCE,
-    )
+    claim.fails("; ".join(words))
     assert (shown, so) == (["58.00", "53.00"], ["57.92", "52.83"])
 
 
@@ -114,8 +102,7 @@ def test_human_swap(claim):
     coherence, fluency = (human_counts(criterion).lead for criterion in CRITERIA)
     claim.fails(
         f"lead in coherence {coherence:.1f}, in fluency {fluency:.1f} percentage points: the two are "
-        "exchanged",
-        source=SOURCE,
+        "exchanged"
     )
     # (251 − 156)/600 and (115 − 81)/600
     assert (coherence, fluency) == (pytest.approx(100 * 95 / 600), pytest.approx(100 * 34 / 600))
@@ -127,11 +114,7 @@ def test_human_pairs(claim):
     stated = figures("tab:llm_with_human", metric="people.coherence.win", dataset="All")[0].row
     claim.fails(
         f"the p-values and shares rest on {ratings} ratings per criterion; with {RATERS} raters that is "
-        f"{ratings // RATERS} pairs, as the row “{stated}” says",
-        "600 pairs seen by all four would be 2400 ratings; 600 pairs seen by one each would leave no Fleiss' "
-        f"κ, and one of {KAPPA} is reported.",
-        f"{TABLE} gives n = 200 per dataset (ratings), tab:llm_with_human n = 50 (pairs).",
-        source=f"{SOURCE}; p-values in the caption of {TABLE}",
+        f"{ratings // RATERS} pairs, as the row “{stated}” says"
     )
     assert ratings == 600
     assert "150" in stated
@@ -168,9 +151,7 @@ def test_human_test_level(claim):
         f"the exact sign-flip test on the 150 pairs in {min(by_item):.3f} to {max(by_item):.3f}",
         "The binomial takes every rating for independent; four people who read the same two texts are not.",
         "More settings: docs/calibration.md.",
-        source=f"{STUDIES} simulated studies each: 150 pairs, 4 raters, κ {KAPPA}, the study's tie rates, "
-        "two models",
-        quoted=f"2.875e-06 0.01819 {tolerated('fluency'):.2f}",
+        quoted=f"2.875e-06 0.01819 {KAPPA} {tolerated('fluency'):.2f}",
     )
     assert min(pooled) > 0.15
     assert max(by_item) < 0.065
@@ -209,16 +190,7 @@ def test_human_clustered(claim):
     }
     result = "; ".join(f"{c} p = {p_values[c]:.2g}, below .05 {limits[c]}" for c in CRITERIA)
     corrected = adjust([human_counts(*cell).p_value for cell in CELLS])
-    cells = ", ".join(
-        f"{criterion} on {dataset} {p:.2g}" for (criterion, dataset), p in zip(CELLS, corrected, strict=True)
-    )
-    claim.is_open(
-        f"with κ {KAPPA} for the correlation of ratings of one pair: {result}",
-        "With the raw ratings an exact test by pair could be made; with counts it cannot, so this stays "
-        "open. Coherence is well supported. Fluency depends on how far the raters agreed on it.",
-        f"Even the paper's own test, Holm-corrected over the six cells per dataset, gives: {cells}.",
-        source=f"{SOURCE}; one κ for both criteria; the ratings themselves are not published",
-    )
+    claim.is_open(f"with κ {KAPPA} for the correlation of ratings of one pair: {result}")
     assert p_values["coherence"] < 0.05 < p_values["fluency"]
     assert sum(p <= 0.05 for p in corrected) == 3
 
@@ -229,12 +201,6 @@ def test_human_kappa(claim):
     for criterion in CRITERIA:
         expected = sum((k / 600) ** 2 for k in numbers(criterion))
         raw.append(f"{criterion} {100 * (expected + KAPPA * (1 - expected)):.0f} %")
-    claim.is_open(
-        "one value for two criteria, and no ratings published: it cannot be recomputed",
-        f"With the printed totals as margins it means that two raters say the same in: {', '.join(raw)}.",
-        "“Moderate” begins at 0.41 (Landis and Koch 1977): a little less would be “fair”. No interval is "
-        "given.",
-        source="totals only",
-    )
+    claim.is_open("one value for two criteria, and no ratings published: it cannot be recomputed")
     # P_e = (251² + 193² + 156²)/600² = .346; P = .346 + .41 · .654 = .614
     assert raw[0] == "coherence 61 %"

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from paper_data import ROOT
-from variance import TITLE, distance_limit, draw, limit, simulated, variances, weights
+from variance import distance_limit, limit, simulated, variances, weights
 
 pytestmark = pytest.mark.slow
 
@@ -51,30 +50,12 @@ def test_simulated_texts_have_this_variance(correlation):
     assert result == pytest.approx(np.array(variances(60, 0.9, correlation)), rel=0.1)
 
 
-def test_the_figure(tmp_path):
-    draw(tmp_path / "a.svg", steps=64, paths=50)
-    draw(tmp_path / "b.svg", steps=64, paths=50)
-    text = (tmp_path / "a.svg").read_text(encoding="utf-8")
-    assert text == (tmp_path / "b.svg").read_text(encoding="utf-8")
-    for words in ("λ = 0.95, ρ = 0.5", TITLE, "0.01", 'role="img"'):
-        assert words in text
-    assert "mathdefault" not in text
-    shipped = (ROOT / "docs" / "images" / "global-entropy-variance.svg").read_text(encoding="utf-8")
-    assert TITLE in shipped
-    assert f"{limit(0.95):.4f}" in shipped
-
-
 def test_entropy_unbiased(claim):
     """E[H_glob,t] = E[H(X)_t] for a stationary process (app:A, Proposition 1)"""
     decays = [Fraction(0), Fraction(1, 2), DECAY, Fraction(99, 100), Fraction(1)]
     claim.holds(
         f"the weights are not negative and sum to exactly 1 for λ = {', '.join(map(str, decays))} and t to "
-        "64; the rest is linearity",
-        "The method takes λ from (0, 1], the proposition from [0, 1): both ends hold, λ = 0 being H(X)_t "
-        "itself.",
-        "A constant mean is needed, stationarity is more than that. The paper discusses that texts may not "
-        "be.",
-        source="exact fractions",
+        "64; the rest is linearity"
     )
     for decay in decays:
         for t in range(1, 65):
@@ -90,8 +71,7 @@ def test_entropy_consistent_average(claim):
     claim.holds(
         f"uncorrelated: t · Var is exactly 1 for every t to {steps}; with covariances "
         f"{float(CORRELATION)}^|i−j| it tends to (1 + ρ)/(1 − ρ) = {(1 + CORRELATION) / (1 - CORRELATION)} "
-        f"({steps * tied[-1]:.3f} at {steps}; simulated at {LONGEST}: {LONGEST * drawn[-1]:.2f})",
-        source=f"exact fractions; {PATHS} simulated texts of a two-valued Markov chain",
+        f"({steps * tied[-1]:.3f} at {steps}; simulated at {LONGEST}: {LONGEST * drawn[-1]:.2f})"
     )
     assert variances(steps, Fraction(1)) == [Fraction(1, t) for t in range(1, steps + 1)]
     assert max(t * variance for t, variance in enumerate(tied, 1)) <= 3
@@ -109,17 +89,7 @@ def test_entropy_consistent_decay(claim):
     claim.fails(
         "for λ < 1 the variance does not vanish. Uncorrelated entropies: it tends to σ² (1 − λ)/(1 + λ), for "
         f"λ = 0.95 to σ²/{1 / tends}. Exactly at t = 256: {last:.6f} σ², 1/t would be {1 / LONGEST:.6f}; "
-        f"simulated at t = {steps}: {drawn:.4f}",
-        "Covariances ρ^|i−j| multiply it by (1 + λρ)/(1 − λρ): for ρ = 0.5 to "
-        f"{float(limit(DECAY, CORRELATION)):.4f} σ² (simulated: {drawn_tied:.4f}).",
-        "Why: the newest step keeps the weight 1 − λ however long the text. The proof bounds the double sum "
-        "of covariances “under standard mixing conditions”, which give 1/t for weights of 1/t, and not for "
-        "these; its other steps, Chebyshev's inequality among them, are right.",
-        f"λ = 0.95 averages over about (1 + λ)/(1 − λ) = {1 / tends} tokens: a smoothing that text length "
-        "does not improve. With λ = 1, or λ rising with t so that t(1 − λ) stays bounded, the proposition "
-        "holds.",
-        "docs/images/global-entropy-variance.svg shows the variance against t.",
-        source=f"exact fractions; {PATHS} simulated texts of a process that meets all three assumptions",
+        f"simulated at t = {steps}: {drawn:.4f}"
     )
     assert tends == Fraction(1, 39)
     assert last > 6 / LONGEST
@@ -136,10 +106,7 @@ def test_entropy_instantaneous(claim):
     claim.fails(
         "what is proved is convergence to the constant E[H(X)_t]. From the entropy of the step itself "
         "H_glob,t stays away: for uncorrelated entropies E[(H_glob,t − H(X)_t)²] tends to 2λ²/(1 + λ) σ², "
-        f"for λ = 0.95 to {used:.3f} σ², for λ = 1 to {one} σ²",
-        "For a random H(X)_t both cannot be. In the method H_glob,t serves as the long-term level that a "
-        "step is compared with, which is what it is near to.",
-        source=f"exact fractions; by the weights at t = {LONGEST}: {at_end:.3f}",
+        f"for λ = 0.95 to {used:.3f} σ², for λ = 1 to {one} σ²"
     )
     assert one == 1
     assert at_end == pytest.approx(used, abs=1e-3)

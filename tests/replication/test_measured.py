@@ -1,17 +1,15 @@
-"""Our figures for a table: from metrics, from times, from verdicts and from counts."""
+"""Our figures for a table: from metrics, from verdicts and from counts of them."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from made import PROMPT, continuation
 
 from analysis.verdicts.tidy import read, validate
 from guard_eval.errors import StudyError
-from guard_eval.metrics.scores import OVERALL, Score
+from guard_eval.metrics.scores import OVERALL
 from guard_eval.replication.compare import compare
-from guard_eval.replication.measured import from_counts, from_metrics, from_times, from_verdicts, is_counts
+from guard_eval.replication.measured import from_counts, from_metrics, from_verdicts
 from guard_eval.replication.paper import published
 
 pytestmark = pytest.mark.slow
@@ -31,34 +29,29 @@ book,fluency,200,26,36,138
 """What the paper's percentages are of, 200 ratings a dataset (`tab:llm_with_human`)."""
 
 
+@pytest.fixture
+def counts(tmp_path):
+    """Return a function that reads a file of counts with this text."""
+
+    def read_text(text):
+        (tmp_path / "counts.csv").write_text(text)
+        return from_counts(tmp_path / "counts.csv", who="people")
+
+    return read_text
+
+
+def by_key(figures):
+    keys = figures[["dataset", "strategy", "metric"]].itertuples(index=False, name=None)
+    return dict(zip(keys, figures.itertuples(), strict=True))
+
+
 def test_metrics_have_the_papers_names():
-    score = Score(metric="diversity", strategy="guard", dataset="wikitext", value=90.5, low=90, high=91, n=3)
-    others = [replace(score, dataset=OVERALL), replace(score, dataset="book", value=None)]
-    ((key, ours),) = from_metrics([score, *others], model="m").items()
-    assert key == ("m", "Wikitext", "guard", "", "diversity")
-    assert (ours.value, ours.low, ours.high, ours.n) == (90.5, 90, 91, 3)
-
-
-def texts(*seconds):
-    return [
-        continuation(prompt=replace(PROMPT, id=f"p{n}"), seconds=each, new_tokens=10)
-        for n, each in enumerate(seconds)
+    rows = [("wikitext", 90.5), (OVERALL, 90.5), ("book", None)]
+    scores = pd.DataFrame(rows, columns=["dataset", "value"])
+    figures = from_metrics(scores.assign(metric="diversity", strategy="guard", low=90, high=91, n=3))
+    assert figures.drop(columns="is_exact").to_numpy().tolist() == [
+        ["Wikitext", "guard", "", "diversity", 90.5, 90, 91, 3]
     ]
-
-
-def test_speed_by_hand():
-    figures = from_times({"guard": texts(1.0, 2.0, 3.0), ACS: texts(3.0, 6.0, 9.0)})
-    assert figures["", "", "guard", "", "sec_per_story"].value == pytest.approx(2.0)
-    assert figures["", "", "guard", "", "tokens_per_sec"].value == pytest.approx(30 / 6)
-    length = figures["", "", ACS, "", "tokens_per_story"]
-    assert (length.value, length.low) == (10, None)  # no width
-    seconds = figures["", "", ACS, "", "sec_per_story"]
-    assert seconds.low < seconds.value < seconds.high
-
-
-def test_only_prompts_that_all_continued_count():
-    figures = from_times({"guard": texts(1.0, 2.0, 30.0), ACS: texts(3.0, 6.0)})
-    assert figures["", "", "guard", "", "sec_per_story"].value == pytest.approx(1.5)
 
 
 def verdicts():
@@ -76,24 +69,36 @@ def verdicts():
 
 
 def test_shares_by_hand():
-    figures = from_verdicts(validate(verdicts()))
+    figures = by_key(from_verdicts(validate(verdicts())))
     for dataset in ("All", "BookCorpus"):
-        assert figures["", dataset, "guard", ACS, "people.fluency.win"].value == 75
-        assert figures["", dataset, "guard", ACS, "people.fluency.tie"].value == 25
-        assert figures["", dataset, "guard", ACS, "people.fluency.share"].value == 87.5
-        assert figures["", dataset, ACS, "guard", "people.fluency.share"].value == 12.5
-        assert figures["", dataset, "guard", ACS, "judge.fluency.win"].value == 50
-        assert figures["", dataset, "guard", ACS, "both.fluency.agree"].value == 0  # the judge is undecided
-    win = figures["", "All", "guard", ACS, "people.fluency.win"]
+        assert figures[dataset, "guard", "people.fluency.win"].ours == 75
+        assert figures[dataset, "guard", "people.fluency.tie"].ours == 25
+        assert figures[dataset, "guard", "people.fluency.share"].ours == 87.5
+        assert figures[dataset, ACS, "people.fluency.share"].ours == 12.5
+        assert figures[dataset, "guard", "judge.fluency.win"].ours == 50
+        assert figures[dataset, "guard", "both.fluency.agree"].ours == 0  # the judge is undecided
+    win = figures["All", "guard", "people.fluency.win"]
     assert (win.low, win.high, win.n) == (0, 100, 4)  # 75 ± 12.7 · 25 of two pairs, cut
-    assert (win.error, win.df) == (pytest.approx(25), pytest.approx(1))
 
 
-def test_simulated_raters_do_not_count_beside_people():
+def test_the_judge_agrees_that_prefers_the_same():
+    table = verdicts()
+    table.loc[4, "verdict"] = "guard"
+    assert by_key(from_verdicts(validate(table)))["All", ACS, "both.fluency.agree"].ours == 1
+
+
+def test_an_answer_in_either_order_is_one_and_simulated_raters_do_not_count_beside_people():
     people = verdicts()[verdicts()["rater_kind"] == "person"]
     simulated = people.assign(rater="s", verdict=ACS, rater_kind="simulated").drop_duplicates(["pair_id"])
-    figures = from_verdicts(validate(pd.concat([verdicts(), simulated], ignore_index=True)))
-    assert figures["", "All", "guard", ACS, "people.fluency.win"].value == 75
+    figures = by_key(from_verdicts(validate(pd.concat([verdicts(), simulated], ignore_index=True))))
+    assert figures["All", "guard", "people.fluency.win"].ours == 75
+    judge = verdicts()[4:].assign(shown_first="guard")
+    both_orders = pd.concat([judge, judge.assign(shown_first=ACS, verdict="tie")], ignore_index=True)
+    figures = by_key(from_verdicts(both_orders))
+    assert (
+        figures["All", "guard", "judge.fluency.win"].ours,
+        figures["All", ACS, "judge.fluency.win"].n,
+    ) == (50, 2)
 
 
 @pytest.mark.parametrize(
@@ -104,40 +109,33 @@ def test_simulated_raters_do_not_count_beside_people():
         ("tab:llm_with_human", 24, 0),
     ],
 )
-def test_the_papers_counts_give_its_tables_but_for_one_row(tmp_path, label, same, differ):
+def test_the_papers_counts_give_its_tables_but_for_one_row(counts, label, same, differ):
     """The shares' row "All" is not what its own counts give: 58.00 printed, (251 + 193/2) / 600 = 57.92."""
-    path = tmp_path / "counts.csv"
-    path.write_text(COUNTS)
-    assert is_counts(path)
-    compared = [each for each in compare(published(label), from_counts(path, who="people")) if each.ours]
-    states = [each.state for each in compared]
-    assert (states.count("same"), states.count("differs")) == (same, differ)
-    assert {each.figure.dataset for each in compared if each.state == "differs"} <= {"All"}
+    compared = compare(published(label), counts(COUNTS))
+    states = compared["state"].value_counts()
+    assert (states["same"], states.get("differs", 0)) == (same, differ)
+    assert set(compared["dataset"][compared["state"] == "differs"]) <= {"All"}
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (COUNTS.replace(",88,", ",many,"), r"cannot read counts in .*counts.csv .*'many'"),
-        ("dataset,criterion,ties,guard_wins\nbook,fluency,1,2\n", r"1 columns NAME_wins \(guard_wins\)"),
-        ("dataset,criterion,ties,a_wins,b_wins,c_wins\nbook,fluency,1,2,3,4\n", "3 columns.*keep one such"),
+        (COUNTS.replace(",88,", ",many,"), r"counts\.csv holds no counts .*whole numbers"),
+        ("dataset,criterion,ties,guard_wins\nbook,fluency,1,2\n", r"two strategies \(guard_wins\)"),
+        ("dataset,criterion,ties,a_wins,b_wins,c_wins\nbook,fluency,1,2,3,4\n", "a_wins, b_wins, c_wins"),
         ("dataset,criterion,ties\nbook,fluency,1\n", "none"),
     ],
 )
-def test_counts_that_are_none(tmp_path, text, message):
-    path = tmp_path / "counts.csv"
-    path.write_text(text)
+def test_counts_that_are_none(counts, text, message):
     with pytest.raises(StudyError, match=message):
-        from_counts(path, who="people")
+        counts(text)
 
 
-def test_a_dataset_without_a_verdict_has_no_share(tmp_path):
-    path = tmp_path / "counts.csv"
+def test_a_dataset_without_a_verdict_has_no_share(counts):
     rows = "wikitext,fluency,0,0,0\nbook,fluency,3,1,0\n"
-    path.write_text(f"dataset,criterion,guard_wins,acs_wins,ties\n{rows}")
-    figures = from_counts(path, who="people")
-    assert {key[1] for key in figures} == {"BookCorpus", "All"}
-    assert figures["", "All", "guard", ACS, "people.fluency.win"].value == 75  # 3 of 4
+    figures = counts(f"dataset,criterion,guard_wins,acs_wins,ties\n{rows}")
+    assert set(figures["dataset"]) == {"BookCorpus", "All"}
+    assert by_key(figures)["All", "guard", "people.fluency.win"].ours == 75  # 3 of 4
 
 
 @pytest.mark.parametrize(("label", "figures"), [("tab:llm_judgements", 21), ("tab:llm_with_human", 24)])
@@ -145,8 +143,8 @@ def test_the_published_verdicts_of_the_judge_give_its_tables(label, figures):
     path = JUDGMENTS / "guard_llm_gpt4.csv"
     if not path.exists():
         pytest.skip(f"{path} is not here: the published verdicts do not lie in the repository")
-    assert not is_counts(path)
-    ours = from_verdicts(read(path, rater_kind="model"))
-    compared = [each for each in compare(published(label), ours) if each.ours]
+    assert from_counts(path, who="judge") is None
+    compared = compare(published(label), from_verdicts(read(path, rater_kind="model")))
+    compared = compared[compared["ours"].notna()]
     assert len(compared) == figures
-    assert all(each.is_equal for each in compared)
+    assert (compared["value"] == compared["shown"]).all()

@@ -11,8 +11,9 @@ from guard_eval.errors import StudyError
 from guard_eval.replication.command import replicate, tokens_needed
 from guard_eval.replication.paper import MODELS, PROMPTS, find_table, labels, paper_tables, published
 from guard_eval.replication.prompts import dataset_of, read_files
-from guard_eval.replication.studies import plan_studies, setting_differences
+from guard_eval.replication.study import name_model, plan_study
 from guard_eval.study import Study
+from guard_eval.study.settings import Settings
 
 pytestmark = pytest.mark.slow
 
@@ -48,28 +49,23 @@ def test_every_float_of_the_paper_is_listed(tex):
 def test_the_models_and_numbers_of_prompts_are_the_papers(tex):
     for dataset, n in PROMPTS.items():
         assert re.search(rf"{dataset}.{{0,25}}n = {n}", tex)
-    assert {figure.model for label in labels() for figure in published(label)} - {""} == set(MODELS)
+    assert {model for label in labels() for model in published(label)["model"]} - {""} == set(MODELS)
 
 
 @pytest.mark.parametrize("table", RUN, ids=lambda table: table.name)
 def test_an_experiment_is_what_its_table_prints(table):
-    settings = table.settings()
+    settings, figures = Settings.model_validate(table.tables()), published(table.label)
     assert settings.model.name == MODELS[table.models[0]]
     assert settings.generation.max_new_tokens == 256
-    figures = published(table.label) if table.label in labels() else ()
-    if figures and table.kind in {"metrics", "speed"}:
-        assert set(settings.generation.strategies) == {f.strategy for f in figures} - {"human"}
-    if figures and table.kind == "metrics":
-        assert set(settings.metrics.compute) == {f.metric for f in figures}
-        assert {f.model for f in figures} == set(table.models)
-    if table.kind == "verdicts":
-        assert set(settings.generation.strategies) == {
-            name for f in figures for name in (f.strategy, f.versus)
-        }
-        assert len(settings.pairs.compare) * sum(table.prompts.values()) == (
-            450 if table.name == "llm" else 150
-        )
+    if table.asks:
+        assert set(settings.generation.strategies) == {*figures["strategy"], *figures["versus"]}
+        pairs = len(settings.pairs.compare) * sum(table.prompts.values())
+        assert pairs == (450 if table.name == "llm" else 150)
         assert "people" not in table.asks or settings.annotation.raters_per_pair == 4
+    else:
+        assert set(settings.generation.strategies) == {*figures["strategy"]} - {"human"}
+        assert set(settings.metrics.compute) == {*figures["metric"]}
+        assert {*figures["model"]} == set(table.models)
 
 
 def test_tokens_by_hand():
@@ -97,29 +93,16 @@ def test_a_table_from_nothing_and_again(tmp_path):
     assert "not in the paper: tales; ours are in made/metrics/" in result.lines
     (table,) = result.tables
     assert [row[0] for row in table.rows] == [f"λ=0.9{n}" for n in (1, 3, 5, 7, 9)]
-    ours = [row for row in result.figures if row["ours"] is not None]
-    assert {(row["metric"], row["state"]) for row in ours} == {("diversity", "other setting")}
+    ours = result.figures[result.figures["ours"].notna()]
+    assert {*zip(ours["metric"], ours["state"], strict=True)} == {("diversity", "other setting")}
     page = tmp_path / "made" / "replication-lambda.md"
     before = page.read_bytes(), page.with_suffix(".csv").read_bytes()
     again = replicate("lambda", Path("made"))
-    assert again.figures == result.figures
+    assert again.figures.equals(result.figures)
     assert (page.read_bytes(), page.with_suffix(".csv").read_bytes()) == before
     for changed in ({**options, "limit": 2}, {**options, "prompts": [Path("tales.jsonl")]}):
         with pytest.raises(StudyError, match="made holds a replication with other settings or prompts"):
             replicate("lambda", Path("made"), **changed, overrides=overrides)
-    assert setting_differences(find_table("lambda"), [("GPT2-XL", Study.open("made"))])
-
-
-def test_a_case_and_the_figure_of_entropies(tmp_path):
-    result = replicate("case2", Path("cases"), overrides=SMALL)
-    assert [row["text"] for row in result.figures] == ["Prompt", "Reference", "CS", "ACS", "GUARD"]
-    assert result.figures[0]["paper"].startswith("Two people have died as the result of a road traffic")
-    assert "the accident on 8 October, near Okehampton" in " ".join(row["paper"] for row in result.figures)
-    assert all(row["ours"] for row in result.figures[2:])
-    result = replicate("entropy", Path("figure"), overrides=SMALL)
-    assert result.figures[0]["paper"].endswith("t-shirt and jeans. The")
-    assert "local entropy" in (tmp_path / "figure" / "replication-entropy.svg").read_text()
-    assert [*(tmp_path / "figure" / "continuations").glob("*/guard.trace.jsonl")]
 
 
 def test_pairs_for_people_and_what_to_do_next():
@@ -132,7 +115,7 @@ def test_pairs_for_people_and_what_to_do_next():
     result = replicate("humaneval-counts", Path("people"))
     assert "SIMULATED raters: no person rated" in result.lines
     assert result.lines[1].startswith("OTHER SETTING: model bundled, where we take Qwen/Qwen2.5-7B")
-    shares = [row["ours"] for row in result.figures if row["dataset"] == "All"][:3]
+    shares = result.figures["ours"][result.figures["dataset"] == "All"][:3]
     assert sum(shares) == pytest.approx(100)
 
 
@@ -141,43 +124,45 @@ def test_verdicts_from_a_file(tmp_path):
         "dataset,criterion,n_judgements,guard_wins,acs_wins,ties\nwikitext,coherence,200,88,38,74\n"
     )
     result = replicate("humaneval-counts", Path("R"), verdicts=Path("v.csv"), dry_run=True)
-    assert [row["ours"] for row in result.figures if row["ours"] is not None][:3] == [19, 37, 44]
+    assert result.figures["ours"].dropna().tolist()[:3] == [19, 37, 44]
     assert not Path("R").exists()
 
 
 def test_a_dry_run_writes_nothing(tmp_path):
     lines = replicate("llm", limit=3, overrides=["model.name=bundled"], dry_run=True).lines
-    assert "6 prompts (3 of adventures, 3 of fairy_tales)" in lines[1]
-    assert lines[2] == "would make 24 texts of at most 6,144 tokens"
+    assert (
+        "6 prompts (3 of adventures, 3 of fairy_tales), and make 24 texts of at most 6,144 tokens" in lines[1]
+    )
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.usefixtures("_prompts")
-def test_a_table_of_several_models_is_several_studies(tmp_path):
-    plans = plan_studies(find_table("models"), tmp_path, (), None, ())
-    assert [plan.folder.name for plan in plans] == ["Gemma-7B", "Llama-3.1", "Mistral-v0.3", "Deepseek-7B"]
-    assert plans[2].tables["model"]["name"] == "mistralai/Mistral-7B-v0.3"
-    (plan,) = plan_studies(find_table("models"), tmp_path, (), None, ["model.name=meta-llama/Llama-3.1-8B"])
-    assert (plan.folder, plan.model) == (tmp_path, "Llama-3.1")
+@pytest.fixture
+def planned(_prompts, tmp_path):
+    """Return a function that plans the study of a table."""
+    return lambda name, *overrides: plan_study(find_table(name), tmp_path / "made", (), None, overrides)
 
 
-@pytest.mark.usefixtures("_prompts")
-def test_contrastive_decoding_needs_an_amateur(tmp_path):
-    def strategies(*overrides):
-        (plan,) = plan_studies(find_table("main"), tmp_path, (), None, overrides)
-        return plan.tables["generation"]["strategies"]
+def test_contrastive_decoding_needs_an_amateur(planned):
+    for overrides, included in (
+        ((), True),
+        (("model.name=gpt2-xl",), False),
+        (("model.name=gpt2-xl", "model.amateur=gpt2"), True),
+    ):
+        strategies = planned("main", *overrides).tables["generation"]["strategies"]
+        assert ("contrastive_decoding" in strategies) is included
 
-    assert "contrastive_decoding" in strategies()
-    assert "contrastive_decoding" not in strategies("model.name=gpt2-xl")
-    assert "contrastive_decoding" in strategies("model.name=gpt2-xl", "model.amateur=gpt2")
+
+def test_a_table_of_several_models_is_one_study_for_each(planned):
+    table = find_table("models")
+    for overrides, name in (((), "Gemma-7B"), (("model.name=meta-llama/Llama-3.1-8B",), "Llama-3.1")):
+        plan = planned("models", *overrides)
+        assert plan.tables["model"]["name"] == MODELS[name]
+        study = Study(plan.folder, Settings.model_validate(plan.tables))
+        assert name_model(table, study) == name
 
 
-@pytest.mark.usefixtures("_prompts")
-def test_prompts_of_other_datasets_are_left_out(tmp_path):
-    (plan,) = plan_studies(find_table("median"), tmp_path, (), None, ())
-    assert {prompt.dataset for prompt in plan.prompts} == {"Wikinews", "tales"}
-    (timed,) = plan_studies(find_table("speed"), tmp_path, (), None, ())
-    assert [prompt.dataset for prompt in timed.prompts][:3] == ["tales", "Wikinews", "Wikitext"]
+def test_prompts_of_other_datasets_are_left_out(planned):
+    assert {prompt.dataset for prompt in planned("median").prompts} == {"Wikinews", "tales"}
 
 
 def test_generations_as_their_authors_publish_them(tmp_path):
@@ -204,7 +189,6 @@ def test_generations_as_their_authors_publish_them(tmp_path):
             "two prompts have the id '.*name each file",
         ),
         ("main", {"overrides": ["model.nam=x"]}, "model.nam: is not a setting; did you mean 'name'"),
-        ("case1", {"prompts": [Path("x.jsonl")]}, "tab:case1 has prompts of its own"),
         (
             "main",
             {"verdicts": Path("v.csv")},
@@ -223,7 +207,8 @@ def test_what_is_refused(table, options, message):
 
 def test_without_prompts_it_says_where_they_are():
     with pytest.raises(
-        StudyError, match=r"there are no prompts; name files with --prompts.*data_from_CD_repo"
+        StudyError,
+        match=r"there are no prompts of Wikitext, .*; name files with --prompts.*data_from_CD_repo",
     ):
         replicate("main")
 
@@ -232,4 +217,4 @@ def test_what_cannot_be_run_says_where_it_is():
     assert "guard-eval annotate demo-study" in replicate("form").lines[1]
     assert "guard_eval/decoding/guard/step.py" in replicate("fig:figure_two").lines[1]
     with pytest.raises(StudyError, match="app:F has nothing to run: guard-eval judge STUDY --dry-run"):
-        find_table("judge-prompt").settings()
+        find_table("judge-prompt").tables()

@@ -1,0 +1,135 @@
+"""The study of a table of the paper: planned, laid out, and how its setting differs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePath
+from typing import Any
+
+import tomli_w
+
+from guard_eval import progress
+from guard_eval.errors import StudyError
+from guard_eval.records import Prompt
+from guard_eval.replication.compare import SettingDifference
+from guard_eval.replication.paper import COHERENCE_MODEL, MODELS, NEW_TOKENS, PaperTable
+from guard_eval.replication.prompts import prompts_of
+from guard_eval.reporting.writing import write_whole
+from guard_eval.study import Study
+from guard_eval.study.files import read_toml
+from guard_eval.study.folder import BUNDLED, check_settings, seen_from
+from guard_eval.study.overrides import with_overrides
+from guard_eval.study.settings import needs_amateur
+from guard_eval.texts.new import prompt_lines
+from guard_eval.texts.prompts import read_prompts
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyPlan:
+    """A study before it is written."""
+
+    folder: Path
+    tables: Mapping[str, Any]
+    prompts: Sequence[Prompt] = field(repr=False)
+
+    def forecast(self) -> str:
+        """Return what would be written."""
+        generation = self.tables["generation"]
+        texts = len(self.prompts) * len(generation["strategies"])
+        counts = Counter(prompt.dataset for prompt in self.prompts)
+        datasets = ", ".join(f"{count} of {name}" for name, count in counts.items())
+        return (
+            f"would write {self.folder / 'study.toml'} ({self.tables['model']['name']}) and "
+            f"{len(self.prompts)} prompts ({datasets}), and make {texts} texts of at most "
+            f"{texts * generation['max_new_tokens']:,} tokens"
+        )
+
+    def lay_out(self) -> Study:
+        """Write the study's files, unless they are there, and return the study.
+
+        Raises:
+            StudyError: The folder has a study with other settings or prompts.
+        """
+        file, prompts = self.folder / "study.toml", self.folder / "prompts.jsonl"
+        lines = prompt_lines(self.prompts)
+        if not file.exists():
+            write_whole(prompts, lines, make_folder=True)
+            # Last, because its presence says that the folder is complete.
+            write_whole(file, tomli_w.dumps(dict(self.tables)).encode())
+            progress.notice(f"{file}: the settings; {len(self.prompts)} prompts beside it")
+        elif read_toml(file) != self.tables or prompts.read_bytes() != lines:
+            raise StudyError(
+                f"{self.folder} holds a replication with other settings or prompts; name another FOLDER, or "
+                "leave the options out to go on with it"
+            )
+        return Study.open(self.folder)
+
+
+def plan_study(
+    table: PaperTable, folder: Path, paths: Sequence[Path], limit: int | None, overrides: Sequence[str]
+) -> StudyPlan:
+    """Return the study of a table, with the table's first model unless `overrides` name another one.
+
+    Raises:
+        StudyError: There are no prompts, or a setting is wrong.
+    """
+    tables = with_overrides(table.tables(), overrides)
+    model, generation, metrics = tables["model"], tables["generation"], tables["metrics"]
+    replaced = {each.partition("=")[0].strip() for each in overrides}
+    is_bundled = model["name"] == BUNDLED
+    if (
+        model["name"] != MODELS[table.models[0]]
+        and "model.amateur" not in replaced
+        and model.pop("amateur", 0)
+    ):
+        generation["strategies"] = [name for name in generation["strategies"] if not needs_amateur(name)]
+        progress.notice(
+            f"contrastive_decoding is left out: it needs a smaller model of {model['name']}'s family; name "
+            "one with --set model.amateur=NAME"
+        )
+    if is_bundled and not any(key.startswith("metrics.") for key in replaced):
+        # The bundled model is for trying things out, where there may be no network.
+        local = [name for name in metrics["compute"] if name not in {"mauve", "bertscore"}]
+        metrics |= {"compute": local or metrics["compute"], "coherence_model": BUNDLED}
+    for part, key in ((model, "name"), (model, "amateur"), (metrics, "coherence_model")):
+        if isinstance(part.get(key), str):
+            part[key] = seen_from(folder, part[key])
+    check_settings(tables, folder, overrides)
+    prompts = prompts_of(table, paths, limit=limit, bundled=is_bundled, seed=tables["seed"])
+    return StudyPlan(folder=folder, tables=tables, prompts=prompts)
+
+
+def name_model(table: PaperTable, study: Study) -> str:
+    """Return the paper's name of a study's model; of one that it does not have, the table's first model."""
+    used = study.settings.model.name.casefold()
+    names = (name for name in table.models if used in {name.casefold(), MODELS[name].casefold()})
+    return next(names, table.models[0])
+
+
+def setting_differences(table: PaperTable, study: Study) -> list[SettingDifference]:
+    """Return what a study does otherwise than the paper says it did.
+
+    What the paper does not say (the prompts' length in tokens, the arithmetic, contrastive decoding's and
+    adaptive decoding's settings, seeds) cannot differ from it.
+    """
+    settings, wanted = study.settings, MODELS[name_model(table, study)]
+    generation, metrics = settings.generation, settings.metrics
+    used, tokens, scorer = settings.model.name, generation.max_new_tokens, metrics.coherence_model
+    shown = PurePath(used).name if used.startswith((".", "/")) else used
+    instead = f"not {wanted}" if table.named else f"where we take {wanted}, as the paper names none"
+    scored = "coherence" in metrics.compute
+    differing = {
+        f"model {shown}, {instead}": used != wanted,
+        f"at most {tokens} tokens a text, not {NEW_TOKENS}": tokens != NEW_TOKENS,
+        "prompts through a chat template": generation.chat,
+        f"coherence by {PurePath(scorer).name}, not {COHERENCE_MODEL}": scored and scorer != COHERENCE_MODEL,
+    }
+    differences = [SettingDifference(words) for words, differs in differing.items() if differs]
+    counts = Counter(p.dataset for p in read_prompts(study.prompts_path, limit=settings.prompts.limit))
+    for dataset, number in table.prompts.items():
+        if (dataset in counts or table.asks) and counts[dataset] != number:
+            words = f"{counts[dataset] or 'no'} prompts of {dataset}, not {number}"
+            differences.append(SettingDifference(words, dataset))
+    return differences
