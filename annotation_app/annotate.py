@@ -94,7 +94,7 @@ def _prepare(study: Study, store: Store, url: str) -> list[str]:
     pairs = sum(pair.for_people for pair in store_pairs.read(store))
     if not pairs:
         raise StudyError(f"{study.folder} has no pairs yet; run: {study.command('pair')}")
-    people = sum(r.kind == "person" and not (r.revoked or r.excluded) for r in raters.read(store))
+    people = sum(rater.kind == "person" and not rater.is_out for rater in raters.read(store))
     progress.notice(f"{pairs} pairs, {annotation.raters_per_pair} people each, {people} invited")
     if annotation.recruitment.is_open:
         progress.notice(f"{raters.count_openings(store, study.plan)} more people can come without an invite")
@@ -102,7 +102,7 @@ def _prepare(study: Study, store: Store, url: str) -> list[str]:
         progress.warn(warning)
     asked = criteria(annotation.criteria, study.settings.rubric)
     settings.set_criteria(store, {each.name: each.words for each in asked})
-    lines, served_at = [f"Serving on {url} (Ctrl-C stops)"], settings.app_address(store)
+    lines, served_at = [f"Serving on {url} (Ctrl-C stops)"], settings.read(store, settings.APP_ADDRESS)
     settings.set_app_address(store, url)
     if people and (served_at is None or urlsplit(served_at).port != urlsplit(url).port):
         lines.append(

@@ -1,9 +1,9 @@
 """Fixtures for every room: a database of either kind, and pairs to put into it.
 
-A test that asks for `store_url` runs twice, on SQLite and on PostgreSQL; so does one marked `both_databases`,
-if it asks for a database by any of the fixtures here. Others run on SQLite, and all of them on one system by
-`pytest --database postgres` (or sqlite). Those on PostgreSQL are marked `postgres`, and skipped where its
-server is not installed. Each test has a database of its own.
+A test that is marked `both_databases` and asks for a database by any of the fixtures here runs twice, on
+SQLite and on PostgreSQL. Others run on SQLite, and all of them on one system by `pytest --database postgres`.
+Those on PostgreSQL are marked `postgres`, and skipped where its server is not installed. Each test has a
+database of its own.
 """
 
 import importlib.util
@@ -93,8 +93,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "database_kind" not in metafunc.fixturenames:
         return
     asked = metafunc.config.getoption("database")
-    both = "store_url" in metafunc.fixturenames or "empty_url" in metafunc.fixturenames
-    both = both or metafunc.definition.get_closest_marker("both_databases") is not None
+    both = metafunc.definition.get_closest_marker("both_databases") is not None
     kinds = [asked] if asked else KINDS if both else ["sqlite"]
     if kinds != ["sqlite"]:
         marked = [
@@ -171,13 +170,13 @@ def new_database(database_kind: str, databases: Databases) -> Iterator[Callable[
 
 @pytest.fixture
 def store_url(new_database: Callable[[Path], str], tmp_path: Path) -> str:
-    """The URL of a study's database without rows, once of SQLite and once of PostgreSQL."""
+    """The URL of a study's database without rows."""
     return new_database(tmp_path)
 
 
 @pytest.fixture
 def empty_url(database_kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The URL of a database without tables, once of SQLite, with no file yet, and once of PostgreSQL."""
+    """The URL of a database without tables; of SQLite, with no file yet."""
     if database_kind == "sqlite":
         return f"sqlite:///{tmp_path / 'study.db'}"
     return request.getfixturevalue("postgres_url")

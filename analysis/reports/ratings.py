@@ -14,21 +14,19 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.stats import binomtest
+from scipy.stats import binom
 
 from analysis.analyses.agreement import RatingCounts, fleiss_kappa, raw_agreement
 from analysis.analyses.win_share import unit_proportion
 from guard_eval.records import RaterKind
 from guard_eval.store import RaterProgress, Store, notes
 from guard_eval.store import pairs as store_pairs
-from guard_eval.store.manage import read_states
 from guard_eval.store.ratings import (
     LETTER_COLUMNS,
     PAIR_COLUMNS,
     SHOWN_COLUMNS,
     read_letters,
     read_pairs,
-    read_remarks,
     read_shown,
 )
 
@@ -144,7 +142,9 @@ def read_ratings(store: Store, raters: Sequence[RaterProgress], *, slots: int, m
     per_pair = study.loc[counts, "pair_id"].value_counts().reindex(for_people.index, fill_value=0)
     missing = int((slots - per_pair).clip(lower=0).sum())
     seconds = None if study["seconds"].isna().all() else float(study["seconds"].median())
-    remarks, skips = _remarks(read_remarks(store, kind))
+    remarks, skips = _remarks(
+        _read_remarks(store, pairs, {rater.name for rater in raters if rater.kind == kind})
+    )
     return Ratings(
         rater_kind=kind,
         pairs=len(pairs),
@@ -232,6 +232,9 @@ def _raters(
     sums = sums.reindex([rater.name for rater in raters], fill_value=0)
     paces = shown.groupby("rater")["seconds"].median()
     runs = _longest_runs(first)
+    # twice the smaller tail: exact for a share of one half
+    fewer = np.minimum(sums["to_a"], sums["leaning"] - sums["to_a"])
+    side_chances = pd.Series(2 * binom.cdf(fewer, sums["leaning"], 0.5), index=sums.index)
     rows = []
     each: Any  # a row, whose columns mypy does not know
     for rater, each in zip(raters, sums.itertuples(), strict=True):
@@ -241,7 +244,7 @@ def _raters(
             "fast": each.timed >= FAST_PAIRS and 2 * each.fast > each.timed,
             "same answer": chance < RARE,
             "gold": each.gold_failed >= GOLD_FAILED and 2 * each.gold_failed >= each.gold,
-            "one side": each.leaning > 0 and binomtest(each.to_a, each.leaning).pvalue < RARE,
+            "one side": each.leaning > 0 and side_chances[rater.name] < RARE,
             "failed the check": known.pop("failed_check"),
         }
         leaning = np.arange(each.leaning)
@@ -312,14 +315,16 @@ def _longest_runs(first: pd.DataFrame) -> dict[str, tuple[str, float]]:
     Args:
         first: The letters that raters pressed first, in the order they were shown.
     """
-    pressed = Counter(zip(first["criterion"], first["letter"], strict=True))
+    pressed = first.groupby(["criterion", "letter"]).size().to_dict()
     criteria = first.groupby("rater")["criterion"].nunique()
     best: dict[str, tuple[float, int, str]] = {}
     key: Any
     for key, group in first.groupby(["rater", "criterion"], sort=False)["letter"]:
         rater, criterion = key
         letters = group.to_numpy()
-        others = {letter: pressed[criterion, letter] - int((letters == letter).sum()) for letter in LETTERS}
+        others = {
+            letter: pressed.get((criterion, letter), 0) - int((letters == letter).sum()) for letter in LETTERS
+        }
         ends = np.append(np.flatnonzero(np.diff(letters)), len(letters) - 1)
         lengths = np.diff(ends, prepend=-1)
         for letter, name in LETTERS.items():
@@ -335,7 +340,7 @@ def _others(
     store: Store, raters: Sequence[RaterProgress], remarks: Sequence[Remark]
 ) -> dict[str, dict[str, object]]:
     """Return the state of each rater, what it wrote, and whether it failed the comprehension check twice."""
-    failed, states = _failed_checks(store), read_states(store, raters)
+    failed, states = _failed_checks(store), {rater.name: rater.state for rater in raters}
     written = Counter((remark.rater, remark.kind) for remark in remarks)
     return {
         name: {
@@ -387,6 +392,24 @@ def _failed_checks(store: Store) -> set[str]:
     for note in notes.read(store, kind="check"):
         tried.setdefault(note.rater, []).append(bool(json.loads(note.detail).get("passed")))
     return {rater for rater, passed in tried.items() if len(passed) > 1 and not any(passed)}
+
+
+def _read_remarks(store: Store, pairs: pd.DataFrame, names: set[str]) -> list[tuple[Any, ...]]:
+    """Return what these raters wrote about pairs, oldest first."""
+    prompts = pairs["prompt_id"]
+    return [
+        (
+            note.presentation,
+            note.kind,
+            note.rater,
+            note.pair_id,
+            prompts.get(note.pair_id, ""),
+            note.detail,
+            note.at,
+        )
+        for note in notes.read(store)
+        if note.kind in {"comment", "problem", "skip"} and note.presentation and note.rater in names
+    ]
 
 
 def _remarks(rows: Sequence[tuple[Any, ...]]) -> tuple[tuple[Remark, ...], Counter[str]]:

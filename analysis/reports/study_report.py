@@ -125,7 +125,7 @@ def _failures(store: Store) -> tuple[tuple[str, int], ...]:
 
 def _exclusions(store: Store, everybody: Sequence[TidyRow]) -> tuple[Exclusion, ...]:
     """Return the raters who are excluded, with the latest reason of each."""
-    seen = store_settings.results_seen(store)
+    seen = store_settings.read(store, store_settings.RESULTS_SEEN)
     lost = Counter(row.rater for row in everybody if row.excluded)
     notes = {note.rater: note for note in store_notes.read(store, kind="exclude")}
     return tuple(
@@ -138,7 +138,7 @@ def _exclusions(store: Store, everybody: Sequence[TidyRow]) -> tuple[Exclusion, 
             verdicts=lost[rater.name],
         )
         for rater in raters.read(store)
-        if rater.excluded and rater.name in notes
+        if rater.state == "excluded" and rater.name in notes
     )
 
 

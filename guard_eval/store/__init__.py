@@ -13,15 +13,12 @@
 from guard_eval.store.database import Store
 from guard_eval.store.notes import Note
 from guard_eval.store.raters import Enrolment, RaterProgress
-from guard_eval.store.unblind import CheckRow, HistoryRow, TidyRow
-from guard_eval.store.verdicts import PairVerdict, Saved
+from guard_eval.store.unblind import TidyRow
+from guard_eval.store.verdicts import Saved
 
 __all__ = [
-    "CheckRow",
     "Enrolment",
-    "HistoryRow",
     "Note",
-    "PairVerdict",
     "RaterProgress",
     "Saved",
     "Store",

@@ -60,30 +60,24 @@ def backup(study: Study, file: Path, /) -> Copied:
         make_private(partial)
         _copy(source, partial)
         partial.replace(file)
-    except OSError as error:
+    except (OSError, sqlite3.Error) as error:
         raise StudyError(
-            f"cannot write {file}: {error.strerror}; fix that and run the command again"
+            f"cannot copy {source} to {file}: {error}; see that there is room and do it again"
         ) from error
     finally:
         partial.unlink(missing_ok=True)
     size = file.stat().st_size
-    beside = ", ".join(f"{source.name}{ending}" for ending in ("", "-wal", "-shm"))
-    restore = f"To restore it: stop the server, move {beside} away, and copy {file} to {source}"
+    restore = f"To restore it: stop the server, move {source.name}* away, and copy {file} to {source}"
     return Copied(lines=(f"{file}: {size:,} bytes", restore), file=file, bytes=size)
 
 
 def _copy(source: Path, target: Path) -> None:
     """Write the database of this moment to an empty file; readers and writers go on meanwhile."""
-    try:
-        with closing(open_to_read(source)) as original:
-            original.execute("VACUUM INTO ?", (str(target),))
-        with closing(sqlite3.connect(target)) as copy:
-            (state,) = copy.execute("PRAGMA integrity_check").fetchone()
-    except sqlite3.Error as error:
-        raise StudyError(
-            f"cannot copy {source}: {error}; see that there is room, then do it again"
-        ) from error
+    with closing(open_to_read(source)) as original:
+        original.execute("VACUUM INTO ?", (str(target),))
+    with closing(sqlite3.connect(target)) as copy:
+        (state,) = copy.execute("PRAGMA integrity_check").fetchone()
     if state != "ok":
-        raise StudyError(f"the copy of {source} is damaged, as the database itself may be: {state}")
+        raise sqlite3.DatabaseError(f"the copy is damaged, as the database itself may be: {state}")
     with target.open("rb+") as file:
         os.fsync(file.fileno())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import shlex
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -44,19 +43,32 @@ _RECYCLE_SECONDS = 3600
 _LOCK = func.pg_advisory_xact_lock(literal(0x67756172), func.hashtext(func.current_schema()))
 """PostgreSQL's lock for writers of one study; its first half keeps other programs' locks apart."""
 
-_NOW = select(func.clock_timestamp())
-_LOCK_AND_NOW = select(_LOCK, func.clock_timestamp())
-_BESIDE = ("-wal", "-shm", "-journal")
+_NOW = func.clock_timestamp()
+_DURABLE = func.set_config(
+    "synchronous_commit", func.replace(func.current_setting("synchronous_commit"), "off", "on"), True
+)
+"""Only `off` lets a commit return before it is on disk; the stronger settings of a replicated server stay."""
 
-_write_locks: dict[str, threading.Lock] = {}
+_REMEDIES = {
+    "readonly": "make the file and its folder writable",
+    "unable to open": "make the file and its folder readable and writable",
+    "disk is full": "free some space, then do it again",
+    "not a database": "name another file, or move this one away",
+    "malformed": "restore it from a copy",
+    "password": "set PGPASSWORD in the environment",
+    "": "see that it is there and that no other program holds it, then do it again",
+}
+"""What to do, by words of the driver's message."""
+
+_write_locks: dict[Path | None, threading.Lock] = {}
 _write_locks_guard = threading.Lock()
 
 
 class Store:
     """A study's database. Threads may share it; each process opens its own.
 
-    The functions of this package take it as their first argument, and each call is one transaction. All of
-    them raise `StudyError` if the database cannot be used.
+    The functions of this package take it as their first argument. Each call is one transaction, or a part of
+    the one that the same thread has open. All of them raise `StudyError` if the database cannot be used.
 
     Attributes:
         name: What messages call it: the file, or the server and the database's name there.
@@ -75,8 +87,9 @@ class Store:
         self.slots_made: dict[str, int] = {}
         self.declared_kept = False
         self._clock = clock
+        self._thread = threading.local()
         try:
-            self.engine = _sqlite_engine(self.url) if self.is_sqlite else _postgresql_engine(self.url)
+            self.engine = _make_engine(self.url)
         except (ArgumentError, TypeError, ValueError):
             raise StudyError(UNREADABLE) from None
 
@@ -119,11 +132,6 @@ class Store:
             URL.create("postgresql", host=self.url.host, port=self.url.port, database=self.url.database)
         )
 
-    @property
-    def study(self) -> str:
-        """Return what a command calls the study: its folder if the database is in it, else STUDY."""
-        return "STUDY" if self.file is None else _name_study(self.file)
-
     def close(self) -> None:
         """Close all connections."""
         self.engine.dispose()
@@ -147,12 +155,21 @@ class Store:
         """Open the one transaction that writes, with the time at which it began.
 
         It is on disk when the block ends, and taken back if the block raises. Writers queue: in a process at
-        a lock, because SQLite's own waiting is unfair, and between processes at the database.
+        a lock, because SQLite's own waiting is unfair, and between processes at the database. A block within
+        another one is a part of it.
         """
-        lock = nullcontext() if self.file is None else _write_lock(self.file)
+        outer = getattr(self._thread, "transaction", None)
+        if outer is not None:
+            yield outer
+            return
+        lock = _write_lock(self.file) if self.is_sqlite else nullcontext()
         with lock, self._begin("BEGIN IMMEDIATE", isolation_level="READ COMMITTED") as db:
-            now = datetime.now(UTC) if self.is_sqlite else db.execute(_LOCK_AND_NOW).one()[1]
-            yield db, self._clock() if self._clock else now
+            now = datetime.now(UTC) if self.is_sqlite else db.execute(select(_NOW, _LOCK, _DURABLE)).one()[0]
+            self._thread.transaction = (db, self._clock() if self._clock else now)
+            try:
+                yield self._thread.transaction
+            finally:
+                self._thread.transaction = None
 
     @contextmanager
     def _begin(self, statement: str, *, isolation_level: str) -> Iterator[Connection]:
@@ -169,40 +186,37 @@ class Store:
         """Return the time by the test's, the server's or this machine's clock."""
         if self._clock is not None:
             return self._clock()
-        return datetime.now(UTC) if self.is_sqlite else db.execute(_NOW).scalar_one()
+        return datetime.now(UTC) if self.is_sqlite else db.execute(select(_NOW)).scalar_one()
 
     @contextmanager
     def explained(self) -> Iterator[None]:
         """Turn what the driver says of a database that cannot be used into a `StudyError`."""
         try:
             yield
-        except OperationalError as error:
-            raise StudyError(f"cannot use the database {self.name}: {self._reason(error)}") from None
         except DatabaseError as error:
             # a server that ended the connection may call it anything; without a statement there was none yet
-            unusable = error.connection_invalidated or error.statement is None
-            if unusable or (self.is_sqlite and type(error) is DatabaseError):
-                raise StudyError(f"cannot use the database {self.name}: {self._reason(error)}") from None
-            raise
-
-    def _reason(self, error: DatabaseError) -> str:
-        # SQLAlchemy's own text carries the statement, the driver's may carry the URL's password
-        reason = " ".join(hide_passwords(str(error.orig), self.url).split())
-        return f"{reason}; {_remedy(reason)}"
+            unusable = isinstance(error, OperationalError) or error.connection_invalidated
+            damaged = self.is_sqlite and type(error) is DatabaseError
+            if not (unusable or damaged or error.statement is None):
+                raise
+            # SQLAlchemy's own text carries the statement, the driver's may carry the URL's password
+            reason = " ".join(hide_passwords(str(error.orig), self.url).split())
+            remedy = next(remedy for words, remedy in _REMEDIES.items() if words in reason)
+            raise StudyError(f"cannot use the database {self.name}: {reason}; {remedy}") from None
 
     def _prepare(self, *, create: bool) -> None:
         """Check that the database holds this package's tables; with `create`, make what is missing."""
-        if self.file is not None:
-            _find_file(self.file, create=create)
+        if self.file is not None and not self.file.exists():
+            if not create:
+                raise StudyError(f"there is no database {self.file}; draw the pairs with: guard-eval pair")
+            with suppress(OSError):  # another process made it meanwhile, or SQLite will say why it cannot be
+                make_private(self.file)
         with self.read() as db:
             self._check_encoding(db)
             exists = self._has_schema(db)
         if not exists and not create:
-            raise StudyError(
-                f"the database {self.name} holds no study yet; run: guard-eval pair {self.study}"
-            )
+            raise StudyError(f"the database {self.name} holds no study yet; run: guard-eval pair")
         if self.file is not None and is_writable(self.file):
-            _keep_private(self.file)  # not before: the file may be no study's
             with self.explained(), self.engine.connect() as db:  # readers and a writer work at once
                 db.exec_driver_sql("PRAGMA journal_mode = WAL")
         if not exists:
@@ -213,24 +227,20 @@ class Store:
 
     def _has_schema(self, db: Connection) -> bool:
         tables = set(inspect(db).get_table_names())
-        if setting.name in tables:
-            columns = {column["name"] for column in inspect(db).get_columns(setting.name)}
-            version = None
-            if columns == {"key", "value"}:
-                version = db.execute(select(setting.c.value).where(setting.c.key == "schema")).scalar()
-            if version == SCHEMA:
-                return True
-            if version is not None:
-                raise StudyError(
-                    f"the database {self.name} has schema {version}, and this guard-eval needs {SCHEMA}; "
-                    "read it with the version that made it, or move it away and run: "
-                    f"guard-eval pair {self.study}"
-                )
-        if strange := tables if self.is_sqlite else tables & set(metadata.tables):
+        version = None
+        if {setting.name, "presentation"} <= tables:
+            version = db.execute(select(setting.c.value).where(setting.c.key == "schema")).scalar()
+        if version not in {None, SCHEMA}:
+            raise StudyError(
+                f"the database {self.name} has schema {version}, and this guard-eval needs {SCHEMA}; read it "
+                "with the version that made it, or move it away and draw the pairs again"
+            )
+        strange = tables if self.is_sqlite else tables & set(metadata.tables)
+        if version is None and strange:
             raise StudyError(
                 f"{self.name} is not a guard-eval database: it holds {min(strange)!r}; name another"
             )
-        return False
+        return version is not None
 
     def _check_encoding(self, db: Connection) -> None:
         encoding = "UTF8" if self.is_sqlite else db.execute(text("SHOW server_encoding")).scalar_one()
@@ -252,19 +262,14 @@ def parse_url(address: str) -> URL:
         url = make_url(address)
     except (ArgumentError, ValueError):
         raise StudyError(UNREADABLE) from None
-    if url.drivername in {"sqlite", "sqlite+pysqlite"}:
-        if url.host or url.username or url.password:
-            raise StudyError(UNREADABLE)
-        if url.database in {None, "", ":memory:"}:
-            raise StudyError(
-                "the database's URL names no file, and verdicts must outlive the program; "
-                "write sqlite:///study.db"
-            )
-        return url
     # what stands in the wrong place may be a part of a password
     user = " ".join([url.username or "", *url.normalized_query.get("user", ())])
     if ":" in decode(user) or "@" in decode(f"{url.host or ''}{url.database or ''}"):
         raise StudyError(UNREADABLE)
+    if url.get_backend_name() == "sqlite":
+        if url.host or url.username or url.password or url.database in {None, "", ":memory:"}:
+            raise StudyError(f"{UNREADABLE}; verdicts must outlive the program, so SQLite needs a file")
+        return url.set(drivername="sqlite")
     if url.drivername not in {"postgres", "postgresql", "postgresql+psycopg"}:
         raise StudyError(
             f"the database system {url.drivername!r} is not supported; use sqlite:/// or postgresql+psycopg://"
@@ -299,63 +304,22 @@ def make_private(file: Path) -> None:
     os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
 
 
-def _keep_private(file: Path) -> None:
-    """Take the rights of everybody but the owner from a database that was made with more."""
-    for path in (file, *(file.with_name(file.name + end) for end in _BESIDE)):
-        with suppress(OSError):  # missing, another user's, or on a disk that is only read
-            mode = path.stat().st_mode
-            if mode & 0o077:
-                path.chmod(mode & 0o700)
-
-
-def _find_file(file: Path, *, create: bool) -> None:
-    if file.is_dir():
-        raise StudyError(f"the database {file} is a folder; name a file in it, such as {file / 'study.db'}")
-    if file.is_file():
-        return
-    if not create:
-        raise StudyError(f"there is no database {file}; run: guard-eval pair {_name_study(file)}")
-    if not file.parent.is_dir():
-        raise StudyError(
-            f"the database {file} cannot be made: there is no folder {file.parent}; make it first"
-        )
-    with suppress(OSError):  # another process made it meanwhile, or SQLite will say why it cannot be made
-        make_private(file)
-
-
-def _name_study(file: Path) -> str:
-    if not (file.parent / "study.toml").is_file():
-        return "STUDY"
-    folder = file.parent.resolve()
-    return shlex.quote(str(folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder))
-
-
-def _remedy(reason: str) -> str:
-    for symptom, remedy in (
-        (
-            "holds what was saved last",
-            "copy all its files to a folder that can be written, and read it there",
-        ),
-        ("readonly", "make the file and its folder writable"),
-        ("read-only", "use a server that takes writes"),
-        ("unable to open", "make the file and its folder readable and writable"),
-        ("disk is full", "free some space, then do it again"),
-        ("not a database", "name another file, or move this one away"),
-        ("malformed", "restore it from a copy"),
-        ("password", "set PGPASSWORD in the environment"),
-        ("does not exist", "make it with PostgreSQL's createdb or createuser"),
-    ):
-        if symptom in reason:
-            return remedy
-    return "see that it is there and that no other program holds it, then do it again"
-
-
-def _write_lock(file: Path) -> threading.Lock:
+def _write_lock(file: Path | None) -> threading.Lock:
     with _write_locks_guard:
-        return _write_locks.setdefault(str(file.resolve()), threading.Lock())
+        return _write_locks.setdefault(file and file.resolve(), threading.Lock())
 
 
-def _sqlite_engine(url: URL) -> Engine:
+def _make_engine(url: URL) -> Engine:
+    if url.get_backend_name() != "sqlite":
+        return create_engine(
+            url,
+            hide_parameters=True,
+            connect_args={"connect_timeout": 10},
+            pool_pre_ping=True,
+            pool_recycle=_RECYCLE_SECONDS,
+            pool_size=8,
+            max_overflow=24,
+        )
     file = Path(str(url.database))
     engine = create_engine(
         url,
@@ -369,20 +333,6 @@ def _sqlite_engine(url: URL) -> Engine:
     return engine
 
 
-def _postgresql_engine(url: URL) -> Engine:
-    engine = create_engine(
-        url,
-        hide_parameters=True,
-        connect_args={"connect_timeout": 10},
-        pool_pre_ping=True,
-        pool_recycle=_RECYCLE_SECONDS,
-        pool_size=8,
-        max_overflow=24,
-    )
-    event.listen(engine, "connect", _set_up_postgresql)
-    return engine
-
-
 def set_up_sqlite(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
     """Set what a new connection to a file needs."""
     # sqlite3 would otherwise begin transactions by itself, late, and never IMMEDIATE
@@ -393,36 +343,13 @@ def set_up_sqlite(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
     cursor.close()
 
 
-def _set_up_postgresql(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
-    cursor = connection.cursor()
-    # only `off` lets a commit return before it is on disk; the stronger settings of a replicated server stay
-    cursor.execute(
-        "SELECT set_config('synchronous_commit', 'on', false) "
-        "WHERE current_setting('synchronous_commit') = 'off'"
-    )
-    cursor.close()
-    connection.commit()
-
-
 def open_to_read(file: Path) -> sqlite3.Connection:
     """Open a file to read only, also where nothing can be written.
 
     SQLite makes files beside it, except where it may assume that it does not change. It may only if nothing
     is beside it: rows that were saved last are in the write-ahead log, and would silently be missing.
     """
-    logs = [path for end in ("-wal", "-journal") if (path := file.with_name(file.name + end)).exists()]
-    pending = [path.name for path in logs if path.stat().st_size]
-    mode = "mode=ro" if pending or is_writable(file) else "mode=ro&immutable=1"
-    connection = sqlite3.connect(
-        f"{file.resolve().as_uri()}?{mode}", uri=True, timeout=BUSY_SECONDS, check_same_thread=False
-    )
-    try:
-        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    except sqlite3.OperationalError:
-        connection.close()
-        if not pending or is_writable(file):
-            raise
-        raise sqlite3.OperationalError(
-            f"{pending[0]} holds what was saved last, and cannot be read where nothing can be written"
-        ) from None
-    return connection
+    has_log = any(path.stat().st_size for path in file.parent.glob(f"{file.name}-*"))
+    mode = "mode=ro" if has_log or is_writable(file) else "mode=ro&immutable=1"
+    address = f"{file.resolve().as_uri()}?{mode}"
+    return sqlite3.connect(address, uri=True, timeout=BUSY_SECONDS, check_same_thread=False)

@@ -16,19 +16,10 @@ from guard_eval.results import Result
 from guard_eval.store import notes, unblind
 from guard_eval.store.database import Store
 from guard_eval.store.notes import Note
-from guard_eval.store.unblind import CheckRow, HistoryRow, TidyRow
+from guard_eval.store.unblind import TidyRow
 from guard_eval.study import Study
 
-Row = TidyRow | HistoryRow | CheckRow | Note
-TableName = Literal["verdicts", "history", "checks", "notes"]
-
-KINDS: dict[TableName, type[Row]] = {
-    "verdicts": TidyRow,
-    "history": HistoryRow,
-    "checks": CheckRow,
-    "notes": Note,
-}
-"""The fields of these classes are the columns of the tables."""
+TableName = Literal["verdicts", "history", "notes"]
 
 ENDINGS = (".csv", ".jsonl")
 
@@ -53,7 +44,7 @@ def export(
 
     Each row is one verdict of a rater on one criterion of a pair, with the method that it stands for. For
     guard-eval report, or any other program. Other tables: history (each revision of each verdict, gold pairs
-    and repeats too), checks (how raters did on gold pairs and repeats), notes (consent, comments, decisions).
+    and repeats too), notes (consent, comments, decisions).
 
     Args:
         study: The study's folder.
@@ -71,32 +62,26 @@ def export(
         raise StudyError(f"--output {path}: a table is written as .csv or .jsonl; name such a file")
     if all_rows and table != "verdicts":
         raise StudyError(f"the {table} hold surplus and excluded ratings anyway; leave out --all-rows")
+    rows: Sequence[TidyRow | Note]
     with Store.open(study.database, declared=study.declared) as store:
-        rows = _read(store, table, all_rows=all_rows)
-    write_rows(rows, path, kind=KINDS[table])
-    uncounted = sum(isinstance(row, TidyRow) and (row.surplus or row.excluded) for row in rows)
+        if table == "notes":
+            rows = notes.read(store)
+        elif table == "history":
+            rows = unblind.history(store)
+        else:
+            rows = unblind.tidy(store, include_surplus=all_rows, include_excluded=all_rows)
+    write_rows(rows, path, kind=Note if table == "notes" else TidyRow)
     lines = [f"{path}: {len(rows)} rows"]
+    uncounted = sum(isinstance(row, TidyRow) and (row.surplus or row.excluded) for row in rows)
     if uncounted:
         lines.append(
             f"{uncounted} of them do not count (columns surplus and excluded): leave them out of statistics"
         )
-    following = study.command("report" if rows else "status")
-    return Exported(
-        lines=tuple(lines), next=(following,) if table == "verdicts" else (), path=path, rows=len(rows)
-    )
+    following = (study.command("report" if rows else "status"),) if table == "verdicts" else ()
+    return Exported(lines=tuple(lines), next=following, path=path, rows=len(rows))
 
 
-def _read(store: Store, table: TableName, *, all_rows: bool) -> Sequence[Row]:
-    if table == "history":
-        return unblind.history(store)
-    if table == "checks":
-        return unblind.checks(store)
-    if table == "notes":
-        return notes.read(store)
-    return unblind.tidy(store, include_surplus=all_rows, include_excluded=all_rows)
-
-
-def write_rows(rows: Sequence[Row], path: Path, *, kind: type[Row]) -> None:
+def write_rows(rows: Sequence[TidyRow | Note], path: Path, *, kind: type) -> None:
     """Write rows of one kind as CSV or, if the file ends in .jsonl, as JSON; the whole file or nothing.
 
     A spreadsheet takes no cell of the CSV for a formula: an apostrophe precedes what looks like one. JSON

@@ -2,8 +2,7 @@
 
 A slot is free while no presentation holds it. A rater's open pair holds its slot for a lease; then another
 rater may take it, and the verdict of the first one, if it still comes, is *surplus*: kept, and not counted.
-If nobody took it, the first one has it back. Slots 2k and 2k + 1 of a pair show opposite sides; the first one
-shown fixes both.
+If nobody took it, the first one has it back. Slots 2k and 2k + 1 of a pair show opposite sides.
 
 A hand-out costs about the same in a study of 100 pairs and of 100 000: the open slots are an index, and it is
 entered at a position that the seed draws for each rater and showing.
@@ -13,7 +12,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -28,7 +26,6 @@ from sqlalchemy import (
     exists,
     func,
     insert,
-    literal,
     or_,
     select,
     union_all,
@@ -56,21 +53,21 @@ SPARE_SKIPS = 2
 MOST_COUNTED = 10_000
 """Up to how many what a rater without a quota can still get is counted."""
 
-_FEW = 16
+_CANDIDATES = 16
 """How many open slots are looked at to find one on the side that is drawn."""
 
 _MOST_LEAD = 5
 """No showing makes a method lead on one side by more, where another slot can be had."""
 
-_RING_END = 2**31 - 1
-_ROWS = 5000
-"""Slots that are inserted at once."""
+_REPEAT_EVERY = 10
+"""A rater's own pairs come again one in so many, and the rest of them at the end."""
 
-# prepared once: building a statement takes as long as running it
-_STATUS = select(rater.c.name, rater.c.kind, IS_OUT).where(rater.c.id == bindparam("rater"))
+_RING_END = 2**31 - 1
+
+# Statements of a hand-out are prepared once: building one takes as long as running it.
 SKIPPED = exists().where(note.c.presentation_id == presentation.c.id, note.c.kind == "skip")
 _MINE = (
-    select(presentation.c.id, presentation.c.slot_id, slot.c.held_by)
+    select(presentation.c.id, presentation.c.slot_id, presentation.c.first, slot.c.held_by)
     .outerjoin(slot, slot.c.id == presentation.c.slot_id)
     .where(
         presentation.c.rater_id == bindparam("rater"),
@@ -84,16 +81,7 @@ _MINE = (
 _HOLD = (
     update(slot)
     .where(slot.c.id == bindparam("slot"))
-    .values(held_by=bindparam("holder"), leased_until=bindparam("until"))
-)
-_FIX_SIDES = (
-    update(slot)
-    .where(
-        slot.c.pool == bindparam("of_pool"),
-        slot.c.pair_id == bindparam("of_pair"),
-        slot.c.number.in_([bindparam("shown"), bindparam("beside")]),
-    )
-    .values(first=case((slot.c.number == bindparam("shown"), bindparam("side")), else_=bindparam("other")))
+    .values(held_by=bindparam("holder"), leased_until=bindparam("until"), first=bindparam("side"))
 )
 _COUNTS = or_(presentation.c.rated_at.is_not(None), exists().where(slot.c.held_by == presentation.c.id))
 _SHOWN = (
@@ -101,8 +89,8 @@ _SHOWN = (
         pair.c.method_a,
         pair.c.method_b,
         presentation.c.first,
-        func.count().label("times"),
-        func.sum(case((_COUNTS, 1), else_=0)).label("counted"),
+        func.count(),
+        func.sum(case((_COUNTS, 1), else_=0)),
     )
     .join(pair, pair.c.id == presentation.c.pair_id)
     .where(presentation.c.rater_id == bindparam("rater"), presentation.c.role == "study")
@@ -111,56 +99,61 @@ _SHOWN = (
 _CHECKS = select(presentation.c.role, presentation.c.pair_id).where(
     presentation.c.rater_id == bindparam("rater"), presentation.c.role != "study"
 )
-_SEEN = exists().where(
-    presentation.c.rater_id == bindparam("rater"), presentation.c.pair_id == slot.c.pair_id
+_RATED = (
+    select(presentation.c.pair_id, presentation.c.first)
+    .where(
+        presentation.c.rater_id == bindparam("rater"),
+        presentation.c.role == "study",
+        presentation.c.rated_at.is_not(None),
+    )
+    .order_by(presentation.c.id)
 )
-_POOL = (slot.c.pool == bindparam("pool"), ~_SEEN)
+_NEW = and_(
+    slot.c.pool == bindparam("pool"),
+    ~exists().where(presentation.c.rater_id == bindparam("rater"), presentation.c.pair_id == slot.c.pair_id),
+)
+
+
+def _select_open(*wanted: ColumnElement[bool]) -> Select[Any]:
+    """Return the query for a few open slots of pairs that the rater was not shown.
+
+    `side` is the only one on which a slot can be shown: its own, or the other one than that of its partner.
+    """
+    partner = slot.alias()
+    same_pair = and_(partner.c.pair_id == slot.c.pair_id, partner.c.pool == slot.c.pool)
+    beside = and_(same_pair, partner.c.number == slot.c.number + 1 - 2 * (slot.c.number % 2))
+    side = func.coalesce(slot.c.first, case((partner.c.first == "a", "b"), (partner.c.first == "b", "a")))
+    columns = (slot.c.id, slot.c.pair_id, slot.c.number, slot.c.for_rater, side.label("side"))
+    rows = select(*columns, pair.c.method_a, pair.c.method_b).select_from(slot).join(pair)
+    rows = rows.outerjoin(partner, beside).where(_NEW, OPEN, *wanted).order_by(slot.c.shuffle, slot.c.number)
+    return select(rows.limit(_CANDIDATES).subquery())
+
+
+_FOR_ANYBODY = slot.c.for_rater.is_(None)
 _START: Any = bindparam("start")
-
-
-def _select_open(part: int, *wanted: ColumnElement[bool]) -> Select[Any]:
-    """Return the query for a few open slots of pairs that the rater was not shown, marked as a part."""
-    columns = (slot.c.id, slot.c.pair_id, slot.c.number, slot.c.first, pair.c.method_a, pair.c.method_b)
-    rows = select(literal(part).label("part"), *columns).join(pair).where(*_POOL, OPEN, *wanted)
-    return select(rows.order_by(slot.c.shuffle, slot.c.number).limit(_FEW).subquery())
-
-
-_CANDIDATES = union_all(
-    _select_open(
-        0, slot.c.for_rater == bindparam("rater"), slot.c.shuffle >= 0
-    ),  # all: SQLite takes the index
-    _select_open(1, slot.c.for_rater.is_(None), slot.c.shuffle >= _START),
-    _select_open(2, slot.c.for_rater.is_(None), slot.c.shuffle < _START),
-).limit(_FEW)
+_OPEN_SLOTS = union_all(
+    _select_open(slot.c.for_rater == bindparam("rater"), slot.c.shuffle >= 0),  # so SQLite takes the index
+    _select_open(_FOR_ANYBODY, slot.c.shuffle >= _START),
+    _select_open(_FOR_ANYBODY, slot.c.shuffle < _START),
+).limit(_CANDIDATES)
 _TEXTS = (
     select(presentation.c.id, presentation.c.first, pair.c.prompt, pair.c.text_a, pair.c.text_b)
     .join(pair)
     .where(presentation.c.id.in_(bindparam("numbers", expanding=True)))
 )
-_INSERT = insert(presentation).returning(presentation.c.id)
-_LAPSED = and_(slot.c.leased_until <= bindparam("now"), slot.c.for_rater.is_(None))
+_PRESENT = insert(presentation).returning(presentation.c.id)
 _END_LEASES = (
     update(slot)
-    .where(or_(_LAPSED, slot.c.leased_until > bindparam("longest")))
-    .values(
-        held_by=case((_LAPSED, None), else_=slot.c.held_by),
-        leased_until=case((_LAPSED, None), else_=bindparam("longest", type_=slot.c.leased_until.type)),
+    .where(
+        # a lease that ends later than one of now is of before the clock was set back
+        or_(slot.c.leased_until <= bindparam("now"), slot.c.leased_until > bindparam("longest")),
+        _FOR_ANYBODY,
     )
+    .values(held_by=None, leased_until=None)
 )
 
 
 # Slots: how they are made, opened, held and released.
-
-
-def pool_of(who: Rater) -> str:
-    """Return the pool whose slots a rater fills: people share one, and simulated people another.
-
-    Raises:
-        ValueError: It is a model.
-    """
-    if who.kind not in POOLS:
-        raise ValueError(f"the model {who.name!r} is handed nothing; see guard_eval.store.requests")
-    return POOLS[who.kind]
 
 
 def make_slots(store: Store, db: Connection, plan: Plan, pool: str = PEOPLE) -> None:
@@ -189,33 +182,18 @@ def _count_made(db: Connection, pool: str) -> int:
 
 
 def _make_missing(db: Connection, pool: str, count: int) -> None:
-    """Make the slots below `count` that pairs lack, on the other side than the slot beside each."""
-    same, beside = slot.alias("same"), slot.alias("beside")
+    """Make the slots below `count` that pairs lack."""
     for number in range(count):
-        rows = db.execute(
-            select(pair.c.id, beside.c.first)
-            .outerjoin(
-                beside,
-                and_(beside.c.pair_id == pair.c.id, beside.c.pool == pool, beside.c.number == (number ^ 1)),
-            )
-            .where(
-                pair.c.expected.is_(None),
-                pair.c.for_people,
-                ~exists().where(same.c.pair_id == pair.c.id, same.c.pool == pool, same.c.number == number),
-            )
-        ).all()
+        same = (slot.c.pair_id == pair.c.id, slot.c.pool == pool, slot.c.number == number)
+        lacking = select(pair.c.id).where(
+            pair.c.expected.is_(None), pair.c.for_people, ~exists().where(*same)
+        )
         new = [
-            {
-                "pool": pool,
-                "pair_id": row.id,
-                "number": number,
-                "first": row.first and _other_side(row.first),
-                "shuffle": _ring_position(row.id),
-            }
-            for row in rows
+            {"pool": pool, "pair_id": pair_id, "number": number, "shuffle": _ring_position(pair_id)}
+            for pair_id in db.execute(lacking).scalars()
         ]
-        for start in range(0, len(new), _ROWS):
-            db.execute(insert(slot), new[start : start + _ROWS])
+        if new:
+            db.execute(insert(slot), new)
 
 
 def open_slots(db: Connection, pool: str, *wanted: ColumnElement[bool]) -> None:
@@ -231,8 +209,7 @@ def open_slots(db: Connection, pool: str, *wanted: ColumnElement[bool]) -> None:
         select(presentation.c.pair_id)
         .join(slot, slot.c.id == presentation.c.slot_id)
         .join(rater, rater.c.id == presentation.c.rater_id)
-        .join(note, note.c.presentation_id == presentation.c.id)
-        .where(*of_pairs, note.c.kind == "skip", rater.c.excluded_at.is_(None))
+        .where(*of_pairs, SKIPPED, rater.c.excluded_at.is_(None))
         .group_by(presentation.c.pair_id)
         .having(func.count() >= MOST_SKIPS)
     )
@@ -261,39 +238,7 @@ def hold_again(db: Connection, rater_id: int) -> None:
     db.execute(update(slot).where(FREE, slot.c.id.in_(slots)).values(held_by=latest.scalar_subquery()))
 
 
-# A rater: its history, its next pair, and what is left for it.
-
-
-@dataclass
-class _History:
-    """What a rater was shown, as far as it decides what comes next.
-
-    Attributes:
-        shown: Pairs of the study, also those that the rater lost.
-        counted: Those that are rated or still the rater's: the quota is about them.
-        lead: How often each method was A less how often it was B.
-        gold: The gold pairs.
-        repeated: The pairs that were shown again.
-    """
-
-    shown: int = 0
-    counted: int = 0
-    lead: Counter[str] = field(default_factory=Counter)
-    gold: set[str] = field(default_factory=set)
-    repeated: set[str] = field(default_factory=set)
-
-    def add(self, method_a: str, method_b: str, first: str, times: int = 1, counted: int = 1) -> None:
-        """Add showings of a comparison that are alike."""
-        self.shown += times
-        self.counted += counted
-        sign = times if first == "a" else -times
-        self.lead[method_a] += sign
-        self.lead[method_b] -= sign
-
-    def lead_after(self, row: Row[Any], side: str) -> int:
-        """Return how far from even the two methods of a slot would be if it were shown on this side."""
-        sign = 1 if side == "a" else -1
-        return max(abs(self.lead[row.method_a] + sign), abs(self.lead[row.method_b] - sign))
+# A rater: its next pair, and what is left for it.
 
 
 def claim(store: Store, who: Rater, plan: Plan, limit: int = 1) -> list[BlindPair]:
@@ -303,10 +248,10 @@ def claim(store: Store, who: Rater, plan: Plan, limit: int = 1) -> list[BlindPai
 
     Raises:
         StudyError: The database does not know the rater.
-        ValueError: The rater is a model.
+        KeyError: The rater is a model.
     """
     with store.write() as (db, now):
-        if limit < 1 or _is_out(db, who):
+        if limit < 1 or is_out(db, who):
             return []
         return blind(db, claim_in(store, db, who, plan, now=now, limit=limit))
 
@@ -316,33 +261,27 @@ def claim_in(
 ) -> list[int]:
     """Claim up to `limit` presentations within a transaction; return their numbers.
 
-    The caller has checked that the rater is admitted. No lease is longer than the plan's, even if the clock
-    was set back. A roster's slots stay with their rater.
+    The caller has checked that the rater is admitted. A roster's slots stay with their rater.
     """
-    until = now + plan.lease
-    make_slots(store, db, plan, pool_of(who))
-    history, numbers = _read_history(db, who, plan), []
-    for row in db.execute(_MINE, {"rater": who.id, "limit": limit}).all():
+    make_slots(store, db, plan, POOLS[who.kind])
+    visit, numbers = _Visit(db, who, plan, now), []
+    for row in visit.read_open(limit):
         if row.slot_id is not None:
             if row.held_by is None:
-                if _is_full(plan, history):
+                if visit.is_full():
                     continue
-                history.counted += 1
-            db.execute(_HOLD, {"slot": row.slot_id, "holder": row.id, "until": until})
+                visit.counted += 1
+            visit.hold(row.slot_id, row.id, row.first)
         numbers.append(row.id)
-    while len(numbers) < limit:
-        number = _claim_next(db, who, plan, history, now=now)
-        if number is None:
-            break
+    while len(numbers) < limit and (number := visit.claim_next()) is not None:
         numbers.append(number)
     return numbers
 
 
 def blind(db: Connection, numbers: Sequence[int]) -> list[BlindPair]:
     """Return presentations as they are shown, in the order of `numbers`."""
-    rows = db.execute(_TEXTS, {"numbers": list(numbers)}) if numbers else ()
     shown = {}
-    for row in rows:
+    for row in db.execute(_TEXTS, {"numbers": list(numbers)}) if numbers else ():
         texts = (row.text_a, row.text_b) if row.first == "a" else (row.text_b, row.text_a)
         shown[row.id] = BlindPair.of(row.id, row.prompt, *texts)
     return [shown[number] for number in numbers]
@@ -356,30 +295,24 @@ def progress(store: Store, who: Rater, plan: Plan) -> tuple[int, int]:
     Raises:
         StudyError: The database does not know the rater.
     """
-    pool = pool_of(who)
-    if store.slots_made.get(pool) != plan.slots:
+    if store.slots_made.get(POOLS[who.kind]) != plan.slots:
         with store.write() as (db, _):
-            make_slots(store, db, plan, pool)
+            make_slots(store, db, plan, POOLS[who.kind])
     with store.read() as db:
         rated = select(func.count(presentation.c.rated_at)).where(presentation.c.rater_id == who.id)
         done = db.execute(rated).scalar_one()
-        if _is_out(db, who):
+        if is_out(db, who):
             return done, 0
-        mine = db.execute(_MINE, {"rater": who.id, "limit": MOST_COUNTED}).all()
-        history = _read_history(db, who, plan)
-        history.counted += sum(row.slot_id is not None and row.held_by is None for row in mine)
-        limit = MOST_COUNTED if plan.quota is None else max(0, plan.quota - history.counted)
-        free = or_(FREE, slot.c.leased_until <= store.time(db))
-        for_rater = or_(slot.c.for_rater.is_(None), slot.c.for_rater == who.id)
-        pairs = select(slot.c.pair_id).where(*_POOL, free, slot.c.open, for_rater).distinct().limit(limit)
+        visit = _Visit(db, who, plan, store.time(db))
+        mine = visit.read_open(MOST_COUNTED)
+        visit.counted += sum(row.slot_id is not None and row.held_by is None for row in mine)
+        limit = MOST_COUNTED if plan.quota is None else max(0, plan.quota - visit.counted)
+        free = or_(FREE, slot.c.leased_until <= visit.now)
+        for_rater = or_(_FOR_ANYBODY, slot.c.for_rater == who.id)
+        pairs = select(slot.c.pair_id).where(_NEW, free, slot.c.open, for_rater).distinct().limit(limit)
         counted = select(func.count()).select_from(pairs.subquery())
-        new = int(db.execute(counted, {"rater": who.id, "pool": pool}).scalar_one())
-        total = history.counted + new
-        checks = (
-            _gold_until(plan, who.name, total, pairs=len(_gold_ids(db))) - len(history.gold),
-            min(plan.repeats, total // 2) - len(history.repeated),
-        )
-        return done, len(mine) + new + sum(max(0, number) for number in checks)
+        new = int(db.execute(counted, {"rater": who.id, "pool": POOLS[who.kind]}).scalar_one())
+        return done, len(mine) + new + visit.count_checks(visit.counted + new)
 
 
 def waits_until(store: Store, who: Rater, plan: Plan) -> datetime | None:
@@ -390,19 +323,15 @@ def waits_until(store: Store, who: Rater, plan: Plan) -> datetime | None:
     """
     with store.read() as db:
         now = store.time(db)
-        if _is_out(db, who) or _is_full(plan, _read_history(db, who, plan)):
+        if is_out(db, who) or _Visit(db, who, plan, now).is_full():
             return None
-        leased = (slot.c.open, slot.c.leased_until > now, slot.c.for_rater.is_(None))
-        statement = select(func.min(slot.c.leased_until)).where(*_POOL, *leased)
+        leased = (slot.c.open, slot.c.leased_until > now, _FOR_ANYBODY)
+        statement = select(func.min(slot.c.leased_until)).where(_NEW, *leased)
         lease_end: datetime | None
-        lease_end = db.execute(statement, {"rater": who.id, "pool": pool_of(who)}).scalar_one()
-        # no longer than a lease after the last sign of the rater: a lease can be renewed for ever
-        signs = (
-            select(func.max(presentation.c.rated_at)).where(presentation.c.rater_id == who.id),
-            select(func.max(note.c.at)).where(note.c.rater_id == who.id),
-        )
-        seen = [at for sign in signs if (at := db.execute(sign).scalar_one()) is not None]
-        longest = min(max(seen, default=now), now) + plan.lease
+        lease_end = db.execute(statement, {"rater": who.id, "pool": POOLS[who.kind]}).scalar_one()
+        # no longer than a lease after the rater's last rating: a lease can be renewed for ever
+        rated = select(func.max(presentation.c.rated_at)).where(presentation.c.rater_id == who.id)
+        longest = min(db.execute(rated).scalar_one() or now, now) + plan.lease
         return None if lease_end is None or longest <= now else min(lease_end, longest)
 
 
@@ -418,7 +347,7 @@ def skip(store: Store, number: int, problems: Sequence[str], *, rater: Rater, co
     """
     with store.write() as (db, now):
         notes.check_owner(db, rater, number)
-        _check_admitted(db, rater)
+        notes.check_admitted(db, rater)
         shown = select(presentation, SKIPPED.label("skipped")).where(presentation.c.id == number)
         row = db.execute(shown).one()
         if row.skipped:
@@ -433,188 +362,181 @@ def skip(store: Store, number: int, problems: Sequence[str], *, rater: Rater, co
         if comment:
             notes.add(db, rater, "comment", comment, now=now, presentation=number)
         release(db, presentation.c.id == number)
-        open_slots(db, pool_of(rater), slot.c.pair_id == row.pair_id)
+        open_slots(db, POOLS[rater.kind], slot.c.pair_id == row.pair_id)
         return True
 
 
-def _check_admitted(db: Connection, who: Rater) -> None:
-    """Raise a `StudyError` if a rater is revoked."""
-    if db.execute(select(rater.c.revoked_at).where(rater.c.id == who.id)).scalar_one() is not None:
-        raise StudyError(f"the rater {who.name!r} is revoked; ask the study's owner for a new invitation")
+_STATUS = select(rater.c.name, rater.c.kind, IS_OUT).where(rater.c.id == bindparam("rater"))
 
 
-def _is_out(db: Connection, who: Rater) -> bool:
+def is_out(db: Connection, who: Rater) -> bool:
+    """Return whether a rater is revoked or excluded; one of another study is a `StudyError`."""
     row = db.execute(_STATUS, {"rater": who.id}).one_or_none()
     if row is None or (row[0], row[1]) != (who.name, who.kind):
         raise notes.unknown_rater(who)
     return bool(row[2])
 
 
-def _is_full(plan: Plan, history: _History) -> bool:
-    return plan.quota is not None and history.counted >= plan.quota
+class _Visit:
+    """A rater of the study: what it was shown, and what comes next.
 
+    Attributes:
+        shown: How many pairs of the study it was shown, with those that it lost.
+        counted: Those that are rated or still the rater's: the quota is about them.
+        lead: How often each method was A less how often it was B.
+        checks: The gold pairs and repeats that it was shown besides.
+    """
 
-def _read_history(db: Connection, who: Rater, plan: Plan) -> _History:
-    history = _History()
-    for row in db.execute(_SHOWN, {"rater": who.id}):
-        history.add(*row)
-    if plan.gold_every is not None or plan.repeats:
-        for role, pair_id in db.execute(_CHECKS, {"rater": who.id}):
-            (history.gold if role == "gold" else history.repeated).add(pair_id)
-    return history
+    def __init__(self, db: Connection, who: Rater, plan: Plan, now: datetime) -> None:
+        self.db, self.who, self.plan, self.now = db, who, plan, now
+        self.shown = self.counted = 0
+        self.lead: Counter[str] = Counter()
+        self.checks: dict[str, set[str]] = {"gold": set(), "repeat": set()}
+        for row in db.execute(_SHOWN, {"rater": who.id}):
+            self._add(*row)
+        if plan.gold_every is not None or plan.repeats:
+            for role, pair_id in db.execute(_CHECKS, {"rater": who.id}):
+                self.checks[role].add(pair_id)
 
+    def _add(self, method_a: str, method_b: str, first: str, times: int = 1, counted: int = 1) -> None:
+        self.shown += times
+        self.counted += counted
+        sign = times if first == "a" else -times
+        self.lead[method_a] += sign
+        self.lead[method_b] -= sign
 
-def _claim_next(db: Connection, who: Rater, plan: Plan, history: _History, *, now: datetime) -> int | None:
-    """Make the rater's next presentation; None if there is nothing more for it."""
-    number = _claim_check(db, who, plan, history, now=now)
-    if number is None and not _is_full(plan, history):
-        number = _claim_slot(db, who, plan, history, now=now)
-    # when the study has nothing more for the rater, what is left of the repeats comes at the end
-    return _claim_repeat(db, who, plan, history, now=now) if number is None else number
+    def is_full(self) -> bool:
+        """Return whether the quota is reached."""
+        return self.plan.quota is not None and self.counted >= self.plan.quota
 
+    def read_open(self, limit: int) -> Sequence[Any]:
+        """Return what the rater was shown, has not rated, and may still rate."""
+        return self.db.execute(_MINE, {"rater": self.who.id, "limit": limit}).all()
 
-def _claim_slot(db: Connection, who: Rater, plan: Plan, history: _History, *, now: datetime) -> int | None:
-    """Show a pair in an open slot, on a side that a coin draws, where both sides can be had."""
-    rows = _read_candidates(db, who, plan, history, now=now)
-    if not rows:
-        return None
-    row, first = _choose(rows, "ab"[_draw(2, plan.seed, "side", who.name, history.shown)], history)
-    if row.first is None:
-        couple = {
-            "of_pool": pool_of(who),
-            "of_pair": row.pair_id,
-            "shown": row.number,
-            "beside": row.number ^ 1,
+    def hold(self, slot_id: int, number: int, side: str) -> None:
+        """Let a presentation hold its slot for a lease."""
+        until = self.now + self.plan.lease
+        self.db.execute(_HOLD, {"slot": slot_id, "holder": number, "until": until, "side": side})
+
+    def claim_next(self) -> int | None:
+        """Make the rater's next presentation; None if there is nothing more for it."""
+        number = self._claim_gold()
+        if number is None and self._repeat_turn(len(self.checks["repeat"])) <= self.counted:
+            number = self._claim_repeat()
+        if number is None and not self.is_full():
+            number = self._claim_slot()
+        # when the study has nothing more for the rater, what is left of the repeats comes at the end
+        return self._claim_repeat() if number is None else number
+
+    def _claim_slot(self) -> int | None:
+        """Show a pair in an open slot, on the side that a coin draws unless a method would lead by too much.
+
+        A slot whose side is fixed comes before one of a pair that nobody was shown: so the last raters find
+        pairs that they can be shown on either side.
+        """
+        coin = "ab"[self._draw(2, "side", self.who.name, self.shown)]
+
+        def cost(option: tuple[Row[Any], str]) -> tuple[int, bool, bool]:
+            row, side = option
+            sign = 1 if side == "a" else -1
+            lead = max(abs(self.lead[row.method_a] + sign), abs(self.lead[row.method_b] - sign))
+            return max(_MOST_LEAD, lead), side != coin, row.side is None
+
+        options = [(row, side) for row in self._read_open_slots() for side in row.side or "ab"]
+        if not options:
+            return None
+        row, side = min(options, key=cost)
+        number = self._present(row.pair_id, side, slot_id=row.id, number=row.number)
+        self.hold(row.id, number, side)
+        self._add(row.method_a, row.method_b, side)
+        return number
+
+    def _read_open_slots(self) -> list[Row[Any]]:
+        """Return a few open slots: those that a roster reserves for the rater, else from where the seed says.
+
+        Of each pair the first one is returned, so that its sides are even whenever a couple is full. Leases
+        that are over end when few slots are open: until then nobody needs those slots.
+        """
+        start = _ring_position(self.plan.seed, self.who.name, self.shown)
+        asked = {"rater": self.who.id, "pool": POOLS[self.who.kind], "start": start}
+        rows = self.db.execute(_OPEN_SLOTS, asked).all()
+        if len(rows) < _CANDIDATES:
+            self.db.execute(_END_LEASES, {"now": self.now, "longest": self.now + self.plan.lease})
+            rows = self.db.execute(_OPEN_SLOTS, asked).all()
+        reserved = [row for row in rows if row.for_rater is not None]
+        first = {row.pair_id: row for row in reversed(rows)}
+        return reserved or [row for row in rows if first[row.pair_id] is row]
+
+    def _present(
+        self,
+        pair_id: str,
+        first: str,
+        *,
+        role: Role = "study",
+        slot_id: int | None = None,
+        number: int = 0,
+    ) -> int:
+        values = {
+            "slot_id": slot_id,
+            "pair_id": pair_id,
+            "rater_id": self.who.id,
+            "number": number,
+            "first": first,
+            "role": role,
+            "handed_out": self.now,
         }
-        db.execute(_FIX_SIDES, {**couple, "side": first, "other": _other_side(first)})
-    number = _insert(db, who, row.pair_id, first, now=now, slot_id=row.id, number=row.number)
-    db.execute(_HOLD, {"slot": row.id, "holder": number, "until": now + plan.lease})
-    history.add(row.method_a, row.method_b, first)
-    return number
+        return int(self.db.execute(_PRESENT, values).scalar_one())
 
+    # Checks: gold pairs and repeats, at positions that the seed draws.
 
-def _read_candidates(
-    db: Connection, who: Rater, plan: Plan, history: _History, *, now: datetime
-) -> list[Row[Any]]:
-    """Return a few open slots: those that a roster reserves for the rater, else from where the seed says.
+    def _claim_gold(self) -> int | None:
+        """Show the gold pair that is due, if there is one."""
+        waiting = self._read_gold() - self.checks["gold"]
+        if not waiting or self._gold_turn(len(self.checks["gold"])) > self.counted:
+            return None
+        chosen = min(waiting, key=lambda pair_id: content_id(self.plan.seed, self.who.name, "gold", pair_id))
+        self.checks["gold"].add(chosen)
+        # the side is drawn, so that a rater with a favourite side fails half of them
+        return self._present(chosen, "ba"[self._draw(2, "gold side", self.who.name, chosen)], role="gold")
 
-    Of each pair only the first couple is returned that has a slot left, so that its sides are even whenever
-    it is full. Leases that are over end when few slots are open: until then nobody needs those slots.
-    """
-    asked = {
-        "rater": who.id,
-        "pool": pool_of(who),
-        "start": _ring_position(plan.seed, who.name, history.shown),
-    }
-    rows = db.execute(_CANDIDATES, asked).all()
-    if len(rows) < _FEW:
-        db.execute(_END_LEASES, {"now": now, "longest": now + plan.lease})
-        rows = db.execute(_CANDIDATES, asked).all()
-    couples: dict[str, int] = {}
-    reserved = [row for row in rows if row.part == 0]
-    return [
-        row for row in reserved or rows if couples.setdefault(row.pair_id, row.number // 2) == row.number // 2
-    ]
+    def _claim_repeat(self) -> int | None:
+        """Show one of the older half of the pairs the rater has rated, with its sides swapped."""
+        if len(self.checks["repeat"]) >= self.plan.repeats:
+            return None
+        rated = self.db.execute(_RATED, {"rater": self.who.id}).all()
+        older = {row.pair_id: row.first for row in rated[: len(rated) // 2]}
+        waiting = older.keys() - self.checks["repeat"]
+        if not waiting:
+            return None
+        chosen = min(
+            waiting, key=lambda pair_id: content_id(self.plan.seed, "repeat", self.who.name, pair_id)
+        )
+        self.checks["repeat"].add(chosen)
+        return self._present(chosen, "b" if older[chosen] == "a" else "a", role="repeat")
 
+    def count_checks(self, pairs: int) -> int:
+        """Return how many gold pairs and repeats are still to come for who is shown so many pairs in all."""
+        gold = sum(self._gold_turn(turn) <= pairs for turn in range(len(self._read_gold())))
+        repeats = min(self.plan.repeats, pairs // 2)
+        return max(0, gold - len(self.checks["gold"])) + max(0, repeats - len(self.checks["repeat"]))
 
-def _choose(rows: Sequence[Row[Any]], coin: str, history: _History) -> tuple[Row[Any], str]:
-    """Return a slot and the side on which it is shown: the coin's, unless a method would lead by too much.
+    def _read_gold(self) -> set[str]:
+        """Return the gold pairs, if the plan has any mixed in."""
+        if self.plan.gold_every is None:
+            return set()
+        return set(self.db.execute(select(pair.c.id).where(pair.c.expected.is_not(None))).scalars())
 
-    A slot whose side is fixed comes before one of a pair that nobody was shown: so the last raters find
-    pairs that they can be shown on either side.
-    """
-    sides = (coin, _other_side(coin))
-    options = [(row, side) for side in sides for fixed in (side, None) for row in rows if row.first == fixed]
-    for option in options:
-        if history.lead_after(*option) <= _MOST_LEAD:
-            return option
-    return min(options, key=lambda option: history.lead_after(*option))
+    def _gold_turn(self, turn: int) -> int:
+        """Return after how many of the study's pairs gold pair `turn` (0, 1, …) comes: one in each block."""
+        every = self.plan.gold_every or 1
+        return turn * every + 1 + self._draw(every, "gold", self.who.name, turn)
 
+    def _repeat_turn(self, turn: int) -> int:
+        """Return after how many of the study's pairs repeat `turn` (0, 1, …) comes: one in each block."""
+        return (turn + 1) * _REPEAT_EVERY + self._draw(_REPEAT_EVERY, "repeat", self.who.name, turn)
 
-def _insert(
-    db: Connection,
-    who: Rater,
-    pair_id: str,
-    first: str,
-    *,
-    now: datetime,
-    role: Role = "study",
-    slot_id: int | None = None,
-    number: int = 0,
-) -> int:
-    values: dict[str, object] = {"slot_id": slot_id, "pair_id": pair_id, "rater_id": who.id, "number": number}
-    values |= {"first": first, "role": role, "handed_out": now}
-    return int(db.execute(_INSERT, values).scalar_one())
-
-
-# Checks: gold pairs and repeats, at positions that the seed draws.
-
-
-def _claim_check(db: Connection, who: Rater, plan: Plan, history: _History, *, now: datetime) -> int | None:
-    """Show the gold pair or the repeat that is due, if there is one."""
-    if plan.gold_every is not None and _gold_position(plan, who.name, len(history.gold)) <= history.counted:
-        waiting = _gold_ids(db) - history.gold
-        if waiting:
-            chosen = min(waiting, key=lambda pair_id: content_id(plan.seed, who.name, "gold", pair_id))
-            # the side is drawn, so that a rater with a favourite side fails half of them
-            first = "ba"[_draw(2, plan.seed, "gold side", who.name, chosen)]
-            history.gold.add(chosen)
-            return _insert(db, who, chosen, first, now=now, role="gold")
-    turn = len(history.repeated)
-    if turn < plan.repeats and _repeat_position(db, plan, who, turn) <= history.counted:
-        return _claim_repeat(db, who, plan, history, now=now)
-    return None
-
-
-def _claim_repeat(db: Connection, who: Rater, plan: Plan, history: _History, *, now: datetime) -> int | None:
-    """Show one of the older half of the pairs the rater has rated, with its sides swapped."""
-    if len(history.repeated) >= plan.repeats:
-        return None
-    rated = (presentation.c.role == "study", presentation.c.rated_at.is_not(None))
-    statement = select(presentation.c.pair_id, presentation.c.first).order_by(presentation.c.id)
-    rows = db.execute(statement.where(presentation.c.rater_id == who.id, *rated)).all()
-    waiting = {pair_id: first for pair_id, first in rows[: len(rows) // 2] if pair_id not in history.repeated}
-    if not waiting:
-        return None
-    chosen = min(waiting, key=lambda pair_id: content_id(plan.seed, "repeat", who.name, pair_id))
-    history.repeated.add(chosen)
-    return _insert(db, who, chosen, _other_side(waiting[chosen]), now=now, role="repeat")
-
-
-def _gold_ids(db: Connection) -> set[str]:
-    return set(db.execute(select(pair.c.id).where(pair.c.expected.is_not(None))).scalars())
-
-
-def _gold_position(plan: Plan, name: str, turn: int) -> int:
-    """Return after how many of the study's pairs gold pair `turn` (0, 1, …) comes: one in each block."""
-    every = plan.gold_every or 1
-    return turn * every + 1 + _draw(every, plan.seed, "gold", name, turn)
-
-
-def _gold_until(plan: Plan, name: str, shown: int, *, pairs: int) -> int:
-    """Return how many of `pairs` gold pairs a rater of `shown` of the study's pairs has had."""
-    if plan.gold_every is None:
-        return 0
-    blocks = min(pairs, shown // plan.gold_every + 1)
-    return sum(_gold_position(plan, name, turn) <= shown for turn in range(blocks))
-
-
-def _repeat_position(db: Connection, plan: Plan, who: Rater, turn: int) -> int:
-    """Return after how many of the study's pairs repeat `turn` (0, 1, …) comes: in the second half."""
-    first = (slot.c.pool == pool_of(who), slot.c.number == 0)
-    pairs = select(literal(1)).where(*first).limit(plan.quota or _RING_END)
-    expected = int(db.execute(select(func.count()).select_from(pairs.subquery())).scalar_one())
-    half = (expected + 1) // 2
-    start, end = (half + each * (expected - half) // plan.repeats for each in (turn, turn + 1))
-    return max(1, start + _draw(max(1, end - start), plan.seed, "repeat", who.name, turn))
-
-
-def _other_side(side: str) -> str:
-    return "b" if side == "a" else "a"
-
-
-def _draw(below: int, *key: object) -> int:
-    return int(content_id(*key), 16) % below
+    def _draw(self, below: int, *key: object) -> int:
+        return int(content_id(self.plan.seed, *key), 16) % below
 
 
 def _ring_position(*key: object) -> int:

@@ -2,53 +2,28 @@
 
 from __future__ import annotations
 
+import html
 import json
+import re
 import sys
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from getpass import getuser
 from pathlib import Path
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
-from guard_eval.records import RaterKind
 from guard_eval.reporting.tables import Table
 from guard_eval.results import Result
-from guard_eval.store import notes, raters, roster, settings, unblind
+from guard_eval.store import notes, raters, roster, settings
 from guard_eval.store.database import Store
-from guard_eval.store.traces import find_traces, holds_word
+from guard_eval.store.raters import RaterProgress
 from guard_eval.study import Study
 
 UNKNOWN_ADDRESS = "ADDRESS"
 """What begins a link before the app was served."""
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RaterLine:
-    """A rater as its owner sees it.
-
-    Attributes:
-        rater: The name.
-        kind: person, model, simulated or simulated_model.
-        handed_out: How many of the study's pairs it was shown.
-        rated: How many of them it has rated.
-        gold: Answers to gold pairs.
-        gold_failed: Those that were wrong.
-        state: excluded, revoked, declined (no consent), finished (nothing was left), or nothing of these.
-        source: Where a rater without an invitation came from, such as prolific.
-        external_id: The source's own name for the rater, who is paid by it.
-    """
-
-    rater: str
-    kind: RaterKind
-    handed_out: int
-    rated: int
-    gold: int
-    gold_failed: int
-    state: str
-    source: str | None
-    external_id: str | None
+_PAGES = {".csv", ".tsv", ".json", ".jsonl", ".toml", ".html", ".md", ".tex"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,7 +45,7 @@ class Invited(Result):
 class Raters(Result):
     """All raters of a study, in the order they were added."""
 
-    raters: tuple[RaterLine, ...]
+    raters: tuple[RaterProgress, ...]
 
 
 def list_raters(study: Study, /) -> Raters:
@@ -85,7 +60,7 @@ def list_raters(study: Study, /) -> Raters:
         StudyError: There is no database.
     """
     with _open(study) as store:
-        return _list(store, ())
+        return _list(store)
 
 
 def add(study: Study, /, *names: str, url: str | None = None) -> Invited:
@@ -99,7 +74,7 @@ def add(study: Study, /, *names: str, url: str | None = None) -> Invited:
         url: Where raters reach the app. By default it is where the app was served last.
 
     Raises:
-        StudyError: A name is taken or cannot be used; the people before it are invited.
+        StudyError: A name is taken or cannot be used; then nobody is invited.
     """
     return _invite(study, names, url, lambda store, name: raters.invite(store, name)[1], "add")
 
@@ -147,12 +122,8 @@ def revoke(study: Study, /, *names: str) -> Raters:
     Raises:
         StudyError: There is no such rater.
     """
-    with _open(study, names, "revoke") as store:
-        _check_known(store, names)
-        for name in names:
-            raters.revoke(store, name)
-        lines = [f"{name} can no longer sign in; what was rated stays, and counts" for name in names]
-        return _list(store, lines)
+    says = "{} can no longer sign in; what was rated stays, and counts"
+    return _change(study, names, "revoke", raters.revoke, says)
 
 
 def exclude(study: Study, /, *names: str, reason: str) -> Raters:
@@ -168,12 +139,10 @@ def exclude(study: Study, /, *names: str, reason: str) -> Raters:
     Raises:
         StudyError: There is no such rater, it is excluded already, or the reason is empty.
     """
-    with _open(study, names, "exclude") as store:
-        _check_known(store, names)
-        for name in names:
-            raters.exclude(store, name, reason, _user())
-        what = "no longer count, and the pairs are free for others; nothing is deleted"
-        return _list(store, [f"{name}'s verdicts {what}" for name in names])
+    says = "{}'s verdicts no longer count, and the pairs are free for others; nothing is deleted"
+    return _change(
+        study, names, "exclude", lambda store, name: raters.exclude(store, name, reason, _user()), says
+    )
 
 
 def include(study: Study, /, *names: str, reason: str) -> Raters:
@@ -187,19 +156,16 @@ def include(study: Study, /, *names: str, reason: str) -> Raters:
     Raises:
         StudyError: There is no such rater, it is not excluded, or the reason is empty.
     """
-    with _open(study, names, "include") as store:
-        _check_known(store, names)
-        for name in names:
-            raters.include(store, name, reason, _user())
-        what = "count again, except on pairs that another rater has rated meanwhile"
-        return _list(store, [f"{name}'s verdicts {what}" for name in names])
+    says = "{}'s verdicts count again, except on pairs that another rater has rated meanwhile"
+    return _change(
+        study, names, "include", lambda store, name: raters.include(store, name, reason, _user()), says
+    )
 
 
 def erase(study: Study, /, *names: str, verdicts: bool = False, yes: bool = False) -> Raters:
     """Take people's identity and comments out for good.
 
-    Their verdicts stay under a name that says nothing. Files of the study that still name a person are
-    listed.
+    Their verdicts stay under a name that says nothing. Files of the study that still hold a name are listed.
 
     Args:
         study: The study's folder.
@@ -223,10 +189,8 @@ def erase(study: Study, /, *names: str, verdicts: bool = False, yes: bool = Fals
         if yes or progress.confirm(f"Erase {', '.join(names)} for good? This cannot be undone."):
             for name in names:
                 lines += _erase(store, study, name, verdicts=verdicts)
-            lines.append(
-                "Not in reach: backups, copies elsewhere, compressed files such as Parquet, a server's log."
-            )
-        return _list(store, lines)
+            lines.append("Not in reach: backups, copies elsewhere, compressed files, a server's log.")
+        return _list(store, *lines)
 
 
 def _open(study: Study, names: Sequence[str] | None = None, action: str = "") -> Store:
@@ -239,19 +203,11 @@ def _open(study: Study, names: Sequence[str] | None = None, action: str = "") ->
 def _invite(
     study: Study, names: Sequence[str], url: str | None, make_token: Callable[[Store, str], str], action: str
 ) -> Invited:
-    links: list[Link] = []
-    refused = ""
     with _open(study, names, action) as store:
-        address = (url or settings.app_address(store) or UNKNOWN_ADDRESS).rstrip("/")
-        for name in names:
-            try:
-                token = make_token(store, name)
-            except StudyError as error:
-                if not links:
-                    raise
-                refused = str(error)  # the links before it would be lost with an exception
-                break
-            links.append(Link(rater=name, url=f"{address}/?invite={token}"))
+        address = (url or settings.read(store, settings.APP_ADDRESS) or UNKNOWN_ADDRESS).rstrip("/")
+        with store.write():  # all of them or nobody
+            tokens = {name: make_token(store, name) for name in names}
+    links = tuple(Link(rater=name, url=f"{address}/?invite={token}") for name, token in tokens.items())
     lines = ["Invite links are shown once and stored only as hashes. Send each to its rater:"]
     lines += [f"  {each.rater}: {each.url}" for each in links]
     if address == UNKNOWN_ADDRESS:
@@ -259,80 +215,38 @@ def _invite(
             f"The app was not served yet. Put its address in place of {UNKNOWN_ADDRESS}, such as "
             "https://rate.example.org or, on this machine, http://localhost:8501; --url writes it."
         )
-    return Invited(
-        lines=tuple(lines),
-        warnings=(f"{refused}; the names after it were not invited",) if refused else (),
-        next=(study.command("annotate"),),
-        exit_code=2 if refused else 0,
-        links=tuple(links),
-    )
+    return Invited(lines=tuple(lines), next=(study.command("annotate"),), links=links)
 
 
-def _check_known(store: Store, names: Sequence[str]) -> None:
-    """Raise a `StudyError` if a name is no rater's, before anything is changed."""
-    with store.read() as db:
-        for name in names:
-            raters.find(db, name)
+def _change(
+    study: Study, names: Sequence[str], action: str, change: Callable[[Store, str], None], says: str
+) -> Raters:
+    with _open(study, names, action) as store:
+        with store.write():  # all of them or nobody
+            for name in names:
+                change(store, name)
+        return _list(store, *(says.format(name) for name in names))
 
 
-def _list(store: Store, lines: Sequence[str]) -> Raters:
-    everybody = raters.read(store)
-    states = read_states(store, everybody)
-    checks = [row for row in unblind.checks(store) if row.check == "gold"]
-    gold = Counter(row.rater for row in checks)
-    failed = Counter(row.rater for row in checks if not row.passed)
-    listed = tuple(
-        RaterLine(
-            rater=who.name,
-            kind=who.kind,
-            handed_out=who.handed_out,
-            rated=who.rated,
-            gold=gold[who.name],
-            gold_failed=failed[who.name],
-            state=states[who.name],
-            source=who.source,
-            external_id=who.external_id,
-        )
-        for who in everybody
-    )
+def _list(store: Store, *lines: str) -> Raters:
+    everybody = tuple(raters.read(store))
+    heads = ("rater", "kind", "handed out", "rated", "state", "came from")
     rows = [
         (
-            *(line.rater, line.kind, str(line.handed_out), str(line.rated)),
-            f"{line.gold_failed}/{line.gold}" if line.gold else "",
-            line.state,
-            " ".join(part for part in (line.source, line.external_id) if part),
+            *(who.name, who.kind, str(who.handed_out), str(who.rated), who.state),
+            " ".join(filter(None, (who.source, who.external_id))),
         )
-        for line in listed
+        for who in everybody
     ]
-    heads = ("rater", "kind", "handed out", "rated", "gold failed", "state", "came from")
     shown = [column for column in range(len(heads)) if column < 4 or any(row[column] for row in rows)]
     table = Table(
         caption="",
         columns=tuple(heads[column] for column in shown),
         rows=tuple(tuple(row[column] for column in shown) for row in rows),
         text_columns=2,
-        words=frozenset(index for index, column in enumerate(shown) if column > 4),
+        words=frozenset(range(4, len(shown))),
     )
-    return Raters(lines=tuple(lines), tables=(table,) if rows else (), raters=listed)
-
-
-def read_states(store: Store, everybody: Sequence[raters.RaterProgress]) -> dict[str, str]:
-    """Return the state of each rater, as `RaterLine` has it."""
-    consents: dict[str, bool] = {}
-    finished: dict[str, int] = {}
-    for note in notes.read(store, kind="consent"):
-        consents[note.rater] = json.loads(note.detail).get("agreed", True)
-    for note in notes.read(store, kind="finished"):
-        finished[note.rater] = json.loads(note.detail).get("rated")
-    states = {}
-    for who in everybody:
-        if who.excluded or who.revoked:
-            states[who.name] = "excluded" if who.excluded else "revoked"
-        elif not consents.get(who.name, True):
-            states[who.name] = "declined"
-        else:
-            states[who.name] = "finished" if finished.get(who.name) == who.rated else ""
-    return states
+    return Raters(lines=lines, tables=(table,) if rows else (), raters=everybody)
 
 
 def _erase(store: Store, study: Study, name: str, *, verdicts: bool) -> list[str]:
@@ -340,15 +254,28 @@ def _erase(store: Store, study: Study, name: str, *, verdicts: bool) -> list[str
     pseudonym, external_id = raters.erase(store, name, _user(), verdicts=verdicts)
     what = "and the verdicts are removed" if verdicts else "whose verdicts stay"
     lines = [f"The identity and the comments are removed for good. The rater is now {pseudonym}, {what}."]
-    words = [word for word in (name, external_id) if word]
-    if any(holds_word(note.detail, words) for note in notes.read(store)):
+    words = [
+        re.escape(form) for word in (name, external_id) if word for form in {word, json.dumps(word)[1:-1]}
+    ]
+    pattern = re.compile(rf"(?<!\w)({'|'.join(words)})(?!\w)", re.IGNORECASE)
+    if any(pattern.search(note.detail) for note in notes.read(store)):
         lines.append(
             f"The name still stands in what others wrote: {study.command('export', '--table', 'notes')}"
         )
-    paths: list[Path] = find_traces(study.folder, words)
-    if paths:
+    if paths := list(_find_files(study, pattern)):
         lines.append("These files still hold the name or the id: write them again, or remove them.")
-    return [*lines, *(f"  {path}" for path in paths)]
+        lines += [f"  {path}" for path in paths]
+    return lines
+
+
+def _find_files(study: Study, pattern: re.Pattern[str]) -> Iterator[Path]:
+    """Yield the study's files that hold a word, except its texts, which may hold it by chance."""
+    for path in sorted(study.folder.rglob("*")):
+        is_text = path.stem == "prompts" or path.is_relative_to(study.continuations)
+        if path.suffix not in _PAGES or is_text:
+            continue
+        if pattern.search(html.unescape(path.read_text("utf-8", "replace"))):
+            yield path
 
 
 def _user() -> str:

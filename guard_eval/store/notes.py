@@ -10,7 +10,9 @@ from sqlalchemy import Connection, insert, select
 from guard_eval.errors import StudyError
 from guard_eval.records import NOTE_KINDS, NoteKind, Rater
 from guard_eval.store.database import Store
-from guard_eval.store.schema import note, presentation, rater
+from guard_eval.store.schema import note
+from guard_eval.store.schema import presentation as _presentation
+from guard_eval.store.schema import rater as _rater
 
 LONGEST = 20_000
 """In characters. A longer comment comes from a program, not from a rater."""
@@ -64,21 +66,24 @@ def read(
 ) -> list[Note]:
     """Return all notes, or those of a rater, of a kind, or on a presentation, oldest first."""
     name = rater.name if isinstance(rater, Rater) else rater
-    with store.read() as db:
-        return _read(db, name, kind, presentation)
-
-
-def _read(db: Connection, name: str | None, kind: NoteKind | None, number: int | None) -> list[Note]:
-    columns = (rater.c.name, note.c.kind, note.c.detail, note.c.presentation_id, note.c.at)
-    shown = presentation.c.id == note.c.presentation_id
+    wanted = {_rater.c.name: name, note.c.kind: kind, note.c.presentation_id: presentation}
     statement = (
-        select(*columns, presentation.c.pair_id).select_from(note).join(rater).outerjoin(presentation, shown)
+        select(
+            _rater.c.name.label("rater"),
+            note.c.kind,
+            note.c.detail,
+            note.c.presentation_id.label("presentation"),
+            note.c.at,
+            _presentation.c.pair_id,
+        )
+        .select_from(note)
+        .join(_rater)
+        .outerjoin(_presentation, _presentation.c.id == note.c.presentation_id)
+        .where(*(column == value for column, value in wanted.items() if value is not None))
+        .order_by(note.c.id)
     )
-    for column, wanted in ((rater.c.name, name), (note.c.kind, kind), (note.c.presentation_id, number)):
-        if wanted is not None:
-            statement = statement.where(column == wanted)
-    names = ("rater", "kind", "detail", "presentation", "at", "pair_id")
-    return [Note(**dict(zip(names, row, strict=True))) for row in db.execute(statement.order_by(note.c.id))]
+    with store.read() as db:
+        return [Note(**row) for row in db.execute(statement).mappings()]
 
 
 def add(
@@ -108,12 +113,12 @@ def add_changed(
 
 def check_owner(db: Connection, who: Rater, number: int | None) -> None:
     """Check that the database knows a rater, and that the presentation of this number is the rater's."""
-    known = db.execute(select(rater.c.name, rater.c.kind).where(rater.c.id == who.id)).one_or_none()
+    known = db.execute(select(_rater.c.name, _rater.c.kind).where(_rater.c.id == who.id)).one_or_none()
     if known is None or tuple(known) != (who.name, who.kind):
         raise unknown_rater(who)
     if number is None:
         return
-    mine = select(presentation.c.rater_id).where(presentation.c.id == number)
+    mine = select(_presentation.c.rater_id).where(_presentation.c.id == number)
     owner = db.execute(mine).scalar_one_or_none() if 0 < number < 2**31 else None
     if owner is None:
         raise StudyError(f"there is no presentation {number}; ask for the next pair")
@@ -121,6 +126,12 @@ def check_owner(db: Connection, who: Rater, number: int | None) -> None:
         raise StudyError(
             f"presentation {number} was not handed to the rater {who.name!r}; ask for the next pair"
         )
+
+
+def check_admitted(db: Connection, who: Rater) -> None:
+    """Raise a `StudyError` if a rater is revoked."""
+    if db.execute(select(_rater.c.revoked_at).where(_rater.c.id == who.id)).scalar_one() is not None:
+        raise StudyError(f"the rater {who.name!r} is revoked; ask the study's owner for a new invitation")
 
 
 def unknown_rater(who: Rater) -> StudyError:

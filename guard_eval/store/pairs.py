@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, Connection, delete, exists, func, insert, select
+from sqlalchemy import ColumnElement, Connection, delete, func, insert, select
 
 from guard_eval.errors import StudyError
 from guard_eval.records import TIE, Gold, Pair, Plan, as_shown
@@ -82,9 +83,8 @@ def add_gold(store: Store, new: Sequence[Gold]) -> int:
             answer is empty or names neither text.
     """
     with store.write() as (db, _):
-        stored = {entry.pair.id: entry for entry in _read_gold(db)}
-        study = set(db.execute(_STUDY).scalars())
-        added: dict[str, Gold] = {}
+        known = {entry.pair.id: entry for entry in _read_gold(db)}
+        stored, study = len(known), set(db.execute(_STUDY).scalars())
         for raw in new:
             entry = replace(raw, pair=_storable(raw.pair), expected=dict(raw.expected))
             _check_gold(entry)
@@ -92,19 +92,16 @@ def add_gold(store: Store, new: Sequence[Gold]) -> int:
                 raise StudyError(
                     f"the pair {entry.pair.id!r} is one of the study's; use other texts for gold"
                 )
-            before = stored.get(entry.pair.id) or added.get(entry.pair.id)
-            if before is None:
-                added[entry.pair.id] = entry
-            elif replace(before, pair=replace(before.pair, position=entry.pair.position)) != entry:
+            before = known.setdefault(entry.pair.id, entry)
+            if replace(before, pair=replace(before.pair, position=entry.pair.position)) != entry:
                 raise StudyError(
                     f"the gold pair {entry.pair.id!r} is there with other texts or another answer; "
                     "give the new one an id of its own"
                 )
-        if added:
-            db.execute(
-                insert(pair), [{**asdict(each.pair), "expected": each.expected} for each in added.values()]
-            )
-        return len(added)
+        new = list(known.values())[stored:]
+        if new:
+            db.execute(insert(pair), [{**asdict(each.pair), "expected": each.expected} for each in new])
+        return len(new)
 
 
 def read_gold(store: Store) -> list[Gold]:
@@ -133,49 +130,40 @@ def _read_gold(db: Connection) -> list[Gold]:
 
 def _add(db: Connection, pairs: Sequence[Pair]) -> int:
     gold = set(db.execute(select(pair.c.id).where(~_IS_STUDY)).scalars())
-    stored = {each.id: each for each in read_pairs(db, _IS_STUDY)} if pairs else {}
-    taken = {each.position for each in stored.values()}
-    new: dict[str, Pair] = {}
+    known = {each.id: each for each in read_pairs(db, _IS_STUDY)} if pairs else {}
+    stored, taken = len(known), {each.position for each in known.values()}
     for raw in pairs:
         each = _storable(raw)
         _check(each)
         if each.id in gold:
             raise StudyError(f"the pair {each.id!r} is a gold pair already; the study needs other texts")
-        before = stored.get(each.id) or new.get(each.id)
-        if before is None:
-            new[each.id] = each
-        elif replace(before, position=each.position) != each:
-            raise StudyError(_describe_difference(before, each))
+        before = known.setdefault(each.id, each)
+        changed = [
+            name for name in _FIELDS if name != "position" and getattr(before, name) != getattr(each, name)
+        ]
+        if changed:
+            raise StudyError(
+                f"pair {each.id!r} is in the study with another {' and '.join(changed)}; "
+                "verdicts belong to the texts shown, so begin a new study for new texts"
+            )
+    new = _position(list(known.values())[stored:], taken)
     if new:
-        db.execute(insert(pair), [asdict(each) for each in _position(new.values(), taken)])
+        db.execute(insert(pair), [asdict(each) for each in new])
     return len(new)
 
 
 def _why_fixed(db: Connection, now: object) -> str | None:
     """Return why the pairs must stay: verdicts, comments, a judge's requests, or a lease."""
-    shown = presentation.c.pair_id.in_(_STUDY)
-    for statement, reason in (
-        (select(exists().select_from(verdict)), "there are verdicts on them"),
-        (select(exists().select_from(request)), "a judge was asked about them"),
-        (
-            select(exists().where(note.c.presentation_id == presentation.c.id, shown)),
-            "raters commented on them",
-        ),
-    ):
-        if db.execute(statement).scalar_one():
+    reasons = {
+        "there are verdicts on them": verdict.c.presentation_id,
+        "a judge was asked about them": request.c.id,
+        "raters commented on them": note.c.presentation_id,
+    }
+    for reason, column in reasons.items():
+        if db.execute(select(column).where(column.is_not(None)).limit(1)).first() is not None:
             return reason
     until = db.execute(select(func.max(slot.c.leased_until)).where(slot.c.leased_until > now)).scalar_one()
-    return (
-        None if until is None else f"a rater has one open, until {until:%H:%M} UTC at the latest; do it then"
-    )
-
-
-def _describe_difference(before: Pair, after: Pair) -> str:
-    names = [name for name in _FIELDS if name != "position" and getattr(before, name) != getattr(after, name)]
-    return (
-        f"pair {after.id!r} is in the study with another {' and '.join(names)}; "
-        "verdicts belong to the texts shown, so begin a new study for new texts"
-    )
+    return until and f"a rater has one open, until {until:%H:%M} UTC at the latest; do it then"
 
 
 def _storable(each: Pair) -> Pair:
@@ -196,14 +184,13 @@ def _check(each: Pair) -> None:
         )
 
 
-def _position(pairs: Iterable[Pair], taken: set[int]) -> list[Pair]:
+def _position(pairs: Sequence[Pair], taken: set[int]) -> list[Pair]:
+    """Move pairs whose positions are taken to the lowest free ones."""
     kept = [each for each in pairs if each.position not in taken]
-    displaced = [each for each in pairs if each.position in taken]
+    displaced = sorted((each for each in pairs if each.position in taken), key=lambda each: each.position)
     filled = taken | {each.position for each in kept}
-    free = (position for position in range(len(filled) + len(displaced)) if position not in filled)
-    return kept + [
-        replace(each, position=next(free)) for each in sorted(displaced, key=lambda each: each.position)
-    ]
+    free = (position for position in itertools.count() if position not in filled)
+    return kept + [replace(each, position=position) for each, position in zip(displaced, free, strict=False)]
 
 
 def _check_gold(entry: Gold) -> None:

@@ -6,24 +6,12 @@ import hashlib
 import json
 import re
 import secrets
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Row,
-    and_,
-    delete,
-    func,
-    insert,
-    or_,
-    select,
-    update,
-)
+from sqlalchemy import Connection, Row, and_, delete, func, insert, or_, select, update
 
 from guard_eval.errors import StudyError
 from guard_eval.lookalike import hides, look
@@ -33,9 +21,8 @@ from guard_eval.store import handout, notes
 from guard_eval.store.database import Store
 from guard_eval.store.schema import (
     ERASING,
+    FREE,
     IS_OUT,
-    OPEN,
-    UNRATED,
     check_name,
     note,
     presentation,
@@ -46,8 +33,7 @@ from guard_eval.store.schema import (
     verdict,
 )
 
-Refusal = Literal["full", "elsewhere"]
-"""Why a person is not enrolled: no work is left, or the id came in another browser first."""
+RaterState = Literal["excluded", "revoked", "declined", "finished", ""]
 
 _OWN_WORDS: tuple[NoteKind, ...] = ("arrival", "background", "comment")
 """Notes that hold what a person wrote, or where it came from; the others hold choices and times."""
@@ -57,26 +43,39 @@ _OWN_WORDS: tuple[NoteKind, ...] = ("arrival", "background", "comment")
 class RaterProgress:
     """How far a rater has come, in presentations of the study's pairs.
 
-    `source` and `external_id` are there for raters who enrolled by themselves: they are paid by that id, and
-    it is for the study's owner alone.
+    Attributes:
+        name: The rater's name.
+        kind: person, model, simulated or simulated_model.
+        handed_out: How many of the study's pairs it was shown.
+        rated: How many of them it has rated.
+        state: excluded, revoked, declined (no consent), finished (nothing was left), or nothing of these.
+        source: Where a rater without an invitation came from, such as prolific.
+        external_id: The source's own name for the rater, who is paid by it; for the study's owner alone.
     """
 
     name: str
     kind: RaterKind
-    revoked: bool
-    handed_out: int
-    rated: int
-    excluded: bool = False
+    handed_out: int = 0
+    rated: int = 0
+    state: RaterState = ""
     source: str | None = None
     external_id: str | None = None
 
+    @property
+    def is_out(self) -> bool:
+        """Return whether the rater is handed nothing more."""
+        return self.state in {"excluded", "revoked"}
+
 
 class Enrolment(NamedTuple):
-    """What becomes of a person who comes without an invitation: a rater and its token, or a refusal."""
+    """What becomes of a person who comes without an invitation: a rater and its token, or a refusal.
+
+    `full` means that no work is left, `elsewhere` that the id came in another browser first.
+    """
 
     rater: Rater | None = None
     token: str = ""
-    refusal: Refusal | None = None
+    refusal: Literal["full", "elsewhere"] | None = None
 
 
 def invite(store: Store, name: str) -> tuple[Rater, str]:
@@ -86,10 +85,9 @@ def invite(store: Store, name: str) -> tuple[Rater, str]:
         StudyError: The name is taken, empty or too long.
     """
     with store.write() as (db, now):
-        if _row(db, name) is not None:
-            raise StudyError(f"a rater named {name!r} exists; choose another name")
-        who = _add(db, name, "person", now)
-        return who, _new_token(db, who, now)
+        who, invitation = _add(db, name, "person", now), secrets.token_urlsafe()
+        _admit(db, who.id, [invitation], now)
+        return who, invitation
 
 
 def renew_link(store: Store, name: str) -> str:
@@ -105,7 +103,9 @@ def renew_link(store: Store, name: str) -> str:
         if row.revoked_at is not None:
             raise StudyError(f"the rater {name!r} is revoked; invite them under another name")
         db.execute(delete(token).where(token.c.rater_id == row.id))
-        return _new_token(db, _rater(row), now)
+        invitation = secrets.token_urlsafe()
+        _admit(db, row.id, [invitation], now)
+        return invitation
 
 
 def sign_in(store: Store, invitation: str) -> Rater | None:
@@ -137,15 +137,14 @@ def enrol(
     """
     check_name("external id", external_id)
     check_name("source", source)
-    if browsers is None:
-        tokens = [secrets.token_urlsafe()]
-    else:
-        tokens = [_hash(f"{browser}\0{source}\0{external_id}") for browser in browsers]
+    tokens = [_hash(f"{browser}\0{source}\0{external_id}") for browser in browsers or ()]
+    tokens = tokens or [secrets.token_urlsafe()]
     with store.write() as (db, now):
         known = select(rater).where(rater.c.source == source, rater.c.external_id == external_id)
         row = db.execute(known).one_or_none()
         if row is not None:
-            admitted = _admitted(db, row.id, tokens)
+            hashes = set(db.execute(select(token.c.hash).where(token.c.rater_id == row.id)).scalars())
+            admitted = [each for each in tokens if _hash(each) in hashes]
             if browsers is not None and not admitted:
                 return Enrolment(refusal="elsewhere")
             if row.revoked_at is None:
@@ -171,10 +170,8 @@ def get_or_add(store: Store, name: str, kind: RaterKind) -> Rater:
     Raises:
         StudyError: The name belongs to a rater of another kind.
     """
-    if kind not in get_args(RaterKind):
-        raise StudyError(f"{kind!r} is no kind of rater; choose from: {', '.join(get_args(RaterKind))}")
     with store.write() as (db, now):
-        row = _row(db, name)
+        row = db.execute(select(rater).where(rater.c.name == name)).one_or_none()
         if row is None:
             return _add(db, name, kind, now)
     if row.kind != kind:
@@ -185,27 +182,38 @@ def get_or_add(store: Store, name: str, kind: RaterKind) -> Rater:
 def read(store: Store) -> list[RaterProgress]:
     """Return every rater with its counts of the study's pairs, in the order they were added."""
     shown = and_(presentation.c.rater_id == rater.c.id, presentation.c.role == "study")
-    counts = (
-        func.count(presentation.c.id).label("shown"),
-        func.count(presentation.c.rated_at).label("rated"),
-    )
-    statement = (
+    counts = (func.count(presentation.c.id), func.count(presentation.c.rated_at))
+    everybody = (
         select(rater, *counts).outerjoin(presentation, shown).group_by(rater.c.id).order_by(rater.c.id)
     )
+    said = select(note.c.rater_id, note.c.kind, note.c.detail).order_by(note.c.id)
     with store.read() as db:
-        return [
+        rows = db.execute(everybody).all()
+        answers = db.execute(said.where(note.c.kind.in_(("consent", "finished"))))
+        last = {(rater_id, kind): detail for rater_id, kind, detail in answers}
+    result = []
+    for row in rows:
+        *_, handed_out, rated = row
+        agreed = json.loads(last.get((row.id, "consent"), "{}")).get("agreed", True)
+        finished = json.loads(last.get((row.id, "finished"), "{}")).get("rated") == rated
+        states: dict[RaterState, bool] = {
+            "excluded": row.excluded_at is not None,
+            "revoked": row.revoked_at is not None,
+            "declined": not agreed,
+            "finished": finished,
+        }
+        result.append(
             RaterProgress(
                 name=row.name,
                 kind=row.kind,
-                revoked=row.revoked_at is not None,
-                handed_out=row.shown,
-                rated=row.rated,
-                excluded=row.excluded_at is not None,
+                handed_out=handed_out,
+                rated=rated,
+                state=next((state for state, holds in states.items() if holds), ""),
                 source=row.source,
                 external_id=row.external_id,
             )
-            for row in db.execute(statement)
-        ]
+        )
+    return result
 
 
 def is_out(store: Store, who: Rater) -> bool:
@@ -215,8 +223,7 @@ def is_out(store: Store, who: Rater) -> bool:
         StudyError: The database does not know the rater.
     """
     with store.read() as db:
-        notes.check_owner(db, who, None)
-        return bool(db.execute(select(IS_OUT).where(rater.c.id == who.id)).scalar_one())
+        return handout.is_out(db, who)
 
 
 def revoke(store: Store, name: str) -> None:
@@ -226,7 +233,9 @@ def revoke(store: Store, name: str) -> None:
         StudyError: There is no such rater.
     """
     with store.write() as (db, now):
-        _revoke(db, find(db, name).id, now)
+        row = find(db, name)
+        db.execute(update(rater).where(rater.c.id == row.id).values(revoked_at=row.revoked_at or now))
+        handout.release_rater(db, row.id, rated=False)
 
 
 def exclude(store: Store, name: str, reason: str, by: str) -> None:
@@ -236,13 +245,9 @@ def exclude(store: Store, name: str, reason: str, by: str) -> None:
         StudyError: There is no such rater, it is excluded already, or no name or no reason is given.
     """
     with store.write() as (db, now):
-        row = find(db, name)
-        if row.excluded_at is not None:
-            raise StudyError(f"the rater {name!r} is excluded already; its notes say why")
-        _record_decision(db, _rater(row), "exclude", reason, by=by, now=now)
-        db.execute(update(rater).where(rater.c.id == row.id).values(excluded_at=now))
-        handout.release_rater(db, row.id, rated=True)
-        handout.open_slots(db, handout.PEOPLE, _was_shown(row.id))
+        who = _decide(db, name, "exclude", reason, by=by, now=now)
+        handout.release_rater(db, who.id, rated=True)
+        _open_slots_of(db, who.id)
 
 
 def include(store: Store, name: str, reason: str, by: str) -> None:
@@ -252,13 +257,9 @@ def include(store: Store, name: str, reason: str, by: str) -> None:
         StudyError: There is no such rater, it is not excluded, or no name or no reason is given.
     """
     with store.write() as (db, now):
-        row = find(db, name)
-        if row.excluded_at is None:
-            raise StudyError(f"the rater {name!r} is not excluded; there is nothing to take back")
-        _record_decision(db, _rater(row), "include", reason, by=by, now=now)
-        db.execute(update(rater).where(rater.c.id == row.id).values(excluded_at=None))
-        handout.hold_again(db, row.id)
-        handout.open_slots(db, handout.PEOPLE, _was_shown(row.id))
+        who = _decide(db, name, "include", reason, by=by, now=now)
+        handout.hold_again(db, who.id)
+        _open_slots_of(db, who.id)
 
 
 def erase(store: Store, name: str, by: str, *, verdicts: bool = False) -> tuple[str, str]:
@@ -281,17 +282,21 @@ def erase(store: Store, name: str, by: str, *, verdicts: bool = False) -> tuple[
         pseudonym = f"erased-{row.id}"
         while _look_alike(db, pseudonym) not in {None, name}:
             pseudonym += "-"
-        _revoke(db, row.id, now)
-        with _rows_may_go(db):
-            mine = note.c.rater_id == row.id
-            kinds = note.c.kind.not_in(notes.DECISIONS) if verdicts else note.c.kind.in_(_OWN_WORDS)
-            db.execute(delete(note).where(mine, kinds))
-            if verdicts:
-                _remove_ratings(db, row.id)
-            identity = [part for part in (name, row.external_id) if part]
-            for each in db.execute(select(note).where(mine, note.c.kind.in_(notes.DECISIONS))).all():
-                detail = _without(each.detail, identity, pseudonym)
-                db.execute(update(note).where(note.c.id == each.id).values(detail=detail))
+        revoke(store, name)
+        db.execute(insert(setting).values(key=ERASING, value="a person"))  # lets rows be changed and removed
+        mine = note.c.rater_id == row.id
+        kinds = note.c.kind.not_in(notes.DECISIONS) if verdicts else note.c.kind.in_(_OWN_WORDS)
+        db.execute(delete(note).where(mine, kinds))
+        if verdicts:
+            handout.release_rater(db, row.id, rated=True)
+            shown = select(presentation.c.id).where(presentation.c.rater_id == row.id)
+            for table in (note, verdict):
+                db.execute(delete(table).where(table.c.presentation_id.in_(shown)))
+            db.execute(delete(presentation).where(presentation.c.rater_id == row.id))
+        for each in db.execute(select(note).where(mine, note.c.kind.in_(notes.DECISIONS))).all():
+            detail = _without(each.detail, [name, row.external_id], pseudonym)
+            db.execute(update(note).where(note.c.id == each.id).values(detail=detail))
+        db.execute(delete(setting).where(setting.c.key == ERASING))
         db.execute(delete(token).where(token.c.rater_id == row.id))
         anonymous = {"name": pseudonym, "source": None, "external_id": None}
         db.execute(update(rater).where(rater.c.id == row.id).values(anonymous))
@@ -301,23 +306,15 @@ def erase(store: Store, name: str, by: str, *, verdicts: bool = False) -> tuple[
     return pseudonym, row.external_id or ""
 
 
-def find(db: Connection, name: str) -> Row[tuple[object, ...]]:
+def find(db: Connection, name: str) -> Row[Any]:
     """Return the row of the rater of that name, or raise a `StudyError`."""
-    row = _row(db, name)
+    row = db.execute(select(rater).where(rater.c.name == name)).one_or_none()
     if row is None:
         raise StudyError(f"there is no rater named {name!r}; list them with: guard-eval raters list STUDY")
     return row
 
 
-def _row(db: Connection, name: str) -> Row[tuple[object, ...]] | None:
-    return db.execute(select(rater).where(rater.c.name == name)).one_or_none()
-
-
-def _was_shown(rater_id: int) -> ColumnElement[bool]:
-    return slot.c.pair_id.in_(select(presentation.c.pair_id).where(presentation.c.rater_id == rater_id))
-
-
-def _rater(row: Row[tuple[object, ...]]) -> Rater:
+def _rater(row: Row[Any]) -> Rater:
     return Rater(id=row.id, name=row.name, kind=row.kind)
 
 
@@ -331,7 +328,8 @@ def _add(db: Connection, name: str, kind: RaterKind, now: datetime, **more: str)
         )
     other = _look_alike(db, name)
     if other is not None:
-        raise StudyError(f"a rater named {other!a} exists, which looks like {name!a}; choose another")
+        alike = "" if other == name else f", which looks like {name!a}"
+        raise StudyError(f"a rater named {other!a} exists{alike}; choose another name")
     values = {"name": name, "kind": kind, "created_at": now, **more}
     number = db.execute(insert(rater).values(values).returning(rater.c.id)).scalar_one()
     return Rater(id=number, name=name, kind=kind)
@@ -354,20 +352,9 @@ def _hash(invitation: str) -> str:
     return hashlib.sha256(invitation.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _new_token(db: Connection, who: Rater, now: datetime) -> str:
-    invitation = secrets.token_urlsafe()
-    _admit(db, who.id, [invitation], now)
-    return invitation
-
-
 def _admit(db: Connection, rater_id: int, tokens: Sequence[str], now: datetime) -> None:
     for each in tokens:
         db.execute(insert(token).values(hash=_hash(each), rater_id=rater_id, created_at=now))
-
-
-def _admitted(db: Connection, rater_id: int, tokens: Sequence[str]) -> list[str]:
-    known = set(db.execute(select(token.c.hash).where(token.c.rater_id == rater_id)).scalars())
-    return [each for each in tokens if _hash(each) in known]
 
 
 def _count_openings(store: Store, db: Connection, plan: Plan, now: datetime) -> int:
@@ -376,64 +363,56 @@ def _count_openings(store: Store, db: Connection, plan: Plan, now: datetime) -> 
     of_people = slot.c.pool == handout.PEOPLE
     pairs = db.execute(select(func.count()).where(of_people, slot.c.number == 0)).scalar_one()
     share = max(1, min(pairs, plan.quota or pairs))
-    rated = func.count(presentation.c.rated_at).filter(presentation.c.role == "study")
-    leased = func.count(slot.c.id).filter(slot.c.leased_until > now, UNRATED)
+    enrolled = rater.c.source.is_not(None)
     busy = (
-        select(rater.c.id, rated.label("rated"))
+        select(func.count(presentation.c.rated_at).filter(presentation.c.role == "study"))
+        .select_from(rater)
         .outerjoin(presentation, presentation.c.rater_id == rater.c.id)
         .outerjoin(slot, slot.c.held_by == presentation.c.id)
-        .where(rater.c.source.is_not(None), ~IS_OUT)
+        .where(enrolled, ~IS_OUT)
         .group_by(rater.c.id)
-        .having(or_(leased > 0, rater.c.created_at.between(now - plan.lease, now)))
+        .having(or_(func.max(slot.c.leased_until) > now, rater.c.created_at > now - plan.lease))
     )
-    work = {row.id: max(0, share - row.rated) for row in db.execute(busy)}
-    holder = (
+    work = sum(max(0, share - rated) for rated in db.execute(busy).scalars())
+    unrated = (
         select(func.count())
         .select_from(slot)
-        .join(presentation, presentation.c.id == slot.c.held_by)
-        .where(of_people, UNRATED, or_(presentation.c.rater_id.in_(work), slot.c.leased_until <= now))
+        .outerjoin(presentation, presentation.c.id == slot.c.held_by)
+        .outerjoin(rater, rater.c.id == presentation.c.rater_id)
+        .where(of_people, slot.c.open, slot.c.for_rater.is_(None))
+        .where(presentation.c.rated_at.is_(None), or_(FREE, enrolled))
     )
-    free = select(func.count()).where(of_people, OPEN, slot.c.for_rater.is_(None))
-    remaining = sum(db.execute(each).scalar_one() for each in (free, holder)) - sum(work.values())
-    return max(0, -(-int(remaining) // share))
+    return max(0, -(-(int(db.execute(unrated).scalar_one()) - work) // share))
 
 
-def _revoke(db: Connection, rater_id: int, now: datetime) -> None:
-    admitted = (rater.c.id == rater_id, rater.c.revoked_at.is_(None))
-    db.execute(update(rater).where(*admitted).values(revoked_at=now))
-    handout.release_rater(db, rater_id, rated=False)
-
-
-def _record_decision(
-    db: Connection, who: Rater, kind: NoteKind, reason: str, *, by: str, now: datetime
-) -> None:
+def _decide(
+    db: Connection, name: str, kind: Literal["exclude", "include"], reason: str, *, by: str, now: datetime
+) -> Rater:
+    """Note that a rater is excluded or taken in again, and mark it so."""
+    row = find(db, name)
+    if (row.excluded_at is None) != (kind == "exclude"):
+        state = "excluded already; its notes say why" if row.excluded_at else "not excluded"
+        raise StudyError(f"the rater {name!r} is {state}; there is nothing to {kind}")
     check_name("name of who decides", by)
     if not reason.strip():
-        raise StudyError(f"the reason to {kind} {who.name!r} is empty; write one, as the report will show it")
-    notes.add(db, who, kind, json.dumps({"by": by, "reason": reason}, ensure_ascii=False), now=now)
+        raise StudyError(f"the reason to {kind} {name!r} is empty; write one, as the report will show it")
+    detail = json.dumps({"by": by, "reason": reason}, ensure_ascii=False)
+    notes.add(db, _rater(row), kind, detail, now=now)
+    excluded_at = now if kind == "exclude" else None
+    db.execute(update(rater).where(rater.c.id == row.id).values(excluded_at=excluded_at))
+    return _rater(row)
 
 
-@contextmanager
-def _rows_may_go(db: Connection) -> Iterator[None]:
-    """Let rows of append-only tables be changed and removed until the block ends."""
-    db.execute(insert(setting).values(key=ERASING, value="a person"))
-    yield
-    db.execute(delete(setting).where(setting.c.key == ERASING))
+def _open_slots_of(db: Connection, rater_id: int) -> None:
+    """Open the slots that are planned for the pairs that a rater was shown."""
+    pairs = select(presentation.c.pair_id).where(presentation.c.rater_id == rater_id)
+    handout.open_slots(db, handout.PEOPLE, slot.c.pair_id.in_(pairs))
 
 
-def _remove_ratings(db: Connection, rater_id: int) -> None:
-    """Remove what a rater was shown, with its verdicts; the slots are free for others."""
-    handout.release_rater(db, rater_id, rated=True)
-    shown = select(presentation.c.id).where(presentation.c.rater_id == rater_id)
-    for table in (note, verdict):
-        db.execute(delete(table).where(table.c.presentation_id.in_(shown)))
-    db.execute(delete(presentation).where(presentation.c.rater_id == rater_id))
-
-
-def _without(detail: str, identity: Sequence[str], pseudonym: str) -> str:
+def _without(detail: str, identity: Sequence[str | None], pseudonym: str) -> str:
     """Return a decision's note without the name or the id, where they stand in it as whole words."""
     values = json.loads(detail)
-    for part in identity:
+    for part in filter(None, identity):
         pattern = rf"(?<!\w){re.escape(part)}(?!\w)"
         values = {key: re.sub(pattern, pseudonym, str(value)) for key, value in values.items()}
     return json.dumps(values, ensure_ascii=False)

@@ -8,12 +8,11 @@ from sqlalchemy import Select, case, func, select
 
 from guard_eval.records import RaterKind
 from guard_eval.store.database import Store
-from guard_eval.store.schema import note, pair, presentation, rater, slot, verdict
+from guard_eval.store.schema import pair, presentation, rater, slot, verdict
 from guard_eval.store.unblind import SURPLUS
 
 SHOWN_COLUMNS = ("presentation", "pair_id", "rater", "role", "side_of_a", "surplus", "excluded")
 LETTER_COLUMNS = ("presentation", "criterion", "letter", "seconds")
-REMARK_COLUMNS = ("presentation", "kind", "rater", "pair_id", "prompt_id", "text", "at")
 PAIR_COLUMNS = ("pair_id", "prompt_id", "method_a", "method_b", "characters", "for_people")
 
 
@@ -63,29 +62,6 @@ def read_pairs(store: Store) -> list[tuple[Any, ...]]:
         pair.c.id, pair.c.prompt_id, pair.c.method_a, pair.c.method_b, characters, pair.c.for_people
     )
     return _read(store, statement.where(pair.c.expected.is_(None)))
-
-
-def read_remarks(store: Store, kind: RaterKind) -> list[tuple[Any, ...]]:
-    """Return what raters of a kind wrote about pairs, oldest first, with `REMARK_COLUMNS`."""
-    statement = (
-        select(
-            note.c.presentation_id,
-            note.c.kind,
-            rater.c.name,
-            presentation.c.pair_id,
-            pair.c.prompt_id,
-            note.c.detail,
-            note.c.at,
-        )
-        .select_from(note)
-        .join(presentation, presentation.c.id == note.c.presentation_id)
-        .join(pair, pair.c.id == presentation.c.pair_id)
-        .join(rater, rater.c.id == note.c.rater_id)
-        .where(rater.c.kind == kind, note.c.kind.in_(("comment", "problem", "skip")))
-        .order_by(note.c.id)
-    )
-    with store.read() as db:
-        return [tuple(row) for row in db.execute(statement)]
 
 
 def _read(store: Store, statement: Select[Any]) -> list[tuple[Any, ...]]:

@@ -54,7 +54,6 @@ from guard_eval.store.schema import (
     refuse_changes,
     verdict,
 )
-from guard_eval.store.verdicts import PairVerdict
 
 LEASE = timedelta(seconds=30)
 """The open requests of a run that has not renewed them for so long are lost: the run was killed."""
@@ -370,11 +369,7 @@ def save_verdicts(
     known = select(func.count()).select_from(pair).where(pair.c.id.in_(ids))
     if db.execute(known).scalar_one() < len(ids):
         raise StudyError("the study's pairs were drawn again while this judge was running; run it again")
-    rated = [
-        PairVerdict(pair_id=each.pair_id, number=each.number, first=each.first, choices=choices)
-        for each, choices in answers
-    ]
-    verdicts.save_pair_verdicts(db, judge, rated, now=now, declared=declared)
+    verdicts.save_of_judge(db, judge, answers, now=now, declared=declared)
 
 
 def read_answers(db: Connection, keys: Sequence[str]) -> dict[str, Answered]:

@@ -96,22 +96,12 @@ class Moment(TypeDecorator[datetime]):
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002
-        """Return the moment in UTC.
-
-        Raises:
-            ValueError: It has no time zone, so that its meaning would depend on the machine.
-        """
-        if value is None:
-            return None
-        if value.tzinfo is None:
-            raise ValueError(f"{value!r} has no time zone; use datetime.now(UTC)")
-        return value.astimezone(UTC)
+        """Return the moment in UTC."""
+        return value and value.astimezone(UTC)
 
     def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002
         """Return the stored moment; SQLite has dropped the zone, which is UTC."""
-        if value is None:
-            return None
-        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+        return value and (value if value.tzinfo else value.replace(tzinfo=UTC)).astimezone(UTC)
 
 
 metadata = MetaData(
@@ -276,18 +266,19 @@ def refuse_changes(table: Table, *, condition: str = "TRUE", columns: Sequence[s
         columns: What must not change; all columns by default.
     """
     name = table.name
-    updated = f"UPDATE OF {', '.join(columns)}" if columns else "UPDATE"
+    update = f"UPDATE OF {', '.join(columns)}" if columns else "UPDATE"
     kept = f"({condition}) AND NOT EXISTS (SELECT 1 FROM setting WHERE key = '{ERASING}')"  # noqa: S608  (constants)
-    refuse = f"BEGIN SELECT RAISE(ABORT, '{name} is append-only'); END"
-    keep = f"""CREATE FUNCTION {name}_keep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    statements = {
+        f"CREATE TRIGGER {name}_{action} BEFORE {change} ON {name} WHEN {kept} "
+        f"BEGIN SELECT RAISE(ABORT, '{name} is append-only'); END": "sqlite"
+        for action, change in (("no_update", update), ("no_delete", "DELETE"))
+    }
+    statements |= {
+        f"""CREATE FUNCTION {name}_keep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
         IF TG_LEVEL = 'STATEMENT' THEN RAISE EXCEPTION '{name} is append-only'; END IF;
         IF {kept} THEN RAISE EXCEPTION '{name} is append-only'; END IF;
-        IF TG_OP = 'DELETE' THEN RETURN OLD; END IF; RETURN NEW; END $$"""
-    statements = {
-        f"CREATE TRIGGER {name}_no_update BEFORE {updated} ON {name} WHEN {kept} {refuse}": "sqlite",
-        f"CREATE TRIGGER {name}_no_delete BEFORE DELETE ON {name} WHEN {kept} {refuse}": "sqlite",
-        keep: "postgresql",
-        f"""CREATE TRIGGER {name}_keep BEFORE {updated} OR DELETE ON {name}
+        IF TG_OP = 'DELETE' THEN RETURN OLD; END IF; RETURN NEW; END $$""": "postgresql",
+        f"""CREATE TRIGGER {name}_keep BEFORE {update} OR DELETE ON {name}
         FOR EACH ROW EXECUTE FUNCTION {name}_keep()""": "postgresql",
         f"""CREATE TRIGGER {name}_no_truncate BEFORE TRUNCATE ON {name}
         FOR EACH STATEMENT EXECUTE FUNCTION {name}_keep()""": "postgresql",

@@ -11,8 +11,12 @@ from guard_eval.records import PEOPLE_OF, Rater, content_id, settings_part
 from guard_eval.store.database import Store
 from guard_eval.store.schema import presentation, rater, setting, verdict
 
-_APP_ADDRESS = "app address"
-_RESULTS_SEEN = "results seen"
+APP_ADDRESS = "app address"
+"""Where the app was served last."""
+
+RESULTS_SEEN = "results seen"
+"""When a report first showed the results, ISO 8601, UTC. Who is excluded later was excluded knowing them."""
+
 _CRITERION = "criterion "
 
 
@@ -28,10 +32,34 @@ def put_value(db: Connection, key: str, value: str) -> None:
     db.execute(row.on_conflict_do_update(index_elements=[setting.c.key], set_={"value": value}))
 
 
+def read(store: Store, key: str) -> str | None:
+    """Return what is stored under `APP_ADDRESS` or `RESULTS_SEEN`; None before that."""
+    with store.read() as db:
+        return read_value(db, key)
+
+
+def set_app_address(store: Store, url: str) -> None:
+    """Store where the app is served."""
+    with store.write() as (db, _):
+        put_value(db, APP_ADDRESS, url)
+
+
+def set_results_seen(store: Store) -> None:
+    """Store the present time as the one at which the results were first seen, unless there is one."""
+    with store.write() as (db, now):
+        if read_value(db, RESULTS_SEEN) is None:
+            put_value(db, RESULTS_SEEN, now.isoformat())
+
+
+def check_writable(store: Store) -> None:
+    """Change a row, so that a database in which nothing can be saved is noticed: a `StudyError`."""
+    with store.write() as (db, now):
+        put_value(db, "last check", now.isoformat())
+
+
 def declared(store: Store, part: str) -> str | None:
     """Return a part of `Study.declared` as the first verdict of its raters found it; None before that."""
-    with store.read() as db:
-        return read_value(db, _declared_key(part))
+    return read(store, _declared_key(part))
 
 
 def keep_declared(db: Connection, who: Rater, declared: Mapping[str, str]) -> bool:
@@ -43,10 +71,8 @@ def keep_declared(db: Connection, who: Rater, declared: Mapping[str, str]) -> bo
     if part not in declared or read_value(db, _declared_key(part)) is not None:
         return True
     of_part = rater.c.id == who.id if who.kind in PEOPLE_OF else rater.c.kind.not_in(PEOPLE_OF)
-    rated = select(presentation.c.id).where(
-        presentation.c.rated_at.is_not(None), presentation.c.rater_id == rater.c.id, of_part
-    )
-    if db.execute(rated.limit(1)).first() is None:
+    rated = (presentation.c.rated_at.is_not(None), presentation.c.rater_id == rater.c.id, of_part)
+    if db.execute(select(presentation.c.id).where(*rated).limit(1)).first() is None:
         put_value(db, _declared_key(part), declared[part])
     return False
 
@@ -72,40 +98,6 @@ def criteria(store: Store) -> dict[str, str]:
         rows = db.execute(select(setting.c.key, setting.c.value).where(setting.c.key.startswith(_CRITERION)))
         words = {row.key.removeprefix(_CRITERION): row.value for row in rows}
         return {name: text for name, text in words.items() if _has_verdicts(db, name)}
-
-
-def set_app_address(store: Store, url: str) -> None:
-    """Store where the app was served last."""
-    with store.write() as (db, _):
-        put_value(db, _APP_ADDRESS, url)
-
-
-def app_address(store: Store) -> str | None:
-    """Return where the app was served last; None before that."""
-    with store.read() as db:
-        return read_value(db, _APP_ADDRESS)
-
-
-def set_results_seen(store: Store) -> None:
-    """Store the present time as the one at which the results were first seen, unless there is one.
-
-    A rater who is excluded later was excluded knowing the results.
-    """
-    with store.write() as (db, now):
-        if read_value(db, _RESULTS_SEEN) is None:
-            put_value(db, _RESULTS_SEEN, now.isoformat())
-
-
-def results_seen(store: Store) -> str | None:
-    """Return when a report first showed the results, ISO 8601, UTC; None before that."""
-    with store.read() as db:
-        return read_value(db, _RESULTS_SEEN)
-
-
-def check_writable(store: Store) -> None:
-    """Change a row, so that a database in which nothing can be saved is noticed: a `StudyError`."""
-    with store.write() as (db, now):
-        put_value(db, "last check", now.isoformat())
 
 
 def _has_verdicts(db: Connection, criterion: str) -> bool:

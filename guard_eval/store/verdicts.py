@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, bindparam, insert, select, update
 
@@ -17,15 +17,14 @@ from guard_eval.store.database import Store
 from guard_eval.store.schema import UNRATED, check_name, presentation, rater, slot, verdict
 from guard_eval.store.settings import keep_declared
 
+if TYPE_CHECKING:
+    from guard_eval.store.requests import Question
+
 _OWNER = (
     select(
-        presentation.c.slot_id,
-        presentation.c.rated_at,
-        presentation.c.handed_out,
-        presentation.c.role,
+        presentation,
         slot.c.held_by,
         slot.c.open,
-        presentation.c.rater_id,
         rater.c.name,
         rater.c.kind,
         rater.c.revoked_at,
@@ -42,6 +41,7 @@ _CURRENT = (
     .order_by(verdict.c.revision)
 )
 _INSERT = insert(verdict)
+_SHOW = insert(presentation).returning(presentation.c.id, sort_by_parameter_order=True)
 _RATED = (
     update(presentation)
     .where(presentation.c.id == bindparam("rated"), UNRATED)
@@ -68,23 +68,6 @@ class Saved:
     revision: int
     surplus: bool
     next: BlindPair | None = None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PairVerdict:
-    """A judge's verdict on a pair.
-
-    Attributes:
-        pair_id: `Pair.id`.
-        number: Which of the judge's showings of the pair it was: 2 × sample, and + 1 in the other order.
-        first: Which text was shown as A.
-        choices: One choice per criterion, by the letters shown.
-    """
-
-    pair_id: str
-    number: int
-    first: Literal["a", "b"]
-    choices: Mapping[str, Choice]
 
 
 def save(
@@ -116,19 +99,16 @@ def save(
             or one that is none of the three, or a remark is too long.
     """
     _check_choices(choices)
-    remarks: dict[NoteKind, str | None] = {"comment": comment, "problem": problem}
     with store.write() as (db, now):
-        row = _read_owner(db, number, rater)
-        if row.revoked_at is not None:
-            raise StudyError(
-                f"the rater {rater.name!r} is revoked; ask the study's owner for a new invitation"
-            )
-        if by_browser:
-            longest = round((now - row.handed_out).total_seconds(), 3)
-            seconds, active_seconds = (each and min(each, longest) for each in (seconds, active_seconds))
+        row = db.execute(_OWNER, {"number": number}).one_or_none() if 0 < number < 2**31 else None
+        if row is None or row.revoked_at is not None or (row.rater_id, row.name) != (rater.id, rater.name):
+            notes.check_owner(db, rater, number)  # says what is wrong
+            notes.check_admitted(db, rater)
+            raise AssertionError
+        longest = (now - row.handed_out).total_seconds() if by_browser else math.inf
         measured = {
-            "seconds": _duration(seconds),
-            "active_seconds": _duration(active_seconds),
+            "seconds": _duration(seconds, longest),
+            "active_seconds": _duration(active_seconds, longest),
             "ends_seen": ends_seen,
         }
         latest = _read_latest(db, [number]) if row.rated_at is not None else {}
@@ -138,57 +118,56 @@ def save(
         free = row.held_by is None and row.open and row.excluded_at is None and not row.skipped
         if row.slot_id is not None and (free or (row.held_by == number and row.rated_at is None)):
             db.execute(_KEEP_SLOT, {"slot": row.slot_id, "holder": number})
+        remarks: dict[NoteKind, str | None] = {"comment": comment, "problem": problem}
         for kind, text in remarks.items():
             if text is not None:
                 notes.add_changed(db, rater, kind, text, now=now, presentation=number)
         surplus = row.skipped or row.held_by not in {None, number} or (row.open is False and not row.held_by)
-        saved = Saved(revision=max(latest[number, name][0] for name in choices), surplus=surplus)
+        following = None
         if then is not None and row.excluded_at is None:
-            following = handout.blind(db, handout.claim_in(store, db, rater, then, now=now))
-            saved = replace(saved, next=next(iter(following), None))
-    return saved
+            claimed = handout.blind(db, handout.claim_in(store, db, rater, then, now=now))
+            following = next(iter(claimed), None)
+    revision = max(latest[number, name][0] for name in choices)
+    return Saved(revision=revision, surplus=surplus, next=following)
 
 
-def save_pair_verdicts(
+def save_of_judge(
     db: Connection,
     judge: Rater,
-    verdicts: Sequence[PairVerdict],
+    answers: Sequence[tuple[Question, Mapping[str, Choice]]],
     *,
     now: datetime,
     declared: Mapping[str, str],
-) -> list[int]:
-    """Append a judge's verdicts within a transaction; return their presentations' numbers.
+) -> None:
+    """Append a judge's verdicts on the questions it was asked, within a transaction.
 
-    The first verdict on a showing makes its presentation. What repeats the current choice adds nothing.
+    The first verdict on a question makes its presentation. What repeats the current choice adds nothing.
 
     Raises:
         StudyError: A choice is none of the three.
     """
-    for each in verdicts:
-        _check_choices(each.choices)
+    for _, choices in answers:
+        _check_choices(choices)
     keep_declared(db, judge, declared)
-    numbers = _present(db, judge, verdicts, now)
-    entries = [(number, each.choices) for number, each in zip(numbers, verdicts, strict=True)]
-    _append(db, entries, _read_latest(db, numbers), now=now)
-    return numbers
-
-
-_SHOW = insert(presentation).returning(presentation.c.id, sort_by_parameter_order=True)
-
-
-def _present(db: Connection, judge: Rater, shown: Sequence[PairVerdict], now: datetime) -> list[int]:
-    """Return the numbers of a judge's showings of pairs, which are made if they are new."""
     columns = (presentation.c.pair_id, presentation.c.number, presentation.c.id)
-    mine = (presentation.c.rater_id == judge.id, presentation.c.role == "study")
-    pairs = presentation.c.pair_id.in_({each.pair_id for each in shown})
-    numbers = {(row[0], row[1]): int(row[2]) for row in db.execute(select(*columns).where(*mine, pairs))}
-    new = {(each.pair_id, each.number): each.first for each in shown}
-    new = {key: first for key, first in new.items() if key not in numbers}
+    pairs = presentation.c.pair_id.in_({question.pair_id for question, _ in answers})
+    mine = select(*columns).where(presentation.c.rater_id == judge.id, pairs)
+    numbers = {(row[0], row[1]): int(row[2]) for row in db.execute(mine)}
     same = {"rater_id": judge.id, "role": "study", "handed_out": now}
-    rows = [{**same, "pair_id": key[0], "number": key[1], "first": first} for key, first in new.items()]
-    if rows:
-        numbers |= dict(zip(new, map(int, db.execute(_SHOW, rows).scalars()), strict=True))
-    return [numbers[each.pair_id, each.number] for each in shown]
+    new = {
+        (each.pair_id, each.number): {
+            **same,
+            "pair_id": each.pair_id,
+            "number": each.number,
+            "first": each.first,
+        }
+        for each, _ in answers
+        if (each.pair_id, each.number) not in numbers
+    }
+    if new:
+        numbers |= dict(zip(new, db.execute(_SHOW, list(new.values())).scalars(), strict=True))
+    entries = [(numbers[each.pair_id, each.number], choices) for each, choices in answers]
+    _append(db, entries, _read_latest(db, list(numbers.values())), now=now)
 
 
 def current(store: Store, number: int, *, rater: Rater) -> dict[str, Choice]:
@@ -218,15 +197,6 @@ def presented(store: Store, number: int, *, rater: Rater) -> BlindPair:
     with store.read() as db:
         notes.check_owner(db, rater, number)
         return handout.blind(db, [number])[0]
-
-
-def _read_owner(db: Connection, number: int, who: Rater) -> Any:  # noqa: ANN401
-    """Return a presentation with its slot and its rater, who must be the one given."""
-    row = db.execute(_OWNER, {"number": number}).one_or_none() if 0 < number < 2**31 else None
-    if row is None or (row.rater_id, row.name, row.kind) != (who.id, who.name, who.kind):
-        notes.check_owner(db, who, number)  # says what is wrong
-        raise AssertionError
-    return row
 
 
 def _check_choices(choices: Mapping[str, Choice]) -> None:
@@ -270,5 +240,8 @@ def _read_latest(db: Connection, numbers: Sequence[int]) -> _Latest:
     }
 
 
-def _duration(seconds: float | None) -> float | None:
-    return seconds if seconds is not None and math.isfinite(seconds) and seconds >= 0 else None
+def _duration(seconds: float | None, longest: float) -> float | None:
+    """Return a duration, at most `longest`; None if it is negative or not finite."""
+    if seconds is None or not math.isfinite(seconds) or seconds < 0:
+        return None
+    return min(seconds, round(longest, 3)) if longest < math.inf else seconds

@@ -186,7 +186,7 @@ def _page(
         counted=sum(not (row.surplus or row.excluded) for row in rows),
         period=(min(row.at for row in rows)[:10], max(row.at for row in rows)[:10]) if rows else None,
         raters=Counter(rater.kind for rater in raters if rater.name in rated),
-        excluded=sum(rater.excluded for rater in raters),
+        excluded=sum(rater.state == "excluded" for rater in raters),
         criteria=criteria(settings.annotation.criteria, settings.rubric),
         results=len(settings.pairs.compare) * (len(settings.annotation.criteria) + bool(settings.composite)),
         percent=percent,

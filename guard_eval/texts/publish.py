@@ -213,7 +213,9 @@ def _data_set(
         comments=comments,
         withheld=withheld,
         raters=Counter(kind for kind, _ in {(row.rater_kind, row.rater) for row in rows}),
-        excluded=sum(rater.excluded and rater.kind == "person" for rater in store_raters.read(store)),
+        excluded=sum(
+            rater.state == "excluded" and rater.kind == "person" for rater in store_raters.read(store)
+        ),
     )
 
 

@@ -163,7 +163,7 @@ def test_links_printed_before_carry_another_port_and_the_owner_reads_it(study, r
     said = run(built.folder)
     assert f"Links that begin with ADDRESS work if they begin with {run.url} instead." in said
     with built.open() as store:
-        assert settings.app_address(store) == run.url
+        assert settings.read(store, settings.APP_ADDRESS) == run.url
     assert "Links that begin" not in run(built.folder, port=int(run.url.rpartition(":")[2]))
 
 

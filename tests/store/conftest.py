@@ -32,7 +32,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def store(store_url: str, clock: Clock) -> Iterator[Store]:
-    """An empty store, once on SQLite and once on PostgreSQL."""
+    """An empty store."""
     with Store.open(store_url, create=True, clock=clock) as opened:
         yield opened
 

@@ -7,7 +7,6 @@ import threading
 
 import pytest
 from made import STUDY_HEAD
-from rating import make_gold
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
@@ -75,18 +74,21 @@ def test_a_link_has_the_address_where_the_app_was_served_and_none_that_is_guesse
     assert "not served" not in served.lines[-1]
 
 
-def test_links_that_were_made_are_shown_if_a_later_name_is_refused(study):
-    invited = manage.add(study, "Ben", "Ann", "Cas")
-    assert [each.rater for each in invited.links] == ["Ben"]
-    assert invited.exit_code == 2
-    assert "a rater named 'Ann' exists" in invited.warnings[0]
+def test_of_several_names_all_are_taken_or_none(study):
+    for command, names in (
+        (manage.add, ("Ben", "Ann")),
+        (manage.revoke, ("Ann", "Eve")),
+        (lambda *given: manage.exclude(*given, reason="x"), ("Ann", "Eve")),
+    ):
+        with pytest.raises(StudyError, match=r"'Ann' exists|no rater named 'Eve'"):
+            command(study, *names)
     with opened(study) as store:
-        assert "Cas" not in {who.name for who in raters.read(store)}
+        assert {who.name: who.state for who in raters.read(store)} == {"Ann": "", NOT_A_FORMULA: ""}
 
 
 def test_exclusion_is_a_decision_that_is_recorded(study, monkeypatch):
     monkeypatch.setattr("getpass.os.environ", {"LOGNAME": "Eve"})
-    states = {each.rater: each.state for each in manage.exclude(study, "Ann", reason="three seconds").raters}
+    states = {each.name: each.state for each in manage.exclude(study, "Ann", reason="three seconds").raters}
     assert states == {"Ann": "excluded", NOT_A_FORMULA: ""}
     with opened(study) as store:
         assert {row.rater for row in unblind.tidy(store)} == {NOT_A_FORMULA}
@@ -97,18 +99,13 @@ def test_exclusion_is_a_decision_that_is_recorded(study, monkeypatch):
         assert len(unblind.tidy(store)) == 8
 
 
-def test_the_list_says_who_finished_whom_to_pay_and_who_failed_gold_pairs(study):
+def test_the_list_says_who_finished_and_who_declined(study):
     with opened(study) as store:
-        pairs.add_gold(store, make_gold(2))
-        plan = study.plan
-        paid = raters.enrol(store, "5f3c", "prolific", plan, browsers=["secret"])
-        assert paid.rater is None  # all slots are taken
-        ann = next(who for who in raters.read(store) if who.name == "Ann")
         who = raters.get_or_add(store, "Ann", "person")
-        notes.write(store, who, "finished", json.dumps({"rated": ann.rated}))
+        notes.write(store, who, "finished", json.dumps({"rated": 4}))
         notes.write(store, raters.get_or_add(store, NOT_A_FORMULA, "person"), "consent", '{"agreed": false}')
     listed = manage.list_raters(study)
-    assert [(each.rater, each.rated, each.state) for each in listed.raters] == [
+    assert [(each.name, each.rated, each.state) for each in listed.raters] == [
         ("Ann", 4, "finished"),
         (NOT_A_FORMULA, 4, "declined"),
     ]
@@ -157,15 +154,6 @@ def dump(study):
     return rows
 
 
-@pytest.mark.parametrize(
-    "name", ["  ", " Ben", "Ben\n", "B\x1b[2Jen", "\u202eneB", "Be\u200bn", "\u3164", "B\u2028n"]
-)
-def test_a_name_that_cannot_be_seen_or_typed_is_refused(study, name):
-    with pytest.raises(StudyError, match="write") as refused:
-        manage.add(study, name)
-    assert str(refused.value).isascii()
-
-
 def test_an_export_says_side_button_and_method(study, tmp_path):
     assert export(study).path == study.folder / "verdicts.csv"
     with (study.folder / "verdicts.csv").open(encoding="utf-8", newline="") as file:
@@ -180,18 +168,14 @@ def test_an_export_says_side_button_and_method(study, tmp_path):
     assert [line["verdict"] for line in lines] == [row["verdict"] for row in rows]
 
 
-def test_history_checks_and_notes_are_tables_of_their_own(study):
+def test_history_and_notes_are_tables_of_their_own(study):
     manage.exclude(study, "Ann", reason="why")
-    paths = {
-        table: export(study, output=study.folder / f"{table}.jsonl", table=table).path
-        for table in ("history", "checks", "notes")
-    }
-    rows = {
-        table: [json.loads(line) for line in path.read_text().splitlines()] for table, path in paths.items()
-    }
+    rows = {}
+    for table in ("history", "notes"):
+        path = export(study, output=study.folder / f"{table}.jsonl", table=table).path
+        rows[table] = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [row["excluded"] for row in rows["history"]].count(True) == 4
     assert len(rows["history"]) == 8
-    assert sum(row["excluded"] for row in rows["history"]) == 4
-    assert rows["checks"] == []
     assert [(note["kind"], note["rater"]) for note in rows["notes"]] == [("exclude", "Ann")]
     everything = export(study, all_rows=True)
     assert everything.rows == 8
@@ -227,7 +211,7 @@ def test_a_damaged_database_and_a_server_of_postgresql_are_named(study, tmp_path
     with (study.folder / "study.db").open("r+b") as file:
         file.seek(4096)
         file.write(b"\xff" * 8192)
-    with pytest.raises(StudyError, match=r"cannot copy .*malformed"):
+    with pytest.raises(StudyError, match=r"cannot copy .*malformed.*see that"):
         backup(study, tmp_path / "copy.db")
     assert not list(tmp_path.glob("copy*"))
     monkeypatch.setattr(Study, "database", "postgresql://me:se@server/db?password=cret")
@@ -257,7 +241,7 @@ def test_a_person_is_erased_and_files_that_still_name_them_are_listed(study, mon
         notes.write(store, other, "comment", "Ann sits beside me", presentation=first)
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
     with progress.attached(Answers(answer=False)):
-        assert {each.rater for each in manage.erase(study, "Ann").raters} == {"Ann", NOT_A_FORMULA}
+        assert {each.name for each in manage.erase(study, "Ann").raters} == {"Ann", NOT_A_FORMULA}
     with progress.attached(Answers(answer=True)):
         said = "\n".join(manage.erase(study, "Ann").lines)
     assert "whose verdicts stay" in said
@@ -273,17 +257,18 @@ def test_a_person_is_erased_and_files_that_still_name_them_are_listed(study, mon
         assert len(unblind.tidy(store)) == 4
 
 
-def test_only_names_count_and_not_words_in_texts_or_bytes_in_figures(study):
+def test_texts_of_the_study_are_no_names_and_all_else_is(study):
     manage.add(study, "Rose")
     folder = study.folder
-    (folder / "prompts.jsonl").write_text(json.dumps({"prompt": "The sun rose. Rose was a child who"}) + "\n")
+    texts = folder / "continuations" / "run"
+    texts.mkdir(parents=True)
+    for path in (folder / "prompts.jsonl", texts / "guard.jsonl"):
+        path.write_text(json.dumps({"prompt": "The sun rose. Rose was a child who"}))
     (folder / "figure.png").write_bytes(b"\x89PNG Rose")
-    (folder / "page.html").write_text("<style>.Rose {}</style><p>A tale of Rose and others</p>")
-    (folder / "tale.csv").write_text("text\nRose went home\n")
+    (folder / "primrose.csv").write_text("text\nPrimrose went home\n")
     (folder / "verdicts.csv").write_text("rater,verdict\nRose,guard\n")
     (folder / "notes.csv").write_text('rater,detail\nBen,"as Rose said, unclear"\n')
     (folder / "report.html").write_text("<table><td>Rose</td></table>")
-    (folder / "report.json").write_text(json.dumps({"raters": [{"rater": "Rose"}]}))
     erased = manage.erase(study, "Rose", yes=True)
     listed = {line.rpartition("/")[2] for line in erased.lines if line.startswith("  ")}
-    assert listed == {"verdicts.csv", "notes.csv", "report.html", "report.json"}
+    assert listed == {"verdicts.csv", "notes.csv", "report.html"}

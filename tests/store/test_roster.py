@@ -1,32 +1,30 @@
 """The plan for a roster, by the numbers it promises."""
 
 from collections import Counter
+from dataclasses import replace
 from itertools import combinations
 
 import pytest
+from rating import leads, people, rate_all
 
+from guard_eval.errors import StudyError
+from guard_eval.store import handout, pairs, raters, roster, unblind
 from guard_eval.store.roster import Comparison, plan_roster
 
 
-def make_pairs_of(comparisons, each, datasets=("wikinews", "wikitext")):
-    return {
-        f"{a}-{b}-{number}": Comparison(a, b, datasets[number % len(datasets)])
-        for a, b in comparisons
-        for number in range(each)
-    }
+def make_pairs_of(comparisons):
+    return {f"{a}-{b}-{number}": Comparison(a, b) for a, b in comparisons for number in range(25)}
 
 
-def farthest(pairs, plan):
-    """How far from even the sides are at most, by pair, by rater and method, by rater and comparison."""
+def farthest(study, sides):
+    """Return how far from even sides are at most, by pair, by rater and method, by rater and comparison."""
     by_pair, methods, comparisons = Counter(), Counter(), Counter()
-    for pair_id, kept in plan.items():
-        a, b = pairs[pair_id].method_a, pairs[pair_id].method_b
-        for _, who, first in kept:
-            sign = 1 if first == "a" else -1
-            by_pair[pair_id] += sign
-            methods[who, a] += sign
-            methods[who, b] -= sign
-            comparisons[who, a, b] += sign
+    for (pair_id, who), side in sides.items():
+        a, b = study[pair_id]
+        by_pair[pair_id] += side
+        methods[who, a] += side
+        methods[who, b] -= side
+        comparisons[who, a, b] += side
     return tuple(max(map(abs, counts.values())) for counts in (by_pair, methods, comparisons))
 
 
@@ -36,25 +34,67 @@ STAR = [("guard", "top_k"), ("top_p", "guard"), ("guard", "contrastive")]
 @pytest.mark.parametrize("comparisons", [STAR[:1], STAR], ids=["one", "star"])
 @pytest.mark.parametrize(("raters", "slots"), [(4, 4), (8, 4), (7, 3), (3, 3), (10, 2), (2, 4), (1, 3)])
 def test_sides_are_even_within_one_per_pair_and_per_rater_and_method(comparisons, raters, slots):
-    pairs = make_pairs_of(comparisons, 25)
+    study = make_pairs_of(comparisons)
     for seed in range(3):
-        plan = plan_roster(pairs, range(1, raters + 1), slots=slots, seed=seed)
-        by_pair, by_method, by_comparison = farthest(pairs, plan)
+        sides = plan_roster(study, range(1, raters + 1), slots=slots, seed=seed)
         seated = min(raters, slots)
-        assert by_pair == seated % 2
-        assert by_method <= 1
-        assert by_comparison <= 1
+        assert Counter(pair_id for pair_id, _ in sides) == dict.fromkeys(study, seated)
+        by_pair, by_method, by_comparison = farthest(study, sides)
+        assert (by_pair, by_method <= 1, by_comparison <= 1) == (seated % 2, True, True)
 
 
 def test_all_against_all_is_even_within_one_per_comparison_and_nearly_so_per_method():
-    pairs = make_pairs_of(list(combinations("abcd", 2)), 25)
-    by_pair, by_method, by_comparison = farthest(pairs, plan_roster(pairs, range(8), slots=4, seed=1))
+    study = make_pairs_of(list(combinations("abcd", 2)))
+    by_pair, by_method, by_comparison = farthest(study, plan_roster(study, range(8), slots=4, seed=1))
     assert (by_pair, by_comparison) == (0, 1)
     assert by_method <= 2
 
 
 def test_a_plan_depends_on_the_seed_alone():
-    pairs = make_pairs_of(STAR, 10)
-    plan = plan_roster(pairs, [1, 2, 3], slots=2, seed=1)
-    assert plan_roster(dict(reversed(pairs.items())), [3, 2, 1], slots=2, seed=1) == plan
-    assert plan_roster(pairs, [1, 2, 3], slots=2, seed=2) != plan
+    study = make_pairs_of(STAR)
+    plan = plan_roster(study, [1, 2, 3], slots=2, seed=1)
+    assert plan_roster(dict(reversed(study.items())), [3, 2, 1], slots=2, seed=1) == plan
+    assert plan_roster(study, [1, 2, 3], slots=2, seed=2) != plan
+
+
+def test_a_roster_is_even_within_one_whoever_comes_first(store, make_pairs, plan):
+    pairs.add(store, make_pairs(15))
+    *everybody, stranger = people(store, *(f"person {number}" for number in range(6)))
+    three = replace(plan, slots=3)
+    assert roster.assign(store, [rater.name for rater in everybody], three) == 45
+    assert handout.claim(store, stranger, three) == []
+    assert handout.progress(store, stranger, three) == (0, 0)
+    for rater in reversed(everybody):
+        assert handout.progress(store, rater, three) == (0, 9)
+        assert len(rate_all(store, rater, three)) == 9
+    by_rater, by_pair = leads(store)
+    assert {abs(lead) for lead in (*by_rater.values(), *by_pair.values())} == {1}  # of nine, and of three
+
+
+def test_slots_that_a_small_roster_leaves_even_out_its_pairs(store, make_pairs, plan):
+    pairs.add(store, make_pairs(6))
+    ann, ben = people(store, "Ann", "Ben")
+    assert roster.assign(store, ["Ann"], plan) == 6
+    assert [len(rate_all(store, rater, plan)) for rater in (ben, ann)] == [6, 6]
+    assert set(leads(store)[1].values()) == {0}
+    assert {row.slot for row in unblind.tidy(store)} == {0, 1}
+
+
+def test_a_roster_that_cannot_be_is_refused(store, make_pairs, plan):
+    pairs.add(store, make_pairs(4))
+    people(store, "Ann", "Ben", "out")
+    raters.get_or_add(store, "judge", "model")
+    raters.revoke(store, "out")
+    for names, quota, message in (
+        ([], None, "names no rater"),
+        (["Ann", "Ann"], None, "or one twice"),
+        (["Ann", "Nobody"], None, "no rater named 'Nobody'"),
+        (["judge"], None, "'judge' is a model; a roster is of people"),
+        (["out"], None, "'out' is revoked or excluded; a roster"),
+        (["Ann", "Ben"], 3, "up to 4 pairs each, and the quota is 3"),
+    ):
+        with pytest.raises(StudyError, match=message):
+            roster.assign(store, names, replace(plan, quota=quota))
+    roster.assign(store, ["Ann", "Ben"], plan)
+    with pytest.raises(StudyError, match="no pair is left to plan a roster for"):
+        roster.assign(store, ["Ann", "Ben"], plan)

@@ -8,7 +8,7 @@ import pytest
 
 from guard_eval.store import Store, pairs, raters, unblind, verdicts
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.both_databases]
 
 WRITER = """
 import sys

@@ -1,73 +1,79 @@
-"""Who is shown what, on which side, for how long."""
+"""Who is shown what, on which side, for how long; what a rater skips; clocks that jump."""
 
+from collections import Counter
 from dataclasses import replace
 
-from rating import people, rate_all
+import pytest
+from rating import people, rate, rate_all
 
-from guard_eval.store import RaterProgress, handout, roster, unblind, verdicts
-from guard_eval.store import pairs as store_pairs
-from guard_eval.store import raters as store_raters
+from guard_eval.errors import StudyError
+from guard_eval.store import handout, notes, pairs, raters, roster, unblind, verdicts
+from guard_eval.store.handout import MOST_SKIPS, SPARE_SKIPS
 
 
 def prompts(shown):
     return [blind.prompt for blind in shown]
 
 
+def counted(store):
+    """Return whose verdicts count, and whose came too late."""
+    rows = unblind.tidy(store, include_surplus=True)
+    return [row.rater for row in rows if not row.surplus], [row.rater for row in rows if row.surplus]
+
+
+@pytest.fixture
+def one_pair(store, make_pairs):
+    """One pair in the store, and three people."""
+    pairs.add(store, make_pairs(1))
+    return people(store, "Ann", "Ben", "Eve")
+
+
 def test_a_rater_sees_every_pair_once_in_the_seeds_order(store, make_pairs, plan):
-    pairs = make_pairs(9)
-    store_pairs.add(store, pairs)
+    pairs.add(store, make_pairs(9))
     ann, ben = people(store, "Ann", "Ben")
-    expected = prompts(rate_all(store, ann, plan))
-    assert sorted(expected) == sorted(pair.prompt for pair in pairs) != expected
+    ann_saw = prompts(rate_all(store, ann, plan))
+    assert sorted(ann_saw) == sorted(pair.prompt for pair in make_pairs(9)) != ann_saw
     assert handout.claim(store, ann, plan) == []
-    other = prompts(rate_all(store, ben, plan))
-    assert sorted(other) == sorted(expected)
-    assert other != expected
+    ben_saw = prompts(rate_all(store, ben, plan))
+    assert sorted(ben_saw) == sorted(ann_saw)
+    assert ben_saw != ann_saw
 
 
 def test_people_rate_their_part_and_a_judge_all(store, make_pairs, plan, judge):
-    pairs = [replace(pair, for_people=pair.position % 3 == 0) for pair in make_pairs(9)]
-    assert store_pairs.add(store, pairs) == 9
-    assert store_pairs.add(store, pairs) == 0
-    assert store_pairs.read(store) == pairs
-    part = sorted(pair.prompt for pair in pairs if pair.for_people)
+    pairs.add(store, [replace(pair, for_people=pair.position % 3 == 0) for pair in make_pairs(9)])
+    part = ["The prompt of number 0", "The prompt of number 3", "The prompt of number 6"]
     ann, ben = people(store, "Ann", "Ben")
     assert handout.progress(store, ann, plan) == (0, 3)
     assert roster.assign(store, [ann.name, ben.name], plan) == 6
-    for rater in (ann, ben):
+    simulated = raters.get_or_add(store, "SIMULATED", "simulated")
+    for rater in (ann, ben, simulated):
         assert sorted(prompts(rate_all(store, rater, plan))) == part
-    simulated = store_raters.get_or_add(store, "SIMULATED", "simulated")
-    assert sorted(prompts(rate_all(store, simulated, plan))) == part
     assert len(judge(store, "judge", plan)) == 18  # both orders
+    with pytest.raises(KeyError, match="model"):
+        handout.claim(store, raters.get_or_add(store, "judge", "model"), plan)
 
 
 def test_the_second_of_a_couple_sees_the_other_side(store, make_pairs, plan):
-    store_pairs.add(store, make_pairs(9))
-    first, second = people(store, "Ann", "Ben")
-    shown = [
+    pairs.add(store, make_pairs(9))
+    first, second = (
         {blind.prompt: (blind.text_a, blind.text_b) for blind in handout.claim(store, who, plan, limit=9)}
-        for who in (first, second)
-    ]
-    assert shown[1] == {prompt: texts[::-1] for prompt, texts in shown[0].items()}
-    assert len({texts[0].split()[0] for texts in shown[0].values()}) == 2  # either method comes first
-
-
-def test_an_open_pair_is_given_again_with_a_new_lease(store, make_pairs, one, clock):
-    store_pairs.add(store, make_pairs(3))
-    ann, ben = people(store, "Ann", "Ben")
-    given = handout.claim(store, ann, one)
-    clock.advance(minutes=29)
-    assert handout.claim(store, ann, one) == given
-    clock.advance(minutes=29)  # 58 minutes after the first hand-out, 29 after the second
-    assert given[0].prompt not in prompts(rate_all(store, ben, one))
-    assert store_raters.read(store)[0] == RaterProgress(
-        name="Ann", kind="person", revoked=False, handed_out=1, rated=0
+        for who in people(store, "Ann", "Ben")
     )
+    assert second == {prompt: texts[::-1] for prompt, texts in first.items()}
+    assert len({texts[0].split()[0] for texts in first.values()}) == 2  # either method comes first
 
 
-def test_a_lease_that_is_over_gives_the_slot_to_another(store, make_pairs, one, clock):
-    store_pairs.add(store, make_pairs(1))
-    ann, ben, eve = people(store, "Ann", "Ben", "Eve")
+def test_an_open_pair_is_given_again_with_a_new_lease(store, one_pair, one, clock):
+    ann, ben, _ = one_pair
+    shown = handout.claim(store, ann, one)
+    clock.advance(minutes=29)
+    assert handout.claim(store, ann, one) == shown
+    clock.advance(minutes=29)  # 58 minutes after the first hand-out, 29 after the second
+    assert handout.claim(store, ben, one) == []
+
+
+def test_a_lease_that_is_over_gives_the_slot_to_another(store, one_pair, one, clock):
+    ann, ben, eve = one_pair
     abandoned = handout.claim(store, ann, one)[0]
     clock.advance(minutes=29, seconds=59)
     assert handout.claim(store, ben, one) == []
@@ -78,43 +84,156 @@ def test_a_lease_that_is_over_gives_the_slot_to_another(store, make_pairs, one, 
     assert handout.claim(store, ann, one) == []  # another has its slot, and nobody sees a pair twice
     assert handout.claim(store, eve, one) == []
     assert handout.progress(store, ann, one) == (0, 0)
-
-    late = verdicts.save(store, abandoned.presentation, {"fluency": "A"}, rater=ann)
-    counted = verdicts.save(store, taken.presentation, {"fluency": "B"}, rater=ben)
-    assert (late.surplus, counted.surplus) == (True, False)
-    assert [row.rater for row in unblind.tidy(store)] == [ben.name]
-    assert [(row.rater, row.surplus) for row in unblind.tidy(store, include_surplus=True)] == [
-        (ann.name, True),
-        (ben.name, False),
-    ]
+    assert rate(store, ann, abandoned).surplus
+    assert not rate(store, ben, taken).surplus
+    assert counted(store) == (["Ben"], ["Ann"])
 
 
-def test_a_late_verdict_counts_while_nobody_took_the_slot(store, make_pairs, one, clock):
-    store_pairs.add(store, make_pairs(1))
-    ann, ben = people(store, "Ann", "Ben")
-    given = handout.claim(store, ann, one)[0]
+def test_a_late_verdict_counts_while_nobody_took_the_slot(store, one_pair, one, clock):
+    ann, ben, _ = one_pair
+    shown = handout.claim(store, ann, one)[0]
     clock.advance(days=3)
-    assert not verdicts.save(store, given.presentation, {"fluency": "A"}, rater=ann).surplus
+    assert not rate(store, ann, shown).surplus
     assert handout.claim(store, ben, one) == []
 
 
-def test_pools_do_not_take_each_others_slots(store, make_pairs, one, judge):
-    store_pairs.add(store, make_pairs(2))
-    raters = [store_raters.invite(store, "Ann")[0], store_raters.get_or_add(store, "simulated", "simulated")]
-    names = ("judge", "people", "simulated judge")
-    assert [len(judge(store, name, one)) for name in names] == [2, 2, 2]
-    assert [len(rate_all(store, rater, one)) for rater in raters] == [2, 2]
-    assert rate_all(store, store_raters.get_or_add(store, "another simulated", "simulated"), one) == []
+def test_who_waits_is_told_when_the_lease_of_another_ends(store, one_pair, one, clock):
+    ann, ben, _ = one_pair
+    shown = handout.claim(store, ann, one)[0]
+    assert handout.waits_until(store, ben, one) == clock() + one.lease
+    rate(store, ann, shown)
+    assert handout.waits_until(store, ben, one) is None
+
+
+def test_pools_do_not_take_each_others_slots(store, make_pairs, one):
+    pairs.add(store, make_pairs(2))
+    ann, _ = raters.invite(store, "Ann")
+    first, second = (raters.get_or_add(store, name, "simulated") for name in ("S1", "S2"))
+    assert [len(rate_all(store, who, one)) for who in (ann, first, second)] == [2, 2, 0]
 
 
 def test_progress_counts_rated_and_what_is_left(store, make_pairs, plan):
-    store_pairs.add(store, make_pairs(4))
+    pairs.add(store, make_pairs(4))
     ann, ben, eve = people(store, "Ann", "Ben", "Eve")
     assert handout.progress(store, ann, plan) == (0, 4)
-    given = handout.claim(store, ann, plan, limit=2)
+    shown = handout.claim(store, ann, plan, limit=2)
     assert handout.progress(store, ann, plan) == (0, 4)
-    verdicts.save(store, given[0].presentation, {"fluency": "A"}, rater=ann)
+    rate(store, ann, shown[0])
     assert handout.progress(store, ann, plan) == (1, 3)
     rate_all(store, ben, plan)
     assert handout.progress(store, ben, plan) == (4, 0)
     assert handout.progress(store, eve, plan) == (0, 2)  # Ann holds two of the four pairs, Ben has rated all
+
+
+def test_a_slot_lost_to_another_leaves_the_quota_alone(store, make_pairs, plan, clock):
+    pairs.add(store, make_pairs(2))
+    ann, ben = people(store, "Ann", "Ben")
+    one = replace(plan, slots=1, quota=1)
+    lost = handout.claim(store, ann, one)
+    clock.advance(hours=1)
+    handout.claim(store, ben, replace(one, quota=2), limit=2)
+    assert handout.progress(store, ann, one) == (0, 0)
+    raters.revoke(store, "Ben")
+    assert handout.progress(store, ann, one) == (0, 1)
+    assert handout.claim(store, ann, one) == lost
+
+
+def test_a_clock_set_back_does_not_keep_a_slot_for_as_long(store, one_pair, one, clock):
+    ann, ben, _ = one_pair
+    shown = handout.claim(store, ann, one)[0]
+    clock.advance(days=-1)
+    assert handout.claim(store, ann, one) == [shown]  # a refresh
+    rate(store, ann, shown)
+    assert verdicts.trail(store, ann) == [shown.presentation]
+    raters.exclude(store, "Ann", "why", "who")
+    assert len(handout.claim(store, ben, one)) == 1
+    clock.advance(days=-1)
+    assert len(handout.claim(store, one_pair[2], one)) == 1
+
+
+def test_a_clock_set_forward_loses_no_rating(store, one_pair, one, clock):
+    ann, ben, _ = one_pair
+    held = handout.claim(store, ann, one)[0]
+    clock.advance(days=400)
+    taken = handout.claim(store, ben, one)[0]
+    clock.advance(days=-400)
+    assert rate(store, ann, held).surplus
+    assert not rate(store, ben, taken).surplus
+    assert counted(store) == (["Ben"], ["Ann"])
+
+
+def skip(store, rater, plan, **options):
+    """Let a rater skip the pair before it; return what it was."""
+    (shown,) = handout.claim(store, rater, plan)
+    assert handout.skip(store, shown.presentation, ["unreadable"], rater=rater, **options)
+    return shown
+
+
+def test_a_skipped_pair_goes_to_another_rater_at_once_and_never_back(store, one_pair, one):
+    ann, ben, _ = one_pair
+    skipped = skip(store, ann, one, comment="half of it is boxes")
+    assert handout.skip(store, skipped.presentation, ["unreadable"], rater=ann)  # a press that comes twice
+    assert handout.claim(store, ann, one) == []
+    assert handout.progress(store, ann, one) == (0, 0)
+    (shown,) = handout.claim(store, ben, one)
+    assert shown.prompt == skipped.prompt
+    rate(store, ben, shown)
+    assert rate(store, ann, skipped).surplus  # a verdict after a skip is kept and does not count
+    assert counted(store) == (["Ben"], ["Ann"])
+    assert [(note.kind, note.detail) for note in notes.read(store, rater=ann)] == [
+        ("skip", "unreadable"),
+        ("comment", "half of it is boxes"),
+    ]
+
+
+def test_what_was_rated_or_has_no_reason_is_not_skipped(store, one_pair, plan):
+    ann, ben, _ = one_pair
+    (shown,) = handout.claim(store, ann, plan)
+    for who, reasons, message in (
+        (ann, [], "was rated, or no reason"),
+        (ben, ["unreadable"], "not handed to the rater 'Ben'"),
+    ):
+        with pytest.raises(StudyError, match=message):
+            handout.skip(store, shown.presentation, reasons, rater=who)
+    rate(store, ann, shown)
+    with pytest.raises(StudyError, match="was rated, or no reason"):
+        handout.skip(store, shown.presentation, ["unreadable"], rater=ann)
+    assert notes.read(store) == []
+
+
+def test_who_skips_everything_is_stopped(store, make_pairs, plan):
+    pairs.add(store, make_pairs(20))
+    (ann,) = people(store, "Ann")
+    for _ in range(SPARE_SKIPS):
+        skip(store, ann, plan)
+    (shown,) = handout.claim(store, ann, plan)
+    assert not handout.skip(store, shown.presentation, ["unreadable"], rater=ann)
+    assert handout.claim(store, ann, plan) == [shown]
+    rate(store, ann, shown)
+    skip(store, ann, plan)
+
+
+def test_a_pair_that_several_skipped_is_given_to_nobody_new(store, make_pairs, plan):
+    pairs.add(store, make_pairs(1))
+    *skippers, last = people(store, *(f"R{number}" for number in range(MOST_SKIPS + 1)))
+    for rater in skippers:
+        assert handout.progress(store, last, plan) == (0, 1)
+        skip(store, rater, plan)
+    assert handout.progress(store, last, plan) == (0, 0)
+    # another number of raters a pair opens no pair again
+    assert handout.claim(store, last, replace(plan, slots=4)) == []
+    # skips of somebody who is excluded say nothing
+    raters.exclude(store, "R0", "skips everything", "owner")
+    assert len(handout.claim(store, last, plan)) == 1
+
+
+def test_a_pair_that_a_rosters_rater_skips_goes_to_another(store, make_pairs, plan):
+    pairs.add(store, make_pairs(8))
+    ann, ben, cem = people(store, "Ann", "Ben", "Cem")
+    roster.assign(store, ["Ann", "Ben"], plan)
+    skip(store, ann, plan)
+    for who in (ann, ben, cem):
+        rate_all(store, who, plan)
+    rows = unblind.tidy(store)
+    assert set(Counter(row.pair_id for row in rows).values()) == {2}
+    assert Counter(row.rater for row in rows) == {"Ann": 7, "Ben": 8, "Cem": 1}

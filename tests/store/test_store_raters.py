@@ -1,10 +1,14 @@
-"""Invitations, links, sign-in, revocation; models and simulations by name."""
+"""Invitations, links and sign-in; people who come from a platform; models and simulations by name."""
+
+import math
+from dataclasses import replace
 
 import pytest
+from rating import rate
 
 from guard_eval.errors import StudyError
 from guard_eval.records import Rater
-from guard_eval.store import RaterProgress, handout, pairs, raters, unblind, verdicts
+from guard_eval.store import Store, handout, pairs, raters
 
 
 def test_a_guess_does_not_sign_in(store):
@@ -15,31 +19,11 @@ def test_a_guess_does_not_sign_in(store):
 
 
 def test_the_database_file_holds_no_token(tmp_path):
-    from guard_eval.store import Store
-
     with Store.open(f"sqlite:///{tmp_path / 'study.db'}", create=True) as store:
         _, token = raters.invite(store, "Ann")
     everything = b"".join(path.read_bytes() for path in tmp_path.iterdir())
     assert b"Ann" in everything
     assert token.encode() not in everything
-
-
-def test_a_revoked_person_is_let_in_no_more(store, make_pairs, plan):
-    pairs.add(store, make_pairs(2))
-    ann, token = raters.invite(store, "Ann")
-    given = handout.claim(store, ann, plan)[0].presentation
-    verdicts.save(store, given, {"fluency": "A"}, rater=ann)
-    raters.revoke(store, "Ann")
-    raters.revoke(store, "Ann")
-    assert raters.sign_in(store, token) is None
-    assert handout.claim(store, ann, plan) == []
-    assert handout.progress(store, ann, plan) == (1, 0)
-    with pytest.raises(StudyError, match="'Ann' is revoked"):
-        verdicts.save(store, given, {"fluency": "B"}, rater=ann)
-    assert [row.rater for row in unblind.tidy(store)] == ["Ann"]
-    assert raters.read(store) == [
-        RaterProgress(name="Ann", kind="person", revoked=True, handed_out=1, rated=1)
-    ]
 
 
 def test_other_names_are_kept_as_they_are(store):
@@ -50,46 +34,41 @@ def test_other_names_are_kept_as_they_are(store):
     assert [rater.name for rater in raters.read(store)] == names
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda store: raters.invite(store, "Ann"), "'Ann' exists"),
-        *(
-            (lambda store, name=name: raters.invite(store, name), "rater's name")
-            for name in ("", "  ", "x" * 201)
-        ),
-        *(
-            (
-                lambda store, name=name: raters.invite(store, name),
-                "a rater named 'Ann' exists, which looks like",
-            )
-            for name in ("ann", "\uff21nn")
-        ),
-        *(
-            (
-                lambda store, name=name: raters.invite(store, name),
-                "characters that cannot be seen, or begins or ends",
-            )
-            for name in ("Ann ", "A\u200bnn", "\x00", "lone \ud800", "Bo\u202eb")
-        ),
-        (lambda store: raters.get_or_add(store, "Ann", "model"), "'Ann' is a person, not a model"),
-        (lambda store: raters.get_or_add(store, "R2", "robot"), "'robot' is no kind of rater"),
-        (lambda store: raters.revoke(store, "Eve"), "no rater named 'Eve'"),
-        (lambda store: raters.renew_link(store, "Eve"), "no rater named 'Eve'"),
-        (
-            lambda store: raters.renew_link(store, "judge"),
-            "'judge' is a model, and only people come by a link",
-        ),
-        (lambda store: raters.renew_link(store, "out"), "'out' is revoked"),
-    ],
+UNSEEN = (
+    "Ann ",
+    " Ben",
+    "Ben\n",
+    "A\u200bnn",
+    "\x00",
+    "B\x1b[2Jen",
+    "lone \ud800",
+    "Bo\u202eb",
+    "\u3164",
+    "B\u2028n",
 )
-def test_what_cannot_be_is_refused_and_adds_nobody(store, call, message):
+REFUSED = [
+    *(("invite", [name], "rater's name .*write") for name in ("", "  ", "x" * 201)),
+    *(("invite", [name], "characters that cannot be seen, or begins or ends.*write") for name in UNSEEN),
+    ("invite", ["Ann"], "'Ann' exists; choose another"),
+    ("invite", ["ann"], "a rater named 'Ann' exists, which looks like"),
+    ("invite", ["\uff21nn"], "a rater named 'Ann' exists, which looks like"),
+    ("get_or_add", ["Ann", "model"], "'Ann' is a person, not a model"),
+    ("revoke", ["Eve"], "no rater named 'Eve'"),
+    ("renew_link", ["Eve"], "no rater named 'Eve'"),
+    ("renew_link", ["judge"], "'judge' is a model, and only people come by a link"),
+    ("renew_link", ["out"], "'out' is revoked"),
+]
+
+
+def test_what_cannot_be_is_refused_and_adds_nobody(store):
     _, token = raters.invite(store, "Ann")
     raters.get_or_add(store, "judge", "model")
     raters.invite(store, "out")
     raters.revoke(store, "out")
-    with pytest.raises(StudyError, match=message):
-        call(store)
+    for function, arguments, message in REFUSED:
+        with pytest.raises(StudyError, match=message) as refused:
+            getattr(raters, function)(store, *arguments)
+        assert str(refused.value).isprintable()
     assert [rater.name for rater in raters.read(store)] == ["Ann", "judge", "out"]
     assert raters.sign_in(store, token) is not None
 
@@ -105,5 +84,79 @@ def test_a_new_link_ends_the_old_one(store):
     new = raters.renew_link(store, "Ann")
     assert raters.sign_in(store, new) == ann
     assert raters.sign_in(store, old) is None
-    assert raters.sign_in(store, raters.renew_link(store, "Ann")) == ann
-    assert raters.sign_in(store, new) is None
+
+
+def enrol(store, number, plan):
+    return raters.enrol(store, f"id-{number}", "prolific", plan)
+
+
+def rate_some(store, who, plan, count):
+    for _ in range(count):
+        rate(store, who, handout.claim(store, who, plan)[0])
+
+
+@pytest.mark.both_databases
+@pytest.mark.parametrize(
+    ("count", "limits"),
+    [
+        (6, {"slots": 2}),
+        (6, {"slots": 2, "quota": 3}),
+        (6, {"slots": 2, "quota": 5}),
+        (6, {"slots": 1, "quota": 99}),
+        (1, {"slots": 3, "quota": 1}),
+        (0, {"slots": 2}),
+    ],
+)
+def test_as_many_enter_as_there_is_work_for(store, make_pairs, plan, count, limits):
+    """Openings are slots over the pairs of each rater, rounded up."""
+    pairs.add(store, make_pairs(count))
+    plan = replace(plan, **limits)
+    openings = math.ceil(count * plan.slots / min(plan.quota or 99, max(count, 1)))
+    for number in range(openings):
+        assert raters.count_openings(store, plan) == openings - number
+        assert enrol(store, number, plan).refusal is None
+    assert enrol(store, "late", plan) == raters.Enrolment(refusal="full")
+    assert len(raters.read(store)) == openings
+
+
+def test_a_platform_id_keeps_its_rater_in_a_full_study_too(store, make_pairs, one):
+    pairs.add(store, make_pairs(2))
+    first = enrol(store, 1, one)
+    assert enrol(store, 2, one).refusal == "full"
+    again = enrol(store, 1, one)
+    assert again.rater == first.rater
+    assert raters.sign_in(store, first.token) == raters.sign_in(store, again.token) == first.rater
+    (row,) = raters.read(store)
+    assert (row.source, row.external_id) == ("prolific", "id-1")
+
+
+def test_another_browser_with_the_same_id_is_refused(store, make_pairs, plan):
+    pairs.add(store, make_pairs(2))
+    first = raters.enrol(store, "id", "prolific", plan, browsers=["secret"])
+    stranger = raters.enrol(store, "id", "prolific", plan, browsers=["guess"])
+    assert stranger == raters.Enrolment(refusal="elsewhere")
+    assert raters.enrol(store, "id", "prolific", plan, browsers=["guess", "secret"]).rater == first.rater
+
+
+def test_who_leaves_frees_the_opening_when_the_lease_is_over(store, make_pairs, one, clock):
+    pairs.add(store, make_pairs(4))
+    gone = enrol(store, 1, one).rater
+    rate_some(store, gone, one, 1)
+    handout.claim(store, gone, one)
+    clock.advance(minutes=29)
+    assert enrol(store, 2, one).refusal == "full"
+    clock.advance(minutes=2)
+    new = enrol(store, 2, one).rater
+    rate_some(store, new, one, 3)  # what the first one had open as well
+    assert handout.claim(store, new, one) == handout.claim(store, gone, one) == []
+    assert enrol(store, 3, one).refusal == "full"
+
+
+def test_a_finished_study_is_full_and_an_excluded_rater_opens_it(store, make_pairs, one, clock):
+    pairs.add(store, make_pairs(2))
+    who = enrol(store, 1, one).rater
+    rate_some(store, who, one, 2)
+    clock.advance(hours=3)
+    assert enrol(store, 2, one).refusal == "full"
+    raters.exclude(store, who.name, "too fast", "owner")
+    assert enrol(store, 2, one).refusal is None

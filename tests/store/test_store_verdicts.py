@@ -1,4 +1,4 @@
-"""Verdicts are appended: revisions, repeats, refusals."""
+"""Verdicts and remarks are appended: revisions, repeats, refusals, and the next pair with them."""
 
 import math
 from dataclasses import replace
@@ -6,28 +6,29 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from rating import make_gold, people, rate
+from sqlalchemy import event
 
 from guard_eval.errors import StudyError
-from guard_eval.records import CHOICES
-from guard_eval.store import Saved, Store, handout, pairs, raters, unblind, verdicts
+from guard_eval.records import CHOICES, Rater
+from guard_eval.store import Note, Saved, Store, handout, notes, pairs, raters, unblind, verdicts
 from guard_eval.store import settings as store_settings
 
 
 @pytest.fixture
-def opened(store, make_pairs, plan):
-    """A rater and the number of what it was handed."""
+def ann(store, make_pairs):
     pairs.add(store, make_pairs(3))
-    rater, _ = raters.invite(store, "Ann")
-    return rater, handout.claim(store, rater, plan)[0].presentation
+    return raters.invite(store, "Ann")[0]
 
 
-def rows(store, number):
-    """Return the revisions of a presentation's verdicts, by criterion."""
-    revisions = {}
-    for row in unblind.history(store):
-        if row.presentation == number:
-            revisions.setdefault(row.criterion, []).append((row.revision, row.position))
-    return revisions
+@pytest.fixture
+def number(store, ann, plan):
+    """The presentation that Ann was handed."""
+    return handout.claim(store, ann, plan)[0].presentation
+
+
+def nothing_is_saved(store):
+    return unblind.history(store) == notes.read(store) == []
 
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -41,32 +42,33 @@ def test_a_change_of_mind_adds_a_revision_and_a_repeat_adds_nothing(store, make_
     pairs.add(store, make_pairs(1))
     rater = raters.get_or_add(store, f"simulated {len(raters.read(store))}", "simulated")
     number = handout.claim(store, rater, replace(plan, slots=500))[0].presentation
-    assert verdicts.current(store, number, rater=rater) == {}
     expected = {}
     for choices in history:
         for criterion, choice in choices.items():
-            before = expected.setdefault(criterion, [])
-            if not before or before[-1][1] != choice:
-                before.append((len(before), choice))
+            revisions = expected.setdefault(criterion, [])
+            if revisions[-1:] != [choice]:
+                revisions.append(choice)
         saved = verdicts.save(store, number, choices, rater=rater)
         assert saved == Saved(revision=max(len(expected[name]) for name in choices) - 1, surplus=False)
-    assert rows(store, number) == expected
-    assert verdicts.current(store, number, rater=rater) == {
-        name: last[-1][1] for name, last in expected.items()
-    }
-    assert {(row.criterion, row.position) for row in unblind.tidy(store) if row.presentation == number} == {
-        (name, last[-1][1]) for name, last in expected.items()
-    }
+    stored = {}
+    for row in unblind.history(store):
+        if row.presentation == number:
+            stored.setdefault(row.criterion, []).append(row.position)
+    assert stored == expected
+    last = {name: revisions[-1] for name, revisions in expected.items()}
+    assert verdicts.current(store, number, rater=rater) == last
+    assert {row.criterion: row.position for row in unblind.tidy(store) if row.presentation == number} == last
 
 
-@pytest.mark.parametrize(
-    ("given", "stored"), [(12.25, 12.25), (0.0, 0.0), (-1.0, None), (math.nan, None), (math.inf, None)]
-)
-def test_an_impossible_duration_does_not_cost_the_verdict(store, opened, given, stored):
-    rater, number = opened
-    verdicts.save(store, number, {"fluency": "A"}, rater=rater, seconds=given, active_seconds=given)
-    (row,) = unblind.tidy(store)
-    assert (row.seconds, row.active_seconds) == (stored, stored)
+@pytest.mark.parametrize("seconds", [12.25, 0.0, -1.0, math.nan, math.inf])
+def test_an_impossible_duration_does_not_cost_the_verdict(store, ann, number, clock, seconds):
+    stored = seconds if 0 <= seconds < math.inf else None
+    verdicts.save(store, number, {"fluency": "A"}, rater=ann, seconds=seconds, active_seconds=seconds)
+    clock.advance(seconds=5)  # a browser's word is cut to the time since the pair was handed out
+    verdicts.save(store, number, {"fluency": "B"}, rater=ann, seconds=seconds, by_browser=True)
+    first, second = unblind.history(store)
+    assert (first.seconds, first.active_seconds) == (stored, stored)
+    assert second.seconds == (stored and min(stored, 5.0))
 
 
 @pytest.mark.parametrize(
@@ -80,72 +82,159 @@ def test_an_impossible_duration_does_not_cost_the_verdict(store, opened, given, 
         ),
     ],
 )
-def test_a_verdict_that_makes_no_sense_is_refused_as_a_whole(store, opened, choices, message):
-    rater, number = opened
+def test_a_verdict_that_makes_no_sense_is_refused_as_a_whole(store, ann, number, choices, message):
     with pytest.raises(StudyError, match=message):
-        verdicts.save(store, number, choices, rater=rater)
-    assert unblind.history(store) == []
+        verdicts.save(store, number, choices, rater=ann, comment="x")
+    assert nothing_is_saved(store)
 
 
-def test_an_unknown_presentation_is_refused(store, opened):
-    rater, _ = opened
-    for number in (0, -1, 2, 4711, 2**31, 2**70):
-        with pytest.raises(StudyError, match=f"no presentation {number}"):
-            verdicts.save(store, number, {"fluency": "A"}, rater=rater)
-        with pytest.raises(StudyError, match=f"no presentation {number}"):
-            verdicts.current(store, number, rater=rater)
-
-
-def test_somebody_elses_presentation_is_refused(store, opened):
-    _, number = opened
+def test_what_is_not_the_raters_is_refused(store, ann, number):
     eve, _ = raters.invite(store, "Eve")
-    with pytest.raises(StudyError, match=f"presentation {number} was not handed to the rater 'Eve'"):
-        verdicts.save(store, number, {"fluency": "A"}, rater=eve)
-    with pytest.raises(StudyError, match="not handed to the rater 'Eve'"):
-        verdicts.current(store, number, rater=eve)
-    assert unblind.history(store) == []
+    nobody = Rater(id=99, name="Nobody", kind="person")
+    for who, shown, message in (
+        *((ann, unknown, f"no presentation {unknown}") for unknown in (0, -1, 2, 4711, 2**31, 2**70)),
+        (eve, number, f"presentation {number} was not handed to the rater 'Eve'"),
+        (nobody, number, "'Nobody' is not of this study"),
+    ):
+        for refused, arguments in (
+            (verdicts.save, {"choices": {"fluency": "A"}}),
+            (verdicts.current, {}),
+            (verdicts.presented, {}),
+            (handout.skip, {"problems": ["unreadable"]}),
+        ):
+            with pytest.raises(StudyError, match=message):
+                refused(store, shown, **arguments, rater=who)
+    assert nothing_is_saved(store)
+
+
+def test_remarks_are_saved_with_the_verdict_and_repeats_add_nothing(store, ann, number):
+    def save(**more):
+        verdicts.save(store, number, {"fluency": "A"}, rater=ann, **more)
+
+    save(comment="", problem="")
+    assert notes.read(store) == []  # an empty remark on a new pair is none
+    for _ in range(2):  # a double click
+        save(comment="hard", problem="cut off")
+    save()  # says nothing of remarks
+    save(comment="harder", problem="cut off")
+    save(comment="")  # takes the comment back
+    assert [note.detail for note in notes.read(store, kind="comment")] == ["hard", "harder", ""]
+    assert [note.detail for note in notes.read(store, kind="problem")] == ["cut off"]
+    assert {note.presentation for note in notes.read(store)} == {number}
+
+
+def test_a_note_says_who_what_and_when(store, ann, number, clock):
+    notes.write(store, ann, "consent", "yes")
+    clock.advance(minutes=1)
+    notes.write(store, ann, "problem", "garbled \U0001f600", presentation=number)
+    first, second = notes.read(store)
+    at = second.at.replace(minute=4)
+    assert first == Note(rater="Ann", kind="consent", detail="yes", presentation=None, at=at, pair_id=None)
+    assert (second.detail, second.presentation, second.at) == ("garbled \U0001f600", number, clock())
+
+
+def test_a_note_that_cannot_be_is_refused(store, ann):
+    for error, message, kind, detail in (
+        (StudyError, "comment has 20001 characters; write at most 20000", "comment", "x" * 20_001),
+        (ValueError, "'gossip' is no kind of note; choose from: arrival, consent", "gossip", ""),
+        (ValueError, "raters.exclude", "exclude", ""),
+        (ValueError, "raters.include", "include", ""),
+    ):
+        with pytest.raises(error, match=message):
+            notes.write(store, ann, kind, detail)
+    assert notes.read(store) == []
+
+
+def test_the_trail_is_what_was_rated_in_the_order_shown(store, ann, plan, clock):
+    shown = []
+    for _ in range(2):
+        shown += handout.claim(store, ann, plan)
+        rate(store, ann, shown[-1])
+        clock.advance(minutes=-5)
+    handout.claim(store, ann, plan)  # not rated
+    trail = verdicts.trail(store, ann)
+    assert [verdicts.presented(store, each, rater=ann) for each in trail] == shown
+    assert verdicts.trail(store, people(store, "Ben")[0]) == []
+
+
+def test_the_next_pair_is_the_one_that_a_hand_out_gives(store, ann, plan):
+    """Gold and repeats among them, and each leased to the rater as any other."""
+    pairs.add_gold(store, make_gold(2))
+    checked = replace(plan, gold_every=3, repeats=1)
+    (shown,) = handout.claim(store, ann, checked)
+    count = 0
+    while shown is not None:
+        following = rate(store, ann, shown, then=checked).next
+        assert handout.claim(store, ann, checked) == ([following] if following else [])
+        shown, count = following, count + 1
+    assert count == 3 + 1 + 1
+
+
+def test_a_verdict_and_what_follows_it_are_written_together_or_not_at_all(store, ann, number, plan):
+    def fail(*_):
+        raise StudyError("the database went away")
+
+    event.listen(store.engine, "commit", fail)
+    with pytest.raises(StudyError, match="went away"):
+        verdicts.save(store, number, {"fluency": "A"}, rater=ann, comment="late", then=plan)
+    event.remove(store.engine, "commit", fail)
+    assert nothing_is_saved(store)
+    assert handout.claim(store, ann, plan)[0].presentation == number
+    saved = verdicts.save(store, number, {"fluency": "A"}, rater=ann, comment="late", then=plan)
+    assert saved.next is not None
+    assert len(unblind.tidy(store)) == len(notes.read(store)) == 1
+
+
+@pytest.mark.both_databases
+@pytest.mark.parametrize("slots", [1, 2, 50])
+def test_a_rating_is_one_transaction_and_few_statements_at_any_overlap(store, make_pairs, plan, slots):
+    plan = replace(plan, slots=slots)
+    pairs.add(store, make_pairs(20))
+    ann, *others = people(store, "Ann", *(f"Rater {number}" for number in range(min(slots, 6))))
+    for other in others[1:]:
+        for blind in handout.claim(store, other, plan, limit=5):
+            rate(store, other, blind)
+    following = rate(store, ann, handout.claim(store, ann, plan)[0], then=plan).next
+    sent = []
+    event.listen(store.engine, "before_cursor_execute", lambda *seen: sent.append(seen[2]))
+    event.listen(store.engine, "commit", lambda _: sent.append("COMMIT"))
+    rate(store, ann, following, then=plan)
+    assert sent.count("COMMIT") == 1
+    assert len([each for each in sent if not each.startswith(("BEGIN", "COMMIT", "SELECT clock"))]) <= 12
 
 
 def test_the_first_verdict_keeps_the_settings_that_hold_for_its_rater(store_url, make_pairs, plan, judge):
-    first = {"people": "first", "judge gpt": "first"}
-    with Store.open(store_url, create=True, declared=first) as store:
+    def declared(store):
+        return [store_settings.declared(store, part) for part in ("people", "judge gpt")]
+
+    with Store.open(store_url, create=True, declared={"people": "first", "judge gpt": "first"}) as store:
         pairs.add(store, make_pairs(2))
         rater, _ = raters.invite(store, "Ann")
-        given = handout.claim(store, rater, plan, limit=2)
-        assert store_settings.declared(store, "people") is None
-        verdicts.save(store, given[0].presentation, {"fluency": "A"}, rater=rater)
-        assert (store_settings.declared(store, "people"), store_settings.declared(store, "judge gpt")) == (
-            "first",
-            None,
-        )
+        first, second = handout.claim(store, rater, plan, limit=2)
+        assert declared(store) == [None, None]
+        rate(store, rater, first)
+        assert declared(store) == ["first", None]
     with Store.open(store_url, declared={"people": "changed since", "judge gpt": "its own"}) as store:
-        verdicts.save(store, given[1].presentation, {"fluency": "A"}, rater=rater)
+        rate(store, rater, second)
         judge(store, "gpt", plan)
-        assert (store_settings.declared(store, "people"), store_settings.declared(store, "judge gpt")) == (
-            "first",
-            "its own",
-        )
+        assert declared(store) == ["first", "its own"]
 
 
 def test_settings_that_come_after_the_first_verdict_are_not_taken_for_its_own(store_url, make_pairs, plan):
     with Store.open(store_url, create=True) as store:
         pairs.add(store, make_pairs(1))
         rater, _ = raters.invite(store, "Ann")
-        number = handout.claim(store, rater, plan)[0].presentation
-        verdicts.save(store, number, {"fluency": "A"}, rater=rater)
+        (shown,) = handout.claim(store, rater, plan)
+        rate(store, rater, shown)
     with Store.open(store_url, declared={"people": "too late"}) as store:
-        verdicts.save(store, number, {"fluency": "B"}, rater=rater)
+        rate(store, rater, shown, "B")
         assert store_settings.declared(store, "people") is None
 
 
-def test_a_criterion_keeps_the_words_of_its_first_verdict(store, make_pairs, plan):
-    pairs.add(store, make_pairs(1))
-    ann, _ = raters.invite(store, "Ann")
+def test_a_criterion_keeps_the_words_of_its_first_verdict(store, ann, number):
     store_settings.set_criteria(store, {"wit": "Wit: a", "flow_": "Flow: a", "flowx": "Flow: b"})
     store_settings.set_criteria(store, {"wit": "Wit: b"})
     assert store_settings.criteria(store) == {}
-    (shown,) = handout.claim(store, ann, plan)
-    verdicts.save(store, shown.presentation, {"wit": "A", "flow_": "B"}, rater=ann)
-    assert store_settings.criteria(store) == {"wit": "Wit: b", "flow_": "Flow: a"}
+    verdicts.save(store, number, {"wit": "A", "flow_": "B"}, rater=ann)
     store_settings.set_criteria(store, {"wit": "Wit: c", "flowx": "Flow: c"})
     assert store_settings.criteria(store) == {"wit": "Wit: b", "flow_": "Flow: a"}

@@ -12,12 +12,17 @@ def people(store, *names):
     return [store_raters.invite(store, name)[0] for name in names]
 
 
+def rate(store, rater, shown, choice="A", **more):
+    """Save a verdict on what a rater was shown."""
+    return verdicts.save(store, shown.presentation, {"fluency": choice}, rater=rater, **more)
+
+
 def rate_all(store, rater, plan, choose=lambda _: "A"):
     """Rate until nothing is left; return what was shown."""
     shown = []
-    while given := handout.claim(store, rater, plan):
-        shown += given
-        verdicts.save(store, given[0].presentation, {"fluency": choose(given[0])}, rater=rater)
+    while claimed := handout.claim(store, rater, plan):
+        shown += claimed
+        rate(store, rater, claimed[0], choose(claimed[0]))
     return shown
 
 
