@@ -14,6 +14,7 @@ A code reaches the browser with its page and not before.
 
 from __future__ import annotations
 
+import time
 from typing import Literal
 
 import streamlit as st
@@ -25,9 +26,6 @@ from annotation_app.wording import fill
 from guard_eval.store import handout, raters
 
 Ending = Literal["completed", "no_place", "ran_out", "screened_out", "declined", "ended"]
-
-_TABLES = {"no_place": "full", "screened_out": "failed"}
-"""The wording's table, if it has another name than the ending."""
 
 POLL_SECONDS = 10.0
 """How often a waiting page looks for a pair."""
@@ -41,74 +39,46 @@ def show(app: App, ending: Ending, visit: Visit | None = None) -> str:
     """
     if visit is not None and raters.is_out(app.store, visit.rater):
         ending = "ended"
-    if ending == "completed" and visit is not None:
-        _show_thanks(app, visit)
-        return ending
-    texts = app.words[_TABLES.get(ending, ending)]
-    with markup.page(texts["title"], texts["lead"]):
+    texts, rated = getattr(app.words, ending), len(visit.trail) if visit else 0
+    if ending == "completed" and visit is not None and {"rated": rated} not in visit.progress["finished"]:
+        state.record(app, visit, "finished", {"rated": rated})
+    with markup.page(texts.title, fill(texts.lead, count=rated)):
         _show_code(app, ending)
         if ending == "no_place":
-            st.button(label(texts["button"]), key="look-again")
-        if ending == "declined" and visit is not None:
-            st.button(label(texts["button"]), key="reconsider", on_click=_reconsider, args=(visit,))
+            st.button(label(texts.button), key="look-again")
+        elif ending == "declined" and visit is not None:
+            st.button(label(texts.button), key="reconsider", on_click=visit.open, args=("consent",))
+        elif ending == "completed" and visit is not None and rated:
+            back = label(app.words.panel.back)
+            st.button(back, key="back-from-end", on_click=visit.go_to, args=(visit.at - 1,))
     return ending
+
+
+def _show_code(app: App, ending: Ending) -> None:
+    """Show the ending's completion code, if it has one, and where to go with it."""
+    recruitment, texts = app.settings.recruitment, app.words.completed
+    code: str | None = getattr(recruitment.codes, ending, None)
+    if code is None:
+        return
+    st.html(markup.code(texts.code, code))
+    if address := recruitment.address(code):
+        st.link_button(label(texts.link), address, type="primary")
 
 
 def nothing_left(app: App, visit: Visit) -> str:
     """Show the page of a rater who is handed nothing: wait for a pair that others have open, or the end."""
     if handout.waits_until(app.store, visit.rater, app.plan) is None:
         return show(app, "completed" if visit.trail else "ran_out", visit)
-    texts = app.words["waiting"]
+    texts = app.words.waiting
     minutes = max(1, round(app.plan.lease.total_seconds() / 60))
-    with markup.page(texts["title"], fill(texts["lead"], minutes=minutes)):
-        st.button(label(texts["button"]), key="more", type="primary")
-    _poll()
+    with markup.page(texts.title, fill(texts.lead, minutes=minutes)):
+        st.button(label(texts.button), key="more", type="primary")
+    _poll(time.monotonic() + POLL_SECONDS / 2)
     return "waiting"
 
 
-# A fragment: the page around it stays as it is until there is something new.
+# A fragment that is run again and again by itself; the first time is when the page is shown.
 @st.fragment(run_every=POLL_SECONDS)
-def _poll() -> None:
-    visit: Visit | None = st.session_state.get("visit")
-    if visit is None:
-        return
-    try:
-        app = state.open_app()
-        state.fetch(app, visit)
-        if visit.pair is None and handout.waits_until(app.store, visit.rater, app.plan) is not None:
-            return
-    except state.STUDY_ERRORS as error:
-        state.log(error, "looking for a pair")
-        return
-    st.rerun()
-
-
-def _show_thanks(app: App, visit: Visit) -> None:
-    texts = app.words["done"]
-    if {"rated": len(visit.trail)} not in visit.progress["finished"]:
-        state.record(app, visit, "finished", {"rated": len(visit.trail)})
-    lead = fill(texts["one"] if len(visit.trail) == 1 else texts["many"], count=len(visit.trail))
-    with markup.page(texts["title"], lead):
-        _show_code(app, "completed")
-        if visit.trail:
-            st.button(label(app.words["panel"]["back"]), key="back-from-end", on_click=_back, args=(visit,))
-
-
-def _show_code(app: App, ending: Ending) -> None:
-    """Show the ending's completion code, if it has one, and where to go with it."""
-    recruitment, texts = app.settings.recruitment, app.words["done"]
-    code: str | None = getattr(recruitment.codes, ending, None)
-    if code is None:
-        return
-    st.html(markup.code(texts["code"], code))
-    address = recruitment.address(code)
-    if address is not None:
-        st.link_button(label(texts["link"]), address, type="primary")
-
-
-def _back(visit: Visit) -> None:
-    visit.go_to(visit.at - 1)
-
-
-def _reconsider(visit: Visit) -> None:
-    visit.reconsiders = True
+def _poll(since: float) -> None:
+    if time.monotonic() > since:
+        st.rerun()

@@ -20,24 +20,25 @@ _ICON = (
 def main() -> None:
     """Show the page that fits where this visitor is."""
     if "visit" in st.session_state:
-        _show()
+        _show(state.served())
         return
     # Visitors who are not signed in come one by one and at a pace: many of them must not slow those who rate.
     with state.ENTRANCE:
         time.sleep(_PACE_SECONDS)
-        _show()
+        _show(state.served())
 
 
-def _show() -> None:
-    st.set_page_config(page_title=state.current_words()["page"]["title"], page_icon=_ICON, layout="wide")
+def _show(app: App) -> None:
+    st.set_page_config(page_title=app.words.instructions.title, page_icon=_ICON, layout="wide")
     st.html(f"<style>{markup.asset('page.css')}</style>")
     try:
-        view = _route(state.open_app())
+        app.check_file()
+        view = _route(app)
     except state.STUDY_ERRORS as error:
         state.log(error, "showing a page")
-        markup.unavailable(state.current_words())
+        markup.unavailable(app.words)
         view = "trouble"
-    markup.add_script(state.current_words(), view)
+    markup.add_script(app.words, view)
 
 
 def _route(app: App) -> str:
@@ -46,16 +47,15 @@ def _route(app: App) -> str:
     if visit is None:
         return "sign-in"
     if not state.is_latest(app, visit):
-        texts = app.words["elsewhere"]
-        with markup.page(texts["title"], texts["lead"]):
-            st.button(
-                label(texts["button"]), key="here", type="primary", on_click=_go_on_here, args=(app, visit)
-            )
+        texts = app.words.elsewhere
+        with markup.page(texts.title, texts.lead):
+            here = label(texts.button)
+            st.button(here, key="here", type="primary", on_click=_go_on_here, args=(app, visit))
         return "elsewhere"
-    step = onboarding.next_step(app, visit)
-    if step is not None:
-        return step.show(app, visit)
-    state.fetch(app, visit)
+    name = onboarding.show_next(app, visit)
+    if name is not None:
+        return name
+    rating.fetch(app, visit)
     if visit.pair is None:
         return endings.nothing_left(app, visit)
     rating.show(app)

@@ -1,14 +1,13 @@
 """HTML that the app writes itself: untrusted text shown as plain text, and the few pieces around it.
 
-A prompt or a continuation may hold HTML, Markdown, LaTeX, control characters or right-to-left text. Where
-pairs are compared, the panel puts it into the page as text nodes. Elsewhere Streamlit's own elements would
-render Markdown (and fetch its images), so such text goes through `plain` into `st.html`.
+A text may hold HTML, Markdown, LaTeX or right-to-left text. Where pairs are compared, the panel puts it into
+the page as text nodes. Elsewhere Streamlit's own elements would render Markdown (and fetch its images), so
+that text is escaped and goes into `st.html`.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from html import escape
@@ -20,8 +19,6 @@ from annotation_app.wording import Wording
 from guard_eval.reporting.escaping import escape_markdown
 from guard_eval.rubric import Criterion
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
-
 
 @cache
 def asset(name: str) -> str:
@@ -29,32 +26,9 @@ def asset(name: str) -> str:
     return Path(__file__).with_name(name).read_text(encoding="utf-8")
 
 
-def visible(text: str) -> str:
-    r"""Return `text` with what a browser would drop, or protobuf refuse, made visible.
-
-    C0 controls become their Unicode pictures, C1 controls and lone surrogates U+FFFD; line ends become `\n`.
-
-    >>> visible("a\x00b\r\nc\x1b[0m")
-    'a␀b\nc␛[0m'
-    """
-    return _CONTROL.sub(_picture, text.replace("\r\n", "\n").replace("\r", "\n"))
-
-
-def _picture(match: re.Match[str]) -> str:
-    code = ord(match[0])
-    if code < 0x20:
-        return chr(0x2400 + code)
-    return "\u2421" if code == 0x7F else "\ufffd"
-
-
 def label(text: str) -> str:
     """Return `text` for the label of one of Streamlit's elements, which would render Markdown."""
     return escape_markdown(text)
-
-
-def plain(text: str) -> str:
-    """Return `text` as HTML that shows it character by character and means nothing else."""
-    return escape(visible(text), quote=True)
 
 
 @contextmanager
@@ -73,20 +47,18 @@ def definitions(heading: str, criteria: tuple[Criterion, ...]) -> str:
 
 
 def points(items: Sequence[str]) -> str:
-    """Return our own sentences as a list; `**…**` is bold."""
-    bold = (re.sub(r"\*\*(.+?)\*\*", r"<b>\1</b>", escape(item)) for item in items)
-    return f'<ul class="ge-points">{"".join(f"<li>{item}</li>" for item in bold)}</ul>'
+    """Return our own sentences as a list."""
+    return f'<ul class="ge-points">{"".join(f"<li>{escape(item)}</li>" for item in items)}</ul>'
 
 
-def message(text: str, *, kind: str) -> str:
-    """Return a short message; `kind` is `problem` (read out at once) or `hint`."""
-    role = "alert" if kind == "problem" else "note"
-    return f'<div class="ge-message ge-{kind}" role="{role}">{escape(text)}</div>'
+def problem(text: str) -> str:
+    """Return a short message that a screen reader reads out at once."""
+    return f'<div class="ge-message ge-problem" role="alert">{escape(text)}</div>'
 
 
-def code(heading: str, text: str, *, lead: str = "", kind: str = "") -> str:
-    """Return a code to be copied, between a heading and a paragraph; `kind` may be `ge-link`."""
-    copied = f'<pre class="ge-command ge-code {kind}"><code>{escape(text)}</code></pre>'
+def code(heading: str, text: str, *, lead: str = "") -> str:
+    """Return a code to be copied, between a heading and a paragraph."""
+    copied = f'<pre class="ge-command ge-code"><code>{escape(text)}</code></pre>'
     return f'<h2 class="ge-subtitle">{escape(heading)}</h2>{copied}{paragraph(lead)}'
 
 
@@ -95,35 +67,35 @@ def paragraph(text: str) -> str:
     return text and f'<p class="ge-paragraph">{escape(text)}</p>'
 
 
-def remark(heading: str, text: str, *, agreed: bool | None = None) -> str:
-    """Return the feedback on an answer; `agreed` marks it as like or unlike ours, in its form too."""
-    mark, kind = {None: ("", ""), True: ("✓ ", " ge-agreed"), False: ("≠ ", " ge-differed")}[agreed]
-    title = f'<h2><span aria-hidden="true">{mark}</span>{escape(heading)}</h2>'
-    return f'<section class="ge-remark{kind}">{title}<p>{escape(text)}</p></section>'
+def remark(heading: str, text: str, *, agreed: bool) -> str:
+    """Return the feedback on an answer that agrees with ours or differs, in its form too."""
+    mark, kind = ("✓", "ge-agreed") if agreed else ("≠", "ge-differed")
+    title = f'<h2><span aria-hidden="true">{mark} </span>{escape(heading)}</h2>'
+    return f'<section class="ge-remark {kind}">{title}<p>{escape(text)}</p></section>'
 
 
 def quoted(heading: str, text: str) -> str:
     """Return a text to be read again, under a heading."""
-    shown = f'<p class="ge-quoted-text" dir="auto">{plain(text)}</p>'
+    shown = f'<p class="ge-quoted-text" dir="auto">{escape(text)}</p>'
     return f'<section class="ge-quoted"><h2>{escape(heading)}</h2>{shown}</section>'
 
 
-def forward(words: str, *, key: str, on_click: Callable[..., None] | None = None) -> bool:
+def forward(text: str, *, key: str) -> bool:
     """Show the button that leads on, which Ctrl+Enter presses; return whether it was pressed."""
-    return st.button(label(words), key=key, type="primary", shortcut="Ctrl+Enter", on_click=on_click)
+    return st.button(label(text), key=key, type="primary", shortcut="Ctrl+Enter")
 
 
 def unavailable(words: Wording) -> None:
     """Say calmly that the study cannot be reached."""
-    texts = words["trouble"]
+    texts = words.trouble
     # A key of its own: the page that failed may have begun already.
-    with page(texts["title"], texts["lead"], key="trouble"):
-        st.button(label(texts["button"]), key="again", type="primary")
+    with page(texts.title, texts.lead, key="trouble"):
+        st.button(label(texts.button), key="again", type="primary")
 
 
 def add_script(words: Wording, view: str) -> None:
     """Add `page.js` to the page; `view` names what is shown: where it changes, a new page begins."""
     script = st.components.v2.component("guard_eval_page", js=asset("page.js"))
-    data = {"view": view, "away": words["trouble"]["lead"]}
+    data = {"view": view, "away": words.trouble.lead}
     with st.container(key="page-script"):
-        script(key="page-js", data={**data, "language": words["language"], "direction": words["direction"]})
+        script(key="page-js", data={**data, "language": words.language, "direction": words.direction})

@@ -30,13 +30,10 @@ function goBack(event) {
   document.querySelector(".ge-page")?.dispatchEvent(new Event("ge-back"));
 }
 
-/* Where the connection is lost, Streamlit bars the page with a dialog about its server. Closed at once; the page says
-   it in the study's words until it is connected again (page.css). */
-function closeDialog() {
-  const close = document.querySelector("body > .stDialog button");
-  if (!close) return;
-  close.click();
-  document.querySelector(".ge-away")?.remove();
+/* Where the connection is lost, page.css shows this; Streamlit's dialog, which bars the page, is closed at once. */
+function addNotice() {
+  const close = () => document.querySelector("body > .stDialog button")?.click();
+  new MutationObserver(close).observe(document.body, { childList: true });
   const notice = document.createElement("div");
   Object.assign(notice, { className: "ge-away ge-message ge-problem", role: "alert", textContent: page.away });
   document.querySelector(".stApp").append(notice);
@@ -48,7 +45,7 @@ export default function ({ data }) {
   Object.assign(root, { lang: data.language, dir: data.direction });
   if (before === null && !root.dataset.geReady) {
     root.dataset.geReady = "yes";
-    new MutationObserver(closeDialog).observe(document.body, { childList: true });
+    addNotice();
     window.addEventListener("keydown", lead, true); // before Streamlit, or both would press the button
     ["pointerdown", "keydown"].forEach((name) => window.addEventListener(name, hold, true));
     window.addEventListener("popstate", goBack, true);

@@ -2,7 +2,6 @@
    Keys work wherever the focus is, but for fields that are written in. Texts are put in as text nodes and nothing else. */
 
 const IDLE = 30_000; // ms without a sign of life that still count as reading
-const KEPT = 30 * 24 * 3600_000; // ms for which a draft is of use
 const PATIENCE = 6_000; // ms without an answer of the server before the rater is informed
 const TRIES = 3; // unanswered runs after which what was sent waits for another press
 const FIELDS = "textarea, select, [contenteditable], input:not([type=radio], [type=checkbox])";
@@ -16,7 +15,7 @@ export default function ({ data }) {
     show({ data: [view], parentElement, setTriggerValue }) {
       if (!panels.has(parentElement)) panels.set(parentElement, new Panel(parentElement));
       const panel = panels.get(parentElement);
-      const visit = panel.show({ ...data[0], ...view }, setTriggerValue);
+      const visit = panel.show({ chosen: {}, comment: "", problems: [], ...data[0], ...view }, setTriggerValue);
       return () => panel.leave(visit);
     },
   });
@@ -68,12 +67,6 @@ class Draft {
     if (press === "skip" || recall(key)?.sent === press) forget(key);
   }
 
-  /* Forget old drafts whose rater did not come back. */
-  static forgetOld() {
-    const keys = withStorage(Object.keys)?.filter((key) => key.startsWith("draft-")) ?? [];
-    keys.filter((key) => Date.now() - (recall(key)?.at ?? 0) > KEPT).forEach(forget);
-  }
-
   tick() {
     const now = performance.now();
     this.shown += now - this.last;
@@ -90,7 +83,7 @@ class Draft {
   store() {
     this.tick();
     const { choices, comment, problems, sent, shown, active } = this;
-    const times = { at: Date.now(), seconds: shown / 1000, active: active / 1000 };
+    const times = { seconds: shown / 1000, active: active / 1000 };
     remember(this.key, { choices, comment, problems, ends: [...this.ends], sent, ...times });
   }
 
@@ -116,7 +109,6 @@ class Panel {
     this.view = this.draft = this.pending = this.listeners = null;
     this.at = 0; // the criterion that the keys answer
     this.keys = recall("ge-keys") ?? true;
-    Draft.forgetOld();
   }
 
   /* The server's answer: another pair, or the same one and why. */
@@ -124,7 +116,6 @@ class Panel {
     const before = this.view;
     Object.assign(this, { view, send, busy: false, skipping: false });
     clearTimeout(this.waiting);
-    clearTimeout(this.soon);
     this.listen();
     if (view.acknowledged) { // a press of Save is on disk
       Draft.settle(view, ...view.acknowledged);
@@ -167,7 +158,6 @@ class Panel {
   leave(visit) {
     if (visit !== this.visits) return;
     clearTimeout(this.waiting);
-    clearTimeout(this.soon);
     // What was sent is in the draft already; stored again after it was forgotten, it would stay for ever.
     if (!this.draft.sent && !this.skipping) this.draft.store();
     this.listeners.abort();
@@ -302,15 +292,14 @@ class Panel {
     this.draft.store();
     this.pending = this.draft.message(this.view);
     this.tries = 0;
+    this.parts.note.textContent = "";
     this.alert("");
     this.deliver();
   }
 
   deliver() {
-    const { words } = this.view;
-    this.soon = setTimeout(() => { this.parts.note.textContent = words.saving; }, 400);
     this.post("submit", this.pending, () => {
-      this.alert(words.slow);
+      this.alert(this.view.words.slow);
       this.deliver();
     });
   }
@@ -322,7 +311,7 @@ class Panel {
   }
 
   go(to) {
-    if (to === "back" && !this.view.back) return;
+    if (to === "back" && !(this.view.extras && this.view.done)) return;
     this.draft.store();
     this.ask("turn", { to });
   }
@@ -388,14 +377,10 @@ function page(panel) {
 
 /* Where the rater is, how much is left, and what just happened. */
 function head(panel) {
-  const { view: { words, done, total, extras, ...view }, keys, parts } = panel;
-  const where = fill(view.where, { number: done + 1, total });
-  parts.heading = make("h1", { tabindex: "-1" }, where);
+  const { view: { words, done, total, extras, where }, keys, parts } = panel;
+  parts.heading = make("h1", { tabindex: "-1" }, fill(where, { number: done + 1, total }));
   parts.note = make("span", { class: "ge-note", role: "status" });
-  const length = make("div");
-  length.style.width = `${total ? (100 * done) / total : 0}%`;
-  const range = { "aria-valuemin": 0, "aria-valuemax": total, "aria-valuenow": done };
-  const bar = make("div", { class: "ge-bar", role: "progressbar", "aria-label": where, ...range }, length);
+  const bar = make("progress", { class: "ge-bar", "aria-label": parts.heading.textContent, max: total || 1, value: done });
   const toggle = button("ge-quiet ge-keys", words.keys, () => panel.switchKeys(toggle), { "aria-pressed": `${keys}` });
   const instructions = extras ? [button("ge-quiet", words.instructions, () => panel.go("instructions"))] : [];
   return make("header", { class: "ge-head" }, parts.heading, bar, parts.note, toggle, ...instructions);
@@ -420,16 +405,12 @@ function question(panel, criterion, index) {
   const about = button("ge-about", "?", () => {
     about.setAttribute("aria-expanded", `${definition.classList.toggle("ge-open")}`);
   }, { "aria-label": label, title: label, "aria-expanded": "false" });
-  let pressed = false;
   const inputs = LETTERS.map((letter, place) => make("input", {
     type: "radio", name: id, value: letter, "aria-keyshortcuts": place + 1,
     checked: panel.draft.choices[criterion.name] === letter,
-    // Arrow keys make clicks too, of detail 0. The click comes before the change.
-    onclick: (event) => { pressed = event.detail > 0; },
     onchange: () => {
       panel.choose(index, letter);
-      // A press by mouse or finger moves the keys on; arrow keys go on within the answers.
-      if (pressed) panel.turn(panel.unanswered()[0] ?? index);
+      panel.turn(panel.unanswered()[0] ?? index); // the keys go on with what is not answered yet
     },
   }));
   const answers = inputs.map((input, place) => make("label", { class: "ge-answer" },
@@ -455,7 +436,7 @@ function remarks(panel) {
       panel.changed();
     },
   }), words));
-  const skip = view.skip ? [button("ge-plain", view.words.skip, () => panel.skip())] : [];
+  const skip = view.extras && !view.earlier ? [button("ge-plain", view.words.skip, () => panel.skip())] : [];
   panel.parts.remarks = make("div", { class: "ge-remarks", id: "ge-remarks", hidden: true },
     make("label", { for: "ge-comment" }, view.words.comment), field,
     make("fieldset", {}, make("legend", {}, view.words.report), ...reports), ...skip);
@@ -463,9 +444,10 @@ function remarks(panel) {
 }
 
 function foot(panel) {
-  const { view: { words, back, earlier, extras }, parts } = panel;
+  const { view: { words, done, earlier, extras }, parts } = panel;
   const keys = (names) => ({ "aria-keyshortcuts": names });
-  const previous = button("ge-plain", words.back, () => panel.go("back"), { disabled: !back, ...keys("Backspace") }, "⌫");
+  const isFirst = !extras || !done;
+  const previous = button("ge-plain", words.back, () => panel.go("back"), { disabled: isFirst, ...keys("Backspace") }, "⌫");
   const latest = earlier ? [button("ge-plain", words.latest, () => panel.go("latest"))] : [];
   parts.remark = button("ge-quiet", "", () => panel.open(), { "aria-expanded": "false", "aria-controls": "ge-remarks" });
   parts.alert = make("div", { class: "ge-alert", role: "alert" });

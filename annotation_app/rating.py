@@ -1,13 +1,9 @@
-"""The rating: which pair is on the screen, and what is done with the answers that the browser sends.
-
-What the browser sends names its pair, so that nothing depends on what this session believes to show: a press
-that comes twice, or after a restart of the server, finds the same presentation, and the store adds nothing
-for an answer that it has.
-"""
+"""The rating: which pair is on the screen, and what is done with the answers that the browser sends."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+import time
 from typing import Any
 
 import streamlit as st
@@ -15,8 +11,12 @@ import streamlit as st
 from annotation_app import panel, state
 from annotation_app.panel import Skip, Submission, Turn
 from annotation_app.state import App, Visit
-from annotation_app.wording import fill
-from guard_eval.store import raters
+from guard_eval.errors import StudyError
+from guard_eval.records import BlindPair
+from guard_eval.store import handout, notes, raters, verdicts
+
+RECOUNT_SECONDS = 30.0
+"""The greatest age of a count of the rater's pairs, and of a check of the invite."""
 
 
 def show(app: App) -> None:
@@ -29,88 +29,134 @@ def show(app: App) -> None:
 @st.fragment
 def _show_pair() -> None:
     visit: Visit | None = st.session_state.get("visit")
-    app = _prepare(visit)
-    if visit is None or app is None or visit.pair is None:
+    app = state.served()
+    pair = _get_pair(app, visit) if visit else None
+    if visit is None or pair is None:
         st.rerun()  # another page is to be shown
     view = {
-        "where": app.words["rating"]["position"],
+        "where": app.words.rating.position,
         "done": visit.at,
         "total": len(visit.trail) + visit.available,
-        "back": visit.at > 0,
         "earlier": visit.earlier,
-        "skip": not visit.earlier,
         "extras": True,
     }
-    view |= state.earlier_answers(app, visit) | visit.view()
-    panel.show(visit.pair, app.criteria, view, _handle)
+    actions: panel.Actions = {"submit": _submit, "skip": _skip, "turn": _turn}
+    panel.show(app, visit, pair, view | _earlier_answers(app, visit), actions)
 
 
-def _prepare(visit: Visit | None) -> App | None:
-    """Fetch the visit's pair; return None if another page is to be shown, such as that the study is away."""
-    if visit is None or visit.reading:
+def _get_pair(app: App, visit: Visit) -> BlindPair | None:
+    if visit.opened or not state.is_latest(app, visit):
         return None
     try:
-        app = state.open_app()
-        if state.is_latest(app, visit):
-            state.fetch(app, visit)
-            return app
+        app.check_file()
+        fetch(app, visit)
     except state.STUDY_ERRORS:
-        pass  # the page that follows meets the same error, and logs it
-    return None
+        return None  # the page that follows meets the same error, and logs it
+    return visit.pair
 
 
-def _handle(sent: Mapping[str, Any]) -> bool:
-    """Act on what the browser sent; return whether it sent anything."""
-    visit: Visit | None = st.session_state.get("visit")
-    event = next((name for name in ("submit", "skip", "turn") if sent.get(name) is not None), None)
-    if visit is None or event is None:
-        return False
-    visit.clear_messages()
-    try:
-        app = state.open_app()
-        if event == "submit":
-            _submit(app, visit, sent["submit"])
-        elif state.is_latest(app, visit):
-            _skip(app, visit, sent["skip"]) if event == "skip" else _turn(visit, sent["turn"])
-    except state.STUDY_ERRORS as error:
-        state.log(error, f"handling a {event}")
-        visit.problem = state.current_words()["rating"]["not_saved"]
-    return True
+def fetch(app: App, visit: Visit) -> None:
+    """Set the pair that the rater sees next, if any, and count how many are left."""
+    if _is_old(visit):
+        _count(app, visit)
+    if visit.pair is None and visit.earlier:
+        visit.pair = verdicts.presented(app.store, visit.trail[visit.at], rater=visit.rater)
+    elif visit.pair is None:
+        visit.pair = next(iter(handout.claim(app.store, visit.rater, app.plan)), None)
+    if not visit.earlier and (visit.pair is None) != (visit.available == 0):
+        _count(app, visit)  # the count is out of date
 
 
-def _submit(app: App, visit: Visit, value: object) -> None:
-    submission = panel.parse(Submission, value)
-    visit.failed = submission.press if submission else ""
-    choices = submission.choices if submission else {}
-    missing = [criterion.title for criterion in app.criteria if criterion.name not in choices]
-    if submission is None or missing:
-        visit.problem = fill(app.words["panel"]["missing"], criteria=", ".join(missing))
+def _is_old(visit: Visit) -> bool:
+    return time.monotonic() - visit.counted > RECOUNT_SECONDS
+
+
+def _count(app: App, visit: Visit) -> None:
+    rated, visit.available = handout.progress(app.store, visit.rater, app.plan)
+    visit.counted = time.monotonic()
+    if rated != len(visit.trail):  # rated on another server, as a proxy may spread the tabs
+        visit.trail = verdicts.trail(app.store, visit.rater)
+        visit.go_to(len(visit.trail))
+
+
+def _earlier_answers(app: App, visit: Visit) -> dict[str, Any]:
+    """Return the choices, comment and problems that the rater gave on the pair now shown."""
+    if visit.pair is None or not visit.earlier:
+        return {}
+    number = visit.pair.presentation
+    # The last of each kind: notes come oldest first.
+    remarks = {note.kind: note.detail for note in notes.read(app.store, presentation=number)}
+    return {
+        "chosen": verdicts.current(app.store, number, rater=visit.rater),
+        "comment": remarks.get("comment", ""),
+        "problems": [problem for problem in remarks.get("problem", "").split(", ") if problem],
+    }
+
+
+def _submit(app: App, visit: Visit, submission: Submission) -> None:
+    """Save a submission, whichever of the rater's pairs it is about, and go to the next pair.
+
+    The store takes nothing from a revoked rater, who reads that the study has ended. With a link that was
+    replaced nothing more is saved after half a minute.
+    """
+    if _is_old(visit) and not _may_continue(app, visit):
         return
-    if not state.is_latest(app, visit):
-        return  # the page that follows says so
-    asked = {criterion.name: choices[criterion.name] for criterion in app.criteria}
-    if state.save(app, visit, submission.model_copy(update={"choices": asked})):
-        visit.note = app.words["rating"]["saved"]
-    elif visit.enrolled and raters.is_out(app.store, visit.rater):
-        visit.go_to(len(visit.trail))  # nothing more is handed out: the study has ended
+    first = submission.pair not in visit.trail
+    try:
+        saved = verdicts.save(
+            app.store,
+            submission.pair,
+            {criterion.name: submission.choices[criterion.name] for criterion in app.criteria},
+            rater=visit.rater,
+            # A change of mind has no measures of its own: the first ones count for the pair.
+            seconds=submission.seconds if first else None,
+            active_seconds=submission.active if first else None,
+            ends_seen=submission.ends if first else None,
+            by_browser=True,
+            comment=submission.comment,
+            problem=None if submission.problems is None else ", ".join(submission.problems),
+            then=app.plan if first or submission.pair == visit.trail[-1] else None,
+        )
+    except StudyError:
+        if _may_continue(app, visit):
+            raise
+        return
+    if first:
+        visit.trail.append(submission.pair)
+        visit.available = max(0, visit.available - 1)
+    visit.go_to(visit.trail.index(submission.pair) + 1)
+    visit.pair = None if visit.earlier else saved.next
+    visit.acknowledged = (submission.pair, submission.press)
+    visit.note = app.words.rating.saved
+
+
+def _may_continue(app: App, visit: Visit) -> bool:
+    """Return whether the visit's invite still holds; if not, let the visit end."""
+    if raters.sign_in(app.store, visit.token) == visit.rater:
+        return True
+    if raters.is_out(app.store, visit.rater):
+        visit.go_to(len(visit.trail))  # nothing more is handed out
     else:
         del st.session_state["visit"]
+    return False
 
 
-def _skip(app: App, visit: Visit, value: object) -> None:
-    skipped = panel.parse(Skip, value)
-    if skipped is not None and state.skip(app, visit, skipped):
-        visit.note = app.words["rating"]["skipped"]
-    elif skipped is not None:
-        visit.problem = app.words["rating"]["skipped_many"]
+def _skip(app: App, visit: Visit, skip: Skip) -> None:
+    """Leave a pair to another rater and go on, unless this rater has skipped too many."""
+    if not handout.skip(app.store, skip.pair, skip.problems, rater=visit.rater, comment=skip.comment):
+        visit.problem = app.words.rating.skipped_many
+        return
+    visit.go_to(len(visit.trail))
+    visit.counted = -math.inf
+    visit.acknowledged = (skip.pair, "skip")  # in place of a press of Save: the browser forgets its draft
+    visit.note = app.words.rating.skipped
 
 
-def _turn(visit: Visit, value: object) -> None:
+def _turn(_app: App, visit: Visit, turn: Turn) -> None:
     """Turn to another page. What was chosen stays in the browser; of two presses only the first counts."""
-    turn = panel.parse(Turn, value)
-    if turn is None or visit.pair is None or visit.pair.presentation != turn.pair:
+    if visit.pair is None or visit.pair.presentation != turn.pair:
         return
     if turn.to == "instructions":
-        visit.read_instructions()
+        visit.open("instructions")
     else:
         visit.go_to(visit.at - 1 if turn.to == "back" else len(visit.trail))

@@ -76,36 +76,33 @@ PATHS = frozenset(
 """What a rater's browser, a provider of accounts or a monitor asks for, besides /static/."""
 
 
-class _Server(uvicorn.Server):
-    on_ready: Callable[[], None]
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        if self.started:
-            # What is loaded by now lives as long as the process: later collections need not walk through it.
-            gc.freeze()
-            self.on_ready()
-
-
 def run(opened: socket.socket, on_ready: Callable[[], None]) -> None:
     """Serve the study of `state.serve_study` on a bound socket until a signal ends it.
 
     Args:
         opened: The socket. Messages leave it at once, and so do those of the connections that it accepts.
-        on_ready: Called when the server answers.
+        on_ready: Called before the first visitor is answered.
 
     Raises:
         StudyError: The server did not start; the log says why.
     """
     opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     bootstrap.load_config_options(OPTIONS)
-    guards = [Middleware(Guard), Middleware(GZipMiddleware, minimum_size=1000, compresslevel=5)]
+
+    @asynccontextmanager
+    async def lifespan(_app: st.App) -> AsyncIterator[None]:
+        logs.set_up()  # here all loggers have their handlers
+        # What is loaded by now lives as long as the process: later collections need not walk through it.
+        gc.freeze()
+        on_ready()
+        yield
+
     config = uvicorn.Config(
         st.App(
             Path(__file__).with_name("main.py"),
-            lifespan=_lifespan,
+            lifespan=lifespan,
             routes=[Route("/health", health)],
-            middleware=guards,
+            middleware=[Middleware(Guard), Middleware(GZipMiddleware, minimum_size=1000, compresslevel=5)],
             on_script_error=show_error_page,
         ),
         ws="websockets-sansio",
@@ -115,22 +112,15 @@ def run(opened: socket.socket, on_ready: Callable[[], None]) -> None:
         log_level="warning",
         timeout_graceful_shutdown=5,
     )
-    server = _Server(config)
-    server.on_ready = on_ready
+    server = uvicorn.Server(config)
     server.run(sockets=[opened])
     if not server.started:
         raise StudyError("the annotation server did not start; its own message is above")
 
 
-@asynccontextmanager
-async def _lifespan(_app: st.App) -> AsyncIterator[None]:
-    logs.set_up()  # here all loggers have their handlers
-    yield
-
-
 def show_error_page(_error: Exception) -> bool:
     """Show a rater the same calm page for a defect, which Streamlit has logged by now."""
-    markup.unavailable(state.current_words())
+    markup.unavailable(state.served().words)
     return True
 
 
@@ -143,19 +133,17 @@ async def health(_request: Request) -> JSONResponse:
     if time.monotonic() - checked >= HEALTH_SECONDS:
         # Requests that come meanwhile get the last answer: no stranger makes the server write more often.
         _last_check[0], status = (time.monotonic(), status or 200), 200
+        app = state.served()
         try:
+            app.check_file()
             with anyio.fail_after(HEALTH_SECONDS):
-                await to_thread.run_sync(_write, abandon_on_cancel=True)
+                await to_thread.run_sync(settings.check_writable, app.store, abandon_on_cancel=True)
         except state.STUDY_ERRORS as error:  # TimeoutError is an OSError
             status, slow = 503, f"the database did not answer within {HEALTH_SECONDS:.0f} s"
             state.log(StudyError(str(error) or slow), "the health check")
         _last_check[0] = (time.monotonic(), status)
     word = "ok" if status == 200 else "unavailable"
     return JSONResponse({"status": word}, status_code=status, headers={"Cache-Control": "no-store"})
-
-
-def _write() -> None:
-    settings.check_writable(state.open_app().store)
 
 
 def _inline_scripts() -> str:
@@ -183,8 +171,8 @@ HEADERS = {
 class Guard:
     """Let through what the page needs, and add `HEADERS` and the browser's cookie.
 
-    Streamlit never sees the rest: it accepts uploads without an invite, shows details of its program, fails
-    on text in its websocket, and asks the internet for this machine's address if another origin connects.
+    Streamlit never sees the rest: it accepts uploads without an invite, shows details of its program, and
+    asks the internet for this machine's address if another origin connects.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -194,12 +182,10 @@ class Guard:
         """Answer as the application does, or refuse."""
         if scope["type"] == "http":
             await self._serve_file(scope, receive, send)
-        elif scope["type"] != "websocket":
-            await self._app(scope, receive, send)
-        elif scope["path"] == "/_stcore/stream" and _is_own_origin(Headers(scope=scope)):
-            await self._app(scope, _bytes_only(receive, send), send)
-        else:
+        elif scope["type"] == "websocket" and not _is_own_page(scope):
             await WebSocketClose(code=1008)(scope, receive, send)  # a policy was broken
+        else:
+            await self._app(scope, receive, send)
 
     async def _serve_file(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def add_headers(message: Message) -> None:
@@ -214,28 +200,15 @@ class Guard:
         answer: ASGIApp = self._app
         if scope["path"] not in PATHS and not scope["path"].startswith("/static/"):
             answer = PlainTextResponse("Not Found", status_code=404)
-        elif scope["method"] not in {"GET", "HEAD"}:
-            answer = PlainTextResponse("Method Not Allowed", 405, headers={"Allow": "GET, HEAD"})
         await answer(scope, receive, add_headers)
 
 
-def _is_own_origin(headers: Headers) -> bool:
+def _is_own_page(scope: Scope) -> bool:
     """Return whether our own page opens a websocket. A program sends no origin; a browser does."""
+    headers = Headers(scope=scope)
     origins, host = headers.getlist("origin"), headers.get("host")
-    return not origins or origins in ([f"http://{host}"], [f"https://{host}"])
-
-
-def _bytes_only(receive: Receive, send: Send) -> Receive:
-    """Return a `receive` that closes a websocket on which text comes."""
-
-    async def receive_bytes() -> Message:
-        message = await receive()
-        if message["type"] == "websocket.receive" and message.get("bytes") is None:
-            await send({"type": "websocket.close", "code": 1003})
-            return {"type": "websocket.disconnect", "code": 1003}
-        return message
-
-    return receive_bytes
+    is_own = not origins or origins in ([f"http://{host}"], [f"https://{host}"])
+    return is_own and scope["path"] == "/_stcore/stream"
 
 
 def _new_cookie(*, secure: bool) -> str:

@@ -12,7 +12,6 @@ import re
 import secrets
 from collections.abc import Mapping
 from typing import NamedTuple
-from urllib.parse import parse_qs, urlsplit
 
 import streamlit as st
 from streamlit.errors import StreamlitAuthError
@@ -20,9 +19,7 @@ from streamlit.errors import StreamlitAuthError
 from annotation_app import endings, markup, state
 from annotation_app.markup import label
 from annotation_app.state import App, Visit
-from guard_eval.records import content_id
 from guard_eval.store import raters
-from guard_eval.store.schema import LONGEST_NAME
 from guard_eval.study.annotation_settings import Recruitment
 
 BROWSER_COOKIE = "guard_eval_browser_"
@@ -32,8 +29,6 @@ Each has a name of its own, so that none replaces another. Of two tabs opened at
 either has its own; whichever connects later has both, and is known by the other's.
 """
 
-_MAX_COOKIES = 10
-_SECRET = re.compile(r"[A-Za-z0-9_-]{43}")
 _PARAMETER = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -47,11 +42,11 @@ class Arrival(NamedTuple):
 
 def enter(app: App) -> Visit | None:
     """Sign a visitor in, or show the page on which to do so."""
-    recruitment, texts = app.settings.recruitment, app.words["sign_in"]
+    recruitment, texts = app.settings.recruitment, app.words.sign_in
     token = st.query_params.get("invite", "")
     visit = state.sign_in(app, token) if token else None
     arrival = None if visit else from_prolific(st.query_params, recruitment) or from_account(recruitment)
-    refused = texts["unknown"] if token else ""
+    refused = texts.unknown if token else ""
     if arrival is not None:
         # A provider of accounts vouches for who comes; anybody can write Prolific's parameters.
         browsers = browser_secrets() if arrival.source == "prolific" else None
@@ -60,7 +55,7 @@ def enter(app: App) -> Visit | None:
         if visit is None and enrolment.refusal != "elsewhere":  # revoked, or nothing is left to rate
             endings.show(app, "no_place" if enrolment.refusal else "ended")
             return None
-        refused = texts["other_browser"]
+        refused = texts.other_browser
     if visit is None:
         _show(app, refused)
         return None
@@ -76,14 +71,12 @@ def enter(app: App) -> Visit | None:
 
 def from_prolific(parameters: Mapping[str, str], recruitment: Recruitment) -> Arrival | None:
     """Return the visitor from Prolific, by the parameters that it puts into the address."""
-    person, study, session = (parameters.get(name, "") for name in ("PROLIFIC_PID", "STUDY_ID", "SESSION_ID"))
-    valid = recruitment.prolific and _PARAMETER.fullmatch(person)
-    if not valid or _is_other_study(parameters, recruitment):
+    names = {"person": "PROLIFIC_PID", "study": "STUDY_ID", "session": "SESSION_ID"}
+    values = {key: parameters.get(name, "") for key, name in names.items()}
+    valid = {key: value for key, value in values.items() if _PARAMETER.fullmatch(value)}
+    if not recruitment.prolific or "person" not in valid or _is_other_study(parameters, recruitment):
         return None
-    values = {"study": study, "session": session}
-    return Arrival(
-        "prolific", person, {key: text for key, text in values.items() if _PARAMETER.fullmatch(text)}
-    )
+    return Arrival("prolific", valid.pop("person"), valid)
 
 
 def _is_other_study(parameters: Mapping[str, str], recruitment: Recruitment) -> bool:
@@ -98,41 +91,27 @@ def from_account(recruitment: Recruitment) -> Arrival | None:
     if not recruitment.oidc or not getattr(st.user, "is_logged_in", False):
         return None
     issuer, subject = st.user.get("iss"), st.user.get("sub")
-    person = f"{issuer} {subject}"
-    external_id = person if len(person) <= LONGEST_NAME else content_id("oidc", issuer, subject)
-    return Arrival("oidc", external_id, {"issuer": str(issuer)}) if subject else None
+    return Arrival("oidc", f"{issuer} {subject}", {"issuer": str(issuer)}) if subject else None
 
 
 def browser_secrets() -> list[str]:
     """Return the browser's secrets; a browser that forbids cookies has another one at every visit."""
-    cookies = sorted(st.context.cookies.to_dict().items())
-    values = {value: None for name, value in cookies if name.startswith(BROWSER_COOKIE)}
-    return [value for value in values if _SECRET.fullmatch(value)][:_MAX_COOKIES] or [secrets.token_urlsafe()]
+    cookies = st.context.cookies.to_dict()
+    ours = [cookies[name] for name in sorted(cookies) if name.startswith(BROWSER_COOKIE)]
+    return ours[:10] or [secrets.token_urlsafe()]
 
 
 def _show(app: App, refused: str) -> None:
-    """Show the ways to sign in; a pasted code goes into the address, and the page is loaded again."""
-    recruitment, texts = app.settings.recruitment, app.words["sign_in"]
-    if recruitment.prolific and not refused and _is_other_study(st.query_params, recruitment):
-        refused = texts["elsewhere"]
-    with markup.page(texts["title"], texts["lead"]):
+    """Say how to sign in, and why this visitor is not."""
+    recruitment, texts = app.settings.recruitment, app.words.sign_in
+    if recruitment.prolific and not refused:
+        refused = texts.elsewhere if _is_other_study(st.query_params, recruitment) else texts.prolific
+    with markup.page(texts.title, texts.lead):
         if refused:
-            st.html(markup.message(refused, kind="problem"))
-        elif recruitment.prolific:
-            st.html(markup.message(texts["prolific"], kind="hint"))
-        with st.form("sign-in", border=False):
-            code = st.text_input(
-                label(texts["field"]), key="code", max_chars=2000, autocomplete="off"
-            ).strip()
-            pressed = st.form_submit_button(label(texts["button"]), key="enter", type="primary")
-        if recruitment.oidc and st.button(label(texts["account"]), key="account"):
+            st.html(markup.problem(refused))
+        if recruitment.oidc and st.button(label(texts.account), key="account"):
             try:
                 st.login()
             except (StreamlitAuthError, OSError) as error:
                 state.log(error, "signing in with an account")
-                st.html(markup.message(texts["account_trouble"], kind="problem"))
-    if pressed and code:
-        # What was pasted is often the whole link.
-        codes = parse_qs(urlsplit(code).query).get("invite") if "?" in code else None
-        st.query_params["invite"] = codes[0] if codes else code
-        st.rerun()
+                st.html(markup.problem(app.words.trouble.lead))

@@ -1,16 +1,22 @@
-"""What a rater reads: a file a language. en.toml is also the schema against which others are checked."""
+"""What a rater reads: a file a language. A model made of en.toml checks all others."""
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from collections.abc import Mapping, Sequence
+from functools import cache, partial
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    create_model,
+    model_validator,
+)
 
 from guard_eval.errors import StudyError
 from guard_eval.records import Choice
@@ -19,52 +25,50 @@ from guard_eval.study import Study
 from guard_eval.study.files import parse_toml, read_toml
 from guard_eval.study.problems import explain, problems_of
 
-Wording = dict[str, Any]
-"""Tables of texts, as the TOML file has them: `words["panel"]["save"]`."""
+Wording = Any
+"""The tables of the English file as a model's attributes: `words.panel.save`."""
 
+_STRICT = ConfigDict(extra="forbid", frozen=True, strict=True)
 _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
-_Text = Annotated[str, StringConstraints(min_length=1)]
-_Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
-"""What is stored in place of the words: the same in every language."""
+_Text = Annotated[str, Field(min_length=1)]
 
 
 class Question(BaseModel):
-    """A question: with answers to choose from, or without, for a line of text."""
+    """A question: with answers to choose from, or without, for a line of text.
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    What is stored are the names: the same in every language.
+    """
 
-    name: _Name
+    model_config = _STRICT
+
+    name: _Text
     ask: _Text
-    answers: dict[_Name, _Text] = Field(default={})
+    answers: dict[str, _Text] = {}
 
 
 class CheckQuestion(Question):
-    """A question about the instructions with one right answer, and the reason."""
+    """A question about the instructions, with one right answer."""
 
-    right: _Name
-    because: _Text
+    right: _Text
 
     @model_validator(mode="after")
     def _check_answers(self) -> Self:
-        if len(self.answers) < 2 or self.right not in self.answers:
-            names = ", ".join(self.answers) or "none"
-            raise ValueError(
-                f"right = {self.right!r} must be one of at least two answers, and they are: {names}"
-            )
+        if self.right not in self.answers:
+            raise ValueError(f"right = {self.right!r} must be one of answers: {', '.join(self.answers)}")
         return self
 
 
 class PracticePair(BaseModel):
     """A pair with a clear answer, and the reason, on some of the criteria."""
 
-    model_config = Question.model_config
+    model_config = _STRICT
 
-    name: _Name
+    name: _Text
     prompt: _Text
     a: _Text
     b: _Text
-    expected: dict[_Name, Choice]
-    because: dict[_Name, _Text]
+    expected: dict[str, Choice]
+    because: dict[str, _Text]
 
     @model_validator(mode="after")
     def _check_reasons(self) -> Self:
@@ -73,12 +77,13 @@ class PracticePair(BaseModel):
         return self
 
 
-_LISTS: dict[str, type[Question | PracticePair]] = {
-    "background.questions": Question,
-    "check.questions": CheckQuestion,
-    "practice.pairs": PracticePair,
+_SPECIAL: dict[str, Any] = {
+    "direction": Literal["ltr", "rtl"],
+    "background.questions": Annotated[list[Question], Field(min_length=1)],
+    "check.questions": Annotated[list[CheckQuestion], Field(min_length=1)],
+    "practice.pairs": Annotated[list[PracticePair], Field(min_length=1)],
 }
-"""The lists of tables, by their place in the file."""
+"""What stands at these keys, if it is more than texts."""
 
 
 def of_study(study: Study) -> Wording:
@@ -97,16 +102,47 @@ def of_study(study: Study) -> Wording:
     language = str(changes.get("language", settings.language))
     criteria = {name: each.model_dump() for name, each in study.settings.criteria.items()}
     base = shipped_wording(settings.language) if language == settings.language else {}
-    words = _merge(_merge(base, {"criteria": criteria}), changes)
-    known = {*CRITERIA, *criteria}
-    problems = [*_differences(shipped_wording("en"), words, known), *_check_lists(words, known)]
-    if problems:
-        raise StudyError(explain(Path(custom.file if custom else language), problems))
+    known = {name: {"title": "", "definition": ""} for name in (*CRITERIA, *criteria)}
+    table = _model_of(shipped_wording("en") | {"criteria": known})
+    path = Path(custom.file if custom else language)
+    try:
+        words: Wording = table.model_validate(_merge(_merge(base, {"criteria": criteria}), changes))
+    except ValidationError as error:
+        raise StudyError(explain(path, problems_of(error, table))) from None
+    for items in (words.background.questions, words.check.questions, words.practice.pairs):
+        if len({item.name for item in items}) < len(items):
+            raise StudyError(f"{path}: two questions, or two practice pairs, have one name; change one")
+    for name in (name for pair in words.practice.pairs for name in pair.expected):
+        check_name(name, known)
     return words
 
 
+def _model_of(english: Mapping[str, Any], path: str = "") -> type[BaseModel]:
+    """Return a model of the English tables: the same keys, and texts with the same placeholders."""
+    fields: dict[str, Any] = {}
+    for key, text in english.items():
+        kind: Any = Annotated[_Text, AfterValidator(partial(_check_placeholders, text))]
+        if f"{path}{key}" in _SPECIAL:
+            kind = _SPECIAL[f"{path}{key}"]
+        elif isinstance(text, dict):
+            kind = _model_of(text, f"{path}{key}.")
+        elif isinstance(text, list):
+            kind = Annotated[list[_Text], Field(min_length=1)]
+        fields[key] = (kind, ...)
+    return create_model("Words", __config__=_STRICT, **fields)
+
+
+def _check_placeholders(english: str, text: str) -> str:
+    """Return a text; refuse one whose placeholders are not those of the English one."""
+    expected, written = (set(_PLACEHOLDER.findall(each)) for each in (english, text))
+    if english and expected != written:
+        names = ", ".join(f"{{{name}}}" for name in sorted(expected)) or "none"
+        raise ValueError(f"the names in braces must be: {names}")
+    return text
+
+
 @cache
-def shipped_wording(language: str) -> Wording:
+def shipped_wording(language: str) -> dict[str, Any]:
     """Return a shipped language as its file has it, with the paper's criteria in English."""
     words = read_toml(Path(__file__).with_name(f"{language}.toml"))
     if language == "en":
@@ -128,84 +164,13 @@ def fill(text: str, **values: object) -> str:
 
 def rubric(words: Wording, names: Sequence[str]) -> tuple[Criterion, ...]:
     """Return the named criteria in this language, in the order given."""
-    return tuple(Criterion(name=name, **words["criteria"][name]) for name in names)
+    return tuple(Criterion(name=name, **getattr(words.criteria, name).model_dump()) for name in names)
 
 
-def _merge(base: Wording, changes: Mapping[str, Any]) -> Wording:
+def _merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """Return `base` with the texts of `changes` in place of its own, table by table."""
     merged = dict(base)
     for key, value in changes.items():
         below = base.get(key)
         merged[key] = _merge(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
     return merged
-
-
-def _differences(english: Any, words: Any, criteria: set[str], path: str = "") -> Iterator[str]:  # noqa: ANN401
-    """Yield how `words` differs from the English file in keys, kinds of values and placeholders."""
-    if isinstance(english, list):
-        texts = isinstance(words, list) and words and all(isinstance(text, str) and text for text in words)
-        if path not in _LISTS and not texts:
-            yield f"{path}: write a list of texts in quotes, and at least one"
-    elif not isinstance(english, dict):
-        yield from _text_problems(english, words, path)
-    elif not isinstance(words, dict):
-        yield f"{path}: write a table with its keys"
-    else:
-        inside = f"{path}." if path else ""
-        known = criteria if path == "criteria" else english.keys()
-        for key in words.keys() - known:
-            near = difflib.get_close_matches(str(key), sorted(known), n=1)
-            yield f"{inside}{key}: is not a key; " + (f"did you mean {near[0]!r}?" if near else "remove it")
-        for key in known - words.keys():
-            yield f"{inside}{key}: is missing; add it"
-        for key in known & words.keys():
-            like = {"title": "", "definition": ""} if path == "criteria" else english[key]
-            yield from _differences(like, words[key], criteria, f"{inside}{key}")
-
-
-def _text_problems(english: str, text: object, path: str) -> Iterator[str]:
-    """Yield what is wrong with a text, which stands where the English file has `english`."""
-    if not isinstance(text, str) or not text:
-        yield f"{path}: {text!r}: write a text in quotes"
-    elif path == "language" and not re.fullmatch(r"[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*", text):
-        yield f"language: {text!r}: write it as HTML does, such as 'fr' or 'pt-BR'"
-    elif path == "direction" and text not in {"ltr", "rtl"}:
-        yield f"direction: {text!r}: write 'ltr' or 'rtl'"
-    elif not path.startswith("criteria."):  # nothing is filled in there, and a brace is a brace
-        expected, written = (set(_PLACEHOLDER.findall(each)) for each in (english, text))
-        if expected - written:
-            yield f"{path}: lacks {_braces(expected - written)}; write it where it belongs"
-        if written - expected:
-            allowed = (
-                f"known here: {_braces(expected)}" if expected else "nothing is filled in here; remove it"
-            )
-            yield f"{path}: has {_braces(written - expected)}; {allowed}"
-
-
-def _braces(names: set[str]) -> str:
-    return ", ".join(f"{{{name}}}" for name in sorted(names))
-
-
-def _check_lists(words: Wording, criteria: set[str]) -> Iterator[str]:
-    """Replace the questions and the practice pairs by their classes; yield what is wrong with them."""
-    for position, kind in _LISTS.items():
-        table, name = position.split(".")
-        items = words[table].get(name) if isinstance(words.get(table), dict) else None
-        if not isinstance(items, list) or not items:
-            yield f"{position}: write at least one; to leave the page out, switch it off in study.toml"
-            continue
-        valid = []
-        for index, item in enumerate(items, start=1):
-            try:
-                valid.append(kind.model_validate(item))
-                for criterion in getattr(valid[-1], "expected", ()):
-                    check_name(criterion, criteria)
-            except ValidationError as error:
-                for problem in problems_of(error, kind):
-                    yield f"{position}[{index}]: {problem.removeprefix('the file: ')}"
-            except StudyError as error:
-                yield f"{position}[{index}]: {error}"
-        for repeated, times in Counter(item.name for item in valid).items():
-            if times > 1:
-                yield f"{position}: the name {repeated!r} is used twice; give each its own"
-        words[table] = {**words[table], name: valid}

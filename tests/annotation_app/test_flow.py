@@ -6,15 +6,16 @@ from dataclasses import replace
 import pytest
 from app_pages import panel, press, rate, send, start, turn, view, visit, words
 
-from annotation_app import state
+from annotation_app import rating
 from guard_eval.records import Gold
 from guard_eval.store import pairs, raters
-from guard_eval.store import verdicts as store_verdicts
 
-pytestmark = [pytest.mark.slow, pytest.mark.both_databases]
+pytestmark = pytest.mark.slow
 
 FIRST_WORD = "marigold"
 """What the text by the comparison's first method says; see conftest."""
+
+CHOICES = {"coherence": "A", "fluency": "B"}
 
 
 def first_is_a(page):
@@ -23,16 +24,14 @@ def first_is_a(page):
 
 
 def notes(built, kind):
-    return built.stored("notes", kind=kind)
+    return [note.detail for note in built.stored("notes", kind=kind)]
 
 
 def test_what_the_browser_gets_names_no_method_and_no_side(study):
     """Every name is listed here, so that a new one is looked at before it goes out."""
-    shown = view(start(study()))
-    assert sorted(shown) == [
-        *("a", "acknowledged", "b", "back", "chosen", "comment", "criteria", "done", "drafts", "earlier"),
-        *("extras", "failed", "note", "pair", "problem", "problems", "prompt", "skip", "total", "turn"),
-        "where",
+    assert sorted(view(start(study()))) == [
+        *("a", "acknowledged", "b", "criteria", "done", "drafts", "earlier", "extras", "failed", "note"),
+        *("pair", "problem", "prompt", "total", "turn", "where"),
     ]
 
 
@@ -45,30 +44,36 @@ def test_nothing_in_what_is_sent_tells_a_gold_pair_or_a_repeat(study):
             pair = replace(built.pairs[0], id=f"gold-{number}", prompt="A letter. ", text_b=worse)
             pairs.add_gold(store, [Gold(pair=replace(pair, text_a="We have arrived."), expected=expected)])
         assert {text[0] for pair in pairs.read(store) for text in (pair.text_a, pair.text_b)} == {" "}
-    page = start(built)
-    shown = []
+    page, forms = start(built), []
     while panel(page) is not None:
-        shown.append(view(page))
-        page = rate(page, "A", "B")
-    assert len(built.stored("checks")) == 4 + 2 * 2
-    assert len(shown) == 10
-    for sent in shown:
+        sent = view(page)
         for text in (sent["prompt"], sent["a"], sent["b"]):
             assert text == unicodedata.normalize("NFC", text.strip().strip("\ufeff"))
             assert "\r" not in text
-    forms = {
-        tuple((key, type(value).__name__) for key, value in sent.items() if key != "acknowledged")
-        for sent in shown
-    }
-    assert len(forms) == 1  # the same keys, in the same order
+        forms.append(tuple((key, type(sent[key])) for key in sent if key != "acknowledged"))
+        page = rate(page, "A", "B")
+    assert len(built.stored("checks")) == 4 + 2 * 2
+    assert len(forms) == 10
+    assert len(set(forms)) == 1  # the same keys, in the same order
 
 
-def test_a_missing_answer_is_named_and_nothing_saved(study):
-    """The browser asks for it by itself; this is a browser that does not."""
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"choices": {"coherence": "A"}},
+        {"choices": {**CHOICES, "fluency": "C"}},
+        {"choices": CHOICES, "pair": "1"},
+        {"choices": CHOICES, "problems": ["nonsense"]},
+        {"choices": CHOICES, "comment": "x" * 5001},
+        ["nothing that a panel sends"],
+    ],
+)
+def test_what_no_panel_sends_saves_nothing(study, value):
     built = study()
-    page = rate(start(built), "A", None)
-    assert "please choose an answer for Fluency." in view(page)["problem"]
-    assert view(page)["failed"] == "one"
+    page = start(built)
+    if isinstance(value, dict):
+        value = {"pair": view(page)["pair"], "press": "x", **value}
+    page = send(page, "submit", value)
     assert view(page)["where"] == "Pair 1 of 3"
     assert built.stored() == []
 
@@ -76,9 +81,9 @@ def test_a_missing_answer_is_named_and_nothing_saved(study):
 def test_a_pair_of_somebody_else_is_not_saved(study):
     built = study(raters=("ann", "ben"))
     page, other = start(built), start(built, "ben")
-    value = {"pair": view(other)["pair"], "choices": {"coherence": "A", "fluency": "A"}, "press": "x"}
-    page = send(page, "submit", value)
+    page = send(page, "submit", {"pair": view(other)["pair"], "choices": CHOICES, "press": "x"})
     assert "could not be saved" in view(page)["problem"]
+    assert view(page)["failed"] == "x"
     assert built.stored() == []
 
 
@@ -90,7 +95,7 @@ def test_verdicts_name_the_method_whose_text_was_preferred(study):
         # Coherence: always the text by FIRST, wherever it stands. Fluency: always the other one.
         built.age()
         page = rate(page, "A" if first else "B", "B" if first else "A", seconds=30, active=20)
-    assert "You have compared 4 pairs" in words(page)
+    assert "you have compared: 4" in words(page)
     rows = built.stored()
     assert len(rows) == 8
     assert {(row.criterion, row.verdict) for row in rows} == {
@@ -105,14 +110,12 @@ def test_verdicts_name_the_method_whose_text_was_preferred(study):
 @pytest.mark.parametrize(
     ("measured", "stored"),
     [
-        ({"seconds": 12.3456, "active": 40}, (12.346, 12.346)),
-        ({"seconds": 10**400, "active": 5}, (86400, 5)),
-        ({"seconds": -1, "active": "5"}, (None, None)),
-        ({"seconds": True}, (None, None)),
-        ({"seconds": float("nan"), "active": float("inf")}, (None, 86400)),
+        ({"seconds": 12.5, "active": 4}, (12.5, 4)),
+        ({"seconds": -1}, (None, None)),
+        ({"seconds": float("nan"), "active": 5}, (None, 5)),
     ],
 )
-def test_times_are_the_browsers_within_reason(study, measured, stored):
+def test_times_of_a_broken_clock_are_unknown(study, measured, stored):
     built = study(1)
     page = start(built)
     built.age()
@@ -123,14 +126,11 @@ def test_times_are_the_browsers_within_reason(study, measured, stored):
 def test_back_shows_the_saved_answer_and_changing_it_adds_a_revision(study):
     built = study()
     page = start(built)
-    first = first_is_a(page)
-    before = view(page)
+    first, before = first_is_a(page), view(page)
     built.age()
     page = turn(rate(page, "A", "tie", seconds=9), "back")
     after = view(page)
-    assert [after[part] for part in ("pair", "prompt", "a", "b", "where")] == [
-        before[part] for part in ("pair", "prompt", "a", "b", "where")
-    ]
+    assert {part: after[part] for part in ("pair", "prompt", "a", "b", "where")}.items() <= before.items()
     assert after["chosen"] == {"coherence": "A", "fluency": "tie"}
     assert (before["earlier"], after["earlier"]) == (False, True)
     page = rate(page, "B", "tie", seconds=3)
@@ -142,8 +142,7 @@ def test_back_shows_the_saved_answer_and_changing_it_adds_a_revision(study):
 
 def test_back_reaches_the_first_pair_of_an_earlier_visit(study):
     built = study(4)
-    page = start(built)
-    numbers = []
+    page, numbers = start(built), []
     for choice in ("A", "tie", "B"):
         numbers.append(view(page)["pair"])
         page = rate(page, choice, choice)
@@ -152,7 +151,6 @@ def test_back_reaches_the_first_pair_of_an_earlier_visit(study):
     for number, choice in reversed(list(zip(numbers, ("A", "tie", "B"), strict=True))):
         page = turn(page, "back")
         assert (view(page)["pair"], view(page)["chosen"]["fluency"]) == (number, choice)
-    assert not view(page)["back"]
     assert view(turn(page, "back"))["where"] == "Pair 1 of 4"
     assert view(turn(page, "latest"))["where"] == "Pair 4 of 4"
 
@@ -160,41 +158,34 @@ def test_back_reaches_the_first_pair_of_an_earlier_visit(study):
 def test_comment_and_problem_are_kept_shown_again_and_taken_back(study):
     built = study()
     page = start(built)
-    number = view(page)["pair"]
-    page = rate(
-        page, "A", "A", comment=" odd \u202e end\x00 ", problems=["language", "nonsense", "unreadable"]
-    )
-    assert view(page)["comment"] == ""
+    page = rate(page, "A", "A", comment=" odd \u202e end\x00 ", problems=["language", "unreadable"])
+    assert "comment" not in view(page)
     page = turn(page, "back")
     assert view(page)["comment"] == "odd \u202e end\ufffd"
-    assert view(page)["problems"] == ["unreadable", "language"]
+    assert view(page)["problems"] == ["language", "unreadable"]
     # Unchanged, the browser sends neither.
     page = turn(rate(page, "B", "A", comment=None, problems=None), "back")
     rate(page, "B", "A", comment="", problems=[])
-    assert [(note.presentation, note.detail) for note in notes(built, "comment")] == [
-        (number, "odd \u202e end\ufffd"),
-        (number, ""),
-    ]
-    assert [note.detail for note in notes(built, "problem")] == ["unreadable, language", ""]
+    assert notes(built, "comment") == ["odd \u202e end\ufffd", ""]
+    assert notes(built, "problem") == ["language, unreadable", ""]
 
 
 def test_the_same_press_twice_is_one_answer(study):
     built = study()
     page = start(built)
-    value = {"pair": view(page)["pair"], "press": "x", "choices": {"coherence": "A", "fluency": "B"}}
+    value = {"pair": view(page)["pair"], "press": "x", "choices": CHOICES}
     page = send(send(page, "submit", value), "submit", value)
     assert view(page)["where"] == "Pair 2 of 3"
-    assert [(row.criterion, row.revision) for row in built.stored("history")] == [
+    assert {(row.criterion, row.revision) for row in built.stored("history")} == {
         ("coherence", 0),
         ("fluency", 0),
-    ]
+    }
 
 
 def test_of_two_tabs_the_later_one_goes_on_and_the_earlier_one_says_so(study):
     built = study()
     page, later = start(built), visit(built.tokens["ann"])
-    value = {"pair": view(page)["pair"], "press": "x", "choices": {"coherence": "A", "fluency": "B"}}
-    page = send(page, "submit", value)
+    page = send(page, "submit", {"pair": view(page)["pair"], "press": "x", "choices": CHOICES})
     assert "open in another tab" in words(page)
     assert built.stored() == []
     rate(later, "B", "B")
@@ -210,8 +201,8 @@ def test_a_revoked_rater_stops_and_keeps_what_was_saved(study):
     page = rate(start(built), "A", "B")
     with built.open() as store:
         raters.revoke(store, "ann")
-    page = rate(page, "A", "B")
-    assert "withdrawn" in words(page)
+    assert "The study has ended for you" in words(rate(page, "A", "B"))
+    assert "withdrawn" in words(visit(built.tokens["ann"]))
     assert len(built.stored()) == 2
 
 
@@ -220,21 +211,20 @@ def test_a_link_that_was_replaced_stops_within_half_a_minute(study, monkeypatch)
     page = start(built)
     with built.open() as store:
         raters.renew_link(store, "ann")
-    monkeypatch.setattr(state, "RECOUNT_SECONDS", -1.0)
+    monkeypatch.setattr(rating, "RECOUNT_SECONDS", -1.0)
     assert "withdrawn" in words(rate(page, "A", "B"))
     assert built.stored() == []
 
 
 def test_a_late_rater_of_a_full_study_reads_that_nothing_is_left(study):
     built = study(1, raters=("ann", "ben"), slots=1)
-    done = words(rate(start(built), "A", "A"))
+    assert "Thank you" in words(rate(start(built), "A", "A"))
     page = start(built, "ben")
     assert "Nothing is left to compare" in words(page)
-    assert "later" not in words(page)
-    assert "Thank you" in done
     assert [button.key for button in page.button] == []
 
 
+@pytest.mark.both_databases
 def test_a_database_that_vanishes_loses_nothing(study, databases, database_kind, caplog):
     built = study()
     page = start(built)
@@ -253,19 +243,14 @@ def test_a_database_that_vanishes_loses_nothing(study, databases, database_kind,
     assert FIRST_WORD not in caplog.text
 
 
-def test_a_failing_save_says_so(study, monkeypatch):
+def test_nothing_is_saved_into_a_file_that_was_replaced(study, caplog):
     built = study()
     page = start(built)
-
-    def locked(*_args, **_options):
-        raise OSError("database is locked")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(store_verdicts, "save", locked)
-        page = rate(page, "A", "B")
-    assert "could not be saved" in view(page)["problem"]
-    assert (view(page)["note"], view(page)["acknowledged"], view(page)["failed"]) == ("", None, "one")
-    assert view(rate(page, "A", "B"))["where"] == "Pair 2 of 3"
+    file = built.folder / "study.db"
+    file.rename(file.with_name("old.db"))
+    file.write_bytes(file.with_name("old.db").read_bytes())
+    assert "Please try again in a moment" in words(rate(page, "A", "B"))
+    assert "start `annotate` again" in caplog.text
 
 
 def test_a_session_that_was_lost_takes_the_press_too(study):
@@ -287,19 +272,14 @@ def test_a_pair_that_cannot_be_judged_is_skipped_with_a_reason(study):
     first = view(page)
     page = send(page, "skip", {"pair": first["pair"], "problems": [], "comment": "no reason"})
     assert view(page)["pair"] == first["pair"]
-    page = send(page, "skip", {"pair": first["pair"], "problems": ["offensive", "odd"], "comment": " sad "})
+    page = send(page, "skip", {"pair": first["pair"], "problems": ["offensive"], "comment": " sad "})
     shown = view(page)
     assert (shown["where"], shown["acknowledged"]) == ("Pair 1 of 3", [first["pair"], "skip"])
     assert shown["note"] == "Skipped: another person gets this pair"
     assert shown["prompt"] != first["prompt"]
-    assert [(note.kind, note.detail) for note in built.stored("notes")[1:]] == [
-        ("skip", "offensive"),
-        ("comment", "sad"),
-    ]
-    page = rate(page, "A", "A")
+    assert (notes(built, "skip"), notes(built, "comment")) == (["offensive"], ["sad"])
+    rate(page, "A", "A")
     assert built.stored("raters")[0].rated == 1
-    page = turn(page, "back")
-    assert view(page)["skip"] is False
 
 
 def test_who_skips_one_after_the_other_is_asked_to_judge(study):
