@@ -87,7 +87,7 @@ def test_the_image_gets_the_packages_and_what_builds_them(steps):
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     result = settings["tool"]["setuptools"]["packages"]["find"]["include"]
     assert {name.removesuffix("*") for name in result} <= set(sources)
-    assert {settings["project"]["readme"], *settings["project"]["license-files"]} <= set(sources)
+    assert set(settings["project"]["license-files"]) <= set(sources)
     assert is_sent("annotation_app/page.js")
     assert not is_sent("annotation_app/__pycache__/main.cpython-313.pyc")
     install = next(rest for step, rest in steps if "pip install" in rest)
