@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -115,8 +114,8 @@ class Built:
 
     def stored(self, what: str = "tidy", **chosen: Any) -> Any:
         """Return what is read from its store."""
-        reads = {"tidy": unblind.tidy, "history": unblind.history, "checks": unblind.checks}
-        reads |= {"notes": notes.read, "raters": store_raters.read, "skips": partial(notes.read, kind="skip")}
+        reads = {"tidy": unblind.tidy, "history": unblind.history}
+        reads |= {"notes": notes.read, "raters": store_raters.read}
         with self.open() as store:
             return reads[what](store, **chosen)
 
