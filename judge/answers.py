@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -30,41 +29,43 @@ class Answer:
     ended: Literal["stop", "length", "content_filter"]
 
 
-def read_json(body: bytes) -> Any:  # noqa: ANN401 (a stranger's JSON)
-    """Return the JSON in a response, or the answer in a line of a batch's results; None if there is none."""
+def load_json(body: bytes) -> Any:  # noqa: ANN401 (a stranger's JSON)
+    """Return the JSON in bytes of any kind, or None."""
     try:
-        envelope = json.loads(body)
+        return json.loads(body)
     except (ValueError, RecursionError):
         return None
-    if isinstance(envelope, dict) and "custom_id" in envelope:
-        response = envelope.get("response")
-        return response.get("body") if isinstance(response, dict) else None
-    return envelope
+
+
+def table_of(value: object) -> dict[str, Any]:
+    """Return a JSON object, or an empty one if `value` is none."""
+    return value if isinstance(value, dict) else {}
+
+
+def read_json(body: bytes) -> dict[str, Any]:
+    """Return the JSON object in a response, or in a line of a batch's results; else an empty one."""
+    envelope = table_of(load_json(body))
+    return table_of(table_of(envelope.get("response")).get("body")) if "custom_id" in envelope else envelope
 
 
 def read_answer(body: bytes) -> Answer | None:
     """Return the model's answer, or None if `body` is no answer of either interface."""
     envelope = read_json(body)
+    read = _read_response if "output" in envelope and "choices" not in envelope else _read_completion
     try:
-        if isinstance(envelope, dict) and "output" in envelope and "choices" not in envelope:
-            return _read_response(envelope)
-        return _read_completion(envelope)
+        return read(envelope)
     except (TypeError, KeyError, IndexError, AttributeError):
         return None
 
 
-def _read_completion(envelope: Any) -> Answer | None:  # noqa: ANN401 (a stranger's JSON)
+def _read_completion(envelope: dict[str, Any]) -> Answer | None:
     choice = envelope["choices"][0]
     finish = choice.get("finish_reason")
-    if (
-        envelope.get("error") or choice.get("error") or finish == "error"
-    ):  # a router lost the model on the way
+    if envelope.get("error") or choice.get("error") or finish == "error":  # a router lost the model
         return None
-    message = choice["message"]
-    text = message.get("content")
+    text, refusal = choice["message"].get("content"), choice["message"].get("refusal")
     if isinstance(text, list):  # Mistral's models that reason: their thinking, and then the text
         text = "".join(each["text"] for each in text if each.get("type") == "text") or None
-    refusal = message.get("refusal")
     return Answer(
         text=text if isinstance(text, str) else None,
         refusal=str(refusal) if refusal else None,
@@ -73,18 +74,16 @@ def _read_completion(envelope: Any) -> Answer | None:  # noqa: ANN401 (a strange
 
 
 def _read_response(envelope: dict[str, Any]) -> Answer | None:
-    if envelope.get("status", "completed") not in ("completed", "incomplete"):
+    status = envelope.get("status", "completed")
+    if status not in ("completed", "incomplete"):
         return None
-    why = (envelope.get("incomplete_details") or {}).get("reason")
-    cut = envelope.get("status") == "incomplete"
-    messages = [each for each in envelope["output"] if each.get("type") == "message"]
-    parts = messages[-1]["content"] if messages else []
-    texts = [each["text"] for each in parts if each.get("type") == "output_text"]
-    refusals = [str(each["refusal"]) for each in parts if each.get("type") == "refusal"]
+    messages = [each["content"] for each in envelope["output"] if each.get("type") == "message"]
+    parts = messages[-1] if messages else []
+    filtered = table_of(envelope.get("incomplete_details")).get("reason") == "content_filter"
     return Answer(
-        text="".join(texts) if texts else None,
-        refusal=refusals[0] if refusals else None,
-        ended="content_filter" if why == "content_filter" else "length" if cut else "stop",
+        text="".join(each["text"] for each in parts if each.get("type") == "output_text") or None,
+        refusal=next((str(each["refusal"]) for each in parts if each.get("type") == "refusal"), None),
+        ended="content_filter" if filtered else "length" if status == "incomplete" else "stop",
     )
 
 
@@ -94,14 +93,9 @@ def read_usage(body: bytes) -> Usage:
     Some servers leave thinking out of the completion's tokens: what the total has beyond the prompt counts.
     """
     envelope = read_json(body)
-    if not isinstance(envelope, dict):
-        return Usage()
-    counts = _table(envelope.get("usage"))
-    cached = _table(counts.get("prompt_tokens_details")) or _table(counts.get("input_tokens_details"))
-    details = _table(counts.get("completion_tokens_details")) or _table(counts.get("output_tokens_details"))
-    prompt = _count(counts.get("prompt_tokens", counts.get("input_tokens")))
-    output = _count(counts.get("completion_tokens", counts.get("output_tokens")))
-    total = _count(counts.get("total_tokens"))
+    counts = table_of(envelope.get("usage"))
+    first, second = ("prompt", "completion") if "prompt_tokens" in counts else ("input", "output")
+    prompt, output, total = (_count(counts, f"{each}_tokens") for each in (first, second, "total"))
     if output is not None and prompt is not None and total is not None:
         output = max(output, total - prompt)
     return Usage(
@@ -109,8 +103,8 @@ def read_usage(body: bytes) -> Usage:
         fingerprint=_text(envelope.get("system_fingerprint")),
         input_tokens=prompt,
         output_tokens=output,
-        cached_tokens=_count(cached.get("cached_tokens")),
-        reasoning_tokens=_count(details.get("reasoning_tokens")),
+        cached_tokens=_count(table_of(counts.get(f"{first}_tokens_details")), "cached_tokens"),
+        reasoning_tokens=_count(table_of(counts.get(f"{second}_tokens_details")), "reasoning_tokens"),
     )
 
 
@@ -120,27 +114,24 @@ def read_error(body: bytes) -> tuple[int, object, bool] | None:
     Routers pass on another server's error so. One beside an answer or counts of tokens came after the model
     had begun.
     """
-    envelope = read_json(body) if b'"error"' in body else None
-    if not isinstance(envelope, dict) or not envelope.get("error"):
+    envelope = read_json(body) if b'"error"' in body else {}
+    error = envelope.get("error")
+    if not error:
         return None
-    error = envelope["error"]
-    code = error.get("code") if isinstance(error, dict) else None
+    code = table_of(error).get("code")
     if code == "rate_limit_exceeded":
         code = 429
     status = code if isinstance(code, int) and 400 <= code < 600 else 500
     return status, error, bool(envelope.get("choices") or read_usage(body).output_tokens)
 
 
-def _table(value: object) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
 def _text(value: object) -> str | None:
     return excerpt(value) if isinstance(value, str) else None
 
 
-def _count(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**31 else None
+def _count(counts: dict[str, Any], name: str) -> int | None:
+    value = counts.get(name)
+    return value if type(value) is int and 0 <= value < 2**31 else None
 
 
 _NAME = r"(?:\w+:)?(?:think(?:ing)?|thoughts?|reason(?:ing)?|reflection|analysis|scratchpad)"
@@ -194,31 +185,3 @@ def without_thinking(content: str) -> str | None:
     if not tokens:
         return answer
     return None if tokens[-1].start() == 0 else answer[tokens[-1].end() :].strip()
-
-
-_THOUGHT_FIELDS = {"reasoning_content", "reasoning", "thinking", "summary"}
-"""Fields with a model's thinking: of vLLM, DeepSeek and llama.cpp; OpenRouter and Ollama; Mistral; OpenAI."""
-
-
-def read_thinking(body: bytes) -> str | None:
-    """Return a model's thinking, if the server gives it in a field or in the text."""
-    envelope = _table(read_json(body))
-    parts = [text.strip() for text in _texts([envelope.get("choices"), envelope.get("output")], inside=False)]
-    answer = read_answer(body)
-    if answer is not None and answer.text:
-        rest = without_thinking(answer.text)
-        parts.append((answer.text if rest is None else answer.text.rstrip().removesuffix(rest)).strip())
-    return "\n\n".join(dict.fromkeys(filter(None, parts))) or None
-
-
-def _texts(value: object, *, inside: bool) -> Iterator[str]:
-    """Yield the texts of fields that hold thinking."""
-    if isinstance(value, str) and inside:
-        yield value
-    elif isinstance(value, list):
-        for each in value:
-            yield from _texts(each, inside=inside)
-    elif isinstance(value, dict):
-        for name, each in value.items():
-            thought = name in _THOUGHT_FIELDS or (inside and name == "text")
-            yield from _texts(each, inside=thought) if thought or not isinstance(each, str) else ()

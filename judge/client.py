@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import json
 import logging
-import time
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Self
 
 from guard_eval.errors import MissingExtraError, StudyError
-from judge.answers import read_error
+from judge.answers import load_json, read_error
 from judge.failures import JudgeError
-from judge.refusals import RefusalReader, is_page, redact
+from judge.refusals import explain_fatal, explain_lost, is_page, read_refusal, redact
 from judge.server import MAKERS, Server, is_direct, is_own_key
 
 try:
@@ -54,14 +52,6 @@ class _TooLargeError(httpx2.TransportError):
     """A server sends more than any answer has; the rest was not read."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Reply:
-    """A success as it came, without the key, and the seconds it took."""
-
-    body: bytes
-    seconds: float
-
-
 class Client:
     """Sends to one judge's server; an asynchronous context manager.
 
@@ -74,7 +64,6 @@ class Client:
         self.server = server
         self.largest = LARGEST_RESPONSE
         keyed = server.variable is not None
-        self._refusals = RefusalReader(server=server)
         self._headers = _HEADERS | {name.lower().encode() for name in server.headers} - {b"authorization"}
         self._own_server = server.variable in MAKERS and is_own_key(str(server.variable), server.url)
         for name in _TALKATIVE:
@@ -147,34 +136,19 @@ class Client:
                 raise _TooLargeError("too large")
         response._content = b"".join(parts)  # noqa: SLF001 (httpx2 has no limit of size)
 
-    async def post(self, path: str, body: bytes) -> Reply | JudgeError:
-        """Send JSON once to a path below the server's address, and return what came.
+    async def post(self, path: str, body: bytes) -> bytes | JudgeError:
+        """Send JSON once to a path below the server's address, and return what came."""
+        return await self._call("post", path, content=body)
 
-        Raises:
-            StudyError: The certificate is not trusted.
-        """
-        return await self._call(
-            lambda sdk, options: sdk.post(path, cast_to=httpx2.Response, content=body, options=options)
-        )
-
-    async def upload(self, name: str, content: bytes) -> Reply | JudgeError:
+    async def upload(self, name: str, content: bytes) -> bytes | JudgeError:
         """Upload a file of requests."""
         files = [("file", (name, content, "application/jsonl"))]
         form = {"purpose": "batch"}
-        return await self._call(
-            lambda sdk, options: sdk.post(
-                "/files", cast_to=httpx2.Response, body=form, files=files, options=options
-            ),
-            content_type="multipart/form-data",
-        )
+        return await self._call("post", "/files", content_type="multipart/form-data", body=form, files=files)
 
-    async def get(self, path: str, query: Mapping[str, object] | None = None) -> Reply | JudgeError:
+    async def get(self, path: str, query: Mapping[str, object] | None = None) -> bytes | JudgeError:
         """Return what is at a path below the server's address."""
-        return await self._call(
-            lambda sdk, options: sdk.get(
-                path, cast_to=httpx2.Response, options={**options, "params": query or {}}
-            )
-        )
+        return await self._call("get", path, query=query)
 
     def redact(self, content: bytes) -> bytes:
         """Return bytes without the key."""
@@ -182,54 +156,51 @@ class Client:
 
     async def _call(
         self,
-        call: Callable[..., Awaitable[httpx2.Response]],
+        method: str,
+        path: str,
+        *,
         content_type: str = "application/json",
-    ) -> Reply | JudgeError:
-        started = time.monotonic()
-        options = {"headers": {**self.server.headers, "Content-Type": content_type}}
+        query: Mapping[str, object] | None = None,
+        **content: object,
+    ) -> bytes | JudgeError:
+        options = {"headers": {**self.server.headers, "Content-Type": content_type}, "params": query or {}}
+        send = getattr(next(self._turns), method)
+        timeout = self.server.timeout
         try:
             # httpx2 counts from byte to byte, and a server may send blanks while it works
-            async with asyncio.timeout(self.server.timeout + CONNECT_SECONDS):
-                response = await call(next(self._turns), options)
+            async with asyncio.timeout(timeout + min(timeout, CONNECT_SECONDS)):
+                response = await send(path, cast_to=httpx2.Response, options=options, **content)
         except openai.APIStatusError as error:
-            response = error.response
+            return self._read(error.response)
         except (openai.APIConnectionError, httpx2.RequestError, TimeoutError) as error:
             return self._read_exception(error)
-        return self._read(response, time.monotonic() - started)
+        return self._read(response)
 
-    def _read(self, response: httpx2.Response, seconds: float) -> Reply | JudgeError:
-        content, headers, status = response.content, response.headers, response.status_code
-        page = is_page(headers.get("content-type", ""), content)
-        if response.is_success and page:
-            fatal = self._refusals.explain("web_page", status=status)
-            return JudgeError(kind="rejected", detail="a web page", fatal=fatal)
+    def _read(self, response: httpx2.Response) -> bytes | JudgeError:
+        server, content, headers = self.server, response.content, response.headers
+        status, page = response.status_code, is_page(headers.get("content-type", ""), content)
         if not response.is_success:
-            return self._refusals.read(status, headers, _refusal(content), page=page)
+            body = load_json(content)
+            if isinstance(body, list) and len(body) == 1:  # Gemini's
+                body = body[0]
+            error = body.get("error", body) if isinstance(body, dict) else content.decode(errors="replace")
+            return read_refusal(server, status, headers, error, page=page)
+        if page:
+            fatal = explain_fatal(server, "web_page", status=status)
+            return JudgeError(kind="rejected", detail="a web page", fatal=fatal)
         if (failed := read_error(content)) is not None:
             status, error, charged = failed
-            refusal = self._refusals.read(status, headers, error)
+            refusal = read_refusal(server, status, headers, error)
             return replace(refusal, billed=True, change=None) if charged else refusal
-        return Reply(body=self.redact(content), seconds=seconds)
+        return self.redact(content)
 
     def _read_exception(self, error: Exception) -> JudgeError:
-        cause = error if isinstance(error, httpx2.RequestError) else error.__cause__
+        cause = error.__cause__ if isinstance(error, openai.APIConnectionError) else error
         if isinstance(cause, _TooLargeError):
             detail = f"the answer from {self.server.url} is larger than {self.largest / 2**20:g} MB"
             return JudgeError(kind="unreadable", detail=f"{detail} and was given up", billed=True)
-        timeouts = (TimeoutError, httpx2.TimeoutException)
-        if isinstance(error, TimeoutError) or (
-            isinstance(cause, timeouts) and not isinstance(cause, _NOT_SENT)
-        ):
-            return self._refusals.timed_out(self.server.timeout)
-        return self._refusals.lost(cause or error, sent=not isinstance(cause, _NOT_SENT))
-
-
-def _refusal(content: bytes) -> object:
-    """Return what a refusal's body has under `error`, or else the body."""
-    try:
-        body = json.loads(content)
-    except (ValueError, RecursionError):
-        return content.decode(errors="replace")
-    if isinstance(body, list) and len(body) == 1:  # Gemini's
-        body = body[0]
-    return body.get("error", body) if isinstance(body, dict) else body
+        sent = not isinstance(cause, _NOT_SENT)
+        if sent and isinstance(cause, (TimeoutError, httpx2.TimeoutException)):
+            detail = f"no response from {self.server.url} within {self.server.timeout:g} seconds"
+            return JudgeError(kind="timeout", detail=detail, billed=True)
+        return explain_lost(self.server, cause or error, sent=sent)

@@ -6,9 +6,11 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from sqlalchemy import Connection
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
@@ -20,7 +22,7 @@ from guard_eval.store import Store, pairs, requests
 from guard_eval.study import Study
 from guard_eval.study.judge_settings import Judge
 from judge.calibration import read_unanswered
-from judge.preview import Preview, preview_judge, show_costs
+from judge.preview import Preview, preview_judge
 from judge.price import KEYS, show_usd
 from judge.questions import read_left
 from judge.server import Server, connect_to, may_send_keys, parse_send_key
@@ -56,6 +58,11 @@ def count_reasons(failures: Iterable[tuple[str, str, str]]) -> list[dict[str, An
         {"judge": key[0], "kind": key[1], "count": len(details), "reason": details[0]}
         for key, details in ordered
     ]
+
+
+def read_reasons(db: Connection) -> list[dict[str, Any]]:
+    """Return why questions of the study have no verdict to this day."""
+    return count_reasons((key[0], *why) for key, why in requests.read_failures(db).items())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,14 +130,10 @@ def judge(
             return Judged(lines=(f"{view}: {count} exchanges; open it in a browser",), page=view)
         if not pairs.read(store):
             raise StudyError(f"{study.folder} has no pairs yet; run: {study.command('pair')}")
-        asking = Asking(study, store, budget=budget, batch=batch, calibrate=calibrate, send_key=send_key)
+        asking = Asking(study, store, budget, parse_send_key(send_key), batch=batch, calibrate=calibrate)
         previews = asking.preview(judges)
         if dry_run or not asking.confirm(previews, yes=yes):
-            options = [("--only", only), ("--budget", None if budget is None else f"{budget:g}")]
-            options += [("--send-key", each) for each in send_key]
-            words = [word for name, value in options if value is not None for word in (name, value)]
-            words += [name for name, is_set in (("--batch", batch), ("--calibrate", calibrate)) if is_set]
-            result = asking.show(previews, example=dry_run, next_command=study.command("judge", *words))
+            result = asking.show(previews, example=dry_run)
         else:
             asking.run(previews)
             result = asking.summarize()
@@ -150,29 +153,31 @@ def _choose(study: Study, only: str | None) -> list[Judge]:
     raise StudyError(f'{study.folder} has no judge; add to its study.toml: [[judge]] with model = "…"')
 
 
+@dataclass
 class Asking:
     """One call of the command.
 
     Attributes:
+        study: The study.
+        store: Its database.
+        budget: What all judges may cost together, in US dollars.
+        allowed: The servers and variables of --send-key.
+        batch: Whether to ask by the Batch API.
+        calibrate: Whether to ask about pairs whose answer is known.
         errors: What kept judges from their end, by their names.
+        failed: Judge, kind and sentence of each question that got no verdict.
+        lines: What the judges did.
     """
 
-    def __init__(
-        self,
-        study: Study,
-        store: Store,
-        *,
-        budget: float | None,
-        batch: bool,
-        calibrate: bool,
-        send_key: Sequence[str],
-    ) -> None:
-        self.errors: dict[str, StudyError] = {}
-        self._study, self._store, self._seed = study, store, study.settings.seed
-        self._budget, self._batch, self._calibrate = budget, batch, calibrate
-        self._allowed = parse_send_key(send_key)
-        self._failed: list[tuple[str, str, str]] = []
-        self._lines: list[str] = []
+    study: Study
+    store: Store
+    budget: float | None
+    allowed: set[tuple[str, str]]
+    batch: bool
+    calibrate: bool
+    errors: dict[str, StudyError] = field(default_factory=dict)
+    failed: list[tuple[str, str, str]] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
 
     @contextmanager
     def _judge(self, judge: Judge) -> Iterator[None]:
@@ -185,26 +190,25 @@ class Asking:
     def preview(self, judges: Sequence[Judge]) -> list[Preview]:
         """Return what would be asked of each judge that can be asked."""
         previews = []
+        seed = self.study.settings.seed
         for each in judges:
             with self._judge(each):
-                read = read_unanswered if self._calibrate else read_left
-                questions = read(self._store, each, seed=self._seed)
-                previews.append(preview_judge(self._store, each, questions, seed=self._seed))
+                questions = (read_unanswered if self.calibrate else read_left)(self.store, each, seed=seed)
+                previews.append(preview_judge(self.store, each, questions, seed=seed))
         return previews
 
-    def show(self, previews: Sequence[Preview], *, example: bool, next_command: str = "") -> Judged:
+    def show(self, previews: Sequence[Preview], *, example: bool) -> Judged:
         """Return the previews as a result, with the first request in full if an example is wanted."""
         lines = [line for each in previews for line in (*each.lines, "")]
         first = next((each for each in previews if each.example), None)
         if example and first is not None:
             lines += [f"The first request to {first.name}, as it would be sent:", "", str(first.example), ""]
-        rows = tuple(show_costs(previews))
+        rows = tuple(row for each in previews for row in each.show_costs())
         table = Table(columns=("cost", "expected", "at worst"), rows=rows, caption="")
         return Judged(
             lines=tuple(lines),
             tables=(table,) if rows else (),
             warnings=tuple(warning for each in previews for warning in each.warnings),
-            next=(next_command,) if next_command else (),
             previews=tuple(each.record() for each in previews),
         )
 
@@ -226,7 +230,7 @@ class Asking:
                         f"the price of {each.judge.model!r} is unknown; set {KEYS} in study.toml (0 if it "
                         "costs nothing)"
                     )
-        if not may_send_keys(servers, self._allowed):
+        if not may_send_keys(servers, self.allowed):
             return False
         if yes or not asked or len(self.errors) == len(previews):
             return True
@@ -234,16 +238,16 @@ class Asking:
             raise StudyError("there is no terminal to confirm the cost in; add --yes")
         progress.show(self.show(previews, example=False))
         count = sum(each.requests for each in asked)
-        if self._budget is not None:
-            cost = f"for never more than {show_usd(self._budget)} over all runs"
+        if self.budget is not None:
+            cost = f"for never more than {show_usd(self.budget)} over all runs"
         else:
-            costs = [each.batch if self._batch else each.online for each in asked]
+            costs = [each.batch if self.batch else each.online for each in asked]
             expected, worst = (sum(each[at] for each in costs if each) for at in (0, 1))
             cost = f"for about {show_usd(expected)} and at worst {show_usd(worst)}"
         return progress.confirm(f"Send {count:,} requests, {cost}?")
 
     def _connect(self, judge: Judge) -> Server:
-        return connect_to(judge, plain_http={url for url, _ in self._allowed})
+        return connect_to(judge, plain_http={url for url, _ in self.allowed})
 
     def run(self, previews: Sequence[Preview]) -> None:
         """Ask the judges, one after the other."""
@@ -258,33 +262,37 @@ class Asking:
 
         judge, name = preview.judge, preview.name
         questions = preview.questions
-        if not self._batch:
+        if not self.batch:
             questions = [each for each in questions if each not in preview.in_batches]
             if preview.in_batches:
                 progress.warn(
                     f"{len(preview.in_batches)} questions are in batches; collect them with --batch"
                 )
         with progress.task(name, total=len(questions), unit="judgments") as advance:
-            run = (BatchRun if self._batch else Run)(
-                self._store, judge, seed=self._seed, server=self._connect(judge), price=preview.price,
-                budget_usd=self._budget, advance=advance,
-            )  # fmt: skip
+            run = (BatchRun if self.batch else Run)(
+                self.store,
+                judge,
+                seed=self.study.settings.seed,
+                server=self._connect(judge),
+                price=preview.price,
+                budget_usd=self.budget,
+                advance=advance,
+            )
             ledger = run.judge_questions(questions)
         for (kind, detail), count in ledger.failures.items():
-            self._failed += [(name, kind, detail)] * count
+            self.failed += [(name, kind, detail)] * count
         cost = f", {show_usd(ledger.cost / requests.BILLION)}" if preview.price is not None else ""
-        self._lines.append(
+        self.lines.append(
             f"{name}: {ledger.verdicts} judged, {ledger.requests} requests sent ({ledger.retries} of them "
             f"again), {ledger.reused} answers from earlier requests{cost}"
         )
 
     def summarize(self) -> Judged:
         """Return what this run did, and what the judges have taken over all runs."""
-        with self._store.read() as db:
-            spending = requests.read_spending(db)
-            failures = [(key[0], *why) for key, why in requests.read_failures(db).items()]
-        reasons = tuple(count_reasons(self._failed if self._calibrate else failures))
-        lines = [*self._lines, *_show_reasons(reasons)]
+        with self.store.read() as db:
+            spending, failures = requests.read_spending(db), read_reasons(db)
+        reasons = tuple(count_reasons(self.failed) if self.calibrate else failures)
+        lines = [*self.lines, *_show_reasons(reasons)]
         for each in spending:
             if each.unmetered:
                 lines.append(f"{each.judge}: {each.unmetered} answers came without token counts")
@@ -292,35 +300,38 @@ class Asking:
                 lines.append(f"{each.judge}: {each.open} requests are under way, or in a batch")
         return Judged(
             lines=tuple(lines),
-            tables=(show_spending(spending),) if spending else (),
-            next=(self._study.command("report"),),
-            exit_code=WITH_FAILURES if self._failed else 0,
+            tables=(_show_spending(spending),) if spending else (),
+            next=(self.study.command("report"),),
+            exit_code=WITH_FAILURES if self.failed else 0,
             judges=tuple(spending),
             failures=reasons,
         )
 
     def error(self) -> StudyError:
         """Return what kept judges from their end, as one error."""
-        if len(self.errors) == 1 and len(self._study.settings.judge) == 1:
+        if len(self.errors) == 1 and len(self.study.settings.judge) == 1:
             return next(iter(self.errors.values()))
         lines = [f"{visible(name)}: {error}" for name, error in self.errors.items()]
         count = f"{len(lines)} judges" if len(lines) > 1 else "a judge"
         return StudyError("\n  ".join((f"{count} did not come to the end:", *lines)))
 
 
-def show_spending(spending: Sequence[JudgeSpending]) -> Table:
+def _show_spending(spending: Sequence[JudgeSpending]) -> Table:
     """Return a table of what each judge has taken over all runs."""
-    counts = {
+    facts = {
         "requests": "requests",
         "of these lost": "lost",
         "prompt tokens": "input_tokens",
         "of these cached": "cached_tokens",
         "completion tokens": "output_tokens",
         "of these reasoning": "reasoning_tokens",
+        "US dollars": "usd",
+        "set aside for lost or open": "held_usd",
     }
-    sums = {"US dollars": "usd", "set aside for lost or open": "held_usd"}
-    rows = [(title, *(str(getattr(each, name)) for each in spending)) for title, name in counts.items()]
-    rows += [(title, *(f"{getattr(each, name):.4f}" for each in spending)) for title, name in sums.items()]
+    rows = [
+        (title, *(f"{getattr(each, name):{'.4f' if 'usd' in name else ''}}" for each in spending))
+        for title, name in facts.items()
+    ]
     return Table(columns=("", *(each.judge for each in spending)), rows=tuple(rows), caption="")
 
 
@@ -332,8 +343,8 @@ def _show_reasons(reasons: Sequence[Mapping[str, Any]]) -> list[str]:
         total = sum(each["count"] for each in listed)
         lines.append(f"failed: {judge}: {total} × {kind}{_REMEDIES.get(kind, '')}")
         lines += [f"    {each['count']} × {each['reason']}" for each in listed[:_REASONS]]
-        if more := sum(each["count"] for each in listed[_REASONS:]):
-            lines.append(f"    {more} × something else: --view FILE.html shows each")
+        if len(listed) > _REASONS:
+            lines.append("    and others: --view FILE.html shows each")
     if reasons:
         lines.append("What got no answer is asked again by the same command; the report counts the rest.")
     return lines

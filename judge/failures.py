@@ -71,6 +71,7 @@ class JudgeError:
         wait: Seconds the server asks to wait, if it does.
         change: What may help if the form of the request is to blame.
         fatal: A sentence for the user if only the user can mend it.
+        row: The row of the answer that no verdict can be read from.
     """
 
     kind: ErrorKind
@@ -79,3 +80,4 @@ class JudgeError:
     wait: float | None = None
     change: Change | None = None
     fatal: str | None = None
+    row: int | None = None

@@ -21,7 +21,7 @@ Output = Literal["json_schema", "text"]
 Limit = Literal["max_tokens", "max_completion_tokens"]
 """The name of the token limit in chat completions: the old one, or the one that counts reasoning too."""
 
-PATHS: Mapping[Interface, str] = {"chat": "/chat/completions", "responses": "/responses"}
+PATHS: Mapping[str, str] = {"chat": "/chat/completions", "responses": "/responses"}
 """Where a request is posted, below the server's address."""
 
 OMITTABLE = ("reasoning_effort", "temperature", "top_p", "seed", "store", "system")
@@ -169,8 +169,9 @@ def build_request(judge: Judge, messages: Sequence[Mapping[str, str]], form: For
     return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def split_request(sent: bytes) -> tuple[dict[str, Any], list[tuple[str, str]]]:
-    """Return a request's settings, and its messages by role."""
+def show_request(sent: bytes) -> str:
+    """Return a request in words: its settings, a line each, and its messages by role."""
     body = json.loads(sent)
     messages = body.pop("messages", None) or body.pop("input", [])
-    return body, [(str(each["role"]), str(each["content"])) for each in messages]
+    settings = "\n".join(f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in body.items())
+    return "\n\n".join([settings, *(f"[{each['role']}]\n{each['content']}" for each in messages)])

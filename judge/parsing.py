@@ -10,9 +10,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
 from types import MappingProxyType
-from typing import Any, NoReturn
+from typing import Any
 
 from guard_eval.records import CHOICES, Choice
 from guard_eval.rubric import CRITERIA, spelling
@@ -54,11 +53,6 @@ _JUDGMENTS: dict[str, Choice] = {
 }
 
 
-def has_block(content: str, code: str) -> bool:
-    """Return whether `content` has an opening tag with the code."""
-    return _opening(code).search(content) is not None
-
-
 def read_block(
     content: str, names: Sequence[str], code: str, *, titles: Mapping[str, str] = PAPER_TITLES
 ) -> dict[str, Choice] | None:
@@ -73,10 +67,9 @@ def read_block(
     >>> read_block("<verdict-1f>\nFluency: Method A is better\n</verdict-1f>", ["fluency"], "1f")
     {'fluency': 'A'}
     """
-    starts = [match.end() for match in _opening(code).finditer(content)]
     result: dict[str, Choice] = {}
-    for start, end in pairwise([*starts, len(content)]):
-        inside = _closing(code).split(content[start:end], maxsplit=1)[0]
+    for rest in _opening(code).split(content)[1:]:
+        inside = _closing(code).split(rest, maxsplit=1)[0]
         for name, words in _judgments(inside, names, titles):
             if not words.strip(_DECORATION + "…"):
                 continue  # the empty block, copied
@@ -101,7 +94,7 @@ def _rationale(code: str) -> re.Pattern[str]:
     block that it quotes can spoil the verdict, and never make one.
     """
     tag = rf"{RATIONALE}-{re.escape(code)}[0-9a-f]*\s*>"
-    return re.compile(rf"<\s*{tag}(?P<reasons>.*?)(?:<\s*/\s*{tag}|\Z)", re.DOTALL | re.IGNORECASE)
+    return re.compile(rf"<\s*{tag}.*?(?:<\s*/\s*{tag}|\Z)", re.DOTALL | re.IGNORECASE)
 
 
 def _judgments(block: str, names: Sequence[str], titles: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -138,10 +131,6 @@ def _judgment(line: str) -> Choice | None:
 _FENCE = re.compile(r"\A```(?:json)?[^\S\n]*\n(?P<json>.*)\n[^\S\n]*```\Z", re.DOTALL | re.IGNORECASE)
 
 
-class _DuplicateFieldError(ValueError):
-    """A JSON object names a field twice, so that it says two things."""
-
-
 def parse(
     body: bytes,
     names: Sequence[str],
@@ -171,30 +160,6 @@ def parse(
     return _read(answer.text, names, code, titles)
 
 
-def rationale(body: bytes, *, code: str | None = None) -> str | None:
-    """Return the rationale in an answer, as the model wrote it; None where it has none.
-
-    It is untrusted text: to be shown, and never to be read for a verdict.
-
-    Args:
-        body: As in `parse`.
-        code: What the tags of a rationale must carry; None where it can only be a field.
-    """
-    answer = read_answer(body)
-    if answer is None or answer.text is None:
-        return None
-    content = answer.text
-    fields = _fields(content)
-    if fields is None:
-        content = without_thinking(content) or ""
-        result = None if code is None else _rationale(code).search(content)
-        if result is not None:
-            return result["reasons"].strip() or None
-        fields = _fields(content)
-    words = fields.get(RATIONALE) if isinstance(fields, dict) else None
-    return words.strip() or None if isinstance(words, str) else None
-
-
 def _read(
     content: str, names: Sequence[str], code: str | None, titles: Mapping[str, str]
 ) -> Choices | JudgeError:
@@ -203,7 +168,7 @@ def _read(
         answer = without_thinking(content)
         if answer is None:
             return JudgeError(kind="unparseable", detail=f"the thinking never ends: {excerpt(content)}")
-        if code is not None and has_block(answer, code):
+        if code is not None and _opening(code).search(answer):
             verdict = _rationale(code).sub("", answer, count=1)
             return read_block(verdict, names, code, titles=titles) or JudgeError(
                 kind="wrong_schema", detail=f"not one judgment for each criterion: {excerpt(content)}"
@@ -211,49 +176,30 @@ def _read(
         fields = _fields(answer)
     if fields is None:
         return JudgeError(kind="unparseable", detail=f"not one JSON object: {excerpt(content)}")
-    return fields if isinstance(fields, JudgeError) else _choices(fields, names, content)
+    choices: dict[str, Any] = {name: fields.get(name) for name in names}
+    if any(choice not in CHOICES for choice in choices.values()):
+        return JudgeError(kind="wrong_schema", detail=f"not A, tie or B for each: {excerpt(content)}")
+    plain = {name.casefold(): choice for name, choice in choices.items()}
+    if any(plain.get(_name(other), value) != value for other, value in fields.items()):
+        return JudgeError(kind="wrong_schema", detail=f"two judgments on one criterion: {excerpt(content)}")
+    return choices
 
 
-def _fields(text: str) -> dict[str, Any] | JudgeError | None:
+def _fields(text: str) -> dict[str, Any] | None:
     """Return the fields of a text that is one JSON object and nothing else; None where it is not."""
     fenced = _FENCE.match(text.strip())
     try:
-        fields = _strict(fenced["json"] if fenced else text)
-    except _DuplicateFieldError as error:
-        return JudgeError(kind="wrong_schema", detail=str(error))
+        fields = json.loads(fenced["json"] if fenced else text, object_pairs_hook=_once_each)
     except (ValueError, RecursionError):
         return None
     return fields if isinstance(fields, dict) else None
 
 
-def _choices(fields: dict[str, Any], names: Sequence[str], content: str) -> Choices | JudgeError:
-    missing = [name for name in names if name not in fields]
-    if missing:
-        return JudgeError(kind="wrong_schema", detail=f"no field {', '.join(missing)}: {excerpt(content)}")
-    wrong = [f"{name}={excerpt(repr(fields[name]))}" for name in names if fields[name] not in CHOICES]
-    if wrong:
-        return JudgeError(kind="wrong_schema", detail=f"not A, tie or B: {excerpt(', '.join(wrong))}")
-    plain = {name.casefold(): fields[name] for name in names}
-    twice = [other for other, value in fields.items() if plain.get(_name(other), value) != value]
-    if twice:
-        return JudgeError(kind="wrong_schema", detail=f"two judgments on one criterion: {excerpt(content)}")
-    return {name: fields[name] for name in names}
+def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object's fields; none if it names one twice, and so says two things."""
+    fields = dict(pairs)
+    return fields if len(fields) == len(pairs) else {}
 
 
 def _name(field: str) -> str:
     return "_".join(field.casefold().replace("-", " ").split())
-
-
-def _strict(text: str) -> object:
-    return json.loads(text, object_pairs_hook=_once_each, parse_constant=_no_constant)
-
-
-def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    fields = dict(pairs)
-    if len(fields) < len(pairs):
-        raise _DuplicateFieldError("a field is twice in the answer")
-    return fields
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(name)

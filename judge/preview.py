@@ -14,7 +14,7 @@ from guard_eval.store.requests import Question
 from guard_eval.study.judge_settings import Judge
 from judge.examples import check_examples, describe_special, find_one_sided
 from judge.failures import SAMPLES
-from judge.forms import PATHS, split_request
+from judge.forms import PATHS, show_request
 from judge.price import KEYS, Price, find_price, show_usd
 from judge.prompt import prompt_of
 from judge.questions import Asker, check_criteria, describe_changes
@@ -72,6 +72,17 @@ class Preview:
             "worst_usd": worst,
             "warnings": self.warnings,
         }
+
+    def show_costs(self) -> list[tuple[str, str, str]]:
+        """Return rows of a table: the cost online and in a batch, expected and at worst."""
+        if not self.requests or self.price is None or self.price.assumed:
+            return []
+        costs = {"online": self.online, "in a batch": self.batch}
+        return [
+            (f"{self.name}, {way}", show_usd(each[0]), show_usd(each[1]))
+            for way, each in costs.items()
+            if each
+        ]
 
 
 def preview_judge(
@@ -171,18 +182,4 @@ def _costs(
 
 
 def _show_example(asker: Asker, question: Question) -> str:
-    settings, messages = split_request(asker.build(question))
-    words = "\n".join(f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in settings.items())
-    parts = [f"[{role}]\n{text}" for role, text in messages]
-    return visible("\n\n".join([f"[POST {PATHS[asker.form.interface]}]\n{words}", *parts]))
-
-
-def show_costs(previews: Sequence[Preview]) -> list[tuple[str, str, str]]:
-    """Return rows of a table: the cost online and in a batch, expected and at worst."""
-    return [
-        (f"{each.name}, {way}", show_usd(costs[0]), show_usd(costs[1]))
-        for each in previews
-        if each.requests and each.price is not None and not each.price.assumed
-        for way, costs in (("online", each.online), ("in a batch", each.batch))
-        if costs is not None
-    ]
+    return visible(f"[POST {PATHS[asker.form.interface]}]\n{show_request(asker.build(question))}")

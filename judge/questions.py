@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 
 from guard_eval.errors import StudyError
@@ -95,7 +96,8 @@ class Asker:
             return outcome, True
         full = [each for each in answers if each.max_output_tokens >= self.judge.max_output_tokens]
         cut = outcome.kind == "truncated" and answers[-1] not in full
-        return outcome, not cut and (outcome.kind not in RESAMPLED or len(full) >= SAMPLES)
+        is_last = not cut and (outcome.kind not in RESAMPLED or len(full) >= SAMPLES)
+        return replace(outcome, row=answers[-1].row), is_last
 
     def conclude(self, question: Question, answers: Mapping[str, Answered]) -> Choices | JudgeError | int:
         """Return the verdict in a question's answers by key, their error, or which sample is to be asked."""
@@ -160,8 +162,3 @@ def check_judge(store: Store, judge: Judge) -> Rater:
         requests.check_judge(db, rater)
     check_criteria(store, judge)
     return rater
-
-
-def count_left(store: Store, judges: Sequence[Judge], *, seed: int) -> dict[str, int]:
-    """Return how many questions are left for each judge, by its name."""
-    return {each.rater_name: len(read_left(store, each, seed=seed)) for each in judges}

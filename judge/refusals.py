@@ -9,16 +9,16 @@ import math
 import re
 import socket
 import ssl
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Literal, TypeVar, get_args
+from typing import Literal, TypeVar, cast
 
-from guard_eval.errors import StudyError
-from judge.answers import excerpt
-from judge.failures import Change, ErrorKind, JudgeError
-from judge.server import KEYLESS, Server
+from judge.answers import excerpt, table_of
+from judge.failures import ATTEMPTS, Change, ErrorKind, JudgeError
+from judge.server import Server
 
 Text = TypeVar("Text", str, bytes)
 
@@ -164,7 +164,7 @@ def redact(text: Text, key: str) -> Text:
     >>> redact("Incorrect key sk-secret99", "sk-secret99"), redact("A tie, at index 1", "e")
     ('Incorrect key [key]', 'A tie, at index 1')
     """
-    if key == KEYLESS or len(key) < SHORTEST_KEY:
+    if len(key) < SHORTEST_KEY:
         return text
     if isinstance(text, bytes):
         return text.replace(key.encode(), b"[key]")
@@ -174,20 +174,14 @@ def redact(text: Text, key: str) -> Text:
 def read_retry_after(headers: Mapping[str, str], error: Mapping[str, object]) -> float | None:
     """Return the seconds a server asks to wait, in a header or, as Gemini does, in the body."""
     details = error.get("details")
-    delays = (
-        [each.get("retryDelay") for each in details if isinstance(each, dict)]
-        if isinstance(details, list)
-        else []
-    )
+    delays = [table_of(each).get("retryDelay") for each in details] if isinstance(details, list) else []
     asked = [(headers.get("retry-after-ms"), 1000.0), (headers.get("retry-after"), 1.0)]
     asked += [(str(each).removesuffix("s"), 1.0) for each in delays]
     for words, unit in asked:
-        try:
+        with suppress(ValueError):
             seconds = float(words or "") / unit
-        except ValueError:
-            continue
-        if math.isfinite(seconds) and seconds >= 0:
-            return seconds
+            if math.isfinite(seconds) and seconds >= 0:
+                return seconds
     try:
         until = parsedate_to_datetime(headers["retry-after"])
     except (KeyError, ValueError, OverflowError):
@@ -196,98 +190,51 @@ def read_retry_after(headers: Mapping[str, str], error: Mapping[str, object]) ->
     return max(0.0, (until - datetime.now(UTC)).total_seconds())
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RefusalReader:
-    """Explains what goes wrong between a judge and its server.
+def read_refusal(
+    server: Server, status: int, headers: Mapping[str, str], error: object, *, page: bool = False
+) -> JudgeError:
+    """Explain an HTTP status that is no success.
 
-    Attributes:
-        server: The server.
+    Args:
+        server: The server that answered so.
+        status: The HTTP status.
+        headers: The response's headers, with names in lower case.
+        error: What the body's `error` holds, or the body itself.
+        page: Whether the body is a web page.
     """
+    table = table_of(error)
+    codes = {str(table[name]) for name in ("code", "type", "status") if table.get(name)}
+    message = redact(str(table.get("message") or table.get("detail") or error), server.key)
+    detail = f"HTTP {status}: {'a web page' if page else excerpt(_KEY_LIKE.sub('[key]', message))}"
+    words = "" if page else f"{table.get('param') or ''} {message}"[:_LONGEST]
+    rules = [rule for rule in RULES if rule.matches(status, codes, words, page=page)]
+    rule = next(each for each in rules if each.kind is not None)  # the last rule matches everything
+    # what the words name comes before a guess
+    change = next((each.change for each in rules[: rules.index(rule) + 1] if each.change), None)
+    if rule.kind in _FATAL:
+        fatal = explain_fatal(server, rule.kind, status=status, detail=detail)
+        return JudgeError(kind="rejected", detail=detail, change=change, fatal=fatal)
+    kind = cast("ErrorKind", rule.kind)
+    wait = read_retry_after(headers, table) if kind in ATTEMPTS else None
+    return JudgeError(kind=kind, detail=detail, billed=rule.billed, wait=wait, change=change)
 
-    server: Server
 
-    def read(
-        self, status: int, headers: Mapping[str, str], error: object, *, page: bool = False
-    ) -> JudgeError:
-        """Explain an HTTP status that is no success.
-
-        Args:
-            status: The HTTP status.
-            headers: The response's headers, with names in lower case.
-            error: What the body's `error` holds, or the body itself.
-            page: Whether the body is a web page.
-        """
-        table = error if isinstance(error, dict) else {}
-        codes = {str(table[name]) for name in ("code", "type", "status") if table.get(name)}
-        message = redact(str(table.get("message") or table.get("detail") or error), self.server.key)
-        shown = "a web page" if page else excerpt(_KEY_LIKE.sub("[key]", message))
-        detail = f"HTTP {status}: {shown}"
-        param = table.get("param") if isinstance(table.get("param"), str) else ""
-        words = "" if page else f"{param} {message}"[:_LONGEST]
-        lines = [rule for rule in RULES if rule.matches(status, codes, words, page=page)]
-        line = next(rule for rule in lines if rule.kind is not None)  # the last line matches everything
-        # what the words name comes before a guess
-        change = next((rule.change for rule in lines[: lines.index(line) + 1] if rule.change), None)
-        if line.kind in get_args(Fatal):
-            fatal = self.explain(line.kind, status=status, detail=detail)  # type: ignore[arg-type]
-            return JudgeError(kind="rejected", detail=detail, change=change, fatal=fatal)
-        waits = line.kind in ("rate_limited", "server_error", "timeout")
-        return JudgeError(
-            kind=line.kind,  # type: ignore[arg-type]
-            detail=detail,
-            billed=line.billed,
-            wait=read_retry_after(headers, table) if waits else None,
-            change=change,
-        )
-
-    def explain(self, kind: Fatal, *, status: int, detail: str = "") -> str:
-        """Return the sentence about what ends the run."""
-        server = self.server
-        if kind in ("wrong_key", "forbidden") and server.variable is None:
-            kind = "no_key"
-        values = {"url": server.url, "model": server.model, "variable": server.variable}
-        return _FATAL[kind].format(**values, status=status, detail=detail or f"HTTP {status}")
-
-    def lost(self, error: BaseException, *, sent: bool) -> JudgeError:
-        """Explain a request without a whole answer.
-
-        Args:
-            error: What happened. It may quote what was sent, so only its type is shown.
-            sent: Whether the server may have got the request.
-
-        Raises:
-            StudyError: The server's certificate is not trusted.
-        """
-        url = self.server.url
-        chain = list(_causes(error))
-        certificate = next((each for each in chain if isinstance(each, ssl.SSLCertVerificationError)), None)
-        if certificate is not None:
-            raise StudyError(
-                f"the certificate of {url} is not trusted ({excerpt(certificate.verify_message)}); check "
-                "base_url in study.toml, or, if that server is yours, name the file of its certificate "
-                "authority in the environment variable SSL_CERT_FILE"
-            )
-        name = type(error).__name__
-        unknown = f"the connection was lost before the whole answer came ({name})" if sent else name
-        words, remedy = next(
-            (each[1:] for each in _LOST if any(isinstance(cause, each[0]) for cause in chain)),
-            (unknown, CHECK_ADDRESS),
-        )
-        detail = f"no answer from {url}: {words}"
-        return JudgeError(kind="transport", detail=detail, billed=sent, fatal=f"{detail}; {remedy}")
-
-    def timed_out(self, seconds: float) -> JudgeError:
-        """Explain a request whose answer did not come in time; the server may charge for it."""
-        detail = f"no response from {self.server.url} within {seconds:g} seconds"
-        return JudgeError(kind="timeout", detail=detail, billed=True)
+def explain_fatal(server: Server, kind: Fatal, *, status: int, detail: str = "") -> str:
+    """Return the sentence about what ends the run."""
+    if kind in ("wrong_key", "forbidden") and server.variable is None:
+        kind = "no_key"
+    values = {"url": server.url, "model": server.model, "variable": server.variable}
+    return _FATAL[kind].format(**values, status=status, detail=detail or f"HTTP {status}")
 
 
 _ADDRESS = "base_url of study.toml or in OPENAI_BASE_URL"
-CHECK_ADDRESS = (
-    "check base_url in study.toml or OPENAI_BASE_URL, that the server runs, and HTTPS_PROXY if it is set"
-)
 
 _LOST: tuple[tuple[type[BaseException], str, str], ...] = (
+    (
+        ssl.SSLCertVerificationError,
+        "its certificate is not trusted",
+        f"check {_ADDRESS}; if that server is yours, name its certificate's authority in SSL_CERT_FILE",
+    ),
     (
         socket.gaierror,
         "the name of the host does not resolve",
@@ -303,16 +250,35 @@ _LOST: tuple[tuple[type[BaseException], str, str], ...] = (
         "the server does not speak TLS as it should",
         "check whether the address begins with http:// or https://",
     ),
+    (BaseException, "", f"check {_ADDRESS}, that the server runs, and HTTPS_PROXY if it is set"),
 )
+"""Causes of a request without an answer, each in words, with what helps. The first that matches decides."""
 
 
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield an error and what caused it, the first of it last."""
-    for _ in range(20):  # a chain may be a circle
-        if error is None:
-            return
-        yield error
-        error = error.__cause__ or error.__context__
+def explain_lost(server: Server, error: BaseException, *, sent: bool) -> JudgeError:
+    """Explain a request without a whole answer.
+
+    Args:
+        server: The server.
+        error: What happened. It may quote what was sent, so only its type is shown.
+        sent: Whether the server may have got the request.
+    """
+    chain: list[BaseException] = []
+    cause: BaseException | None = error
+    while cause is not None and cause not in chain:  # a chain may be a circle
+        chain.append(cause)
+        cause = cause.__cause__ or cause.__context__
+    words, remedy, cause = next(
+        (words, remedy, cause) for kind, words, remedy in _LOST for cause in chain if isinstance(cause, kind)
+    )
+    if not words:
+        words = type(error).__name__
+        words = f"the connection was lost before the whole answer came ({words})" if sent else words
+    kind: ErrorKind = "transport"
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        kind, words = "rejected", f"{words} ({excerpt(cause.verify_message)})"
+    detail = f"no answer from {server.url}: {words}"
+    return JudgeError(kind=kind, detail=detail, billed=sent, fatal=f"{detail}; {remedy}")
 
 
 def is_page(content_type: str, body: bytes) -> bool:

@@ -11,12 +11,13 @@ import asyncio
 import hashlib
 import secrets
 from collections import Counter, defaultdict, deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Literal
+from itertools import repeat
+from typing import Any
 
 from sqlalchemy import Connection
 
@@ -26,9 +27,9 @@ from guard_eval.store import Store, requests, settings
 from guard_eval.store.requests import BILLION, LEASE, Answered, Planned, Question, Settled
 from guard_eval.study.judge_settings import Judge
 from judge.answers import read_usage
-from judge.client import Client, Reply
+from judge.client import Client
 from judge.examples import check_examples
-from judge.failures import ATTEMPTS, OF_THE_SERVER, ErrorKind, JudgeError
+from judge.failures import ATTEMPTS, OF_THE_SERVER, Change, ErrorKind, JudgeError
 from judge.forms import PATHS
 from judge.limiter import RateLimiter
 from judge.parsing import Choices
@@ -45,8 +46,8 @@ FIRST_QUESTIONS = 10
 FIRST_ATTEMPTS = 3
 """Attempts before a server that has never answered counts as unreachable."""
 
-BUSY_SECONDS = 0.5
-"""Seconds between two looks whether another process has the answer to the same request."""
+POLL_SECONDS = 0.5
+"""Seconds between two looks whether another process has an answer, or the budget has room again."""
 
 GATHER_SECONDS = 0.01
 """Seconds in which writes are gathered that share a transaction: little beside any answer's wait."""
@@ -84,7 +85,7 @@ Write = Callable[[Connection, datetime, list[Any]], Sequence[Any] | None]
 
 
 class Journal:
-    """Writes to the store: what waits at the same moment shares a transaction."""
+    """Writes to the store: equal writes that wait at the same moment share a transaction."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -108,33 +109,24 @@ class Journal:
         self._thread.shutdown()
 
     async def _flush(self) -> None:
+        loop = asyncio.get_running_loop()
         while self._waiting:
             await asyncio.sleep(GATHER_SECONDS)
             calls, self._waiting = self._waiting, defaultdict(list)
-            # answers first, in a transaction of their own: no other write may lose them
-            if answers := calls.pop(settle_rows, None):
-                await self._commit({settle_rows: answers})
-            if calls:
-                await self._commit(calls)
+            for function, waiting in calls.items():
+                arguments = [argument for argument, _ in waiting]
+                try:
+                    results = await loop.run_in_executor(self._thread, self._call, function, arguments)
+                except Exception as error:  # noqa: BLE001 (every waiter gets it)
+                    results = [error] * len(waiting)
+                for (_, future), result in zip(waiting, results or repeat(None), strict=False):
+                    if not future.done():
+                        failed = isinstance(result, Exception)
+                        (future.set_exception if failed else future.set_result)(result)
 
-    async def _commit(self, calls: Mapping[Write, list[tuple[Any, asyncio.Future[Any]]]]) -> None:
-        arguments = {function: [each for each, _ in waiting] for function, waiting in calls.items()}
-        try:
-            results = await asyncio.get_running_loop().run_in_executor(self._thread, self._call, arguments)
-        except Exception as error:  # noqa: BLE001 (every waiter gets it)
-            results = {function: [error] * len(waiting) for function, waiting in calls.items()}
-        for function, waiting in calls.items():
-            for (_, future), result in zip(waiting, results[function] or [None] * len(waiting), strict=True):
-                if future.done():
-                    continue
-                if isinstance(result, Exception):
-                    future.set_exception(result)
-                else:
-                    future.set_result(result)
-
-    def _call(self, arguments: Mapping[Write, list[Any]]) -> dict[Write, Sequence[Any] | None]:
+    def _call(self, function: Write, arguments: list[Any]) -> Sequence[Any] | None:
         with self._store.write() as (db, now):
-            return {function: function(db, now, each) for function, each in arguments.items()}
+            return function(db, now, arguments)
 
 
 class Run:
@@ -178,8 +170,7 @@ class Run:
                 f"--budget cannot be held for {judge.model!r}, whose price is unknown: set {KEYS} in "
                 "study.toml (0 if it costs nothing), or leave --budget out"
             )
-        if judge.examples is not None:
-            check_examples(store, judge)
+        check_examples(store, judge)
         self.ledger = Ledger()
         self.store, self.judge, self.server, self.price, self.pace = store, judge, server, price, pace
         self.rater = check_judge(store, judge)
@@ -193,9 +184,7 @@ class Run:
         self._reached = False  # whether the server has answered anything
         self._in_a_row = 0
         self._open = 0  # rows that are not settled
-        self._settled = asyncio.Event()
         self._stop = asyncio.Event()
-        self._overcharged = False
 
     def judge_questions(self, questions: Sequence[Question]) -> Ledger:
         """Ask the questions, save the verdicts of the study, and return what it took.
@@ -208,11 +197,6 @@ class Run:
         """
         asyncio.run(self.ask(questions))
         return self.ledger
-
-    @property
-    def stopping(self) -> bool:
-        """Return whether nothing more is to be sent."""
-        return self._stop.is_set()
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
@@ -247,13 +231,13 @@ class Run:
 
         async def work() -> None:
             for _ in range(min(FIRST_QUESTIONS, len(queue))):
-                if self._parsed or self.stopping or not await self._judge_next(queue):
-                    return
+                if not (self._parsed or self._stop.is_set()):
+                    await self._judge_next(queue)
 
         await self._finish([work()])
 
     async def _work(self, queue: deque[Question]) -> None:
-        while queue and not self.stopping:
+        while queue and not self._stop.is_set():
             await self._judge_next(queue)
 
     async def _finish(self, works: Sequence[Awaitable[None]]) -> None:
@@ -270,31 +254,56 @@ class Run:
         finally:
             if any(not each.done() or each.exception() is not None for each in workers):
                 self._stop.set()
-                self._settled.set()
                 self.limiter.open()
             await asyncio.wait(workers)
         for each in workers:
             each.result()
 
-    async def _judge_next(self, queue: deque[Question]) -> bool:
-        """Judge the next question; return whether it is done. What another process asks goes last."""
+    async def _judge_next(self, queue: deque[Question]) -> None:
+        """Judge the next question; one that cannot be asked now goes last."""
         question = queue.popleft()
         outcome = await self._judge(question)
-        if outcome == "busy":
+        if outcome is None:
             queue.append(question)
-            await self.pause(BUSY_SECONDS)
-        elif outcome is not None:
+            await self.pause(self.pace * POLL_SECONDS)
+        else:
             await self.conclude(question, outcome)
-            return True
-        return False
+
+    async def _judge(self, question: Question) -> Choices | JudgeError | None:
+        """Return the verdict, why there is none, or None if the question cannot be asked now.
+
+        An answer that no verdict can be read from is followed by another sample.
+        """
+        answers: list[Answered] = []
+        while True:
+            result = await self._answer(question, len(answers))
+            if not isinstance(result, Answered):
+                return result
+            answers.append(result)
+            outcome, is_last = self.asker.read(question, answers)
+            if not isinstance(outcome, JudgeError):
+                self._parsed = True
+                return outcome
+            ignored = outcome.kind in ("unparseable", "wrong_schema") and self.judge.output == "auto"
+            if ignored and not self._parsed:
+                self._change_form("output", f"the server ignores the schema ({outcome.detail})")
+            if is_last:
+                return outcome
+            await self._note(outcome)
+
+    async def _note(self, error: JudgeError) -> None:
+        """Note why an answer brought no verdict."""
+        if error.row is not None:
+            await self.journal.write(_note_failures, (error.row, error.kind, error.detail))
 
     async def conclude(self, question: Question, outcome: Choices | JudgeError) -> None:
-        """Save a verdict of the study, and count a question that is done.
+        """Save a verdict of the study or why there is none, and count a question that is done.
 
         Raises:
             StudyError: Ten failures of the server came in a row.
         """
         if isinstance(outcome, JudgeError):
+            await self._note(outcome)
             self.ledger.failures[outcome.kind, outcome.detail] += 1
             self._in_a_row = self._in_a_row + 1 if outcome.kind in OF_THE_SERVER else 0
         else:
@@ -316,41 +325,14 @@ class Run:
     def _save(self, db: Connection, now: datetime, verdicts: list[Any]) -> None:
         requests.save_verdicts(db, self.rater, verdicts, now=now, declared=self.store.declared_now)
 
-    async def _judge(self, question: Question) -> Choices | JudgeError | Literal["busy"] | None:
-        """Return the verdict, why there is none, or None if the run ends first.
-
-        An answer that no verdict can be read from is followed by another sample.
-        """
-        answers: list[Answered] = []
-        while True:
-            result = await self._answer(question, len(answers))
-            if not isinstance(result, Answered):
-                return result
-            answers.append(result)
-            outcome, is_last = self.asker.read(question, answers)
-            if not isinstance(outcome, JudgeError):
-                self._parsed = True
-                return outcome
-            await self.journal.write(_note_failures, (result.row, outcome.kind, outcome.detail))
-            self._check_output(outcome)
-            if is_last:
-                return outcome
-
-    def _check_output(self, outcome: JudgeError) -> None:
-        """Ask for plain text if a server takes a schema and does not hold to it."""
-        form = self.asker.form
-        ignored = outcome.kind in ("unparseable", "wrong_schema") and form.output == "json_schema"
-        if ignored and not self._parsed and self.judge.output == "auto":
-            self._change_form("output", f"the server ignores the schema ({outcome.detail})")
-
-    def _change_form(self, change: Any, why: str) -> bool:  # noqa: ANN401 (a literal of `failures`)
+    def _change_form(self, change: Change, why: str) -> bool:
         """Ask in another form from now on; return whether there is one that was not tried."""
-        after = self.asker.form.simpler(change, self.judge, why)
-        if after is None or after.name in self._tried:
+        form = self.asker.form.simpler(change, self.judge, why)
+        if form is None or form.name in self._tried:
             return False
-        self._tried.add(after.name)
-        self.asker.form = after
-        progress.notice(f"{why}; requests now have the form {after.name}")
+        self._tried.add(form.name)
+        self.asker.form = form
+        progress.notice(f"{why}; requests now have the form {form.name}")
         return True
 
     def plan(self, question: Question, resample: int, *, batch: bool = False) -> Planned:
@@ -366,146 +348,137 @@ class Run:
             cost=None if self.price is None else self.price.max_cost(body, tokens, batch=batch),
         )
 
-    async def _answer(
-        self, question: Question, resample: int
-    ) -> Answered | JudgeError | Literal["busy"] | None:
-        """Return the answer to a request: one that was paid before, or a new one."""
+    async def _answer(self, question: Question, resample: int) -> Answered | JudgeError | None:
+        """Return the answer to a request: one that was paid before, or a new one; None if not now."""
         errors: Counter[ErrorKind] = Counter()
-        while True:
+        while not self._stop.is_set():
             planned = self.plan(question, resample)
             row = await self._reserve(planned)
             if not isinstance(row, int):
-                self.ledger.reused += isinstance(row, Answered)
+                self.ledger.reused += row is not None
                 return row
             result = await self._send(planned, row, errors)
-            if not isinstance(result, JudgeError):  # an answer, or None where the run ends
+            if not isinstance(result, JudgeError):
                 return result
             # a fault of the server itself is met by the same request once more before its form is doubted
-            passing = result.kind == "server_error" and errors[result.kind] == 1
-            refused = result.change and not self._parsed and not (result.change == "guess" and passing)
-            if refused and self._change_form(result.change, f"the server refuses the form ({result.detail})"):
-                continue
-            never = result.kind == "transport" and (self._reached or errors.total() < FIRST_ATTEMPTS)
-            if result.fatal is not None and not never:
-                raise StudyError(result.fatal)
+            passing = result.change == "guess" and result.kind == "server_error" and errors.total() == 1
+            if result.change is not None and not self._parsed and not passing:
+                why = f"the server refuses the form ({result.detail})"
+                if self._change_form(result.change, why):
+                    continue
+            self._check_fatal(result, errors)
             if errors[result.kind] >= ATTEMPTS.get(result.kind, 1):
                 return result
-            wait = result.wait or 0.0
-            if wait > LONGEST_WAIT_SECONDS:
-                raise StudyError(
-                    f"{self.server.url} asks to wait {wait:.0f} seconds before the next request; run again "
-                    "then: nothing that was answered is paid twice"
-                )
-            await self.pause(max(wait, self.backoff(planned.key, errors.total())))
-            if self.stopping:
-                return None
+            await self.pause(max(result.wait or 0.0, self.backoff(planned.key, errors.total())))
+        return None
+
+    def _check_fatal(self, error: JudgeError, errors: Counter[ErrorKind]) -> None:
+        """Check that a failure is none that only the user can mend.
+
+        Raises:
+            StudyError: It is one.
+        """
+        lost = error.kind == "transport" and (self._reached or errors.total() < FIRST_ATTEMPTS)
+        if error.fatal is not None and not lost:
+            raise StudyError(error.fatal)
+        if (error.wait or 0.0) > LONGEST_WAIT_SECONDS:
+            raise StudyError(
+                f"{self.server.url} asks to wait {error.wait:.0f} seconds before the next request; run again "
+                "then: nothing that was answered is paid twice"
+            )
+
+    async def _reserve(self, planned: Planned) -> int | Answered | None:
+        """Return the row of a request that may be sent, or the answer that was paid before.
+
+        None says that another process sends it, or that what is under way may leave more of the budget: it
+        mostly costs less than was set aside for it.
+
+        Raises:
+            StudyError: Nothing more fits into the budget.
+        """
+        self._open += 1
+        outcome: requests.Reserved = await self.journal.write(self.insert, planned)
+        if isinstance(outcome, int):
+            return outcome
+        self._open -= 1
+        if outcome == "budget" and not self._open:
+            raise self.used_up(planned)
+        return outcome if isinstance(outcome, Answered) else None
+
+    def insert(
+        self, db: Connection, now: datetime, planned: list[Planned], batch: str | None = None
+    ) -> list[requests.Reserved]:
+        """Insert the rows of requests that may be sent."""
+        return requests.reserve(
+            db, planned, judge=self.rater, run=self.name, now=now, limit=self.limit, batch=batch
+        )
 
     async def _send(
         self, planned: Planned, row: int, errors: Counter[ErrorKind]
     ) -> Answered | JudgeError | None:
-        """Send once, count an error, and store what came.
+        """Send once, count an error, and store what came; None if the run ends.
 
         The limiter is held until the answer is on disk, so no more than the judge's concurrency can be paid
         and lost.
         """
         async with self.limiter as sent_at:
-            if self.stopping:
+            if self._stop.is_set():
                 self._settle(Settled(row=row, state="unbilled"))
                 return None
             self.ledger.requests += 1
             self.ledger.retries += bool(errors)
             alone = self.limiter.in_flight == 1
             try:
-                result = await self.client.post(PATHS[self.interface(planned)], planned.body)
-            except BaseException as error:  # what was under way may be paid
-                self._settle(Settled(row=row, state="unbilled" if isinstance(error, StudyError) else "lost"))
+                result = await self.client.post(PATHS[planned.form.partition("/")[0]], planned.body)
+            except BaseException:  # what was under way may be paid
+                self._settle(Settled(row=row, state="lost"))
                 raise
-            if isinstance(result, Reply):
+            self._reached = self._reached or isinstance(result, bytes) or result.kind != "transport"
+            if isinstance(result, bytes):
                 self.limiter.answered(sent_at)
-                self._reached = True
-                return await self._store_answer(planned, row, result)
-            self._reached = self._reached or result.kind != "transport"
+                return await self._store(planned, row, result)
             slow = result.kind == "timeout"
             errors[result.kind] += ATTEMPTS["timeout"] if slow and alone else 1  # it would be slow once more
             if result.kind == "rate_limited" or (slow and not alone) or result.wait:
                 self.limiter.refused(sent_at, result.wait or 0.0)
-            state: Literal["lost", "unbilled"] = "lost" if result.billed else "unbilled"
-            self._settle(Settled(row=row, state=state, failure=result.kind, detail=result.detail))
+            self._settle(settle_error(row, result))
             return result
 
-    @staticmethod
-    def interface(planned: Planned) -> Literal["chat", "responses"]:
-        """Return the interface that a request was made for."""
-        return "responses" if planned.form.startswith("responses/") else "chat"
-
-    async def _store_answer(self, planned: Planned, row: int, reply: Reply) -> Answered:
+    async def _store(self, planned: Planned, row: int, body: bytes) -> Answered:
         """Store an answer; nothing has read it but for its tokens.
 
         Raises:
             StudyError: There is a budget, and the answer cost more than was set aside for it.
         """
-        settled = self.price_answer(row, reply.body, seconds=reply.seconds)
+        settled = self.price_answer(row, body)
         await self._settle(settled)
-        if settled.cost is None:
-            self.ledger.cost += planned.cost or 0
-        elif planned.cost is not None and settled.cost > planned.cost:
-            words = (
-                f"a response cost ${settled.cost / BILLION:.4f}, where at most "
-                f"${planned.cost / BILLION:.4f} was expected ({settled.usage.output_tokens} tokens, of "
-                f"{planned.max_output_tokens} allowed)"
+        cost, expected = settled.cost or 0, planned.cost or 0
+        if self.limit is not None and cost > expected:
+            raise StudyError(
+                f"a response cost ${cost / BILLION:.4f}, where at most ${expected / BILLION:.4f} was "
+                f"expected ({settled.usage.output_tokens} tokens, of {planned.max_output_tokens} allowed), "
+                "so no budget can be held there; run without --budget"
             )
-            if self.limit is not None:
-                raise StudyError(f"{words}, so no budget can be held there; run without --budget")
-            if not self._overcharged:
-                self._overcharged = True
-                progress.warn(words)
-        return Answered(row=row, response=reply.body, max_output_tokens=planned.max_output_tokens)
+        return Answered(row=row, response=body, max_output_tokens=planned.max_output_tokens)
 
-    def price_answer(
-        self, row: int, response: bytes, *, seconds: float | None = None, batch: bool = False
-    ) -> Settled:
+    def price_answer(self, row: int, body: bytes, *, batch: bool = False) -> Settled:
         """Return what completes the row of an answer, and count its cost."""
-        usage = read_usage(response)
+        usage = read_usage(body)
         cost = None if self.price is None else self.price.cost(usage, batch=batch)
         self.ledger.cost += cost or 0
-        return Settled(row=row, state="answered", response=response, usage=usage, cost=cost, seconds=seconds)
+        return Settled(row=row, state="answered", response=body, usage=usage, cost=cost)
 
     def _settle(self, settled: Settled) -> asyncio.Future[Any]:
         """Complete a row; return what is done when it is on disk."""
-        written = self.journal.write(settle_rows, settled)
 
-        def is_settled(done: asyncio.Future[Any]) -> None:
+        def close(future: asyncio.Future[Any]) -> None:
             self._open -= 1
-            self._settled.set()
-            if not done.cancelled():
-                done.exception()  # every waiter gets it
+            if not future.cancelled():
+                future.exception()  # seen, where nobody waits for it
 
-        written.add_done_callback(is_settled)
+        written = self.journal.write(_settle_rows, settled)
+        written.add_done_callback(close)
         return written
-
-    async def _reserve(self, planned: Planned) -> int | Answered | Literal["busy"] | None:
-        """Return the row of a request that may be sent, the answer that was paid before, or why neither.
-
-        Raises:
-            StudyError: Nothing more fits into the budget.
-        """
-        while not self.stopping:
-            self._settled.clear()
-            self._open += 1
-            outcome = await self.journal.write(self._insert, planned)
-            if not isinstance(outcome, int):
-                self._open -= 1
-            if outcome != "budget":
-                if not self._open:  # those who wait for money look again: nothing is under way any more
-                    self._settled.set()
-                return outcome  # type: ignore[no-any-return]
-            if not self._open:
-                raise self.used_up(planned)
-            await self._settled.wait()  # what is under way mostly costs less than was set aside for it
-        return None
-
-    def _insert(self, db: Connection, now: datetime, planned: list[Planned]) -> list[requests.Reserved]:
-        return requests.reserve(db, planned, judge=self.rater, run=self.name, now=now, limit=self.limit)
 
     def used_up(self, planned: Planned) -> StudyError:
         """Return the error that ends a run when nothing more fits into the budget."""
@@ -531,8 +504,13 @@ class Run:
             pass
 
 
-def settle_rows(db: Connection, _: datetime, settled: list[Settled]) -> None:
-    """Complete rows of requests."""
+def settle_error(row: int, error: JudgeError) -> Settled:
+    """Return what completes the row of a request that was not answered."""
+    lost = Settled(row=row, state="lost", failure=error.kind, detail=error.detail)
+    return lost if error.billed else replace(lost, state="unbilled")
+
+
+def _settle_rows(db: Connection, _: datetime, settled: list[Settled]) -> None:
     requests.settle(db, settled)
 
 

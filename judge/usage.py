@@ -6,7 +6,7 @@ from guard_eval.records import JudgeUsage
 from guard_eval.store import Store, requests
 from guard_eval.study.folder import Study
 from judge.calibration import read_checks
-from judge.command import count_reasons
+from judge.command import read_reasons
 from judge.examples import describe_special
 from judge.prompt import prompt_of
 from judge.questions import describe_changes
@@ -15,8 +15,7 @@ from judge.questions import describe_changes
 def judge_usage(study: Study, store: Store) -> JudgeUsage | None:
     """Return how the study's judges were asked, or None where none was."""
     with store.read() as db:
-        spending, seen = requests.read_spending(db), requests.read_models(db)
-        failures = [(key[0], *why) for key, why in requests.read_failures(db).items()]
+        spending, seen, failed = requests.read_spending(db), requests.read_models(db), read_reasons(db)
     if not spending:
         return None
     seed = study.settings.seed
@@ -33,7 +32,7 @@ def judge_usage(study: Study, store: Store) -> JudgeUsage | None:
             for judge in judges
         ),
         spent=tuple(spending),
-        failed=tuple(count_reasons(failures)),
+        failed=tuple(failed),
         seen=tuple(seen),
         checked=tuple(item for judge in judges for item in read_checks(store, judge, seed=seed)),
         asked_otherwise=tuple(

@@ -12,7 +12,7 @@ function matches(comparison, wanted) {
   if (wanted.verdict) {
     const verdict = `${wanted.criterion}=${wanted.verdict}`;
     const shown = [...comparison.querySelectorAll(".shown")];
-    if (!shown.some((order) => order.dataset.better.split(" ").includes(verdict))) return false;
+    if (!shown.some((order) => order.dataset.better.split(";").includes(verdict))) return false;
   }
   const words = comparison.querySelector("summary").textContent.toLowerCase();
   return !wanted.find || words.includes(wanted.find.toLowerCase());

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +22,10 @@ from guard_eval.reporting.rendering import render
 from guard_eval.reporting.writing import write_whole
 from guard_eval.store import Store, requests, unblind
 from guard_eval.store import pairs as store_pairs
-from guard_eval.store.requests import Attempt
+from guard_eval.store.requests import BILLION, Attempt
 from guard_eval.study.judge_settings import Judge
-from judge.answers import read_answer, read_thinking, without_thinking
-from judge.forms import split_request
+from judge.answers import read_answer
+from judge.forms import show_request
 from judge.price import show_usd
 
 _HERE = Path(__file__).parent
@@ -80,119 +80,92 @@ def write_page(
 
 def read_comparisons(store: Store, *, seed: int, only: str | None = None) -> Iterator[dict[str, Any]]:
     """Yield what the judges were shown and answered: a pair before one judge in each sample, for the page."""
+    choices: dict[tuple[str, str, int], dict[str, Choice]] = defaultdict(dict)
+    people: dict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
+    for row in unblind.tidy(store, include_excluded=True):
+        if row.rater_kind == "model":
+            choices[row.pair_id, row.rater, row.slot][row.criterion] = row.position
+        elif row.rater_kind == "person" and not row.excluded:
+            side = TIE if row.verdict == TIE else "a" if row.verdict == row.method_a else "b"
+            people[row.pair_id][row.criterion, side] += 1
     pairs = {pair.id: pair for pair in store_pairs.read(store)}
-    people = _read_people(store)
-    ids = list(pairs)
-    for start in range(0, len(ids), _PAIRS_AT_ONCE):
-        part = ids[start : start + _PAIRS_AT_ONCE]
+    for start in range(0, len(pairs), _PAIRS_AT_ONCE):
+        ids = list(pairs)[start : start + _PAIRS_AT_ONCE]
         with store.read() as db:
-            attempts = requests.read_attempts(db, pair_ids=part, judge=only)
-            choices = requests.read_choices(db, part)
-        groups: dict[tuple[str, str, int], dict[int, list[Attempt]]] = defaultdict(lambda: defaultdict(list))
-        for each in sorted(attempts, key=lambda each: (pairs[each.question.pair_id].position, each.judge)):
-            question = each.question
-            groups[question.pair_id, each.judge, question.number // 2][question.number].append(each)
-        for (pair_id, judge, sample), group in groups.items():
+            attempts = requests.read_attempts(db, ids)
+        attempts = [each for each in attempts if only in (None, each.judge)]
+        attempts.sort(key=lambda each: (ids.index(each.question.pair_id), each.judge, each.question.number))
+        for (pair_id, judge, sample), group in groupby(attempts, _sample_of):
+            pair, names = pairs[pair_id], _name_texts(pairs[pair_id], seed)
             orders = [
-                (attempts, choices.get((judge, pair_id, number), {})) for number, attempts in group.items()
+                _describe_order(list(same), choices[pair_id, judge, number], names)
+                for number, same in groupby(group, lambda each: each.question.number)
             ]
-            yield _describe(pairs[pair_id], judge, sample, orders, people.get(pair_id, {}), seed=seed)
+            counts = sorted(people[pair_id].items())
+            yield _describe(pair, names, orders) | {
+                "judge": visible(judge),
+                "sample": sample,
+                "people": [f"People on {name}: {count} × {names[side]}" for (name, side), count in counts],
+            }
 
 
-def _describe(
-    pair: Pair,
-    judge: str,
-    sample: int,
-    group: Sequence[tuple[Sequence[Attempt], Mapping[str, Choice]]],
-    people: Mapping[str, Counter[str]],
-    *,
-    seed: int,
-) -> dict[str, Any]:
+def _sample_of(attempt: Attempt) -> tuple[str, str, int]:
+    return attempt.question.pair_id, attempt.judge, attempt.question.number // 2
+
+
+def _name_texts(pair: Pair, seed: int) -> dict[str, str]:
+    """Return what the pair's texts are called on the page, which is drawn."""
     swapped = int(content_id(seed, "view", pair.id), 16) % 2 == 1
-    numbers = {"a": "2" if swapped else "1", "b": "1" if swapped else "2", TIE: "tie"}
-    orders = sorted((_describe_order(*each, numbers) for each in group), key=lambda each: each["first"])
+    return {"a": "text 2" if swapped else "text 1", "b": "text 1" if swapped else "text 2", TIE: "tie"}
+
+
+def _describe(pair: Pair, names: Mapping[str, str], orders: Sequence[dict[str, Any]]) -> dict[str, Any]:
     verdicts = [order["better"] for order in orders]
-    criteria = list(dict.fromkeys(name for verdict in verdicts for name in verdict))
-    flips = [name for name in criteria if len({verdict.get(name) for verdict in verdicts}) > 1]
+    texts = {names["a"]: pair.text_a, names["b"]: pair.text_b}
     whole = len(verdicts) == 2 and all(verdicts)
-    counts = {name: {numbers[side]: count for side, count in each.items()} for name, each in people.items()}
-    texts = (pair.text_b, pair.text_a) if swapped else (pair.text_a, pair.text_b)
     return {
         "id": pair.id,
-        "dataset": visible(pair.dataset),
-        "prompt_id": visible(pair.prompt_id),
+        "source": visible(f"{pair.dataset}, prompt {pair.prompt_id}"),
         "prompt": visible(pair.prompt),
-        "texts": [visible(each) for each in texts],
-        "judge": visible(judge),
-        "sample": sample,
-        "orders": orders,
-        "criteria": criteria,
+        "texts": [visible(texts[name]) for name in sorted(texts)],
+        "orders": sorted(orders, key=lambda each: str(each["first"])),
+        "criteria": list(dict.fromkeys(name for verdict in verdicts for name in verdict)),
         "kinds": sorted({order["failure"] for order in orders if order["failure"]}),
-        "flip": ("flip" if flips else "same") if whole else "one",
-        "people": {
-            name: ", ".join(f"{count} × {_name(side)}" for side, count in sorted(each.items()))
-            for name, each in counts.items()
-        },
-    }  # fmt: skip
-
-
-def _describe_order(
-    attempts: Sequence[Attempt], choices: Mapping[str, Choice], numbers: Mapping[str, str]
-) -> dict[str, Any]:
-    first = numbers[attempts[0].question.first]
-    letters = {"A": first, "B": "1" if first == "2" else "2", "tie": "tie"}
-    return {
-        "first": first,
-        "better": {name: letters[choice] for name, choice in choices.items()},
-        "verdict": "; ".join(
-            f"{name}: {choice} ({_name(letters[choice])})" for name, choice in choices.items()
-        ),
-        "failure": None if choices else attempts[-1].failure,
-        "attempts": [_describe_attempt(each) for each in attempts],
-    }  # fmt: skip
-
-
-def _describe_attempt(attempt: Attempt) -> dict[str, Any]:
-    settings, messages = split_request(attempt.sent)
-    facts = [STATES[attempt.state], f"{attempt.sent_at:%Y-%m-%d %H:%M:%S} UTC", attempt.form]
-    answer = thinking = raw = None
-    if attempt.response is not None:
-        usage = attempt.usage
-        facts.append(usage.model or "model not stated")
-        facts.append(
-            "tokens not stated"
-            if usage.input_tokens is None
-            else f"{usage.input_tokens:,} tokens in, {usage.output_tokens or 0:,} out"
-        )
-        result = read_answer(attempt.response)
-        if result is not None:
-            answer = result.refusal or (result.text and without_thinking(result.text))
-        thinking = read_thinking(attempt.response)
-        raw = attempt.response.decode("utf-8", "replace")
-    if attempt.usd is not None:
-        facts.append(show_usd(attempt.usd) + ("" if attempt.state == "answered" else " set aside"))
-    problem = f"{attempt.failure}: {attempt.detail}" if attempt.failure else None
-    words = "\n".join(f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in settings.items())
-    return {
-        "facts": visible(", ".join(facts)),
-        "settings": visible(words),
-        "messages": [(role, visible(text)) for role, text in messages],
-        "answer": answer and visible(answer),
-        "thinking": thinking and visible(thinking),
-        "problem": problem and visible(problem),
-        "raw": raw and visible(raw),
+        "flip": "one" if not whole else "same" if verdicts[0] == verdicts[1] else "flip",
     }
 
 
-def _read_people(store: Store) -> dict[str, dict[str, Counter[str]]]:
-    """Return how often people preferred each side of a pair, by pair and criterion."""
-    counts: dict[str, dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
-    for row in unblind.tidy(store):
-        if row.rater_kind == "person":
-            side = TIE if row.verdict == TIE else "a" if row.verdict == row.method_a else "b"
-            counts[row.pair_id][row.criterion][side] += 1
-    return counts
+def _describe_order(
+    attempts: Sequence[Attempt], choices: Mapping[str, Choice], names: Mapping[str, str]
+) -> dict[str, Any]:
+    first, second = ("a", "b") if attempts[0].question.first == "a" else ("b", "a")
+    letters = {"A": names[first], "B": names[second], "tie": "tie"}
+    return {
+        "first": names[first],
+        "second": names[second],
+        "better": {name: letters[choice] for name, choice in choices.items()},
+        "verdict": "; ".join(f"{name}: {each} ({letters[each]})" for name, each in choices.items()),
+        "failure": None if choices else attempts[-1].failure,
+        "attempts": [_describe_attempt(each) for each in attempts],
+    }
 
 
-def _name(number: str) -> str:
-    return "tie" if number == "tie" else f"text {number}"
+def _describe_attempt(attempt: Attempt) -> dict[str, str]:
+    facts = [STATES[attempt.state], f"{attempt.sent_at:%Y-%m-%d %H:%M:%S} UTC", attempt.form]
+    answer = None
+    if attempt.response is not None:
+        usage = attempt.usage
+        facts.append(usage.model or "model not stated")
+        facts.append(f"tokens in: {usage.input_tokens}, out: {usage.output_tokens}")
+        if (result := read_answer(attempt.response)) is not None:
+            answer = result.refusal or result.text
+    if attempt.cost is not None:
+        facts.append(show_usd(attempt.cost / BILLION) + ("" if attempt.state == "answered" else " set aside"))
+    shown = {
+        "facts": ", ".join(facts),
+        "request": show_request(attempt.sent),
+        "answer": answer or "",
+        "problem": f"{attempt.failure}: {attempt.detail}" if attempt.failure else "",
+        "raw": (attempt.response or b"").decode("utf-8", "replace"),
+    }
+    return {name: visible(text) for name, text in shown.items()}

@@ -23,8 +23,7 @@ def spent_by(store):
 def end_leases(store):
     """Let the lease of a killed run end now, and not in half a minute."""
     with store.write() as (db, _):
-        for table in (requests.request, requests.batch):
-            db.execute(table.update().values(leased_until=datetime(2020, 1, 1, tzinfo=UTC)))
+        db.execute(requests.request.update().values(leased_until=datetime(2020, 1, 1, tzinfo=UTC)))
 
 
 def test_one_question_goes_online_and_the_others_in_a_batch(run, store, pairs, server):
@@ -94,7 +93,7 @@ def test_another_studys_batches_are_left_alone(run, store, pairs, server):
     assert server.batches["batch_x"]["polls"] == 0
 
 
-def test_what_failed_in_a_batch_is_asked_again_and_counted_in_the_end(run, store, pairs, server, fake):
+def test_what_failed_in_a_batch_is_counted(run, store, pairs, server, fake):
     pairs(3)
     server.act = lambda ask: failure(500, "oops") if "prompt number 1\n" in ask.words else verdict(ask)
     ledger = run(batch=True)
@@ -105,7 +104,7 @@ def test_what_failed_in_a_batch_is_asked_again_and_counted_in_the_end(run, store
     assert spent_by(store).held_usd == 0
 
 
-def test_requests_whose_turn_never_came_are_sent_again(run, pairs, server):
+def test_requests_whose_turn_never_came_are_sent_by_the_next_run(run, pairs, server):
     pairs(3)
     turns = []
 
@@ -114,9 +113,9 @@ def test_requests_whose_turn_never_came_are_sent_again(run, pairs, server):
         return None if len(turns) in {2, 3} else verdict(ask)
 
     server.act = act
+    assert run(batch=True).failures.total() == 2
     ledger = run(batch=True)
-    assert (ledger.verdicts, dict(ledger.failures)) == (6, {})
-    assert len(server.batches) == 2
+    assert (ledger.verdicts, dict(ledger.failures)) == (2, {})
     assert set(server.paid.values()) == {1}
 
 
@@ -162,3 +161,13 @@ def test_questions_in_a_batch_are_not_asked_online(*, run, store, pairs, server,
     server.lag = 0
     assert run(batch=True).requests == 0  # it only collects
     assert set(server.paid.values()) == {1}
+
+
+def test_an_answer_in_a_batch_without_a_verdict_is_a_failure_in_the_store_too(
+    run, store, pairs, server, fake
+):
+    pairs(2)
+    server.act = lambda ask: verdict(ask) if "number 0" in ask.words else fake.completion("", refusal="no")
+    assert run(batch=True).failures.total() == 2
+    with store.read() as db:
+        assert [kind for kind, _ in requests.read_failures(db).values()] == ["refusal", "refusal"]

@@ -17,7 +17,7 @@ MAX = "Unsupported parameter: 'max_tokens' is not supported here. Use 'max_compl
 
 def attempts(store, pair_ids):
     with store.read() as db:
-        return requests.read_attempts(db, pair_ids=pair_ids)
+        return requests.read_attempts(db, pair_ids)
 
 
 def only_elsewhere(body):

@@ -1,6 +1,5 @@
 """Texts without special tokens, and ordinary texts as they were."""
 
-import json
 import re
 import tomllib
 import unicodedata
@@ -11,8 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, normalizers
 
-from judge.failures import JudgeError
-from judge.parsing import parse
 from judge.sanitize import neutralise
 
 TABLE = tomllib.loads((Path(__file__).parent / "special_tokens.toml").read_text(encoding="utf-8"))[
@@ -103,19 +100,3 @@ def test_ordinary_text_stays_as_it_is_byte_for_byte(text):
 def test_it_is_the_token_that_is_replaced_behind_characters_that_grow_or_vanish(other):
     text = f"{other}<s>{other}＜|im_start|＞{other}[x]/think {other}"
     assert neutralise(text) == f"{other}‹s>{other}‹|im_start|›{other}[x]∕think {other}"
-
-
-@pytest.mark.parametrize("opening", ["<unused94>", "<|think_start|>", "<special_7>", "<AI>", "[TOOL_CALLS]"])
-@pytest.mark.parametrize("closing", ["<unused95>", "<|think_stop|>", "</AI>", "<extra_1>"])
-def test_a_verdict_between_control_tokens_is_never_the_answer(opening, closing):
-    first, last = (f"<verdict-1f>\nFluency: Method {side} is better\n</verdict-1f>" for side in "AB")
-
-    def read(text):
-        envelope = {"choices": [{"message": {"content": text}, "finish_reason": "stop"}]}
-        return parse(json.dumps(envelope).encode(), ["fluency"], code="1f")
-
-    assert read(f"{opening}thought\n{first}\n{closing}\n{last}") == {"fluency": "B"}
-    assert read(f"{first}{closing}{last}") == {"fluency": "B"}
-    assert isinstance(read(f"{opening}thought\n{first}"), JudgeError)
-    assert isinstance(read(f"{opening}{first}{closing}"), JudgeError)
-    assert read(f"<|im_start|>assistant\n{last}<|im_end|>") == {"fluency": "B"}

@@ -152,7 +152,7 @@ def verdict(ask, choice="A", **more):
 class FakeOpenAI(LocalServer):
     """The server; `url` is its address, `seen` all that came, `asks` the requests for an answer among it."""
 
-    def __init__(self):
+    def __init__(self, tls=None):
         self.act = verdict
         self.faults = defaultdict(list)
         self.models = [{"id": "gpt-4o-2024-11-20", "object": "model", "created": 1, "owned_by": "system"}]
@@ -170,7 +170,7 @@ class FakeOpenAI(LocalServer):
         self._now = 0
         self._names = itertools.count(1)
         self._lock = threading.RLock()
-        self.serve(self._handler())
+        self.serve(self._handler(), tls)
 
     def count(self, step):
         return sum(each.step == step for each in self.seen)

@@ -1,5 +1,6 @@
 """A real HTTP server on this machine, in threads of its own; what it says is its subclass's business."""
 
+import ssl
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -11,12 +12,14 @@ class _Server(ThreadingHTTPServer):
 class LocalServer:
     """Serves from `serve` until `close`; `url` is the address of its API."""
 
-    def serve(self, handler: type[BaseHTTPRequestHandler]) -> None:
+    def serve(self, handler: type[BaseHTTPRequestHandler], tls: ssl.SSLContext | None = None) -> None:
         self._server = _Server(("127.0.0.1", 0), handler)
+        if tls is not None:
+            self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
         self._server.daemon_threads = True
         self._server.block_on_close = False
         self._server.handle_error = lambda *_: None
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
+        self.url = f"http{'s' if tls else ''}://127.0.0.1:{self._server.server_address[1]}/v1"
         threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
 
     def close(self) -> None:
