@@ -332,8 +332,8 @@ class BatchRun(Run):
                 raise CallError(detail, missing=missing)
             if attempt < _CALLS:
                 await self.pause(max(result.wait or 0.0, self.backoff("batch", attempt)))
-                if recheck is not None and (made := await recheck()) is not None:
-                    return {"id": made}
+                if recheck is not None and (batch := await recheck()) is not None:
+                    return {"id": batch}
         raise StudyError(f"{detail}; run again to go on from here: batches are kept")
 
 

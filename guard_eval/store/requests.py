@@ -376,8 +376,8 @@ def read_answers(db: Connection, keys: Sequence[str]) -> dict[str, Answered]:
 
 def read_criteria(db: Connection, judge: str) -> set[str]:
     """Return the criteria on which the judge of that name has given verdicts."""
-    given = select(verdict.c.criterion).join_from(verdict, presentation).join_from(presentation, rater)
-    return set(db.execute(given.where(rater.c.name == judge).distinct()).scalars())
+    criteria = select(verdict.c.criterion).join_from(verdict, presentation).join_from(presentation, rater)
+    return set(db.execute(criteria.where(rater.c.name == judge).distinct()).scalars())
 
 
 def read_failures(db: Connection, judge: str | None = None) -> dict[tuple[str, str, int], tuple[str, str]]:
