@@ -103,7 +103,7 @@ def _submit(app: App, visit: Visit, submission: Submission) -> None:
         return
     first = submission.pair not in visit.trail
     try:
-        saved = verdicts.save(
+        following = verdicts.save(
             app.store,
             submission.pair,
             {criterion.name: submission.choices[criterion.name] for criterion in app.criteria},
@@ -125,7 +125,7 @@ def _submit(app: App, visit: Visit, submission: Submission) -> None:
         visit.trail.append(submission.pair)
         visit.available = max(0, visit.available - 1)
     visit.go_to(visit.trail.index(submission.pair) + 1)
-    visit.pair = None if visit.earlier else saved.next
+    visit.pair = None if visit.earlier else following
     visit.acknowledged = (submission.pair, submission.press)
     visit.note = app.words.rating.saved
 

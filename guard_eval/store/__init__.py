@@ -14,13 +14,11 @@ from guard_eval.store.database import Store
 from guard_eval.store.notes import Note
 from guard_eval.store.raters import Enrolment, RaterProgress
 from guard_eval.store.unblind import TidyRow
-from guard_eval.store.verdicts import Saved
 
 __all__ = [
     "Enrolment",
     "Note",
     "RaterProgress",
-    "Saved",
     "Store",
     "TidyRow",
 ]

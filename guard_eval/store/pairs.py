@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, fields, replace
 from typing import Any, Literal
 
@@ -19,12 +19,12 @@ from guard_eval.store.schema import check_name, note, pair, presentation, slot, 
 _FIELDS = [field.name for field in fields(Pair)]
 _TEXTS = [field.name for field in fields(Pair) if field.type == "str" and field.name != "id"]
 _IS_STUDY = pair.c.expected.is_(None)
-_STUDY = select(pair.c.id).where(_IS_STUDY)
+_COMPARED = [name for name in _FIELDS if name != "position"]
 
 _Expected = dict[str, Literal["a", "b"]]
 
 
-def add(store: Store, new: Sequence[Pair], plan: Plan | None = None) -> int:
+def add(store: Store, new: Sequence[Pair], plan: Plan | None = None, *, replace_all: bool = False) -> int:
     """Add the pairs that are not stored yet; return their number.
 
     A stored pair keeps its position. A new one whose position an earlier call filled gets the lowest free
@@ -34,33 +34,27 @@ def add(store: Store, new: Sequence[Pair], plan: Plan | None = None) -> int:
         store: The study's.
         new: The pairs.
         plan: How people will rate them: their slots are made now, and not when the first rater comes.
+        replace_all: Remove the pairs that are stored, with the roster and what was handed out unrated.
+            Raters, their invitations and gold pairs stay.
 
     Raises:
-        StudyError: A pair is stored with other content.
-    """
-    with store.write() as (db, _):
-        added = _add(db, new)
-        make_missing_slots(store, db, plan)
-        return added
-
-
-def replace_all(store: Store, new: Sequence[Pair], plan: Plan | None = None) -> int:
-    """Put `new` in the place of the study's pairs; return their number.
-
-    Raters, their invitations and gold pairs stay; the roster, and what was handed out unrated, go.
-
-    Raises:
-        StudyError: There are verdicts, or something else that belongs to the pairs that exist.
+        StudyError: A pair is stored with other content, or the pairs cannot be replaced.
     """
     with store.write() as (db, now):
-        if reason := _why_fixed(db, now):
-            raise StudyError(f"the pairs cannot be drawn again: {reason}")
-        for table in (presentation, slot):
-            db.execute(delete(table).where(table.c.pair_id.in_(_STUDY)))
-        db.execute(delete(pair).where(_IS_STUDY))
-        added = _add(db, new)
+        if replace_all:
+            if reason := _why_fixed(db, now):
+                raise StudyError(f"the pairs cannot be drawn again: {reason}")
+            for table in (presentation, slot):
+                db.execute(delete(table).where(table.c.pair_id.in_(select(pair.c.id).where(_IS_STUDY))))
+            db.execute(delete(pair).where(_IS_STUDY))
+        taken = set(db.execute(select(pair.c.position).where(_IS_STUDY)).scalars())
+        added = _position(
+            [entry.pair for entry in _select_new(db, [Gold(pair=each, expected={}) for each in new])], taken
+        )
+        if added:
+            db.execute(insert(pair), [asdict(each) for each in added])
         make_missing_slots(store, db, plan)
-        return added
+        return len(added)
 
 
 def why_fixed(store: Store) -> str | None:
@@ -82,26 +76,15 @@ def add_gold(store: Store, new: Sequence[Gold]) -> int:
         StudyError: A pair is stored with other content or another answer, is one of the study's, or its
             answer is empty or names neither text.
     """
+    for entry in new:
+        _check_gold(entry)
     with store.write() as (db, _):
-        known = {entry.pair.id: entry for entry in _read_gold(db)}
-        stored, study = len(known), set(db.execute(_STUDY).scalars())
-        for raw in new:
-            entry = replace(raw, pair=_storable(raw.pair), expected=dict(raw.expected))
-            _check_gold(entry)
-            if entry.pair.id in study:
-                raise StudyError(
-                    f"the pair {entry.pair.id!r} is one of the study's; use other texts for gold"
-                )
-            before = known.setdefault(entry.pair.id, entry)
-            if replace(before, pair=replace(before.pair, position=entry.pair.position)) != entry:
-                raise StudyError(
-                    f"the gold pair {entry.pair.id!r} is there with other texts or another answer; "
-                    "give the new one an id of its own"
-                )
-        new = list(known.values())[stored:]
-        if new:
-            db.execute(insert(pair), [{**asdict(each.pair), "expected": each.expected} for each in new])
-        return len(new)
+        added = _select_new(db, new)
+        if added:
+            db.execute(
+                insert(pair), [asdict(each.pair) | {"expected": dict(each.expected)} for each in added]
+            )
+        return len(added)
 
 
 def read_gold(store: Store) -> list[Gold]:
@@ -128,28 +111,27 @@ def _read_gold(db: Connection) -> list[Gold]:
     return [Gold(pair=each, expected=answers[each.id]) for each in read_pairs(db, ~_IS_STUDY)]
 
 
-def _add(db: Connection, pairs: Sequence[Pair]) -> int:
-    gold = set(db.execute(select(pair.c.id).where(~_IS_STUDY)).scalars())
-    known = {each.id: each for each in read_pairs(db, _IS_STUDY)} if pairs else {}
-    stored, taken = len(known), {each.position for each in known.values()}
-    for raw in pairs:
-        each = _storable(raw)
-        _check(each)
-        if each.id in gold:
-            raise StudyError(f"the pair {each.id!r} is a gold pair already; the study needs other texts")
-        before = known.setdefault(each.id, each)
-        changed = [
-            name for name in _FIELDS if name != "position" and getattr(before, name) != getattr(each, name)
-        ]
+def _select_new(db: Connection, entries: Sequence[Gold]) -> list[Gold]:
+    """Return the pairs that are not stored; those of the study expect nothing."""
+    answers = expected_answers(db)
+    known = {each.id: Gold(pair=each, expected=answers.get(each.id, {})) for each in read_pairs(db)}
+    stored = len(known)
+    for raw in entries:
+        entry = replace(raw, pair=_storable(raw.pair))
+        _check(entry.pair)
+        before = known.setdefault(entry.pair.id, entry)
+        if bool(before.expected) != bool(entry.expected):
+            raise StudyError(
+                f"the pair {entry.pair.id!r} is in the study and gold; give gold pairs other texts"
+            )
+        changed = [name for name in _COMPARED if getattr(before.pair, name) != getattr(entry.pair, name)]
+        changed += ["answer"] if before.expected != entry.expected else []
         if changed:
             raise StudyError(
-                f"pair {each.id!r} is in the study with another {' and '.join(changed)}; "
+                f"the pair {entry.pair.id!r} is in the study with another {' and '.join(changed)}; "
                 "verdicts belong to the texts shown, so begin a new study for new texts"
             )
-    new = _position(list(known.values())[stored:], taken)
-    if new:
-        db.execute(insert(pair), [asdict(each) for each in new])
-    return len(new)
+    return list(known.values())[stored:]
 
 
 def _why_fixed(db: Connection, now: object) -> str | None:
@@ -194,15 +176,13 @@ def _position(pairs: Sequence[Pair], taken: set[int]) -> list[Pair]:
 
 
 def _check_gold(entry: Gold) -> None:
-    _check(entry.pair)
     if as_shown(entry.pair.text_a) == as_shown(entry.pair.text_b):
         raise StudyError(
             f"the gold pair {entry.pair.id!r} shows the same text twice; give it two texts, one of them worse"
         )
-    answers: Mapping[str, Any] = entry.expected
-    if not answers:
+    if not entry.expected:
         raise StudyError(f"the gold pair {entry.pair.id!r} has no expected answer; give one for a criterion")
-    for criterion, better in answers.items():
+    for criterion, better in entry.expected.items():
         check_name("criterion", criterion)
         if better not in {"a", "b"}:
             raise StudyError(

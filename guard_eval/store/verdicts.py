@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -55,21 +54,6 @@ _Latest = dict[tuple[int, str], tuple[int, Choice]]
 """The newest revision and its choice, by presentation and criterion."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Saved:
-    """What became of a verdict.
-
-    Attributes:
-        revision: The highest revision now current among the criteria saved: 0 unless a mind was changed.
-        surplus: Another rater had taken the slot before this came; it is kept, and not counted by default.
-        next: The rater's next pair, where one was asked for and is left.
-    """
-
-    revision: int
-    surplus: bool
-    next: BlindPair | None = None
-
-
 def save(
     store: Store,
     number: int,
@@ -83,11 +67,11 @@ def save(
     comment: str | None = None,
     problem: str | None = None,
     then: Plan | None = None,
-) -> Saved:
+) -> BlindPair | None:
     """Append a verdict on each criterion, with its remarks; all is on disk when this returns.
 
-    With `then`, the rater's next pair is handed out by that plan in the same transaction: the disk is waited
-    for once.
+    With `then`, the rater's next pair is handed out by that plan in the same transaction, and returned: the
+    disk is waited for once.
 
     What repeats the current choice or the last remark adds nothing; an empty remark takes the last one back,
     None leaves it. A duration that is negative or not finite is stored as unknown. One that was measured
@@ -122,13 +106,10 @@ def save(
         for kind, text in remarks.items():
             if text is not None:
                 notes.add_changed(db, rater, kind, text, now=now, presentation=number)
-        surplus = row.skipped or row.held_by not in {None, number} or (row.open is False and not row.held_by)
-        following = None
-        if then is not None and row.excluded_at is None:
-            claimed = handout.blind(db, handout.claim_in(store, db, rater, then, now=now))
-            following = next(iter(claimed), None)
-    revision = max(latest[number, name][0] for name in choices)
-    return Saved(revision=revision, surplus=surplus, next=following)
+        if then is None or row.excluded_at is not None:
+            return None
+        following = handout.blind(db, handout.claim_in(store, db, rater, then, now=now))
+        return next(iter(following), None)
 
 
 def save_of_judge(

@@ -80,8 +80,7 @@ def pair(study: Study, /, *, redraw: bool = False) -> Paired:
                 human_pairs=settings.pairs.human_pairs,
                 existing=() if redraw else existing,
             )
-            change = store_pairs.replace_all if redraw else store_pairs.add
-            new = change(store, pairs, study.plan)
+            new = store_pairs.add(store, pairs, study.plan, replace_all=redraw)
         except StudyError as error:
             if redraw or store_pairs.why_fixed(store) is not None:
                 raise

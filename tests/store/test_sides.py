@@ -33,7 +33,7 @@ def simulate(folder, make_pairs, slots, comparisons, seed):
             here[who] -= 1
             choice = {"fluency": shuffled.choice("AB")}
             number = shown[who].presentation
-            shown[who] = verdicts.save(store, number, choice, rater=who, then=plan).next
+            shown[who] = verdicts.save(store, number, choice, rater=who, then=plan)
         return unblind.tidy(store)
 
 

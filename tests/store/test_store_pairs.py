@@ -41,11 +41,11 @@ def test_pairs_are_drawn_again_before_there_are_verdicts(store, make_pairs, plan
     roster.assign(store, ["Ann", "Bob"], plan)
     handout.claim(store, ann, plan, limit=2)
     with pytest.raises(StudyError, match="cannot be drawn again: a rater has one open, until"):
-        store_pairs.replace_all(store, new)
+        store_pairs.add(store, new, replace_all=True)
     assert store_pairs.read(store) == old
     clock.advance(minutes=31)
     assert store_pairs.why_fixed(store) is None
-    assert store_pairs.replace_all(store, new) == 9
+    assert store_pairs.add(store, new, replace_all=True) == 9
     assert store_pairs.read(store) == new
     assert raters.sign_in(store, token) == ann
     assert handout.progress(store, ann, plan) == (0, 9)
@@ -61,7 +61,7 @@ def test_no_pair_is_drawn_again_once_there_is_a_verdict(store, make_pairs, plan,
     verdicts.save(store, shown.presentation, {"fluency": "A"}, rater=ann)
     clock.advance(minutes=31)
     with pytest.raises(StudyError, match="cannot be drawn again: there are verdicts"):
-        store_pairs.replace_all(store, make_pairs(2))
+        store_pairs.add(store, make_pairs(2), replace_all=True)
     assert store_pairs.read(store) == make_pairs(3)
     assert len(unblind.tidy(store)) == 1
 
@@ -72,7 +72,8 @@ def test_what_was_shown_of_pairs_that_are_replaced_is_rated_on_no_other(store, m
     ann, _ = raters.invite(store, "Ann")
     old = handout.claim(store, ann, plan, limit=3)
     clock.advance(minutes=31)
-    store_pairs.replace_all(store, [replace(pair, id=pair.id[::-1], text_a="new") for pair in make_pairs(3)])
+    new_pairs = [replace(pair, id=pair.id[::-1], text_a="new") for pair in make_pairs(3)]
+    store_pairs.add(store, new_pairs, replace_all=True)
     new = handout.claim(store, ann, plan, limit=3)
     for shown in old:
         with pytest.raises(StudyError, match="there is no presentation"):
