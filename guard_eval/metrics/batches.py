@@ -2,10 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
+
+from guard_eval.engines.batching import BatchSizes, in_batches
+
+BATCH_ROWS = 64
+
+Row = TypeVar("Row")
+
+
+def read_in_batches(
+    rows: Sequence[Row | None],
+    length: Callable[[Row], int],
+    read: Callable[[Sequence[Row]], Iterable[Any]],
+    *,
+    most: int = BATCH_ROWS,
+) -> list[Any]:
+    """Return what `read` returns for each row, in their order. Where memory runs out, batches are halved.
+
+    Args:
+        rows: What a model reads, rows of about the same length together. None has no value.
+        length: How many tokens a row has.
+        read: Returns a value for each row of a batch.
+        most: Rows of a batch.
+    """
+    present = [(index, row) for index, row in enumerate(rows) if row is not None]
+    present.sort(key=lambda pair: length(pair[1]), reverse=True)
+    values: dict[int, Any] = {}
+
+    def read_batch(batch: Sequence[tuple[int, Row]]) -> Iterable[Any]:
+        return read([row for _, row in batch])
+
+    for batch, results in in_batches(present, read_batch, BatchSizes.capped(most), kind="scoring"):
+        values |= {index: value for (index, _), value in zip(batch, results, strict=True)}
+    return [values.get(index) for index in range(len(rows))]
 
 
 def pad_rows(

@@ -8,23 +8,27 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
+
+import numpy as np
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
+from guard_eval.records import content_id
 
-KEYS_PER_QUERY = 500
 BATCH_TEXTS = 256
-"""Texts after which values are committed."""
+"""Texts after which values are committed, and keys in a query."""
+TABLE = "CREATE TABLE IF NOT EXISTS scores (key TEXT PRIMARY KEY, value NOT NULL) WITHOUT ROWID"
 
-Item = TypeVar("Item")
+Texts = tuple[str, ...]
+"""A text, or a text with its prompt or its reference."""
 
 
 class ScoreCache:
-    """JSON values by key in an SQLite file, or in memory if there is no file."""
+    """Values by key in an SQLite file, or in memory if there is no file: JSON or arrays of float32."""
 
     def __init__(self, path: Path | None = None) -> None:
         """Open or make the file.
@@ -33,68 +37,72 @@ class ScoreCache:
             StudyError: It cannot be opened.
         """
         self._path = path
-        try:
+        with self._naming_the_file():
             if path is not None:
                 path.parent.mkdir(parents=True, exist_ok=True)
             self._connection = sqlite3.connect(path or ":memory:", timeout=60)
             self._connection.execute("PRAGMA journal_mode = WAL")
-            self._connection.execute(
-                "CREATE TABLE IF NOT EXISTS scores (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID"
-            )
-        except (OSError, sqlite3.Error) as error:
-            raise self._broken(error) from error
+            self._connection.execute(TABLE)
 
     def get(self, keys: Iterable[str]) -> dict[str, Any]:
         """Return the values that are stored, by key."""
         wanted = list(dict.fromkeys(keys))
         values: dict[str, Any] = {}
-        try:
-            for start in range(0, len(wanted), KEYS_PER_QUERY):
-                some = wanted[start : start + KEYS_PER_QUERY]
-                marks = ",".join("?" * len(some))
-                query = f"SELECT key, value FROM scores WHERE key IN ({marks})"  # noqa: S608 (question marks)
-                with closing(self._connection.execute(query, some)) as rows:
-                    values.update((key, json.loads(value)) for key, value in rows)
-        except (sqlite3.Error, ValueError) as error:
-            raise self._broken(error) from error
+        with self._naming_the_file():
+            for start in range(0, len(wanted), BATCH_TEXTS):
+                batch = wanted[start : start + BATCH_TEXTS]
+                query = f"SELECT key, value FROM scores WHERE key IN ({','.join('?' * len(batch))})"  # noqa: S608
+                values |= {key: _decode(value) for key, value in self._connection.execute(query, batch)}
         return values
 
     def put(self, values: Mapping[str, Any]) -> None:
         """Store values; when this returns they outlive the process."""
-        rows = [(key, json.dumps(value)) for key, value in values.items()]
-        try:
-            with self._connection:
-                self._connection.executemany("INSERT OR REPLACE INTO scores VALUES (?, ?)", rows)
-        except sqlite3.Error as error:
-            raise self._broken(error) from error
+        with self._naming_the_file(), self._connection:
+            rows = [(key, _encode(value)) for key, value in values.items()]
+            self._connection.executemany("INSERT OR REPLACE INTO scores VALUES (?, ?)", rows)
 
     def close(self) -> None:
         """Close the file."""
         self._connection.close()
 
-    def _broken(self, error: Exception) -> StudyError:
-        return StudyError(
-            f"cannot store scores in {self._path}: {error}; fix that, or remove the file to start again"
-        )
+    @contextmanager
+    def _naming_the_file(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, sqlite3.Error, ValueError) as error:
+            message = (
+                f"cannot store scores in {self._path}: {error}; fix that, or remove the file to start again"
+            )
+            raise StudyError(message) from error
+
+
+def _encode(value: Any) -> bytes | str:  # noqa: ANN401
+    return value.tobytes() if isinstance(value, np.ndarray) else json.dumps(value)
+
+
+def _decode(value: bytes | str) -> Any:  # noqa: ANN401
+    return np.frombuffer(value, dtype=np.float32) if isinstance(value, bytes) else json.loads(value)
 
 
 def compute_once(
-    stage: str,
-    keys: Mapping[Item, str],
-    compute: Callable[[Sequence[Item]], Iterable[Any]],
+    definition: Sequence[object],
+    items: Iterable[Texts],
+    compute: Callable[[Sequence[Texts]], Iterable[Any]],
     cache: ScoreCache,
-) -> dict[Item, Any]:
+) -> dict[Texts, Any]:
     """Return a value for each item; what is stored is not computed again.
 
     Args:
-        stage: What the progress bar says.
-        keys: The items, with the keys of their values. Items that are alike in length should stand together.
-        compute: Returns the values of a batch of items, as JSON.
+        definition: What is computed and how; its first part is the progress bar's.
+        items: The texts. Those of about the same length are computed together.
+        compute: Returns the values of a batch of items: JSON, or arrays of float32.
         cache: Where values are stored.
     """
+    ordered = sorted(set(items), key=lambda item: (sum(map(len, item)), item))
+    keys = {item: content_id(*definition, *item) for item in ordered}
     stored = cache.get(keys.values())
-    missing = [item for item, key in keys.items() if key not in stored]
-    with progress.task(stage, total=len(keys), unit="texts") as advance:
+    missing = [item for item in ordered if keys[item] not in stored]
+    with progress.task(str(definition[0]), total=len(keys), unit="texts") as advance:
         advance(len(keys) - len(missing))
         for start in range(0, len(missing), BATCH_TEXTS):
             batch = missing[start : start + BATCH_TEXTS]

@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 from pydantic import Field, ValidationError
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
 from guard_eval.metrics.cache import ScoreCache
-from guard_eval.metrics.export import difference_table, score_notes, score_table, write_results
+from guard_eval.metrics.export import collect_notes, difference_table, score_table, write_results
 from guard_eval.metrics.groups import group_texts
 from guard_eval.metrics.measurement import AGAINST_REFERENCES, measure_generations, measure_groups
 from guard_eval.metrics.models import ScoringModels
-from guard_eval.metrics.scores import Difference, Score
+from guard_eval.metrics.outcomes import MetricTools
+from guard_eval.metrics.scores import Measured, rows_of
 from guard_eval.records import Continuation, Prompt, content_id
-from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import plural
-from guard_eval.results import Result
 from guard_eval.study import Study
 from guard_eval.study.criteria_settings import SettingsTable
 from guard_eval.study.overrides import with_overrides
@@ -61,42 +59,12 @@ class DeviceTable(SettingsTable):
 
 
 class FileSettings(SettingsTable):
-    """The settings for texts without a study, changed by `--set`."""
+    """The settings of a measurement; for texts without a study they are changed by `--set`."""
 
     seed: int = Field(default=1, ge=0)
     all_runs: bool = False
     model: DeviceTable = Field(default_factory=DeviceTable)
     metrics: MetricSettings = Field(default_factory=MetricSettings)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Measured(Result):
-    """What a measurement found.
-
-    Attributes:
-        scores: By metric, dataset and strategy.
-        differences: From the baseline, if there is one.
-        settings: All settings by name.
-        failures: Metrics that could not be measured: why, and what to do.
-    """
-
-    scores: tuple[Score, ...] = ()
-    differences: tuple[Difference, ...] = ()
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    failures: tuple[str, ...] = ()
-
-    def to_frame(self) -> pd.DataFrame:
-        """Return a row for each score: metric, dataset, strategy, value, limits, texts and note."""
-        columns = ["metric", "dataset", "strategy", "value", "low", "high", "n", "note"]
-        return pd.DataFrame([{name: getattr(score, name) for name in columns} for score in self.scores])
-
-    def summary(self, metrics: Sequence[str]) -> Table:
-        """Return the metrics of all datasets together, as a table."""
-        last = self.scores[-1].dataset  # the mean over datasets, where there are several
-        return score_table(self.scores, datasets=[last], metrics=metrics)
-
-    def _repr_html_(self) -> str:
-        return str(self.to_frame().to_html())
 
 
 def measure(
@@ -135,66 +103,65 @@ def measure(
     """
     if not source:
         raise StudyError("name a study's folder or files of texts")
-    chosen: dict[str, Any] = {} if baseline is None else {"baseline": baseline}
-    if names := [name.strip() for text in metrics for name in text.split(",") if name.strip()]:
-        chosen["compute"] = names
-    if isinstance(source[0], Study) or (isinstance(source[0], Path) and _is_study(source)):
+    names = [name.strip() for text in metrics for name in text.split(",") if name.strip()]
+    chosen: dict[str, Any] = {"compute": names} if names else {}
+    files = [each for each in source if isinstance(each, str | Path)]
+    if isinstance(source[0], Study) or (files and _is_study(files)):
         for_files = {"--prompts": prompts, "--column": column, "--output": output}
         if refused := [name for name, value in for_files.items() if value]:
             raise StudyError(f"{refused[0]} is for files; a study has its own: edit its study.toml")
-        study = source[0] if isinstance(source[0], Study) else Study.open(source[0], overrides)
-        return _measure_study(study, chosen, dry_run=dry_run)
-    files = isinstance(source[0], str | Path)
+        study = source[0] if isinstance(source[0], Study) else Study.open(files[0], overrides)
+        job = _plan_study(study, chosen if baseline is None else chosen | {"baseline": baseline})
+        return job.preview() if dry_run else job.run()
     if not files:
         chosen.setdefault("compute", list(WITHOUT_MODELS))
-    settings = _file_settings(overrides, chosen)
+    tables = with_overrides({"metrics": {}}, overrides)
+    if isinstance(tables["metrics"], dict):
+        tables["metrics"] |= chosen
+    settings = _check_settings(tables)
     known = {prompt.id: prompt for prompt in read_prompts(prompts)} if prompts else None
-    generations: list[Generation] = []
-    for each in source:
-        if isinstance(each, str | Path):
-            runs = settings.all_runs
-            generations += read_generations(Path(each), prompts=known, columns=column, all_runs=runs)
-        else:
-            generations += _texts_of(each)
-    models = ScoringModels(device=settings.model.device)
-    job = _Job(generations, settings.metrics, settings.seed, models, output)
+    options = {"prompts": known, "columns": column, "all_runs": settings.all_runs}
+    job = _Job(
+        [text for each in source for text in _read_texts(each, options)],
+        # A strategy in a file may have any name.
+        settings.metrics.model_copy(update={"baseline": baseline or settings.metrics.baseline}),
+        settings.seed,
+        ScoringModels(device=settings.model.device),
+        output,
+    )
     measured = job.preview() if dry_run else job.run()
     if measured.failures and not files:
         raise StudyError("\n".join(measured.failures))
     return measured
 
 
-def _is_study(source: Sequence[Any]) -> bool:
+def _is_study(paths: Sequence[str | Path]) -> bool:
     """Return whether one folder is named, or nothing that could be a file; folders among files are wrong."""
-    folders = [path for path in source if Path(path).is_dir()]
-    if folders and len(source) > 1:
+    folders = [path for path in paths if Path(path).is_dir()]
+    if folders and len(paths) > 1:
         raise StudyError(f"{folders[0]} is a folder; name one study, or files alone")
-    missing = len(source) == 1 and not (Path(source[0]).suffix or Path(source[0]).exists())
+    missing = len(paths) == 1 and not (Path(paths[0]).suffix or Path(paths[0]).exists())
     return bool(folders) or missing
 
 
-def _file_settings(overrides: Sequence[str], chosen: Mapping[str, Any]) -> FileSettings:
-    """Return the settings of a measurement of files; there a baseline may have any name."""
-    tables = with_overrides({"metrics": {}}, overrides)
-    if isinstance(tables["metrics"], dict):
-        tables["metrics"] |= {name: value for name, value in chosen.items() if name != "baseline"}
+def _check_settings(tables: Mapping[str, Any]) -> FileSettings:
     try:
-        settings = FileSettings.model_validate(tables)
+        return FileSettings.model_validate(tables)
     except ValidationError as error:
         raise StudyError(explain(Path("the command line"), problems_of(error, FileSettings))) from error
-    baseline = chosen.get("baseline", settings.metrics.baseline)
-    return settings.model_copy(update={"metrics": settings.metrics.model_copy(update={"baseline": baseline})})
 
 
-def _texts_of(texts: Any) -> Iterator[Generation]:  # noqa: ANN401 (what a notebook passes)
-    if not hasattr(texts, "with_prompts"):
-        raise StudyError(f"measure got a {type(texts).__name__}; give it what generate returned")
-    for prompt, continuation in texts.with_prompts():
-        yield generation_of(continuation, prompt)
+def _read_texts(source: Any, options: Mapping[str, Any]) -> Sequence[Generation]:  # noqa: ANN401
+    """Return the texts of a file, or of what a notebook passes."""
+    if isinstance(source, str | Path):
+        return read_generations(Path(source), **options)
+    if not hasattr(source, "with_prompts"):
+        raise StudyError(f"measure got a {type(source).__name__}; give it what generate returned")
+    return [generation_of(continuation, prompt) for prompt, continuation in source.with_prompts()]
 
 
-def _measure_study(study: Study, chosen: Mapping[str, Any], *, dry_run: bool) -> Measured:
-    """Measure the continuations of a study that exist, and write every table and figure."""
+def _plan_study(study: Study, chosen: Mapping[str, Any]) -> _Job:
+    """Return what is to be measured of a study: the continuations that exist."""
     settings = study.settings
     prompts = {prompt.id: prompt for prompt in read_prompts(study.prompts_path, limit=settings.prompts.limit)}
     runs = find_current(study, settings.generation.strategies, [*prompts.values()])
@@ -203,25 +170,20 @@ def _measure_study(study: Study, chosen: Mapping[str, Any], *, dry_run: bool) ->
     ]
     if not generations:
         raise StudyError(f"{study.folder} has no continuations yet; run: {study.command('generate')}")
-    try:
-        wanted = MetricSettings.model_validate({**settings.metrics.model_dump(), **chosen})
-    except ValidationError as error:
-        problems = problems_of(error, MetricSettings)
-        raise StudyError(explain(Path("the command line"), problems)) from error
-    job = _Job(
+    wanted = _check_settings({"metrics": {**settings.metrics.model_dump(), **chosen}}).metrics
+    return _Job(
         generations,
         wanted,
         settings.seed,
         ScoringModels.of_study(study),
         study.metrics,
         traces=[path for name, run in runs.items() if run.folder for path in trace_files(run.folder, name)],
-        warnings=_own_scorer(study, wanted),
+        warnings=_check_scorer(study, wanted),
+        next=(study.command("pair"), study.command("report")),
     )
-    steps = (study.command("pair"), study.command("report"))
-    return job.preview() if dry_run else job.run(next_commands=steps)
 
 
-def _own_scorer(study: Study, settings: MetricSettings) -> list[str]:
+def _check_scorer(study: Study, settings: MetricSettings) -> list[str]:
     """Warn if the model that wrote the texts is the one that scores them."""
     writer, scorer = study.settings.model.name, settings.coherence_model
     scored = sorted({"coherence", "perplexity"} & set(settings.compute))
@@ -244,16 +206,19 @@ class _Job:
     folder: Path | None
     traces: Sequence[Path] = ()
     warnings: Sequence[str] = ()
+    next: tuple[str, ...] = ()
 
     def _lines(self) -> list[str]:
-        strategies = len({text.strategy for text in self.generations})
-        datasets = len({text.dataset for text in self.generations})
-        counted = f"{plural(len(self.generations), 'text')}: {strategies} strateg"
-        counted += f"{'y' if strategies == 1 else 'ies'}, {plural(datasets, 'dataset')}"
-        lines = [counted.replace("\u00a0", " "), f"metrics: {', '.join(self.settings.compute)}"]
-        named = (getattr(self.settings, SCORING_MODELS.get(name, ""), None) for name in self.settings.compute)
-        names = [name for name in dict.fromkeys(named) if name]
-        return [*lines, f"scoring models: {', '.join(names)}"] if names else lines
+        counts = [len({getattr(text, name) for text in self.generations}) for name in ("strategy", "dataset")]
+        texts = plural(len(self.generations), "text")
+        strategies = "1 strategy" if counts[0] == 1 else f"{counts[0]} strategies"
+        lines = [f"{texts}: {strategies}, {plural(counts[1], 'dataset')}".replace("\u00a0", " ")]
+        lines.append(f"metrics: {', '.join(self.settings.compute)}")
+        names = [self._model_of(metric) for metric in self.settings.compute if metric in SCORING_MODELS]
+        return [*lines, f"scoring models: {', '.join(dict.fromkeys(names))}"] if names else lines
+
+    def _model_of(self, metric: str) -> str:
+        return str(getattr(self.settings, SCORING_MODELS[metric]))
 
     def _find_models(self, *, missing_folders: bool) -> HubModels:
         """Look for the models that are needed; without `missing_folders` only for those that may be there."""
@@ -261,10 +226,10 @@ class _Job:
         models = {}
         for metric in self.settings.compute:
             if metric in SCORING_MODELS and (references or metric not in AGAINST_REFERENCES):
-                name = getattr(self.settings, SCORING_MODELS[metric])
-                location = self.models.locate(name)
-                if missing_folders or Path(location).is_dir() or not Path(location).is_absolute():
-                    models[name] = (location, self.models.revisions.get(name, "main"))
+                model = self.models.open(self._model_of(metric))
+                path = Path(model.location)
+                if missing_folders or path.is_dir() or not path.is_absolute():
+                    models[model.name] = (model.location, model.wanted)
         return find_models(models)
 
     def preview(self) -> Measured:
@@ -278,7 +243,7 @@ class _Job:
             exit_code=2 if problem else 0,
         )
 
-    def run(self, *, next_commands: tuple[str, ...] = ()) -> Measured:
+    def run(self) -> Measured:
         """Measure, and write the results."""
         # Models that cannot be loaded are named at once; what needs none of them is measured.
         hub = self._find_models(missing_folders=False)
@@ -286,33 +251,30 @@ class _Job:
             progress.warn(problem)
         path = self.folder / "scores.sqlite" if self.folder else None
         with hub.offline(), closing(ScoreCache(path)) as cache:
-            results = measure_generations(
-                self.generations,
-                self.settings,
-                seed=self.seed,
-                models=self.models,
-                cache=cache,
-                warnings=self.warnings,
-            )
-        undefined = [score for score in results.scores if score.value is None or score.counts]
-        lines = [*self._lines(), *score_notes(undefined)]
-        lines += dict.fromkeys(difference.note for difference in results.differences if difference.note)
+            tools = MetricTools(settings=self.settings, models=self.models, cache=cache)
+            measured = measure_generations(self.generations, tools, seed=self.seed, warnings=self.warnings)
+        scores, differences = rows_of(measured.scores), rows_of(measured.differences)
+        undefined = [score for score in scores if score.value is None or score.counts]
+        lines = [
+            *self._lines(),
+            *(f"{name} ({where}): {note}" for name, where, note in collect_notes(undefined)),
+        ]
+        lines += dict.fromkeys(row.note for row in differences if row.note)
         if self.folder:
-            write_results(results, self.folder, traces=self.traces)
+            write_results(measured, self.folder, traces=self.traces)
             lines.append(f"definitions, intervals and figures: {self.folder / 'metrics.html'}")
         else:
-            lines += dict.fromkeys(score.signature for score in results.scores if score.strategy != HUMAN)
-        differences = (difference_table(results.differences),) if results.differences else ()
-        return Measured(
-            scores=results.scores,
-            differences=results.differences,
-            settings=results.settings,
-            failures=results.failures,
+            lines += dict.fromkeys(score.signature for score in scores if score.strategy != HUMAN)
+        return replace(
+            measured,
             lines=tuple(lines),
-            tables=(score_table(results.scores), *differences),
-            warnings=(*results.warnings, *results.failures),
-            next=next_commands,
-            exit_code=2 if results.failures else 0,
+            tables=(
+                score_table(measured.scores),
+                *([difference_table(measured.differences)] if differences else []),
+            ),
+            warnings=(*measured.warnings, *measured.failures),
+            next=self.next,
+            exit_code=2 if measured.failures else 0,
         )
 
 
@@ -337,10 +299,11 @@ def best_texts(
     models = ScoringModels.of_study(study)
     ranked: dict[str, list[tuple[float, str, int]]] = {}
     with closing(ScoreCache(study.metrics / "scores.sqlite")) as cache:
+        tools = MetricTools(settings=settings, models=models, cache=cache)
         for run, texts in runs.items():
             groups = group_texts(generation_of(text, prompts[name]) for name, text in texts.items())
             humans = groups if any(prompt.reference is not None for prompt in prompts.values()) else []
-            outcomes, failures = measure_groups(groups, humans, settings, models=models, cache=cache)
+            outcomes, failures = measure_groups(groups, humans, tools)
             if failures:
                 raise StudyError(f"pairs.best_of_runs: {'; '.join(failures)}")
             for group in groups:

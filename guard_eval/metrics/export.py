@@ -9,23 +9,23 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, fields
 from pathlib import Path
+from typing import Any
+
+import pandas as pd
 
 from guard_eval.metrics.scores import (
     METRICS,
     OVERALL,
-    Difference,
-    Results,
-    Score,
+    Measured,
     closest_to_human,
-    counted,
-    figure,
-    interval,
-    levels,
-    strategies_of,
+    format_counts,
+    format_interval,
+    format_level,
+    format_value,
+    rows_of,
 )
-from guard_eval.reporting.escaping import NOTHING, Cell, Escaped, csv_text, one_line
+from guard_eval.reporting.escaping import NOTHING, Escaped, csv_text, one_line
 from guard_eval.reporting.rendering import render
 from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import NO_P, p_value
@@ -34,12 +34,10 @@ from guard_eval.reporting.writing import write_whole
 _TEMPLATES = Path(__file__).parent / "templates"
 MAX_NAME = 80
 """Characters of a name in a table: TeX refuses tables wider than 5.7 m."""
-COMPARED = ("diversity", "mauve", "coherence", "bertscore")
-"""Metrics that have figures."""
 CLOSEST = "* closest to the human value of its dataset, as shown (rounded)."
 
 
-def write_results(results: Results, folder: Path, *, traces: Sequence[Path] = ()) -> None:
+def write_results(measured: Measured, folder: Path, *, traces: Sequence[Path] = ()) -> None:
     r"""Write everything that was measured into a folder, which exists.
 
     `scores.csv` and `differences.csv` have a row for each score and difference with every field, not rounded.
@@ -47,199 +45,171 @@ def write_results(results: Results, folder: Path, *, traces: Sequence[Path] = ()
     read. Figures are SVG files, and in the page.
 
     Args:
-        results: The results.
+        measured: The results.
         folder: Where they go; `differences.csv` of an earlier run is removed if there are no differences.
         traces: Files of traces to draw.
 
     Raises:
         StudyError: If a file cannot be written.
     """
-    from guard_eval.metrics.score_figures import draw_results  # noqa: PLC0415 (matplotlib, for files alone)
+    from guard_eval.metrics.figures import draw_results  # noqa: PLC0415 (matplotlib, for files alone)
     from guard_eval.reporting.drawing import standalone  # noqa: PLC0415
 
-    drawings = dict(draw_results(results, COMPARED, traces))
+    drawings = dict(draw_results(measured.scores, traces))
     files = {
-        "scores.csv": _fields_csv(Score, results.scores),
-        "differences.csv": _fields_csv(Difference, results.differences),
-        "metrics.json": results_json(results),
-        "metrics.md": metrics_page(results, ".md"),
-        "metrics.tex": metrics_page(results, ".tex"),
-        "metrics.html": metrics_page(results, ".html", [drawing.svg for drawing in drawings.values()]),
+        "scores.csv": _csv(measured.scores),
+        "differences.csv": _csv(measured.differences),
+        "metrics.json": results_json(measured),
+        "metrics.md": metrics_page(measured, ".md"),
+        "metrics.tex": metrics_page(measured, ".tex"),
+        "metrics.html": metrics_page(measured, ".html", [drawing.svg for drawing in drawings.values()]),
     }
     files |= {f"figures/{name}.svg": standalone(drawing) for name, drawing in drawings.items()}
-    if not results.differences:  # an earlier run's would not belong to these scores
+    if measured.differences.empty:  # an earlier run's would not belong to these scores
         del files["differences.csv"]
         (folder / "differences.csv").unlink(missing_ok=True)
     for name, text in files.items():
         write_whole(folder / name, text.encode(), make_folder=True)
 
 
-def _fields_csv(kind: type[Score | Difference], records: Sequence[Score | Difference]) -> str:
-    names = [field.name for field in fields(kind)]
-    values = ([getattr(row, name) for name in names] for row in records)
-    rows = ([counted(cell) if isinstance(cell, Mapping) else cell for cell in row] for row in values)
-    return csv_text([names, *rows])
+def _csv(frame: pd.DataFrame) -> str:
+    rows = [
+        [format_counts(cell) if isinstance(cell, Mapping) else cell for cell in row]
+        for row in frame.to_numpy()
+    ]
+    return csv_text([list(frame.columns), *rows])
 
 
-def results_json(results: Results) -> str:
+def results_json(measured: Measured) -> str:
     """Return everything as JSON; a value that is no finite number is null."""
     whole = {
-        "scores": [asdict(score) for score in results.scores],
-        "differences": [asdict(difference) for difference in results.differences],
-        "closest_to_human": sorted(closest_to_human(results.scores)),
-        "settings": dict(results.settings),
-        "speed": [
-            {"dataset": dataset, "strategy": strategy, "speed": speed}
-            for (dataset, strategy), speed in results.speed.items()
-        ],
-        "warnings": list(results.warnings),
+        "scores": measured.scores.to_dict("records"),
+        "differences": measured.differences.to_dict("records"),
+        "closest_to_human": sorted(closest_to_human(rows_of(measured.scores))),
+        "settings": dict(measured.settings),
+        "warnings": measured.warnings,
     }
     return json.dumps(_finite(whole), indent=2, allow_nan=False) + "\n"
 
 
-def _finite(value: object) -> object:
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, Mapping):
+def _finite(value: Any) -> Any:  # noqa: ANN401
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
         return {name: _finite(inner) for name, inner in value.items()}
-    return [_finite(inner) for inner in value] if isinstance(value, list | tuple) else value
+    return [_finite(inner) for inner in value] if isinstance(value, list) else value
 
 
 def score_table(
-    scores: Sequence[Score],
-    *,
-    datasets: Sequence[str] | None = None,
-    metrics: Sequence[str] | None = None,
-    intervals: bool = False,
+    scores: pd.DataFrame, *, dataset: str = "", metrics: Sequence[str] = (), intervals: bool = False
 ) -> Table:
     """Return the scores as one table: a row for each dataset and strategy, a column for each metric.
 
     Args:
         scores: The scores.
-        datasets: Only these; a single one is the table's caption.
+        dataset: Only this one, which is the table's caption.
         metrics: Only these.
         intervals: Whether a cell has the interval, too.
     """
-    names = metrics or list(dict.fromkeys(score.metric for score in scores))
-    shown = datasets or list(dict.fromkeys(score.dataset for score in scores))
-    by_key = {(score.metric, score.dataset, score.strategy): score for score in scores}
-    closest = closest_to_human(scores)
-
-    def cell(key: tuple[str, str, str]) -> str:
-        if (score := by_key.get(key)) is None:
-            return NOTHING
-        value = figure(score.metric, score.value) + ("*" if key in closest else "")
-        limits = interval(score.metric, score.low, score.high) if intervals else ""
-        return f"{value} {limits}".strip().replace("-", "\N{MINUS SIGN}")
-
-    single = len(shown) == 1
-    rows: list[tuple[Cell, ...]] = []
-    for dataset in shown:
-        for strategy in strategies_of(scores, dataset):
-            texts = max(score.n for score in scores if (score.dataset, score.strategy) == (dataset, strategy))
-            row = (_name(strategy),) if single else (_name(dataset), _name(strategy))
-            rows.append((*row, texts, *(cell((name, dataset, strategy)) for name in names)))
-    level = levels(score.level for score in scores if score.low is not None) if intervals else ""
-    notes = [CLOSEST] if any(key[0] in names and key[1] in shown for key in closest) else []
-    notes += [f"In brackets: the {level} interval."] if level else []
+    rows = [row for row in rows_of(scores) if dataset in {"", row.dataset}]
+    rows = [row for row in rows if not metrics or row.metric in metrics]
+    closest, names = closest_to_human(rows), dict.fromkeys(row.metric for row in rows)
+    lines: dict[tuple[str, str], dict[str, Any]] = {}
+    for row in rows:
+        cells = lines.setdefault((row.dataset, row.strategy), {"texts": 0} | dict.fromkeys(names, NOTHING))
+        star = "*" if (row.metric, row.dataset, row.strategy) in closest else ""
+        limits = format_interval(row.metric, row.low, row.high) if intervals else ""
+        cells[row.metric] = f"{format_value(row.metric, row.value)}{star} {limits}".strip()
+        cells["texts"] = max(cells["texts"], row.n)
+    notes = [CLOSEST] if closest else []
+    if intervals and any(row.low is not None for row in rows):
+        notes.append(f"In brackets: the {format_level(rows[0].level)} interval.")
+    places = () if dataset else ("Dataset",)
     return Table(
-        columns=(
-            *(() if single else ("Dataset",)),
-            "Strategy",
-            "Texts",
-            *(METRICS[name].heading for name in names),
+        columns=(*places, "Strategy", "Texts", *(METRICS[name].heading for name in names)),
+        rows=tuple(
+            (*map(_shorten, key[-len(places) - 1 :]), *cells.values()) for key, cells in lines.items()
         ),
-        rows=tuple(rows),
-        caption=_name(shown[0]) if single else "Scores",
+        caption=_shorten(dataset) or "Scores",
         note=" ".join(notes),
-        text_columns=1 if single else 2,
+        text_columns=1 + len(places),
     )
 
 
-def difference_table(differences: Sequence[Difference]) -> Table:
-    """Return the differences from the baseline as a table."""
+def difference_table(differences: pd.DataFrame) -> Table:
+    """Return the differences from the baseline as a table, with how they were tested below it."""
     heads = ("Metric", "Dataset", "Strategy", "Baseline")
+    every = rows_of(differences)
+    methods = dict.fromkeys(
+        f"{format_level(row.level)} {row.method}" for row in every if row.p_value is not None
+    )
     return Table(
         columns=(*heads, "Difference", "Interval", "p", "p (Holm)", "Prompts"),
         rows=tuple(
             (
                 METRICS[row.metric].heading,
-                *map(_name, (row.dataset, row.strategy, row.baseline)),
-                figure(row.metric, row.value, sign="+"),
-                interval(row.metric, row.low, row.high) or NOTHING,
-                *(_p(row, p) for p in (row.p_value, row.p_holm)),
-                str(row.n),
+                *map(_shorten, (row.dataset, row.strategy, row.baseline)),
+                format_value(row.metric, row.value, sign="+"),
+                format_interval(row.metric, row.low, row.high) or NOTHING,
+                *(_format_p(p, row.note) for p in (row.p_value, row.p_holm)),
+                row.n,
             )
-            for row in differences
+            for row in every
         ),
         caption="Differences",
-        note="Strategy less baseline, prompt by prompt.",
+        note=f"Strategy less baseline, prompt by prompt; {'; '.join(methods)}. "
+        "p (Holm) is for all tests of a metric.",
         text_columns=len(heads),
     )
 
 
-def _p(row: Difference, p: float | None) -> str:
-    return p_value(p) if p is not None else NO_P if row.note else NOTHING
+def _format_p(p: float | None, note: str) -> str:
+    return p_value(p) if p is not None else NO_P if note else NOTHING
 
 
-def _name(text: str) -> str:
+def _shorten(text: str) -> str:
     line = one_line(text)
     return line if len(line) <= MAX_NAME else f"{line[: MAX_NAME - 1]}…"
 
 
-def metrics_page(results: Results, ending: str, figures: Sequence[Escaped] = ()) -> str:
+def metrics_page(measured: Measured, ending: str, figures: Sequence[Escaped] = ()) -> str:
     """Return the results as a page: `.html`, `.md` or `.tex`, the last without intervals."""
-    datasets = dict.fromkeys(score.dataset for score in results.scores)
-    methods = list(dict.fromkeys(map(_method, results.differences)))
-    notes = list(score_notes(results.scores))
+    scores, differences = rows_of(measured.scores), rows_of(measured.differences)
+    datasets = dict.fromkeys(row.dataset for row in scores)
+    tables = [score_table(measured.scores, dataset=name, intervals=ending != ".tex") for name in datasets]
+    signatures = dict.fromkeys((row.metric, row.signature) for row in scores if row.signature)
+    settings = {name: NOTHING if value is None else value for name, value in measured.settings.items()}
+    metrics = dict.fromkeys(METRICS[row.metric] for row in scores)
+    details = [
+        _list(("Metrics", "Texts", "Note"), collect_notes([*scores, *differences]), caption="Notes"),
+        _list(("Metric", "Meaning"), [(each.label, each.meaning) for each in metrics], caption="Metrics"),
+        _list(("Metric", "Definition with its settings"), signatures, caption="Definitions"),
+        _list(("Setting", "Value"), settings.items(), caption="Settings"),
+    ]
     return render(
         _TEMPLATES / f"metrics{ending}.j2",
         title="Metrics",
-        warnings=results.warnings,
-        tables=[
-            score_table(results.scores, datasets=[name], intervals=ending != ".tex") for name in datasets
-        ],
-        differences=difference_table(results.differences) if results.differences else None,
-        methods=methods,
-        notes=notes,
-        comments=[*results.warnings, *methods, *notes],
-        meanings=[
-            (METRICS[name].label, METRICS[name].meaning)
-            for name in dict.fromkeys(score.metric for score in results.scores)
-        ],
-        facts=list(_facts(results)),
+        warnings=measured.warnings,
+        tables=[*tables, *([difference_table(measured.differences)] if differences else [])],
+        details=[table for table in details if table.rows],
         figures=figures,
-        line=lambda text: Escaped(one_line(text)),
+        comment=lambda cells: Escaped(one_line(": ".join(map(str, cells)))),
     )
 
 
-def score_notes(scores: Sequence[Score]) -> Iterable[str]:
-    """Yield what a reader must know of scores: notes and counts, each once, with what they are about."""
-    by_place: dict[tuple[str, str, str], list[str]] = {}
-    for score in scores:
-        counts = counted(score.counts)
-        for note in (score.note.rstrip("."), counts):
-            if note:
-                by_place.setdefault((note, score.dataset, score.strategy), []).append(
-                    METRICS[score.metric].label
-                )
+def _list(columns: tuple[str, ...], rows: Iterable[Sequence[Any]], *, caption: str) -> Table:
+    cells = tuple(tuple(row) for row in rows)
+    return Table(columns=columns, rows=cells, caption=caption, text_columns=len(columns))
+
+
+def collect_notes(rows: Sequence[Any]) -> list[tuple[str, str, str]]:
+    """Return the notes and counts of rows, each once, after the metrics and the texts that they are about."""
+    metrics: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        place = row.strategy if row.dataset == OVERALL else f"{row.dataset}, {row.strategy}"
+        for note in filter(None, (row.note.rstrip("."), format_counts(getattr(row, "counts", {})))):
+            metrics.setdefault((note, place), []).append(METRICS[row.metric].label)
     places: dict[tuple[str, str], list[str]] = {}
-    for (note, dataset, strategy), labels in by_place.items():
-        label = strategy if dataset == OVERALL else f"{dataset}, {strategy}"
-        places.setdefault((note, ", ".join(labels)), []).append(label)
-    for (note, metrics), where in places.items():
-        yield f"{metrics} ({'; '.join(where)}): {note}"
-
-
-def _method(row: Difference) -> str:
-    tests = f"Holm's correction over {row.family} tests" if row.p_holm is not None else ""
-    return "; ".join(filter(None, (row.method, f"{levels([row.level])} intervals", tests, row.note)))
-
-
-def _facts(results: Results) -> Iterable[tuple[str, str]]:
-    yield from ((name, NOTHING if value is None else str(value)) for name, value in results.settings.items())
-    for (dataset, strategy), speed in results.speed.items():
-        yield f"speed of {strategy} on {dataset}", speed
-    for metric, signature in dict.fromkeys((score.metric, score.signature) for score in results.scores):
-        if signature:
-            yield f"signature of {metric}", signature
+    for (note, place), labels in metrics.items():
+        places.setdefault((note, ", ".join(labels)), []).append(place)
+    return [(labels, "; ".join(where), note) for (note, labels), where in places.items()]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -23,19 +23,12 @@ class Group:
         strategy: The strategy, or `HUMAN`.
         texts: Its generations, sorted by prompt id and run.
         prompts: The sorted ids of all prompts of the dataset, whichever strategy continued them.
-        run: The number of the run, where each run is a group.
     """
 
     dataset: str
     strategy: str
     texts: tuple[Generation, ...]
     prompts: tuple[str, ...]
-    run: int = 1
-
-    @property
-    def key(self) -> tuple[str, str, int]:
-        """Return dataset, strategy and run."""
-        return self.dataset, self.strategy, self.run
 
     @cached_property
     def places(self) -> NDArray[np.int64]:
@@ -44,29 +37,34 @@ class Group:
         return np.array([position[text.prompt_id] for text in self.texts], dtype=np.int64)
 
     @cached_property
+    def runs(self) -> list[list[int]]:
+        """Return the places of the texts of each run, in which a prompt has one text."""
+        runs: dict[int, list[int]] = {}
+        for index, text in enumerate(self.texts):
+            runs.setdefault(text.run, []).append(index)
+        return [runs[run] for run in sorted(runs)]
+
+    @cached_property
     def counts(self) -> dict[str, int]:
         """Return how many texts have which flaw."""
         flaws = Counter(sorted(flaw for text in self.texts for flaw in text.flaws))
         flaws["empty"] += sum(not text.text.strip() for text in self.texts)
         flaws["prompt not continued"] += len(self.prompts) - len(np.unique(self.places))
-        return {flaw: count for flaw, count in flaws.items() if count}
+        return nonzero(flaws)
 
     def sum_by_prompt(self, rows: ArrayLike) -> NDArray[np.float64]:
-        """Return rows, one for each text, added up by prompt: `[texts, m]` → `[prompts, m]`."""
+        """Return rows, one for each text, summed by prompt, of several runs their mean: `[prompts, m]`."""
         values = np.asarray(rows, dtype=np.float64)
-        sums = np.zeros((len(self.prompts), values.shape[1]))
+        sums, runs = np.zeros((2, len(self.prompts), values.shape[1]))
         np.add.at(sums, self.places, values)
-        return sums
+        for run in self.runs:
+            runs[np.unique(self.places[run])] += 1
+        return np.asarray(sums / np.maximum(runs, 1))
 
-    def by_run(self) -> list[Group]:
-        """Return the runs as groups of the same prompts."""
-        runs = sorted({text.run for text in self.texts})
-        if len(runs) == 1:
-            return [self]
-        return [
-            replace(self, run=run, texts=tuple(text for text in self.texts if text.run == run))
-            for run in runs
-        ]
+
+def nonzero(counts: Mapping[str, int]) -> dict[str, int]:
+    """Return the counts that are not 0."""
+    return {name: count for name, count in counts.items() if count}
 
 
 def group_texts(generations: Iterable[Generation]) -> list[Group]:
@@ -82,20 +80,14 @@ def group_texts(generations: Iterable[Generation]) -> list[Group]:
         prompts.setdefault(generation.dataset, set()).add(generation.prompt_id)
     if not texts:
         raise StudyError("there are no texts to measure")
-    if any(strategy == HUMAN for _, strategy in texts):
-        raise StudyError(f"a strategy is named {HUMAN!r}, which stands for the references; rename it")
     strategies = list(dict.fromkeys(strategy for _, strategy in texts))
-    return [
-        Group(
-            dataset,
-            strategy,
-            tuple(sorted(rows, key=lambda text: (text.prompt_id, text.run))),
-            tuple(sorted(prompts[dataset])),
-        )
-        for (dataset, strategy), rows in sorted(
-            texts.items(), key=lambda item: (item[0][0], strategies.index(item[0][1]))
-        )
-    ]
+    if HUMAN in strategies:
+        raise StudyError(f"a strategy is named {HUMAN!r}, which stands for the references; rename it")
+    groups = []
+    for dataset, strategy in sorted(texts, key=lambda key: (key[0], strategies.index(key[1]))):
+        ordered = sorted(texts[dataset, strategy], key=lambda text: (text.prompt_id, text.run))
+        groups.append(Group(dataset, strategy, tuple(ordered), tuple(sorted(prompts[dataset]))))
+    return groups
 
 
 def human_groups(groups: Sequence[Group]) -> list[Group]:
@@ -103,24 +95,23 @@ def human_groups(groups: Sequence[Group]) -> list[Group]:
 
     Where strategies bring different references of a prompt, the first strategy's is taken, and it is flagged.
     """
-    humans = []
-    for dataset, prompts in {group.dataset: group.prompts for group in groups}.items():
-        first: dict[str, Generation] = {}
-        for group in groups:
-            for text in group.texts if group.dataset == dataset else ():
-                if text.reference is None:
-                    continue
-                person = Generation(
-                    prompt_id=text.prompt_id,
-                    dataset=dataset,
-                    strategy=HUMAN,
-                    text=text.reference,
-                    prompt=text.prompt,
-                    reference=text.reference,
-                )
-                if first.setdefault(text.prompt_id, person).reference != text.reference:
-                    flaws = ("reference differs between strategies",)
-                    first[text.prompt_id] = replace(first[text.prompt_id], flaws=flaws)
-        if first:
-            humans.append(Group(dataset, HUMAN, tuple(first[name] for name in sorted(first)), prompts))
-    return humans
+    references: dict[str, dict[str, list[Generation]]] = {}
+    prompts = {group.dataset: group.prompts for group in groups}
+    for group in groups:
+        for text in group.texts:
+            if text.reference is not None:
+                references.setdefault(group.dataset, {}).setdefault(text.prompt_id, []).append(text)
+    return [
+        Group(
+            dataset, HUMAN, tuple(_as_text(texts) for _, texts in sorted(by_prompt.items())), prompts[dataset]
+        )
+        for dataset, by_prompt in references.items()
+    ]
+
+
+def _as_text(texts: Sequence[Generation]) -> Generation:
+    """Return the reference of the texts of a prompt as a text that people wrote."""
+    first = texts[0].reference or ""
+    differs = any(text.reference != first for text in texts)
+    flaws = ("reference differs between strategies",) if differs else ()
+    return replace(texts[0], strategy=HUMAN, text=first, run=1, flaws=flaws)

@@ -8,58 +8,37 @@ strategies are means of the same contributions, so one interval and one test ser
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
-from guard_eval.estimate import ROUNDING, Estimate, Floats, Statistic, adjust, jackknife, sign_flip, why_no_p
+from guard_eval.estimate import (
+    NEEDS_EACH,
+    ROUNDING,
+    UNBOUNDED,
+    Bounds,
+    Estimate,
+    Floats,
+    Statistic,
+    adjust,
+    jackknife,
+    join_notes,
+    sign_flip,
+    why_no_p,
+)
 from guard_eval.metrics.outcomes import Outcome, ratio
-from guard_eval.metrics.scores import METRICS, OVERALL, Difference, Score
+from guard_eval.metrics.scores import DIFFERENCE_COLUMNS, METRICS, OVERALL, SCORE_COLUMNS
+from guard_eval.texts.generations import HUMAN
 
-Key = tuple[str, str, str]
-Outcomes = Mapping[Key, Outcome]
+Outcomes = Mapping[tuple[str, str, str], Outcome]
 """Outcomes by metric, dataset and strategy."""
-Places = Mapping[tuple[str, str], NDArray[np.int64]]
-"""Which of a dataset's prompts a strategy continued, by dataset and strategy."""
-
-UNSTABLE = "without one of the prompts it is undefined, so its error is unknown"
-
-
-def scores_and_differences(
-    outcomes: Outcomes, *, places: Places, level: float, seed: int, baseline: str | None = None
-) -> tuple[list[Score], list[Difference]]:
-    """Return each outcome with its interval, the means over datasets, and the differences from a baseline.
-
-    The tests of one metric, over strategies and datasets and the mean over datasets, are one family. A test
-    that could not be made counts, too. A test that could not have reached one minus the level has no p.
-
-    Args:
-        outcomes: By metric, dataset and strategy.
-        places: Of the strategies to compare; the references are not among them.
-        level: The confidence level.
-        seed: The seed of randomly drawn signs.
-        baseline: The strategy that others are compared with; no differences without one.
-    """
-    scores = [_score(outcomes, [key], level) for key in outcomes]
-    datasets = list(dict.fromkeys(dataset for _, dataset, _ in outcomes))
-    if len(datasets) > 1:
-        for metric, strategy in dict.fromkeys((metric, strategy) for metric, _, strategy in outcomes):
-            keys = [(metric, dataset, strategy) for dataset in datasets]
-            if all(key in outcomes and outcomes[key].value is not None for key in keys):
-                scores.append(_score(outcomes, keys, level))
-    differences: list[Difference] = []
-    if baseline is None:
-        return scores, differences
-    for metric in dict.fromkeys(metric for metric, _, _ in outcomes):
-        family = [
-            _difference(outcomes, metric, (strategy, baseline), both, level=level, seed=seed)
-            for strategy, both in _comparisons(places, baseline)
-            if all((metric, dataset, name) in outcomes for dataset in both for name in (strategy, baseline))
-        ]
-        differences += _adjusted(family, 1 - level)
-    return scores, differences
+Row = dict[str, Any]
+FEW = "with so few prompts that differ"
 
 
 def contributions(parts: Floats, function: Statistic) -> Floats:
@@ -77,135 +56,141 @@ def contributions(parts: Floats, function: Statistic) -> Floats:
         return np.asarray(value + (n - 1) * (without.mean() - without))
 
 
-def _mean_of(datasets: Sequence[Floats]) -> tuple[Floats, Floats]:
+def estimate_scores(outcomes: Outcomes, *, level: float) -> pd.DataFrame:
+    """Return a row for each outcome, with its interval, and for each mean over datasets (`SCORE_COLUMNS`)."""
+    rows = [_score([outcome], level) for outcome in outcomes.values()]
+    datasets = list(dict.fromkeys(dataset for _, dataset, _ in outcomes))
+    for metric, strategy in dict.fromkeys((metric, strategy) for metric, _, strategy in outcomes):
+        several = [outcomes.get((metric, dataset, strategy)) for dataset in datasets]
+        known = [outcome for outcome in several if outcome is not None and outcome.value is not None]
+        if len(known) == len(datasets) > 1:
+            rows.append(_score(known, level))
+    return pd.DataFrame(rows, columns=[*SCORE_COLUMNS], dtype=object)
+
+
+def _score(several: Sequence[Outcome], level: float) -> Row:
+    """Return the row of an outcome, or of the mean of a strategy's outcomes on several datasets."""
+    whole, estimate = several[0], Estimate(level=level)
+    if len(several) > 1:  # a run's value is its mean over the datasets, too
+        runs = zip(*(each.run_values for each in several), strict=False)
+        whole = replace(
+            whole,
+            dataset=OVERALL,
+            value=statistics.fmean(each.value or 0.0 for each in several),
+            n=sum(each.n for each in several),
+            counts={},
+            note=f"mean over {len(several)} datasets, each of the same weight",
+            run_values=tuple(map(statistics.fmean, runs)),
+        )
+    known = [contributions(each.parts, each.function) for each in several if each.parts is not None]
+    if len(known) == len(several):
+        bounds = (0.0, 100.0) if METRICS[whole.metric].unit == "%" else UNBOUNDED
+        estimate = _estimate_mean(known, several, level=level, bounds=bounds)
+    defined = [value for value in whole.run_values if not math.isnan(value)]
+    return vars(whole) | {
+        "low": estimate.low,
+        "high": estimate.high,
+        "level": level,
+        "note": join_notes(whole.note, estimate.note),
+        "runs": max(1, len(whole.run_values)),
+        "run_sd": statistics.stdev(defined) if len(defined) > 1 else None,
+    }
+
+
+def _mean_of(datasets: Sequence[Floats]) -> tuple[Floats, NDArray[np.int64]]:
     """Return the contributions to the mean over datasets, in which each weighs the same, and their strata."""
-    prompts = sum(map(len, datasets))
-    scaled = [values * prompts / (len(values) * len(datasets)) for values in datasets]
-    return np.concatenate(scaled), np.repeat(np.arange(len(datasets)), [len(values) for values in datasets])
+    sizes = [len(values) for values in datasets]
+    scaled = [values * sum(sizes) / (len(values) * len(datasets)) for values in datasets]
+    return np.concatenate(scaled), np.repeat(np.arange(len(datasets)), sizes)
 
 
-def _estimate(
+def _estimate_mean(
     datasets: Sequence[Floats],
+    outcomes: Sequence[Outcome],
     *,
     level: float,
-    noise: float,
     null: float | None = None,
-    bounds: tuple[float, float] = (-math.inf, math.inf),
+    bounds: Bounds = UNBOUNDED,
 ) -> Estimate:
-    """Return the mean over datasets of contributions with its jackknife interval."""
+    """Return the mean over datasets of contributions to outcomes, with its jackknife interval."""
     values, strata = _mean_of(datasets)
     if not np.isfinite(values).all():
-        return Estimate(level=level, n=len(values), note=UNSTABLE)
+        return Estimate(level=level, n=len(values)).with_note(NEEDS_EACH)
     parts = np.stack([values, np.ones_like(values)], axis=1)
+    noise = math.fsum(outcome.noise for outcome in outcomes) / len(datasets) ** 2
     return jackknife(parts, ratio, strata=strata, level=level, null=null, noise=noise, bounds=bounds)
 
 
-def _noise(outcomes: Sequence[Outcome], datasets: int) -> float:
-    """Return the variance of a mean over datasets that comes from other sources than the prompts."""
-    return math.fsum(outcome.noise for outcome in outcomes) / datasets**2
+def estimate_differences(outcomes: Outcomes, baseline: str, *, level: float, seed: int) -> pd.DataFrame:
+    """Return a row for each strategy's difference from the baseline (`DIFFERENCE_COLUMNS`).
 
-
-def _score(outcomes: Outcomes, keys: Sequence[Key], level: float) -> Score:
-    """Return an outcome as a score, or the mean of the datasets' outcomes."""
-    several = [outcomes[key] for key in keys]
-    first, single = several[0], len(keys) == 1
-    value = first.value if single else math.fsum(item.value or 0.0 for item in several) / len(keys)
-    note = first.note if single else f"mean over {len(keys)} datasets, each of the same weight"
-    interval = Estimate(level=level)
-    known = [contributions(item.parts, item.function) for item in several if item.parts is not None]
-    if len(known) == len(keys):
-        bounds = (0.0, 100.0) if METRICS[first.metric].unit == "%" else (-math.inf, math.inf)
-        interval = _estimate(known, level=level, noise=_noise(several, len(keys)), bounds=bounds)
-    # Of all datasets, a run's value is its mean over them.
-    runs = zip(*(item.run_values for item in several), strict=False)
-    by_run = [math.fsum(run) / len(run) for run in runs if None not in run]
-    return Score(
-        metric=first.metric,
-        dataset=keys[0][1] if single else OVERALL,
-        strategy=keys[0][2],
-        value=value,
-        low=interval.low,
-        high=interval.high,
-        level=level,
-        n=sum(item.n for item in several),
-        counts=dict(first.counts) if single else {},
-        note="; ".join(part for part in (note, interval.note) if part),
-        signature=first.signature,
-        runs=max(1, *(len(item.run_values) for item in several)),
-        run_sd=float(np.std(by_run, ddof=1)) if len(by_run) > 1 else None,
-    )
-
-
-def _comparisons(places: Places, baseline: str) -> Iterator[tuple[str, dict[str, NDArray[np.int64]]]]:
-    """Yield each strategy with the prompts that it and the baseline continued, by dataset; then on all."""
-    datasets = tuple(dict.fromkeys(dataset for dataset, _ in places))
-    for strategy in dict.fromkeys(strategy for _, strategy in places):
-        if strategy == baseline:
-            continue
-        both = {
-            dataset: np.intersect1d(places[dataset, strategy], places[dataset, baseline])
-            for dataset in datasets
-            if (dataset, strategy) in places and (dataset, baseline) in places
-        }
-        yield from ((strategy, {dataset: prompts}) for dataset, prompts in both.items())
-        if len(both) == len(datasets) > 1:
-            yield strategy, both
-
-
-def _difference(
-    outcomes: Outcomes,
-    metric: str,
-    names: tuple[str, str],
-    both: Mapping[str, NDArray[np.int64]],
-    *,
-    level: float,
-    seed: int,
-) -> tuple[Difference, float]:
-    """Return a difference, not yet adjusted, and the smallest p that its test could have given.
+    The tests of one metric, over strategies and datasets and the mean over datasets, are one family. A test
+    that could not be made counts, too. A test that could not have reached one minus the level has no p.
 
     Args:
         outcomes: By metric, dataset and strategy.
-        metric: The metric.
-        names: The strategy and the baseline.
-        both: The prompts that both continued, by dataset.
+        baseline: The strategy that others are compared with.
         level: The confidence level.
         seed: The seed of randomly drawn signs.
     """
-    difference = Difference(
-        metric=metric,
-        dataset=next(iter(both)) if len(both) == 1 else OVERALL,
-        strategy=names[0],
-        baseline=names[1],
-        level=level,
-        n=sum(map(len, both.values())),
-    )
-    sides = [(outcomes[metric, dataset, names[0]], outcomes[metric, dataset, names[1]]) for dataset in both]
-    every = [outcome for side in sides for outcome in side]
-    if any(outcome.value is None for outcome in every) or not difference.n:
-        return difference, 0.0
-    if any(outcome.parts is None for outcome in every):
-        gains = [(first.value or 0.0) - (second.value or 0.0) for first, second in sides]
-        return replace(difference, value=math.fsum(gains) / len(gains)), 0.0
-    prompts = both.values()
-    gained = [_gain(*side, shared) for side, shared in zip(sides, prompts, strict=True)]
-    interval = _estimate(gained, level=level, noise=_noise(every, len(both)), null=0.0)
-    if interval.value is None:
-        return replace(difference, note=interval.note), 0.0
-    if any(outcome.noise for outcome in every):  # flipped signs would not show what the seeds change
-        test, method = Estimate(p=interval.p), f"{interval.method} and seeds of k-means; t test"
+    rows: list[Row] = []
+    datasets = dict.fromkeys(dataset for _, dataset, _ in outcomes)
+    strategies = dict.fromkeys(strategy for _, _, strategy in outcomes)
+    for metric in dict.fromkeys(metric for metric, _, _ in outcomes):
+        family: list[Row] = []
+        for strategy in strategies:
+            keys = [((metric, dataset, strategy), (metric, dataset, baseline)) for dataset in datasets]
+            pairs = [
+                (outcomes[ours], outcomes[theirs])
+                for ours, theirs in keys
+                if ours in outcomes and theirs in outcomes
+            ]
+            if strategy not in {baseline, HUMAN}:
+                family += [_difference([pair], level, seed) for pair in pairs]
+                family += [_difference(pairs, level, seed)] if len(pairs) == len(datasets) > 1 else []
+        rows += _adjust_family(family, 1 - level)
+    return pd.DataFrame(rows, columns=[*DIFFERENCE_COLUMNS], dtype=object)
+
+
+def _difference(pairs: Sequence[tuple[Outcome, Outcome]], level: float, seed: int) -> Row:
+    """Return the difference of a strategy and the baseline on one or all datasets, not yet adjusted."""
+    first, second = pairs[0]
+    shared = [np.intersect1d(ours.places, theirs.places) for ours, theirs in pairs]
+    row: Row = dict.fromkeys(DIFFERENCE_COLUMNS) | {
+        "metric": first.metric,
+        "dataset": first.dataset if len(pairs) == 1 else OVERALL,
+        "strategy": first.strategy,
+        "baseline": second.strategy,
+        "level": level,
+        "n": sum(map(len, shared)),
+        "method": "no test",
+        "note": "",
+        "smallest": 0.0,
+    }
+    sides = [side for pair in pairs for side in pair]
+    if not row["n"] or any(side.value is None for side in sides):
+        return row
+    if any(side.parts is None for side in sides):
+        return row | {
+            "value": statistics.fmean((ours.value or 0.0) - (theirs.value or 0.0) for ours, theirs in pairs)
+        }
+    gained = [_gain(*pair, prompts) for pair, prompts in zip(pairs, shared, strict=True)]
+    estimate = _estimate_mean(gained, sides, level=level, null=0.0)
+    if estimate.value is None:
+        return row | {"note": estimate.note}
+    if any(side.noise for side in sides):  # flipped signs would not show what the seeds change
+        test = Estimate(p=estimate.p, method="t test with the variance between seeds of k-means")
     else:
         test = sign_flip(_mean_of(gained)[0], seed=seed)
-        method = f"{interval.method}; {test.method}"
-    difference = replace(
-        difference,
-        value=interval.value,
-        low=interval.low,
-        high=interval.high,
-        p_value=test.p,
-        method=method,
-        note=test.note,
-    )
-    return difference, test.smallest_p
+    return row | {
+        "value": estimate.value,
+        "low": estimate.low,
+        "high": estimate.high,
+        "p_value": test.p,
+        "method": f"{estimate.method}; {test.method}",
+        "note": test.note,
+        "smallest": test.smallest_p,
+    }
 
 
 def _gain(first: Outcome, second: Outcome, shared: NDArray[np.int64]) -> Floats:
@@ -218,18 +203,16 @@ def _gain(first: Outcome, second: Outcome, shared: NDArray[np.int64]) -> Floats:
     return np.where(np.abs(gain) <= smallest, 0.0, gain)
 
 
-def _adjusted(family: Sequence[tuple[Difference, float]], alpha: float) -> Iterator[Difference]:
+def _adjust_family(family: Sequence[Row], alpha: float) -> Iterator[Row]:
     """Yield the differences of one metric, their p-values adjusted together by Holm."""
-    p_values = [difference.p_value for difference, _ in family]
-    limits = adjust([None if p is None else least for p, (_, least) in zip(p_values, family, strict=True)])
-    after = f" after Holm's correction for {len(family)} tests" if len(family) > 1 else ""
-    for (difference, least), p_holm, limit in zip(family, adjust(p_values), limits, strict=True):
-        why = "" if limit is None else why_no_p(least, alpha)
-        why_adjusted = "" if limit is None else why_no_p(limit, alpha, after=after)
-        yield replace(
-            difference,
-            p_value=None if why else difference.p_value,
-            p_holm=None if why_adjusted else p_holm,
-            family=len(family),
-            note=why or why_adjusted or difference.note,
-        )
+    p_values, smallest = ([row[name] for row in family] for name in ("p_value", "smallest"))
+    for row, p_holm in zip(family, adjust(p_values, smallest=smallest, alpha=alpha), strict=True):
+        why = "" if row["p_value"] is None else why_no_p(row["smallest"], alpha)
+        row |= {"p_holm": p_holm, "family": len(family)}
+        if why:
+            row |= {"p_value": None, "note": why}
+        elif row["p_value"] is not None and p_holm is None:
+            row["note"] = (
+                f"no p after Holm's correction for {len(family)} tests: {FEW} it cannot reach {alpha:.3g}"
+            )
+        yield row

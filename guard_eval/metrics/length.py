@@ -2,47 +2,50 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator, Sequence
+
 from guard_eval.metrics.groups import Group
-from guard_eval.metrics.outcomes import Outcome, mean_outcome
-from guard_eval.study.settings import MetricSettings
+from guard_eval.metrics.outcomes import MetricTools, Outcome, mean_outcome, outcome_of_runs
 from guard_eval.texts.generations import HUMAN
 
+SHARED_TIME = "texts of one batch share its time, so there is no interval over prompts"
 
-def length_outcomes(group: Group, _: MetricSettings) -> list[Outcome]:
-    """Return words per text and, where they are known, tokens and whether the model ended the text."""
+
+def outcomes(groups: Sequence[Group], metrics: Sequence[str], _: MetricTools) -> Iterator[Outcome]:
+    """Yield the lengths of each group's texts and, of what a model wrote, its speed."""
+    for group in groups:
+        written = group.strategy != HUMAN
+        if "length" in metrics:
+            yield from _lengths(group, written=written)
+        if "speed" in metrics and written:
+            yield from _speeds(group)
+
+
+def _lengths(group: Group, *, written: bool) -> Iterator[Outcome]:
+    """Yield words per text and, where they are known, tokens and whether the model ended the text."""
     words = [float(len(text.text.split())) for text in group.texts]
-    signature = "words|tokens:whitespace|mean over all texts, empty ones too"
-    outcomes = [mean_outcome("words", group, words, signature=signature)]
-    if group.strategy != HUMAN:
-        tokens = [None if text.tokens is None else float(text.tokens) for text in group.texts]
-        ended = [None if text.ended is None else 100.0 * text.ended for text in group.texts]
-        for metric, values in (("tokens", tokens), ("ended", ended)):
-            if any(value is not None for value in values):  # a file of texts may have neither
-                signature = f"{metric}|as generated|mean over texts"
-                outcomes.append(mean_outcome(metric, group, values, signature=signature))
-    return outcomes
+    yield mean_outcome(
+        "words", group, words, signature="words|tokens:whitespace|mean over all texts, empty ones too"
+    )
+    tokens = [None if text.tokens is None else float(text.tokens) for text in group.texts]
+    ended = [None if text.ended is None else 100.0 * text.ended for text in group.texts]
+    for metric, values in (("tokens", tokens), ("ended", ended)):
+        if written and any(value is not None for value in values):  # a file of texts may have neither
+            yield mean_outcome(metric, group, values, signature=f"{metric}|as generated|mean over texts")
 
 
-def speed_outcomes(group: Group) -> list[Outcome]:
-    """Return the time per text and the tokens per second, where times are known."""
-    timed = [text for text in group.texts if text.seconds]
-    if not timed:
-        return []
-    seconds = sum(text.seconds or 0.0 for text in timed)
-    values = {"seconds_per_text": seconds / len(timed)}
-    if all(text.tokens is not None for text in timed):
-        values["tokens_per_second"] = sum(text.tokens or 0 for text in timed) / seconds
-    return [
-        Outcome(
-            metric=metric,
-            value=value,
-            n=len(timed),
-            counts=group.counts,
-            note="texts of one batch share its time, so there is no interval over prompts",
-            signature=f"{metric}|wall time of batches|{generated_on(group)}",
-        )
-        for metric, value in values.items()
-    ]
+def _speeds(group: Group) -> Iterator[Outcome]:
+    """Yield the tokens per second and the time per text, where times are known. Runs share their batches."""
+    timed = [(text.seconds, text.tokens) for text in group.texts if text.seconds]
+    seconds = math.fsum(time for time, _ in timed)
+    tokens = [count for _, count in timed if count is not None]
+    speeds = {"seconds_per_text": seconds / len(timed)} if timed else {}
+    if timed and len(tokens) == len(timed):
+        speeds["tokens_per_second"] = sum(tokens) / seconds
+    for metric, value in speeds.items():
+        signature = f"{metric}|wall time of batches|{generated_on(group)}"
+        yield outcome_of_runs(metric, group, [value], n=len(timed), note=SHARED_TIME, signature=signature)
 
 
 def generated_on(group: Group) -> str:
@@ -50,4 +53,4 @@ def generated_on(group: Group) -> str:
     devices = sorted({text.device for text in group.texts if text.device})
     batches = [text.batch for text in group.texts if text.batch]
     rows = f"up to {max(batches)} at once" if batches else ""
-    return ", ".join(part for part in (" and ".join(devices), rows) if part)
+    return ", ".join(filter(None, (" and ".join(devices), rows)))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from guard_eval.study import Study
 from guard_eval.study.folder import locate_model
@@ -16,9 +16,7 @@ if TYPE_CHECKING:  # metrics of texts alone need no torch
 
 REVISION_CHARACTERS = 12
 """How much of a revision a signature shows."""
-
-
-SEEN_FROM_HERE = partial(locate_model, folder=Path())
+LOCATE_HERE = partial(locate_model, folder=Path())
 """Locates models for texts without a study."""
 
 
@@ -27,19 +25,17 @@ class ScoringModel:
     """A model whose name and revision are known before it is loaded.
 
     Attributes:
-        load: `loading.load` or `loading.load_encoder`.
+        loader: The function of `engines.loading` that loads it.
         location: A folder or a Hub id.
         name: What the user calls it.
-        dtype: Its arithmetic.
-        device: Where it runs.
+        device: Where it runs, or `auto`.
         wanted: A branch, tag or commit of the Hub.
     """
 
-    load: Callable[..., LoadedModel]
+    loader: Literal["load", "load_encoder"]
     location: str
     name: str
-    dtype: str
-    device: str
+    device: str = "auto"
     wanted: str = "main"
 
     @cached_property
@@ -48,6 +44,13 @@ class ScoringModel:
         from guard_eval.engines.loading import model_revision  # noqa: PLC0415 (needs torch)
 
         return model_revision(self.location, self.wanted)
+
+    @cached_property
+    def dtype(self) -> str:
+        """Return its arithmetic: float32 on a CPU, bfloat16 on a GPU."""
+        from guard_eval.engines.loading import expected_device  # noqa: PLC0415
+
+        return "float32" if expected_device(self.device) == "cpu" else "bfloat16"
 
     @property
     def short_revision(self) -> str:
@@ -68,13 +71,15 @@ class ScoringModel:
     @cached_property
     def loaded(self) -> LoadedModel:
         """Load the model, once. It reads texts in batches, which are worth all threads."""
-        import torch  # noqa: PLC0415 (metrics of texts alone need no torch)
+        import torch  # noqa: PLC0415
+
+        from guard_eval.engines import loading  # noqa: PLC0415
 
         threads = torch.get_num_threads()
         try:
-            return self.load(
-                self.location, name=self.name, revision=self.wanted, dtype=self.dtype, device=self.device
-            )
+            load: Callable[..., LoadedModel] = getattr(loading, self.loader)
+            options = {"revision": self.wanted, "dtype": self.dtype, "device": self.device}
+            return load(self.location, name=self.name, **options)
         finally:
             torch.set_num_threads(threads)
 
@@ -86,13 +91,11 @@ class ScoringModels:
     Attributes:
         locate: What to load for a name.
         device: Where they run, or `auto`.
-        dtype: Their arithmetic, or `auto`: float32 on a CPU, bfloat16 on a GPU.
         revisions: The wanted revisions by name; `main` for others.
     """
 
-    locate: Callable[[str], str] = SEEN_FROM_HERE
+    locate: Callable[[str], str] = LOCATE_HERE
     device: str = "auto"
-    dtype: str = "auto"
     revisions: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -101,20 +104,7 @@ class ScoringModels:
         model = study.settings.model
         return cls(study.locate_model, device=model.device, revisions={model.name: model.revision})
 
-    def causal(self, name: str) -> ScoringModel:
-        """Return a language model."""
-        return self._model("load", name)
-
-    def encoder(self, name: str) -> ScoringModel:
-        """Return an encoder."""
-        return self._model("load_encoder", name)
-
-    def _model(self, loader: str, name: str) -> ScoringModel:
-        import torch  # noqa: PLC0415
-
-        from guard_eval.engines import loading  # noqa: PLC0415
-
-        on_cpu = self.device == "cpu" or (self.device == "auto" and not torch.cuda.is_available())
-        dtype = self.dtype if self.dtype != "auto" else "float32" if on_cpu else "bfloat16"
+    def open(self, name: str, *, loader: Literal["load", "load_encoder"] = "load") -> ScoringModel:
+        """Return a language model, or an encoder; nothing is loaded yet."""
         wanted = self.revisions.get(name, "main")
-        return ScoringModel(getattr(loading, loader), self.locate(name), name, dtype, self.device, wanted)
+        return ScoringModel(loader, self.locate(name), name, device=self.device, wanted=wanted)

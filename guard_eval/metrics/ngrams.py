@@ -11,17 +11,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
+from guard_eval import progress
 from guard_eval.estimate import Floats
 from guard_eval.metrics.groups import Group
-from guard_eval.metrics.outcomes import Outcome, mean_outcome, nonzero, outcome_of_sums
-from guard_eval.study.settings import MetricSettings
+from guard_eval.metrics.outcomes import MetricTools, Outcome, mean_outcome, outcome_of_runs, outcome_of_sums
 
 ORDERS = (2, 3, 4)
 EPSILON = 0.1
@@ -108,52 +108,10 @@ def textbook_diversity(texts: Sequence[str]) -> Floats:
         return np.asarray(100 * (counts[:, ::2] / counts[:, 1::2]).prod(axis=1))
 
 
-def diversity_outcomes(group: Group, settings: MetricSettings) -> list[Outcome]:
-    """Return the diversity of a group by the definition of the settings."""
-    texts, signature = [text.text for text in group.texts], SIGNATURES[settings.diversity]
-    if settings.diversity == "textbook":
-        values = [None if math.isnan(value) else value for value in textbook_diversity(texts).tolist()]
-        counts = {"shorter than four words": values.count(None)}
-        return [mean_outcome("diversity", group, values, signature=signature, counts=counts)]
-    counted = ngram_counts(texts)
-    return [
-        outcome_of_sums(
-            "diversity",
-            group,
-            counted,
-            diversity_of_sums,
-            n=len(texts),
-            counts={"shorter than five words": int((counted[:, -1] == 0).sum())},
-            signature=signature,
-            value=_published(counted.sum(axis=0)).diversity,
-        )
-    ]
-
-
-def repetition_outcomes(group: Group, _: MetricSettings) -> list[Outcome]:
-    """Return how often n-grams repeat, for each n of `ORDERS`."""
-    counted = ngram_counts([text.text for text in group.texts])
-    rep = _published(counted.sum(axis=0)).rep
-    return [
-        outcome_of_sums(
-            f"rep_{n}",
-            group,
-            counted,
-            partial(_repetition, index),
-            n=len(group.texts),
-            signature=f"rep-{n}|tokens:whitespace|last:dropped|rounded2",
-            value=rep[n],
-        )
-        for index, n in enumerate(ORDERS)
-    ]
-
-
-def _repetition(index: int, sums: Floats) -> Floats:
-    return np.asarray(repetition_of_sums(sums)[..., index])
-
-
-def distinct(texts: Sequence[str], n: int) -> float | None:
+def distinct(texts: Sequence[str], n: int) -> float:
     """Return the different n-grams of all texts over all their n-grams, in percent (Li et al. 2016).
+
+    It is NaN where no text has an n-gram.
 
     The value falls as texts are added, since n-grams recur from text to text: only equal numbers of texts of
     about equal length compare.
@@ -162,23 +120,7 @@ def distinct(texts: Sequence[str], n: int) -> float | None:
     60.0
     """
     grams = Counter(gram for text in texts for gram in ngrams(text.split(), n))
-    return 100 * len(grams) / grams.total() if grams else None
-
-
-def distinct_outcomes(group: Group, _: MetricSettings) -> list[Outcome]:
-    """Return distinct-1 and distinct-2 of a group."""
-    texts = [text.text for text in group.texts]
-    return [
-        Outcome(
-            metric=f"distinct_{n}",
-            value=distinct(texts, n),
-            n=sum(len(text.split()) >= n for text in texts),
-            counts=group.counts,
-            note="falls with the number of texts: only equal numbers compare, and there is no interval",
-            signature=f"distinct-{n}|tokens:whitespace",
-        )
-        for n in (1, 2)
-    ]
+    return 100 * len(grams) / grams.total() if grams else math.nan
 
 
 def self_bleus(texts: Sequence[str], *, max_n: int = 4) -> Floats:
@@ -228,18 +170,85 @@ def _nearest_length(lengths: NDArray[np.int64], index: int) -> int:
     return int(lengths[np.argmin(away)])
 
 
-def self_bleu_outcomes(group: Group, _: MetricSettings) -> list[Outcome]:
-    """Return self-BLEU of a group."""
-    values = self_bleus([text.text for text in group.texts])
-    defined = values[~np.isnan(values)].tolist()
-    short = sum(len(text.text.split()) < max(ORDERS) for text in group.texts)
-    return [
-        Outcome(
-            metric="self_bleu",
-            value=math.fsum(defined) / len(defined) if defined else None,
-            n=len(defined),
-            counts=group.counts | nonzero({"shorter than four words": short}),
-            note="rises with the number of texts; each bears on all others, so there is no interval",
-            signature=f"self-bleu|tokens:whitespace|n:1-4|smooth:floor[{EPSILON}]|ref-len:closest",
+def outcomes(groups: Sequence[Group], metrics: Sequence[str], tools: MetricTools) -> Iterator[Outcome]:
+    """Yield what n-grams say of each group's texts."""
+    measures = {
+        "diversity": _textbook if tools.settings.diversity == "textbook" else _diversity,
+        "repetition": _repetition,
+        "distinct": _distinct,
+        "self_bleu": _self_bleu,
+    }
+    with progress.task("texts", total=len(groups), unit="groups") as advance:
+        for group in groups:
+            texts = [text.text for text in group.texts]
+            for metric in metrics:
+                yield from measures[metric](group, texts)
+            advance(1)
+
+
+def _diversity(group: Group, texts: Sequence[str]) -> Iterator[Outcome]:
+    counts = ngram_counts(texts)
+    yield outcome_of_sums(
+        "diversity",
+        group,
+        counts,
+        diversity_of_sums,
+        n=len(texts),
+        counts={"shorter than five words": int((counts[:, -1] == 0).sum())},
+        signature=SIGNATURES["simctg"],
+        published=lambda sums: _published(sums).diversity,
+    )
+
+
+def _textbook(group: Group, texts: Sequence[str]) -> Iterator[Outcome]:
+    values = [None if math.isnan(value) else value for value in textbook_diversity(texts).tolist()]
+    counts = {"shorter than four words": values.count(None)}
+    yield mean_outcome("diversity", group, values, signature=SIGNATURES["textbook"], counts=counts)
+
+
+def _repetition(group: Group, texts: Sequence[str]) -> Iterator[Outcome]:
+    counts = ngram_counts(texts)
+    for index, n in enumerate(ORDERS):
+        yield outcome_of_sums(
+            f"rep_{n}",
+            group,
+            counts,
+            partial(_rate, index),
+            n=len(texts),
+            signature=f"rep-{n}|tokens:whitespace|last:dropped|rounded2",
+            published=partial(_published_rate, n),
         )
-    ]
+
+
+def _rate(index: int, sums: Floats) -> Floats:
+    return np.asarray(repetition_of_sums(sums)[..., index])
+
+
+def _published_rate(n: int, sums: Floats) -> float | None:
+    return _published(sums).rep[n]
+
+
+def _distinct(group: Group, texts: Sequence[str]) -> Iterator[Outcome]:
+    for n in (1, 2):
+        yield outcome_of_runs(
+            f"distinct_{n}",
+            group,
+            [distinct([texts[index] for index in run], n) for run in group.runs],
+            n=sum(len(text.split()) >= n for text in texts),
+            note="falls with the number of texts: only equal numbers compare, and there is no interval",
+            signature=f"distinct-{n}|tokens:whitespace",
+        )
+
+
+def _self_bleu(group: Group, texts: Sequence[str]) -> Iterator[Outcome]:
+    scores = [self_bleus([texts[index] for index in run]) for run in group.runs]
+    defined = [run[~np.isnan(run)].tolist() for run in scores]
+    yield outcome_of_runs(
+        "self_bleu",
+        group,
+        [math.fsum(run) / len(run) if run else math.nan for run in defined],
+        n=sum(map(len, defined)),
+        counts={"shorter than four words": sum(len(text.split()) < max(ORDERS) for text in texts)},
+        note="rises with the number of texts; each bears on all others, so there is no interval",
+        signature=f"self-bleu|tokens:whitespace|n:1-4|smooth:floor[{EPSILON}]|ref-len:closest",
+    )

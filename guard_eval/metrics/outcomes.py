@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import statistics
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from guard_eval.estimate import Floats, Statistic, join_notes
-from guard_eval.metrics.groups import Group
+from guard_eval.metrics.cache import ScoreCache
+from guard_eval.metrics.groups import Group, nonzero
+from guard_eval.metrics.models import ScoringModels
+from guard_eval.study.settings import MetricSettings
 
 
 def ratio(sums: Floats) -> Floats:
@@ -19,12 +25,30 @@ def ratio(sums: Floats) -> Floats:
         return np.where(sums[..., 1] > 0, sums[..., 0] / sums[..., 1], np.nan)
 
 
+@dataclass(frozen=True, kw_only=True)
+class MetricTools:
+    """What metrics need beside the texts.
+
+    Attributes:
+        settings: How to measure.
+        models: Where models come from; used only by metrics that need one.
+        cache: What models computed before.
+    """
+
+    settings: MetricSettings
+    models: ScoringModels
+    cache: ScoreCache
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Outcome:
     """A metric of one group of texts.
 
     Attributes:
         metric: One of `scores.METRICS`.
+        dataset: The group's dataset.
+        strategy: Its strategy.
+        places: Which of the dataset's prompts it continued.
         value: The value; None where it is undefined, and `note` says why.
         n: How many texts have a value.
         counts: How many texts were left out, cut or repaired, by reason.
@@ -34,10 +58,13 @@ class Outcome:
             interval.
         function: The metric as a function of the sums, `[..., m]` → `[...]`, NaN where it is undefined.
         noise: The variance of the value from other sources than the prompts, such as the seed of k-means.
-        run_values: The values of single runs, where a prompt has several texts.
+        run_values: The values of single runs, NaN where undefined; empty unless a prompt has several texts.
     """
 
     metric: str
+    dataset: str
+    strategy: str
+    places: NDArray[np.int64]
     value: float | None
     n: int
     counts: Mapping[str, int] = field(default_factory=dict)
@@ -46,99 +73,72 @@ class Outcome:
     parts: Floats | None = None
     function: Statistic = ratio
     noise: float = 0.0
-    run_values: tuple[float | None, ...] = ()
+    run_values: tuple[float, ...] = ()
+
+
+def outcome_of_runs(
+    metric: str,
+    group: Group,
+    values: Sequence[float],
+    *,
+    counts: Mapping[str, int] = MappingProxyType({}),
+    **facts: Any,  # noqa: ANN401
+) -> Outcome:
+    """Return the outcome of a metric whose value for several runs is the mean of theirs.
+
+    Args:
+        metric: The metric's name.
+        group: The texts.
+        values: The value of each run; NaN where it is undefined.
+        counts: Texts left out or cut for this metric, by reason; those of the group are added.
+        **facts: Other fields of the outcome.
+    """
+    defined = [value for value in values if not math.isnan(value)]
+    several = f"mean of {len(defined)} runs" if len(values) > 1 else ""
+    facts = {"value": statistics.fmean(defined) if defined else None} | facts
+    if facts["value"] is None:
+        facts |= {"n": 0, "parts": None, "note": facts.get("note") or "no text has what the metric needs"}
+    facts["note"] = join_notes(several, facts.get("note", ""))
+    return Outcome(
+        metric=metric,
+        dataset=group.dataset,
+        strategy=group.strategy,
+        places=np.unique(group.places),
+        counts=group.counts | nonzero(counts),
+        run_values=tuple(values) if several else (),
+        **facts,
+    )
 
 
 def outcome_of_sums(
     metric: str,
     group: Group,
-    rows: Sequence[Sequence[float]] | Floats,
+    rows: ArrayLike,
     function: Statistic = ratio,
     *,
-    n: int,
-    signature: str,
-    counts: Mapping[str, int] | None = None,
-    note: str = "",
-    value: float | None = None,
+    published: Callable[[Floats], float | None] | None = None,
+    **facts: Any,  # noqa: ANN401
 ) -> Outcome:
-    """Return the outcome of a function of sums over a group's texts.
+    """Return the outcome of a function of sums over texts. A prompt of several runs has their mean.
 
     Args:
         metric: The metric's name.
         group: The texts.
         rows: Each text's part of the sums, `[texts, m]`.
         function: The metric as a function of the sums.
-        n: How many texts have a value.
-        signature: The definition with its settings.
-        counts: Texts left out or cut for this metric, by reason; those of the group are added.
-        note: What a reader must know.
-        value: The value as it is published, where that is rounded.
+        published: The same as it is published, where that is rounded; None where it is undefined.
+        **facts: See `outcome_of_runs`.
     """
-    parts = group.sum_by_prompt(rows)
-    whole = float(function(parts.sum(axis=0)))
-    undefined = np.isnan(whole)
-    return Outcome(
-        metric=metric,
-        value=None if undefined else whole if value is None else value,
-        n=0 if undefined else n,
-        counts=group.counts | nonzero(counts or {}),
-        note=note or ("no text has what the metric needs" if undefined else ""),
-        signature=signature,
-        parts=None if undefined else parts,
-        function=function,
-    )
+    each, parts = np.asarray(rows, dtype=np.float64), group.sum_by_prompt(rows)
+    value = float(function(parts.sum(axis=0)))
+    if published is not None:
+        facts["value"] = published(parts.sum(axis=0))
+    facts = {"value": None if math.isnan(value) else value, "parts": parts, "function": function} | facts
+    values = [float(function(each[run].sum(axis=0))) for run in group.runs]
+    return outcome_of_runs(metric, group, values, **facts)
 
 
-def mean_outcome(
-    metric: str,
-    group: Group,
-    values: Sequence[float | None],
-    *,
-    signature: str,
-    counts: Mapping[str, int] | None = None,
-    note: str = "",
-) -> Outcome:
+def mean_outcome(metric: str, group: Group, values: Sequence[float | None], **facts: Any) -> Outcome:  # noqa: ANN401
     """Return the mean of the values of a group's texts, `[texts]`; None is no value."""
     rows = [(0.0, 0.0) if value is None else (value, 1.0) for value in values]
-    n = sum(value is not None for value in values)
-    return outcome_of_sums(metric, group, rows, n=n, signature=signature, counts=counts, note=note)
-
-
-def nonzero(counts: Mapping[str, int]) -> dict[str, int]:
-    """Return the counts that are not 0."""
-    return {name: count for name, count in counts.items() if count}
-
-
-def join_runs(groups: Sequence[Group], outcomes: Sequence[Outcome]) -> Outcome:
-    """Return one outcome for the runs of a strategy on a dataset, where a prompt has several texts.
-
-    In sums a prompt has the mean of its texts. What depends on the number of texts (distinct-n, self-BLEU,
-    MAUVE) is the mean over runs, so that it can be compared with a strategy of one text per prompt. Several
-    texts of one prompt are one piece of evidence.
-    """
-    defined = [(group, run) for group, run in zip(groups, outcomes, strict=True) if run.value is not None]
-    if len(outcomes) == 1 or not defined:
-        return outcomes[0]
-    runs = [run for _, run in defined]
-    counts: Counter[str] = Counter()
-    for run in outcomes:
-        counts.update(run.counts)
-    whole = replace(
-        runs[0],
-        value=statistics.fmean(run.value for run in runs if run.value is not None),
-        n=sum(run.n for run in outcomes),
-        counts=dict(counts),
-        noise=statistics.fmean(run.noise for run in runs),
-        run_values=tuple(run.value for run in outcomes),
-        signature=" / ".join(dict.fromkeys(run.signature for run in runs)),
-    )
-    several = f"mean of {len(runs)} runs"
-    known = [run.parts for run in runs if run.parts is not None]
-    if len(known) < len(runs):
-        return replace(whole, note=join_notes(several, whole.note), parts=None)
-    texts = sum(np.bincount(group.places, minlength=len(group.prompts)) for group, _ in defined)
-    parts = sum(known) / np.maximum(texts, 1)[:, None]
-    if whole.noise:
-        seeds = f"standard deviation over seeds of a run's k-means {whole.noise**0.5:.2f}"
-        return replace(whole, note=join_notes(several, seeds), parts=parts)
-    return replace(whole, value=float(whole.function(parts.sum(axis=0))), parts=parts)
+    return outcome_of_sums(metric, group, rows, n=len(values) - values.count(None), **facts)

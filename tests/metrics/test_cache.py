@@ -2,32 +2,25 @@
 
 import subprocess
 import sys
+from contextlib import closing
 
+import numpy as np
 import pytest
 
 from guard_eval.errors import StudyError
-from guard_eval.metrics.cache import ScoreCache
+from guard_eval.metrics.cache import ScoreCache, compute_once
 
 
-@pytest.fixture
-def cache(tmp_path):
-    opened = ScoreCache(tmp_path / "deep" / "scores.sqlite")
-    yield opened
-    opened.close()
-
-
-def test_what_is_put_is_found(cache, tmp_path):
-    cache.put({"a": 1, "b": [0.1, None]})
-    cache.put({"a": 2})
-    assert cache.get(["a", "b", "c", "a"]) == {"a": 2, "b": [0.1, None]}
-    again = ScoreCache(tmp_path / "deep" / "scores.sqlite")
-    assert again.get(["a"]) == {"a": 2}
-    again.close()
-
-
-def test_more_keys_than_a_query_takes(cache):
-    cache.put({str(number): "x" for number in range(3000)})
-    assert len(cache.get(map(str, range(4000)))) == 3000
+def test_what_is_put_is_there(tmp_path):
+    path = tmp_path / "deep" / "scores.sqlite"
+    with closing(ScoreCache(path)) as cache:
+        cache.put({"a": 1, "b": [0.1, None], "c": np.array([0.5, -2], dtype=np.float32)})
+        cache.put({"a": 2} | {str(number): "x" for number in range(3000)})
+        values = cache.get(["a", "b", "c", "d", "a"])
+        assert values["c"].tolist() == [0.5, -2]
+        assert (values["a"], values["b"], len(values)) == (2, [0.1, None], 3)
+    with closing(ScoreCache(path)) as cache:
+        assert len(cache.get(map(str, range(4000)))) == 3000  # more keys than a query takes
 
 
 def test_what_a_killed_process_put_is_there(tmp_path):
@@ -37,9 +30,32 @@ def test_what_a_killed_process_put_is_there(tmp_path):
         "ScoreCache(pathlib.Path(sys.argv[1])).put({'a': 1}); os.kill(os.getpid(), 9)"
     )
     assert subprocess.run([sys.executable, "-c", program, path], check=False).returncode == -9
-    cache = ScoreCache(path)
-    assert cache.get(["a"]) == {"a": 1}
-    cache.close()
+    with closing(ScoreCache(path)) as cache:
+        assert cache.get(["a"]) == {"a": 1}
+
+
+def test_a_run_that_is_stopped_goes_on(tmp_path):
+    items = [(str(number),) for number in range(600)]
+    seen, rest = [], []
+
+    def stop(batch):
+        if seen:
+            raise KeyboardInterrupt
+        seen.extend(batch)
+        return [int(text) for (text,) in batch]
+
+    def go_on(batch):
+        rest.extend(batch)
+        return [int(text) for (text,) in batch]
+
+    path = tmp_path / "scores.sqlite"
+    with closing(ScoreCache(path)) as cache, pytest.raises(KeyboardInterrupt):
+        compute_once(["numbers"], items, stop, cache)
+    with closing(ScoreCache(path)) as cache:
+        result = compute_once(["numbers"], items, go_on, cache)
+    assert result == {item: int(item[0]) for item in items}
+    assert seen
+    assert sorted(seen + rest) == sorted(items)
 
 
 def test_a_file_that_is_none_is_named(tmp_path):

@@ -5,6 +5,8 @@ from dataclasses import replace
 from guard_eval.errors import StudyError
 from guard_eval.metrics.cache import ScoreCache
 from guard_eval.metrics.measurement import measure_generations
+from guard_eval.metrics.outcomes import MetricTools
+from guard_eval.metrics.scores import rows_of
 from guard_eval.study.settings import MetricSettings
 from guard_eval.texts.generations import Generation
 
@@ -14,10 +16,8 @@ TEXT_ALONE = ["diversity", "repetition", "distinct", "self_bleu", "length", "spe
 class NoModels:
     """Models that must not be loaded."""
 
-    def causal(self, name):
+    def open(self, name, **_):
         raise StudyError(f"cannot load the model {name!r}")
-
-    encoder = causal
 
 
 def generation(text, prompt="p1", strategy="guard", dataset="d", **changes):
@@ -37,11 +37,14 @@ def generation(text, prompt="p1", strategy="guard", dataset="d", **changes):
     return replace(made, **changes)
 
 
-def measured(texts, *, compute=TEXT_ALONE, baseline=None, **settings):
-    return measure_generations(
-        texts,
-        MetricSettings(compute=compute, baseline=baseline, **settings),
-        seed=3,
-        models=NoModels(),
-        cache=ScoreCache(),
-    )
+def measured(texts, *, compute=TEXT_ALONE, baseline=None, models=None, cache=None, **settings):
+    wanted = MetricSettings(compute=compute, baseline=baseline, **settings)
+    tools = MetricTools(settings=wanted, models=models or NoModels(), cache=cache or ScoreCache())
+    return measure_generations(texts, tools, seed=3)
+
+
+def score_of(results, metric, strategy="guard", dataset="d"):
+    """Return the row of a score."""
+    rows = rows_of(results.scores)
+    [score] = [row for row in rows if (row.metric, row.strategy, row.dataset) == (metric, strategy, dataset)]
+    return score

@@ -13,7 +13,8 @@ from analysis.reports.command import report
 from analysis.reports.status import read_status
 from analysis.reports.study_report import study_verdicts
 from guard_eval.engines.generate import generate
-from guard_eval.metrics.command import Measured, measure
+from guard_eval.metrics.command import measure
+from guard_eval.metrics.scores import Measured
 from guard_eval.records import Continuation
 from guard_eval.replication.command import replicate
 from guard_eval.study.folder import Study
@@ -35,9 +36,7 @@ def a_study(folder: Path) -> str:
     )
     lengths = [text.new_tokens for made in texts.values() for text in made.values()]
     results: Measured = measure(study, baseline="greedy")
-    scores: list[tuple[str, float | None, float | None]] = [
-        (one.strategy, one.low, one.high) for one in results.scores if one.metric == "diversity"
-    ]
+    scores: pd.DataFrame = results.scores[results.scores["metric"] == "diversity"]
     pairs: Paired = pair(study)
     state = read_status(folder, ())
     counted: int = state.ratings.counted if state.ratings else 0
