@@ -15,7 +15,6 @@ from guard_eval import progress
 from guard_eval.demo import PROMPTS, STUDY
 from guard_eval.demo.raters import NAMES, judge_all, rate_all
 from guard_eval.errors import StudyError
-from guard_eval.metrics.export import score_table
 from guard_eval.results import Result
 from guard_eval.store import Store
 from guard_eval.store import pairs as store_pairs
@@ -121,7 +120,7 @@ def compare_texts(study: Study) -> Result:
 def measure_texts(study: Study) -> Result:
     """Measure the texts; return the most telling metrics, as means over the datasets."""
     measured = resolve_name("guard_eval.metrics.command:measure")(study)
-    scores = measured.scores
+    score_table, scores = resolve_name("guard_eval.metrics.export:score_table"), measured.scores
     last = scores["dataset"].iloc[-1]  # the mean over datasets
     summary = score_table(scores, dataset=last, metrics=["diversity", "coherence", "words"])
     return Result(lines=measured.lines, tables=(summary,), warnings=measured.warnings)

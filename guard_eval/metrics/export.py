@@ -206,10 +206,10 @@ def collect_notes(rows: Sequence[Any]) -> list[tuple[str, str, str]]:
     """Return the notes and counts of rows, each once, after the metrics and the texts that they are about."""
     metrics: dict[tuple[str, str], list[str]] = {}
     for row in rows:
-        place = row.strategy if row.dataset == OVERALL else f"{row.dataset}, {row.strategy}"
+        where = row.strategy if row.dataset == OVERALL else f"{row.dataset}, {row.strategy}"
         for note in filter(None, (row.note.rstrip("."), format_counts(getattr(row, "counts", {})))):
-            metrics.setdefault((note, place), []).append(METRICS[row.metric].label)
+            metrics.setdefault((note, where), []).append(METRICS[row.metric].label)
     places: dict[tuple[str, str], list[str]] = {}
-    for (note, place), labels in metrics.items():
-        places.setdefault((note, ", ".join(labels)), []).append(place)
-    return [(labels, "; ".join(where), note) for (note, labels), where in places.items()]
+    for (note, where), labels in metrics.items():
+        places.setdefault((note, ", ".join(labels)), []).append(where)
+    return [(labels, "; ".join(places_of), note) for (note, labels), places_of in places.items()]
