@@ -40,13 +40,15 @@ else:
             return [public for public in __dir__() if public != "__version__"]
         if name in _MODULES:
             return getattr(import_module(_MODULES[name]), name)
-        strategies = import_module("guard_eval.strategies") if name[:1].isupper() else None
+        strategies = import_module("guard_eval.strategies.values") if name[:1].isupper() else None
         if strategies is None or not hasattr(strategies, name):
             raise AttributeError(f"module 'guard_eval' has no {name!r}; `dir(guard_eval)` lists what it has")
         return getattr(strategies, name)
 
     def __dir__() -> list[str]:
-        from guard_eval import strategies  # noqa: PLC0415
+        from guard_eval.strategies import values  # noqa: PLC0415
 
-        classes = (name for name in vars(strategies) if name[0].isupper())
-        return sorted([*_MODULES, *classes, "__version__"])
+        classes = (
+            name for name, kind in vars(values).items() if getattr(kind, "__module__", "") == values.__name__
+        )
+        return sorted([*_MODULES, *(name for name in classes if name[0].isupper()), "__version__"])

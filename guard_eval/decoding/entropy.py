@@ -71,22 +71,6 @@ def _shifted(logits: Tensor, best: Tensor | None) -> tuple[Tensor, Tensor]:
     return (logits.float() - best).clamp_(min=_NOTHING), best
 
 
-def discounted_sum(entropy: Tensor | float, before: Tensor, decay: float) -> Tensor:
-    """Return Σ_i λ^(t−i) H(X)_i, `[B]`, from this step's entropy and the sum of the step before, `[B]` each.
-
-    Source: the numerator of `eq:hglob`; of ones instead of entropies its denominator.
-    """
-    return entropy + decay * before
-
-
-def global_entropy(total: Tensor, weights: Tensor | float) -> Tensor:
-    """Return H_glob,t, `[B]`: the `discounted_sum` of entropies over that of ones.
-
-    Source: `eq:hglob`.
-    """
-    return total / weights
-
-
 def aggregate(window: Tensor, how: Aggregation, *, lower: bool = False) -> Tensor:
     """Return one number for each row's window, `[n, B]` → `[B]`, n ≥ 1.
 

@@ -31,6 +31,11 @@ def row_key(seed: int, prompt_id: str, strategy: str, run: int = 1) -> int:
     return _signed(int(content_id("noise", seed, prompt_id, strategy, *further), 16))
 
 
+def advance_keys(keys: Tensor, steps: Tensor) -> Tensor:
+    """Return keys that at step 0 give the numbers of `keys` at `steps`, `[B]` each, for rows out of step."""
+    return keys + steps * _GAMMA
+
+
 def uniform(keys: Tensor, step: int, ids: Tensor) -> Tensor:
     """Return uniform numbers in (0, 1), the ends excluded.
 
@@ -43,11 +48,6 @@ def uniform(keys: Tensor, step: int, ids: Tensor) -> Tensor:
         `[B, n]`, float64, 52 random bits each.
     """
     return to_unit(split_mix(_mix(keys + _signed((step + 1) * _GAMMA)), ids))
-
-
-def advanced(keys: Tensor, steps: Tensor) -> Tensor:
-    """Return keys that at step 0 give the numbers of `keys` at `steps`, `[B]` each, for rows out of step."""
-    return keys + steps * _GAMMA
 
 
 def to_unit(bits: Tensor) -> Tensor:

@@ -7,8 +7,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from guard_eval.strategies import Dry, FrequencyPenalty, NoRepeatNgram, PresencePenalty, RepetitionPenalty
 from guard_eval.strategies.protocol import apply_step
+from guard_eval.strategies.values import (
+    Dry,
+    FrequencyPenalty,
+    NoRepeatNgram,
+    PresencePenalty,
+    RepetitionPenalty,
+)
 
 LONGEST_MATCH = 50
 """How many tokens before the next one DRY compares at most, as in its author's program: base^n grows fast."""
@@ -18,37 +24,39 @@ LONGEST_MATCH = 50
 def repetition_penalty(strategy: RepetitionPenalty, logits: Tensor, context: Any) -> Tensor:  # noqa: ANN401
     """Divide the logits of the tokens so far by θ, or multiply them by it where they are negative.
 
-    Source: Keskar et al. 2019 (arXiv 1909.05858), penalized sampling in section 4.1, which divides all; the
-    other half is transformers', so that θ > 1 never makes a token likelier.
+    The paper divides all (section 4.1); the other half is transformers', so that θ > 1 never makes a token
+    likelier.
     """
     theta = strategy.penalty
     punished = torch.where(logits < 0, logits * theta, logits / theta)
     return torch.where(_counts(logits, context.tokens) > 0, punished, logits)
 
 
-@apply_step.register
-def frequency_penalty(strategy: FrequencyPenalty, logits: Tensor, context: Any) -> Tensor:  # noqa: ANN401
-    """Take α from a token's logit for each time that it was written. Source: OpenAI's API."""
-    return logits - strategy.penalty * _counts(logits, context.written)
-
-
-@apply_step.register
-def presence_penalty(strategy: PresencePenalty, logits: Tensor, context: Any) -> Tensor:  # noqa: ANN401
-    """Take α from the logits of the tokens that were written. Source: OpenAI's API."""
-    return logits - strategy.penalty * (_counts(logits, context.written) > 0)
+@apply_step.register(FrequencyPenalty | PresencePenalty)
+def count_penalty(
+    strategy: FrequencyPenalty | PresencePenalty,
+    logits: Tensor,
+    context: Any,  # noqa: ANN401
+) -> Tensor:
+    """Take α from a token's logit for each time that it was written, or once if it was written."""
+    counts = _counts(logits, context.written)
+    return logits - strategy.penalty * (
+        counts.clamp(max=1) if isinstance(strategy, PresencePenalty) else counts
+    )
 
 
 @apply_step.register
 def no_repeat_ngram(strategy: NoRepeatNgram, logits: Tensor, context: Any) -> Tensor:  # noqa: ANN401
     """Leave out the tokens that would end a sequence of n which prompt or text already has.
 
-    A row of which nothing would be left keeps all. Source: Paulus et al. 2018 (arXiv 1705.04304), for n = 3.
+    A row of which nothing would be left keeps all.
     """
-    n, tokens = strategy.n, context.tokens
-    length = _match_lengths(tokens, n - 1) if n > 1 else torch.zeros_like(tokens[:, 1:])
-    following = tokens if n == 1 else tokens[:, 1:]
-    matched = torch.ones_like(following, dtype=torch.bool) if n == 1 else length == n - 1
-    banned = _marked(logits, following, matched.long()) > 0
+    tokens, before = context.tokens, strategy.n - 1
+    if before:
+        repeats, tokens = _match_lengths(tokens, before) == before, tokens[:, 1:]
+    else:
+        repeats = tokens >= 0
+    banned = _marked(logits, tokens, repeats.long()) > 0
     banned &= ~banned.logical_or(logits == -torch.inf).all(-1, keepdim=True)
     return logits.masked_fill(banned, -torch.inf)
 
@@ -60,8 +68,6 @@ def dry(strategy: Dry, logits: Tensor, context: Any) -> Tensor:  # noqa: ANN401
     n is how many of the last tokens, at most 50, stand in the same order before an earlier place of that
     token; below the allowed length nothing is taken. No sequence reaches across breakers, and none of these
     is made less likely.
-
-    Source: p-e-w 2024 (text-generation-webui, pull request 5677).
     """
     tokens = context.tokens
     if tokens.shape[-1] < 2:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
@@ -17,9 +18,7 @@ from guard_eval.errors import StudyError
 from guard_eval.strategies import Strategy, parse, signature
 from guard_eval.strategies.values import DRY_BREAKERS
 
-_ROUNDING = 1e-4
-"""How far from 0 the logarithm of a sum of probabilities may be."""
-_ONE_TEXT_A_ROW = (
+_NEW_PROCESSOR = (
     "a StrategyProcessor follows the texts of one call of generate, one a row; make a new one for each call, "
     "and use num_beams=1"
 )
@@ -75,11 +74,11 @@ class StrategyProcessor(LogitsProcessor):
         if needs_breakers(strategy) and tokenizer is None:
             raise StudyError(f"{strategy} finds its breakers by the model's tokenizer; give tokenizer=")
         self.strategy = strategy
+        self.keys: Tensor | None = None
+        self.on_step: Callable[[DecodedStep], None] | None = None
         self._seed, self._prompt_ids, self._mask = seed, prompt_ids, attention_mask
         self._breakers = breaker_ids(tokenizer) if needs_breakers(strategy) else None
         self._context: Context | None = None
-        self._prompts = self._last = torch.empty(0)
-        self.on_step: Callable[[DecodedStep], None] | None = None
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
         """Return the scores with −inf for all tokens but the chosen one.
@@ -88,22 +87,35 @@ class StrategyProcessor(LogitsProcessor):
             input_ids: Prompts and new tokens so far, `[B, P + t]`.
             scores: The model's logits, `[B, V]`.
         """
-        context = self._begin(input_ids, scores) if self._context is None else self._continue(input_ids)
-        self._context, self._last = context, input_ids
+        if self._context is None:
+            self._context = self._begin(input_ids, scores)
+        else:
+            self._context = self._continue(self._context, input_ids)
         broken = ~scores.amax(-1).isfinite()
-        self._note_broken(broken, context.step)
+        self.note_broken(broken)
         logits = scores.float().masked_fill(broken[:, None], 0)
-        before = context.state.clone() if self.on_step else context.state
-        tokens = choose(self.strategy, logits, context)
+        state = self._context.state
+        before = state.clone() if self.on_step else state
+        tokens = choose(self.strategy, logits, self._context)
         if self.on_step:
-            self.on_step(DecodedStep(scores, tokens, step_trace(self.strategy, before, context.state)))
+            self.on_step(DecodedStep(scores, tokens, step_trace(self.strategy, before, state)))
         return scatter(scores, tokens[:, None], torch.zeros_like(scores[:, :1]))
+
+    def note_broken(self, broken: Tensor) -> None:
+        """Refuse rows `[B]` that have no probabilities."""
+        if broken.any():
+            rows = ", ".join(str(row + 1) for row in broken.nonzero()[:, 0].tolist())
+            step = self._context.step + 1 if self._context else 1
+            raise StudyError(
+                f"row {rows} of the batch has no probabilities (NaN or infinite logits) at step {step}; "
+                "load the model in float32, or leave that prompt out"
+            )
 
     def _begin(self, input_ids: Tensor, scores: Tensor) -> Context:
         # Beam search repeats each prompt and passes logarithms of probabilities.
-        repeated = len(input_ids) > 1 and torch.equal(input_ids[0], input_ids[1])
-        if repeated and bool((log_normaliser(scores).abs() < _ROUNDING).all()):
-            raise StudyError(_ONE_TEXT_A_ROW)
+        repeated = self.keys is None and len(input_ids) > 1 and torch.equal(input_ids[0], input_ids[1])
+        if repeated and bool((log_normaliser(scores).abs() < 1e-4).all()):
+            raise StudyError(_NEW_PROCESSOR)
         mask = torch.ones_like(input_ids) if self._mask is None else self._mask.to(input_ids.device)
         if mask.shape != input_ids.shape:
             raise StudyError(
@@ -111,6 +123,12 @@ class StrategyProcessor(LogitsProcessor):
                 "give the mask of these prompts, and a new processor to each call of generate"
             )
         prompts = input_ids.masked_fill(mask == 0, -1)
+        keys = self._make_keys(prompts) if self.keys is None else self.keys
+        state = torch.tensor(first_state(self.strategy), dtype=torch.float64, device=keys.device)
+        breakers = None if self._breakers is None else torch.tensor(self._breakers, device=keys.device)
+        return Context(keys, 0, prompts, prompts[:, :0], state.repeat(len(keys), 1), breakers)
+
+    def _make_keys(self, prompts: Tensor) -> Tensor:
         names = self._prompt_ids or [
             " ".join(str(token) for token in row if token >= 0) for row in prompts.tolist()
         ]
@@ -119,34 +137,18 @@ class StrategyProcessor(LogitsProcessor):
                 f"prompt_ids has {len(names)} names for {len(prompts)} prompts; give one to each"
             )
         keys = [row_key(self._seed, name, signature(self.strategy)) for name in names]
-        return self.first_context(torch.tensor(keys, device=input_ids.device), prompts)
+        return torch.tensor(keys, device=prompts.device)
 
-    def first_context(self, keys: Tensor, prompts: Tensor) -> Context:
-        """Return what the first step is given; `prompts` `[B, P]` has −1 for padding."""
-        self._prompts = prompts
-        state = torch.tensor(first_state(self.strategy), dtype=torch.float64, device=keys.device)
-        breakers = None if self._breakers is None else torch.tensor(self._breakers, device=keys.device)
-        return Context(keys, 0, prompts, prompts[:, :0], state.repeat(len(keys), 1), breakers)
-
-    def _continue(self, input_ids: Tensor) -> Context:
-        last, now = self._context, self._last
-        assert last is not None
-        follows = input_ids.shape == (now.shape[0], now.shape[1] + 1)
+    def _continue(self, last: Context, input_ids: Tensor) -> Context:
+        follows = input_ids.shape == (last.tokens.shape[0], last.tokens.shape[1] + 1)
         # A GPU would have to wait for the answer to the second question.
-        if not follows or (input_ids.device.type == "cpu" and not torch.equal(input_ids[:, :-1], now)):
-            raise StudyError(_ONE_TEXT_A_ROW)
-        written = input_ids[:, self._prompts.shape[1] :]
-        tokens = torch.cat([self._prompts, written], 1)
-        return Context(last.keys, last.step + 1, tokens, written, last.state, last.breakers)
-
-    def _note_broken(self, broken: Tensor, step: int) -> None:
-        """Refuse rows `[B]` that have no probabilities."""
-        if broken.any():
-            rows = ", ".join(str(row + 1) for row in broken.nonzero()[:, 0].tolist())
-            raise StudyError(
-                f"row {rows} of the batch has no probabilities (NaN or infinite logits) at step {step + 1}; "
-                "load the model in float32, or leave that prompt out"
-            )
+        if follows and input_ids.device.type == "cpu":
+            follows = torch.equal(input_ids[:, :-1].masked_fill(last.tokens < 0, -1), last.tokens)
+        if not follows:
+            raise StudyError(_NEW_PROCESSOR)
+        new = input_ids[:, -1:]
+        tokens, written = (torch.cat([ids, new], 1) for ids in (last.tokens, last.written))
+        return replace(last, step=last.step + 1, tokens=tokens, written=written)
 
 
 def breaker_ids(tokenizer: Any) -> list[int]:  # noqa: ANN401

@@ -9,13 +9,12 @@ from torch import Tensor
 
 from guard_eval.decoding.candidates import keep_largest, sort_values
 from guard_eval.decoding.entropy import shannon_entropy
-from guard_eval.strategies import AdaptiveDecoding, Greedy, MinP, Temperature, TopK, TopP, Typical
 from guard_eval.strategies.protocol import apply_step
+from guard_eval.strategies.values import AdaptiveDecoding, Greedy, MinP, Temperature, TopK, TopP, Typical
 
 
 def tempered(logits: Tensor, temperature: float) -> Tensor:
-    """Return logits `[B, V]`, up to a constant, divided by the temperature, in float32."""
-    logits = logits.float()
+    """Return logits `[B, V]`, float32, up to a constant, divided by the temperature."""
     if temperature == 1:
         return logits
     # The largest becomes 0, so that no division overflows where it matters. A temperature beyond float32's
@@ -39,7 +38,6 @@ def temperature(strategy: Temperature, logits: Tensor, context: object) -> Tenso
 @apply_step.register
 def top_k(strategy: TopK, logits: Tensor, context: object) -> Tensor:  # noqa: ARG001
     """Keep the k most likely tokens; of equally likely ones those with smaller ids."""
-    logits = tempered(logits, strategy.temperature)
     k = min(strategy.k, logits.shape[1])
     largest = logits.topk(k).values
     return keep_largest(logits, largest, torch.full_like(largest[:, 0], k, dtype=torch.long))
@@ -47,13 +45,10 @@ def top_k(strategy: TopK, logits: Tensor, context: object) -> Tensor:  # noqa: A
 
 @apply_step.register
 def top_p(strategy: TopP, logits: Tensor, context: object) -> Tensor:  # noqa: ARG001
-    """Keep the smallest set of most likely tokens whose probability reaches p.
+    """Keep the smallest set of most likely tokens whose probability reaches p (section 3.1 of its paper).
 
     The token that reaches p is kept. Of equally likely ones the smaller id is kept.
-
-    Source: Holtzman et al. 2020 (arXiv 1904.09751), section 3.1.
     """
-    logits = tempered(logits, strategy.temperature)
     if strategy.p == 1:  # rounding must not remove a token
         return logits
     ordered = sort_values(logits)
@@ -67,10 +62,7 @@ def typical(strategy: Typical, logits: Tensor, context: object) -> Tensor:  # no
     """Keep the smallest set, of those with −ln p nearest to the entropy, whose probability reaches τ.
 
     The token that reaches τ is kept. Of equally near ones the smaller id is kept.
-
-    Source: Meister et al. 2023 (arXiv 2202.00666).
     """
-    logits = tempered(logits, strategy.temperature)
     entropy, log_z = shannon_entropy(logits)
     log_p = logits.double() - log_z[:, None]
     distance = (log_p + entropy[:, None]).abs()  # infinite for a token that cannot come
@@ -84,22 +76,15 @@ def typical(strategy: Typical, logits: Tensor, context: object) -> Tensor:  # no
 
 @apply_step.register
 def min_p(strategy: MinP, logits: Tensor, context: object) -> Tensor:  # noqa: ARG001
-    """Keep the tokens that are at least p times as likely as the most likely one.
-
-    Source: Nguyen et al. 2025 (arXiv 2407.01082).
-    """
-    logits = tempered(logits, strategy.temperature)
+    """Keep the tokens that are at least p times as likely as the most likely one."""
     share = (logits - logits.amax(-1, keepdim=True)).exp()
     return logits.masked_fill(share < strategy.p, -torch.inf)
 
 
 @apply_step.register
 def adaptive(strategy: AdaptiveDecoding, logits: Tensor, context: object) -> Tensor:  # noqa: ARG001
-    """Keep the tokens that add more than ε to the confidence, and at least the first.
-
-    Source: Zhu et al. 2024 (arXiv 2402.18223).
-    """
-    values, ids = torch.sort(logits.float(), dim=-1, descending=True, stable=True)
+    """Keep the tokens that add more than ε to the confidence, and at least the first."""
+    values, ids = torch.sort(logits, dim=-1, descending=True, stable=True)
     kept = confidence_gain(values.double().softmax(-1)) > strategy.epsilon
     kept[:, 0] = True
     return scatter(logits, ids, values.masked_fill(~kept, -torch.inf))
@@ -108,15 +93,11 @@ def adaptive(strategy: AdaptiveDecoding, logits: Tensor, context: object) -> Ten
 def confidence_gain(p: Tensor) -> Tensor:
     """Return ΔConf_k of adaptive decoding: what admitting the k-th most likely token adds to the confidence.
 
-    With R_k = 1 − Σ_{i≤k} p_i, thought of as spread evenly over the V − k other tokens,
-    ΔConf_k = [p_k ln p_k + R_k ln(R_k / (V − k)) − R_{k−1} ln(R_{k−1} / (V − k + 1))] / ln V. It does not
-    always decline: a token may add less than ε and a later one more.
+    R_k is thought of as spread evenly over the V − k other tokens. The gain does not always decline: a token
+    may add less than ε and a later one more.
 
     Args:
         p: Probabilities in descending order, `[B, V]`, float64.
-
-    Returns:
-        `[B, V]`.
     """
     vocabulary = p.shape[-1]
     if vocabulary == 1:

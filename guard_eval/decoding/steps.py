@@ -17,10 +17,20 @@ from guard_eval.decoding import penalties, sampling, truncation  # noqa: F401 (t
 from guard_eval.decoding.guard import step as guard_step  # noqa: F401
 from guard_eval.decoding.noise import draw
 from guard_eval.errors import StudyError
-from guard_eval.strategies import Chain, Dry, Greedy, Guard, Step, Strategy, draws
 from guard_eval.strategies.own import file_of
 from guard_eval.strategies.protocol import apply_step, initial_state, trace_values, update_state
-from guard_eval.strategies.values import is_own, steps_of
+from guard_eval.strategies.values import (
+    Chain,
+    Dry,
+    Greedy,
+    Guard,
+    Step,
+    Strategy,
+    Truncation,
+    draws,
+    is_own,
+    steps_of,
+)
 
 LogitStrategy = Greedy | Step | Chain | Guard
 """Strategies that need no more of the model than the logits of each step."""
@@ -48,7 +58,7 @@ class Context:
 
 
 def choose(strategy: LogitStrategy, logits: Tensor, context: Context) -> Tensor:
-    """Return the next tokens, `[B]`, by logits `[B, V]`, and update the state of `context` in place.
+    """Return the next tokens, `[B]`, by logits `[B, V]`, float32, and update the state of `context` in place.
 
     Of equal logits the smallest token id wins.
     """
@@ -56,13 +66,15 @@ def choose(strategy: LogitStrategy, logits: Tensor, context: Context) -> Tensor:
     states = torch.split(context.state, sizes, 1) if len(steps) > 1 else (context.state,)
     inputs = []
     for step, state in zip(steps, states, strict=True):
+        if isinstance(step, Truncation):
+            logits = sampling.tempered(logits, step.temperature)
         inputs.append(logits)
         seen = context if len(steps) == 1 else replace(context, state=state)
         logits = _apply_own(step, logits, seen) if is_own(step) else apply_step(step, logits, seen)
     tokens = draw(logits, context.keys, context.step) if draws(strategy) else logits.argmax(-1)
     for step, size, state, before in zip(steps, sizes, states, inputs, strict=True):
         if size:
-            _call_own(step, update_state, state, before, tokens)
+            _call(update_state, step, state, before, tokens)
     return tokens
 
 
@@ -78,22 +90,13 @@ def _state_sizes(strategy: Strategy) -> list[int]:
 
 
 def _first_state(step: Strategy) -> list[float]:
-    numbers = _call_own(step, initial_state)
+    numbers = _call(initial_state, step)
     if not (isinstance(numbers, list | tuple) and all(isinstance(number, int | float) for number in numbers)):
         raise StudyError(
             f"{file_of(type(step))}: initial_state of {type(step).__name__} returned {numbers!r:.60}; "
             "return a list of numbers"
         )
     return [float(number) for number in numbers]
-
-
-def looks_back(strategy: Strategy) -> bool:
-    """Return whether a strategy reads the tokens so far, or numbers that earlier steps left."""
-    return any(not _forgets(step) for step in steps_of(strategy))
-
-
-def _forgets(step: Strategy) -> bool:
-    return isinstance(step, Greedy) or (step.draws and not is_own(step) and not initial_state(step))
 
 
 def needs_breakers(strategy: Strategy) -> bool:
@@ -103,19 +106,17 @@ def needs_breakers(strategy: Strategy) -> bool:
 
 def step_trace(strategy: Strategy, before: Tensor, after: Tensor) -> dict[str, Tensor]:
     """Return the values by which a strategy adapted at a step, by name, `[B]` each."""
-    sizes = _state_sizes(strategy)
+    states = (torch.split(state, _state_sizes(strategy), 1) for state in (before, after))
     values: dict[str, Tensor] = {}
-    for step, *states in zip(
-        steps_of(strategy), torch.split(before, sizes, 1), torch.split(after, sizes, 1), strict=True
-    ):
-        for name, value in trace_values(step, *states).items():
+    for step, *around in zip(steps_of(strategy), *states, strict=True):
+        for name, value in trace_values(step, *around).items():
             values[f"{name} ({len(values) + 1})" if name in values else name] = value
     return values
 
 
 def _apply_own(step: Step, logits: Tensor, context: Context) -> Tensor:
-    """Apply a user's strategy, and check what it returns at the first step."""
-    result = _call_own(step, apply_step, logits.clone(), context)  # it may work in place
+    """Apply a user's strategy, and check what it returns, its values at the first step only."""
+    result = _call(apply_step, step, logits.clone(), context)  # it may work in place
     where = f"{file_of(type(step))}: the function of {type(step).__name__}"
     if not (isinstance(result, Tensor) and result.shape == logits.shape and result.is_floating_point()):
         raise StudyError(f"{where} returned {_describe(result)}; it must return logits, {_describe(logits)}")
@@ -126,15 +127,13 @@ def _apply_own(step: Step, logits: Tensor, context: Context) -> Tensor:
     return result.float()
 
 
-def _call_own(step: object, function: Callable[..., Any], *arguments: object) -> Any:  # noqa: ANN401
+def _call(function: Callable[..., Any], step: object, *arguments: object) -> Any:  # noqa: ANN401
     """Call a registered function. An error in a user's own one names its file."""
-    if not is_own(step):
-        return function(step, *arguments)
     try:
         return function(step, *arguments)
-    except (StudyError, torch.OutOfMemoryError):
-        raise
     except (Exception, SystemExit) as error:
+        if not is_own(step) or isinstance(error, StudyError | torch.OutOfMemoryError):
+            raise
         raise StudyError(
             f"{file_of(type(step))}: the function of {type(step).__name__} failed: {type(error).__name__}: "
             f"{error}; correct it, and run the command again"

@@ -1,7 +1,7 @@
 """More truncations. Each returns logits with −inf for the tokens that it removes.
 
 −inf in the logits given marks a token that cannot come. At least one token of each row is kept. Probabilities
-are compared as logarithms in float64.
+are compared as logarithms in float64. The sources stand beside the names in `strategies/values.py`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from guard_eval.decoding.candidates import keep_largest, sort_values, top_candid
 from guard_eval.decoding.entropy import log_normaliser, shannon_entropy
 from guard_eval.decoding.noise import uniform
 from guard_eval.decoding.sampling import scatter, tempered
-from guard_eval.strategies import (
+from guard_eval.strategies.protocol import apply_step, initial_state, trace_values, update_state
+from guard_eval.strategies.values import (
     EpsilonSampling,
     EtaSampling,
     ExcludeTopChoices,
@@ -26,7 +27,6 @@ from guard_eval.strategies import (
     TopH,
     TopNSigma,
 )
-from guard_eval.strategies.protocol import apply_step, initial_state, trace_values, update_state
 
 TOP_H_TOKENS = 100
 """How many of the likeliest tokens top-H looks at, as in its authors' program and transformers'."""
@@ -34,70 +34,48 @@ ZIPF_TOKENS = 100
 """m of Mirostat: how many of the likeliest tokens the exponent is estimated from."""
 
 
-@apply_step.register
-def epsilon_sampling(strategy: EpsilonSampling, logits: Tensor, context: object) -> Tensor:  # noqa: ARG001
-    """Leave in the tokens with p ≥ ε.
-
-    Source: Hewitt, Manning and Liang 2022 (arXiv 2210.15191), ε-sampling; `EpsilonWarper` of their program.
-    """
-    logits = tempered(logits, strategy.temperature)
-    return _at_least(logits, logits.double() - log_normaliser(logits)[:, None], math.log(strategy.epsilon))
-
-
-@apply_step.register
-def eta_sampling(strategy: EtaSampling, logits: Tensor, context: object) -> Tensor:  # noqa: ARG001
-    """Leave in the tokens with p ≥ η = min(ε, √ε · exp(−H)), where H is the entropy in nats.
-
-    Source: Hewitt, Manning and Liang 2022 (arXiv 2210.15191), η-sampling with α = √ε; `EtaWarper` of their
-    program.
-    """
-    logits = tempered(logits, strategy.temperature)
+@apply_step.register(EpsilonSampling | EtaSampling | PLess)
+def keep_probable(
+    strategy: EpsilonSampling | EtaSampling | PLess,
+    logits: Tensor,
+    context: object,  # noqa: ARG001
+) -> Tensor:
+    """Keep the tokens with p ≥ ε, p ≥ η = min(ε, √ε · exp(−H)), or p ≥ Σ p², as the authors' programs do."""
     entropy, log_z = shannon_entropy(logits)
-    log_epsilon = math.log(strategy.epsilon)
-    log_eta = (log_epsilon / 2 - entropy).clamp(max=log_epsilon)
-    return _at_least(logits, logits.double() - log_z[:, None], log_eta[:, None])
-
-
-@apply_step.register
-def p_less(strategy: PLess, logits: Tensor, context: object) -> Tensor:  # noqa: ARG001
-    """Leave in the tokens with p ≥ Σ p², the chance that two draws are the same token.
-
-    Source: Tan, Wu and Howard 2025 (arXiv 2509.23234); `p_less_decode` of their program.
-    """
-    logits = tempered(logits, strategy.temperature)
-    shifted = logits - logits.amax(-1, keepdim=True)
-    log_z = log_normaliser(shifted)
-    least = log_normaliser(2 * shifted) - 2 * log_z
-    return _at_least(logits, shifted.double() - log_z[:, None], least[:, None])
+    if isinstance(strategy, PLess):
+        best = logits.amax(-1)
+        least = log_normaliser(2 * (logits - best[:, None])) - 2 * (log_z - best)
+    else:
+        least = torch.full_like(entropy, math.log(strategy.epsilon))
+        if isinstance(strategy, EtaSampling):
+            least = torch.minimum(least, least / 2 - entropy)
+    return _keep_at_least(logits, logits.double() - log_z[:, None], least[:, None])
 
 
 @apply_step.register
 def top_n_sigma(strategy: TopNSigma, logits: Tensor, context: object) -> Tensor:  # noqa: ARG001
-    """Leave in the tokens with l ≥ M − nσ, M and σ the largest and the standard deviation (n − 1) of logits.
+    """Keep the tokens with l ≥ M − nσ, M and σ the largest and the standard deviation (n − 1) of logits.
 
-    What cannot come (−inf) counts for neither. Source: Tang et al. 2024 (arXiv 2411.07641); README of their
-    program, whose `nsigma_truncate` leaves out a token at the bound itself, too.
+    What cannot come (−inf) counts for neither. This is the README of the authors' program, whose
+    `nsigma_truncate` also removes a token at the bound itself.
     """
-    logits = tempered(logits, strategy.temperature)
     exact, possible = logits.double(), logits > -torch.inf
     count = possible.sum(-1, keepdim=True)
     mean = exact.masked_fill(~possible, 0).sum(-1, keepdim=True) / count
     squares = (exact - mean).square().masked_fill(~possible, 0).sum(-1, keepdim=True)
     sigma = (squares / (count - 1).clamp(min=1)).sqrt()
-    return _at_least(logits, exact, exact.amax(-1, keepdim=True) - strategy.n * sigma)
+    return _keep_at_least(logits, exact, exact.amax(-1, keepdim=True) - strategy.n * sigma)
 
 
 @apply_step.register
 def top_h(strategy: TopH, logits: Tensor, context: object) -> Tensor:  # noqa: ARG001
-    """Leave in the likeliest tokens as long as Σ −p ln p over them is at most α times that over all.
+    """Keep the likeliest tokens as long as Σ −p ln p over them is at most α times that over all.
 
     p and "all" are of the 100 likeliest tokens, as in transformers. The paper bounds the entropy of what is
     left, renormalised; its authors' program (`TopH_LogitsProcessor`) bounds its part of the sum, too, with p
     of the whole vocabulary: that is the same where the 100 hold all of the probability.
-
-    Source: Baghaei Potraghloo et al. 2025 (arXiv 2509.02510).
     """
-    values, ids = top_candidates(tempered(logits, strategy.temperature), TOP_H_TOKENS)
+    values, ids = top_candidates(logits, TOP_H_TOKENS)
     log_p = values.double().log_softmax(-1)
     terms = -torch.special.xlogy(log_p.exp(), log_p.exp())
     kept = terms.cumsum(-1) <= strategy.alpha * terms.sum(-1, keepdim=True)
@@ -107,13 +85,10 @@ def top_h(strategy: TopH, logits: Tensor, context: object) -> Tensor:  # noqa: A
 
 @apply_step.register
 def min_k(strategy: MinK, logits: Tensor, context: object) -> Tensor:  # noqa: ARG001
-    """Leave in the k tokens with the largest logits, k = max(argmax_i w_i, ⌊τ / R⌋).
+    """Keep the k tokens with the largest logits by Algorithm 1 of its paper; then apply the temperature.
 
-    With logits l_1 ≥ l_2 ≥ … and R = l_1 − l_V, w_i = (l_i − l_{i+1}) / (i · R). What cannot come (−inf) does
-    not count. Of equal w_i the first one's i is taken, of equal logits the smaller ids. The temperature comes
-    after, for the fallback is about logits as they are.
-
-    Source: Ding et al. 2026 (arXiv 2604.11012), Algorithm 1.
+    What cannot come (−inf) does not count. Of equal w_i the first one's i is taken, of equal logits the
+    smaller ids.
     """
     exact = sort_values(logits)
     ordered = exact.double()
@@ -131,12 +106,11 @@ def min_k(strategy: MinK, logits: Tensor, context: object) -> Tensor:  # noqa: A
 
 @apply_step.register
 def exclude_top_choices(strategy: ExcludeTopChoices, logits: Tensor, context: Any) -> Tensor:  # noqa: ANN401
-    """Leave out the tokens of p ≥ `threshold` but the least likely of them, in a share of the steps.
+    """Remove the tokens of p ≥ `threshold` but the least likely of them, in a share of the steps.
 
     Equally likely ones of the least stay in. The author's program leaves all in where the end of the text or
-    of a line would be left out. Source: p-e-w 2024 (text-generation-webui, pull request 6335).
+    of a line would be left out.
     """
-    logits = tempered(logits, strategy.temperature)
     log_p = logits.double() - log_normaliser(logits)[:, None]
     choices = log_p >= (math.log(strategy.threshold) if strategy.threshold else -math.inf)
     least = torch.where(choices, log_p, torch.inf).amin(-1, keepdim=True)
@@ -146,17 +120,14 @@ def exclude_top_choices(strategy: ExcludeTopChoices, logits: Tensor, context: An
 
 
 @apply_step.register
-def mirostat(strategy: Mirostat, logits: Tensor, context: Any) -> Tensor:  # noqa: ANN401
-    """Leave in the k likeliest tokens, for a surprise of μ bits under Zipf's law; the state is μ.
+def mirostat(_strategy: Mirostat, logits: Tensor, context: Any) -> Tensor:  # noqa: ANN401
+    """Keep the k likeliest tokens, for a surprise of μ bits under Zipf's law (Algorithm 1); the state is μ.
 
     s = Σ t_i b_i / Σ t_i² with t_i = ln((i + 1) / i) and b_i = ln(p_i / p_{i+1}) over the 100 likeliest, and
     k = ((s − 1) 2^μ / (1 − V^(1 − s)))^(1/s), rounded, and one more, as in the authors' program, which
     takes 3001 tokens for s, and V = 50,000 of any model.
-
-    Source: Basu et al. 2021 (arXiv 2007.14966), Algorithm 1.
     """
-    logits, mu = tempered(logits, strategy.temperature), context.state[:, 0]
-    size = logits.shape[-1]
+    mu, size = context.state[:, 0], logits.shape[-1]
     ordered = sort_values(logits)
     head = ordered[:, :ZIPF_TOKENS].double()
     index = torch.arange(1, head.shape[-1], dtype=torch.float64, device=logits.device)
@@ -164,8 +135,7 @@ def mirostat(strategy: Mirostat, logits: Tensor, context: Any) -> Tensor:  # noq
     b = head[:, :-1] - head[:, 1:]
     known = b.isfinite()
     s = (t * b.masked_fill(~known, 0)).sum(-1) / (t.square() * known).sum(-1).clamp(min=1e-12)
-    excess = s - 1
-    log_v = math.log(size)
+    excess, log_v = s - 1, math.log(size)
     # (s − 1) / (1 − V^(1 − s)), which is 1 / ln V at s = 1, and is positive on both sides of it.
     near = excess.abs() < 1e-9
     safe = torch.where(near, 1.0, excess)
@@ -186,10 +156,7 @@ def next_mu(strategy: Mirostat, state: Tensor, logits: Tensor, tokens: Tensor) -
     """Change μ to μ − η (S − τ), where S = −log2 p is the surprise of the token that was drawn.
 
     p is that of the whole distribution, as in the authors' program, not that of the k tokens.
-
-    Source: Basu et al. 2021 (arXiv 2007.14966), Algorithm 1.
     """
-    logits = tempered(logits, strategy.temperature)
     log_p = logits.gather(1, tokens[:, None])[:, 0].double() - log_normaliser(logits)
     state[:, 0] -= strategy.eta * (-log_p / math.log(2) - strategy.tau)
 
@@ -200,6 +167,6 @@ def trace_mu(strategy: Mirostat, before: Tensor, after: Tensor) -> dict[str, Ten
     return {"mu": before[:, 0]}
 
 
-def _at_least(logits: Tensor, values: Tensor, least: Tensor | float) -> Tensor:
+def _keep_at_least(logits: Tensor, values: Tensor, least: Tensor) -> Tensor:
     """Return logits `[B, V]` with −inf where `values` `[B, V]` are below `least`, but for the largest."""
     return logits.masked_fill((values < least) & (logits < logits.amax(-1, keepdim=True)), -torch.inf)

@@ -1,8 +1,8 @@
 """How many rows go through the model at once: as many as memory holds, found out while generating.
 
-What fits on a GPU is not known beforehand, so batches start modest, double while it goes well, and halve
-when memory runs out; the rows that did not fit are tried again, so none is lost. The longest rows come first,
-so what fitted once fits again.
+What fits on a GPU is not known beforehand, so batches start small, double while it goes well, and halve when
+memory runs out; the rows that did not fit are tried again, so none is lost. The longest rows come first, so
+what fitted once fits again.
 """
 
 from __future__ import annotations
@@ -17,39 +17,31 @@ import torch
 Row = TypeVar("Row")
 Decoded = TypeVar("Decoded")
 
-FIRST = 8
-"""Rows of the first batch."""
-MOST_ON_CPU = 32
+FIRST_ROWS = 8
+MOST_ROWS_ON_CPU = 32
 """More rows gain a CPU nothing: its arithmetic is busy by then."""
 _SHARE_OF_FREE = 0.5
 
 
 class BatchSizes:
-    """How many rows to try next, by kind of decoding: a beam of five needs five times the cache.
+    """How many rows to try next.
 
     Args:
         first: Rows to begin with.
         most: Never more than these; no limit but memory if left out.
 
     >>> sizes = BatchSizes(first=8)
-    >>> sizes.worked("sampling", 8), sizes.rows("sampling")
+    >>> sizes.succeed(8), sizes.rows
     (None, 16)
-    >>> sizes.failed("sampling", 16), sizes.rows("sampling")
+    >>> sizes.fail(16), sizes.rows
     (None, 8)
-    >>> sizes.worked("sampling", 8), sizes.rows("sampling")
+    >>> sizes.succeed(8), sizes.rows
     (None, 8)
     """
 
-    def __init__(self, *, first: int = FIRST, most: int | None = None) -> None:
-        self._first = first if most is None else min(first, most)
+    def __init__(self, *, first: int = FIRST_ROWS, most: int | None = None) -> None:
         self._most = most
-        self._next: dict[str, int] = {}
-        self._limits: dict[str, int] = {}
-
-    @classmethod
-    def capped(cls, most: int) -> BatchSizes:
-        """Return sizes that begin with `most`, and shrink if that is too many."""
-        return cls(first=most, most=most)
+        self.rows = first if most is None else min(first, most)
 
     @classmethod
     def auto(cls, model: Any, *, tokens: int, copies: int = 1) -> BatchSizes:  # noqa: ANN401 (transformers' classes)
@@ -60,50 +52,46 @@ class BatchSizes:
         """
         if model.device.type != "cpu":
             return cls()
-        free = _SHARE_OF_FREE * free_memory()
+        free = _SHARE_OF_FREE * os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         fit = int(free // (copies * row_bytes(model.config.get_text_config(), tokens, model.dtype)))
-        return cls(most=max(1, min(MOST_ON_CPU, fit)))
+        return cls(most=max(1, min(MOST_ROWS_ON_CPU, fit)))
 
-    def rows(self, kind: str) -> int:
-        """Return how many rows to try next with a kind of decoding."""
-        return self._next.get(kind, self._first)
+    def succeed(self, rows: int) -> None:
+        """Double `rows` for the next batch, unless so many were too many."""
+        self.rows = max(2 * rows, self.rows)
+        if self._most is not None:
+            self.rows = min(self.rows, self._most)
 
-    def worked(self, kind: str, rows: int) -> None:
-        """Remember that `rows` rows fitted: twice as many are next, if so many were never too many."""
-        limits = (limit for limit in (self._most, self._limits.get(kind)) if limit is not None)
-        self._next[kind] = min((max(2 * rows, self.rows(kind)), *limits))
-
-    def failed(self, kind: str, rows: int) -> None:
-        """Remember that `rows` rows did not fit: half of them are next, and never more than these."""
-        self._next[kind] = self._limits[kind] = max(1, rows // 2)
+    def fail(self, rows: int) -> None:
+        """Halve `rows` that did not fit, for good."""
+        self.rows = self._most = max(1, rows // 2)
 
 
 def in_batches(
-    rows: Sequence[Row], decode: Callable[[Sequence[Row]], Decoded], sizes: BatchSizes, *, kind: str
+    rows: Sequence[Row], decode: Callable[[Sequence[Row]], Decoded], sizes: BatchSizes
 ) -> Iterator[tuple[Sequence[Row], Decoded]]:
     """Yield batches of `rows` with what `decode` returns for each.
 
     Args:
         rows: The longest first.
-        decode: What may run out of memory; it is then called again with fewer of the same rows.
+        decode: May run out of memory; it is then called again with fewer of the same rows.
         sizes: What fits into memory; it learns.
-        kind: The decoding strategy, as far as memory is concerned.
 
     Raises:
         torch.OutOfMemoryError: A single row does not fit.
     """
     start = 0
     while start < len(rows):
-        batch = rows[start : start + sizes.rows(kind)]
+        batch = rows[start : start + sizes.rows]
         result = _try(decode, batch)
         if result is None:
             # Only now, when the error and the tensors that its frames held are released.
             gc.collect()
             if torch.cuda.is_available():
                 torch.cuda.empty_cache()
-            sizes.failed(kind, len(batch))
+            sizes.fail(len(batch))
             continue
-        sizes.worked(kind, len(batch))
+        sizes.succeed(len(batch))
         yield batch, result[0]
         start += len(batch)
 
@@ -117,11 +105,6 @@ def _try(decode: Callable[[Sequence[Row]], Decoded], batch: Sequence[Row]) -> tu
         if len(batch) == 1:
             raise torch.OutOfMemoryError(str(error)) from error
         return None
-
-
-def free_memory() -> int:
-    """Return the bytes of memory that are free on this machine."""
-    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def row_bytes(config: Any, tokens: int, dtype: torch.dtype) -> int:  # noqa: ANN401 (transformers' configurations)

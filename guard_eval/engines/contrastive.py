@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 from transformers import DynamicCache
 
 from guard_eval.decoding.contrastive import Proposer, choose, degeneration_penalty, unit
@@ -32,60 +33,55 @@ def contrastive_search(
 ) -> Decoded:
     """Continue a batch by contrastive search or ACS; see `decode`."""
     ids, mask = batch.padded()
-    rows, device = len(ids), ids.device
-    propose = Proposer(strategy, rows, batch.limit, device)
-    passes = _Passes(model, ids, mask, batch.limit)
-    failures = Failures(rows, batch.limit, device)
-    stop = StopCriterion(batch, ids.shape[1])
+    start, device = ids.shape[1], ids.device
+    propose = Proposer(strategy, len(ids), batch.limit, device)
+    passes = (_Repeated if why_no_tree(model, start + batch.limit) else _Tree)(model, mask, batch.limit)
+    failures = Failures()
+    stop = StopCriterion(batch, start) if batch.stop else None
     ends = torch.tensor(batch.ends, dtype=torch.long, device=device)
-    running = torch.ones(rows, dtype=torch.bool, device=device)
-    logits = passes.prefill()
+    running = torch.ones(len(ids), dtype=torch.bool, device=device)
+    logits = passes.prefill(ids)
     for step in range(batch.limit):
         broken = ~logits.amax(-1).isfinite()
         proposal = propose(logits.masked_fill(broken[:, None], 0), step)
         penalty = passes.try_candidates(proposal.ids)
         # A hidden state may be no number where the logits before it are.
         broken |= (~penalty.isfinite() & proposal.allowed).any(-1)
-        failures.note(broken, step)
+        failures.append(broken)
         index = choose(proposal, penalty.nan_to_num())
-        tokens = proposal.ids.gather(1, index[:, None])[:, 0]
+        tokens = proposal.ids.gather(1, index[:, None])
         if on_step:
-            adapted = {"k": proposal.allowed.sum(-1), "alpha": proposal.alpha}
             adapts = isinstance(strategy, AdaptiveContrastiveSearch)
-            on_step(DecodedStep(logits, tokens, adapted if adapts else {}))
-        ids = torch.cat([ids, tokens[:, None]], 1)
-        running &= ~(torch.isin(tokens, ends) | stop(ids, logits) | broken)
+            adapted = {"k": proposal.allowed.sum(-1), "alpha": proposal.alpha} if adapts else {}
+            on_step(DecodedStep(logits, tokens[:, 0], adapted))
+        ids = torch.cat([ids, tokens], 1)
+        running &= ~((tokens == ends).any(-1) | broken)
+        if stop is not None:
+            running &= ~stop(ids, logits)
         if step + 1 == batch.limit or not running.any():
             break
         logits = passes.take(index)
-    written = [batch.until_end(row) for row in ids[:, mask.shape[1] :].tolist()]
+    written = [batch.until_end(row) for row in ids[:, start:].tolist()]
     return Decoded(tokens=written, failed_at=failures.of(written))
 
 
-class _Passes:
-    """The forward passes of a batch: R rows, k candidates, V tokens in the vocabulary."""
+class _Tree:
+    """The forward passes of a batch of R rows with k candidates each, which share the cache of their row."""
 
-    def __init__(self, model: Any, ids: Tensor, mask: Tensor, limit: int) -> None:  # noqa: ANN401
-        self._model, self._ids, self._length, self._limit = model, ids, ids.shape[1], limit
-        self._mask = torch.nn.functional.pad(mask, (0, limit), value=1)
+    def __init__(self, model: Any, mask: Tensor, limit: int) -> None:  # noqa: ANN401
+        self._model, self._length, self._limit = model, mask.shape[1], limit
+        self._mask = pad(mask, (0, limit), value=1)
+        self._absent = torch.finfo(model.dtype).min * (self._mask == 0)[:, None, None].to(model.dtype)
         self._positions = (mask.cumsum(-1) - 1).clamp(min=0)
         self._cache = DynamicCache(config=model.config)
-        self._tree = why_no_tree(model, ids.shape[1] + limit) is None
         self._context = self._hidden = self._logits = torch.empty(0)
 
-    def prefill(self) -> Tensor:
-        """Read the prompts; return the logits after them, `[R, V]`, float32."""
-        output = forward(
-            self._model,
-            self._ids,
-            self._mask_of(self._length),
-            self._positions,
-            self._cache,
-            output_hidden_states=True,
-        )
-        hidden = unit(output.hidden_states[-1])
+    def prefill(self, ids: Tensor) -> Tensor:
+        """Read the prompts `[R, P]`; return the logits after them, `[R, V]`, float32."""
+        mask = self._mask[:, : self._length]
+        output = forward(self._model, ids, mask, self._positions, self._cache, output_hidden_states=True)
         self._positions = self._positions[:, -1:] + 1
-        self._context = torch.nn.functional.pad(hidden, (0, 0, 0, self._limit))
+        self._context = pad(unit(output.hidden_states[-1]), (0, 0, 0, self._limit))
         return output.logits[:, -1].float()  # type: ignore[no-any-return]
 
     def try_candidates(self, ids: Tensor) -> Tensor:
@@ -94,66 +90,65 @@ class _Passes:
         Args:
             ids: The candidates, `[R, k]`.
         """
-        rows, k = ids.shape
-        if self._tree:
-            self._hidden = self._pass_as_tree(ids)
-        else:
-            self._cache.batch_repeat_interleave(k)
-            output = forward(
-                self._model,
-                ids.reshape(-1, 1),
-                self._mask_of(self._length + 1).repeat_interleave(k, 0),
-                self._positions.repeat_interleave(k, 0),
-                self._cache,
-                output_hidden_states=True,
-            )
-            self._hidden = output.hidden_states[-1].view(rows, k, -1)
-            self._logits = output.logits.view(rows, k, -1)
-        present = self._mask_of(self._length).bool()
+        self._hidden = self._pass(ids)
+        present = self._mask[:, : self._length].bool()
         return degeneration_penalty(unit(self._hidden), self._context[:, : self._length], present)
 
     def take(self, index: Tensor) -> Tensor:
         """Append the candidates `index`, `[R]`; return the logits after them, `[R, V]`, float32."""
         rows = torch.arange(len(index), device=index.device)
         hidden = self._hidden[rows, index]
-        if self._tree:
-            _keep_candidate(self._cache, self._length, index)
-            logits = self._model.get_output_embeddings()(hidden)
-        else:
-            self._cache.batch_select_indices(rows * self._hidden.shape[1] + index)
-            logits = self._logits[rows, index]
+        logits = self._keep(rows, index, hidden)
         self._context[:, self._length] = unit(hidden)
         self._length += 1
         self._positions = self._positions + 1
-        return logits.float()  # type: ignore[no-any-return]
+        return logits.float()
 
-    def _mask_of(self, length: int) -> Tensor:
-        return self._mask[:, :length]
-
-    def _pass_as_tree(self, ids: Tensor) -> Tensor:
+    def _pass(self, ids: Tensor) -> Tensor:
         """Return the candidates' hidden states, `[R, k, D]`; the cache then holds all of them."""
         rows, k = ids.shape
-        itself = torch.eye(k, dtype=torch.bool, device=ids.device).expand(rows, 1, k, k)
-        present = self._mask_of(self._length).bool()[:, None, None].expand(rows, 1, k, -1)
-        seen, dtype = torch.cat([present, itself], dim=-1), self._model.dtype
-        mask = torch.zeros(seen.shape, dtype=dtype, device=ids.device)
+        absent = self._absent[..., : self._length].expand(rows, 1, k, -1)
+        others = torch.full((k, k), torch.finfo(absent.dtype).min, dtype=absent.dtype, device=ids.device)
         output = self._model.base_model(
             input_ids=ids,
             position_ids=self._positions.expand_as(ids),
-            attention_mask=mask.masked_fill(~seen, torch.finfo(dtype).min),
+            attention_mask=torch.cat([absent, others.fill_diagonal_(0).expand(rows, 1, k, k)], -1),
             past_key_values=self._cache,
             use_cache=True,
         )
         return output.last_hidden_state  # type: ignore[no-any-return]
 
+    def _keep(self, rows: Tensor, index: Tensor, hidden: Tensor) -> Tensor:
+        """Keep the chosen candidates alone in the cache, and return the logits after them, `[R, V]`."""
+        length = self._length
+        layers: Any = self._cache.layers
+        for layer in layers:
+            for states in (layer.keys, layer.values):
+                states[:, :, length] = states[rows, :, length + index]
+            layer.keys, layer.values = layer.keys[:, :, : length + 1], layer.values[:, :, : length + 1]
+        return self._model.get_output_embeddings()(hidden)  # type: ignore[no-any-return]
 
-def _keep_candidate(cache: Any, length: int, index: Tensor) -> None:  # noqa: ANN401
-    """Keep in a cache the text of `length` tokens and, after it, the candidate that `index` `[R]` names."""
-    for layer in cache.layers:
-        for states in (layer.keys, layer.values):
-            position = (length + index)[:, None, None, None].expand(-1, states.shape[1], 1, states.shape[3])
-            states[:, :, length : length + 1] = states.gather(2, position)
-        layer.keys, layer.values = layer.keys[:, :, : length + 1], layer.values[:, :, : length + 1]
+
+class _Repeated(_Tree):
+    """The forward passes with a cache for each candidate."""
+
+    def _pass(self, ids: Tensor) -> Tensor:
+        rows, k = ids.shape
+        self._cache.batch_repeat_interleave(k)
+        output = forward(
+            self._model,
+            ids.reshape(-1, 1),
+            self._mask[:, : self._length + 1].repeat_interleave(k, 0),
+            self._positions.repeat_interleave(k, 0),
+            self._cache,
+            output_hidden_states=True,
+        )
+        self._logits = output.logits.view(rows, k, -1)
+        return output.hidden_states[-1].view(rows, k, -1)  # type: ignore[no-any-return]
+
+    def _keep(self, rows: Tensor, index: Tensor, hidden: Tensor) -> Tensor:  # noqa: ARG002
+        self._cache.batch_select_indices(rows * self._hidden.shape[1] + index)
+        return self._logits[rows, index]
 
 
 _PLAIN_HEADS: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()

@@ -8,29 +8,25 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 from transformers import DynamicCache, GenerationConfig, LogitsProcessor, StoppingCriteria
 
-from guard_eval.decoding.contrastive import K_MIN, K_RANGE
 from guard_eval.decoding.expert_amateur import contrast
 from guard_eval.decoding.processor import DecodedStep, StrategyProcessor
-from guard_eval.decoding.steps import Context, LogitStrategy
-from guard_eval.engines.encoding import StopStrings
+from guard_eval.decoding.steps import LogitStrategy
+from guard_eval.engines.encoding import ends_with_stop
 from guard_eval.errors import StudyError
 from guard_eval.strategies import (
     AdaptiveContrastiveSearch,
     BeamSearch,
     ContrastiveDecoding,
     ContrastiveSearch,
-    Guard,
     Strategy,
-    TopK,
 )
-from guard_eval.strategies.values import steps_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,32 +76,20 @@ class Decoded:
     Attributes:
         tokens: The new tokens of each prompt, up to its end token or the limit.
         failed_at: The step 0, 1, … at which the model gave no probabilities, or None.
-        trace: For each prompt the values by which the strategy adapted, one for each token, by name.
     """
 
     tokens: list[list[int]]
     failed_at: list[int | None]
-    trace: list[dict[str, list[float]]] = field(default_factory=list)
 
 
-class Failures:
-    """At which step each of `rows` texts first had no probabilities. Nothing is read back from a GPU."""
-
-    def __init__(self, rows: int, limit: int, device: torch.device) -> None:
-        self._limit = limit
-        self._steps = torch.full((rows,), limit, device=device)
-
-    def note(self, broken: Tensor, step: int) -> None:
-        """Note the rows that are `broken`, `[B]`, at a step."""
-        self._steps = torch.where(broken, self._steps.clamp(max=step), self._steps)
+class Failures(list[Tensor]):
+    """Which rows had no probabilities, `[B]` for each step. Nothing is read back from a GPU until the end."""
 
     def of(self, tokens: list[list[int]]) -> list[int | None]:
-        """Return each row's step; None if its text had ended before."""
-        steps = self._steps.tolist()
-        return [
-            step if step < self._limit and step <= len(row) else None
-            for step, row in zip(steps, tokens, strict=True)
-        ]
+        """Return the first such step of each row; None if there is none, or its text had ended before."""
+        steps = torch.stack([*self], 1).tolist() if self else [[]] * len(tokens)
+        flags = (row[: len(text) + 1] for row, text in zip(steps, tokens, strict=True))
+        return [row.index(True) if True in row else None for row in flags]
 
 
 class _BatchProcessor(StrategyProcessor):
@@ -113,31 +97,26 @@ class _BatchProcessor(StrategyProcessor):
 
     def __init__(self, strategy: LogitStrategy, batch: Batch, mask: Tensor) -> None:
         super().__init__(strategy, tokenizer=batch.tokenizer, attention_mask=mask)
-        self._keys = batch.keys
-        self.failures = Failures(len(mask), batch.limit, mask.device)
+        self.keys, self.failures = batch.keys, Failures()
 
-    def _begin(self, input_ids: Tensor, scores: Tensor) -> Context:  # noqa: ARG002
-        assert self._mask is not None
-        return self.first_context(self._keys, input_ids.masked_fill(self._mask == 0, -1))
-
-    def _note_broken(self, broken: Tensor, step: int) -> None:
-        self.failures.note(broken, step)
+    def note_broken(self, broken: Tensor) -> None:
+        """Note the rows `[B]` without probabilities."""
+        self.failures.append(broken)
 
 
 class _BeamProcessor(LogitsProcessor):
     """Watch the scores of `generate`'s beam search, or change them to contrastive decoding's."""
 
     def __init__(self, batch: Batch, score: Callable[[Tensor, Tensor], Tensor] | None) -> None:
-        self._prompts, self._score, self._step = len(batch.prompts), score, 0
-        self.failures = Failures(self._prompts, batch.limit, batch.keys.device)
+        self._prompts, self._score = len(batch.prompts), score
+        self.failures = Failures()
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
         if self._score is not None:
             scores = self._score(input_ids, scores)
         best = scores.amax(-1).view(self._prompts, -1)
         broken = (best.isnan() | (best == torch.inf)).any(-1) | (best == -torch.inf).all(-1)
-        self.failures.note(broken, self._step)
-        self._step += 1
+        self.failures.append(broken)
         return scores.masked_fill(broken.repeat_interleave(best.shape[1])[:, None], 0)
 
 
@@ -188,15 +167,13 @@ class StopCriterion(StoppingCriteria):
     """Ends a text at the token that completes a stop string; `start` is the prompts' length."""
 
     def __init__(self, batch: Batch, start: int) -> None:
-        self._stops = StopStrings(batch.tokenizer, batch.stop) if batch.stop else None
-        self._start = start
+        self._batch, self._start = batch, start
 
-    def __call__(self, input_ids: Tensor, scores: Tensor, **kwargs: Any) -> Tensor:  # noqa: ANN401, ARG002
+    def __call__(self, input_ids: Tensor, scores: Any, **kwargs: Any) -> Tensor:  # noqa: ANN401, ARG002
         """Return which texts have just reached a stop string, `[B]`."""
-        if self._stops is None:
-            return torch.zeros(len(input_ids), dtype=torch.bool, device=input_ids.device)
+        tokenizer, stop = self._batch.tokenizer, self._batch.stop
         rows = input_ids[:, self._start :].tolist()
-        return torch.tensor([self._stops.reached(row) for row in rows], device=input_ids.device)
+        return torch.tensor([ends_with_stop(tokenizer, row, stop) for row in rows], device=input_ids.device)
 
 
 @torch.inference_mode()
@@ -206,7 +183,6 @@ def decode(
     strategy: Strategy,
     *,
     amateur: Any = None,  # noqa: ANN401
-    trace: bool = False,
     static: bool = False,
     on_step: Callable[[DecodedStep], None] | None = None,
 ) -> Decoded:
@@ -217,7 +193,6 @@ def decode(
         batch: The prompts.
         strategy: What to apply; `check` must have passed.
         amateur: The weaker model of contrastive decoding, with the same tokens.
-        trace: Return the values by which the strategy adapted, such as GUARD's k_t and α_t.
         static: Use a cache of fixed shapes, which transformers compiles on a GPU.
         on_step: Called after each step, but never by a strategy with beams, whose texts are known in the end.
     """
@@ -227,7 +202,6 @@ def decode(
         return contrastive_search(model, batch, strategy, on_step)
     ids, mask = batch.padded()
     options: dict[str, Any] = {"cache_implementation": "static"} if static else {}
-    recorded: list[dict[str, Tensor]] = []
     processor: _BatchProcessor | _BeamProcessor
     if isinstance(strategy, BeamSearch | ContrastiveDecoding):
         score = _Amateur(amateur, strategy, ids, mask) if isinstance(strategy, ContrastiveDecoding) else None
@@ -236,8 +210,7 @@ def decode(
         options["length_penalty"] = getattr(strategy, "length_penalty", 1.0)
     else:
         processor = _BatchProcessor(strategy, batch, mask)
-        if trace or on_step:
-            processor.on_step = _Observer(recorded if trace else None, on_step)
+        processor.on_step = on_step
     stops = [StopCriterion(batch, ids.shape[1])] if batch.stop else []
     config = GenerationConfig(  # type: ignore[no-untyped-call]
         max_new_tokens=batch.limit,
@@ -258,31 +231,7 @@ def decode(
     finally:
         model.generation_config = usual
     tokens = [batch.until_end(row) for row in rows[:, ids.shape[1] :].tolist()]
-    return Decoded(tokens=tokens, failed_at=processor.failures.of(tokens), trace=_traces(recorded, tokens))
-
-
-class _Observer:
-    """Hands each step on, and records the values by which the strategy adapted."""
-
-    def __init__(
-        self, recorded: list[dict[str, Tensor]] | None, on_step: Callable[[DecodedStep], None] | None
-    ) -> None:
-        self._recorded, self._on_step = recorded, on_step
-
-    def __call__(self, step: DecodedStep) -> None:
-        if self._recorded is not None:
-            self._recorded.append({name: values.clone() for name, values in step.adapted.items()})
-        if self._on_step is not None:
-            self._on_step(step)
-
-
-def _traces(recorded: list[dict[str, Tensor]], tokens: list[list[int]]) -> list[dict[str, list[float]]]:
-    if not recorded or not recorded[0]:
-        return []
-    series = {name: torch.stack([step[name] for step in recorded], 1).tolist() for name in recorded[0]}
-    return [
-        {name: values[row][: len(text)] for name, values in series.items()} for row, text in enumerate(tokens)
-    ]
+    return Decoded(tokens=tokens, failed_at=processor.failures.of(tokens))
 
 
 def forward(model: Any, ids: Tensor, mask: Tensor, positions: Tensor, cache: Any, **options: Any) -> Any:  # noqa: ANN401
@@ -317,25 +266,3 @@ def check(model: Any, strategy: Strategy, amateur: Any = None) -> None:  # noqa:
             f"{strategy} does not run on this {type(each).__name__}: {why}; "
             "leave the strategy out, or name another model"
         )
-
-
-def check_vocabulary(model: Any, name: str, strategy: Strategy) -> None:  # noqa: ANN401
-    """Make sure that the model called `name` has as many tokens as the strategy chooses among.
-
-    Raises:
-        StudyError: It does not.
-    """
-    size, needed = model.config.get_text_config().vocab_size, max(map(_candidates, steps_of(strategy)))
-    if needed > size:
-        raise StudyError(
-            f"{strategy} chooses among {needed} tokens, and the model {name!r} has {size}; "
-            "choose fewer, or leave the strategy out"
-        )
-
-
-def _candidates(step: Strategy) -> int:
-    if isinstance(step, Guard | AdaptiveContrastiveSearch):
-        return K_MIN + K_RANGE
-    if isinstance(step, BeamSearch | ContrastiveDecoding):
-        return step.beams
-    return step.k if isinstance(step, TopK | ContrastiveSearch) else 1

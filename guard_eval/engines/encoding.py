@@ -59,25 +59,22 @@ def encode(
     return rows
 
 
-def too_long(loaded: LoadedModel, encoded: Sequence[EncodedPrompt], max_new_tokens: int) -> str | None:
-    """Return what to say of the prompts that leave no room for the new tokens; None if all fit."""
-    context = context_length(loaded)
-    longer = [row for row in encoded if len(row.ids) + max_new_tokens > context]
-    if not longer:
-        return None
-    names = list(dict.fromkeys(repr(row.prompt.id) for row in longer))
+def split_by_length(
+    loaded: LoadedModel, rows: Sequence[EncodedPrompt], max_new_tokens: int
+) -> tuple[list[EncodedPrompt], str | None]:
+    """Return the prompts that leave room for the new tokens, and what to say of the others, if any."""
+    context = getattr(loaded.model.config.get_text_config(), "max_position_embeddings", None) or math.inf
     room = context - max_new_tokens
+    longer = [row for row in rows if len(row.ids) > room]
+    if not longer:
+        return list(rows), None
+    names = list(dict.fromkeys(repr(row.prompt.id) for row in longer))
     remedy = f"set max_prompt_tokens to {room} or less, or lower max_new_tokens"
-    return (
+    return [row for row in rows if len(row.ids) <= room], (
         f"{name_prompts(names)}: with max_new_tokens = {max_new_tokens} more than the {context} tokens that "
         f"the model {loaded.name!r} can hold ({max(len(row.ids) for row in longer)} in the longest prompt); "
         + (remedy if room > 0 else f"set max_new_tokens below {context}")
     )
-
-
-def context_length(loaded: LoadedModel) -> float:
-    """Return how many tokens the model can hold, prompt and continuation together; infinity if unlimited."""
-    return getattr(loaded.model.config.get_text_config(), "max_position_embeddings", None) or math.inf
 
 
 class _RefusedPromptError(Exception):
@@ -158,21 +155,16 @@ def continuation_text(tokenizer: Any, prompt_ids: list[int], new_ids: list[int])
     return both[len(before) :] if both.startswith(before) else _decode(tokenizer, new_ids)
 
 
-class StopStrings:
-    """Finds strings at which a text ends. They are searched in the new text, never in the prompt."""
+def find_stop(text: str, strings: Sequence[str]) -> int | None:
+    """Return where the first of the stop strings begins in a text, or None."""
+    return min((at for string in strings if (at := text.find(string)) >= 0), default=None)
 
-    def __init__(self, tokenizer: Any, strings: Sequence[str]) -> None:  # noqa: ANN401
-        self._tokenizer, self._strings = tokenizer, strings
-        # A token has one byte or more, special tokens none; decoders look back at a few tokens before.
-        self._window = 4 * max(len(text.encode()) for text in strings) + 8
 
-    def reached(self, new: Sequence[int]) -> bool:
-        """Return whether the last of the `new` tokens completes one of the strings."""
-        return self.find(_decode(self._tokenizer, list(new[-self._window :]))) is not None
-
-    def find(self, text: str) -> int | None:
-        """Return where the first of the strings begins in a text, or None."""
-        return min((at for string in self._strings if (at := text.find(string)) >= 0), default=None)
+def ends_with_stop(tokenizer: Any, new: Sequence[int], strings: Sequence[str]) -> bool:  # noqa: ANN401
+    """Return whether the last of the `new` tokens completes one of the strings."""
+    # A token has one byte or more, special tokens none; decoders look back at a few tokens before.
+    window = 4 * max((len(string.encode()) for string in strings), default=0) + 8
+    return find_stop(_decode(tokenizer, list(new[-window:])), strings) is not None
 
 
 def make_continuation(
@@ -184,9 +176,15 @@ def make_continuation(
     """
     text = continuation_text(loaded.tokenizer, row.ids, new)
     finish: Literal["eos", "length", "stop"] = "eos" if new[-1] in eos_ids(loaded) else "length"
-    index = StopStrings(loaded.tokenizer, recipe.stop).find(text) if recipe.stop else None
+    index = find_stop(text, recipe.stop)
     if index is not None:
-        new, finish = _until_stop(loaded.tokenizer, row.ids, new, recipe.stop), "stop"
+        finish = "stop"
+        beginnings = (new[:count] for count in range(1, len(new) + 1))
+        new = next(
+            each
+            for each in beginnings
+            if find_stop(continuation_text(loaded.tokenizer, row.ids, each), recipe.stop) is not None
+        )
     return Continuation(
         id=recipe.continuation_id(row.prompt, row.run),
         prompt_id=row.prompt.id,
@@ -202,14 +200,6 @@ def make_continuation(
         versions=loaded.versions,
         run=row.run,
     )
-
-
-def _until_stop(tokenizer: Any, prompt: list[int], new: list[int], strings: Sequence[str]) -> list[int]:  # noqa: ANN401
-    """Return the fewest of the `new` tokens whose text has one of the strings."""
-    stops = StopStrings(tokenizer, strings)
-    counts = range(1, len(new) + 1)
-    has = [stops.find(continuation_text(tokenizer, prompt, new[:count])) is not None for count in counts]
-    return new[: 1 + has.index(True)]
 
 
 def _decode(tokenizer: Any, ids: list[int]) -> str:  # noqa: ANN401

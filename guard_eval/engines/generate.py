@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -16,8 +17,7 @@ from guard_eval.results import Result
 from guard_eval.strategies import parse, signature
 from guard_eval.study.folder import Study
 from guard_eval.texts.continuations import append_continuations, append_traces
-from guard_eval.texts.current import find_texts, missing_texts, other_runs
-from guard_eval.texts.model_files import known_revision
+from guard_eval.texts.current import find_texts, missing_texts, model_revisions, other_runs
 from guard_eval.texts.model_hub import HubModels, find_models
 from guard_eval.texts.prompts import read_prompts
 from guard_eval.texts.shards import Shard, reserve
@@ -90,32 +90,27 @@ def generate(
         work = Work(study, part, _chosen(study, strategy), engine)
         work.check_engine()
         if dry_run:
-            lines, warnings = work.forecast()
-            following = (study.command("generate", *options),)
-            return work.result(lines=(*work.lines(), *lines), warnings=warnings, next=following)
-        written = _write(work, workers, trace=trace) if work.total else {}
-    untraced = ("--trace: no text was written, so nothing is traced",) if trace and not written else ()
-    return work.result(
-        written=written,
-        lines=(*work.lines(written), *untraced, f"continuations: {study.continuations}/"),
-        next=(study.command("measure"), study.command("pair")),
-    )
+            return work.result(work.forecast(), next=(study.command("generate", *options),))
+        if work.total:
+            _write(work, workers, trace=trace)
+    lines = [f"continuations: {study.continuations}/"]
+    if trace and not work.written:
+        lines.insert(0, "--trace: no text was written, so nothing is traced")
+    return work.result(lines, next=(study.command("measure"), study.command("pair")))
 
 
-def _write(work: Work, workers: int | None, *, trace: bool) -> dict[str, int]:
-    """Write what is missing, and return how many texts of each strategy that was."""
+def _write(work: Work, workers: int | None, *, trace: bool) -> None:
+    """Write what is missing, each batch before the next one begins."""
     with _open(work, workers, trace=trace) as batches:
-        written = dict.fromkeys(work.missing, 0)
-        for name, texts in list(work.missing.items()):
+        for name, texts in [(name, texts) for name, texts in work.missing.items() if texts]:
             tokens, began = 0, time.monotonic()
             with progress.task(name, total=len(texts), unit="texts") as advance:
-                for batch in batches(name, texts) if texts else ():
+                for batch in batches(name, texts):
                     append_continuations(work.study.continuations, batch, work.shard)
-                    written[name] += len(batch)
+                    work.written[name] += len(batch)
                     tokens += sum(text.new_tokens for text in batch)
                     rate = tokens / max(time.monotonic() - began, 1e-9)
                     advance(len(batch), note=f"{rate:,.0f} tokens/s")
-    return {name: count for name, count in written.items() if count}
 
 
 def _open(work: Work, workers: int | None, *, trace: bool) -> AbstractContextManager[Batches]:
@@ -137,21 +132,15 @@ def _open_local(work: Work, *, trace: bool) -> Iterator[Batches]:
     from guard_eval.engines.generation import warm_up  # noqa: PLC0415 (transformers takes seconds to load)
     from guard_eval.engines.study_models import StudyModels  # noqa: PLC0415
 
-    names = [name for name, texts in work.missing.items() if texts]
     progress.notice("loading the model")
     with work.find_models().offline():
-        models = StudyModels(work.study, names)
+        models = StudyModels(work.study)
         warm_up(models.loaded)
-    for model in filter(None, (models.loaded, models.amateur)):
+        amateur = models.amateur if work.amateur else None
+    for model in filter(None, (models.loaded, amateur)):
         progress.notice(f"{model.name} ({model.revision}), {model.dtype} on {model.device}")
-    work.find(
-        {
-            "revision": models.loaded.revision,
-            "dtype": models.loaded.dtype,
-            "amateur_revision": models.amateur.revision if models.amateur else work.known["amateur_revision"],
-        }
-    )
-    models.prepare([name for name, texts in work.missing.items() if texts])
+    known = {"revision": models.loaded.revision, "dtype": models.loaded.dtype}
+    work.find(known | {"amateur_revision": amateur.revision if amateur else None})
 
     def batches(name: str, texts: Sequence[tuple[Prompt, int]]) -> Iterator[list[Continuation]]:
         traces: list[Trace] = []
@@ -168,24 +157,24 @@ def _chosen(study: Study, only: Sequence[str]) -> list[str]:
     """Return the study's strategies, or those of them in `only`, in the study's order."""
     named = study.settings.generation.strategies
     picked = [signature(parse(name)) for name in only]
-    for name in picked:
-        if name not in named:
-            raise StudyError(
-                f"--strategy {name} is not in generation.strategies of {study.folder / 'study.toml'}; "
-                f"add it there, or choose from: {', '.join(named)}"
-            )
+    if unknown := [name for name in picked if name not in named]:
+        raise StudyError(
+            f"--strategy {unknown[0]} is not in generation.strategies of {study.folder / 'study.toml'}; "
+            f"add it there, or choose from: {', '.join(named)}"
+        )
     return [name for name in named if name in picked] if picked else named
 
 
 class Work:
-    """The texts that a study asks for: those that exist, and those that are missing.
+    """The texts that a study asks for: those that exist, those that are missing, and those written now.
 
     Attributes:
         study: The study.
         shard: Whose part of the prompts is at work.
         engine: What writes the texts.
         known: What is known of the models.
-        missing: By strategy, the prompts and runs whose texts are missing.
+        missing: By strategy, the prompts and runs whose texts were missing at the start.
+        written: How many of them were written, by strategy.
     """
 
     def __init__(self, study: Study, shard: Shard, names: Sequence[str], engine: Engine) -> None:
@@ -193,19 +182,13 @@ class Work:
         self.study, self.shard, self.engine, self._names = study, shard, engine, names
         prompts = read_prompts(study.prompts_path, limit=study.settings.prompts.limit)
         self._prompts = [prompt for prompt in prompts if shard.holds(prompt.id)]
-        model = study.settings.model
-        revision = known_revision(study.locate_model(model.name), model.revision)
-        amateur = dtype = None
-        if revision is not None:
-            files = ModelFiles.open(study.locate_model(model.name), revision)
+        self.written: Counter[str] = Counter()
+        model, known = study.settings.model, model_revisions(study, read=True)
+        dtype = None
+        if known["revision"] is not None:
+            files = ModelFiles.open(study.locate_model(model.name), known["revision"])
             dtype = files.expected_dtype(model.dtype, model.device)
-        if self._amateur is not None:
-            amateur = known_revision(study.locate_model(self._amateur), model.amateur_revision)
-        self.find({"revision": revision, "dtype": dtype, "amateur_revision": amateur})
-
-    @property
-    def _amateur(self) -> str | None:
-        return next(filter(None, map(self.study.settings.amateur_of, self._names)), None)
+        self.find({**known, "dtype": dtype})
 
     def find(self, known: Known) -> None:
         """Find out again what is missing, now that more is known of the models."""
@@ -218,36 +201,40 @@ class Work:
         }
 
     @property
+    def amateur(self) -> str | None:
+        """The second model, if one of the strategies needs it."""
+        return next(filter(None, map(self.study.settings.amateur_of, self._names)), None)
+
+    @property
     def total(self) -> int:
-        """How many texts are missing."""
+        """How many texts were missing."""
         return sum(map(len, self.missing.values()))
 
-    def result(self, *, written: Mapping[str, int] | None = None, **shown: tuple[str, ...]) -> Generated:
-        """Return the command's result."""
-        written = written or {}
-        existing = {name: len(each.texts) + written.get(name, 0) for name, each in self._existing.items()}
-        missing = self.total - sum(written.values())
-        return Generated(existing=existing, written=written, missing=missing, **shown)  # type: ignore[arg-type]
-
-    def lines(self, written: Mapping[str, int] | None = None) -> list[str]:
-        """Return how many texts exist, with those that were `written` now, and which runs do not count."""
+    def result(self, lines: Sequence[str], *, next: tuple[str, ...]) -> Generated:  # noqa: A002 (a field)
+        """Return the command's result: how many texts exist, which runs do not count, and `lines`."""
+        existing = {name: len(each.texts) + self.written[name] for name, each in self._existing.items()}
         part = "" if self.shard.count == 1 else f" of shard {self.shard}"
-        settings, lines = self.study.settings, []
-        for name, each in self._existing.items():
+        settings, counts = self.study.settings, []
+        for name, count in existing.items():
             asked = len(self._prompts) * settings.runs_of(name)
-            existing = len(each.texts) + (written or {}).get(name, 0)
-            lines.append(f"{name}: {existing} of {asked} continuations{part} exist")
+            counts.append(f"{name}: {count} of {asked} continuations{part} exist")
             if settings.runs_of(name) < settings.generation.runs:
-                lines.append("  one text a prompt: it draws nothing, so another run would write the same")
-            if self.known["revision"] is None and each.texts:
-                lines.append(f"  not compared with {settings.model.name}, which is not on this machine")
+                counts.append("  one text a prompt: it draws nothing, so another run would write the same")
+            if self.known["revision"] is None and self._existing[name].texts:
+                counts.append(f"  not compared with {settings.model.name}, which is not on this machine")
         others = other_runs(self.study, self.known) if self.total else []
-        return lines + [f"another run is kept and not used: {other}" for other in others]
+        counts += [f"another run is kept and not used: {other}" for other in others]
+        return Generated(
+            existing=existing,
+            written=dict(self.written),
+            missing=self.total - self.written.total(),
+            lines=(*counts, *lines),
+            next=next,
+        )
 
     def check_engine(self) -> None:
         """Refuse what the engine cannot do, before anything is loaded."""
-        model = self.study.settings.model
-        if self.engine == "ray" and model.device_map is not None:
+        if self.engine == "ray" and self.study.settings.model.device_map is not None:
             raise StudyError(
                 "--engine ray gives each worker one GPU, and model.device_map spreads a model over several; "
                 "use --engine vllm, or --shard i/n with --engine local"
@@ -265,58 +252,43 @@ class Work:
         """
         study, model = self.study, self.study.settings.model
         models = {model.name: (study.locate_model(model.name), model.revision)}
-        if self._amateur is not None:
-            models[self._amateur] = (study.locate_model(self._amateur), model.amateur_revision)
+        if self.amateur is not None:
+            models[self.amateur] = (study.locate_model(self.amateur), model.amateur_revision)
         matches = find_models(models)
         if problem := matches.problem():
             raise StudyError(problem)
         return matches
 
-    def forecast(self) -> tuple[list[str], tuple[str, ...]]:
-        """Return how much there is to do, what would be downloaded and how long it takes; and warnings.
+    def forecast(self) -> list[str]:
+        """Return how much there is to do, what would be downloaded and how long it takes.
 
         Raises:
             StudyError: A model is missing or cannot write what is missing.
         """
         generation, model = self.study.settings.generation, self.study.settings.model
-        lines = self._check_models() if self.total else []
-        texts = f"{self.total} continuation{'' if self.total == 1 else 's'}"
-        limit = self.total * generation.max_new_tokens
-        lines.append(f"would make {texts} of at most {limit:,} tokens with {model.name}")
         if not self.total:
-            return lines, ()
-        known = {name: list(each.texts.values()) for name, each in self._existing.items() if each.texts}
-        timed = [name for name, texts in self.missing.items() if texts and name in known]
-        if timed:
-            seconds = sum(
-                len(self.missing[name]) * sum(text.seconds for text in known[name]) / len(known[name])
-                for name in timed
-            )
-            devices = ", ".join(sorted({text.device for name in timed for text in known[name]}))
-            lines.append(f"estimated time: {_duration(seconds)}, at the speed of existing texts ({devices})")
-            if untimed := [name for name, texts in self.missing.items() if texts and name not in known]:
-                lines.append(f"not in it, because no text exists yet: {', '.join(untimed)}")
+            return [f"would make 0 continuations with {model.name}"]
+        matches, location = self.find_models(), self.study.locate_model(model.name)
+        if self.known["revision"] is not None and location not in matches.missing:
+            ModelFiles.open(location, self.known["revision"]).check_generation(generation.max_new_tokens)
+        lines = matches.lines()
         if self.engine == "local" and model.device_map is None:
             try:
                 find_device(model.device)
-            except StudyError as error:
-                return lines, (str(error),)
-        return lines, ()
-
-    def _check_models(self) -> list[str]:
-        matches, generation = self.find_models(), self.study.settings.generation
-        lines, model = matches.lines(), self.study.settings.model
-        location = self.study.locate_model(model.name)
-        if self.known["revision"] is None or location in matches.missing:
-            return lines
-        files = ModelFiles.open(location, self.known["revision"])
-        files.check_generation(generation.max_new_tokens)
-        room = None if files.context is None else files.context - generation.max_new_tokens
-        if room is not None and room < generation.max_prompt_tokens:
-            lines.append(
-                f"{model.name} holds {files.context} tokens: prompts of more than {room} will be refused; "
-                f"set max_prompt_tokens to {room}, or lower max_new_tokens"
-            )
+            except StudyError as error:  # the texts may be written on another machine
+                progress.warn(str(error))
+        texts = f"{self.total} continuation{'' if self.total == 1 else 's'}"
+        limit = self.total * generation.max_new_tokens
+        lines.append(f"would make {texts} of at most {limit:,} tokens with {model.name}")
+        known = {name: list(each.texts.values()) for name, each in self._existing.items() if each.texts}
+        names = [name for name, texts in self.missing.items() if texts]
+        if timed := [name for name in names if name in known]:
+            means = {name: sum(text.seconds for text in known[name]) / len(known[name]) for name in timed}
+            seconds = sum(len(self.missing[name]) * mean for name, mean in means.items())
+            devices = ", ".join(sorted({text.device for name in timed for text in known[name]}))
+            lines.append(f"estimated time: {_duration(seconds)}, at the speed of existing texts ({devices})")
+            if untimed := [name for name in names if name not in known]:
+                lines.append(f"not in it, because no text exists yet: {', '.join(untimed)}")
         return lines
 
 

@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from numbers import Integral
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 
 from guard_eval.decoding.noise import row_key
 from guard_eval.decoding.processor import DecodedStep
-from guard_eval.decoding.steps import LogitStrategy
 from guard_eval.engines.batching import BatchSizes, in_batches
-from guard_eval.engines.decode import Batch, Decoded, check, check_vocabulary, decode
+from guard_eval.engines.decode import Batch, Decoded, check, decode
 from guard_eval.engines.encoding import (
     EncodedPrompt,
-    context_length,
     encode,
     eos_ids,
     make_continuation,
     name_prompts,
-    too_long,
+    split_by_length,
 )
 from guard_eval.engines.loading import LoadedModel
 from guard_eval.errors import StudyError
@@ -36,31 +36,39 @@ def recipe_of(
     loaded: LoadedModel,
     strategy: Strategy,
     *,
-    seed: int,
-    max_new_tokens: int,
-    max_prompt_tokens: int,
     amateur: LoadedModel | None = None,
-    chat: bool = False,
-    engine: str | None = None,
     stop: Sequence[str] = (),
+    **settings: Any,  # noqa: ANN401 (those of a recipe)
 ) -> Recipe:
-    """Return how continuations are made; `engine` names what runs the model, if not transformers."""
+    """Return how continuations are made.
+
+    Args:
+        loaded: The model.
+        strategy: How it decodes.
+        amateur: The second model, which counts for contrastive decoding alone.
+        stop: Strings before which a text ends.
+        settings: `Recipe`'s seed, limits, chat, and the engine, if it is not transformers.
+    """
     second = amateur if isinstance(strategy, ContrastiveDecoding) else None
     return Recipe(
         model=loaded.name,
         revision=loaded.revision,
         strategy=signature(strategy),
-        seed=seed,
-        max_new_tokens=max_new_tokens,
-        max_prompt_tokens=max_prompt_tokens,
         dtype=loaded.dtype,
         amateur=second.name if second else None,
         amateur_revision=second.revision if second else None,
-        chat=chat,
-        engine=engine,
         source=source_of(strategy),
         stop=tuple(stop),
+        **settings,
     )
+
+
+class _WrittenBatch(NamedTuple):
+    """A batch's tokens, the values by which the strategy adapted (by name), and seconds a text."""
+
+    decoded: Decoded
+    adapted: dict[str, list[list[float]]]
+    seconds: float
 
 
 def generate(
@@ -68,17 +76,14 @@ def generate(
     prompts: Sequence[Prompt],
     strategy: Strategy,
     *,
-    seed: int,
-    max_new_tokens: int,
-    max_prompt_tokens: int,
     batch_size: int | BatchSizes,
     runs: Sequence[int] | None = None,
     stop: Sequence[str] = (),
     amateur: LoadedModel | None = None,
-    chat: bool = False,
     static: bool = False,
     on_trace: Callable[[list[Trace]], None] | None = None,
     on_step: Callable[[DecodedStep], None] | None = None,
+    **settings: Any,  # noqa: ANN401 (those of a recipe)
 ) -> Iterator[list[Continuation]]:
     """Return an iterator over batches of continuations, one for each prompt, the longest prompts first.
 
@@ -86,76 +91,69 @@ def generate(
         loaded: The model.
         prompts: What to continue.
         strategy: How.
-        seed: The study's; what is drawn depends on it, the prompt's id, the strategy and the run alone.
-        max_new_tokens: The length limit, in tokens.
-        max_prompt_tokens: How many of a prompt's last tokens the model is given; see `encoding.encode`.
         batch_size: Rows at once; fewer where memory runs out. `BatchSizes` learns from one call to the next.
         runs: Which of its texts, 1, 2, …, each of `prompts` is to get; the first if left out.
         stop: A text ends before the first of these strings.
         amateur: Contrastive decoding's second model.
-        chat: Give the prompts through the model's chat template.
         static: See `decode`.
         on_trace: Given the traces of each batch before the batch is handed out, of strategies that adapt.
         on_step: Given each step of each batch; see `decode`.
+        settings: `Recipe`'s `seed`, on which draws depend beside the prompt's id, the strategy and the run;
+            `max_new_tokens`; `max_prompt_tokens`, a prompt's last tokens that are kept; and `chat`.
 
     Raises:
         StudyError: A prompt is empty, or the strategy needs what the model has not (before the first batch).
             After the last batch: prompts are too long, or the model gives no probabilities for them; all of
             them are named. During the iteration: memory runs out with a single row.
     """
-    check_numbers(
-        max_new_tokens=max_new_tokens,
-        max_prompt_tokens=max_prompt_tokens,
-        batch_size=1 if isinstance(batch_size, BatchSizes) else batch_size,
-    )
-    if not all(isinstance(text, str) and text for text in stop):
-        raise StudyError(f"stop = {list(stop)} must be texts of a character or more")
-    if isinstance(strategy, ContrastiveDecoding) and amateur is None:
-        raise StudyError(
-            f"{strategy} needs a second, smaller model; name it as model.amateur, or give amateur"
-        )
-    recipe = recipe_of(
-        loaded,
-        strategy,
-        seed=seed,
-        max_new_tokens=max_new_tokens,
-        max_prompt_tokens=max_prompt_tokens,
-        amateur=amateur,
-        chat=chat,
-        stop=stop,
-    )
-    rows = encode(loaded, prompts, max_prompt_tokens, chat=chat)
-    rows = [replace(row, run=run) for row, run in zip(rows, runs or [1] * len(rows), strict=True)]
-    check_vocabulary(loaded.model, loaded.name, strategy)
+    sizes = batch_size
+    if not isinstance(sizes, BatchSizes):
+        check_numbers(batch_size=batch_size)
+        sizes = BatchSizes(first=sizes, most=sizes)
+    recipe = recipe_of(loaded, strategy, amateur=amateur, stop=stop, **settings)
+    _check_recipe(recipe)
     check(loaded.model, strategy, amateur.model if amateur else None)
-    sizes = batch_size if isinstance(batch_size, BatchSizes) else BatchSizes.capped(batch_size)
-    room = context_length(loaded) - max_new_tokens
-    ordered = sorted(
-        (row for row in rows if len(row.ids) <= room),
-        key=lambda row: (-len(row.ids), row.prompt.id, row.run),
-    )
-    shape = [1, len(ordered[0].ids) if ordered and static else 0]
+    rows = encode(loaded, prompts, recipe.max_prompt_tokens, chat=recipe.chat)
+    rows = [replace(row, run=run) for row, run in zip(rows, runs or [1] * len(rows), strict=True)]
+    fitting, problem = split_by_length(loaded, rows, recipe.max_new_tokens)
+    ordered = sorted(fitting, key=lambda row: (-len(row.ids), row.prompt.id, row.run))
+    largest = 0  # rows of a batch so far
 
-    def run(batch: Sequence[EncodedPrompt]) -> tuple[Decoded, float]:
-        began = time.perf_counter()
+    def write(batch: Sequence[EncodedPrompt]) -> _WrittenBatch:
+        nonlocal largest
+        began, steps = time.perf_counter(), defaultdict[str, list[Tensor]](list)
+
+        def observe(step: DecodedStep) -> None:
+            for name, values in step.adapted.items() if on_trace else ():
+                steps[name].append(values.clone())
+            if on_step is not None:
+                on_step(step)
+
         # A cache of fixed shapes is compiled for each shape, so the last batch is filled up, too.
-        filler = [batch[-1]] * (shape[0] - len(batch)) if static else []
+        filler = [batch[-1]] * (largest - len(batch)) if static else []
         decoded = decode(
             loaded.model,
-            _batch(loaded, [*batch, *filler], recipe, width=shape[1]),
+            _batch(loaded, [*batch, *filler], recipe, width=len(ordered[0].ids) if static else 0),
             strategy,
             amateur=amateur.model if amateur else None,
-            trace=on_trace is not None,
             static=static,
-            on_step=on_step,
+            on_step=observe if on_trace or on_step else None,
         )
-        shape[0] = max(shape[0], len(batch))
-        return decoded, (time.perf_counter() - began) / len(batch)
+        largest = max(largest, len(batch))
+        adapted = {name: torch.stack(values, 1).tolist() for name, values in steps.items()}
+        return _WrittenBatch(decoded, adapted, (time.perf_counter() - began) / len(batch))
 
-    # Strategies that follow one text a row need the same memory; the others need more, each its own amount.
-    kind = "one text a row" if isinstance(strategy, LogitStrategy) else recipe.strategy
-    batches = in_batches(ordered, run, sizes, kind=kind)
-    return _continuations(loaded, recipe, batches, on_trace, too_long(loaded, rows, max_new_tokens))
+    return _continuations(loaded, recipe, in_batches(ordered, write, sizes), on_trace, problem)
+
+
+def _check_recipe(recipe: Recipe) -> None:
+    check_numbers(max_new_tokens=recipe.max_new_tokens, max_prompt_tokens=recipe.max_prompt_tokens)
+    if not all(isinstance(text, str) and text for text in recipe.stop):
+        raise StudyError(f"stop = {list(recipe.stop)} must be texts of a character or more")
+    if recipe.strategy.startswith("contrastive_decoding") and recipe.amateur is None:
+        raise StudyError(
+            f"{recipe.strategy} needs a second, smaller model; name it as model.amateur, or give amateur"
+        )
 
 
 def _batch(loaded: LoadedModel, rows: Sequence[EncodedPrompt], recipe: Recipe, width: int) -> Batch:
@@ -174,14 +172,14 @@ def _batch(loaded: LoadedModel, rows: Sequence[EncodedPrompt], recipe: Recipe, w
 def _continuations(
     loaded: LoadedModel,
     recipe: Recipe,
-    batches: Iterator[tuple[Sequence[EncodedPrompt], tuple[Decoded, float]]],
+    batches: Iterator[tuple[Sequence[EncodedPrompt], _WrittenBatch]],
     on_trace: Callable[[list[Trace]], None] | None,
     problem: str | None,
 ) -> Iterator[list[Continuation]]:
     """Yield the texts of each batch, and in the end raise the `problem` of prompts that have none."""
     failed: list[str] = []
     try:
-        for batch, (decoded, seconds) in batches:
+        for batch, (decoded, adapted, seconds) in batches:
             texts, traces = [], []
             for index, row in enumerate(batch):
                 failure = decoded.failed_at[index]
@@ -192,10 +190,8 @@ def _continuations(
                     loaded, recipe, row, decoded.tokens[index], seconds=seconds, batch=len(batch)
                 )
                 texts.append(text)
-                if decoded.trace:
-                    values = {
-                        name: series[: text.new_tokens] for name, series in decoded.trace[index].items()
-                    }
+                if adapted:
+                    values = {name: series[index][: text.new_tokens] for name, series in adapted.items()}
                     traces.append(Trace(id=text.id, prompt_id=text.prompt_id, values=values))
             if on_trace is not None and traces:
                 on_trace(traces)
@@ -206,14 +202,14 @@ def _continuations(
             f"memory ran out on {loaded.device} with a single prompt; "
             "lower generation.max_prompt_tokens, or name a smaller model"
         ) from error
-    problems = [problem]
+    problems = [problem] if problem else []
     if failed:
         problems.append(
             f"the model {loaded.name!r} gave no probabilities (NaN or infinite logits) for "
             f"{name_prompts(failed)}; try model.dtype = float32, or remove them"
         )
-    if any(problems):
-        raise StudyError("; ".join(filter(None, problems)) + "; all other texts are made")
+    if problems:
+        raise StudyError("; ".join(problems) + "; all other texts are made")
 
 
 def check_numbers(**settings: Any) -> None:  # noqa: ANN401 (what a user gave)
@@ -230,8 +226,6 @@ def check_numbers(**settings: Any) -> None:  # noqa: ANN401 (what a user gave)
 def warm_up(loaded: LoadedModel) -> None:
     """Run two steps and forget them: the first ones load code and memory, and would distort tokens/s."""
     prompt = Prompt(id="warm-up", dataset="", text="Once")
+    limits: dict[str, Any] = {"seed": 0, "max_new_tokens": 2, "max_prompt_tokens": 2}
     with suppress(StudyError):  # what is wrong with the model is reported for one of the user's prompts
-        for _ in generate(
-            loaded, [prompt], Greedy(), seed=0, max_new_tokens=2, max_prompt_tokens=2, batch_size=1
-        ):
-            pass
+        list(generate(loaded, [prompt], Greedy(), batch_size=1, **limits))

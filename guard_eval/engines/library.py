@@ -26,7 +26,7 @@ from guard_eval.engines.batching import BatchSizes
 from guard_eval.engines.encoding import continuation_text, encode
 from guard_eval.engines.generate import Generated
 from guard_eval.engines.generation import check_numbers
-from guard_eval.engines.generation import generate as generated
+from guard_eval.engines.generation import generate as write_batches
 from guard_eval.engines.loading import LoadedModel, check_amateur, load
 from guard_eval.errors import StudyError, nearest
 from guard_eval.records import Continuation, Prompt, content_id
@@ -156,32 +156,30 @@ def _continue_prompts(
     progress: bool = True,
     **options: Unpack[Options],
 ) -> Texts:
-    strategy = _strategy(strategy)
-    wanted = _prompts(prompts)
-    limits = _limits(options)
+    strategy, wanted = _read_strategy(strategy), _read_prompts(prompts)
     check_numbers(runs=runs, batch_size=1 if batch_size is None else batch_size)
-    loaded, amateur = _models(model, options)
+    loaded, settings = _load(model, options)
     numbers = range(1, 1 + (runs if draws(strategy) else 1))
-    distinct = {(prompt.id, run): prompt for prompt in wanted for run in numbers}
-    tokens = limits["max_new_tokens"] + limits["max_prompt_tokens"]
-    copies = int(getattr(strategy, "beams", 1))
+    pairs = [(prompt, run) for prompt in wanted for run in numbers]
+    distinct = {(prompt.id, run): prompt for prompt, run in pairs}
+    if batch_size is None:
+        tokens = settings["max_new_tokens"] + settings["max_prompt_tokens"]
+        sizes = BatchSizes.auto(loaded.model, tokens=tokens, copies=getattr(strategy, "beams", 1))
+    else:
+        sizes = BatchSizes(first=int(batch_size), most=int(batch_size))
     written: dict[tuple[str, int], Continuation] = {}
     with Progress(disable=not progress, transient=True) as bar, _named_by_their_texts(wanted):
         task = bar.add_task(str(strategy), total=len(distinct))
-        for batch in generated(
+        for batch in write_batches(
             loaded,
             list(distinct.values()),
             strategy,
             runs=[run for _, run in distinct],
-            batch_size=BatchSizes.auto(loaded.model, tokens=tokens, copies=copies)
-            if batch_size is None
-            else int(batch_size),
-            amateur=amateur,
-            **limits,
+            batch_size=sizes,
+            **settings,
         ):
             written |= {(text.prompt_id, text.run): text for text in batch}
             bar.advance(task, len(batch))
-    pairs = [(prompt, run) for prompt in wanted for run in numbers]
     return Texts([prompt for prompt, _ in pairs], [written[prompt.id, run] for prompt, run in pairs])
 
 
@@ -197,18 +195,14 @@ def watch(
     A strategy with beams knows its text in the end only: `on_token` is never called. A stop string is cut off
     the continuation, not off what was handed out.
     """
-    strategy = _strategy(strategy)
-    several = _prompts(prompt)
+    strategy, several = _read_strategy(strategy), _read_prompts(prompt)
     if len(several) != 1:
         raise StudyError(f"watch continues one prompt, and was given {len(several)}; use generate")
-    loaded, amateur = _models(model, options)
-    limits = _limits(options)
+    loaded, settings = _load(model, options)
     with _named_by_their_texts(several):
-        (row,) = encode(loaded, several, limits["max_prompt_tokens"], chat=limits["chat"])
+        (row,) = encode(loaded, several, settings["max_prompt_tokens"], chat=settings["chat"])
         stream = _TokenStream(loaded.tokenizer, row.ids, on_token)
-        batches = generated(
-            loaded, several, strategy, batch_size=1, amateur=amateur, on_step=stream, **limits
-        )
+        batches = write_batches(loaded, several, strategy, batch_size=1, on_step=stream, **settings)
         ((continuation,),) = list(batches)
     stream.finish()
     return continuation
@@ -251,7 +245,7 @@ class _TokenStream:
         return text
 
 
-def _strategy(strategy: Strategy | str | None) -> Strategy:
+def _read_strategy(strategy: Strategy | str | None) -> Strategy:
     if isinstance(strategy, str):
         return parse(strategy)
     if isinstance(strategy, type):
@@ -261,22 +255,23 @@ def _strategy(strategy: Strategy | str | None) -> Strategy:
     return Guard() if strategy is None else strategy
 
 
-def _prompts(prompts: str | Prompt | Iterable[str | Prompt]) -> list[Prompt]:
+def _read_prompts(prompts: str | Prompt | Iterable[str | Prompt]) -> list[Prompt]:
     if isinstance(prompts, Mapping | pd.DataFrame):  # of which a loop gives the names of columns
         raise StudyError(f"prompts is of type {type(prompts).__name__}; give a list of its texts")
     several: Any = prompts if isinstance(prompts, Iterable) and not isinstance(prompts, str) else [prompts]
-    named = []
-    for number, prompt in enumerate(several, 1):
-        if not isinstance(prompt, str | Prompt):
-            raise StudyError(f"prompt {number} is of type {type(prompt).__name__}; give text or a Prompt")
-        named.append(_named(prompt) if isinstance(prompt, str) else prompt)
-    by_id = {prompt.id: prompt for prompt in named}
-    if clash := next((prompt for prompt in named if by_id[prompt.id].text != prompt.text), None):
-        raise StudyError(f"two prompts have the id {clash.id!r} and differ; give each its own")
-    return named
+    by_id: dict[str, Prompt] = {}
+    result = []
+    for number, item in enumerate(several, 1):
+        if not isinstance(item, str | Prompt):
+            raise StudyError(f"prompt {number} is of type {type(item).__name__}; give text or a Prompt")
+        prompt = _name_text(item) if isinstance(item, str) else item
+        if by_id.setdefault(prompt.id, prompt).text != prompt.text:
+            raise StudyError(f"two prompts have the id {prompt.id!r} and differ; give each its own")
+        result.append(prompt)
+    return result
 
 
-def _named(text: str) -> Prompt:
+def _name_text(text: str) -> Prompt:
     return Prompt(id=content_id("prompt", text), dataset="", text=text)
 
 
@@ -288,24 +283,39 @@ def _named_by_their_texts(prompts: Sequence[Prompt]) -> Iterator[None]:
     except StudyError as error:
         message = str(error)
         for prompt in prompts:
-            if repr(prompt.id) in message and prompt == _named(prompt.text):
+            if repr(prompt.id) in message and prompt == _name_text(prompt.text):
                 begin = prompt.text if len(prompt.text) <= _SHOWN else f"{prompt.text[:_SHOWN]}…"
                 message = message.replace(repr(prompt.id), repr(begin))
         raise StudyError(message) from error
 
 
-def _models(model: str | LoadedModel, options: Options) -> tuple[LoadedModel, LoadedModel | None]:
-    amateur = options.get("amateur")
-    how = {name: str(value) for name, value in options.items() if name in {"device", "dtype"}}
-    if how and isinstance(model, LoadedModel) and isinstance(amateur, LoadedModel | None):
-        name, value = next(iter(how.items()))
+def _load(model: str | LoadedModel, options: Options) -> tuple[LoadedModel, dict[str, Any]]:
+    """Return the model, and the options that `generation.generate` takes, with their defaults."""
+    given: dict[str, Any] = {**options}
+    if unknown := next((name for name in given if name not in Options.__annotations__), None):
+        choice = nearest(unknown, list(Options.__annotations__))
+        raise StudyError(f"there is no option {unknown!r} (a strategy has its own: TopK(k=20)): {choice}")
+    seed, stop = given.get("seed", 0), given.get("stop")
+    if isinstance(seed, bool) or not isinstance(seed, Integral):
+        raise StudyError(f"seed = {seed!r} must be a whole number")
+    limits = {name: given.get(name, 256) for name in ("max_new_tokens", "max_prompt_tokens")}
+    check_numbers(**limits)
+    amateur = given.get("amateur")
+    placing = {name: str(given[name]) for name in ("device", "dtype") if name in given}
+    if placing and isinstance(model, LoadedModel) and isinstance(amateur, LoadedModel | None):
+        name, value = next(iter(placing.items()))
         raise StudyError(f"{name} = {value!r} has no effect on a loaded model; give it to load_model")
-    loaded = load_model(model, **how)
-    if amateur is None:
-        return loaded, None
-    second = load_model(amateur, **how)
-    check_amateur(loaded, second)
-    return loaded, second
+    loaded = load_model(model, **placing)
+    if amateur is not None:
+        amateur = load_model(amateur, **placing)
+        check_amateur(loaded, amateur)
+    return loaded, {
+        "amateur": amateur,
+        "seed": int(seed),  # it may be numpy's
+        **{name: int(value) for name, value in limits.items()},
+        "stop": () if stop is None else stop if isinstance(stop, list | tuple) else [stop],
+        "chat": given.get("chat", False),
+    }
 
 
 def load_model(
@@ -335,23 +345,3 @@ def load_model(
         raise StudyError(problem)
     with result.offline():
         return load(location, name=name, device=device, dtype=dtype)
-
-
-def _limits(options: Options) -> dict[str, Any]:
-    """Return the checked options that are passed on, with their defaults."""
-    for name in options.keys() - Options.__annotations__.keys():
-        choice = nearest(name, list(Options.__annotations__))
-        raise StudyError(f"there is no option {name!r} (a strategy has its own: TopK(k=20)): {choice}")
-    seed: Any = options.get("seed", 0)
-    if isinstance(seed, bool) or not isinstance(seed, Integral):
-        raise StudyError(f"seed = {seed!r} must be a whole number")
-    new, kept = options.get("max_new_tokens", 256), options.get("max_prompt_tokens", 256)
-    check_numbers(max_new_tokens=new, max_prompt_tokens=kept)
-    stop: Any = options.get("stop")
-    return {
-        "seed": int(seed),
-        "max_new_tokens": int(new),  # it may be numpy's
-        "max_prompt_tokens": int(kept),
-        "stop": () if stop is None else stop if isinstance(stop, list | tuple) else [stop],
-        "chat": options.get("chat", False),
-    }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
-from collections import Counter
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -102,11 +102,6 @@ class ModelFiles:
         return self.version["revision"] if self.version else folder_revision(Path(self.source))
 
     @property
-    def context(self) -> int | None:
-        """How many tokens the model holds; None where its settings do not name a limit."""
-        return getattr(self.config.get_text_config(), "max_position_embeddings", None)
-
-    @property
     def quantisation(self) -> dict[str, Any] | None:
         """How the weights are quantised; None if they are not."""
         settings: Any = getattr(self.config, "quantization_config", None)
@@ -129,10 +124,8 @@ class ModelFiles:
 
     def name_dtype(self, dtype: torch.dtype | str) -> str:
         """Return the name of the arithmetic, with that of the quantisation."""
-        name = str(dtype).removeprefix("torch.")
-        if self.quantisation is None:
-            return name
-        return f"{name}, {self.quantisation.get('quant_method', 'quantised')}"
+        method = self.quantisation and self.quantisation.get("quant_method", "quantised")
+        return str(dtype).removeprefix("torch.") + (f", {method}" if method else "")
 
     def check_causal(self) -> None:
         """Refuse a model that does not continue texts."""
@@ -154,11 +147,11 @@ class ModelFiles:
         if not self.version and not has_weights(Path(self.source)):
             raise StudyError(f"the model {self.source!r} has no weights; put a whole model into this folder")
         self.check_causal()
-        if self.context is not None and new_tokens >= self.context:
+        context = getattr(self.config.get_text_config(), "max_position_embeddings", None)
+        if context is not None and new_tokens >= context:
             raise StudyError(
-                f"generation.max_new_tokens = {new_tokens}, and the model {self.source!r} holds "
-                f"{self.context} tokens, those of the prompt included; "
-                f"set max_new_tokens below {self.context}"
+                f"generation.max_new_tokens = {new_tokens}, and the model {self.source!r} holds {context} "
+                f"tokens, those of the prompt included; set max_new_tokens below {context}"
             )
 
     def read_tokenizer(self) -> Any:  # noqa: ANN401 (transformers' classes are untyped)
@@ -267,21 +260,14 @@ def check_amateur(expert: LoadedModel, amateur: LoadedModel) -> None:
     Raises:
         StudyError: It has others.
     """
-    first, second = (
-        sorted((number, token) for token, number in model.tokenizer.get_vocab().items())
-        for model in (expert, amateur)
-    )
-    if first == second:
-        return
-    if len(first) != len(second):
-        how = f"{len(first)} and {len(second)} tokens"
-    else:
-        number = next(n for n, (a, b) in enumerate(zip(first, second, strict=True)) if a != b)
-        how = f"token {number} is {first[number][1]!r} in one and {second[number][1]!r} in the other"
-    raise StudyError(
-        f"the model {expert.name!r} and its amateur {amateur.name!r} do not share a vocabulary ({how}); "
-        "name a smaller model of the same family as model.amateur"
-    )
+    first, second = (model.tokenizer.get_vocab() for model in (expert, amateur))
+    if first != second:
+        token, number = min(first.items() ^ second.items(), key=lambda item: (item[1], item[0]))
+        raise StudyError(
+            f"the model {expert.name!r} and its amateur {amateur.name!r} do not share a vocabulary: "
+            f"{len(first)} and {len(second)} tokens, and only one of them has {token!r} as token {number}; "
+            "name a smaller model of the same family as model.amateur"
+        )
 
 
 def limit_threads(model: Any) -> None:  # noqa: ANN401 (transformers' classes are untyped)
@@ -312,18 +298,12 @@ def find_device(name: str) -> torch.device:
     Raises:
         StudyError: There is none.
     """
-    try:
-        device = torch.device(expected_device(name) if name == "auto" else name)
-    except RuntimeError as error:
-        raise StudyError(f"model.device = {name!r} is no device; write auto, cpu, cuda or cuda:0") from error
-    if device.type == "cpu":
-        return device
-    if device.type != "cuda":
-        raise StudyError(f"model.device = {name!r} is not supported; write auto, cpu, cuda or cuda:0")
-    count = torch.cuda.device_count()
-    if (device.index or 0) >= count:
+    if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", name):
+        raise StudyError(f"model.device = {name!r} is no device; write auto, cpu, cuda or cuda:0")
+    device = torch.device(expected_device(name) if name == "auto" else name)
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise StudyError(
-            f"model.device = {name!r}, but PyTorch finds {count} GPUs here; "
+            f"model.device = {name!r}, but PyTorch finds {torch.cuda.device_count()} GPUs here; "
             "write cpu or auto, or install PyTorch for your GPU"
         )
     return device
@@ -357,14 +337,10 @@ def _commit(source: str, revision: str) -> str:
 
 def _device_name(model: Any, device: torch.device) -> str:  # noqa: ANN401
     """Return what the model is on: one device's name, or those of a map with their number."""
-    spread = getattr(model, "hf_device_map", None)
-    if not spread:
-        return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+    spread = getattr(model, "hf_device_map", None) or {"": str(device)}
     devices = {f"cuda:{each}" if isinstance(each, int) else str(each) for each in spread.values()}
-    names = Counter(
-        torch.cuda.get_device_name(each) if each.startswith("cuda") else each for each in sorted(devices)
-    )
-    return " + ".join(f"{count} × {name}" if count > 1 else name for name, count in names.items())
+    names = [torch.cuda.get_device_name(each) if each.startswith("cuda") else each for each in devices]
+    return " + ".join(f"{names.count(n)} × {n}".removeprefix("1 × ") for n in sorted(set(names)))
 
 
 def _read_weights(
@@ -373,11 +349,11 @@ def _read_weights(
     dtype: torch.dtype | str,
     device_map: DeviceMap,
 ) -> Any:  # noqa: ANN401
-    options: dict[str, Any] = {**files.version, "dtype": dtype, "output_loading_info": True}
-    if device_map is not None:
-        options["device_map"] = device_map
+    options: dict[str, Any] = {**files.version, "dtype": dtype, "device_map": device_map}
     try:
-        loaded: Any = kind.from_pretrained(files.source, trust_remote_code=False, **options)
+        model, report = kind.from_pretrained(
+            files.source, trust_remote_code=False, output_loading_info=True, **options
+        )
     except ImportError as error:
         raise StudyError(
             f"the model {files.source!r} needs a package that is not installed: {first_line(error)}; "
@@ -390,7 +366,6 @@ def _read_weights(
         ) from error
     except Exception as error:
         raise StudyError(_cannot_load(files.source, files.version, error)) from error
-    model, report = loaded
     # Checkpoints of masked language models have no pooler; its output is not used.
     missing = sorted(key for key in report["missing_keys"] if not key.startswith("pooler."))
     if missing:

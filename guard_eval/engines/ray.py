@@ -94,12 +94,8 @@ class Worker:
             own.use_text(path, text)
         os.environ.pop("OMP_NUM_THREADS", None)  # Ray's doing; it would keep a small model from one thread
         torch.set_num_threads(self._pool.cpus)
-        return StudyModels(
-            self._study,
-            [self._strategy],
-            device="cuda" if self._pool.gpu else "cpu",  # a worker sees its own GPU alone
-            neighbours=self._pool.neighbours,
-        )
+        device = "cuda" if self._pool.gpu else "cpu"  # a worker sees its own GPU alone
+        return StudyModels(self._study, device=device, neighbours=self._pool.neighbours)
 
     def write(self, texts: Sequence[tuple[Prompt, int]]) -> tuple[list[Continuation], str | None]:
         """Return the continuations of prompts and runs, and the error that ended them, if any."""

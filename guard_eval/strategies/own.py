@@ -20,7 +20,6 @@ from guard_eval.strategies.values import STRATEGIES, Step, Strategy, is_own, nam
 
 VARIABLE = "GUARD_EVAL_STRATEGIES"
 """The environment variable of files, joined by `os.pathsep`: how a command passes them to its processes."""
-
 _HELP = "docs/own_strategy.md shows one"
 
 _classes: dict[str, type[Step]] = {}
@@ -60,13 +59,12 @@ def use_text(path: str, text: str) -> list[str]:
     digest = _digest(text)
     if _texts.get(path) != text:
         module = _run(path, text)
-        result = [
-            kind for kind in vars(module).values() if _is_step(kind) and kind.__module__ == module.__name__
-        ]
-        if not result:
+        kinds = [kind for kind in vars(module).values() if isinstance(kind, type) and issubclass(kind, Step)]
+        if not (kinds := [kind for kind in kinds if kind.__module__ == module.__name__]):
             raise StudyError(f"{path}: no class in it is derived from Sampler or Penalty; {_HELP}")
-        for kind in result:
-            _add(kind, path, digest)
+        for kind in kinds:
+            _check(kind, path, digest)
+            _classes[name_of(kind)], _hashes[kind] = kind, digest
         _texts[path] = text
     return [name for name, kind in _classes.items() if _hashes[kind] == digest]
 
@@ -89,19 +87,13 @@ def names() -> list[str]:
 
 def source_of(strategy: Strategy) -> str | None:
     """Return a hash of the source of the user's own strategies in `strategy`; None if there are none."""
-    return (
-        "+".join(_hash(type(step)) for step in steps_of(strategy) if isinstance(step, Step) and is_own(step))
-        or None
-    )
+    own = (step for step in steps_of(strategy) if isinstance(step, Step) and is_own(step))
+    return "+".join(_hash(type(step)) for step in own) or None
 
 
 def file_of(kind: type) -> str:
     """Return where a strategy is written."""
     return getattr(sys.modules.get(kind.__module__), "__file__", None) or kind.__module__
-
-
-def _is_step(kind: object) -> bool:
-    return isinstance(kind, type) and issubclass(kind, Step)
 
 
 def _use_listed() -> None:
@@ -110,9 +102,9 @@ def _use_listed() -> None:
             use_file(Path(name))
 
 
-def _add(kind: type[Step], path: str, digest: str) -> None:
-    name = name_of(kind)
-    settings: Any = vars(kind).get("__dataclass_params__")
+def _check(kind: type[Step], path: str, digest: str) -> None:
+    """Refuse a class that is no strategy, or has another strategy's name."""
+    name, settings = name_of(kind), vars(kind).get("__dataclass_params__")
     if settings is None or not settings.frozen:
         raise StudyError(
             f"{path}: {kind.__name__} is no frozen dataclass; write @dataclass(frozen=True, kw_only=True) "
@@ -126,12 +118,11 @@ def _add(kind: type[Step], path: str, digest: str) -> None:
         ) from error
     if apply_step.dispatch(kind) is apply_step.dispatch(object):
         raise StudyError(f"{path}: no function is registered for {kind.__name__}; {_HELP}")
-    if name in STRATEGIES or (name in _classes and _hashes[_classes[name]] != digest):
-        other = (
-            "is a strategy of guard-eval" if name in STRATEGIES else f"is one of {file_of(_classes[name])}"
-        )
-        raise StudyError(f"{path}: {kind.__name__} is called {name!r}, and so {other}; rename the class")
-    _classes[name], _hashes[kind] = kind, digest
+    taken = "guard-eval" if name in STRATEGIES else None
+    if name in _classes and _hashes[_classes[name]] != digest:
+        taken = file_of(_classes[name])
+    if taken:
+        raise StudyError(f"{path}: {name!r} is a strategy of {taken}; rename the class {kind.__name__}")
 
 
 def _hash(kind: type) -> str:
@@ -149,7 +140,7 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _run(path: str, text: str) -> ModuleType:
+def _run(path: str, text: str) -> Any:  # noqa: ANN401 (a module with any names)
     module = ModuleType(f"guard_eval_own_{_digest(text)}")
     module.__file__ = path
     sys.modules[module.__name__] = module  # where dataclasses and type hints look names up
@@ -157,9 +148,8 @@ def _run(path: str, text: str) -> ModuleType:
         exec(compile(text, path, "exec"), vars(module))  # noqa: S102 (named on the command line)
     except (Exception, SystemExit) as error:
         del sys.modules[module.__name__]
-        lines = [
-            frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path
-        ]
+        frames = traceback.extract_tb(error.__traceback__)
+        lines = [frame.lineno for frame in frames if frame.filename == path]
         line = error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else None
         where = f", line {line}" if line else ""
         raise StudyError(

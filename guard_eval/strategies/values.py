@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-import math
-import numbers
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import (
-    Annotated,
-    Any,
-    ClassVar,
-    Literal,
-    TypeVar,
-    cast,
-    dataclass_transform,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from functools import cache
+from typing import Annotated, Any, ClassVar, Literal, cast, dataclass_transform, get_type_hints
 
-from guard_eval.errors import StudyError, nearest
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+
+from guard_eval.errors import StudyError
 
 Formulation = Literal["equations", "algorithm1", "released"]
 Aggregation = Literal["median", "mean", "winsorized"]
@@ -29,43 +18,37 @@ Selection = Literal["argmax", "sample"]
 AmateurPrompt = Literal["last", "whole"]
 Breakers = Literal["none", "standard"]
 
-
-@dataclass(frozen=True)
-class _Within:
-    """The limits of a parameter: `low` to `high`, excluded where `above` and `below`; always finite."""
-
-    low: float
-    high: float = math.inf
-    above: bool = False
-    below: bool = False
-
-    def check(self, owner: str, name: str, value: float) -> None:
-        inside = self.low <= value <= self.high and math.isfinite(value)
-        if inside and not (self.above and value == self.low) and not (self.below and value == self.high):
-            return
-        upper = "below" if self.below else "at most"
-        allowed = f"{'above' if self.above else 'at least'} {self.low:g}" + (
-            " and finite" if self.high == math.inf else f" and {upper} {self.high:g}"
-        )
-        shown = repr(value) if isinstance(value, int) else f"{value:g}"
-        raise StudyError(f"{owner}: {name} = {shown} is out of range; it must be {allowed}")
-
-
-_AtLeastOne = Annotated[int, _Within(1)]
-_Positive = Annotated[float, _Within(0, above=True)]
-_Share = Annotated[float, _Within(0, 1)]
-_PositiveShare = Annotated[float, _Within(0, 1, above=True)]
-_OpenShare = Annotated[float, _Within(0, 1, above=True, below=True)]
-_NotNegative = Annotated[float, _Within(0)]
-_FromOne = Annotated[float, _Within(1)]
-_Finite = Annotated[float, _Within(-100, 100)]
+_AtLeastOne = Annotated[int, Field(ge=1)]
+_Positive = Annotated[float, Field(gt=0)]
+_Share = Annotated[float, Field(ge=0, le=1)]
+_PositiveShare = Annotated[float, Field(gt=0, le=1)]
+_OpenShare = Annotated[float, Field(gt=0, lt=1)]
+_NotNegative = Annotated[float, Field(ge=0)]
+_FromOne = Annotated[float, Field(ge=1)]
+_Finite = Annotated[float, Field(ge=-100, le=100)]
 _WORD = re.compile(r"\w{1,40}", re.ASCII)
 
 
+STRATEGIES: dict[str, type[Any]] = {}
+"""The strategies by their names in signatures."""
+SOURCES: dict[str, str] = {}
+"""Who described each."""
+_NAMES: dict[type, str] = {}
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True)
 class _Signed:
-    """What all strategies have in common: a signature, and parameters checked by their annotations."""
+    """What all strategies have in common: a signature, and parameters checked by their annotations.
+
+    A built-in strategy is made a frozen dataclass, and is entered under its name in signatures.
+    """
 
     draws: ClassVar[bool] = False
+
+    def __init_subclass__(cls, *, name: str = "", source: str = "") -> None:
+        if name:
+            dataclass(frozen=True, kw_only=True)(cls)  # it is changed in place
+            STRATEGIES[name], SOURCES[name], _NAMES[cls] = cls, source, name
 
     def __str__(self) -> str:
         return signature(cast("Strategy", self))
@@ -81,41 +64,33 @@ class _Signed:
         return Chain(steps=(*steps_of(self), *steps_of(other)))
 
     def __post_init__(self) -> None:
-        hints = get_type_hints(type(self), include_extras=True)
+        checks = _parameter_checks(cast("Any", type(self)))
         for field in fields(cast("Any", self)):
-            value = _checked(type(self).__name__, field.name, hints[field.name], getattr(self, field.name))
+            given = getattr(self, field.name)
+            if getattr(given, "shape", None) == ():  # a number of NumPy
+                given = given.item()
+            try:
+                value = checks[field.name].validate_python(given)
+            except ValidationError as error:
+                reason = error.errors()[0]["msg"].replace("Input should be", "must be")
+                named = f"{type(self).__name__}: {field.name} = {given!r:.60}"
+                raise StudyError(f"{named} {reason}") from error
+            if isinstance(value, str) and not _WORD.fullmatch(value):  # part of a file's name
+                raise StudyError(
+                    f"{type(self).__name__}: {field.name} = {value!r} must be a word of at most 40 letters, "
+                    "digits and underscores"
+                )
             object.__setattr__(self, field.name, value)
 
 
-def _checked(owner: str, name: str, kind: Any, value: Any) -> Any:  # noqa: ANN401 (whatever was given)
-    """Return a parameter's value as its annotation says: int, float, a choice of words, or a word."""
-    plain = kind.__origin__ if get_origin(kind) is Annotated else kind
-    if plain in {int, float}:
-        limits = kind.__metadata__[0] if plain is not kind else _Within(-math.inf)
-        number = _number(plain, value)
-        if number is None:
-            what = "a whole number" if plain is int else "a number"
-            raise StudyError(f"{owner}: {name} = {value!r:.60} must be {what}")
-        limits.check(owner, name, number)
-        return number
-    if get_origin(kind) is Literal and value not in get_args(kind):
-        choice = nearest(str(value), list(get_args(kind)))
-        raise StudyError(f"{owner}: {name} = {value!r} is unknown: {choice}")
-    if plain is str and not (isinstance(value, str) and _WORD.fullmatch(value)):  # part of a file's name
-        raise StudyError(
-            f"{owner}: {name} = {value!r} must be a word of at most 40 letters, digits and underscores"
-        )
-    return value
-
-
-def _number(kind: type, value: Any) -> Any:  # noqa: ANN401
-    """Return an int or float, of NumPy's numbers too; None if it is none."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral if kind is int else numbers.Real):
-        return None
-    try:
-        return kind(value)
-    except OverflowError:
-        return math.inf
+@cache
+def _parameter_checks(kind: Any) -> dict[str, TypeAdapter[Any]]:  # noqa: ANN401 (a class)
+    config = ConfigDict(strict=True, allow_inf_nan=False, arbitrary_types_allowed=True)
+    return {
+        name: TypeAdapter(hint, config=config)
+        for name, hint in get_type_hints(kind, include_extras=True).items()
+        if name != "draws"
+    }
 
 
 class Step(_Signed):
@@ -132,38 +107,22 @@ class Sampler(Step):
     draws: ClassVar[bool] = True
 
 
+@dataclass(frozen=True, kw_only=True)
+class Truncation(Sampler):
+    """A sampler whose logits are divided by a temperature before it cuts them."""
+
+    temperature: _Positive = 1.0
+
+
 class Penalty(Step):
     """A strategy that changes logits by the tokens so far."""
 
 
-STRATEGIES: dict[str, type[Any]] = {}
-"""The strategies by their names in signatures."""
-SOURCES: dict[str, str] = {}
-"""Who described each."""
-_NAMES: dict[type, str] = {}
-
-_Kind = TypeVar("_Kind", bound=type)
-
-
-@dataclass_transform(kw_only_default=True, frozen_default=True)
-def _strategy(name: str, source: str) -> Callable[[_Kind], _Kind]:
-    """Make a class a frozen dataclass, and enter it under its name in signatures."""
-
-    def entered(kind: _Kind) -> _Kind:
-        dataclass(frozen=True, kw_only=True)(kind)  # it is changed in place
-        STRATEGIES[name], SOURCES[name], _NAMES[kind] = kind, source, name
-        return kind
-
-    return entered
-
-
-@_strategy("greedy", "the likeliest token")
-class Greedy(_Signed):
+class Greedy(_Signed, name="greedy", source="the likeliest token"):
     """The most likely token at every step, argmax p(v | x_<t); ties go to the smallest token id."""
 
 
-@_strategy("beam", "Freitag and Al-Onaizan 2017, arXiv 1702.01806")
-class BeamSearch(_Signed):
+class BeamSearch(_Signed, name="beam", source="Freitag and Al-Onaizan 2017, arXiv 1702.01806"):
     """The continuation y of the highest Σ ln p(y_t | x, y_<t) / |y|^length_penalty that a search finds.
 
     Attributes:
@@ -175,86 +134,65 @@ class BeamSearch(_Signed):
     length_penalty: _Finite = 1.0
 
 
-@_strategy("temperature", "Ackley, Hinton and Sejnowski 1985")
-class Temperature(Sampler):
+class Temperature(Sampler, name="temperature", source="Ackley, Hinton and Sejnowski 1985"):
     """Sampling from the distribution sharpened by `tau`: p(v) ∝ exp(l_v / τ) for logits l."""
 
     tau: _Positive = 0.9
 
 
-@_strategy("top_k", "Fan, Lewis and Dauphin 2018, arXiv 1805.04833")
-class TopK(Sampler):
+class TopK(Truncation, name="top_k", source="Fan, Lewis and Dauphin 2018, arXiv 1805.04833"):
     """Sampling from the `k` most likely tokens: the set V_k of k tokens with the largest Σ p(v)."""
 
     k: _AtLeastOne = 50
-    temperature: _Positive = 1.0
 
 
-@_strategy("top_p", "Holtzman et al. 2020, arXiv 1904.09751")
-class TopP(Sampler):
+class TopP(Truncation, name="top_p", source="Holtzman et al. 2020, arXiv 1904.09751"):
     """Sampling from the smallest set of most likely tokens with Σ p(v) ≥ `p`."""
 
     p: _PositiveShare = 0.95
-    temperature: _Positive = 1.0
 
 
-@_strategy("typical", "Meister et al. 2023, arXiv 2202.00666")
-class Typical(Sampler):
+class Typical(Truncation, name="typical", source="Meister et al. 2023, arXiv 2202.00666"):
     """Sampling from the tokens of the smallest |H + ln p(v)|, as few as reach Σ p(v) ≥ `tau`."""
 
     tau: _PositiveShare = 0.2
-    temperature: _Positive = 1.0
 
 
-@_strategy("min_p", "Nguyen et al. 2025, arXiv 2407.01082")
-class MinP(Sampler):
+class MinP(Truncation, name="min_p", source="Nguyen et al. 2025, arXiv 2407.01082"):
     """Sampling from the tokens with p(v) ≥ `p` · max p."""
 
     p: _Share = 0.1
-    temperature: _Positive = 1.0
 
 
-@_strategy("epsilon", "Hewitt, Manning and Liang 2022, arXiv 2210.15191")
-class EpsilonSampling(Sampler):
+class EpsilonSampling(Truncation, name="epsilon", source="Hewitt, Manning and Liang 2022, arXiv 2210.15191"):
     """Sampling from the tokens with p(v) ≥ `epsilon`."""
 
     epsilon: _OpenShare = 0.0009
-    temperature: _Positive = 1.0
 
 
-@_strategy("eta", "Hewitt, Manning and Liang 2022, arXiv 2210.15191")
-class EtaSampling(Sampler):
+class EtaSampling(Truncation, name="eta", source="Hewitt, Manning and Liang 2022, arXiv 2210.15191"):
     """Sampling from the tokens with p(v) ≥ min(ε, √ε exp(−H)): the flatter the distribution, the lower."""
 
     epsilon: _OpenShare = 0.0009
-    temperature: _Positive = 1.0
 
 
-@_strategy("top_n_sigma", "Tang et al. 2024, arXiv 2411.07641")
-class TopNSigma(Sampler):
+class TopNSigma(Truncation, name="top_n_sigma", source="Tang et al. 2024, arXiv 2411.07641"):
     """Sampling from the tokens with l_v ≥ max l − nσ, σ the standard deviation of the logits l."""
 
     n: _Positive = 1.0
-    temperature: _Positive = 1.0
 
 
-@_strategy("top_h", "Baghaei Potraghloo et al. 2025, arXiv 2509.02510")
-class TopH(Sampler):
+class TopH(Truncation, name="top_h", source="Baghaei Potraghloo et al. 2025, arXiv 2509.02510"):
     """Sampling from the likeliest tokens, as long as Σ −p ln p over them is at most `alpha` · H."""
 
     alpha: _PositiveShare = 0.4
-    temperature: _Positive = 1.0
 
 
-@_strategy("p_less", "Tan, Wu and Howard 2025, arXiv 2509.23234")
-class PLess(Sampler):
+class PLess(Truncation, name="p_less", source="Tan, Wu and Howard 2025, arXiv 2509.23234"):
     """Sampling from the tokens with p(v) ≥ Σ p², the chance that two draws agree."""
 
-    temperature: _Positive = 1.0
 
-
-@_strategy("min_k", "Ding et al. 2026, arXiv 2604.11012")
-class MinK(Sampler):
+class MinK(Sampler, name="min_k", source="Ding et al. 2026, arXiv 2604.11012"):
     """Sampling from the k tokens with the largest logits l_1 ≥ l_2 ≥ …, k = max(argmax_i w_i, ⌊τ / R⌋).
 
     R is their range, l_1 − l_V, and w_i = (l_i − l_{i+1}) / (i · R) is the steepness of the drop after the
@@ -265,23 +203,21 @@ class MinK(Sampler):
     temperature: _Positive = 1.0
 
 
-@_strategy("xtc", "p-e-w 2024, text-generation-webui, pull request 6335")
-class ExcludeTopChoices(Sampler):
+class ExcludeTopChoices(
+    Truncation, name="xtc", source="p-e-w 2024, text-generation-webui, pull request 6335"
+):
     """Sampling without the tokens of p ≥ `threshold` but the least likely of them, in a share of the steps.
 
     Attributes:
         threshold: What a token must reach to be a choice.
         probability: The share of the steps in which choices are left out, drawn at each step.
-        temperature: Comes before.
     """
 
     threshold: _Share = 0.1
     probability: _Share = 0.5
-    temperature: _Positive = 1.0
 
 
-@_strategy("mirostat", "Basu et al. 2021, arXiv 2007.14966")
-class Mirostat(Sampler):
+class Mirostat(Truncation, name="mirostat", source="Basu et al. 2021, arXiv 2007.14966"):
     """Sampling from the k likeliest tokens, k by Zipf's law for a surprise of μ: μ ← μ − η (S − τ).
 
     S = −log2 p(v) is the surprise of the token that was drawn; μ begins at 2τ.
@@ -289,44 +225,39 @@ class Mirostat(Sampler):
     Attributes:
         tau: The target, in bits.
         eta: How much of a step's error corrects the next step.
-        temperature: Comes before.
     """
 
     tau: _Positive = 3.0
     eta: _Positive = 1.0
-    temperature: _Positive = 1.0
 
 
-@_strategy("repetition_penalty", "Keskar et al. 2019, arXiv 1909.05858")
-class RepetitionPenalty(Penalty):
+class RepetitionPenalty(Penalty, name="repetition_penalty", source="Keskar et al. 2019, arXiv 1909.05858"):
     """l_v / θ for the logits of tokens in prompt or text, θ the `penalty`; l_v · θ if they are negative."""
 
-    penalty: Annotated[float, _Within(0.01, 100)] = 1.2
+    penalty: Annotated[float, Field(ge=0.01, le=100)] = 1.2
 
 
-@_strategy("frequency_penalty", "OpenAI's API")
-class FrequencyPenalty(Penalty):
+class FrequencyPenalty(Penalty, name="frequency_penalty", source="OpenAI's API"):
     """l_v − α c_v: take α, the `penalty`, from a logit for each of the c_v times that v was written."""
 
     penalty: _Finite = 0.5
 
 
-@_strategy("presence_penalty", "OpenAI's API")
-class PresencePenalty(Penalty):
+class PresencePenalty(Penalty, name="presence_penalty", source="OpenAI's API"):
     """l_v − α [c_v > 0]: take α, the `penalty`, from the logits of the tokens that were written."""
 
     penalty: _Finite = 0.5
 
 
-@_strategy("no_repeat_ngram", "Paulus, Xiong and Socher 2018, arXiv 1705.04304")
-class NoRepeatNgram(Penalty):
+class NoRepeatNgram(
+    Penalty, name="no_repeat_ngram", source="Paulus, Xiong and Socher 2018, arXiv 1705.04304"
+):
     """Leave out tokens that would end a sequence of `n` that prompt or text hold already."""
 
     n: _AtLeastOne = 3
 
 
-@_strategy("dry", "p-e-w 2024, text-generation-webui, pull request 5677")
-class Dry(Penalty):
+class Dry(Penalty, name="dry", source="p-e-w 2024, text-generation-webui, pull request 5677"):
     """Take multiplier · base^(n − allowed_length) from the logit of a token that would repeat a sequence.
 
     Attributes:
@@ -346,8 +277,9 @@ DRY_BREAKERS = ("\n", ":", '"', "*")
 """Strings that end a sequence, in DRY's public definition."""
 
 
-@_strategy("contrastive_decoding", "Li et al. 2023, arXiv 2210.15097; needs model.amateur")
-class ContrastiveDecoding(_Signed):
+class ContrastiveDecoding(
+    _Signed, name="contrastive_decoding", source="Li et al. 2023, arXiv 2210.15097; needs model.amateur"
+):
     """Beam search by ln p(v) − ln p_amateur(v) over the tokens with p(v) ≥ α max p.
 
     p is the model's distribution, p_amateur that of a smaller one, the amateur.
@@ -367,8 +299,7 @@ class ContrastiveDecoding(_Signed):
     amateur_prompt: AmateurPrompt = "last"
 
 
-@_strategy("adaptive", "Zhu et al. 2024, arXiv 2402.18223")
-class AdaptiveDecoding(Sampler):
+class AdaptiveDecoding(Sampler, name="adaptive", source="Zhu et al. 2024, arXiv 2402.18223"):
     """Sampling from the likeliest tokens that each add ΔConf_k > ε to the confidence.
 
     ΔConf_k = [p_k ln p_k + R_k ln(R_k / (V − k)) − R_{k−1} ln(R_{k−1} / (V − k + 1))] / ln V for
@@ -378,16 +309,14 @@ class AdaptiveDecoding(Sampler):
     epsilon: _Share = 0.001
 
 
-@_strategy("contrastive", "Su et al. 2022, arXiv 2202.06417")
-class ContrastiveSearch(_Signed):
+class ContrastiveSearch(_Signed, name="contrastive", source="Su et al. 2022, arXiv 2202.06417"):
     """Of the `k` most likely tokens v the one with the highest (1 − α) p(v) − α max_j cos(h_v, h_j)."""
 
     k: _AtLeastOne = 10
     alpha: _Share = 0.6
 
 
-@_strategy("acs", "Garces Arias et al. 2024, arXiv 2407.18698")
-class AdaptiveContrastiveSearch(_Signed):
+class AdaptiveContrastiveSearch(_Signed, name="acs", source="Garces Arias et al. 2024, arXiv 2407.18698"):
     """Contrastive search whose k and α follow the step's entropy H_t; `q` scales how strongly.
 
     k_t = 10 σ(q arctanh((H_t − med H_<t) / ln V)) + 5, rounded, with the sigmoid σ, and
@@ -397,8 +326,7 @@ class AdaptiveContrastiveSearch(_Signed):
     q: _Positive = 1.0
 
 
-@_strategy("guard", "the paper")
-class Guard(_Signed):
+class Guard(_Signed, name="guard", source="the paper"):
     """Glocal uncertainty-aware robust decoding: k_t and α_t from entropies, and a count penalty.
 
     Of the k_t likeliest tokens it takes that with the highest p(v | x_<t) α_t^(count of v) (`eq:acs`), with
@@ -498,12 +426,13 @@ def signature(strategy: Strategy) -> str:
     """
     if isinstance(strategy, Chain):
         return " + ".join(map(signature, strategy.steps))
+    neutral = {"temperature", "length_penalty", "breakers"}
     shown = []
-    for field in fields(cast("Any", strategy)):
+    for field in sorted(fields(cast("Any", strategy)), key=lambda field: field.name in neutral):
         value = getattr(strategy, field.name)
-        neutral = isinstance(strategy, Guard) or field.name in {"temperature", "length_penalty", "breakers"}
-        if not (neutral and value == field.default):
-            shown.append(f"{field.name}={_shown(value)}")
+        hidden = isinstance(strategy, Guard) or field.name in neutral
+        if not (hidden and value == field.default):
+            shown.append(f"{field.name}={_show(value)}")
     name = name_of(type(strategy))
     return f"{name}({', '.join(shown)})" if shown else name
 
@@ -518,7 +447,7 @@ def is_own(strategy: object) -> bool:
     return type(strategy) not in _NAMES
 
 
-def _shown(value: float | str) -> str:
+def _show(value: float | str) -> str:
     if not isinstance(value, float):
         return str(value)
     short = f"{value:g}"

@@ -167,14 +167,6 @@ def test_bad_options(run, study):
     assert "did you mean 'top_k'?" in run("generate", "small", "--strategy", "topk").refused()
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "says"),
-    [
-        ('"top_k"', '"top_k(k=5000)"', "top_k(k=5000) chooses among 5000 tokens"),
-        ("batch_size = 4", "batch_size = 0", "greater than or equal to 1, or 'auto'"),
-    ],
-)
-def test_bad_settings(run, study, before, after, says):
-    edit_settings(study, before, after)
-    only = ("--strategy", "top_k(k=5000)") if "5000" in after else ()
-    assert says in run("generate", "small", *only).refused()
+def test_bad_settings(run, study):
+    edit_settings(study, "batch_size = 4", "batch_size = 0")
+    assert "greater than or equal to 1, or 'auto'" in run("generate", "small").refused()

@@ -4,13 +4,9 @@ import math
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from guard_eval.decoding.entropy import (
     arctanh,
-    discounted_sum,
-    global_entropy,
     log_normaliser,
     shannon_entropy,
     smoothed_entropy,
@@ -68,29 +64,6 @@ def test_long_rows_agree_with_float64(scale: float):
     assert log_z.tolist() == pytest.approx(logits.double().logsumexp(-1).tolist(), abs=1e-6)
     smoothed = -(p * (p + 1e-5).log()).sum(-1)
     assert smoothed_entropy(logits)[0].tolist() == pytest.approx(smoothed.tolist(), abs=2e-6)
-
-
-def test_global_entropy_by_hand():
-    # (λ² · 1 + λ · 2 + 3) / (λ² + λ + 1) with λ = 1/2: (0.25 + 1 + 3) / 1.75
-    total = weight = torch.zeros(1, dtype=torch.float64)
-    for entropy in (1.0, 2.0, 3.0):
-        total = discounted_sum(torch.tensor([entropy], dtype=torch.float64), total, 0.5)
-        weight = discounted_sum(1.0, weight, 0.5)
-    assert weight.item() == 1.75
-    assert global_entropy(total, weight).item() == pytest.approx(4.25 / 1.75)
-
-
-@given(st.lists(st.floats(0, 12), min_size=1, max_size=60), st.floats(0.01, 1))
-def test_the_running_sum_is_the_definition(entropies: list[float], decay: float):
-    total = weight = torch.zeros(1, dtype=torch.float64)
-    for entropy in entropies:
-        total = discounted_sum(torch.tensor([entropy], dtype=torch.float64), total, decay)
-        weight = discounted_sum(1.0, weight, decay)
-    t = len(entropies)
-    weights = [decay ** (t - i) for i in range(1, t + 1)]
-    direct = sum(w * h for w, h in zip(weights, entropies, strict=True)) / sum(weights)
-    result = global_entropy(total, weight).item()
-    assert result == pytest.approx(direct, rel=1e-9, abs=1e-9)
 
 
 def test_arctanh_is_finite_beyond_its_domain():

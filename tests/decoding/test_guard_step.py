@@ -7,7 +7,6 @@ from stepping import Follower, context
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from guard_eval.decoding.guard.step import penalised, token_counts
 from guard_eval.decoding.steps import first_state
 from guard_eval.strategies import Guard, apply_step
 
@@ -57,9 +56,9 @@ def settings_of(formulation: str) -> list[Guard]:
 
 
 @pytest.mark.parametrize("strategy", [guard for name in FORMULATIONS for guard in settings_of(name)], ids=str)
-@pytest.mark.parametrize(("rows", "seed"), [(1, 1), (1, 2), (6, 3)])
-def test_equals_the_slow_oracle(strategy: Guard, rows: int, seed: int):
-    logits = bursty_logits(200, rows, 60, seed=seed)
+def test_equals_the_slow_oracle(strategy: Guard):
+    rows = 4
+    logits = bursty_logits(200, rows, 60, seed=3)
     prompts = some_prompts(rows, 60)
     tokens, trace = run(logits, strategy, prompts)
     for row in range(rows):
@@ -93,20 +92,6 @@ def test_formulations_and_ablations_write_different_texts(formulation: str):
         assert all((one != other).float().mean() > 0.005 for other in texts[:i])
     others = [Guard(formulation=name) for name in FORMULATIONS if name != formulation]
     assert all((run(logits, other)[0] != texts[0]).float().mean() > 0.02 for other in others)
-
-
-def test_token_counts():
-    ids = torch.tensor([[7, 8, 9], [7, 8, 9]])
-    history = torch.tensor([[7, 7, 9, 7], [1, 2, -1, 8]])
-    assert token_counts(ids, history).tolist() == [[3, 0, 1], [0, 1, 0]]
-    assert token_counts(ids, history[:, :0]).tolist() == [[0, 0, 0]] * 2
-
-
-def test_penalised():
-    # ln(0.5 · 0.25²) = ln(1/32), ln(0.25 · 0.25⁰) = ln(1/4)
-    p, alpha = torch.tensor([[0.5, 0.25]]).double(), torch.tensor([0.25]).double()
-    scores = penalised(p.log(), torch.tensor([[2, 0]]), alpha.log())
-    assert scores.exp().tolist()[0] == pytest.approx([1 / 32, 1 / 4])
 
 
 @pytest.mark.parametrize("formulation", FORMULATIONS)

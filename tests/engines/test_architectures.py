@@ -21,11 +21,6 @@ MANY_ENDS = (0, 7, 201, 33, 96, 12, 150, 171, 230, 301, 64, 65, 66, 67, 68)
 every_kind = pytest.mark.parametrize("kind", CONFIGS)
 
 
-@pytest.fixture(autouse=True)
-def _one_thread():
-    torch.set_num_threads(1)
-
-
 def batch(prompts=PROMPTS, limit: int = STEPS, ends: tuple[int, ...] = (0,)) -> Batch:
     return Batch(prompts=prompts, keys=torch.arange(len(prompts)), ends=ends, limit=limit)
 
@@ -44,17 +39,13 @@ def generated(model, prompt: list[int], **settings) -> list[int]:
 
 
 @every_kind
-@pytest.mark.parametrize("ends", [(0,), MANY_ENDS])
-def test_greedy_is_generates(kind, ends):
-    expected = [generated(tiny(kind), prompt, eos_token_id=list(ends)) for prompt in PROMPTS]
-    assert decode(tiny(kind), batch(ends=ends), Greedy()).tokens == expected
+def test_greedy_is_generates(kind):
+    expected = [generated(tiny(kind), prompt, eos_token_id=list(MANY_ENDS)) for prompt in PROMPTS]
+    assert decode(tiny(kind), batch(ends=MANY_ENDS), Greedy()).tokens == expected
 
 
 @every_kind
-@pytest.mark.parametrize(
-    ("beams", "power", "ends"),
-    [(3, 1.0, (0,)), (5, 1.0, MANY_ENDS), (3, 0.0, MANY_ENDS), (3, -1.0, MANY_ENDS)],
-)
+@pytest.mark.parametrize(("beams", "power", "ends"), [(5, 1.0, (0,)), (3, -1.0, MANY_ENDS)])
 def test_beam_search_is_generates(kind, beams, power, ends):
     settings = {"num_beams": beams, "eos_token_id": list(ends), "length_penalty": power}
     expected = [generated(tiny(kind), prompt, early_stopping=False, **settings) for prompt in PROMPTS]
@@ -72,7 +63,7 @@ def test_the_models_own_settings_change_nothing():
 
 
 @every_kind
-@pytest.mark.parametrize("name", ["greedy", "guard", "top_p", "dry + min_p"])
+@pytest.mark.parametrize("name", ["guard", "dry + min_p"])
 def test_a_static_cache_writes_the_same_texts(kind, name):
     model = tiny(kind)
     assert decode(model, batch(), parse(name), static=True) == decode(model, batch(), parse(name))

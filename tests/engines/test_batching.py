@@ -4,11 +4,10 @@ import types
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from guard_eval.engines import batching
-from guard_eval.engines.batching import BatchSizes, in_batches, row_bytes
+from guard_eval.engines.batching import BatchSizes, in_batches
 
 pytestmark = pytest.mark.slow
 
@@ -27,8 +26,8 @@ class Memory:
         return [f"text of {row}" for row in rows]
 
 
-def run(rows, memory, sizes, kind="sampling"):
-    return [(list(batch), made) for batch, made in in_batches(rows, memory, sizes, kind=kind)]
+def run(rows, memory, sizes):
+    return [(list(batch), made) for batch, made in in_batches(rows, memory, sizes)]
 
 
 def test_batches_double_until_memory_runs_out_and_then_stay():
@@ -40,18 +39,18 @@ def test_batches_double_until_memory_runs_out_and_then_stay():
     later = Memory(1280)
     run([64] * 40, later, sizes)
     assert later.tried == [16, 16, 8]
-    assert sizes.rows("beam(beams=5)") == batching.FIRST  # another kind knows nothing of it
 
 
 def test_a_number_is_where_it_begins_and_never_exceeded():
     memory = Memory(10**9)
-    run([10] * 10, memory, BatchSizes.capped(4))
+    run([10] * 10, memory, BatchSizes(first=4, most=4))
     assert memory.tried == [4, 4, 2]
     tight = Memory(20)
-    run([10] * 10, tight, BatchSizes.capped(4))
+    run([10] * 10, tight, BatchSizes(first=4, most=4))
     assert tight.tried == [4, 2, 2, 2, 2, 2]
 
 
+@settings(max_examples=15)
 @given(
     rows=st.lists(st.integers(1, 300), max_size=60),
     tokens=st.integers(300, 4000),
@@ -92,24 +91,16 @@ CONFIG = types.SimpleNamespace(
 )  # fmt: skip
 
 
-def test_what_a_row_takes():
-    # Cache: keys and values of 3 layers of 2 heads of 2 = 24. Passage: 4 · 8 + 2 · 16 = 64. Four bytes each.
-    assert row_bytes(CONFIG, 10, torch.float32) == 10 * (24 + 64) * 4 + 4 * 100 * 4
-    assert row_bytes(CONFIG, 10, torch.float16) == 10 * (24 + 64) * 2 + 4 * 100 * 4
-
-
 @pytest.mark.parametrize(
     ("rows_free", "copies", "most"), [(1000, 1, 32), (20, 1, 10), (20, 5, 2), (0.1, 1, 1)]
 )
 def test_on_a_cpu_half_of_the_free_memory_is_the_limit(monkeypatch, rows_free, copies, most):
-    model = types.SimpleNamespace(
-        device=torch.device("cpu"),
-        dtype=torch.float32,
-        config=types.SimpleNamespace(get_text_config=lambda: CONFIG),
-    )
-    row = row_bytes(CONFIG, 10, torch.float32)
-    monkeypatch.setattr(batching, "free_memory", lambda: int(rows_free * row) + 1)
+    # Cache: keys and values of 3 layers of 2 heads of 2 = 24. Passage: 4 · 8 + 2 · 16 = 64. Four bytes each.
+    row = 10 * (24 + 64) * 4 + 4 * 100 * 4
+    config = types.SimpleNamespace(get_text_config=lambda: CONFIG)
+    model = types.SimpleNamespace(device=torch.device("cpu"), dtype=torch.float32, config=config)
+    monkeypatch.setattr("os.sysconf", {"SC_AVPHYS_PAGES": int(rows_free * row) + 1, "SC_PAGE_SIZE": 1}.get)
     sizes = BatchSizes.auto(model, tokens=10, copies=copies)
     for _ in range(9):
-        sizes.worked("sampling", sizes.rows("sampling"))
-    assert sizes.rows("sampling") == most
+        sizes.succeed(sizes.rows)
+    assert sizes.rows == most

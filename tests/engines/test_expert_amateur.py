@@ -10,8 +10,7 @@ from transformers import AutoModelForCausalLM
 
 from guard_eval.engines.decode import Batch, decode
 from guard_eval.engines.loading import load
-from guard_eval.errors import StudyError
-from guard_eval.strategies import ContrastiveDecoding, parse
+from guard_eval.strategies import ContrastiveDecoding
 
 pytestmark = pytest.mark.slow
 
@@ -59,9 +58,10 @@ def slow(expert, amateur, prompt: list[int], beams: int, *, alpha: float, tau: f
     return ended[0][1]
 
 
-@pytest.mark.parametrize("beams", [1, 4])
-@pytest.mark.parametrize(("alpha", "tau"), [(0.1, 0.5), (0.01, 1.0), (0.6, 2.0)])
-@pytest.mark.parametrize("sees", ["last", "whole"])
+@pytest.mark.parametrize(
+    ("beams", "alpha", "tau", "sees"),
+    [(1, 0.1, 0.5, "last"), (4, 0.1, 0.5, "last"), (4, 0.01, 1.0, "whole"), (4, 0.6, 2.0, "whole")],
+)
 def test_contrastive_decoding_equals_the_definition(beams, alpha, tau, sees):
     expert, amateur = tiny("llama"), tiny("gpt2")
     expected = [slow(expert, amateur, prompt, beams, alpha=alpha, tau=tau, sees=sees) for prompt in PROMPTS]
@@ -74,8 +74,8 @@ MODEL = Path(__file__).parents[2].parent / "shared" / "models" / "stories260k"
 
 
 @pytest.mark.skipif(not MODEL.is_dir(), reason="needs a small trained model")
-@pytest.mark.parametrize("sees", ["last", "whole"])
-def test_a_trained_model_and_itself_as_an_amateur_one_by_one_and_together(sees):
+def test_a_trained_model_and_itself_as_an_amateur_one_by_one_and_together():
+    sees = "whole"
     model = load(str(MODEL))
     plain = AutoModelForCausalLM.from_pretrained(MODEL, dtype=torch.float32)
     texts = ["Once upon a time", "Lily had a red ball", "The"]
@@ -89,11 +89,3 @@ def test_a_trained_model_and_itself_as_an_amateur_one_by_one_and_together(sees):
 
     assert made(prompts) == expected
     assert [made([prompt])[0] for prompt in prompts] == expected
-
-
-def test_what_the_amateur_sees_is_in_the_name():
-    """Texts made before there was the choice, with the whole prompt, have another name."""
-    assert str(parse("contrastive_decoding")).endswith("beams=5, amateur_prompt=last)")
-    assert parse("contrastive_decoding(amateur_prompt=whole)").amateur_prompt == "whole"
-    with pytest.raises(StudyError, match="amateur_prompt = 'none' is unknown: choose from: last, whole"):
-        parse("contrastive_decoding(amateur_prompt=none)")

@@ -7,39 +7,21 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from guard_eval.decoding import Context, StrategyProcessor
 from guard_eval.decoding.contrastive import Proposer
-from guard_eval.decoding.steps import choose, first_state
+from guard_eval.decoding.steps import LogitStrategy, choose, first_state
 from guard_eval.engines.batching import BatchSizes, in_batches
 from guard_eval.engines.decode import Batch, decode
-from guard_eval.strategies import AdaptiveContrastiveSearch, ContrastiveSearch, parse
+from guard_eval.strategies import STRATEGIES, AdaptiveContrastiveSearch, ContrastiveSearch, parse
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")]
 
 GUARDS = [
-    "guard",
-    "guard(formulation=algorithm1)",
-    "guard(formulation=released)",
+    *(f"guard(formulation={name})" for name in ("equations", "algorithm1", "released")),
     "guard(aggregation=winsorized, mapping=log)",
     "guard(select=sample)",
 ]
-OTHERS = ["greedy", "temperature", "top_k", "top_p", "typical", "min_p", "adaptive"]
-OTHERS += [
-    "epsilon",
-    "eta",
-    "top_n_sigma",
-    "top_h",
-    "p_less",
-    "min_k",
-    "xtc",
-    "mirostat",
-    "dry",
-    "no_repeat_ngram",
-]
-OTHERS += [
-    "repetition_penalty",
-    "frequency_penalty",
-    "presence_penalty",
-    "dry + mirostat + min_p + temperature",
-]
+OTHERS = [
+    name for name, kind in STRATEGIES.items() if isinstance(kind(), LogitStrategy) and name != "guard"
+] + ["dry + mirostat + min_p + temperature"]
 PROMPTS = [[5, 9, 200, 31], [7], [12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24], [40, 41, 42]]
 
 
@@ -111,7 +93,7 @@ def test_memory_that_runs_out_costs_no_text():
     total = torch.cuda.get_device_properties(0).total_memory
     torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_reserved() + 60e6) / total)
     try:
-        made = list(in_batches(prompts, write, BatchSizes(), kind="guard"))
+        made = list(in_batches(prompts, write, BatchSizes()))
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
     assert [row for rows, _ in made for row in rows] == prompts

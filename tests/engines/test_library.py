@@ -16,8 +16,6 @@ from guard_eval.strategies import parse
 pytestmark = pytest.mark.slow
 
 SHORT = {"max_new_tokens": 12, "max_prompt_tokens": 32}
-HOSTILE = "<script>alert(1)</script> $x$ \\input{a} & 50% _ # \x1b[31m"
-
 a_llama = pytest.mark.parametrize("loaded", ["llama"], indirect=True)
 of_each_loop = pytest.mark.parametrize(
     "strategy", ["greedy", "top_p(p=0.9)", "guard", "mirostat", "contrastive(k=4)", "acs", "dry + min_p"]
@@ -106,12 +104,9 @@ def test_measured_texts(loaded):
         (lambda loaded: generate([3], model=loaded), "prompt 1 is of type int; give text or a Prompt"),
         (lambda loaded: generate("x", Guard, loaded), r"Guard is a class; write Guard\(\)"),
         (lambda loaded: generate("x", "gaurd", loaded), "did you mean 'guard'"),
-        (lambda loaded: generate("x", model=loaded, runs=0), "runs = 0 is out of range"),
         (lambda loaded: generate("x", model=loaded, max_new_tokens=0), "max_new_tokens = 0 is out of range"),
         (lambda loaded: generate("x", model=loaded, batch_size=0), "batch_size = 0 is out of range"),
         (lambda loaded: generate("x", model=loaded, runs="3"), "runs = '3' is out of range"),
-        (lambda loaded: generate("x", model=loaded, batch_size=1.5), "batch_size = 1.5 is out of range"),
-        (lambda loaded: generate("x", model=loaded, max_new_tokens=True), "max_new_tokens = True is out of"),
         (lambda loaded: generate("x", model=loaded, max_prompt_tokens=None), "max_prompt_tokens = None is"),
         (lambda loaded: generate("x", model=loaded, top_k=5), "there is no option 'top_k'"),
         (lambda loaded: watch("x", print, model=loaded, temperature=2), "there is no option 'temperature'"),
@@ -121,12 +116,9 @@ def test_measured_texts(loaded):
         (lambda loaded: generate(None, model=loaded), "prompt 1 is of type NoneType"),
         (lambda loaded: generate("x", model="./missing"), "there is no folder .*/missing; correct"),
         (lambda loaded: generate("x", model=""), "the model '' has no name; write a Hugging Face id"),
-        (lambda loaded: generate("x", model=" "), "the model ' ' has no name"),
         (lambda loaded: generate("x", model=None), "model = None is of type NoneType; give a Hugging Face"),
-        (lambda loaded: generate("x", model="~no-such-user/x"), "there is no folder .*/~no-such-user/x"),
         (lambda loaded: generate("x", model=loaded, amateur=""), "the model '' has no name"),
         (lambda loaded: generate("x", model=loaded, seed="a"), "seed = 'a' must be a whole number"),
-        (lambda loaded: generate("x", model=loaded, seed=None), "seed = None must be a whole number"),
         (lambda loaded: generate("x", model=loaded, dtype="float16"), "dtype = 'float16' has no effect on a"),
         (lambda loaded: watch("x", print, model=loaded, max_prompt_tokens="5"), "max_prompt_tokens = '5' is"),
         (lambda loaded: generate({"a": 1}, model=loaded), "prompts is of type dict; give a list"),
@@ -135,7 +127,6 @@ def test_measured_texts(loaded):
             lambda loaded: watch(["x", "y"], print, model=loaded),
             "watch continues one prompt, and was given 2",
         ),
-        (lambda loaded: watch([], print, model=loaded), "watch continues one prompt, and was given 0"),
         (lambda loaded: generate("\ud800", model=loaded), r"the prompt '\\ud800': not valid Unicode"),
         (
             lambda loaded: watch("Once\x1b", print, model=loaded, max_new_tokens=10**6),

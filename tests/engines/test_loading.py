@@ -15,7 +15,6 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import (
     AutoModelForCausalLM,
-    AutoTokenizer,
     BertConfig,
     BertForMaskedLM,
     BertModel,
@@ -51,11 +50,6 @@ def test_a_folder_is_loaded(folder):
     assert not loaded.model.training
     assert loaded.revision == folder_revision(folder)
     assert load(str(folder), dtype="bfloat16").dtype == "bfloat16"
-
-
-def test_float32_on_a_cpu_whatever_was_saved(folder):
-    load(str(folder), dtype="bfloat16").model.save_pretrained(folder)
-    assert load(str(folder)).dtype == "float32"
 
 
 def test_the_revision_by_hand(tmp_path):
@@ -149,7 +143,7 @@ def test_a_folder_without_a_whole_model(folder, spoil, says):
     ("option", "value", "says"),
     [
         ("device", "nonsense", "'nonsense' is no device"),
-        ("device", "mps", "'mps' is not supported"),
+        ("device", "mps", "'mps' is no device"),
         ("device", "cuda:99", "'cuda:99', but PyTorch finds [0-9]+ GPUs"),
         ("device_map", "sideways", "cannot load the model in"),
         ("dtype", "float8", "'float8' is unknown; choose from: auto, float32"),
@@ -225,32 +219,6 @@ def test_a_quantised_model_is_left_as_transformers_gives_it(folder, monkeypatch)
     assert loaded.dtype == "float32, gptq"
 
 
-def test_an_fp8_checkpoint_computes_with_its_rounded_weights(folder, tmp_path):
-    """Blocks of 24 × 24 weights in 8 bits, each with a scale; on a CPU transformers multiplies them out."""
-    rounded = Path(shutil.copytree(folder, tmp_path / "rounded"))
-    weights = load_file(folder / "model.safetensors")
-    eight, plain = {}, {}
-    for name, weight in weights.items():
-        if not name.endswith("proj.weight"):
-            eight[name] = plain[name] = weight
-            continue
-        rows, columns = weight.shape
-        blocks = weight.view(rows // 24, 24, columns // 24, 24)
-        scale = blocks.abs().amax((1, 3)) / 448  # the largest number of float8_e4m3
-        small = (blocks / scale[:, None, :, None]).to(torch.float8_e4m3fn)
-        eight[name], eight[f"{name}_scale_inv"] = small.reshape(rows, columns), scale
-        plain[name] = (small.float() * scale[:, None, :, None]).reshape(rows, columns)
-    save_file(eight, folder / "model.safetensors", metadata={"format": "pt"})
-    save_file(plain, rounded / "model.safetensors", metadata={"format": "pt"})
-    quantised(folder, {"quant_method": "fp8", "weight_block_size": [24, 24]})
-    loaded = load(str(folder), device="cpu")
-    assert loaded.dtype == "float32, fp8"
-    ids = torch.tensor([[5, 6, 7]])
-    torch.testing.assert_close(
-        loaded.model(input_ids=ids).logits, load(str(rounded)).model(input_ids=ids).logits, rtol=0, atol=1e-4
-    )
-
-
 def test_a_quantised_model_whose_package_is_missing(folder):
     quantised(folder, {"quant_method": "bitsandbytes", "load_in_8bit": True})
     refused(folder, "needs a package that is not installed: .*bitsandbytes")
@@ -271,17 +239,7 @@ def test_an_amateur_with_another_vocabulary(expert, folder):
     a, b = (name for name, number in vocabulary.items() if number in {7, 9})
     vocabulary[a], vocabulary[b] = vocabulary[b], vocabulary[a]
     (folder / "tokenizer.json").write_text(json.dumps(tokens))
-    with pytest.raises(
-        StudyError, match=r"'expert' and its amateur .* \(token 7 is .* in one and .* in the other"
-    ):
-        check_amateur(expert, load(str(folder)))
-
-
-def test_an_amateur_with_more_tokens(expert, folder):
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    tokenizer.add_tokens(["<one>", "<two>"])
-    tokenizer.save_pretrained(folder)
-    with pytest.raises(StudyError, match=r"\(288 and 290 tokens\); name a smaller model of the same family"):
+    with pytest.raises(StudyError, match=r"'expert' and its amateur .* only one of them has .* as token 7"):
         check_amateur(expert, load(str(folder)))
 
 
@@ -384,10 +342,6 @@ def test_it_gives_what_its_whole_model_gives(bert):
 def test_an_encoder_does_not_continue_texts(bert):
     with pytest.raises(StudyError, match="is a BertForMaskedLM, which does not continue texts"):
         load(str(bert))
-
-
-def test_a_model_that_writes_can_be_read_with(gpt2_folder):
-    assert type(load_encoder(str(gpt2_folder)).model).__name__ == "GPT2Model"
 
 
 @pytest.mark.parametrize(

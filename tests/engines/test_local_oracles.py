@@ -17,7 +17,7 @@ from guard_eval.strategies import AdaptiveContrastiveSearch, ContrastiveSearch, 
 
 pytestmark = pytest.mark.slow
 
-MODELS = ["stories260k", "llama", "gpt2"]
+MODELS = ["stories260k", "gpt2"]
 TEXTS = [
     "Once upon a time there was",
     "The dog ran to the old red house and",
@@ -150,11 +150,8 @@ def contrastive_choice(slow: Slow, ids: list[int], p: list[float], k: int, alpha
 
 
 @every_model
-@pytest.mark.parametrize(
-    "strategy", [ContrastiveSearch(k=8, alpha=0.6), ContrastiveSearch(k=3, alpha=0.9)], ids=str
-)
-def test_contrastive_search_equals_the_definition(loaded, strategy):
-    slow = Slow(loaded)
+def test_contrastive_search_equals_the_definition(loaded):
+    slow, strategy = Slow(loaded), ContrastiveSearch(k=8, alpha=0.6)
 
     def choose(ids: list[int], new: list[int]) -> int:
         return contrastive_choice(slow, ids, softmax(slow.logits(ids)), strategy.k, strategy.alpha)
@@ -162,9 +159,7 @@ def test_contrastive_search_equals_the_definition(loaded, strategy):
     check(loaded, strategy, slow, lambda: choose)
 
 
-@pytest.mark.parametrize(
-    ("loaded", "q"), [("stories260k", 1.0), ("llama", 3.0), ("gpt2", 1.0)], indirect=["loaded"]
-)
+@pytest.mark.parametrize(("loaded", "q"), [("stories260k", 1.0), ("llama", 3.0)], indirect=["loaded"])
 def test_acs_equals_the_definition(loaded, q):
     slow = Slow(loaded)
 

@@ -13,9 +13,7 @@ from transformers.generation.logits_process import (
 from guard_eval.decoding.noise import gumbel, row_key
 from guard_eval.decoding.processor import breaker_ids
 from guard_eval.engines.decode import Batch, decode
-from guard_eval.engines.generation import generate
 from guard_eval.engines.loading import LoadedModel
-from guard_eval.records import Prompt
 from guard_eval.strategies import parse, signature
 
 STEPS = 40
@@ -72,19 +70,6 @@ def test_what_people_combine_is_what_transformers_combines(loaded):
 
 @pytest.mark.parametrize("loaded", ["llama", "gpt2", "stories260k"], indirect=True)
 def test_breakers_are_the_tokens_of_line_ends_colons_quotes_and_stars(loaded):
-    """Each is the last token of its string after a letter; texts by them are not those without."""
+    """Each is the last token of its string after a letter."""
     decoded = {loaded.tokenizer.decode([token]) for token in breaker_ids(loaded.tokenizer)}
     assert decoded == {"\n", ":", '"', "*"}
-    prompts = [Prompt(id="p", dataset="d", text='"the cat"\n*the dog*\n"the cat"\n')]
-    texts = {}
-    for name in (
-        "dry(multiplier=5, allowed_length=1)",
-        "dry(multiplier=5, allowed_length=1, breakers=standard)",
-    ):
-        [[one]] = generate(
-            loaded, prompts, parse(name), seed=1, max_new_tokens=60, max_prompt_tokens=64, batch_size=1
-        )
-        assert one.recipe.strategy == signature(parse(name))
-        texts[name] = one.text
-    if loaded.name == "stories260k":  # random models write no line ends
-        assert len(set(texts.values())) == 2

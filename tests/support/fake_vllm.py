@@ -60,9 +60,9 @@ def parameters(extra_args=None, **changes) -> SimpleNamespace:
     return SimpleNamespace(extra_args=extra_args, **{**neutral, "thinking_token_budget": None, **changes})
 
 
-def config(running: int = 4, speculative=None) -> SimpleNamespace:
+def config(running: int = 4, speculative=None, *, asynchronous: bool = False) -> SimpleNamespace:
     return SimpleNamespace(
-        scheduler_config=SimpleNamespace(max_num_seqs=running),
+        scheduler_config=SimpleNamespace(max_num_seqs=running, async_scheduling=asynchronous),
         model_config=SimpleNamespace(max_model_len=600),
         speculative_config=speculative,
     )
@@ -88,7 +88,7 @@ class Job:
     parameters: SimpleNamespace
     limit: int
     written: list[int] = field(default_factory=list)
-    seen: list[int] = field(default_factory=list)  # what the processor is shown: −1 for tokens not yet known
+    seen: list[int] = field(default_factory=list)  # what the processor is shown
 
     @property
     def done(self) -> bool:
@@ -98,11 +98,10 @@ class Job:
 class RunnerV1:
     """The older runner: its batch is a list, whose changes it tells."""
 
-    def __init__(self, processor, model, *, seed: int, asynchronous: bool = False) -> None:
+    def __init__(self, processor, model, *, seed: int) -> None:
         self.processor, self.model = processor, model
         self.batch: list[Job] = []
         self.random = random.Random(seed)
-        self.asynchronous = asynchronous
 
     def run(self, jobs: list[Job], *, at_once: int, set_back: float = 0.1) -> None:
         waiting = list(jobs)
@@ -122,8 +121,6 @@ class RunnerV1:
         added, moved, changed = [], [], bool(removed or coming)
         for job in coming:
             job.seen = list(job.written)  # one that comes back is shown what it wrote, in a list of its own
-            if self.asynchronous and job.seen:
-                job.seen[-1] = -1
             index = removed.pop(0) if removed else len(self.batch)
             self.batch[index : index + 1] = [job]
             added.append((index, job.parameters, job.prompt, job.seen))
@@ -154,7 +151,7 @@ class RunnerV1:
         for job, token in zip(self.batch, tokens, strict=True):
             if job not in partial:
                 job.written.append(token)
-                job.seen.append(-1 if self.asynchronous else token)
+                job.seen.append(token)
 
 
 class RunnerV2:

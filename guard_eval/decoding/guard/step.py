@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from guard_eval.decoding.candidates import smallest_best, top_candidates
-from guard_eval.decoding.entropy import discounted_sum, global_entropy, shannon_entropy, smoothed_entropy
+from guard_eval.decoding.entropy import shannon_entropy, smoothed_entropy
 from guard_eval.decoding.guard import algorithm1, equations, released
 from guard_eval.decoding.guard.equations import K_MIN, K_RANGE, Adapted
 from guard_eval.decoding.guard.released import unless_nothing_is_left
@@ -33,7 +33,7 @@ TOTAL, WEIGHT, OVERALL, K, LOG_ALPHA, Q, ENTROPIES = range(7)
 H(X)_{t−w+1} … H(X)_t, zeros before the first."""
 
 
-class GuardStep(NamedTuple):
+class Candidates(NamedTuple):
     """What a step computes.
 
     Attributes:
@@ -47,20 +47,7 @@ class GuardStep(NamedTuple):
     state: Tensor
 
 
-def token_counts(ids: Tensor, tokens: Tensor) -> Tensor:
-    """Return how often each of `ids` `[B, n]` occurs in its row of `tokens` `[B, t]`: `[B, n]`."""
-    return (ids[:, :, None] == tokens[:, None, :]).sum(-1)
-
-
-def penalised(log_p: Tensor, counts: Tensor, log_alpha: Tensor) -> Tensor:
-    """Return ln(p · α_t^count), `[B, n]`, of ln p and counts, `[B, n]` each, and ln α_t, `[B]`.
-
-    Source: `eq:acs`.
-    """
-    return log_p + counts * log_alpha[:, None]
-
-
-def guard_step(strategy: Guard, logits: Tensor, state: Tensor, step: int, tokens: Tensor) -> GuardStep:
+def score_candidates(strategy: Guard, logits: Tensor, state: Tensor, step: int, tokens: Tensor) -> Candidates:
     """Return the candidates of a step with their scores.
 
     Args:
@@ -75,32 +62,33 @@ def guard_step(strategy: Guard, logits: Tensor, state: Tensor, step: int, tokens
     measure = smoothed_entropy if strategy.formulation == "released" else shannon_entropy
     values, ids = top_candidates(logits.float(), K_MIN + K_RANGE)
     entropy, log_z = measure(logits, values[:, :1])
-    total = discounted_sum(entropy, state[:, TOTAL], strategy.decay)
-    weight = discounted_sum(1.0, state[:, WEIGHT], strategy.decay)
-    overall = global_entropy(total, weight)
+    total = entropy + strategy.decay * state[:, TOTAL]
+    weight = 1.0 + strategy.decay * state[:, WEIGHT]
+    overall = total / weight  # `eq:hglob`
     window = torch.cat([state[:, ENTROPIES:], entropy[:, None]], 1)
     adapted = _ADAPT[strategy.formulation](
         window[:, -1 - min(step, strategy.window) :].T, overall, math.log(logits.shape[-1]), strategy
     )
     log_p = values - log_z[:, None]  # in float64
-    scores = penalised(log_p, token_counts(ids, tokens), adapted.log_alpha)
+    counts = (ids[:, :, None] == tokens[:, None, :]).sum(-1)
+    scores = log_p + counts * adapted.log_alpha[:, None]  # `eq:acs`
     left_out = torch.arange(ids.shape[-1], device=ids.device) >= adapted.k[:, None]
     if strategy.formulation == "released":
         scores = unless_nothing_is_left(scores, log_p, ~left_out)
     numbers = torch.stack([total, weight, overall, adapted.k, adapted.log_alpha, adapted.q], 1)
-    return GuardStep(ids, scores.masked_fill(left_out, -torch.inf), torch.cat([numbers, window[:, 1:]], 1))
+    return Candidates(ids, scores.masked_fill(left_out, -torch.inf), torch.cat([numbers, window[:, 1:]], 1))
 
 
 @apply_step.register
 def guard(strategy: Guard, logits: Tensor, context: Any) -> Tensor:  # noqa: ANN401
     """Leave the best of the candidates, or with `select="sample"` all of them with their penalised scores."""
     tokens = context.tokens if strategy.formulation == "released" else context.written
-    output = guard_step(strategy, logits, context.state, context.step, tokens)
-    context.state.copy_(output.state)
+    ids, scores, state = score_candidates(strategy, logits, context.state, context.step, tokens)
+    context.state.copy_(state)
     if strategy.select == "sample":
-        return scatter(logits, output.ids, output.scores.to(logits.dtype))
-    best = smallest_best(output.scores, output.ids)[:, None]
-    return scatter(logits, output.ids.gather(1, best), torch.zeros_like(best, dtype=logits.dtype))
+        return scatter(logits, ids, scores.to(logits.dtype))
+    best = smallest_best(scores, ids)[:, None]
+    return scatter(logits, ids.gather(1, best), torch.zeros_like(best, dtype=logits.dtype))
 
 
 @initial_state.register

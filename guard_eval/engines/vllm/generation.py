@@ -1,13 +1,12 @@
-"""A study's continuations by vLLM: prompts in, finished continuations out every few seconds."""
+"""A study's continuations by vLLM: prompts in, finished continuations out, chunk by chunk."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from contextlib import contextmanager
+from dataclasses import replace
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from types import SimpleNamespace
@@ -18,32 +17,22 @@ import transformers
 from transformers import GenerationConfig
 
 from guard_eval import progress
-from guard_eval.engines.decode import check_vocabulary
-from guard_eval.engines.encoding import (
-    EncodedPrompt,
-    StopStrings,
-    encode,
-    eos_ids,
-    make_continuation,
-    too_long,
-)
+from guard_eval.engines.encoding import EncodedPrompt, encode, eos_ids, make_continuation, split_by_length
 from guard_eval.engines.generate import Batches, Work
 from guard_eval.engines.generation import recipe_of
 from guard_eval.engines.loading import LoadedModel, ModelFiles, first_line
+from guard_eval.engines.study_models import recipe_settings
 from guard_eval.engines.vllm.plugin import PROCESSOR
 from guard_eval.engines.vllm.request import extra_args, unsupported
 from guard_eval.errors import MissingExtraError, StudyError
 from guard_eval.records import Continuation, Prompt, Recipe
-from guard_eval.strategies import Greedy, Strategy, parse
+from guard_eval.strategies import Greedy, parse
 from guard_eval.study.folder import Study
 
 ENGINE = "vllm"
 """What a `Recipe` says of this engine."""
-
-_PAUSE = 2.0
-"""Seconds after which the texts that are finished are handed out."""
-
-
+CHUNK_BATCHES = 4
+"""Texts of a chunk, in full batches: so many are written again after a kill."""
 _ENVIRONMENT = {
     "VLLM_LOGGING_LEVEL": "ERROR",  # its start fills a screen
     "VLLM_NO_USAGE_STATS": "1",  # it would report to its authors what it runs on
@@ -78,10 +67,10 @@ def check_study(study: Study, strategies: Sequence[str]) -> None:
 
 @contextmanager
 def open_vllm(work: Work) -> Iterator[Batches]:
-    """Start vLLM with a study's model; what does not fit is refused first.
+    """Start vLLM with a study's model.
 
     Raises:
-        StudyError: vLLM cannot run the model, or a prompt is too long.
+        StudyError: vLLM cannot run the model or a strategy.
         MissingExtraError: vLLM is not installed.
     """
     if find_spec("vllm") is None:
@@ -89,8 +78,9 @@ def open_vllm(work: Work) -> Iterator[Batches]:
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     study, model, generation = work.study, work.study.settings.model, work.study.settings.generation
-    location = study.locate_model(model.name)
-    described = describe(location, name=model.name, revision=model.revision, dtype=model.dtype)
+    described = describe(
+        study.locate_model(model.name), name=model.name, revision=model.revision, dtype=model.dtype
+    )
     if model.device != "auto" and (model.device == "cpu") != (described.device == "cpu"):
         raise StudyError(
             f"model.device = {model.device!r}, and the vLLM that is installed here runs on "
@@ -100,39 +90,32 @@ def open_vllm(work: Work) -> Iterator[Batches]:
     check_study(study, [name for name, texts in work.missing.items() if texts])
     prompts = {prompt.id: prompt for texts in work.missing.values() for prompt, _ in texts}
     rows = encode(described, list(prompts.values()), generation.max_prompt_tokens, chat=generation.chat)
-    encoded = {row.prompt.id: row for row in rows}
-    if problem := too_long(described, rows, generation.max_new_tokens):
-        raise StudyError(problem)
-    for name in work.missing:
-        check_vocabulary(described.model, described.name, parse(name))
+    fitting, problem = split_by_length(described, rows, generation.max_new_tokens)
+    encoded = {row.prompt.id: row for row in fitting}
     progress.notice("loading the model")
-    served = start(
+    llm = start(
         described,
-        location,
-        tokens=max((len(row.ids) for row in rows), default=1) + generation.max_new_tokens,
-        at_once=None if generation.batch_size == "auto" else generation.batch_size,
-        devices=torch.cuda.device_count() if model.device_map else 1,
+        study.locate_model(model.name),
+        max_model_len=max((len(row.ids) for row in fitting), default=1) + generation.max_new_tokens,
+        tensor_parallel_size=torch.cuda.device_count() if model.device_map else 1,
         # On a CPU compiling takes longer than most runs; on a GPU graphs are what makes vLLM fast.
         enforce_eager=described.device == "cpu" and not generation.compile,
+        **({} if generation.batch_size == "auto" else {"max_num_seqs": generation.batch_size}),
     )
-    progress.notice(f"{served.described}: up to {served.at_once} texts at once")
+    described = replace(described, dtype=_dtype_name(llm.llm_engine.model_config.dtype))
+    progress.notice(f"{described}: up to {batch_limit(llm)} texts at once")
 
     def batches(name: str, texts: Sequence[tuple[Prompt, int]]) -> Iterator[list[Continuation]]:
-        recipe = recipe_of(
-            served.described,
-            parse(name),
-            seed=study.settings.seed,
-            max_new_tokens=generation.max_new_tokens,
-            max_prompt_tokens=generation.max_prompt_tokens,
-            chat=generation.chat,
-            engine=ENGINE,
-            stop=generation.stop,
-        )
-        waiting = [replace(encoded[prompt.id], run=run) for prompt, run in texts]
-        return generate(served, waiting, parse(name), recipe)
+        recipe = recipe_of(described, parse(name), engine=ENGINE, **recipe_settings(study))
+        chosen = [replace(encoded[prompt.id], run=run) for prompt, run in texts if prompt.id in encoded]
+        yield from generate(llm, described, chosen, recipe)
+        if problem is not None:
+            raise StudyError(f"{problem}; all other texts are made")
 
-    with closing(served):
+    try:
         yield batches
+    finally:
+        llm.llm_engine.engine_core.shutdown()  # left alone, vLLM's processes keep this one from ending
 
 
 def describe(location: str, *, name: str, revision: str, dtype: str) -> LoadedModel:
@@ -158,7 +141,7 @@ def describe(location: str, *, name: str, revision: str, dtype: str) -> LoadedMo
         ends = None
     here = current_platform.is_cpu()
     if dtype == "auto":
-        dtype = "float32" if here else str(files.config.dtype or "auto").removeprefix("torch.")
+        dtype = "float32" if here else _dtype_name(files.config.dtype or "auto")
     return LoadedModel(
         model=SimpleNamespace(config=files.config, generation_config=ends),
         tokenizer=files.read_tokenizer(),
@@ -171,46 +154,8 @@ def describe(location: str, *, name: str, revision: str, dtype: str) -> LoadedMo
     )
 
 
-@dataclass(frozen=True)
-class Served:
-    """A model that vLLM holds.
-
-    Attributes:
-        described: Its tokenizer and settings.
-        engine: vLLM's `LLMEngine`.
-    """
-
-    described: LoadedModel
-    engine: Any
-
-    @property
-    def at_once(self) -> int:
-        """Return how many requests it runs at once at most."""
-        return int(self.engine.vllm_config.scheduler_config.max_num_seqs)
-
-    def close(self) -> None:
-        """End vLLM's processes; left alone, they keep this one from ending."""
-        self.engine.engine_core.shutdown()
-
-
-def start(
-    described: LoadedModel,
-    location: str,
-    *,
-    tokens: int,
-    at_once: int | None = None,
-    devices: int = 1,
-    **options: Any,  # noqa: ANN401
-) -> Served:
-    """Start vLLM with a model.
-
-    Args:
-        described: `describe` of it.
-        location: A folder or a Hub id.
-        tokens: How long the longest prompt and its continuation are together.
-        at_once: How many requests to run at once; vLLM's own limit if left out.
-        devices: Over how many GPUs to spread it (tensor parallel).
-        options: Anything else that `vllm.LLM` takes.
+def start(described: LoadedModel, location: str, **options: Any) -> Any:  # noqa: ANN401 (vLLM's LLM)
+    """Return vLLM with a model; `options` are those of `vllm.LLM`.
 
     Raises:
         StudyError: vLLM cannot run it.
@@ -219,105 +164,93 @@ def start(
 
     settings: dict[str, Any] = {
         "dtype": described.dtype,
-        "max_model_len": tokens,
-        "tensor_parallel_size": devices,
         "generation_config": "vllm",  # not the model's own: a strategy's parameters are all there are
         "disable_log_stats": True,
     }
     if not described.revision.startswith("sha256:"):
         settings |= {"revision": described.revision, "tokenizer_revision": described.revision}
-    if at_once is not None:
-        settings["max_num_seqs"] = at_once
-    if described.device == "cpu":
-        settings["gpu_memory_utilization"] = (
-            _share_of_memory()
-        )  # it means the machine's, where there is no GPU
-    if not _is_installed():
-        settings["logits_processors"] = [PROCESSOR]
+    if described.device == "cpu":  # its runner is the older one
+        settings |= {"gpu_memory_utilization": _memory_share(), "async_scheduling": False}
+    if not any(point.value == PROCESSOR for point in entry_points(group="vllm.logits_processors")):
+        settings["logits_processors"] = [PROCESSOR]  # run from a checkout
     try:
-        engine = LLM(location, **{**settings, **options}).llm_engine
+        return LLM(location, **{**settings, **options})
     except (ValueError, RuntimeError, OSError, NotImplementedError) as error:
         raise StudyError(
             f"vLLM cannot run the model {described.name!r}: {first_line(error)}; "
             "its own messages are above, and --engine local runs any causal language model"
         ) from error
-    dtype = str(engine.model_config.dtype).removeprefix("torch.")
-    return Served(replace(described, dtype=dtype), engine)
 
 
-def _share_of_memory() -> float:
-    """Return how much of the machine's memory to take: most of what others have left of it.
-
-    vLLM would take 92 % of all there is, and not start where other programs use the rest.
-    """
+def _memory_share() -> float:
+    """Return how much of the machine's memory to take: vLLM would take 92 %, whatever others use of it."""
     import psutil  # type: ignore[import-untyped]  # noqa: PLC0415 (vLLM brings it)
 
     memory = psutil.virtual_memory()
     return round(0.8 * float(memory.available) / float(memory.total), 3)
 
 
-def _is_installed() -> bool:
-    """Return whether vLLM finds the plugin by itself; run from a checkout it does not."""
-    return any(point.value == PROCESSOR for point in entry_points(group="vllm.logits_processors"))
+def _dtype_name(dtype: object) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def batch_limit(llm: Any) -> int:  # noqa: ANN401
+    """Return how many requests vLLM runs at once at most."""
+    return int(llm.llm_engine.vllm_config.scheduler_config.max_num_seqs)
 
 
 def generate(
-    served: Served, encoded: Sequence[EncodedPrompt], strategy: Strategy, made_by: Recipe
+    llm: Any,  # noqa: ANN401 (vLLM's LLM)
+    described: LoadedModel,
+    rows: Sequence[EncodedPrompt],
+    recipe: Recipe,
 ) -> Iterator[list[Continuation]]:
-    """Return an iterator over continuations as they are finished, one for each prompt in the end.
+    """Return an iterator over chunks of continuations, one for each of `rows`, the longest prompts first.
 
-    vLLM never waits for a batch to end: a prompt takes the place of one that is done. No more are handed to
-    it than it needs to be busy, however many there are.
+    Within a chunk vLLM never waits for a batch to end: a prompt takes the place of one that is done.
 
     Args:
-        served: The model.
-        encoded: The prompts, by `texts.encode` with the tokenizer of `served.described`.
-        strategy: One for which `request.unsupported` says nothing.
-        made_by: `local.generation.recipe` with `ENGINE`.
+        llm: `start`'s.
+        described: `describe` of its model.
+        rows: Prompts by `encode`.
+        recipe: By `ENGINE`, and a strategy for which `unsupported` returns None.
     """
-    waiting = deque(enumerate(sorted(encoded, key=lambda row: (-len(row.ids), row.prompt.id, row.run))))
-    running: dict[str, EncodedPrompt] = {}
-    stops = StopStrings(served.described.tokenizer, made_by.stop) if made_by.stop else None
-    finished: list[tuple[EncodedPrompt, list[int]]] = []
-    since, peak = time.perf_counter(), 0
-    while waiting or running:
-        while waiting and len(running) < 2 * served.at_once:
-            number, row = waiting.popleft()
-            running[str(number)] = row
-            (prompt,) = served.engine.renderer.render_cmpl([{"prompt_token_ids": row.ids}])
-            served.engine.add_request(str(number), prompt, _parameters(served, strategy, made_by, row))
-        peak = max(peak, min(len(running), served.at_once))
-        for output in served.engine.step():
-            name, new = output.request_id, list(output.outputs[0].token_ids)
-            if name not in running:  # it was stopped, and this is what was under way
-                continue
-            stopped = stops is not None and stops.reached(new)
-            if stopped and not output.finished:
-                served.engine.abort_request([name])
-            if stopped or output.finished:
-                finished.append((running.pop(name), new))
-        took = time.perf_counter() - since
-        if finished and (took >= _PAUSE or not (waiting or running)):
-            yield [
-                make_continuation(
-                    served.described, made_by, row, new, seconds=took / len(finished), batch=peak
-                )
-                for row, new in finished
-            ]
-            finished, since, peak = [], time.perf_counter(), 0
+    ordered = sorted(rows, key=lambda row: (-len(row.ids), row.prompt.id, row.run))
+    at_once = batch_limit(llm)
+    size = CHUNK_BATCHES * at_once
+    for chunk in (ordered[start : start + size] for start in range(0, len(ordered), size)):
+        began = time.perf_counter()
+        outputs = llm.generate(
+            [{"prompt_token_ids": row.ids} for row in chunk],
+            [sampling_params(described, recipe, row) for row in chunk],
+            use_tqdm=False,
+        )
+        seconds = (time.perf_counter() - began) / len(chunk)
+        yield [
+            make_continuation(
+                described,
+                recipe,
+                row,
+                list(output.outputs[0].token_ids),
+                seconds=seconds,
+                batch=min(len(chunk), at_once),
+            )
+            for row, output in zip(chunk, outputs, strict=True)
+        ]
 
 
-def _parameters(served: Served, strategy: Strategy, made_by: Recipe, row: EncodedPrompt) -> Any:  # noqa: ANN401
+def sampling_params(described: LoadedModel, recipe: Recipe, row: EncodedPrompt) -> Any:  # noqa: ANN401
+    """Return vLLM's `SamplingParams` for a prompt."""
     from vllm import SamplingParams  # noqa: PLC0415
-    from vllm.sampling_params import RequestOutputKind  # noqa: PLC0415
 
-    ours = extra_args(strategy, seed=made_by.seed, prompt_id=row.prompt.id, run=row.run)
+    strategy = parse(recipe.strategy)
+    ours = extra_args(strategy, seed=recipe.seed, prompt_id=row.prompt.id, run=row.run)
     return SamplingParams(
         temperature=0,  # the likeliest token is taken, of which a strategy has left one
-        max_tokens=made_by.max_new_tokens,
-        stop_token_ids=eos_ids(served.described),
-        detokenize=False,
-        # vLLM's own search for stop strings reads other texts than ours, which are cut alike in every engine.
-        output_kind=RequestOutputKind.CUMULATIVE if made_by.stop else RequestOutputKind.FINAL_ONLY,
+        max_tokens=recipe.max_new_tokens,
+        stop_token_ids=eos_ids(described),
+        stop=list(recipe.stop),
+        include_stop_str_in_output=bool(recipe.stop),  # `make_continuation` cuts alike for every engine
+        detokenize=bool(recipe.stop),
         extra_args=None if isinstance(strategy, Greedy) else ours,
     )

@@ -1,12 +1,11 @@
-"""The requests of a vLLM worker, each at a step of its own, and what strategies remember of them.
+"""The requests of a vLLM worker, each at a step of its own, and the state of their strategies.
 
 What is chosen is written as logits of which one is left, so that whatever vLLM does next takes that token.
 
-A request by GUARD, or by any other strategy that looks back, has a slot: its tokens, and its state at each of
-the last steps. Doing a step again writes the same values again. vLLM takes a request out of the batch when it
-has ended, but also when it runs out of memory and sets the request back (preemption). It does not say which,
-and may bring the request back later, in another place. So a slot keeps what it holds until as many others
-were left as may run at once, and a request that comes back with a text finds it by that text.
+A request keeps its state before each of its last steps, because vLLM may repeat a step. vLLM takes a request
+out of the batch when it has ended, but also when memory runs out (preemption), and does not say which. So as
+many requests as may run at once are remembered after they left, and one that comes back finds its state by
+its strategy, its key and its prompt: these decide what is written.
 """
 
 from __future__ import annotations
@@ -15,18 +14,19 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from guard_eval.decoding.noise import advanced
-from guard_eval.decoding.steps import Context, LogitStrategy, choose, first_state, looks_back, needs_breakers
+from guard_eval.decoding.noise import advance_keys
+from guard_eval.decoding.steps import Context, LogitStrategy, choose, first_state, needs_breakers
 from guard_eval.engines.vllm.request import StrategyRequest
 from guard_eval.strategies import Guard
 from guard_eval.strategies.values import is_own, steps_of
 
 KEPT_STEPS = 16
-"""Steps of which a request's state is kept: vLLM discards the last few when it sets a request back."""
+"""Steps whose states are kept: vLLM discards the last few tokens when it sets a request back."""
 
 
 @dataclass(eq=False)
@@ -34,165 +34,120 @@ class Request:
     """A request in the batch.
 
     Attributes:
-        wanted: What it asks.
-        prompt: The prompt's length, in tokens.
-        done: How many steps were made; vLLM discards those after half a prompt.
-        slot: Its number in the memory, if its strategy looks back at earlier steps.
+        wanted: Its strategy and key.
+        prompt: The prompt's tokens, `[P]`.
+        states: The state before each of the last steps, `[S]`, float64, by step.
+        outputs: The tokens written so far, where the runner keeps them as a list.
     """
 
     wanted: StrategyRequest
-    prompt: int
-    done: int
-    slot: int = -1
+    prompt: Tensor
+    states: dict[int, Tensor]
+    outputs: Sequence[int] = ()
 
 
-@dataclass(frozen=True)
-class Row:
-    """Which row of the logits is a request's, and how many tokens it has written."""
+class Row(NamedTuple):
+    """The row of the logits that belongs to a request, and how many tokens the request has written."""
 
-    index: int
+    place: int
     request: Request
     step: int
+
+
+TextReader = Callable[[Sequence[Row]], Tensor]
+"""Returns the tokens of rows, prompt and text, `[B, T]`: the last one at the end, −1 before the first."""
 
 
 class Requests:
     """The requests of a worker, by whichever interface they come.
 
+    Attributes:
+        at: Those in the batch, by their slot or row.
+
     Args:
         device: Where the logits are.
-        running: How many requests run at once; as many that were left are remembered.
-        length: The most tokens of a request, prompt and continuation together.
-        breakers: Finds the model's tokens at which DRY's sequences end, if a strategy asks for them.
+        running: How many requests run at once; as many are remembered after they left.
+        find_breakers: Returns the model's tokens at which DRY's sequences end, if a strategy needs them.
     """
 
     def __init__(
-        self,
-        device: torch.device,
-        *,
-        running: int,
-        length: int,
-        breakers: Callable[[], Sequence[int]] = tuple,
+        self, device: torch.device, *, running: int, find_breakers: Callable[[], Sequence[int]] = tuple
     ) -> None:
-        self._device, self._capacity, self._find_breakers = device, 2 * running, breakers
-        self._tokens = torch.full((self._capacity, length), -1, dtype=torch.int32, device=device)
-        self._states: dict[LogitStrategy, Tensor] = {}
-        self._slots: dict[int, Request] = {}
-        self._left: deque[Request] = deque()
+        self._device, self._find_breakers = device, find_breakers
+        self.at: dict[int, Request] = {}
+        self._left: deque[Request] = deque(maxlen=2 * running)
 
-    def begin(self, wanted: StrategyRequest, prompt: Tensor, outputs: Tensor) -> Request:
-        """Return a request.
-
-        Args:
-            wanted: What it asks.
-            prompt: Its tokens, `[P]`.
-            outputs: What was written of it before, `[t]`: of a request that comes back it is not empty.
+    def begin(self, index: int, wanted: StrategyRequest, prompt: Tensor, written: int) -> Request:
+        """Take a request with a prompt `[P]` in; one that comes back has `written` tokens already.
 
         Raises:
-            RuntimeError: It comes back, and what it remembers is not here.
+            RuntimeError: It comes back, and its state is no longer in this worker.
         """
-        request = Request(wanted, len(prompt), len(outputs))
-        if not looks_back(wanted.strategy):
-            return request
-        earlier = self._find_earlier(wanted, prompt, outputs) if len(outputs) else None
-        request.slot = slot = self._free()
-        states = self._states_of(wanted.strategy)
-        if earlier is None:
-            self._tokens[slot, : len(prompt)] = prompt
-            states[slot, 0] = torch.tensor(first_state(wanted.strategy), dtype=torch.float64)
-        else:
-            self._tokens[slot], states[slot] = self._tokens[earlier], states[earlier]
-        self._slots[slot] = request
-        return request
+        self.at[index] = Request(wanted, prompt, self._find_states(wanted, prompt, written))
+        return self.at[index]
 
-    def leave(self, request: Request | None) -> None:
-        """Say that a request is out of the batch; it may come back."""
-        if request is not None and request.slot >= 0:
+    def leave(self, index: int) -> None:
+        """Note that a request is out of the batch; it may come back."""
+        self.remember(self.at.pop(index, None))
+
+    def remember(self, request: Request | None) -> None:
+        """Keep the states of a request that left."""
+        if request is not None:
             self._left.append(request)
 
-    def choose(self, logits: Tensor, rows: Sequence[Row]) -> Tensor:
-        """Leave in each of `rows` of `logits` `[B, V]` what its strategy chooses alone; return `logits`."""
+    def _find_states(self, wanted: StrategyRequest, prompt: Tensor, written: int) -> dict[int, Tensor]:
+        first = torch.tensor(first_state(wanted.strategy), dtype=torch.float64, device=self._device)
+        if written == 0 or not len(first):
+            return {written: first}
+        for earlier in [*self.at.values(), *reversed(self._left)]:
+            same = earlier.wanted == wanted and written in earlier.states
+            if same and torch.equal(earlier.prompt, prompt):
+                return dict(earlier.states)
+        raise RuntimeError(
+            f"guard-eval: a request for {wanted.strategy} came back after {written} tokens (vLLM sets "
+            "requests back where memory is short), and its state is not in this worker; "
+            "give vLLM more memory for its cache, or run fewer requests at once (--max-num-seqs)"
+        )
+
+    def choose(self, logits: Tensor, rows: Sequence[Row], read_texts: TextReader) -> Tensor:
+        """Leave the chosen token alone in each of `rows` of `logits` `[B, V]`, and return `logits`."""
         groups: dict[tuple[LogitStrategy, int], list[Row]] = {}
         for row in rows:
             strategy = row.request.wanted.strategy
             groups.setdefault((strategy, _phase(strategy, row.step)), []).append(row)
-        for (strategy, phase), group in groups.items():
-            places = to_device([row.index for row in group], logits.device)
-            whole = len(group) == len(logits) and [row.index for row in group] == list(range(len(logits)))
-            chosen = logits if whole else logits[places]
-            tokens = self._tokens_of(chosen.float(), group, strategy, phase)
-            logits[places] = -torch.inf
-            logits[places, tokens] = 0
+        for (_strategy, phase), group in groups.items():
+            indices = to_device([row.place for row in group], logits.device)
+            tokens = self._choose_tokens(logits[indices].float(), group, phase, read_texts(group))
+            logits[indices] = -torch.inf
+            logits[indices, tokens] = 0
         return logits
 
-    def _tokens_of(self, logits: Tensor, group: Sequence[Row], strategy: LogitStrategy, phase: int) -> Tensor:
-        """Return the next token of each request, `[B]`, and remember the step."""
-        requests = [row.request for row in group]
-        numbers = [[row.request.wanted.key, row.request.slot, row.step, row.request.prompt] for row in group]
-        keys, slots, at, prompts = to_device(numbers, self._device).T
-        keys = advanced(keys, at - phase)
-        breakers = self._breakers if needs_breakers(strategy) else None
-        if not looks_back(strategy):
-            nothing = keys[:, None][:, :0]
-            return choose(
-                strategy, logits, Context(keys, phase, nothing, nothing, nothing.double(), breakers)
-            )
+    def _choose_tokens(self, logits: Tensor, group: Sequence[Row], phase: int, texts: Tensor) -> Tensor:
+        """Return the next token of each row of a strategy, `[B]`, and remember the states."""
+        strategy = group[0].request.wanted.strategy
+        keys, steps = to_device([[row.request.wanted.key, row.step] for row in group], self._device).T
         longest = max(row.step for row in group)
-        tokens, source = self._texts(slots, prompts + at, longest + max(row.prompt for row in requests))
-        written = tokens.masked_fill(source < prompts[:, None], -1)[:, tokens.shape[1] - longest :]
-        states = self._states_of(strategy)
-        context = Context(keys, phase, tokens, written, states[slots, at % KEPT_STEPS], breakers)
-        chosen = choose(strategy, logits, context)
-        states[slots, (at + 1) % KEPT_STEPS] = context.state
-        self._tokens[slots, prompts + at] = chosen.int()
-        for row in group:
-            row.request.done = row.step + 1
-        return chosen
-
-    def _texts(self, slots: Tensor, lengths: Tensor, longest: int) -> tuple[Tensor, Tensor]:
-        """Return the tokens of each request, the last at the end, and their places: `[B, longest]` each."""
-        source = lengths[:, None] - torch.arange(longest, 0, -1, device=self._device)
-        tokens = self._tokens[slots[:, None], source.clamp(min=0)].long()
-        return tokens.masked_fill(source < 0, -1), source
+        age = torch.arange(longest, 0, -1, device=self._device)
+        written = texts[:, texts.shape[1] - longest :].masked_fill(age > steps[:, None], -1)
+        states = torch.stack([row.request.states[row.step] for row in group])
+        breakers = self._breakers if needs_breakers(strategy) else None
+        context = Context(advance_keys(keys, steps - phase), phase, texts, written, states, breakers)
+        tokens = choose(strategy, logits, context)
+        for row, state in zip(group, context.state, strict=True):
+            row.request.states[row.step + 1] = state
+            row.request.states.pop(row.step + 1 - KEPT_STEPS, None)
+        return tokens
 
     @cached_property
     def _breakers(self) -> Tensor:
         return to_device(list(self._find_breakers()), self._device)
-
-    def _states_of(self, strategy: LogitStrategy) -> Tensor:
-        """Return the states of a strategy's requests, `[slots, KEPT_STEPS, S]`."""
-        if strategy not in self._states:
-            shape = self._capacity, KEPT_STEPS, len(first_state(strategy))
-            with torch.inference_mode(mode=False):  # a tensor made in that mode cannot be written outside it
-                self._states[strategy] = torch.zeros(shape, dtype=torch.float64, device=self._device)
-        return self._states[strategy]
-
-    def _find_earlier(self, wanted: StrategyRequest, prompt: Tensor, outputs: Tensor) -> int:
-        """Return a slot that holds the state of this text, whichever request it was."""
-        text = torch.cat([prompt.int(), outputs.int()])
-        read = text >= 0  # scheduled asynchronously, the last tokens may not have been read back yet
-        for slot, earlier in self._slots.items():
-            behind = earlier.done - len(outputs)
-            alike = (earlier.wanted, earlier.prompt) == (wanted, len(prompt)) and 0 <= behind < KEPT_STEPS
-            if alike and torch.equal(self._tokens[slot, : len(text)][read], text[read]):
-                return slot
-        raise RuntimeError(
-            f"guard-eval: a request for {wanted.strategy} came back after {len(outputs)} tokens (vLLM sets "
-            "requests back where memory is short), and what it remembers of them is not in this worker; "
-            "give vLLM more memory for its cache, or run fewer requests at once (--max-num-seqs)"
-        )
-
-    def _free(self) -> int:
-        """Return the number of a slot that was never used, or of the one that was left first."""
-        if len(self._slots) < self._capacity or not self._left:
-            return len(self._slots)
-        return self._left.popleft().slot
 
 
 def _phase(strategy: LogitStrategy, step: int) -> int:
     """Return the step number that the strategy is given; requests with the same one take a step together.
 
     GUARD's first steps have windows of different lengths; from then on all steps are alike. A user's own
-    strategy may ask for the number itself.
+    strategy may read the number itself.
     """
     if isinstance(strategy, Guard):
         return min(step, strategy.window)

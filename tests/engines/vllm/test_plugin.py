@@ -8,10 +8,9 @@ from fake_vllm import BatchUpdate, Job, LogitsContext, Model, RunnerV1, RunnerV2
 from slow_guard import SLOW
 from stepping import Follower
 
-from guard_eval.decoding.noise import advanced, row_key, uniform
+from guard_eval.decoding.noise import advance_keys, row_key, uniform
 from guard_eval.engines.vllm import plugin
-from guard_eval.engines.vllm.plugin import ForRunnerV1, ForRunnerV2, Strategies
-from guard_eval.errors import StudyError
+from guard_eval.engines.vllm.plugin import ForRunnerV1, ForRunnerV2, make_processor
 from guard_eval.strategies import parse
 
 CPU = torch.device("cpu")
@@ -31,7 +30,7 @@ BREAKERS = [3, 7, 11]
 
 @pytest.fixture(autouse=True)
 def _breakers(monkeypatch):
-    monkeypatch.setattr(plugin, "_breakers", lambda _config: BREAKERS)
+    monkeypatch.setattr(plugin, "_find_breakers", lambda _config: BREAKERS)
 
 
 def jobs(names: list[str], count: int = 24) -> list[Job]:
@@ -71,10 +70,9 @@ def alone(job: Job, model: Model) -> list[int]:
     [[name] for name in [*GUARDS, *LOOKING_BACK]] + [[*GUARDS, "", *DRAWN, *LOOKING_BACK]],
     ids=" ".join,
 )
-@pytest.mark.parametrize("asynchronous", [False, True])
-def test_older_interface_writes_what_each_request_would_alone(names, asynchronous):
+def test_older_interface_writes_what_each_request_would_alone(names):
     model, made = Model(), jobs(names)
-    runner = RunnerV1(ForRunnerV1(config(ROOM), CPU), model, seed=5, asynchronous=asynchronous)
+    runner = RunnerV1(ForRunnerV1(config(ROOM), CPU), model, seed=5)
     runner.run(made, at_once=ROOM)
     assert [job.written for job in made] == [alone(job, model) for job in made]
 
@@ -167,21 +165,24 @@ def test_several_rows_a_request_are_refused():
 
 def test_rows_at_steps_of_their_own_meet_the_numbers_of_those_steps():
     keys, steps, ids = torch.tensor([2**62, -5, 7]), torch.tensor([0, 1, 30_000]), torch.arange(6).view(3, 2)
-    together = uniform(advanced(keys, steps), 0, ids)
+    together = uniform(advance_keys(keys, steps), 0, ids)
     for row in range(3):
         assert torch.equal(
             together[row], uniform(keys[row : row + 1], int(steps[row]), ids[row : row + 1])[0]
         )
 
 
-def test_one_class_speaks_to_either_runner():
-    older = Strategies(config(ROOM), CPU, False)
-    assert older.is_argmax_invariant() is False
-    model, made = Model(), jobs(["guard", ""], 8)
-    RunnerV1(older, model, seed=1).run(made, at_once=ROOM)
-    assert [job.written for job in made] == [alone(job, model) for job in made]
-    made = jobs(["guard", ""], 8)
-    RunnerV2(lambda states: Strategies(config(ROOM), states), model, seed=1, at_once=ROOM).run(made)
-    assert [job.written for job in made] == [alone(job, model) for job in made]
-    with pytest.raises(StudyError):
-        Strategies.validate_params(parameters({"guard_eval": "nonsense"}))
+def test_each_runner_gets_the_processor_of_its_interface():
+    processor = make_processor(config(ROOM), CPU, False)
+    assert type(processor) is ForRunnerV1
+    assert processor.is_argmax_invariant() is False
+    RunnerV2(lambda states: make_processor(config(ROOM), states), Model(), seed=1, at_once=ROOM).run(
+        jobs(["guard"], 2)
+    )
+
+
+def test_the_older_runner_must_not_hide_the_last_token():
+    processor, ours = ForRunnerV1(config(asynchronous=True), CPU), parameters({"guard_eval": "guard"})
+    processor.update_state(BatchUpdate(1, [], [(0, parameters(), [1], [])], []))
+    with pytest.raises(RuntimeError, match="--no-async-scheduling"):
+        processor.update_state(BatchUpdate(1, [], [(0, ours, [1], [])], []))

@@ -59,11 +59,11 @@ TEXTS = [
 NEW, SEED, AT_ONCE = 80, 3, 4
 
 
-def served(location: str, tokens: int = 256, **options) -> generation.Served:
+def start(location: str, tokens: int = 256, **options):
+    """Return vLLM with a model, and what is known of the model."""
     described = generation.describe(location, name=Path(location).name, revision="main", dtype="auto")
-    return generation.start(
-        described, location, tokens=tokens, at_once=AT_ONCE, enforce_eager=True, **options
-    )
+    options = {"max_model_len": tokens, "max_num_seqs": AT_ONCE, "enforce_eager": True, **options}
+    return generation.start(described, location, **options), described
 
 
 @pytest.fixture(scope="module", params=["bundled", "stories3m"])
@@ -85,10 +85,10 @@ def rows(reference) -> list[EncodedPrompt]:
 
 
 @pytest.fixture(scope="module")
-def engine(location) -> Iterator[generation.Served]:
-    made = served(location)
-    yield made
-    made.close()
+def engine(location) -> Iterator:
+    llm, described = start(location)
+    yield llm, described
+    llm.llm_engine.engine_core.shutdown()
 
 
 def by_transformers(loaded: LoadedModel, rows: list[EncodedPrompt], name: str) -> list[list[int]]:
@@ -103,20 +103,16 @@ def by_transformers(loaded: LoadedModel, rows: list[EncodedPrompt], name: str) -
     return decode(loaded.model, batch, strategy).tokens
 
 
-def by_vllm(made: generation.Served, rows: list[EncodedPrompt], names: list[str]) -> list[list[int]]:
+def by_vllm(engine, rows: list[EncodedPrompt], names: list[str]) -> list[list[int]]:
     """Return what vLLM writes, the n-th row by the n-th name: in one run, so that they share batches."""
-    tokens: dict[str, list[int]] = {}
-    for number, (row, name) in enumerate(zip(rows, names, strict=True)):
-        recipe = recipe_of(
-            made.described, parse(name), seed=SEED, max_new_tokens=NEW, max_prompt_tokens=64, chat=False
-        )
-        (prompt,) = made.engine.renderer.render_cmpl([{"prompt_token_ids": row.ids}])
-        given = generation._parameters(made, parse(name), recipe, row)
-        made.engine.add_request(str(number), prompt, given)
-    while made.engine.has_unfinished_requests():
-        for output in made.engine.step():
-            tokens[output.request_id] = list(output.outputs[0].token_ids)
-    return [tokens[str(number)] for number in range(len(rows))]
+    llm, described = engine
+    limits = {"seed": SEED, "max_new_tokens": NEW, "max_prompt_tokens": 64}
+    recipes = [recipe_of(described, parse(name), **limits) for name in names]
+    given = [
+        generation.sampling_params(described, recipe, row) for recipe, row in zip(recipes, rows, strict=True)
+    ]
+    outputs = llm.generate([{"prompt_token_ids": row.ids} for row in rows], given, use_tqdm=False)
+    return [list(output.outputs[0].token_ids) for output in outputs]
 
 
 def different(one: list[list[int]], other: list[list[int]]) -> int:
@@ -181,42 +177,40 @@ def test_bad_arguments_are_refused_before_they_are_queued(engine, rows):
     from vllm import SamplingParams
     from vllm.exceptions import VLLMValidationError
 
-    (prompt,) = engine.engine.renderer.render_cmpl([{"prompt_token_ids": rows[0].ids}])
     for given, message in [
         ({"guard_eval": "gaurd"}, "did you mean 'guard'"),
         (extra_args(parse("acs"), seed=1, prompt_id="p"), "--engine local"),
     ]:
         with pytest.raises(VLLMValidationError, match=message):
-            engine.engine.add_request("bad", prompt, SamplingParams(extra_args=given))
-    assert not engine.engine.has_unfinished_requests()
+            engine[0].generate([{"prompt_token_ids": rows[0].ids}], SamplingParams(extra_args=given))
 
 
-def test_continuations_are_those_of_the_local_engine_with_another_recipe(engine, reference, rows):
+@pytest.mark.parametrize("stop", [(), (" and", ".")], ids=str)
+def test_continuations_are_those_of_the_local_engine_with_another_recipe(engine, reference, rows, stop):
     from guard_eval.engines import generation as local
 
-    strategy = parse("guard")
-    limits = {"seed": SEED, "max_new_tokens": NEW, "max_prompt_tokens": 64}
-    recipe = recipe_of(engine.described, strategy, **limits, engine=generation.ENGINE)
-    prompts = [row.prompt for row in rows]
+    strategy, (llm, described) = parse("guard"), engine
+    limits = {"seed": SEED, "max_new_tokens": NEW, "max_prompt_tokens": 64, "stop": stop}
+    recipe = recipe_of(described, strategy, **limits, engine=generation.ENGINE)
     expected = {
         text.prompt_id: text
         for batch in local.generate(
-            replace(reference, name=engine.described.name), prompts, strategy, **limits, batch_size=8
+            replace(reference, name=described.name),
+            [row.prompt for row in rows],
+            strategy,
+            **limits,
+            batch_size=8,
         )
         for text in batch
     }
-    made = [text for batch in generation.generate(engine, rows, strategy, recipe) for text in batch]
-    assert sorted(text.prompt_id for text in made) == sorted(expected)
-    for text in made:
-        local_one = expected[text.prompt_id]
-        assert text.recipe == replace(local_one.recipe, engine="vllm")
-        assert text.id != local_one.id
-        assert (text.text, text.new_tokens, text.finish, text.prompt_tokens) == (
-            local_one.text,
-            local_one.new_tokens,
-            local_one.finish,
-            local_one.prompt_tokens,
-        )
+    texts = [text for batch in generation.generate(llm, described, rows, recipe) for text in batch]
+    assert sorted(text.prompt_id for text in texts) == sorted(expected)
+    for text in texts:
+        twin = expected[text.prompt_id]
+        assert text.recipe == replace(twin.recipe, engine="vllm")
+        assert text.id != twin.id
+        numbers = [(each.text, each.new_tokens, each.finish, each.prompt_tokens) for each in (text, twin)]
+        assert numbers[0] == numbers[1]
 
 
 # The last one with a model: to close its engine takes from vLLM what the other one stands on.
@@ -231,16 +225,16 @@ def test_requests_that_are_set_back_write_the_same(location, reference, rows, mo
         return original(self, request, *given, **named)
 
     monkeypatch.setattr(Scheduler, "_preempt_request", counted)
-    made = served(location, 128, num_gpu_blocks_override=9, block_size=32, enable_prefix_caching=False)
+    engine = start(location, 128, num_gpu_blocks_override=9, block_size=32, enable_prefix_caching=False)
     try:
         for name in FORMULATIONS:
-            assert by_vllm(made, rows, [name] * len(rows)) == by_transformers(reference, rows, name)
+            assert by_vllm(engine, rows, [name] * len(rows)) == by_transformers(reference, rows, name)
         for name in ("dry + mirostat(tau=2)", "no_repeat_ngram"):
-            written = by_vllm(made, rows, [name] * len(rows))
+            written = by_vllm(engine, rows, [name] * len(rows))
             assert different(written, by_transformers(reference, rows, name)) <= 1
         assert sum(length > 0 for length in set_back) >= 3
     finally:
-        made.close()
+        engine[0].llm_engine.engine_core.shutdown()
 
 
 def test_stand_ins_have_the_fields_of_vllm():

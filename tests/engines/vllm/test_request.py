@@ -4,9 +4,9 @@ import pytest
 from fake_vllm import parameters
 
 from guard_eval.decoding.noise import row_key
-from guard_eval.engines.vllm.request import extra_args, read_request, unsupported
+from guard_eval.engines.vllm.request import extra_args, read_request
 from guard_eval.errors import StudyError
-from guard_eval.strategies import Guard, TopP, parse
+from guard_eval.strategies import Guard, TopP
 
 
 def test_a_request_of_somebody_else_is_none_of_ours():
@@ -69,10 +69,3 @@ def test_what_cannot_be_is_refused_with_the_remedy(given, changes, message):
     with pytest.raises(StudyError) as refused:
         read_request(parameters(given, **changes))
     assert message in str(refused.value)
-
-
-def test_every_strategy_runs_on_vllm_or_says_why_not():
-    names = ["greedy", "temperature", "top_k", "top_p", "typical", "min_p", "adaptive", "guard"]
-    assert [name for name in names if unsupported(parse(name))] == []
-    others = ["beam", "contrastive", "acs", "contrastive_decoding"]
-    assert [name for name in others if not unsupported(parse(name))] == []
