@@ -291,17 +291,17 @@ def _named_by_their_texts(prompts: Sequence[Prompt]) -> Iterator[None]:
 
 def _load(model: str | LoadedModel, options: Options) -> tuple[LoadedModel, dict[str, Any]]:
     """Return the model, and the options that `generation.generate` takes, with their defaults."""
-    given: dict[str, Any] = {**options}
-    if unknown := next((name for name in given if name not in Options.__annotations__), None):
+    values: dict[str, Any] = {**options}
+    if unknown := next((name for name in values if name not in Options.__annotations__), None):
         choice = nearest(unknown, list(Options.__annotations__))
         raise StudyError(f"there is no option {unknown!r} (a strategy has its own: TopK(k=20)): {choice}")
-    seed, stop = given.get("seed", 0), given.get("stop")
+    seed, stop = values.get("seed", 0), values.get("stop")
     if isinstance(seed, bool) or not isinstance(seed, Integral):
         raise StudyError(f"seed = {seed!r} must be a whole number")
-    limits = {name: given.get(name, 256) for name in ("max_new_tokens", "max_prompt_tokens")}
+    limits = {name: values.get(name, 256) for name in ("max_new_tokens", "max_prompt_tokens")}
     check_numbers(**limits)
-    amateur = given.get("amateur")
-    placing = {name: str(given[name]) for name in ("device", "dtype") if name in given}
+    amateur = values.get("amateur")
+    placing = {name: str(values[name]) for name in ("device", "dtype") if name in values}
     if placing and isinstance(model, LoadedModel) and isinstance(amateur, LoadedModel | None):
         name, value = next(iter(placing.items()))
         raise StudyError(f"{name} = {value!r} has no effect on a loaded model; give it to load_model")
@@ -314,7 +314,7 @@ def _load(model: str | LoadedModel, options: Options) -> tuple[LoadedModel, dict
         "seed": int(seed),  # it may be numpy's
         **{name: int(value) for name, value in limits.items()},
         "stop": () if stop is None else stop if isinstance(stop, list | tuple) else [stop],
-        "chat": given.get("chat", False),
+        "chat": values.get("chat", False),
     }
 
 

@@ -66,14 +66,14 @@ class _Signed:
     def __post_init__(self) -> None:
         checks = _parameter_checks(cast("Any", type(self)))
         for field in fields(cast("Any", self)):
-            given = getattr(self, field.name)
-            if getattr(given, "shape", None) == ():  # a number of NumPy
-                given = given.item()
+            argument = getattr(self, field.name)
+            if getattr(argument, "shape", None) == ():  # a number of NumPy
+                argument = argument.item()
             try:
-                value = checks[field.name].validate_python(given)
+                value = checks[field.name].validate_python(argument)
             except ValidationError as error:
                 reason = error.errors()[0]["msg"].replace("Input should be", "must be")
-                named = f"{type(self).__name__}: {field.name} = {given!r:.60}"
+                named = f"{type(self).__name__}: {field.name} = {argument!r:.60}"
                 raise StudyError(f"{named} {reason}") from error
             if isinstance(value, str) and not _WORD.fullmatch(value):  # part of a file's name
                 raise StudyError(

@@ -49,7 +49,7 @@ class Request:
 class Row(NamedTuple):
     """The row of the logits that belongs to a request, and how many tokens the request has written."""
 
-    place: int
+    line: int
     request: Request
     step: int
 
@@ -116,7 +116,7 @@ class Requests:
             strategy = row.request.wanted.strategy
             groups.setdefault((strategy, _phase(strategy, row.step)), []).append(row)
         for (_strategy, phase), group in groups.items():
-            indices = to_device([row.place for row in group], logits.device)
+            indices = to_device([row.line for row in group], logits.device)
             tokens = self._choose_tokens(logits[indices].float(), group, phase, read_texts(group))
             logits[indices] = -torch.inf
             logits[indices, tokens] = 0

@@ -91,7 +91,7 @@ class ForRunnerV2:
     def _read_texts(self, slots: Sequence[int], rows: Sequence[Row]) -> Tensor:
         """Return the tokens of rows from vLLM's own memory; see `TextReader`."""
         lengths = [len(row.request.prompt) + row.step for row in rows]
-        places, ends = to_device([[slots[row.place] for row in rows], lengths], self._states.device)
+        places, ends = to_device([[slots[row.line] for row in rows], lengths], self._states.device)
         columns = ends[:, None] - torch.arange(max(lengths), 0, -1, device=ends.device)
         tokens: Tensor = self._states.all_token_ids.gpu[places[:, None], columns.clamp(min=0)].long()
         return tokens.masked_fill(columns < 0, -1)

@@ -62,7 +62,7 @@ def start(log: Path) -> tuple[subprocess.Popen, str] | None:
     port = free_port()
     command = [sys.executable, "-c", VLLM, "serve", MODEL, "--served-model-name", "bundled"]
     command += ["--host", "127.0.0.1", "--port", str(port), "--dtype", "float32", "--max-model-len", "256"]
-    command += ["--enforce-eager"]
+    command += ["--enforce-eager", "--no-async-scheduling"]
     environment = {
         **{name: value for name, value in os.environ.items() if name != "VLLM_ENABLE_V1_MULTIPROCESSING"},
         "VLLM_CPU_KVCACHE_SPACE": "1",
