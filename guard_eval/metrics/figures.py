@@ -134,7 +134,7 @@ def draw_trace(trace: Trace, *, name: str, title: str) -> Drawing | None:
     note = f"One text of {tokens} token{'' if tokens == 1 else 's'}."
     note += f" Not recorded: {', '.join(missing)}." if missing else ""
     panels = {label: series.keys() & keys for label, keys in PANELS.items() if series.keys() & keys}
-    with style(ink=INK, frame=INK, ground="none", salt=name):
+    with style(name):
         figure = Figure(figsize=(WIDTH, 1.2 + 1.5 * len(panels)), layout="constrained")
         every = figure.subplots(len(panels), sharex=True, squeeze=False)[:, 0]
         for axes, (label, keys) in zip(every, panels.items(), strict=True):

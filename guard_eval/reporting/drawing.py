@@ -14,7 +14,6 @@ import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
@@ -22,16 +21,18 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from guard_eval.reporting.escaping import Escaped, one_line
-from guard_eval.reporting.writing import write_whole
 
-FIRST, SECOND, BETWEEN = "#3a86c8", "#d97b1f", "#9aa1a9"
-"""Blue, orange and grey, distinct to colour-blind readers: areas under dark letters, on light and dark."""
+FIRST, SECOND = "#3a86c8", "#d97b1f"
+"""Blue and orange, distinct to colour-blind readers: areas under dark letters, on light and dark."""
 SIZE = 9.5
 """Points of text."""
 DPI = 200
 """Of files of pixels."""
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', 'DejaVu Sans', sans-serif"
 """What SVG asks its reader for; matplotlib measures with DejaVu Sans, which is wider than any of them."""
+
+INK = "#010203"
+"""Text and axes; in SVG it becomes `currentColor`, so that they follow the page's theme."""
 
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
@@ -43,9 +44,9 @@ _STYLE: dict[Any, Any] = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "figure.dpi": 100,
+    **dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), INK),
+    **dict.fromkeys(("figure.facecolor", "axes.facecolor"), "none"),
 }
-INK = "#010203"
-"""Text and axes; in SVG it becomes `currentColor`, so that they follow the page's theme."""
 WIDTH, ROW, LINE = 6.6, 0.29, 0.07
 """Inches: a figure's width, the height of one of its rows, and of each further line of a row's label."""
 NARROW = 3.35
@@ -56,6 +57,7 @@ WIDEST_LEGEND = 60
 """Characters of a legend in one line."""
 GUIDE: dict[str, Any] = {"color": INK, "linewidth": 0.8, "linestyle": (0, (4, 3))}
 """A dashed line at a value to compare with."""
+_ORIGIN = {"svg": ("Date", "Creator"), "pdf": ("CreationDate", "Creator", "Producer"), "png": ("Software",)}
 LINES = "stroke-linejoin: round; stroke-linecap: butt"
 
 
@@ -80,14 +82,12 @@ class Drawing:
     @property
     def png(self) -> bytes:
         """Return the figure for slides, on white."""
-        with style(ink=INK, frame=INK, ground="none", salt=self.name):
-            return as_png(self.figure, ground="white")
+        return _save(self.figure, "png", self.name, ground="white")
 
     @property
     def pdf(self) -> bytes:
         """Return the figure for LaTeX."""
-        with style(ink=INK, frame=INK, ground="none", salt=self.name):
-            return as_pdf(self.figure)
+        return _save(self.figure, "pdf", self.name)
 
 
 def in_rows(
@@ -165,7 +165,7 @@ def drawn(
     width: float = WIDTH,
 ) -> Drawing:
     """Return a figure of one pair of axes, `height` by `width` inches; other arguments as in `in_rows`."""
-    with style(ink=INK, frame=INK, ground="none", salt=name):
+    with style(name):
         figure = Figure(figsize=(width, height), layout="constrained")
         axes = figure.add_subplot()
         draw(axes)
@@ -185,11 +185,12 @@ def interval_line(
 def finished(
     figure: Figure, axes: Axes, *, name: str, heading: str, description: str, simulated: bool = False
 ) -> Drawing:
-    """Return a figure drawn within `style` (ink `INK`, no ground, salt its name) in every format."""
+    """Return a figure drawn within `style` of its name, in every format."""
     if simulated:
         mark = axes.text(0.5, 0.5, "SIMULATED", transform=axes.transAxes, fontsize=30, fontweight="bold")
         mark.set(alpha=0.16, horizontalalignment="center", verticalalignment="center", zorder=5)
-    svg = _inline(as_svg(figure), name=name, heading=heading, description=description)
+    file = _save(figure, "svg", name).decode()
+    svg = _inline(file, name=name, heading=heading, description=description)
     return Drawing(name=name, title=heading, description=description, svg=svg, figure=figure)
 
 
@@ -207,8 +208,9 @@ def _broken(label: str, lines: int) -> str:
 
 
 def _inline(svg: str, *, name: str, heading: str, description: str) -> Escaped:
-    """Turn matplotlib's file into an element of a page: themed, labelled, its ids its own."""
+    """Turn matplotlib's file into an image of a page: themed, described, its ids its own."""
     body = svg[svg.index("<svg") :]
+    body = re.sub(r"""(<text style="[^"]*font-family: )'DejaVu Sans'""", rf"\1{FONT}", body)
     body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
     body = body.replace(INK, "currentColor")
     body = re.sub(r'\bid="([^"]+)"', rf'id="{name}-\1"', body)
@@ -216,12 +218,14 @@ def _inline(svg: str, *, name: str, heading: str, description: str) -> Escaped:
     body = re.sub(r'href="#([^"]+)"', rf'href="#{name}-\1"', body)
     # matplotlib styles `*`, which inline would be the whole page.
     body = re.sub(r"<style.*?</style>", "", body, count=1, flags=re.DOTALL)
-    opening = body[: body.index(">") + 1]
+    opening, rest = body.split(">", 1)
     size = re.search(r'viewBox="[^"]+"', opening)
     assert size is not None
     spaces = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
-    whole = f'<svg {spaces} {size[0]} style="{LINES}">{body[len(opening) :].strip()}'
-    return Escaped(described(whole, heading, description, name=name))
+    label = f'role="img" aria-labelledby="{name}-title {name}-desc"'
+    texts = f'<title id="{name}-title">{html.escape(one_line(heading))}</title>'
+    texts += f'<desc id="{name}-desc">{html.escape(one_line(description))}</desc>'
+    return Escaped(f'<svg {spaces} {size[0]} style="{LINES}" {label}>{texts}{rest.strip()}')
 
 
 def standalone(drawing: Drawing) -> str:
@@ -231,69 +235,18 @@ def standalone(drawing: Drawing) -> str:
     return f'<?xml version="1.0" encoding="utf-8"?>\n{head}>{style}{rest}\n'
 
 
-def write_drawing(drawing: Drawing, stem: Path) -> Path:
-    """Write a figure as SVG and PNG, each whole or not at all; return the SVG's path.
-
-    Args:
-        drawing: The figure.
-        stem: The files' path without an ending; its folder is made where missing.
-
-    Raises:
-        StudyError: A file cannot be written.
-    """
-    for ending, data in (("svg", standalone(drawing).encode()), ("png", drawing.png)):
-        write_whole(stem.with_name(f"{stem.name}.{ending}"), data, make_folder=True)
-    return stem.with_name(f"{stem.name}.svg")
-
-
 @contextmanager
-def style(*, ink: str, frame: str, ground: str, salt: str) -> Iterator[None]:
-    """Set the look of figures for what is drawn and saved inside.
-
-    Args:
-        ink: Colour of text.
-        frame: Colour of the axes' lines.
-        ground: Colour of the paper, or `none`.
-        salt: What the ids within an SVG are made from.
-    """
-    colours: dict[Any, Any] = {
-        "axes.edgecolor": frame,
-        **dict.fromkeys(("text.color", "axes.labelcolor", "xtick.color", "ytick.color"), ink),
-        **dict.fromkeys(("figure.facecolor", "axes.facecolor"), ground),
-        "svg.hashsalt": salt,
-    }
-    with mpl.rc_context(_STYLE | colours), warnings.catch_warnings():
+def style(salt: str) -> Iterator[None]:
+    """Set the look of figures for what is drawn and saved inside; ids within an SVG are made from `salt`."""
+    with mpl.rc_context(_STYLE | {"svg.hashsalt": salt}), warnings.catch_warnings():
         # Letters that the measuring font lacks are there in the reader's browser.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         yield
 
 
-def as_svg(figure: Figure) -> str:
-    """Return the figure as an SVG file in the reader's own font, within `style`."""
+def _save(figure: Figure, kind: str, name: str, *, ground: str = "auto") -> bytes:
+    """Return the figure as a file that says nothing of when and by what it was made."""
     data = io.BytesIO()
-    figure.savefig(data, format="svg", metadata={"Date": None, "Creator": None})
-    measured = re.compile(r"""(<text style="[^"]*font-family: )'DejaVu Sans'""")
-    return measured.sub(rf"\1{FONT}", data.getvalue().decode())
-
-
-def as_pdf(figure: Figure) -> bytes:
-    """Return the figure as a PDF file, within `style`."""
-    data = io.BytesIO()
-    figure.savefig(data, format="pdf", metadata={"CreationDate": None, "Creator": None, "Producer": None})
+    with style(name):
+        figure.savefig(data, format=kind, dpi=DPI, facecolor=ground, metadata=dict.fromkeys(_ORIGIN[kind]))
     return data.getvalue()
-
-
-def as_png(figure: Figure, *, ground: str = "auto") -> bytes:
-    """Return the figure as a PNG file on `ground`, within `style`."""
-    data = io.BytesIO()
-    figure.savefig(data, format="png", dpi=DPI, facecolor=ground, metadata={"Software": None})
-    return data.getvalue()
-
-
-def described(svg: str, title: str, description: str, *, name: str = "figure") -> str:
-    """Return an SVG as an image with a text alternative; the ids of that begin with `name`."""
-    end = svg.index(">", svg.index("<svg"))
-    label = f'role="img" aria-labelledby="{name}-title {name}-desc"'
-    texts = f'<title id="{name}-title">{html.escape(one_line(title))}</title>'
-    texts += f'<desc id="{name}-desc">{html.escape(one_line(description))}</desc>'
-    return f"{svg[:end]} {label}>{texts}{svg[end + 1 :]}"

@@ -28,22 +28,15 @@ KIND_PLACE = {kind: index for index, kind in enumerate(RATERS)}
 """The order of kinds of raters everywhere: people first."""
 
 
-def judge_name(judge: str, kind: str) -> str:
-    """Return a judge's name, which says so where its verdicts are made up.
-
-    >>> judge_name("gpt", "model"), judge_name("gpt", "simulated_model")
-    ('gpt', 'gpt (SIMULATED)')
-    """
-    return judge if kind not in SIMULATED or "SIMULATED" in judge else f"{judge} (SIMULATED)"
-
-
 def judged_by(kind: str, judge: str = "") -> str:
-    """Return who judged: people together, or one judge.
+    """Return who judged: people together, or one judge, with a mark if its verdicts are made up.
 
-    >>> judged_by("person"), judged_by("model", "gpt"), judged_by("model")
-    ('people', 'gpt', 'model judges')
+    >>> judged_by("person"), judged_by("model", "gpt"), judged_by("simulated_model", "gpt")
+    ('people', 'gpt', 'gpt (SIMULATED)')
     """
-    return judge_name(judge, kind) if judge else RATERS[kind]
+    if not judge:
+        return RATERS[kind]
+    return judge if kind not in SIMULATED or "SIMULATED" in judge else f"{judge} (SIMULATED)"
 
 
 def percent(share: float | None, decimals: int = 1) -> str:
