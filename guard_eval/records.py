@@ -336,42 +336,27 @@ class JudgeSpending:
     written_tokens: int = 0
 
 
-CheckName = Literal["identical", "shuffled", "swapped", "padded"]
-"""A check of a judge's calibration, which asks about pairs whose answer is known."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CheckedItem:
-    """What a judge answered in a calibration's check about one pair of the study, on one criterion.
-
-    Attributes:
-        answers: For each order answered: `target` for the text that the check is about (the intact one, the
-            padded one, the first method's), `other`, or `tie`.
-        asked: In how many orders it was asked.
-    """
-
-    judge: str
-    check: CheckName
-    item: str
-    criterion: str
-    answers: tuple[str, ...]
-    asked: int
+UsageRow = Mapping[str, Any]
+"""A row of a table, by the names of its columns."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JudgeUsage:
-    """How judges were asked.
+    """How judges were asked. Each row names its `judge`.
 
     Attributes:
-        prompts: The judge, and the version, description and text of its prompt.
-        failed: The judge, and the kind, reason and count of what it left without a verdict.
-        seen: The judge, and each model and fingerprint that answered: how often, first and last, in UTC.
+        prompts: The version, description and text of a judge's prompt.
+        failed: The kind, reason and count of what a judge left without a verdict.
+        seen: A model and fingerprint that answered: how often, first and last, in UTC.
+        checked: A pair (`item`) and criterion of a calibration's check (`check`): for each order that was
+            answered `target` for the text that the check is about (the intact one, the padded one, the first
+            method's), `other` or `tie` (`answers`), and how many orders were `asked`.
         asked_otherwise: The judges whose settings changed while they judged, with the changes.
     """
 
     prompts: tuple[Mapping[str, str], ...] = ()
     spent: tuple[JudgeSpending, ...] = ()
-    failed: tuple[Mapping[str, Any], ...] = ()
-    seen: tuple[Mapping[str, Any], ...] = ()
-    checked: tuple[CheckedItem, ...] = ()
+    failed: tuple[UsageRow, ...] = ()
+    seen: tuple[UsageRow, ...] = ()
+    checked: tuple[UsageRow, ...] = ()
     asked_otherwise: tuple[str, ...] = ()

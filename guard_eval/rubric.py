@@ -8,8 +8,10 @@ definitions.
 from __future__ import annotations
 
 import math
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 
 from guard_eval.errors import StudyError, nearest
@@ -29,34 +31,9 @@ class Criterion:
         return f"{self.title}: {self.definition}"
 
 
-_APPENDIX_F = """
-Fluency: Measures how natural, smooth, and grammatically correct the text reads. Evaluates whether the
-language flows naturally without awkward phrasing, grammatical errors, or unnatural constructions.
+_WORDS = tomllib.loads(Path(__file__).with_name("rubric.toml").read_text("utf-8"))
 
-Coherence: Assesses logical connection between ideas and overall text organization. Evaluates whether the text
-maintains consistent themes, follows logical progression, and avoids contradictions or non-sequiturs.
-
-Factuality: Measures accuracy and truthfulness of factual claims. Evaluates whether information presented is
-correct and free from errors, fabrications, or misrepresentations.
-
-Informativeness: Assesses the substantive content and value of the information provided. Evaluates whether the
-text delivers meaningful, relevant content rather than being vague, repetitive, or content-poor.
-
-Interestingness: Measures how engaging, compelling, or captivating the text is. Evaluates whether the content
-holds attention through creativity, unique insights, or engaging stylistic elements.
-
-Story Development: Assesses how effectively the narrative unfolds and progresses (where applicable). Evaluates
-character development, plot progression, pacing, and overall narrative structure in story-based texts.
-"""
-
-
-def _parse_criteria(text: str) -> Iterable[Criterion]:
-    for paragraph in text.strip().split("\n\n"):
-        title, definition = " ".join(paragraph.split()).split(": ", 1)
-        yield Criterion(name=title.lower().replace(" ", "_"), title=title, definition=definition)
-
-
-CRITERIA: dict[str, Criterion] = {criterion.name: criterion for criterion in _parse_criteria(_APPENDIX_F)}
+CRITERIA: dict[str, Criterion] = {name: Criterion(name=name, **words) for name, words in _WORDS.items()}
 """The six criteria of Appendix F by name, in its order."""
 
 HUMAN_CRITERIA: tuple[str, ...] = ("coherence", "fluency")

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from guard_eval.errors import StudyError
-from guard_eval.records import BlindPair, CheckedItem, CheckName, Pair, content_id
+from guard_eval.records import BlindPair, Pair, UsageRow, content_id
 from guard_eval.store import Store
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store.requests import Question
@@ -49,7 +49,7 @@ class CalibrationItem:
             first method; of identical texts the one shown first.
     """
 
-    check: CheckName
+    check: str
     question: Question
     target: Side
 
@@ -81,10 +81,10 @@ def make_items(pairs: Sequence[Pair], *, seed: int, count: int = ITEMS) -> list[
     ]
 
 
-def _make_texts(pair: Pair, seed: int) -> Iterator[tuple[CheckName, Side, str, str]]:
+def _make_texts(pair: Pair, seed: int) -> Iterator[tuple[str, Side, str, str]]:
     text = (pair.text_a, pair.text_b)[int(content_id(seed, "text", pair.id), 16) % 2]
     yield "identical", "A", text, text
-    compared: list[tuple[CheckName, str, str]] = [
+    compared: list[tuple[str, str, str]] = [
         ("shuffled", text, shuffled(text, seed=seed)),
         ("swapped", pair.text_a, pair.text_b),
         ("padded", padded(text, seed=seed), text),
@@ -139,15 +139,15 @@ def read_unanswered(store: Store, judge: Judge, *, seed: int) -> list[Question]:
     return [each for each, outcome in zip(questions, outcomes, strict=True) if not isinstance(outcome, dict)]
 
 
-def read_checks(store: Store, judge: Judge, *, seed: int) -> list[CheckedItem]:
+def read_checks(store: Store, judge: Judge, *, seed: int) -> list[UsageRow]:
     """Return how the judge did in its calibration; nothing if it was never asked.
 
     Only answers to the same requests count: of the same texts, criteria, wording and settings.
     """
     items = make_items(store_pairs.read(store), seed=seed)
     outcomes = Asker(judge, seed=seed).conclude_all(store, [each.question for each in items])
-    answers: dict[tuple[CheckName, str, str], list[str]] = {}
-    orders: Counter[tuple[CheckName, str]] = Counter()
+    answers: dict[tuple[str, str, str], list[str]] = {}
+    orders: Counter[tuple[str, str]] = Counter()
     for item, choices in zip(items, outcomes, strict=True):
         orders[item.check, item.question.pair_id] += 1
         for criterion in judge.criteria:
@@ -158,13 +158,13 @@ def read_checks(store: Store, judge: Judge, *, seed: int) -> list[CheckedItem]:
     if not any(answers.values()):
         return []
     return [
-        CheckedItem(
-            judge=judge.rater_name,
-            check=check,
-            item=pair_id,
-            criterion=criterion,
-            answers=tuple(known),
-            asked=orders[check, pair_id],
-        )
+        {
+            "judge": judge.rater_name,
+            "check": check,
+            "item": pair_id,
+            "criterion": criterion,
+            "answers": tuple(known),
+            "asked": orders[check, pair_id],
+        }
         for (check, pair_id, criterion), known in answers.items()
     ]

@@ -10,9 +10,9 @@ import pandas as pd
 
 from analysis.analyses.evidence import Evidence, estimate_record, frame_of
 from analysis.analyses.win_share import unit_proportion
-from guard_eval.records import CheckedItem, CheckName, JudgeUsage
+from guard_eval.records import JudgeUsage, UsageRow
 
-CHECKS: tuple[CheckName, ...] = ("identical", "shuffled", "swapped", "padded")
+CHECKS = ("identical", "shuffled", "swapped", "padded")
 """In the order in which they are reported."""
 
 
@@ -63,12 +63,14 @@ def calibration(evidence: Evidence) -> pd.DataFrame:
     disorder; swapped pairs with the same verdict both ways round; padded texts that are preferred. Items
     that were not answered in every order are `missing` and not counted.
     """
-    groups: dict[tuple[str, CheckName, str], list[CheckedItem]] = {}
+    groups: dict[tuple[str, str, str], list[UsageRow]] = {}
     for each in _usage(evidence).checked:
-        groups.setdefault((each.judge, each.check, each.criterion), []).append(each)
+        groups.setdefault((each["judge"], each["check"], each["criterion"]), []).append(each)
     records = []
     for (judge, check, criterion), items in sorted(groups.items(), key=lambda group: _place(group[0])):
-        whole = [each.answers for each in items if each.answers and len(each.answers) == each.asked]
+        whole = [
+            each["answers"] for each in items if each["answers"] and len(each["answers"]) == each["asked"]
+        ]
         outcomes = [_outcome(check, answers) for answers in whole]
         hits = [outcome == 1 for outcome in outcomes]
         share = unit_proportion(hits, pd.RangeIndex(len(hits)).to_numpy(), level=evidence.level)
@@ -87,11 +89,11 @@ def calibration(evidence: Evidence) -> pd.DataFrame:
     return frame_of(records)
 
 
-def _place(key: tuple[str, CheckName, str]) -> tuple[str, int, str]:
+def _place(key: tuple[str, str, str]) -> tuple[str, int, str]:
     return key[0], CHECKS.index(key[1]), key[2]
 
 
-def _outcome(check: CheckName, answers: Sequence[str]) -> int:
+def _outcome(check: str, answers: Sequence[str]) -> int:
     """Return 1 for the check's outcome, −1 for its opposite, 0 between them."""
     if check == "identical":
         return 1 if set(answers) == {"tie"} else -1

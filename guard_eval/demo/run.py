@@ -56,7 +56,7 @@ def demo(folder: Path = Path("demo-study"), /) -> Demo:
     generate = resolve_name("guard_eval.engines.generate:generate")
     report = resolve_name("analysis.reports.command:report")
     steps: tuple[tuple[str, Callable[[Study], Result]], ...] = (
-        ("1. Continuations", generate),
+        ("1. Continuations", lambda study: Result(lines=generate(study).lines[-1:])),
         ("   Why the decoding strategy matters", compare_texts),
         ("2. Metrics", measure_texts),
         ("3. Blinded pairs", pair),

@@ -28,7 +28,7 @@ from analysis.analyses.win_share import pooled_binomial, unit_proportion
 from analysis.stats.alternative_annotator import alternative_annotator
 from analysis.verdicts.tidy import read, validate
 from guard_eval.errors import StudyError
-from guard_eval.records import CheckedItem, JudgeUsage
+from guard_eval.records import JudgeUsage
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 GPT4 = Path(__file__).parents[3] / "shared/data/judgments/guard_llm_gpt4.csv"
@@ -318,14 +318,14 @@ def test_coverage_by_hand():
 def test_calibration_by_hand(check, items, hits, opposite, missing):
     names = {"t": "target", "o": "other", "=": "tie"}
     checked = tuple(
-        CheckedItem(
-            judge="m",
-            check=check,
-            item=str(n),
-            criterion="fluency",
-            answers=tuple(names[letter] for letter in item),
-            asked=1 if check == "identical" else 2,
-        )
+        {
+            "judge": "m",
+            "check": check,
+            "item": str(n),
+            "criterion": "fluency",
+            "answers": tuple(names[letter] for letter in item),
+            "asked": 1 if check == "identical" else 2,
+        }
         for n, item in enumerate(items)
     )
     row = only(calibration(evidence(table({"1": "x"}), judging=JudgeUsage(checked=checked))))

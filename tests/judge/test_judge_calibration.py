@@ -94,14 +94,17 @@ def test_a_calibration_is_asked_kept_and_no_part_of_the_study(store, pairs, ask,
     with store.read() as db:
         assert (unblind.tidy(store), requests.read_failures(db)) == ([], {})
     result = ask.results()
-    fluency = {(each.check, each.answers) for each in result if each.criterion == "fluency"}
+    fluency = {(each["check"], each["answers"]) for each in result if each["criterion"] == "fluency"}
     assert fluency == {
         ("identical", ("tie",)),
         ("shuffled", ("target", "target")),
         ("swapped", ("other", "other")),
         ("padded", ("other", "other")),
     }
-    assert {each.answers for each in result if each.criterion == "coherence"} == {("tie",), ("tie", "tie")}
+    assert {each["answers"] for each in result if each["criterion"] == "coherence"} == {
+        ("tie",),
+        ("tie", "tie"),
+    }
     assert ask.left() == []
     assert ask().requests == 0
     with store.read() as db:
@@ -133,9 +136,9 @@ def test_what_failed_is_left_out_and_asked_once_more_where_nothing_came(store, p
     ledger = ask()
     assert {kind: count for (kind, _), count in ledger.failures.items()} == {"refusal": 2, "server_error": 1}
     result = ask.results()
-    assert {each.answers for each in result if each.check == "identical"} == {()}
+    assert {each["answers"] for each in result if each["check"] == "identical"} == {()}
     assert (
-        sum(len(each.answers) < each.asked for each in result if each.check != "identical") == 2
+        sum(len(each["answers"]) < each["asked"] for each in result if each["check"] != "identical") == 2
     )  # criteria
     server.act = fake.verdict
     assert ask().requests == 1

@@ -150,7 +150,7 @@ def test_a_calibration_is_reported_and_is_no_verdict(folder, guard_eval):
     with opened(folder) as store:
         assert unblind.tidy(store) == []
         used = judge_run(Study.open(folder), store)
-    assert {each.check for each in used.checked} >= {"identical", "swapped", "padded"}
+    assert {each["check"] for each in used.checked} >= {"identical", "swapped", "padded"}
 
 
 def test_the_page_is_written_and_names_no_method(folder, guard_eval, tmp_path):
