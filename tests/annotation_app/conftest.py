@@ -37,28 +37,25 @@ from guard_eval.study.folder import Study
 
 SEED = 902104577
 DATASET = "wikinews-heldout"
-RATERS = (
-    "ann",
-    "ben",
-    "cas",
-    "dan",
-    "eve",
-    "fay",
-    "gus",
-    "hal",
-    "ida",
-    "jon",
-    "kim",
-    "lea",
-    "mia",
-    "ned",
-    "ola",
-    "pia",
-    "rex",
-    "sue",
-    "tim",
-    "uma",
-    "vic",
+RATERS = tuple(
+    [
+        "ann",
+        "ben",
+        "cas",
+        "dan",
+        "eve",
+        "fay",
+        "gus",
+        "hal",
+        "jon",
+        "kim",
+        "mia",
+        "ned",
+        "pia",
+        "rex",
+        "sue",
+        "tim",
+    ]
 )
 FIRST, SECOND = "contrastive(k=10, alpha=0.6)", "top_k(k=50)"
 
@@ -85,10 +82,7 @@ lease_minutes = 30
 _SENTENCES = (
     "The river had risen in the night and the lower road was under water by the time the bus came round the "
     "bend. Nobody spoke for a while, and then the driver switched off the engine and said that we would have "
-    "to walk. It was {word} weather, he said, the kind that makes the hills look closer than they are. The "
-    "older passengers laughed, took their bags from the rack and followed him along the bank, where the "
-    "reeds lay flat and a heron stood as if it had been put there. Half an hour later we saw the lights of "
-    "the village, and someone began to sing."
+    "to walk. It was {word} weather, he said, the kind that makes the hills look closer than they are."
 )
 
 
@@ -126,12 +120,7 @@ class Built:
 
     @property
     def plan(self) -> Plan:
-        settings = Study.open(self.folder).settings
-        return Plan(
-            seed=settings.seed,
-            slots=settings.annotation.raters_per_pair,
-            lease=timedelta(minutes=settings.annotation.lease_minutes),
-        )
+        return Study.open(self.folder).plan
 
 
 def text_of(word: str, number: int) -> str:

@@ -311,27 +311,6 @@ def test_the_browsers_back_stays_in_the_study(served, visit):
 # What a rater sees, and what is kept, when something breaks under their hands.
 
 
-def test_a_study_that_vanishes_keeps_what_was_chosen(served, visit):
-    """The study's folder is moved away and back under a rater's hands."""
-    page = visit("jon")
-    prefer(page, coherence=FIRST_WORD, fluency="Similar")
-    folder = served.built.folder
-    away = folder.with_name("away")
-    folder.rename(away)
-    try:
-        page.keyboard.press("Control+Enter")
-        page.get_by_text("Please try again in a moment").wait_for()
-        assert str(folder) not in page.content()
-    finally:
-        away.rename(folder)
-    page.get_by_role("button", name="Try again").click()
-    # Nobody knows what became of the press: the browser sends it again by itself.
-    moved_on(page, "Please try again in a moment")
-    page.get_by_text("Pair 2 of 5").wait_for()
-    page.get_by_text("✓ Saved").wait_for()
-    assert served.revisions("jon") == 2
-
-
 def test_a_restarted_server_takes_the_answers_still_on_the_screen(served, visit, tmp_path):
     page, reading = visit(""), visit("")
     with serving(served.built.folder, tmp_path / "log") as url:

@@ -15,7 +15,6 @@ from app_browser import (
     begin,
     chosen,
     faults,
-    moved_on,
     pick,
     prefer,
     save,
@@ -37,20 +36,6 @@ consent = true
 prolific = true
 codes = { completed = "CODE-DONE", no_place = "CODE-FULL", declined = "CODE-NO" }
 """
-
-LINES = """selector => {
-  const text = document.querySelector(selector).firstChild;
-  const range = document.createRange();
-  const lines = new Map();
-  for (let at = 0; at < text.length; at++) {
-    range.setStart(text, at);
-    range.setEnd(text, at + 1);
-    const box = range.getClientRects()[0];
-    if (box) lines.set(Math.round(box.top), (lines.get(Math.round(box.top)) ?? 0) + 1);
-  }
-  return [...lines.values()];
-}"""
-"""How many characters each line of a text has."""
 
 
 @pytest.fixture(scope="module")
@@ -132,22 +117,6 @@ def test_a_pair_is_skipped_with_a_reason_and_forgotten(rooms, context):
             ("dan", "unreadable")
         ]
         assert notes.read(store, rater="dan", kind="problem") == []
-
-
-def test_lines_are_short_and_boxes_end_with_their_texts(rooms, context):
-    page = come(context, rooms, "dan")
-    for _ in range(2):
-        assert max(page.evaluate(LINES, ".ge-prompt .ge-text")) <= 75
-        for side in page.locator(".ge-side").all():
-            text = side.locator(".ge-text")
-            room = text.evaluate("box => box.clientHeight - box.scrollHeight")
-            assert room <= 0
-            assert side.evaluate("box => box.clientHeight") <= 60 + text.evaluate("box => box.scrollHeight")
-        before = where(page)
-        pick(page, "Coherence", "Similar")
-        pick(page, "Fluency", "Similar")
-        page.get_by_role("button", name="Save and continue").click()
-        moved_on(page, before)
 
 
 def test_a_browser_that_forbids_cookies_and_storage_rates_all_the_same(chromium, rooms, tmp_path):

@@ -20,7 +20,6 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
 from annotation_app import server
-from guard_eval.store import handout, raters, verdicts
 
 pytestmark = pytest.mark.slow
 
@@ -209,31 +208,6 @@ def test_large_messages_are_refused_before_they_fill_the_memory(served):
         page.send(widget(900_000))
         assert page.recv(30)
     assert memory(process) - before < 40_000_000
-
-
-def test_a_page_larger_than_what_may_come_in_is_sent(build_study, tmp_path):
-    """Streamlit has one limit for both directions."""
-    long = " ".join(["word"] * 300_000)
-    names = ("ann", "ben", "cas", "dan", "eve", "fay")
-    built = build_study(tmp_path / "study", number=1, hostile=(long, long), raters=names, slots=len(names))
-    with built.open() as store:
-        for name in names:
-            rater = raters.sign_in(store, built.tokens[name])
-            pair = handout.claim(store, rater, built.plan)[0]
-            if len(pair.text_a) < len(long):
-                break
-        # Who has rated once is shown the next pair at once.
-        verdicts.save(store, pair.presentation, {"coherence": "A", "fluency": "A"}, rater=rater)
-    received = b""
-    with serving(built.folder, tmp_path / "log") as url:
-        stream = f"ws{url.removeprefix('http')}/_stcore/stream"
-        with connect(stream, origin=url, max_size=None) as page:
-            page.send(
-                BackMsg(rerun_script={"query_string": f"invite={built.tokens[name]}"}).SerializeToString()
-            )
-            while b"word word" not in received:
-                received = page.recv(60)
-    assert received.count(b"word ") == 2 * 299_999
 
 
 WATCH = """
