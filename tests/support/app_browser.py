@@ -17,7 +17,7 @@ from typing import IO, Any
 
 import pytest
 
-from guard_eval.store import unblind
+from guard_eval.store import raters, unblind
 
 CHROMIUM = Path("/usr/bin/chromium")
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
@@ -40,6 +40,10 @@ class Served:
         self.built, self.url = built, url
 
     def link(self, name: str) -> str:
+        """Return the rater's link; a new one is invited."""
+        if name not in self.built.tokens:
+            with self.built.open() as store:
+                self.built.tokens[name] = raters.invite(store, name)[1]
         return f"{self.url}/?invite={self.built.tokens[name]}"
 
     def rows(self, name: str) -> Counter[tuple[str, str]]:
