@@ -23,8 +23,6 @@ from guard_eval.texts.prompts import read_prompts
 from guard_eval.texts.shards import Shard, reserve
 
 Engine = Literal["local", "ray", "vllm"]
-Known = Mapping[str, str | None]
-"""`revision`, `dtype` and `amateur_revision` of the models; None where they are not known."""
 Batches = Callable[[str, Sequence[tuple[Prompt, int]]], Iterable[list[Continuation]]]
 """Writes a strategy's texts of prompts and runs."""
 
@@ -79,17 +77,15 @@ def generate(
     if workers is not None and (engine != "ray" or workers < 1):
         raise StudyError(f"--workers {workers} is for --engine ray, and at least 1; leave it out")
     part = Shard.parse(shard) if shard else Shard()
-    options = [
-        *(text for name in strategy for text in ("--strategy", name)),
-        *(("--shard", shard) if shard else ()),
-        *(("--engine", engine) if engine != "local" else ()),
-        *(("--workers", str(workers)) if workers else ()),
-        *(("--trace",) if trace else ()),
-    ]
     with nullcontext() if dry_run else reserve(study.continuations, part):
         work = Work(study, part, _chosen(study, strategy), engine)
         work.check_engine()
         if dry_run:
+            options = [option for name in strategy for option in ("--strategy", name)]
+            options += ["--shard", shard] if shard else []
+            options += ["--engine", engine] if engine != "local" else []
+            options += ["--workers", str(workers)] if workers else []
+            options += ["--trace"] if trace else []
             return work.result(work.forecast(), next=(study.command("generate", *options),))
         if work.total:
             _write(work, workers, trace=trace)
@@ -172,7 +168,7 @@ class Work:
         study: The study.
         shard: Whose part of the prompts is at work.
         engine: What writes the texts.
-        known: What is known of the models.
+        known: `revision`, `dtype` and `amateur_revision` of the models; None where they are not known.
         missing: By strategy, the prompts and runs whose texts were missing at the start.
         written: How many of them were written, by strategy.
     """
@@ -190,7 +186,7 @@ class Work:
             dtype = files.expected_dtype(model.dtype, model.device)
         self.find({**known, "dtype": dtype})
 
-    def find(self, known: Known) -> None:
+    def find(self, known: Mapping[str, str | None]) -> None:
         """Find out again what is missing, now that more is known of the models."""
         self.known = known
         engine = "vllm" if self.engine == "vllm" else None

@@ -25,6 +25,7 @@ from guard_eval.decoding.processor import DecodedStep
 from guard_eval.engines.batching import BatchSizes
 from guard_eval.engines.encoding import continuation_text, encode
 from guard_eval.engines.generate import Generated
+from guard_eval.engines.generate import generate as generate_study
 from guard_eval.engines.generation import check_numbers
 from guard_eval.engines.generation import generate as write_batches
 from guard_eval.engines.loading import LoadedModel, check_amateur, load
@@ -107,6 +108,20 @@ class Options(TypedDict, total=False):
     dtype: str
 
 
+class SeveralOptions(Options, total=False):
+    """How several texts are made.
+
+    Attributes:
+        runs: How many texts a strategy that draws writes to each prompt; 1.
+        batch_size: Rows at once; as many as memory holds if left out.
+        progress: Whether to show a bar; True.
+    """
+
+    runs: int
+    batch_size: int | None
+    progress: bool
+
+
 @overload
 def generate(prompts: Study, **options: Any) -> Generated: ...  # noqa: ANN401 (the command's)
 @overload
@@ -114,11 +129,7 @@ def generate(
     prompts: str | Prompt | Iterable[str | Prompt],
     strategy: Strategy | str | None = None,
     model: str | LoadedModel = BUNDLED,
-    *,
-    runs: int = 1,
-    batch_size: int | None = None,
-    progress: bool = True,
-    **options: Unpack[Options],
+    **options: Unpack[SeveralOptions],
 ) -> Texts: ...
 def generate(
     prompts: Study | str | Prompt | Iterable[str | Prompt],
@@ -133,30 +144,16 @@ def generate(
             missing texts are written into its folder, with the options of the command `generate`.
         strategy: Such as `Guard()` or `"top_p(p=0.9)"`; GUARD if left out.
         model: A Hugging Face id, a folder, `bundled`, or what `load_model` returned.
-        options: `runs`: how many texts a strategy that draws writes to each prompt. `batch_size`: rows at
-            once; as many as memory holds if left out. `progress`: whether to show a bar. And see `Options`.
+        options: See `SeveralOptions`.
 
     Raises:
         StudyError: The model cannot be loaded or cannot run the strategy, or a prompt or value is not valid.
     """
     if isinstance(prompts, Study):
-        from guard_eval.engines.generate import generate as generate_study  # noqa: PLC0415 (it uses the engines)
-
         return generate_study(prompts, **options)
-    return _continue_prompts(prompts, strategy, model, **options)
-
-
-def _continue_prompts(
-    prompts: str | Prompt | Iterable[str | Prompt],
-    strategy: Strategy | str | None,
-    model: str | LoadedModel,
-    *,
-    runs: int = 1,
-    batch_size: int | None = None,
-    progress: bool = True,
-    **options: Unpack[Options],
-) -> Texts:
     strategy, wanted = _read_strategy(strategy), _read_prompts(prompts)
+    runs, batch_size = options.pop("runs", 1), options.pop("batch_size", None)
+    progress = options.pop("progress", True)
     check_numbers(runs=runs, batch_size=1 if batch_size is None else batch_size)
     loaded, settings = _load(model, options)
     numbers = range(1, 1 + (runs if draws(strategy) else 1))
@@ -289,19 +286,18 @@ def _named_by_their_texts(prompts: Sequence[Prompt]) -> Iterator[None]:
         raise StudyError(message) from error
 
 
-def _load(model: str | LoadedModel, options: Options) -> tuple[LoadedModel, dict[str, Any]]:
+def _load(model: str | LoadedModel, options: Mapping[str, Any]) -> tuple[LoadedModel, dict[str, Any]]:
     """Return the model, and the options that `generation.generate` takes, with their defaults."""
-    values: dict[str, Any] = {**options}
-    if unknown := next((name for name in values if name not in Options.__annotations__), None):
+    if unknown := next((name for name in options if name not in Options.__annotations__), None):
         choice = nearest(unknown, list(Options.__annotations__))
         raise StudyError(f"there is no option {unknown!r} (a strategy has its own: TopK(k=20)): {choice}")
-    seed, stop = values.get("seed", 0), values.get("stop")
+    seed, stop = options.get("seed", 0), options.get("stop")
     if isinstance(seed, bool) or not isinstance(seed, Integral):
         raise StudyError(f"seed = {seed!r} must be a whole number")
-    limits = {name: values.get(name, 256) for name in ("max_new_tokens", "max_prompt_tokens")}
+    limits = {name: options.get(name, 256) for name in ("max_new_tokens", "max_prompt_tokens")}
     check_numbers(**limits)
-    amateur = values.get("amateur")
-    placing = {name: str(values[name]) for name in ("device", "dtype") if name in values}
+    amateur = options.get("amateur")
+    placing = {name: str(options[name]) for name in ("device", "dtype") if name in options}
     if placing and isinstance(model, LoadedModel) and isinstance(amateur, LoadedModel | None):
         name, value = next(iter(placing.items()))
         raise StudyError(f"{name} = {value!r} has no effect on a loaded model; give it to load_model")
@@ -314,7 +310,7 @@ def _load(model: str | LoadedModel, options: Options) -> tuple[LoadedModel, dict
         "seed": int(seed),  # it may be numpy's
         **{name: int(value) for name, value in limits.items()},
         "stop": () if stop is None else stop if isinstance(stop, list | tuple) else [stop],
-        "chat": values.get("chat", False),
+        "chat": options.get("chat", False),
     }
 
 

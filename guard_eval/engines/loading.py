@@ -102,10 +102,11 @@ class ModelFiles:
         return self.version["revision"] if self.version else folder_revision(Path(self.source))
 
     @property
-    def quantisation(self) -> dict[str, Any] | None:
+    def quantisation(self) -> str | None:
         """How the weights are quantised; None if they are not."""
         settings: Any = getattr(self.config, "quantization_config", None)
-        return settings if settings is None or isinstance(settings, dict) else settings.to_dict()
+        values = settings if settings is None or isinstance(settings, dict) else settings.to_dict()
+        return None if values is None else str(values.get("quant_method", "quantised"))
 
     def choose_dtype(self, name: str, device: str) -> torch.dtype | str:
         """Return the arithmetic on a kind of device; `auto` leaves it to transformers."""
@@ -124,8 +125,7 @@ class ModelFiles:
 
     def name_dtype(self, dtype: torch.dtype | str) -> str:
         """Return the name of the arithmetic, with that of the quantisation."""
-        method = self.quantisation and self.quantisation.get("quant_method", "quantised")
-        return str(dtype).removeprefix("torch.") + (f", {method}" if method else "")
+        return ", ".join(filter(None, (str(dtype).removeprefix("torch."), self.quantisation)))
 
     def check_causal(self) -> None:
         """Refuse a model that does not continue texts."""
@@ -169,8 +169,7 @@ class ModelFiles:
             ) from error
         size = self.config.get_text_config().vocab_size
         # Where the files are missing, some classes come up empty, or with marks alone, rather than fail.
-        words = len(tokenizer) - len(tokenizer.all_special_ids)
-        if words <= 0 or not tokenizer("a", add_special_tokens=False)["input_ids"]:
+        if not tokenizer("a", add_special_tokens=False)["input_ids"]:
             raise StudyError(f"the model {self.source!r} has no tokenizer; {beside}")
         if len(tokenizer) > size:
             raise StudyError(
@@ -216,15 +215,13 @@ def load(
     if device_map is None and files.quantisation is not None:
         device_map = {"": str(target)}  # such a model cannot be moved later
     model = _read_weights(kind, files, files.choose_dtype(dtype, target.type), device_map)
-    if device_map is None:
-        try:
-            model.to(target)
-        except torch.OutOfMemoryError as error:
-            raise StudyError(
-                f"the model {files.source!r} does not fit into the memory of {target}; "
-                "set model.dtype = bfloat16, or spread it with model.device_map = auto"
-            ) from error
-    model.eval()
+    try:
+        model = model.eval() if device_map else model.eval().to(target)
+    except torch.OutOfMemoryError as error:
+        raise StudyError(
+            f"the model {files.source!r} does not fit into the memory of {target}; "
+            "set model.dtype = bfloat16, or spread it with model.device_map = auto"
+        ) from error
     limit_threads(model)
     if kind is AutoModelForCausalLM and device_map is None:
         pack(model)
@@ -245,13 +242,14 @@ def load_encoder(location: str, **options: str) -> LoadedModel:
     Raises:
         StudyError: As `load`, but a model need not continue texts.
     """
-    verbosity = transformers.utils.logging.get_verbosity()
+    logging = transformers.utils.logging
+    verbosity = logging.get_verbosity()
     # It reports at length that a head is left over and a pooler is missing; weights that matter are checked.
-    transformers.utils.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     try:
         return load(location, kind=AutoModel, **options)
     finally:
-        transformers.utils.logging.set_verbosity(verbosity)
+        logging.set_verbosity(verbosity)
 
 
 def check_amateur(expert: LoadedModel, amateur: LoadedModel) -> None:
@@ -354,18 +352,16 @@ def _read_weights(
         model, report = kind.from_pretrained(
             files.source, trust_remote_code=False, output_loading_info=True, **options
         )
-    except ImportError as error:
-        raise StudyError(
-            f"the model {files.source!r} needs a package that is not installed: {first_line(error)}; "
-            "install it"
-        ) from error
-    except pickle.UnpicklingError as error:  # PyTorch's message recommends to run what is in it
-        raise StudyError(
-            f"the model {files.source!r}: its weights (.bin) are broken, or hold more than weights, which is "
-            "never run; put them into the folder as model.safetensors"
-        ) from error
     except Exception as error:
-        raise StudyError(_cannot_load(files.source, files.version, error)) from error
+        message = _cannot_load(files.source, files.version, error)
+        if isinstance(error, ImportError):
+            message = f"the model {files.source!r} needs a package: {first_line(error)}; install it"
+        elif isinstance(error, pickle.UnpicklingError):  # PyTorch's message recommends to run what is in it
+            message = (
+                f"the model {files.source!r}: its weights (.bin) are broken, or hold more than weights, "
+                "which is never run; put them into the folder as model.safetensors"
+            )
+        raise StudyError(message) from error
     # Checkpoints of masked language models have no pooler; its output is not used.
     missing = sorted(key for key in report["missing_keys"] if not key.startswith("pooler."))
     if missing:

@@ -13,12 +13,12 @@ import socket
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import chdir, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from guard_eval import progress
 from guard_eval.engines.generate import Batches, Work
@@ -39,16 +39,8 @@ _QUIET = {
 """No report of its use to Ray's makers, and no pages of warnings; Ray's log files have all of them."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Pool:
-    """The workers of a run: how many, and what each has.
-
-    Attributes:
-        workers: How many there are.
-        gpu: Whether each has a GPU of its own.
-        cpus: How many CPUs each has.
-        neighbours: How many share a machine at most, and its memory.
-    """
+class Pool(NamedTuple):
+    """How many workers there are, what each has, and how many share a machine and its memory at most."""
 
     workers: int
     gpu: bool
@@ -68,11 +60,20 @@ def open_ray(work: Work, workers: int | None) -> Iterator[Batches]:
         StudyError: There is no such cluster, or it has no room.
         MissingExtraError: Ray is not installed.
     """
-    with _connected(os.environ.get("RAY_ADDRESS")) as ray:
-        pool = pool_of(ray, device=work.study.settings.model.device, workers=workers)
-        work.find({**work.known, "dtype": work.known["dtype"] if not pool.gpu else None})
-        progress.notice(f"{work.total} texts by {work.study.settings.model.name}: {pool}")
-        yield lambda name, texts: _write_on_workers(ray, pool, work.study, name, texts)
+    if find_spec("ray") is None:
+        raise MissingExtraError("ray", "ray")
+    for name, value in _QUIET.items():  # read on being imported
+        os.environ.setdefault(name, value)
+    ray, settings = import_module("ray"), work.study.settings
+    _start(ray, os.environ.get("RAY_ADDRESS"))
+    try:
+        pool = pool_of(ray, device=settings.model.device, workers=workers)
+        work.find({**work.known, "dtype": None if pool.gpu else work.known["dtype"]})
+        progress.notice(f"{work.total} texts by {settings.model.name}: {pool}")
+        study = replace(work.study, folder=work.study.folder.resolve())
+        yield lambda name, texts: _write_on_workers(ray, pool, study, name, texts)
+    finally:
+        ray.shutdown()
 
 
 class Worker:
@@ -121,25 +122,25 @@ def _write_on_workers(
         StudyError: A worker refused a prompt or a model, the machines have different models, or workers died
             again and again. What was yielded stays good.
     """
-    study = replace(study, folder=study.folder.resolve())
-    chunks = _chunks(study, pool, texts)
+    least, size = 256 if pool.gpu else 32, study.settings.generation.batch_size
+    rows = least if size == "auto" else size * -(-least // size)
+    ordered = sorted(texts, key=lambda each: -len(each[0].text))
+    short = [(replace(prompt, reference=None), run) for prompt, run in ordered]
+    chunks = [short[start : start + rows] for start in range(0, len(short), rows)]
     actor = ray.remote(
         num_cpus=1 if pool.gpu else pool.cpus,
         num_gpus=1 if pool.gpu else 0,
         max_restarts=RESTARTS,
         max_task_retries=RESTARTS,
     )(Worker)
-    sources = own.texts()  # a worker's machine need not have these files
     count = min(pool.workers, len(chunks))
-    workers = [actor.remote(study, strategy, pool, sources) for _ in range(count)]
-    results = (
-        import_module("ray.util")
-        .ActorPool(workers)
-        .map_unordered(lambda worker, chunk: worker.write.remote(chunk), chunks)
-    )
+    workers = [actor.remote(study, strategy, pool, own.texts()) for _ in range(count)]
+    results = import_module("ray.util").ActorPool(workers)
     recipe, problems = None, []
     try:
-        for written, problem in results:
+        for written, problem in results.map_unordered(
+            lambda worker, chunk: worker.write.remote(chunk), chunks
+        ):
             problems += [problem] if problem else []
             recipe = recipe or (written[0].recipe if written else None)
             if other := next((text.recipe for text in written if text.recipe != recipe), None):
@@ -162,15 +163,6 @@ def _write_on_workers(
         raise StudyError(f"{'; '.join(dict.fromkeys(problems))}; run the command again to write the rest")
 
 
-def _chunks(study: Study, pool: Pool, texts: Sequence[tuple[Prompt, int]]) -> list[list[tuple[Prompt, int]]]:
-    """Return what a worker is given at once, long prompts first; it is written again when the worker dies."""
-    least, size = 256 if pool.gpu else 32, study.settings.generation.batch_size
-    rows = least if size == "auto" else size * -(-least // size)
-    ordered = sorted(texts, key=lambda each: -len(each[0].text))
-    short = [(replace(prompt, reference=None), run) for prompt, run in ordered]
-    return [short[start : start + rows] for start in range(0, len(short), rows)]
-
-
 def pool_of(ray: Any, *, device: str, workers: int | None) -> Pool:  # noqa: ANN401
     """Return the workers that the cluster has room for: one a GPU; without GPUs one a CPU.
 
@@ -185,34 +177,17 @@ def pool_of(ray: Any, *, device: str, workers: int | None) -> Pool:  # noqa: ANN
             "or set model.device = 'cpu'"
         )
     gpu = bool(sum(gpus)) and device != "cpu"
-    room = sum(gpus if gpu else cpus)
+    room, kind = (sum(gpus), "GPUs") if gpu else (sum(cpus), "CPUs")
     if room < (workers or 1):
-        raise StudyError(
-            f"--workers {workers or 1}: the Ray cluster has {room} {'GPUs' if gpu else 'CPUs'}; give at most "
-            f"{room}"
-        )
+        raise StudyError(f"--workers {workers or 1}: the Ray cluster has {room} {kind}; give at most {room}")
     count = workers or room
     each = 1 if gpu else max(1, min(sum(cpus) // count, max(cpus)))
     fitting = max(gpus) if gpu else max(cpus) // each
     return Pool(workers=count, gpu=gpu, cpus=each, neighbours=min(count, max(1, fitting)))
 
 
-@contextmanager
-def _connected(address: str | None) -> Iterator[Any]:
-    """Give Ray, connected to the cluster at `address`; without one a cluster of this machine, for as long."""
-    if find_spec("ray") is None:
-        raise MissingExtraError("ray", "ray")
-    for name, value in _QUIET.items():  # read on being imported
-        os.environ.setdefault(name, value)
-    ray = import_module("ray")
-    _start(ray, address)
-    try:
-        yield ray
-    finally:
-        ray.shutdown()
-
-
 def _start(ray: Any, address: str | None) -> None:  # noqa: ANN401
+    """Connect Ray to the cluster at `address`, or without one to a cluster of this machine."""
     where = "a Ray of its own" if address is None else f"the Ray cluster at {address}"
     progress.notice("starting Ray on this machine" if address is None else f"joining {where}")
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}

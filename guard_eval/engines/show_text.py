@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from typing import Any
 
 from guard_eval import progress
 from guard_eval.engines.library import Token, load_model, watch
@@ -72,62 +73,44 @@ def show_text(
         prompt = sys.stdin.read() if sys.stdin else ""
     progress.notice("loading the model")
     loaded = load_model(model, device=device)
-    painter = _Painter(colour)
-    options = {} if amateur is None else {"amateur": amateur}
-    continuation = watch(
-        prompt,
-        painter,
-        strategy,
-        loaded,
-        seed=seed,
-        max_new_tokens=max_new_tokens,
-        chat=chat,
-        **options,  # type: ignore[arg-type]
-    )
-    if not painter.tokens:
-        progress.write(continuation.text)
-    progress.write("\n")
-    count = continuation.new_tokens
-    lines = [
-        (
-            f"{continuation.recipe.strategy}: {count} token{'' if count == 1 else 's'} in "
-            f"{continuation.seconds:.1f} s; {_ENDED[continuation.finish]} ended it"
-        )
-    ]
-    if painter.values:
-        unit = " nats" if colour == "entropy" else ""
-        lines.append(f"{colour}: from {min(painter.values):.3g} to {max(painter.values):.3g}{unit}")
-    return ShownText(
-        text=continuation.text,
-        strategy=continuation.recipe.strategy,
-        finish=continuation.finish,
-        seconds=continuation.seconds,
-        tokens=tuple(painter.tokens),
-        lines=("", *lines),
-    )
+    tokens: list[dict[str, str | float]] = []
+    values: list[float] = []
 
-
-class _Painter:
-    """Shows tokens as they come, and keeps their numbers."""
-
-    def __init__(self, colour: str) -> None:
-        self.colour = colour
-        self.tokens: list[dict[str, str | float]] = []
-        self.values: list[float] = []
-
-    def __call__(self, token: Token) -> None:
+    def paint(token: Token) -> None:
         numbers = {"entropy": token.entropy, "probability": token.probability, **token.values}
-        if self.colour not in numbers:
+        if colour not in numbers:
             raise StudyError(
-                f"--colour {self.colour}: this strategy has no such number; choose from: {', '.join(numbers)}"
+                f"--colour {colour}: this strategy has no such number; choose from: {', '.join(numbers)}"
             )
-        self.tokens.append({"text": token.text, **numbers})
-        self.values.append(numbers[self.colour])
-        progress.write(token.text, self._style())
+        tokens.append({"text": token.text, **numbers})
+        values.append(numbers[colour])
+        progress.write(token.text, _newest_style(values))
 
-    def _style(self) -> str:
-        """Return the colour of the newest value among those so far; the lowest have none."""
-        low, high, value = min(self.values), max(self.values), self.values[-1]
-        shade = 0 if high <= low else min(_SHADES - 1, int(_SHADES * (value - low) / (high - low)))
-        pale = 255 - round(shade * 160 / (_SHADES - 1))
-        return f"black on rgb(255,{pale},{max(0, 2 * pale - 255)})" if shade else ""
+    options: dict[str, Any] = {} if amateur is None else {"amateur": amateur}
+    options |= {"seed": seed, "max_new_tokens": max_new_tokens, "chat": chat}
+    text = watch(prompt, paint, strategy, loaded, **options)
+    if not tokens:
+        progress.write(text.text)
+    progress.write("\n")
+    count = f"{text.new_tokens} token{'' if text.new_tokens == 1 else 's'}"
+    ended = f"{_ENDED[text.finish]} ended it"
+    lines = ["", f"{text.recipe.strategy}: {count} in {text.seconds:.1f} s; {ended}"]
+    if values:
+        unit = " nats" if colour == "entropy" else ""
+        lines.append(f"{colour}: from {min(values):.3g} to {max(values):.3g}{unit}")
+    return ShownText(
+        text=text.text,
+        strategy=text.recipe.strategy,
+        finish=text.finish,
+        seconds=text.seconds,
+        tokens=tuple(tokens),
+        lines=tuple(lines),
+    )
+
+
+def _newest_style(values: list[float]) -> str:
+    """Return the colour of the newest value among those so far; the lowest have none."""
+    low, high = min(values), max(values)
+    shade = 0 if high <= low else min(_SHADES - 1, int(_SHADES * (values[-1] - low) / (high - low)))
+    pale = 255 - round(shade * 160 / (_SHADES - 1))
+    return f"black on rgb(255,{pale},{max(0, 2 * pale - 255)})" if shade else ""

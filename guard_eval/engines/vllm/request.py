@@ -22,6 +22,12 @@ from guard_eval.strategies import BeamSearch, Strategy, draws, parse, signature
 
 STRATEGY, SEED, PROMPT_ID = "guard_eval", "guard_eval_seed", "guard_eval_prompt_id"
 RUN = "guard_eval_run"
+_KINDS = {
+    STRATEGY: (str, "a strategy's signature"),
+    SEED: (int, "a whole number"),
+    PROMPT_ID: (str, "a text"),
+}
+_KINDS[RUN] = (int, "a whole number of at least 1")
 
 _NEUTRAL: dict[str, float] = {"presence_penalty": 0, "frequency_penalty": 0, "repetition_penalty": 1}
 """Parameters that would change the probabilities a strategy sees, and the values at which they do not."""
@@ -54,20 +60,34 @@ def read_request(parameters: Parameters) -> StrategyRequest | None:
         StudyError: An argument is unknown, missing or wrong, the strategy does not run on vLLM, or another
             parameter of the request contradicts it. vLLM gives it back as the answer to the request.
     """
-    arguments = {name: value for name, value in (parameters.extra_args or {}).items() if _is_ours(name)}
+    arguments: dict[str, Any] = {
+        name: value
+        for name, value in (parameters.extra_args or {}).items()
+        if name == STRATEGY or str(name).startswith(f"{STRATEGY}_")
+    }
     if not arguments:
         return None
-    unknown = sorted(arguments.keys() - {STRATEGY, SEED, PROMPT_ID, RUN})
-    if unknown:
+    if STRATEGY not in arguments:
+        arguments = {STRATEGY: None, **arguments}
+    for name, value in arguments.items():
+        if name not in _KINDS:
+            raise StudyError(f"extra_args: {name!r} is unknown; guard-eval takes {', '.join(_KINDS)}")
+        kind, description = _KINDS[name]
+        if not isinstance(value, kind) or isinstance(value, bool) or (name == RUN and value < 1):
+            raise StudyError(f"extra_args: {name} = {value!r} must be {description}")
+    strategy = parse(arguments[STRATEGY])
+    if not isinstance(strategy, LogitStrategy):
         raise StudyError(
-            f"extra_args: {unknown[0]!r} is unknown; guard-eval takes {STRATEGY}, {SEED}, {PROMPT_ID} "
-            f"and {RUN}"
+            f"{strategy} does not run on vLLM: {unsupported(strategy)}; "
+            "generate with: guard-eval generate STUDY --engine local"
         )
-    strategy = _strategy(arguments.get(STRATEGY))
     _check_neutral(parameters, strategy)
-    return StrategyRequest(
-        strategy, _key(strategy, arguments.get(SEED), arguments.get(PROMPT_ID, ""), arguments.get(RUN, 1))
-    )
+    if not draws(strategy):
+        return StrategyRequest(strategy, 0)
+    if SEED not in arguments:
+        raise StudyError(f"extra_args: {strategy} draws its tokens and needs {SEED}, a whole number")
+    prompt_id, run = arguments.get(PROMPT_ID, ""), arguments.get(RUN, 1)
+    return StrategyRequest(strategy, row_key(arguments[SEED], prompt_id, signature(strategy), run))
 
 
 def unsupported(strategy: Strategy) -> str | None:
@@ -77,24 +97,6 @@ def unsupported(strategy: Strategy) -> str | None:
     if isinstance(strategy, BeamSearch):
         return "vLLM's beam search ends its beams by other rules, and would write other texts"
     return "it needs more of the model than the logits of each step"
-
-
-def _is_ours(name: object) -> bool:
-    return isinstance(name, str) and (name == STRATEGY or name.startswith(f"{STRATEGY}_"))
-
-
-def _strategy(value: object) -> LogitStrategy:
-    if not isinstance(value, str):
-        raise StudyError(
-            f"extra_args: {STRATEGY} = {value!r} names no strategy; write its signature, such as 'guard'"
-        )
-    strategy = parse(value)
-    if not isinstance(strategy, LogitStrategy):
-        raise StudyError(
-            f"{strategy} does not run on vLLM: {unsupported(strategy)}; "
-            "generate with: guard-eval generate STUDY --engine local"
-        )
-    return strategy
 
 
 def _check_neutral(parameters: Parameters, strategy: Strategy) -> None:
@@ -107,17 +109,3 @@ def _check_neutral(parameters: Parameters, strategy: Strategy) -> None:
             )
     if getattr(parameters, "thinking_token_budget", None) is not None:
         raise StudyError(f"thinking_token_budget puts its own token in {strategy}'s place; leave it out")
-
-
-def _key(strategy: LogitStrategy, seed: object, prompt_id: object, run: object) -> int:
-    if not isinstance(prompt_id, str):
-        raise StudyError(f"extra_args: {PROMPT_ID} = {prompt_id!r} must be a text")
-    if isinstance(seed, bool) or not isinstance(seed, int | None):
-        raise StudyError(f"extra_args: {SEED} = {seed!r} must be a whole number")
-    if isinstance(run, bool) or not isinstance(run, int) or run < 1:
-        raise StudyError(f"extra_args: {RUN} = {run!r} must be a whole number of at least 1")
-    if not draws(strategy):
-        return 0
-    if seed is None:
-        raise StudyError(f"extra_args: {strategy} draws its tokens and needs {SEED}, a whole number")
-    return row_key(seed, prompt_id, signature(strategy), run)

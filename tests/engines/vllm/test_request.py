@@ -44,8 +44,8 @@ def test_what_is_drawn_comes_from_seed_prompt_and_signature_as_in_the_other_engi
     [
         ({"guard_eval": "gaurd"}, {}, "did you mean 'guard'"),
         ({"guard_eval": "guard(windw=7)"}, {}, "did you mean 'window'"),
-        ({"guard_eval": 7}, {}, "guard_eval = 7 names no strategy"),
-        ({"guard_eval_seed": 7}, {}, "guard_eval = None names no strategy"),
+        ({"guard_eval": 7}, {}, "guard_eval = 7 must be a strategy's signature"),
+        ({"guard_eval_seed": 7}, {}, "guard_eval = None must be a strategy's"),
         ({"guard_eval": "guard", "guard_eval_run": 0}, {}, "guard_eval_run = 0 must be a whole number"),
         ({"guard_eval": "guard", "guard_eval_sed": 7}, {}, "'guard_eval_sed' is unknown"),
         ({"guard_eval": "top_p(p=0.9)"}, {}, "needs guard_eval_seed"),
