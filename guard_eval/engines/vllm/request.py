@@ -22,12 +22,12 @@ from guard_eval.strategies import BeamSearch, Strategy, draws, parse, signature
 
 STRATEGY, SEED, PROMPT_ID = "guard_eval", "guard_eval_seed", "guard_eval_prompt_id"
 RUN = "guard_eval_run"
-_KINDS = {
+_KINDS: dict[str, tuple[Any, str]] = {
     STRATEGY: (str, "a strategy's signature"),
     SEED: (int, "a whole number"),
     PROMPT_ID: (str, "a text"),
+    RUN: (int, "a whole number of at least 1"),
 }
-_KINDS[RUN] = (int, "a whole number of at least 1")
 
 _NEUTRAL: dict[str, float] = {"presence_penalty": 0, "frequency_penalty": 0, "repetition_penalty": 1}
 """Parameters that would change the probabilities a strategy sees, and the values at which they do not."""
