@@ -1,8 +1,8 @@
 # make demo   a complete small study, from prompts to a report
-# make test   everything the tests need, and all tests
+# make test   everything the tests need, and the tests of every room and story
 # make coverage  all tests, and which lines they run: nearly twice as long
-# make quick  the tests that need no browser, server, Ray, vLLM or long simulation
-# make test-postgres  the app's, the judge's and the store's tests on PostgreSQL
+# make quick  the tests that need no browser, server or long simulation
+# make nightly  all tests on PostgreSQL, those of Ray and vLLM, what the paper claims, and the simulations: hours
 # make check  formatting, lint of Python and JavaScript, types, import rules
 # make test-vllm  the vLLM engine, in an environment of its own (.venv-vllm, 2.5 GB)
 # make replicate  tests of what the paper claims and no GPU is needed for, with a table of what was found
@@ -15,26 +15,27 @@ INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet --no
 # pip compiles on one processor; this uses all. What is written for later Pythons fails, and is never imported.
 COMPILE := $(BIN)/python -m compileall -qq -j 0 .venv/lib || true
 
-# A file's tests share what they made; tests/conftest.py puts files of slow tests first, so that no worker ends alone,
-# and gives Ray's files to one worker.
+# A file's tests share what they made; tests/conftest.py puts files of slow tests first, so that no worker ends alone.
 WORKERS := --numprocesses auto --dist loadfile --no-loadscope-reorder
 
-.PHONY: coverage demo test quick test-postgres check replicate evidence docs system clean test-vllm
+.PHONY: coverage demo test quick nightly check replicate evidence docs system clean test-vllm
 
 demo: .venv/demo.stamp
 	$(BIN)/guard-eval demo demo-study
 
 test: .venv/test.stamp system check
-	$(BIN)/pytest $(WORKERS)
+	$(BIN)/pytest -m "not nightly" $(WORKERS)
 
 coverage: .venv/test.stamp system
-	$(BIN)/pytest $(WORKERS) --cov --cov-report=term
+	$(BIN)/pytest -m "not nightly" $(WORKERS) --cov --cov-report=term
 
 quick: .venv/test.stamp
 	$(BIN)/pytest tests -m "not slow" $(WORKERS) --quiet
 
-test-postgres: .venv/test.stamp system
-	$(BIN)/pytest $(WORKERS) --database postgres tests/annotation_app tests/judge tests/store
+nightly: .venv/test.stamp system check
+	$(BIN)/pytest -m "not nightly" $(WORKERS) --database postgres
+	$(BIN)/pytest -m nightly
+	$(MAKE) test-vllm replicate evidence
 
 check: .venv/test.stamp
 	$(BIN)/ruff format --check .

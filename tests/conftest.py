@@ -49,16 +49,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--database", choices=KINDS, help="run every test that needs a database on this system")
 
 
-RAY = "tests/engines/ray/"
-
-_SLOW_MODULE = re.compile(r"^pytestmark = (?:\[\s*)?pytest\.mark\.slow", re.MULTILINE)
+_SLOW_MODULE = re.compile(r"^pytestmark = (?:\[\s*)?pytest\.mark\.(slow|nightly)", re.MULTILINE)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leave out slow modules before they are imported: importing Ray takes longer than most quick tests."""
-    if config.option.markexpr != "not slow" or collection_path.suffix != ".py":
+    left_out = {"not slow": {"slow", "nightly"}, "not nightly": {"nightly"}}.get(config.option.markexpr)
+    if left_out is None or collection_path.suffix != ".py":
         return None
-    return True if _SLOW_MODULE.search(collection_path.read_text(encoding="utf-8")) else None
+    mark = _SLOW_MODULE.search(collection_path.read_text(encoding="utf-8"))
+    return True if mark and mark[1] in left_out else None
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -66,27 +66,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark as slow, for `make quick`, what needs a browser or PostgreSQL; put files of slow tests first."""
     slow = set()
     for item in items:
-        if item.get_closest_marker("browser") or item.get_closest_marker("postgres"):
+        if any(map(item.get_closest_marker, ("browser", "postgres", "nightly"))):
             item.add_marker(pytest.mark.slow)
         if item.get_closest_marker("slow"):
             slow.add(item.path)
     if "PYTEST_XDIST_WORKER" in os.environ:  # which takes a file after the other: a long one must not be last
         items.sort(key=lambda item: item.path not in slow)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
-    """Give each worker whole files, and all of Ray's to one: two clusters slow each other down."""
-    if config.option.dist != "loadfile":
-        return None
-    from xdist.scheduler import LoadFileScheduling
-
-    class OneCluster(LoadFileScheduling):
-        def _split_scope(self, nodeid: str) -> str:
-            file = super()._split_scope(nodeid)
-            return RAY if file.startswith(RAY) else file
-
-    return OneCluster(config, log)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

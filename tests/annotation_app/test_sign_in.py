@@ -24,7 +24,6 @@ def test_without_invite_the_page_asks_for_one(study):
     assert FIRST_WORD not in words(page)
 
 
-@pytest.mark.both_databases
 def test_a_study_without_database_is_a_calm_page(study, databases, caplog):
     built = study()
     with databases.away(built.database):

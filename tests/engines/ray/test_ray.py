@@ -12,7 +12,7 @@ from guard_eval.strategies import own
 from guard_eval.study import Study
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.nightly,
     pytest.mark.timeout(0),  # it waits for what must come, however long the machine takes
 ]
 
