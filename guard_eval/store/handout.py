@@ -67,7 +67,7 @@ _RING_END = 2**31 - 1
 # Statements of a hand-out are prepared once: building one takes as long as running it.
 SKIPPED = exists().where(note.c.presentation_id == presentation.c.id, note.c.kind == "skip")
 _MINE = (
-    select(presentation.c.id, presentation.c.slot_id, presentation.c.first, slot.c.held_by)
+    select(presentation.c.id, presentation.c.slot_id, presentation.c.first)
     .outerjoin(slot, slot.c.id == presentation.c.slot_id)
     .where(
         presentation.c.rater_id == bindparam("rater"),
@@ -83,7 +83,7 @@ _HOLD = (
     .where(slot.c.id == bindparam("slot"))
     .values(held_by=bindparam("holder"), leased_until=bindparam("until"), first=bindparam("side"))
 )
-_COUNTS = or_(presentation.c.rated_at.is_not(None), exists().where(slot.c.held_by == presentation.c.id))
+_COUNTS = or_(presentation.c.rated_at.is_not(None), slot.c.held_by == presentation.c.id, and_(OPEN, ~SKIPPED))
 _SHOWN = (
     select(
         pair.c.method_a,
@@ -93,6 +93,7 @@ _SHOWN = (
         func.sum(case((_COUNTS, 1), else_=0)),
     )
     .join(pair, pair.c.id == presentation.c.pair_id)
+    .outerjoin(slot, slot.c.id == presentation.c.slot_id)
     .where(presentation.c.rater_id == bindparam("rater"), presentation.c.role == "study")
     .group_by(pair.c.method_a, pair.c.method_b, presentation.c.first)
 )
@@ -267,10 +268,6 @@ def claim_in(
     visit, numbers = _Visit(db, who, plan, now), []
     for row in visit.read_open(limit):
         if row.slot_id is not None:
-            if row.held_by is None:
-                if visit.is_full():
-                    continue
-                visit.counted += 1
             visit.hold(row.slot_id, row.id, row.first)
         numbers.append(row.id)
     while len(numbers) < limit and (number := visit.claim_next()) is not None:
@@ -305,7 +302,6 @@ def progress(store: Store, who: Rater, plan: Plan) -> tuple[int, int]:
             return done, 0
         visit = _Visit(db, who, plan, store.time(db))
         mine = visit.read_open(MOST_COUNTED)
-        visit.counted += sum(row.slot_id is not None and row.held_by is None for row in mine)
         limit = MOST_COUNTED if plan.quota is None else max(0, plan.quota - visit.counted)
         free = or_(FREE, slot.c.leased_until <= visit.now)
         for_rater = or_(_FOR_ANYBODY, slot.c.for_rater == who.id)
@@ -382,7 +378,7 @@ class _Visit:
 
     Attributes:
         shown: How many pairs of the study it was shown, with those that it lost.
-        counted: Those that are rated or still the rater's: the quota is about them.
+        counted: Those that are rated, or may still be: the quota is about them.
         lead: How often each method was A less how often it was B.
         checks: The gold pairs and repeats that it was shown besides.
     """

@@ -244,10 +244,7 @@ def exclude(store: Store, name: str, reason: str, by: str) -> None:
     Raises:
         StudyError: There is no such rater, it is excluded already, or no name or no reason is given.
     """
-    with store.write() as (db, now):
-        who = _decide(db, name, "exclude", reason, by=by, now=now)
-        handout.release_rater(db, who.id, rated=True)
-        _open_slots_of(db, who.id)
+    _decide(store, name, "exclude", reason, by)
 
 
 def include(store: Store, name: str, reason: str, by: str) -> None:
@@ -256,10 +253,7 @@ def include(store: Store, name: str, reason: str, by: str) -> None:
     Raises:
         StudyError: There is no such rater, it is not excluded, or no name or no reason is given.
     """
-    with store.write() as (db, now):
-        who = _decide(db, name, "include", reason, by=by, now=now)
-        handout.hold_again(db, who.id)
-        _open_slots_of(db, who.id)
+    _decide(store, name, "include", reason, by)
 
 
 def erase(store: Store, name: str, by: str, *, verdicts: bool = False) -> tuple[str, str]:
@@ -385,28 +379,25 @@ def _count_openings(store: Store, db: Connection, plan: Plan, now: datetime) -> 
     return max(0, -(-(int(db.execute(unrated).scalar_one()) - work) // share))
 
 
-def _decide(
-    db: Connection, name: str, kind: Literal["exclude", "include"], reason: str, *, by: str, now: datetime
-) -> Rater:
-    """Note that a rater is excluded or taken in again, and mark it so."""
-    row = find(db, name)
-    if (row.excluded_at is None) != (kind == "exclude"):
-        state = "excluded already; its notes say why" if row.excluded_at else "not excluded"
-        raise StudyError(f"the rater {name!r} is {state}; there is nothing to {kind}")
+def _decide(store: Store, name: str, kind: Literal["exclude", "include"], reason: str, by: str) -> None:
     check_name("name of who decides", by)
     if not reason.strip():
         raise StudyError(f"the reason to {kind} {name!r} is empty; write one, as the report will show it")
-    detail = json.dumps({"by": by, "reason": reason}, ensure_ascii=False)
-    notes.add(db, _rater(row), kind, detail, now=now)
-    excluded_at = now if kind == "exclude" else None
-    db.execute(update(rater).where(rater.c.id == row.id).values(excluded_at=excluded_at))
-    return _rater(row)
-
-
-def _open_slots_of(db: Connection, rater_id: int) -> None:
-    """Open the slots that are planned for the pairs that a rater was shown."""
-    pairs = select(presentation.c.pair_id).where(presentation.c.rater_id == rater_id)
-    handout.open_slots(db, handout.PEOPLE, slot.c.pair_id.in_(pairs))
+    with store.write() as (db, now):
+        row = find(db, name)
+        if (row.excluded_at is None) != (kind == "exclude"):
+            state = "excluded already; its notes say why" if row.excluded_at else "not excluded"
+            raise StudyError(f"the rater {name!r} is {state}; there is nothing to {kind}")
+        detail = json.dumps({"by": by, "reason": reason}, ensure_ascii=False)
+        notes.add(db, _rater(row), kind, detail, now=now)
+        excluded_at = now if kind == "exclude" else None
+        db.execute(update(rater).where(rater.c.id == row.id).values(excluded_at=excluded_at))
+        if excluded_at is None:
+            handout.hold_again(db, row.id)
+        else:
+            handout.release_rater(db, row.id, rated=True)
+        pairs = select(presentation.c.pair_id).where(presentation.c.rater_id == row.id)
+        handout.open_slots(db, handout.PEOPLE, slot.c.pair_id.in_(pairs))
 
 
 def _without(detail: str, identity: Sequence[str | None], pseudonym: str) -> str:
