@@ -70,27 +70,8 @@ def export(
             rows = unblind.history(store)
         else:
             rows = unblind.tidy(store, include_surplus=all_rows, include_excluded=all_rows)
-    write_rows(rows, path, kind=Note if table == "notes" else TidyRow)
-    lines = [f"{path}: {len(rows)} rows"]
-    uncounted = sum(isinstance(row, TidyRow) and (row.surplus or row.excluded) for row in rows)
-    if uncounted:
-        lines.append(
-            f"{uncounted} of them do not count (columns surplus and excluded): leave them out of statistics"
-        )
-    following = (study.command("report" if rows else "status"),) if table == "verdicts" else ()
-    return Exported(lines=tuple(lines), next=following, path=path, rows=len(rows))
-
-
-def write_rows(rows: Sequence[TidyRow | Note], path: Path, *, kind: type) -> None:
-    """Write rows of one kind as CSV or, if the file ends in .jsonl, as JSON; the whole file or nothing.
-
-    A spreadsheet takes no cell of the CSV for a formula: an apostrophe precedes what looks like one. JSON
-    holds every text as it is.
-
-    Raises:
-        StudyError: The file cannot be written.
-    """
-    names = [field.name for field in fields(kind)]
+    # a spreadsheet takes no cell for a formula: an apostrophe precedes what looks like one in CSV
+    names = [field.name for field in fields(Note if table == "notes" else TidyRow)]
     values = [[_cell(getattr(row, name)) for name in names] for row in rows]
     if path.suffix.lower() == ".jsonl":
         records = (dict(zip(names, row, strict=True)) for row in values)
@@ -99,6 +80,14 @@ def write_rows(rows: Sequence[TidyRow | Note], path: Path, *, kind: type) -> Non
         text = csv_text([names, *values])
     # half a surrogate pair, which UTF-8 has not, becomes JSON's own escape
     write_whole(path, text.encode("utf-8", "backslashreplace"), make_folder=True, private=True)
+    lines = [f"{path}: {len(rows)} rows"]
+    uncounted = sum(isinstance(row, TidyRow) and (row.surplus or row.excluded) for row in rows)
+    if uncounted:
+        lines.append(
+            f"{uncounted} of them do not count (columns surplus and excluded): leave them out of statistics"
+        )
+    following = (study.command("report" if rows else "status"),) if table == "verdicts" else ()
+    return Exported(lines=tuple(lines), next=following, path=path, rows=len(rows))
 
 
 def _cell(value: str | float | datetime | None) -> str | float | None:

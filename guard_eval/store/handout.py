@@ -142,7 +142,7 @@ _TEXTS = (
     .join(pair)
     .where(presentation.c.id.in_(bindparam("numbers", expanding=True)))
 )
-_PRESENT = insert(presentation).returning(presentation.c.id)
+_PRESENT = insert(presentation).values(slot_id=bindparam("slot_id", None)).returning(presentation.c.id)
 _END_LEASES = (
     update(slot)
     .where(
@@ -463,24 +463,9 @@ class _Visit:
         first = {row.pair_id: row for row in reversed(rows)}
         return reserved or [row for row in rows if first[row.pair_id] is row]
 
-    def _present(
-        self,
-        pair_id: str,
-        first: str,
-        *,
-        role: Role = "study",
-        slot_id: int | None = None,
-        number: int = 0,
-    ) -> int:
-        values = {
-            "slot_id": slot_id,
-            "pair_id": pair_id,
-            "rater_id": self.who.id,
-            "number": number,
-            "first": first,
-            "role": role,
-            "handed_out": self.now,
-        }
+    def _present(self, pair_id: str, first: str, role: Role = "study", **of_slot: int) -> int:
+        values = {"pair_id": pair_id, "first": first, "role": role, "number": 0, **of_slot}
+        values |= {"rater_id": self.who.id, "handed_out": self.now}
         return int(self.db.execute(_PRESENT, values).scalar_one())
 
     # Checks: gold pairs and repeats, at positions that the seed draws.

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import html
-import json
-import re
+import shlex
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from getpass import getuser
-from pathlib import Path
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
 from guard_eval.reporting.tables import Table
 from guard_eval.results import Result
-from guard_eval.store import notes, raters, roster, settings
+from guard_eval.store import raters, roster, settings
 from guard_eval.store.database import Store
 from guard_eval.store.raters import RaterProgress
 from guard_eval.study import Study
@@ -23,22 +20,12 @@ from guard_eval.study import Study
 UNKNOWN_ADDRESS = "ADDRESS"
 """What begins a link before the app was served."""
 
-_PAGES = {".csv", ".tsv", ".json", ".jsonl", ".toml", ".html", ".md", ".tex"}
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Link:
-    """An invitation: whoever opens the address rates under the rater's name."""
-
-    rater: str
-    url: str
-
 
 @dataclass(frozen=True, kw_only=True)
 class Invited(Result):
-    """The links of invited people. They are stored nowhere."""
+    """The links of invited people, by name: whoever opens one rates under it. They are stored nowhere."""
 
-    links: tuple[Link, ...]
+    links: Mapping[str, str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,7 +152,7 @@ def include(study: Study, /, *names: str, reason: str) -> Raters:
 def erase(study: Study, /, *names: str, verdicts: bool = False, yes: bool = False) -> Raters:
     """Take people's identity and comments out for good.
 
-    Their verdicts stay under a name that says nothing. Files of the study that still hold a name are listed.
+    Their verdicts stay under a name that says nothing. A command is shown that finds files that hold a name.
 
     Args:
         study: The study's folder.
@@ -185,10 +172,18 @@ def erase(study: Study, /, *names: str, verdicts: bool = False, yes: bool = Fals
             )
         if not yes and not sys.stdin.isatty():
             raise StudyError("there is no terminal to confirm this in, and nobody was erased; add --yes")
-        lines = []
+        lines: list[str] = []
         if yes or progress.confirm(f"Erase {', '.join(names)} for good? This cannot be undone."):
             for name in names:
-                lines += _erase(store, study, name, verdicts=verdicts)
+                new_name, external_id = raters.erase(store, name, _user(), verdicts=verdicts)
+                what = "and the verdicts are removed" if verdicts else "whose verdicts stay"
+                lines.append(
+                    f"The identity and the comments are removed for good. It is {new_name} now, {what}."
+                )
+                words = " ".join(f"-e {shlex.quote(word)}" for word in (name, external_id) if word)
+                lines.append(
+                    f"Files that may still hold the name: grep -rlwi {words} {shlex.quote(str(study.folder))}"
+                )
             lines.append("Not in reach: backups, copies elsewhere, compressed files, a server's log.")
         return _list(store, *lines)
 
@@ -207,9 +202,9 @@ def _invite(
         address = (url or settings.read(store, settings.APP_ADDRESS) or UNKNOWN_ADDRESS).rstrip("/")
         with store.write():  # all of them or nobody
             tokens = {name: make_token(store, name) for name in names}
-    links = tuple(Link(rater=name, url=f"{address}/?invite={token}") for name, token in tokens.items())
+    links = {name: f"{address}/?invite={token}" for name, token in tokens.items()}
     lines = ["Invite links are shown once and stored only as hashes. Send each to its rater:"]
-    lines += [f"  {each.rater}: {each.url}" for each in links]
+    lines += [f"  {name}: {link}" for name, link in links.items()]
     if address == UNKNOWN_ADDRESS:
         lines.append(
             f"The app was not served yet. Put its address in place of {UNKNOWN_ADDRESS}, such as "
@@ -247,35 +242,6 @@ def _list(store: Store, *lines: str) -> Raters:
         words=frozenset(range(4, len(shown))),
     )
     return Raters(lines=lines, tables=(table,) if rows else (), raters=everybody)
-
-
-def _erase(store: Store, study: Study, name: str, *, verdicts: bool) -> list[str]:
-    """Erase a person and return what the owner should know."""
-    pseudonym, external_id = raters.erase(store, name, _user(), verdicts=verdicts)
-    what = "and the verdicts are removed" if verdicts else "whose verdicts stay"
-    lines = [f"The identity and the comments are removed for good. The rater is now {pseudonym}, {what}."]
-    words = [
-        re.escape(form) for word in (name, external_id) if word for form in {word, json.dumps(word)[1:-1]}
-    ]
-    pattern = re.compile(rf"(?<!\w)({'|'.join(words)})(?!\w)", re.IGNORECASE)
-    if any(pattern.search(note.detail) for note in notes.read(store)):
-        lines.append(
-            f"The name still stands in what others wrote: {study.command('export', '--table', 'notes')}"
-        )
-    if paths := list(_find_files(study, pattern)):
-        lines.append("These files still hold the name or the id: write them again, or remove them.")
-        lines += [f"  {path}" for path in paths]
-    return lines
-
-
-def _find_files(study: Study, pattern: re.Pattern[str]) -> Iterator[Path]:
-    """Yield the study's files that hold a word, except its texts, which may hold it by chance."""
-    for path in sorted(study.folder.rglob("*")):
-        is_text = path.stem == "prompts" or path.is_relative_to(study.continuations)
-        if path.suffix not in _PAGES or is_text:
-            continue
-        if pattern.search(html.unescape(path.read_text("utf-8", "replace"))):
-            yield path
 
 
 def _user() -> str:

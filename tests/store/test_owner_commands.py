@@ -2,7 +2,9 @@
 
 import csv
 import json
+import shlex
 import sqlite3
+import subprocess
 import threading
 
 import pytest
@@ -50,27 +52,23 @@ def rate(store, study, rater, *, until=None):
         )
 
 
-def token_of(link):
-    return link.url.partition("invite=")[2]
-
-
 def test_a_new_link_in_place_of_the_old(study):
-    (first,) = manage.add(study, "Ben", url="https://rate.example.org/").links
-    assert first.url.startswith("https://rate.example.org/?invite=")
-    (second,) = manage.link(study, "Ben").links
+    first = manage.add(study, "Ben", url="https://rate.example.org/").links["Ben"]
+    assert first.startswith("https://rate.example.org/?invite=")
+    second = manage.link(study, "Ben").links["Ben"]
     with opened(study) as store:
-        assert raters.sign_in(store, token_of(first)) is None
-        assert raters.sign_in(store, token_of(second)).name == "Ben"
+        assert raters.sign_in(store, first.partition("invite=")[2]) is None
+        assert raters.sign_in(store, second.partition("invite=")[2]).name == "Ben"
 
 
 def test_a_link_has_the_address_where_the_app_was_served_and_none_that_is_guessed(study):
     unserved = manage.add(study, "Ben")
-    assert unserved.links[0].url.startswith("ADDRESS/?invite=")
+    assert unserved.links["Ben"].startswith("ADDRESS/?invite=")
     assert "The app was not served yet. Put its address in place of ADDRESS" in unserved.lines[-1]
     with opened(study) as store:
         settings.set_app_address(store, "http://10.0.0.7:8600")
     served = manage.add(study, "Cas")
-    assert served.links[0].url.startswith("http://10.0.0.7:8600/?invite=")
+    assert served.links["Cas"].startswith("http://10.0.0.7:8600/?invite=")
     assert "not served" not in served.lines[-1]
 
 
@@ -232,43 +230,21 @@ class Answers:
         return self.answer
 
 
-def test_a_person_is_erased_and_files_that_still_name_them_are_listed(study, monkeypatch):
-    export(study, table="notes")
+def test_a_person_is_erased_and_files_that_still_name_them_can_be_found(study, monkeypatch):
+    paid = raters.RaterProgress(name="Ann", kind="person", rated=4, handed_out=4)
     export(study)
-    with opened(study) as store:  # somebody else's word: the database is not to be removed for it
-        other = raters.get_or_add(store, NOT_A_FORMULA, "person")
-        first = verdicts.trail(store, other)[0]
-        notes.write(store, other, "comment", "Ann sits beside me", presentation=first)
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
     with progress.attached(Answers(answer=False)):
-        assert {each.name for each in manage.erase(study, "Ann").raters} == {"Ann", NOT_A_FORMULA}
+        assert paid in manage.erase(study, "Ann").raters
     with progress.attached(Answers(answer=True)):
-        said = "\n".join(manage.erase(study, "Ann").lines)
-    assert "whose verdicts stay" in said
-    assert str(study.folder / "verdicts.csv") in said
-    assert str(study.folder / "study.db") not in said
-    assert "in what others wrote: guard-eval export" in said
-    assert "--table notes" in said
-    with opened(study) as store:
-        assert [row.rated for row in raters.read(store)] == [4, 4]
-        assert "Ann" not in repr(raters.read(store))
+        erased = manage.erase(study, "Ann")
+    assert "whose verdicts stay" in erased.lines[0]
+    command = erased.lines[1].partition(": ")[2]
+    assert subprocess.run(
+        shlex.split(command), capture_output=True, text=True, check=True
+    ).stdout.split() == [str(study.folder / "verdicts.csv")]
+    assert [row.rated for row in erased.raters] == [4, 4]
+    assert "Ann" not in repr(erased.raters)
     manage.erase(study, NOT_A_FORMULA, verdicts=True, yes=True)
     with opened(study) as store:
         assert len(unblind.tidy(store)) == 4
-
-
-def test_texts_of_the_study_are_no_names_and_all_else_is(study):
-    manage.add(study, "Rose")
-    folder = study.folder
-    texts = folder / "continuations" / "run"
-    texts.mkdir(parents=True)
-    for path in (folder / "prompts.jsonl", texts / "guard.jsonl"):
-        path.write_text(json.dumps({"prompt": "The sun rose. Rose was a child who"}))
-    (folder / "figure.png").write_bytes(b"\x89PNG Rose")
-    (folder / "primrose.csv").write_text("text\nPrimrose went home\n")
-    (folder / "verdicts.csv").write_text("rater,verdict\nRose,guard\n")
-    (folder / "notes.csv").write_text('rater,detail\nBen,"as Rose said, unclear"\n')
-    (folder / "report.html").write_text("<table><td>Rose</td></table>")
-    erased = manage.erase(study, "Rose", yes=True)
-    listed = {line.rpartition("/")[2] for line in erased.lines if line.startswith("  ")}
-    assert listed == {"verdicts.csv", "notes.csv", "report.html"}
