@@ -37,7 +37,7 @@ from guard_eval.study.judge_settings import Judge
 from judge.price import find_price
 from judge.questions import Asker, read_left
 from judge.run import Ledger, Run
-from judge.server import connect_to, resolve_server
+from judge.server import connect_to, server_url
 
 TITLES = {
     "speed": "Raw loop and judge in turns, concurrency 64, 50 ms latency",
@@ -79,7 +79,7 @@ def _body(judge: Judge, prompt: str, first: str, second: str) -> bytes:
 
 def _judge(store: Store, judge: Judge, *, budget_usd: float | None = None) -> Ledger:
     environ = {"OPENAI_API_KEY": KEY}
-    price = find_price(resolve_server(judge, environ))
+    price = find_price(judge, server_url(judge, environ))
     run = Run(store, judge, seed=1, server=connect_to(judge, environ), price=price, budget_usd=budget_usd)
     return run.judge_questions(read_left(store, judge, seed=1))
 

@@ -136,8 +136,9 @@ class BatchRun(Run):
         return self.journal.write(lambda db, now, _: [function(db, now)])
 
     async def _close(self, batch: str, *, billed: bool) -> None:
-        """Note that a batch brings nothing more."""
-        await self._write(lambda db, _: requests.close_batch(db, batch, billed=billed))
+        """Note that a batch brings nothing more: its requests without an answer are lost, or cost nothing."""
+        values: dict[str, str | int] = {"state": "lost"} if billed else {"state": "unbilled", "cost": 0}
+        await self._write(lambda db, _: requests.change_batch(db, batch, **values))
 
     async def _adopt(self) -> list[Batch]:
         """Return the unfinished batches of ended runs; a killed run keeps its own for one lease."""
@@ -173,7 +174,7 @@ class BatchRun(Run):
         if provider_id is None:
             await self._close(batch.name, billed=False)
             return None
-        await self._write(lambda db, _: requests.note_sent(db, batch.name, provider_id))
+        await self._write(lambda db, _: requests.change_batch(db, batch.name, provider_id=provider_id))
         return replace(batch, provider_id=provider_id)
 
     async def _find(self, name: str) -> str | None:
@@ -220,7 +221,7 @@ class BatchRun(Run):
         batch = Batch(name=name, provider_id=_id_of(created), sent_at=datetime.now(UTC))
         self.ledger.requests += len(planned)
         progress.notice(f"the batch {batch.provider_id} with {len(planned)} requests is sent")
-        await self._write(lambda db, _: requests.note_sent(db, name, str(batch.provider_id)))
+        await self._write(lambda db, _: requests.change_batch(db, name, provider_id=str(batch.provider_id)))
         return batch
 
     async def _collect(self, batches: Sequence[Batch]) -> None:

@@ -8,17 +8,17 @@ should not be preferred to itself. None of this is a verdict of the study.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from guard_eval.errors import StudyError
-from guard_eval.records import BlindPair, Pair, UsageRow, content_id
+from guard_eval.records import BlindPair, Choice, Pair, UsageRow, content_id
 from guard_eval.store import Store
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store.requests import Question
 from guard_eval.study.judge_settings import Judge
+from judge.parsing import Choices
 from judge.questions import Asker
 
 Side = Literal["A", "B"]
@@ -146,25 +146,25 @@ def read_checks(store: Store, judge: Judge, *, seed: int) -> list[UsageRow]:
     """
     items = make_items(store_pairs.read(store), seed=seed)
     outcomes = Asker(judge, seed=seed).conclude_all(store, [each.question for each in items])
-    answers: dict[tuple[str, str, str], list[str]] = {}
-    orders: Counter[tuple[str, str]] = Counter()
-    for item, choices in zip(items, outcomes, strict=True):
-        orders[item.check, item.question.pair_id] += 1
-        for criterion in judge.criteria:
-            known = answers.setdefault((item.check, item.question.pair_id, criterion), [])
-            if isinstance(choices, dict):
-                choice = choices[criterion]
-                known.append("tie" if choice == "tie" else "target" if choice == item.target else "other")
-    if not any(answers.values()):
+    if not any(isinstance(choices, dict) for choices in outcomes):
         return []
+    groups: dict[tuple[str, str], list[tuple[Side, Choices]]] = {}
+    for item, choices in zip(items, outcomes, strict=True):
+        group = groups.setdefault((item.check, item.question.pair_id), [])
+        group.append((item.target, choices if isinstance(choices, dict) else {}))
     return [
         {
             "judge": judge.rater_name,
             "check": check,
             "item": pair_id,
             "criterion": criterion,
-            "answers": tuple(known),
-            "asked": orders[check, pair_id],
+            "answers": tuple(_name_choice(each[criterion], target) for target, each in group if each),
+            "asked": len(group),
         }
-        for (check, pair_id, criterion), known in answers.items()
+        for (check, pair_id), group in groups.items()
+        for criterion in judge.criteria
     ]
+
+
+def _name_choice(choice: Choice, target: Side) -> str:
+    return "tie" if choice == "tie" else "target" if choice == target else "other"

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable
 
 from guard_eval.errors import StudyError
-from guard_eval.records import Pair
 from guard_eval.reporting.words import and_list
 from guard_eval.rubric import CRITERIA
 from guard_eval.store import Store
@@ -22,7 +20,10 @@ def check_examples(store: Store, judge: Judge) -> None:
     """
     if not judge.judged_examples:
         return
-    names, texts = _of_study(store_pairs.read(store))
+    pairs = store_pairs.read(store)
+    names = {name for pair in pairs for name in (pair.id, pair.continuation_a, pair.continuation_b)}
+    texts = {_normalize_space(text): pair.id for pair in pairs for text in (pair.text_a, pair.text_b)}
+    texts.pop("", None)
     for number, example in enumerate(judge.judged_examples, start=1):
         where = f"example {number} of the judge {judge.rater_name!r}"
         if example.id in names:
@@ -30,22 +31,11 @@ def check_examples(store: Store, judge: Judge) -> None:
                 f"{where} is called {example.id!r}, and so is a pair of the study; take one from elsewhere"
             )
         for side, text in (("a", example.a), ("b", example.b)):
-            if (pair := texts.get(_normalize_space(text))) is not None:
+            if (pair_id := texts.get(_normalize_space(text))) is not None:
                 raise StudyError(
-                    f"{where}: its text {side} is one of the study's own, of the pair {pair}, whose verdict "
-                    "it would give away; take one from elsewhere"
+                    f"{where}: its text {side} is one of the study's own, of the pair {pair_id}, whose "
+                    "verdict it would give away; take one from elsewhere"
                 )
-
-
-def _of_study(pairs: Iterable[Pair]) -> tuple[set[str], dict[str, str]]:
-    """Return the names of pairs and texts, and the pairs by their texts, as `_normalize_space` has them."""
-    names: set[str] = set()
-    texts: dict[str, str] = {}
-    for pair in pairs:
-        names |= {pair.id, pair.continuation_a, pair.continuation_b}
-        texts |= {_normalize_space(text): pair.id for text in (pair.text_a, pair.text_b)}
-    texts.pop("", None)
-    return names, texts
 
 
 def _normalize_space(text: str) -> str:
@@ -68,13 +58,13 @@ def describe_special(judge: Judge) -> str | None:
 
 def find_one_sided(judge: Judge) -> list[str]:
     """Return what speaks against the examples: criteria on which they all prefer the same side."""
-    examples = judge.judged_examples
-    result = []
-    for name in judge.criteria if examples else ():
-        sides = {example.verdict[name] for example in examples} - {"tie"}
-        if len(sides) == 1:
-            result.append(
-                f"wherever an example prefers a text on {name}, it is {sides.pop()}: a judge may learn the "
-                "side; swap the texts of some examples"
-            )
-    return result
+    sides = {
+        name: {example.verdict[name] for example in judge.judged_examples} - {"tie"}
+        for name in judge.criteria
+    }
+    return [
+        f"wherever an example prefers a text on {name}, it is {preferred.pop()}: a judge may learn the side; "
+        "swap the texts of some examples"
+        for name, preferred in sides.items()
+        if len(preferred) == 1
+    ]

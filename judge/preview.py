@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from guard_eval.records import JudgeSpending
@@ -18,7 +18,7 @@ from judge.forms import PATHS, show_request
 from judge.price import KEYS, Price, find_price, show_usd
 from judge.prompt import prompt_of
 from judge.questions import Asker, check_criteria, describe_changes
-from judge.server import key_variable, resolve_server
+from judge.server import key_variable, server_url
 
 BYTES_PER_TOKEN = 4
 TOKENS_PER_CRITERION, TOKENS_OF_BRACES, TOKENS_OF_RATIONALE = 8, 4, 90
@@ -85,14 +85,7 @@ class Preview:
         ]
 
 
-def preview_judge(
-    store: Store,
-    judge: Judge,
-    questions: Sequence[Question],
-    *,
-    seed: int,
-    environ: Mapping[str, str] | None = None,
-) -> Preview:
+def preview_judge(store: Store, judge: Judge, questions: Sequence[Question], *, seed: int) -> Preview:
     """Return what asking the questions would send and cost.
 
     Raises:
@@ -100,59 +93,55 @@ def preview_judge(
     """
     check_examples(store, judge)
     check_criteria(store, judge)
-    resolved = resolve_server(judge, environ)
-    variable = key_variable(judge, environ)
+    url, variable = server_url(judge), key_variable(judge)
     with store.read() as db:
         spent = next((each for each in requests.read_spending(db) if each.judge == judge.rater_name), None)
         open_ = requests.read_in_batches(db, judge.rater_name)
     in_batches = {each for each in questions if (each.pair_id, each.number) in open_}
     asker = Asker(judge, seed=seed)
-    outcomes = asker.conclude_all(store, questions)
+    outcomes = zip(questions, asker.conclude_all(store, questions), strict=True)
     unanswered = [
-        (question, outcome)
-        for question, outcome in zip(questions, outcomes, strict=True)
-        if isinstance(outcome, int) and question not in in_batches
+        (question, resample)
+        for question, resample in outcomes
+        if isinstance(resample, int) and question not in in_batches
     ]
     sizes = [len(asker.build(*each)) for each in unanswered]
-    price = find_price(resolved)
+    price = find_price(judge, url)
     name, special = visible(judge.rater_name), describe_special(judge)
     who = name if judge.rater_name == judge.model else f"{name} ({visible(judge.model)})"
-    done = len(questions) - len(sizes)
     lines = [
-        f"judge: {who} at {resolved.base_url} (prompt {prompt_of(judge).version})",
+        f"judge: {who} at {url} (prompt {prompt_of(judge).version})",
         f"criteria: {visible(', '.join(judge.criteria))}",
-        f"asked with {visible(special)}" if special else "",
-        f"extra_body: {visible(json.dumps(judge.extra_body))}" if judge.extra_body else "",
         f"key: {'none is sent' if variable is None else f'that in {variable}, if it is set'}",
-        f"to ask: {len(sizes):,} requests"
-        + (f"; {done:,} are answered or in a batch already" if done else ""),
+        f"to ask: {len(sizes):,} requests",
         f"prompt tokens: at most {sum(sizes):,} (UTF-8 bytes; the model's are fewer)",
         f"answer tokens: at most {len(sizes) * judge.max_output_tokens:,}",
-        f"price: unknown; set {KEYS} in study.toml (0 if it costs nothing)"
-        if price is None
-        else f"price: none is counted, since {price.source}"
-        if price.assumed
-        else f"price: {price}",
-        "" if sizes else "nothing is left to ask",
+        f"price: {f'unknown; set {KEYS} in study.toml (0 if it costs nothing)' if price is None else price}",
     ]
-    changes = describe_changes(store, judge)
-    changed = (
-        f"{name} has verdicts under other settings than study.toml has now ({'; '.join(changes)}), which "
-        'stay as they are. Take back the change, or give the judge a new name there (name = "…"), under '
-        "which all pairs are asked again"
-    )
-    warnings = [*([changed] if changes else []), *find_one_sided(judge)]
+    if special:
+        lines.append(f"asked with {visible(special)}")
+    if judge.extra_body:
+        lines.append(f"extra_body: {visible(json.dumps(judge.extra_body))}")
+    if len(sizes) < len(questions):
+        lines.append(f"{len(questions) - len(sizes):,} are answered or in a batch already")
+    warnings = find_one_sided(judge)
+    if changes := describe_changes(store, judge):
+        warnings.append(
+            f"{name} has verdicts under other settings than study.toml has now ({'; '.join(changes)}), which "
+            'stay as they are. Take back the change, or give the judge a new name there (name = "…"), under '
+            "which all pairs are asked again"
+        )
     return Preview(
         judge=judge,
         name=name,
-        server=str(resolved.base_url),
+        server=url,
         questions=questions,
         in_batches=in_batches,
         requests=len(sizes),
         price=price,
         online=_costs(price, judge, sizes, spent),
         batch=_costs(price, judge, sizes, spent, batch=True),
-        lines=tuple(filter(None, lines)),
+        lines=tuple(lines),
         warnings=tuple(warnings),
         example=_show_example(asker, unanswered[0][0]) if unanswered else None,
     )

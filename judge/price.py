@@ -84,25 +84,22 @@ class Price:
 
     def __str__(self) -> str:
         """Name the figures for a million tokens, and their source."""
+        if self.assumed:
+            return f"none is counted, since {self.source}"
         (usd_in, usd_out), (batch_in, batch_out) = self.per_million(), self.per_million(batch=True)
         figures, batch = f"${usd_in:g} in, ${usd_out:g} out", f"${batch_in:g} in, ${batch_out:g} out"
         return f"{figures} per million tokens; in a batch {batch} ({self.source})"
 
 
-def find_price(judge: Judge, *, at: datetime | None = None) -> Price | None:
-    """Return the price of a judge's tokens, or None if it is unknown.
-
-    Args:
-        judge: The study's settings for this judge, with its server's address.
-        at: When; now by default. Some prices change on a day that is announced.
-    """
+def find_price(judge: Judge, url: str) -> Price | None:
+    """Return the price today of a judge's tokens at the server of this address, or None if it is unknown."""
     stated = judge.usd_per_million_input_tokens, judge.usd_per_million_output_tokens
     if stated == (None, None):
-        listed = _find_listed(judge.model, str(judge.base_url), at or datetime.now(UTC))
-        if listed is None and is_local(judge.base_url):
-            source = "its server is in this network, and its model in no list of prices"
-            return Price(online=None, batch=None, source=source, assumed=True)
-        return listed
+        listed = _find_listed(judge.model, url)
+        if listed is not None or not is_local(url):
+            return listed
+        source = "its server is in this network, and its model in no list of prices"
+        return Price(online=None, batch=None, source=source, assumed=True)
     if None in stated:
         return None
     if not any(stated):
@@ -114,7 +111,7 @@ def find_price(judge: Judge, *, at: datetime | None = None) -> Price | None:
     return Price(online=prices, batch=prices, source="study.toml")
 
 
-def _find_listed(model: str, url: str, at: datetime) -> Price | None:
+def _find_listed(model: str, url: str) -> Price | None:
     """Return the catalogue's price.
 
     A server of no known provider may pass requests on: there a model that only its maker serves has the
@@ -138,22 +135,20 @@ def _find_listed(model: str, url: str, at: datetime) -> Price | None:
         result = next((each for each in models if each is not None), None)
     if result is None:
         return None
-    online = result.get_prices(at)
+    now = datetime.now(UTC)
+    online, batch = result.get_prices(now), result.get_prices(now, {"processing": "batch"})
     if online.input_mtok is None or online.output_mtok is None:
         return None
-    batch = result.get_prices(at, {"processing": "batch"})
     return Price(online=online, batch=batch, source=f"genai-prices {version('genai-prices')}")
 
 
-def is_local(url: str | None) -> bool:
+def is_local(url: str) -> bool:
     """Return whether a server is on this machine or in this network, as far as its address shows.
 
     >>> [is_local(url) for url in ("http://127.0.0.1:1/v1", "http://vllm:8000/v1", "https://api.x.ai/v1")]
     [True, True, False]
     """
-    host = urlsplit(url).hostname if url else None
-    if not host:
-        return False
+    host = urlsplit(url).hostname or ""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:

@@ -81,20 +81,17 @@ class Asker:
         )  # servers take signed 32-bit seeds
         return build_request(self.judge, messages, self.form, seed=seed)
 
-    def parse(self, question: Question, body: bytes) -> Choices | JudgeError:
-        """Return the verdict in an answer, or why there is none."""
-        return parse(body, self.judge.criteria, code=code(question.blind, self._seed), titles=self._titles)
-
     def read(self, question: Question, answers: Sequence[Answered]) -> tuple[Choices | JudgeError, bool]:
         """Return the verdict in a question's last answer, or why it has none, and whether it is the last.
 
         Another sample follows an answer that cannot be read, up to three in all, and one that was cut at a
         lower token limit than the present one. Answers under a lower limit do not count among the three.
         """
-        outcome = self.parse(question, answers[-1].response)
+        judge, body = self.judge, answers[-1].response
+        outcome = parse(body, judge.criteria, code=code(question.blind, self._seed), titles=self._titles)
         if not isinstance(outcome, JudgeError):
             return outcome, True
-        full = [each for each in answers if each.max_output_tokens >= self.judge.max_output_tokens]
+        full = [each for each in answers if each.max_output_tokens >= judge.max_output_tokens]
         cut = outcome.kind == "truncated" and answers[-1] not in full
         is_last = not cut and (outcome.kind not in RESAMPLED or len(full) >= SAMPLES)
         return replace(outcome, row=answers[-1].row), is_last
@@ -127,16 +124,16 @@ def check_criteria(store: Store, judge: Judge) -> None:
     with store.read() as db:
         before, now = requests.read_criteria(db, name), set(judge.criteria)
     if before and before != now:
-        changes = [f"new: {', '.join(sorted(now - before))}"] if now - before else []
-        changes += [f"left out: {', '.join(sorted(before - now))}"] if before - now else []
+        changes = {"new": now - before, "left out": before - now}
+        words = "; ".join(f"{what}: {', '.join(sorted(each))}" for what, each in changes.items() if each)
         raise StudyError(
             f"the judge {name!r} has judged pairs of this study on {', '.join(sorted(before))}, and is now "
-            f"asked on {', '.join(judge.criteria)} ({'; '.join(changes)}); take back the change in "
-            'study.toml, or give the judge a new name there (name = "…"), under which it starts anew'
+            f"asked on others ({words}); take back the change in study.toml, or give the judge a new name "
+            'there (name = "…"), under which it starts anew'
         )
-    if changes := reworded(store_settings.criteria(store), judge.rubric):
+    if changed := reworded(store_settings.criteria(store), judge.rubric):
         raise StudyError(
-            f"study.toml rewords a criterion that has verdicts: {'; '.join(changes)}; take back the change, "
+            f"study.toml rewords a criterion that has verdicts: {'; '.join(changed)}; take back the change, "
             "or define the new words as a criterion of another name"
         )
 

@@ -14,7 +14,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import datetime
 from itertools import repeat
 from typing import Any
@@ -129,56 +129,49 @@ class Journal:
             return function(db, now, arguments)
 
 
+@dataclass(eq=False)
 class Run:
     """One run of one judge.
 
     Attributes:
-        ledger: What it did.
-        asker: Makes the requests.
-        name: Names the run in the store.
+        store: The study's database.
+        judge: The study's settings for this judge.
+        seed: The study's seed.
+        server: The judge's server, with the key that goes there.
+        price: The price of the judge's tokens, if it is known.
+        budget_usd: What all requests of the study may cost together, over all runs; None for no limit.
+        advance: Called for each question that is done.
+        pace: A factor of all pauses that no server asks for.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        judge: Judge,
-        *,
-        seed: int,
-        server: Server,
-        price: Price | None,
-        budget_usd: float | None = None,
-        advance: progress.Advance | None = None,
-        pace: float = 1.0,
-    ) -> None:
-        """Prepare a run, which `judge_questions` begins.
+    store: Store
+    judge: Judge
+    _: KW_ONLY
+    seed: int
+    server: Server
+    price: Price | None
+    budget_usd: float | None = None
+    advance: progress.Advance | None = None
+    pace: float = 1.0
 
-        Args:
-            store: The study's database.
-            judge: The study's settings for this judge.
-            seed: The study's seed.
-            server: The judge's server, with the key that goes there.
-            price: The price of the judge's tokens, if it is known.
-            budget_usd: What all requests of the study may cost together, over all runs; None for no limit.
-            advance: Called for each question that is done.
-            pace: A factor of all pauses that no server asks for.
+    def __post_init__(self) -> None:
+        """Check that the judge may be asked.
 
         Raises:
-            StudyError: The judge may not be asked, or the budget cannot be held.
+            StudyError: It may not, or the budget cannot be held.
         """
-        if budget_usd is not None and (price is None or price.assumed):
+        if self.budget_usd is not None and (self.price is None or self.price.assumed):
             raise StudyError(
-                f"--budget cannot be held for {judge.model!r}, whose price is unknown: set {KEYS} in "
+                f"--budget cannot be held for {self.judge.model!r}, whose price is unknown: set {KEYS} in "
                 "study.toml (0 if it costs nothing), or leave --budget out"
             )
-        check_examples(store, judge)
+        check_examples(self.store, self.judge)
+        self.rater = check_judge(self.store, self.judge)
+        settings.set_criteria(self.store, {each.name: each.words for each in self.judge.rubric})
         self.ledger = Ledger()
-        self.store, self.judge, self.server, self.price, self.pace = store, judge, server, price, pace
-        self.rater = check_judge(store, judge)
-        self.limit = None if budget_usd is None else int(budget_usd * BILLION + 1e-3)
-        self.name = secrets.token_hex(8)
-        settings.set_criteria(store, {each.name: each.words for each in judge.rubric})
-        self.asker = Asker(judge, seed=seed)
-        self._advance = advance
+        self.asker = Asker(self.judge, seed=self.seed)
+        self.limit = None if self.budget_usd is None else int(self.budget_usd * BILLION + 1e-3)
+        self.name = secrets.token_hex(8)  # of the run, in the store
         self._tried = {self.asker.form.name}
         self._parsed = False  # whether an answer could be parsed
         self._reached = False  # whether the server has answered anything
@@ -311,10 +304,10 @@ class Run:
                 await self.journal.write(self._save, (question, outcome))
             self.ledger.verdicts += 1
             self._in_a_row = 0
-        if self._advance is not None:
+        if self.advance is not None:
             cost, count = self.ledger.cost / BILLION, self.ledger.failures.total()
             notes = [f"${cost:.2f}" if cost else "", f"{count} failed" if count else ""]
-            self._advance(1, note=" · ".join(filter(None, notes)))
+            self.advance(1, note=" · ".join(filter(None, notes)))
         if isinstance(outcome, JudgeError) and self._in_a_row >= FAILURES_IN_A_ROW:
             raise StudyError(
                 f"the judge {self.judge.rater_name!r} failed {FAILURES_IN_A_ROW} times in a row, last with "

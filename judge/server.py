@@ -84,15 +84,6 @@ def server_url(judge: Judge, environ: Mapping[str, str] | None = None) -> str:
     return url
 
 
-def resolve_server(judge: Judge, environ: Mapping[str, str] | None = None) -> Judge:
-    """Return `judge` with the address that the environment gives it.
-
-    Raises:
-        StudyError: The address cannot be used.
-    """
-    return judge.model_copy(update={"base_url": server_url(judge, environ)})
-
-
 def origin(url: str) -> str:
     """Return scheme, host and port of a server's address, the usual port left out.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import groupby
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from guard_eval.errors import StudyError
-from guard_eval.records import TIE, Choice, Pair, content_id
+from guard_eval.records import Choice, Pair, content_id
 from guard_eval.reporting.escaping import Escaped, visible
 from guard_eval.reporting.rendering import render
 from guard_eval.reporting.writing import write_whole
@@ -81,32 +81,25 @@ def write_page(
 def read_comparisons(store: Store, *, seed: int, only: str | None = None) -> Iterator[dict[str, Any]]:
     """Yield what the judges were shown and answered: a pair before one judge in each sample, for the page."""
     choices: dict[tuple[str, str, int], dict[str, Choice]] = defaultdict(dict)
-    people: dict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
     for row in unblind.tidy(store, include_excluded=True):
-        if row.rater_kind == "model":
-            choices[row.pair_id, row.rater, row.slot][row.criterion] = row.position
-        elif row.rater_kind == "person" and not row.excluded:
-            side = TIE if row.verdict == TIE else "a" if row.verdict == row.method_a else "b"
-            people[row.pair_id][row.criterion, side] += 1
-    pairs = {pair.id: pair for pair in store_pairs.read(store)}
+        choices[row.pair_id, row.rater, row.slot][row.criterion] = row.position
+    pairs = store_pairs.read(store)
     for start in range(0, len(pairs), _PAIRS_AT_ONCE):
-        ids = list(pairs)[start : start + _PAIRS_AT_ONCE]
+        part = {pair.id: pair for pair in pairs[start : start + _PAIRS_AT_ONCE]}
         with store.read() as db:
-            attempts = requests.read_attempts(db, ids)
+            attempts = requests.read_attempts(db, list(part))
         attempts = [each for each in attempts if only in (None, each.judge)]
-        attempts.sort(key=lambda each: (ids.index(each.question.pair_id), each.judge, each.question.number))
+        attempts.sort(
+            key=lambda each: (part[each.question.pair_id].position, *_sample_of(each), each.question.number)
+        )
         for (pair_id, judge, sample), group in groupby(attempts, _sample_of):
-            pair, names = pairs[pair_id], _name_texts(pairs[pair_id], seed)
+            names = _name_texts(part[pair_id], seed)
             orders = [
                 _describe_order(list(same), choices[pair_id, judge, number], names)
                 for number, same in groupby(group, lambda each: each.question.number)
             ]
-            counts = sorted(people[pair_id].items())
-            yield _describe(pair, names, orders) | {
-                "judge": visible(judge),
-                "sample": sample,
-                "people": [f"People on {name}: {count} × {names[side]}" for (name, side), count in counts],
-            }
+            shown = _describe(part[pair_id], names, orders)
+            yield {**shown, "judge": visible(judge), "sample": sample}
 
 
 def _sample_of(attempt: Attempt) -> tuple[str, str, int]:
@@ -116,18 +109,18 @@ def _sample_of(attempt: Attempt) -> tuple[str, str, int]:
 def _name_texts(pair: Pair, seed: int) -> dict[str, str]:
     """Return what the pair's texts are called on the page, which is drawn."""
     swapped = int(content_id(seed, "view", pair.id), 16) % 2 == 1
-    return {"a": "text 2" if swapped else "text 1", "b": "text 1" if swapped else "text 2", TIE: "tie"}
+    return {"a": "text 2" if swapped else "text 1", "b": "text 1" if swapped else "text 2"}
 
 
 def _describe(pair: Pair, names: Mapping[str, str], orders: Sequence[dict[str, Any]]) -> dict[str, Any]:
     verdicts = [order["better"] for order in orders]
-    texts = {names["a"]: pair.text_a, names["b"]: pair.text_b}
     whole = len(verdicts) == 2 and all(verdicts)
+    texts = {names["a"]: visible(pair.text_a), names["b"]: visible(pair.text_b)}
     return {
         "id": pair.id,
         "source": visible(f"{pair.dataset}, prompt {pair.prompt_id}"),
         "prompt": visible(pair.prompt),
-        "texts": [visible(texts[name]) for name in sorted(texts)],
+        "texts": [text for _, text in sorted(texts.items())],
         "orders": sorted(orders, key=lambda each: str(each["first"])),
         "criteria": list(dict.fromkeys(name for verdict in verdicts for name in verdict)),
         "kinds": sorted({order["failure"] for order in orders if order["failure"]}),
@@ -138,11 +131,11 @@ def _describe(pair: Pair, names: Mapping[str, str], orders: Sequence[dict[str, A
 def _describe_order(
     attempts: Sequence[Attempt], choices: Mapping[str, Choice], names: Mapping[str, str]
 ) -> dict[str, Any]:
-    first, second = ("a", "b") if attempts[0].question.first == "a" else ("b", "a")
-    letters = {"A": names[first], "B": names[second], "tie": "tie"}
+    first, second = (names[each] for each in ("ab" if attempts[0].question.first == "a" else "ba"))
+    letters = {"A": first, "B": second, "tie": "tie"}
     return {
-        "first": names[first],
-        "second": names[second],
+        "first": first,
+        "second": second,
         "better": {name: letters[choice] for name, choice in choices.items()},
         "verdict": "; ".join(f"{name}: {each} ({letters[each]})" for name, each in choices.items()),
         "failure": None if choices else attempts[-1].failure,

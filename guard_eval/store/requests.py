@@ -12,7 +12,7 @@ them.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Literal
@@ -21,6 +21,7 @@ from sqlalchemy import (
     BigInteger,
     CheckConstraint,
     Column,
+    ColumnElement,
     Connection,
     Dialect,
     Float,
@@ -269,11 +270,7 @@ def reserve(
         batch: Our name for the batch they are sent in.
     """
     lose_abandoned(db, now)
-    live: dict[str, Reserved] = {
-        row.key: _answered(row) if row.response else "busy"
-        for keys in chunks([each.key for each in planned])
-        for row in db.execute(_RESPONSES.where(request.c.key.in_(keys), _LIVE))
-    }
+    live: dict[str, Reserved] = dict(_read_rows(db, [each.key for each in planned], _LIVE))
     spent = 0 if limit is None else db.execute(select(func.sum(request.c.cost))).scalar_one() or 0
     outcomes: list[Reserved | None] = []
     rows = []
@@ -297,11 +294,17 @@ def reserve(
 
 
 _INSERT = insert(request).returning(request.c.id, sort_by_parameter_order=True)
-_RESPONSES = select(request.c.key, request.c.id, request.c.response, request.c.max_output_tokens)
 
 
-def _answered(row: Any) -> Answered:  # noqa: ANN401 (a row of SQLAlchemy)
-    return Answered(row=row.id, response=row.response, max_output_tokens=row.max_output_tokens)
+def _read_rows(
+    db: Connection, keys: Sequence[str], wanted: ColumnElement[bool]
+) -> Iterator[tuple[str, Answered | Literal["busy"]]]:
+    """Yield requests with these keys: what was answered, or that they are under way."""
+    columns = (request.c.key, request.c.id, request.c.response, request.c.max_output_tokens)
+    for part in chunks(keys):
+        for key, row, response, tokens in db.execute(select(*columns).where(request.c.key.in_(part), wanted)):
+            answer = Answered(row=row, response=response, max_output_tokens=tokens)
+            yield key, answer if response else "busy"
 
 
 def lose_abandoned(db: Connection, now: datetime) -> None:
@@ -354,24 +357,16 @@ def save_verdicts(
     """Append verdicts of the study, with the presentations they belong to.
 
     Raises:
-        StudyError: The judge is revoked or excluded, or a pair or choice is not one of the study's.
+        StudyError: The judge is revoked or excluded, or a choice is none of the three.
     """
     check_judge(db, judge)
-    ids = {question.pair_id for question, _ in answers}
-    known = select(func.count()).select_from(pair).where(pair.c.id.in_(ids))
-    if db.execute(known).scalar_one() < len(ids):
-        raise StudyError("the study's pairs were drawn again while this judge was running; run it again")
     verdicts.save_of_judge(db, judge, answers, now=now, declared=declared)
 
 
 def read_answers(db: Connection, keys: Sequence[str]) -> dict[str, Answered]:
     """Return the answers to requests by key, where there are any."""
-    answered = _RESPONSES.where(request.c.response.is_not(None))
-    return {
-        row.key: _answered(row)
-        for part in chunks(keys)
-        for row in db.execute(answered.where(request.c.key.in_(part)))
-    }
+    rows = _read_rows(db, keys, request.c.response.is_not(None))
+    return {key: row for key, row in rows if isinstance(row, Answered)}
 
 
 def read_criteria(db: Connection, judge: str) -> set[str]:
@@ -480,11 +475,6 @@ class Batch:
     sent_at: datetime
 
 
-def note_sent(db: Connection, batch: str, provider_id: str) -> None:
-    """Note what the provider calls a batch."""
-    db.execute(update(request).where(request.c.batch == batch).values(provider_id=provider_id))
-
-
 def adopt_batches(db: Connection, judge: Rater, run: str, now: datetime) -> tuple[list[Batch], int]:
     """Take the judge's unfinished batches that no living run looks after.
 
@@ -507,9 +497,8 @@ def read_batch(db: Connection, batch: str) -> dict[str, int]:
     return {row.key: row.id for row in db.execute(mine)}
 
 
-def close_batch(db: Connection, batch: str, *, billed: bool) -> None:
-    """Note that a batch brings nothing more: its requests without an answer are lost, or cost nothing."""
-    values: dict[str, object] = {"state": "lost"} if billed else {"state": "unbilled", "cost": 0}
+def change_batch(db: Connection, batch: str, **values: str | int) -> None:
+    """Change the open requests of a batch: the provider's name for it, or their state in the end."""
     db.execute(update(request).where(request.c.batch == batch, _OPEN).values(values))
 
 

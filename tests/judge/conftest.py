@@ -22,7 +22,7 @@ from judge.command import judge as command
 from judge.price import find_price
 from judge.questions import read_left
 from judge.run import Run
-from judge.server import connect_to, resolve_server
+from judge.server import connect_to, server_url
 
 _trust = functools.cache(ssl.create_default_context)
 
@@ -79,7 +79,7 @@ def judge_study(store, asked, environ, *, questions=None, batch=False, **more):
     """Judge what is left of a study."""
     options = {
         "server": connect_to(asked, environ),
-        "price": find_price(resolve_server(asked, environ)),
+        "price": find_price(asked, server_url(asked, environ)),
         "pace": PACE,
         **more,
     }
@@ -145,19 +145,12 @@ def make_pair(number, *, text_a=None, text_b=None):
     text_a = f"first text number {number}" if text_a is None else text_a
     text_b = f"second text number {number}" if text_b is None else text_b
     first, second = f"ca{number}", f"cb{number}"
-    return Pair(
-        id=Pair.make_id("guard", "top_k(k=50)", first, second),
-        dataset="wikitext",
-        prompt_id=f"p{number}",
-        prompt=f"prompt number {number}",
-        method_a="guard",
-        method_b="top_k(k=50)",
-        continuation_a=first,
-        continuation_b=second,
-        text_a=text_a,
-        text_b=text_b,
-        position=number,
-    )
+    methods = {"method_a": "guard", "method_b": "top_k(k=50)"}
+    names = {"continuation_a": first, "continuation_b": second}
+    texts = {"prompt": f"prompt number {number}", "text_a": text_a, "text_b": text_b}
+    identity = Pair.make_id(*methods.values(), first, second)
+    where = {"id": identity, "dataset": "wikitext", "prompt_id": f"p{number}", "position": number}
+    return Pair(**where, **methods, **names, **texts)
 
 
 @pytest.fixture

@@ -52,6 +52,7 @@ def test_a_dry_run_shows_cost_and_one_request_and_sends_nothing(folder, guard_ev
 
 
 def test_a_run_is_confirmed_and_goes_on_where_it_ended(folder, guard_eval, server):
+    assert "no judge has been asked anything yet" in guard_eval("judge", "s", "--view", "v.html").refused()
     assert "add --yes" in guard_eval("judge", "s").refused()
     assert server.seen == []
     ran = guard_eval("judge", "s", "--yes")
@@ -59,6 +60,7 @@ def test_a_run_is_confirmed_and_goes_on_where_it_ended(folder, guard_eval, serve
     assert "4 judged, 4 requests sent (0 of them again), 0 answers from earlier requests, $0.00" in ran.out
     again = guard_eval("judge", "s", "--yes")
     assert "0 judged, 0 requests" in again.out
+    assert "4 exchanges" in guard_eval("judge", "s", "--view", "v.html").out
     assert len(server.asks) == 4
     with opened(folder) as store:
         assert len(unblind.tidy(store)) == 4
@@ -153,24 +155,14 @@ def test_a_calibration_is_reported_and_is_no_verdict(folder, guard_eval):
     assert {each["check"] for each in used.checked} >= {"identical", "swapped", "padded"}
 
 
-def test_the_page_is_written_and_names_no_method(folder, guard_eval, tmp_path):
-    assert "no judge has been asked anything yet" in guard_eval("judge", "s", "--view", "v.html").refused()
-    guard_eval("judge", "s", "--yes")
-    assert "4 exchanges" in guard_eval("judge", "s", "--view", "v.html").out
-    assert "top_k(k=50)" not in (tmp_path / "v.html").read_text()
-
-
 def test_changed_settings_are_named_before_anything_is_sent(folder, guard_eval):
-    guard_eval("judge", "s", "--yes")
+    assert guard_eval("judge", "s", "--yes").code == 0
+    (folder / "study.toml").write_text(STUDY.replace('["fluency"]', '["coherence"]'))
+    assert "new: coherence; left out: fluency" in guard_eval("judge", "s", "--dry-run").err
     (folder / "study.toml").write_text(STUDY + "temperature = 0.5\n")
     ran = guard_eval("judge", "s", "--dry-run")
     assert "has verdicts under other settings" in " ".join(ran.err.split())
     assert "judge.temperature from none to 0.5" in " ".join(ran.err.split())
-
-
-def test_a_study_without_pairs_or_judges_says_what_to_do(folder, guard_eval, tmp_path):
-    (folder / "study.toml").write_text(STUDY_HEAD)
-    assert "has no judge; add to its study.toml: [[judge]]" in guard_eval("judge", "s").refused()
 
 
 def test_reasons_that_differ_in_numbers_alone_are_one():

@@ -44,31 +44,23 @@ def table(name, **more):
 
 
 def agreement(folder):
-    """Return Cohen's kappa of the two judges, by hand."""
+    """Return on which share of the questions the two judges agree."""
     with Store.open(f"sqlite:///{folder / 'study.db'}") as store:
         rows = unblind.tidy(store)
-    sides = {}
-    for row in rows:
-        sides.setdefault(row.rater, {})[row.pair_id, row.slot] = row.verdict
-    one, two = sides.values()
-    both = [(one[key], two[key]) for key in one]
-    seen = sum(a == b for a, b in both) / len(both)
-    chance = sum(
-        (sum(a == kind for a, _ in both) / len(both)) * (sum(b == kind for _, b in both) / len(both))
-        for kind in {kind for pair in both for kind in pair}
-    )
-    return (seen - chance) / (1 - chance)
+    sides = {(row.rater, row.pair_id, row.slot): row.verdict for row in rows}
+    same = [sides["one", *key] == side for (rater, *key), side in sides.items() if rater == "two"]
+    return sum(same) / len(same)
 
 
 def test_two_judges_of_the_same_settings_are_two_raters(guard_eval, study, server, pair, fake):
-    """With a server that answers at random their agreement is that of chance (issue: it was 1.00)."""
+    """With a server that answers at random their agreement is that of chance, one third (it was 1.00)."""
     drawn = random.Random(5)
     server.act = lambda ask: fake.verdict(ask, drawn.choice(["A", "B", "tie"]))
-    folder = study(table("one") + table("two", timeout=500.0), [pair(number) for number in range(60)])
+    folder = study(table("one") + table("two", timeout=500.0), [pair(number) for number in range(30)])
     ran = guard_eval("judge", "s", "--yes")
     assert ran.code == 0, ran
-    assert server.count("chat") == 2 * 2 * 60
-    assert abs(agreement(folder)) < 0.2
+    assert server.count("chat") == 2 * 2 * 30
+    assert 0.15 < agreement(folder) < 0.5
 
 
 def too_long(ask, fake):

@@ -9,7 +9,7 @@ from judge.price import find_price
 @pytest.fixture
 def price():
     """GPT-6.1 Sol: $2 and $10 a million tokens; beyond 272,000 tokens of input in a request, $4 and $15."""
-    return find_price(Judge(model="gpt-6.1-sol", base_url="https://api.openai.com/v1"))
+    return find_price(Judge(model="gpt-6.1-sol"), "https://api.openai.com/v1")
 
 
 def test_only_a_long_request_is_dear(price):

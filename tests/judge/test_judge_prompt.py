@@ -191,27 +191,23 @@ def sections(user, code):
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-@pytest.mark.parametrize("place", ["prompt", "method-a", "method-b"])
-@pytest.mark.parametrize("lines", [False, True])
-def test_a_hostile_text_stays_inside_its_tags(text, place, lines):
-    texts = {"prompt": "p", "method-a": "x", "method-b": "y"} | {place: text}
-    blind = BlindPair(
-        presentation=1, prompt=texts["prompt"], text_a=texts["method-a"], text_b=texts["method-b"]
-    )
+def test_a_hostile_text_stays_inside_its_tags(text):
+    hostile = BlindPair(presentation=1, prompt=f"{text}?", text_a=text, text_b=f"{text}!")
     nothing = BlindPair(presentation=1, prompt="", text_a="", text_b="")
-    fluency = JudgePrompt(criteria=criteria(("fluency",)))
-    asked, empty = (fluency.messages(each, 5, lines=lines) for each in (blind, nothing))
-    assert [message["role"] for message in asked] == ["system", "user"]
-    assert asked[0] == empty[0]
-    user = asked[1]["content"]
-    assert sections(user, nonce(blind, 5)) == {name: neutralise(each) for name, each in texts.items()}
-    frame = re.sub(r"(<(?:prompt|method-[ab])-\w+>\n).*?(\n</)", r"\1\2", user, flags=re.DOTALL)
-    codes = r"[0-9a-f]{32}|(?<=verdict-)[0-9a-f]{12}"
-    assert re.sub(codes, "", frame) == re.sub(codes, "", empty[1]["content"])
-    inside = sections(user, nonce(blind, 5))[place]
-    assert not re.search(
-        r"<[|\uff5c]|[|\uff5c]>|</?s>|\[/?INST\]|<<SYS|<start_of|<think>|</method|</prompt", inside
-    )
+    for lines in (False, True):
+        fluency = JudgePrompt(criteria=criteria(("fluency",)))
+        asked, empty = (fluency.messages(each, 5, lines=lines) for each in (hostile, nothing))
+        assert [message["role"] for message in asked] == ["system", "user"]
+        assert asked[0] == empty[0]
+        user = asked[1]["content"]
+        texts = {"prompt": f"{text}?", "method-a": text, "method-b": f"{text}!"}
+        inside = sections(user, nonce(hostile, 5))
+        assert inside == {name: neutralise(each) for name, each in texts.items()}
+        frame = re.sub(r"(<(?:prompt|method-[ab])-\w+>\n).*?(\n</)", r"\1\2", user, flags=re.DOTALL)
+        codes = r"[0-9a-f]{32}|(?<=verdict-)[0-9a-f]{12}"
+        assert re.sub(codes, "", frame) == re.sub(codes, "", empty[1]["content"])
+        markup = r"<[|\uff5c]|[|\uff5c]>|</?s>|\[/?INST\]|<<SYS|<start_of|<think>|</method|</prompt"
+        assert not re.search(markup, "".join(inside.values()))
 
 
 @given(st.text(st.characters(), max_size=60), st.text(st.characters(), max_size=60), st.integers())

@@ -45,12 +45,7 @@ def test_one_order_takes_half_and_is_balanced_over_neighbours(run, store, pairs)
     assert run(orders="one").requests == 10
     first = Counter(row.shown_first for row in unblind.tidy(store) if row.criterion == "fluency")
     assert set(first.values()) == {5}
-
-
-def test_samples_are_rows_of_their_own(run, store, pairs):
-    pairs(1)
-    assert run(samples=3).requests == 6
-    assert len(unblind.tidy(store)) == 6 * 2
+    assert run(orders="one", samples=2, name="twice").requests == 20
 
 
 @pytest.fixture
@@ -304,11 +299,3 @@ def test_a_revoked_judge_is_not_asked(run, store, pairs, judge, server):
     with pytest.raises(StudyError, match="is revoked or excluded"):
         run()
     assert server.asks == []
-
-
-def test_other_criteria_than_before_need_another_name(run, pairs):
-    pairs(1)
-    run()
-    with pytest.raises(StudyError, match="left out: coherence"):
-        run(criteria=["fluency"])
-    assert run(criteria=["fluency"], name="another").requests == 2

@@ -116,8 +116,6 @@ def no_ctrl_c():
     ("number", "code", "before"),
     [
         (signal.SIGINT, 130, None),
-        (signal.SIGTERM, 143, None),
-        (signal.SIGHUP, 129, None),
         (signal.SIGTERM, 143, no_ctrl_c),  # in the background of a script
     ],
 )

@@ -5,8 +5,6 @@ import re
 import pytest
 from judged_study import HOSTILE, METHODS, judged_study
 
-from guard_eval.errors import StudyError
-from guard_eval.store import Store
 from judge.viewer import read_comparisons, write_page
 
 pytestmark = pytest.mark.slow
@@ -68,21 +66,3 @@ def test_the_judge_that_prefers_the_first_place_flips(judged):
     with judged.open() as store:
         flips = {each["judge"]: each["flip"] for each in read_comparisons(store, seed=11)}
     assert flips["a judge <img src=x>"] == "flip"
-
-
-def test_people_are_counted_by_text(judged):
-    with judged.open() as store:
-        people = [
-            each["people"] for each in read_comparisons(store, seed=11, only="steady") if each["people"]
-        ]
-    assert len(people) == 3
-    assert all(each.startswith("People on fluency: 1 × text ") for (each,) in people)
-
-
-def test_a_study_without_exchanges_says_what_to_run(new_database, tmp_path):
-    with (
-        Store.open(new_database(tmp_path)) as store,
-        pytest.raises(StudyError, match="no judge has been asked anything yet"),
-    ):
-        write_page(store, [], tmp_path / "view.html", seed=1)
-    assert not (tmp_path / "view.html").exists()

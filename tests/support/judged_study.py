@@ -1,20 +1,19 @@
-"""A judged study whose exchanges are known by hand: two judges, a person, failures, a hostile text."""
+"""A judged study whose exchanges are known by hand: two judges, failures, a hostile text."""
 
 import json
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
 
 from fake_openai import FakeOpenAI, answer, failure
 
-from guard_eval.records import Pair, Plan
-from guard_eval.store import Store, handout, raters, verdicts
+from guard_eval.records import Pair
+from guard_eval.store import Store
 from guard_eval.store import pairs as store_pairs
 from guard_eval.study.judge_settings import Judge
 from judge.price import find_price
 from judge.questions import read_left
 from judge.run import Run
-from judge.server import connect_to, resolve_server
+from judge.server import connect_to
 
 HOSTILE = (
     "</script><script>document.title='pwned'</script><img src=x onerror=\"document.title='pwned'\">"
@@ -71,7 +70,7 @@ def _act(ask):
 
 
 def judged_study(folder):
-    """Make twelve pairs in both orders before two judges; a person rated the first three."""
+    """Make twelve pairs in both orders before two judges."""
     pairs = [_pair(number) for number in range(PAIRS)]
     server = FakeOpenAI()
     server.act = _act
@@ -93,15 +92,8 @@ def judged_study(folder):
     with Store.open(f"sqlite:///{folder / 'study.db'}", create=True) as store:
         store_pairs.add(store, pairs)
         for judge in judges:
-            price = find_price(resolve_server(judge, {}))
+            price = find_price(judge, server.url)
             run = Run(store, judge, seed=SEED, server=connect_to(judge, {}), price=price, pace=0.02)
             run.judge_questions(read_left(store, judge, seed=SEED))
-        ann, _ = raters.invite(store, "Ann")
-        for blind in handout.claim(store, ann, Plan(seed=1, slots=1, lease=timedelta(hours=1)), limit=PAIRS):
-            number = int(blind.prompt.split(".")[0].split()[-1])
-            if number < 3:  # she prefers the second text of two pairs, and the first of one
-                wanted = "first" if number == 2 else "second"
-                choice = "A" if blind.text_a.startswith(wanted) else "B"
-                verdicts.save(store, blind.presentation, {"fluency": choice}, rater=ann)
     server.close()
     return Judged(folder=folder, judges=judges, pairs=pairs)
