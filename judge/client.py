@@ -100,10 +100,6 @@ class Client:
             ),
         )
 
-    def __repr__(self) -> str:
-        """Name model and server, and nothing else."""
-        return f"Client({self.server.model!r} at {self.server.url!r})"
-
     async def __aenter__(self) -> Self:
         return self
 
