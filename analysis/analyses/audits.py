@@ -5,7 +5,7 @@ Comparisons are never pooled, and neither are people, models and simulated rater
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
 from typing import Any, Literal
@@ -13,7 +13,6 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.sparse.csgraph import connected_components
 
 from analysis.analyses.evidence import Evidence, frame_of
 from analysis.verdicts.scores import side_of_a
@@ -38,9 +37,6 @@ TEXTS_SHOWN = 3
 """Prompt, A and B."""
 FEWEST = 10
 """Below this number of showings, or of non-tied verdicts, there is no finding on raters or criteria."""
-
-MAX_PAIRS = 5
-"""Pairs that a finding names before it counts the rest."""
 
 _MISSING = -9
 _ROUNDING = 1e-12
@@ -78,7 +74,6 @@ class CodedVerdicts:
 
     rows: pd.DataFrame
     cells: tuple[tuple[str, str, str], ...]
-    pairs: Sequence[str]
     raters: Sequence[str]
     criteria: Sequence[str]
 
@@ -98,8 +93,7 @@ class CodedVerdicts:
         rows["first"] = side_of_a(frame, "shown_first") if "shown_first" in frame else 0
         rows["showing"] = pd.factorize(frame["presentation"])[0] if "presentation" in frame else rows["first"]
         rows["ends_seen"] = frame["ends_seen"].to_numpy() if "ends_seen" in frame else np.nan
-        pairs, raters, criteria = names.values()
-        return cls(rows=rows, cells=tuple(cells), pairs=pairs, raters=raters, criteria=criteria)
+        return cls(rows=rows, cells=tuple(cells), raters=names["rater"], criteria=names["criterion"])
 
     def where(self, cell: int, about: str = "") -> str:
         """Return a comparison and who judged it, in words."""
@@ -110,13 +104,6 @@ class CodedVerdicts:
         """Return the verdict that a side means."""
         return TIE if side == 0 else self.cells[cell][0 if side == 1 else 1]
 
-    def name_pairs(self, codes: Iterable[int]) -> str:
-        """Return the first of some pairs by name, and how many there are besides."""
-        known = sorted(set(codes))  # codes are in the order of the names
-        names = [self.pairs[code] for code in known[:MAX_PAIRS]]
-        more = [f"{len(known) - MAX_PAIRS} more"] if len(known) > MAX_PAIRS else []
-        return f"pair{'' if len(known) == 1 else 's'} {and_list([*names, *more])}"
-
 
 def audits(evidence: Evidence) -> pd.DataFrame:
     """Return the findings of all audits, warnings first: kind, where, what, severity."""
@@ -124,21 +111,18 @@ def audits(evidence: Evidence) -> pd.DataFrame:
     findings = [
         *redundant_criteria(table),
         *unbalanced_sides(table),
-        *uneven_overlap(table),
         *unvarying_raters(table),
-        *identical_verdicts(table),
         *unseen_ends(table),
     ]
     findings.sort(key=lambda finding: finding.severity != "warning")
     return frame_of([asdict(finding) for finding in findings], ("kind", "where", "what", "severity"))
 
 
-def redundant_criteria(table: CodedVerdicts, threshold: float = REDUNDANT_KAPPA) -> Iterator[Finding]:
-    """Yield the groups of criteria that agree on a showing: a pair as one rater once saw it.
+def redundant_criteria(table: CodedVerdicts) -> Iterator[Finding]:
+    """Yield the pairs of criteria that agree on a showing: a pair of texts as one rater once saw it.
 
-    Two criteria belong together where Cohen's κ between them (Cohen 1960) is at least `threshold`, and a
-    group is what such links connect. The finding says on how many showings the whole group carries one
-    verdict, and how far any two of it agree at the least. Where κ is undefined there is no finding.
+    Two criteria hardly count as two from a Cohen's κ (Cohen 1960) of `REDUNDANT_KAPPA` between them on. Where
+    κ is undefined there is no finding.
     """
     sheets = table.rows.groupby(_SHEET, sort=True)
     number_of = sheets.ngroup().to_numpy()
@@ -146,52 +130,33 @@ def redundant_criteria(table: CodedVerdicts, threshold: float = REDUNDANT_KAPPA)
     verdicts[number_of, table.rows["criterion"]] = table.rows["side"]
     cell = np.zeros(sheets.ngroups, dtype=np.int64)
     cell[number_of] = table.rows["cell"]
-    for index in range(len(table.cells)):
+    for index in range(len(table.cells)) if len(table.criteria) > 1 else ():
         subset = verdicts[cell == index]
-        links = {
-            (left, right): link
-            for left, right in combinations(range(len(table.criteria)), 2)
-            if (link := _agreement(subset[:, left], subset[:, right])) is not None
-        }
-        alike = np.zeros((len(table.criteria), len(table.criteria)), dtype=bool)
-        for pair, (_, kappa) in links.items():
-            alike[pair] = kappa >= threshold - _ROUNDING
-        groups, group_of = connected_components(alike, directed=False)
-        for group in (np.flatnonzero(group_of == label).tolist() for label in range(groups)):
-            if len(group) < 2:
+        for left, right in combinations(range(len(table.criteria)), 2):
+            counts = _cross_table(subset[:, left], subset[:, right])
+            n, same = int(counts.sum()), int(counts.trace())
+            if n < FEWEST or counts.diagonal().max() == n:
                 continue
-            within = [links[pair] for pair in combinations(group, 2) if pair in links]
-            whole = subset[:, group][(subset[:, group] != _MISSING).all(axis=1)]
-            same = int((whole == whole[:, :1]).all(axis=1).sum())
-            share = f" ({percent(same / len(whole))})" if len(whole) else ""
-            names = and_list([title(table.criteria[code]) for code in group])
-            what = (
-                f"{names} carry the same verdict on {same} of "
-                f"{plural(len(whole), 'showing')}{share}; any two on at least "
-                f"{percent(min(raw for raw, _ in within))}, "
-                f"κ\u00a0≥\u00a0{number(min(kappa for _, kappa in within))}: "
-                "they hardly count as separate evidence"
-            )
-            yield Finding(kind=REDUNDANT, where=table.where(index), what=what, severity="warning")
+            chance = float(counts.sum(axis=0) @ counts.sum(axis=1)) / n**2
+            kappa = (same / n - chance) / (1 - chance)
+            if kappa >= REDUNDANT_KAPPA - _ROUNDING:
+                names = and_list([title(table.criteria[code]) for code in (left, right)])
+                what = (
+                    f"{names} carry the same verdict on {same} of {plural(n, 'showing')} "
+                    f"({percent(same / n)}), κ\u00a0=\u00a0{number(kappa)}: they hardly count as separate "
+                    "evidence"
+                )
+                yield Finding(kind=REDUNDANT, where=table.where(index), what=what, severity="warning")
 
 
-def _agreement(left: NDArray[np.int8], right: NDArray[np.int8]) -> tuple[float, float] | None:
-    """Return the share of equal verdicts and Cohen's κ; `None` where κ is undefined or the data are few."""
+def _cross_table(left: NDArray[np.int8], right: NDArray[np.int8]) -> NDArray[np.int64]:
+    """Return how often two criteria have each pair of verdicts, [3, 3]."""
     both = (left != _MISSING) & (right != _MISSING)
-    n = int(both.sum())
-    if n < FEWEST:
-        return None
     pairs = 3 * (left[both].astype(np.int64) + 1) + right[both] + 1
-    counts = np.bincount(pairs, minlength=9).reshape(3, 3)
-    if counts.diagonal().max() == n:
-        return None
-    shares = counts / n
-    raw = float(shares.trace())
-    chance = float(shares.sum(axis=0) @ shares.sum(axis=1))
-    return raw, (raw - chance) / (1 - chance)
+    return np.bincount(pairs, minlength=9).reshape(3, 3)
 
 
-def unbalanced_sides(table: CodedVerdicts, alpha: float = SIDE_ALPHA) -> Iterator[Finding]:
+def unbalanced_sides(table: CodedVerdicts) -> Iterator[Finding]:
     """Yield the comparisons where one method was shown first more often than chance would have it.
 
     Sides are decided by pair in most designs (one side for all raters, or slots that balance each other), so
@@ -205,7 +170,7 @@ def unbalanced_sides(table: CodedVerdicts, alpha: float = SIDE_ALPHA) -> Iterato
         showings = known["first"][known["cell"] == index]
         nets = showings.groupby(known["pair"]).sum().to_numpy()
         test = sign_flip(nets)
-        if test.p is None or test.p > alpha:
+        if test.p is None or test.p > SIDE_ALPHA:
             continue
         n, side = len(showings), 1 if nets.sum() > 0 else -1
         times = (n + abs(int(nets.sum()))) // 2
@@ -216,35 +181,6 @@ def unbalanced_sides(table: CodedVerdicts, alpha: float = SIDE_ALPHA) -> Iterato
         )
         severity: Severity = "warning" if times / n > UNEVEN else "note"
         yield Finding(kind=UNBALANCED, where=table.where(index), what=what, severity=severity)
-
-
-def uneven_overlap(table: CodedVerdicts) -> Iterator[Finding]:
-    """Yield the criteria on which some items have fewer raters than most.
-
-    What most have is the commonest number of raters of an item, and the larger of two equally common ones.
-    An item that was judged, but never on this criterion, has none.
-    """
-    once = table.rows[["cell", "criterion", "pair", "rater"]].drop_duplicates()
-    for index in range(len(table.cells)):
-        rows = once[once["cell"] == index]
-        pairs, pair = np.unique(rows["pair"].to_numpy(), return_inverse=True)
-        many = len(table.criteria)
-        counts = np.bincount(pair * many + rows["criterion"].to_numpy(), minlength=len(pairs) * many)
-        for code, name in enumerate(table.criteria):
-            raters = counts.reshape(-1, many)[:, code]
-            often = np.bincount(raters)
-            often[0] = 0
-            usual = len(often) - 1 - int(np.argmax(often[::-1]))
-            fewer = raters < usual
-            if not often.any() or not fewer.any():
-                continue
-            none = int((raters == 0).sum())
-            what = (
-                f"{fewer.sum()} of {plural(len(raters), 'item')} with fewer than {plural(usual, 'rater')}"
-                f"{f', {none} of them with none' if none else ''}: {table.name_pairs(pairs[fewer])}"
-            )
-            where = table.where(index, title(name))
-            yield Finding(kind="uneven overlap", where=where, what=what, severity="note")
 
 
 def unvarying_raters(table: CodedVerdicts) -> Iterator[Finding]:
@@ -300,21 +236,6 @@ def _one_sided(kind: str, part: int, whole: int, names: tuple[str, str]) -> Iter
     if whole >= FEWEST and times >= ONE_SIDED * whole:
         verdicts = plural(whole, "non-tied verdict")
         yield kind, f"{times} of {verdicts} are for {name} ({percent(times / whole)})"
-
-
-def identical_verdicts(table: CodedVerdicts) -> Iterator[Finding]:
-    """Yield the comparisons and criteria of two or more verdicts that are all the same."""
-    sides = table.rows.groupby(["cell", "criterion"])["side"].agg(["min", "max", "count"])
-    for (index, code), low, high, n in sides.itertuples():
-        if low != high or n < 2:
-            continue
-        no_test = ", and there is no test" if low == 0 else ""
-        what = (
-            f"all {plural(int(n), 'verdict')} are {table.answer(index, int(low))}: "
-            f"agreement beyond chance is undefined{no_test}"
-        )
-        where = table.where(index, title(table.criteria[code]))
-        yield Finding(kind="identical verdicts", where=where, what=what, severity="warning")
 
 
 def unseen_ends(table: CodedVerdicts) -> Iterator[Finding]:

@@ -17,7 +17,7 @@ from scipy import special, stats
 from statsmodels.stats.proportion import proportion_confint
 
 from analysis.stats.population import FEWEST_EQUAL, FEWEST_RATERS, TwoWayDesign
-from analysis.verdicts.scores import UnitScores, item_numbers
+from analysis.verdicts.scores import UnitScores, item_numbers, item_scores
 from guard_eval.estimate import NO_DATA, ONE_UNIT, Estimate, jackknife, join_notes, sign_flip
 from guard_eval.reporting.words import percent
 
@@ -136,19 +136,10 @@ def unequal_weight_note(scores: pd.DataFrame, share: Estimate) -> str:
 
 
 def without_each_rater(scores: pd.DataFrame, *, level: float) -> Iterator[tuple[str, Estimate]]:
-    """Yield for each rater its name, and the share of the others: sums over items, less the rater's."""
-    item, first = item_numbers(scores)
-    items, y = scores.iloc[first], (scores["net"] / scores["showings"]).to_numpy(dtype=float)
-    rater, names = pd.factorize(scores["rater"], sort=True)
-    total, count = np.bincount(item, weights=y), np.bincount(item)
-    for number, name in enumerate(names):
-        removed = rater == number
-        counts = count - np.bincount(item[removed], minlength=len(first))
-        kept = counts > 0
-        rest = (total - np.bincount(item[removed], weights=y[removed], minlength=len(first)))[kept] / counts[
-            kept
-        ]
-        yield str(name), fixed_share(items[kept].assign(share=0.5 + rest / 2), level=level)
+    """Yield for each rater its name, and the share of the others."""
+    for name in sorted(map(str, scores["rater"].unique())):
+        rest = item_scores(scores[scores["rater"] != name])
+        yield name, fixed_share(rest, level=level)
 
 
 def _design(scores: pd.DataFrame, weight: NDArray[np.float64]) -> tuple[TwoWayDesign, NDArray[np.float64]]:

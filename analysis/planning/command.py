@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib import colormaps
 from matplotlib.axes import Axes
-from matplotlib.colors import to_rgb
 
 from analysis.planning.formulas import MAX_ITEMS, MAX_RATERS, Design, items_needed, power_at
 from analysis.planning.pilot import read_pilot
 from guard_eval.errors import StudyError
-from guard_eval.reporting.drawing import FIRST, GUIDE, INK, SECOND, Drawing, drawn, standalone
+from guard_eval.reporting.drawing import GUIDE, INK, Drawing, drawn, standalone
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import and_list, percent, plural
@@ -255,7 +255,7 @@ def _draw(design: Design, curve: pd.DataFrame, axes: Axes) -> None:
         axes.plot(
             points["items"],
             100 * points["power"],
-            color=_colour(index / max(1, len(known) - 1)),
+            color=colormaps["viridis_r"](0.15 + 0.85 * index / max(1, len(known) - 1)),
             linewidth=1.4,
             marker=MARKERS[index % len(MARKERS)],
             markersize=4,
@@ -267,13 +267,6 @@ def _draw(design: Design, curve: pd.DataFrame, axes: Axes) -> None:
     axes.set_xlim(left=0)
     axes.grid(visible=True, color=INK, alpha=0.12, linewidth=0.6)
     axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5), handlelength=1.6)
-
-
-def _colour(share: float) -> tuple[float, float, float]:
-    """Return a colour between orange and blue: more raters are bluer."""
-    ends = zip(to_rgb(SECOND), to_rgb(FIRST), strict=True)
-    red, green, blue = ((1 - share) * start + share * end for start, end in ends)
-    return red, green, blue
 
 
 def _file(drawing: Drawing, ending: str) -> bytes:

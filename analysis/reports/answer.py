@@ -133,9 +133,8 @@ def first_screen(results: Results) -> FirstScreen:
 
 def _groups(rows: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
     """Return the rows of the family, or all, by who judged, people first."""
-    groups: dict[tuple[str, str], list[Row]] = {}
-    for row in sorted(rows, key=lambda row: KIND_PLACE[row.rater_kind]):
-        groups.setdefault((row.rater_kind, row.judge), []).append(row)
+    in_order = sorted(rows, key=lambda row: KIND_PLACE[row.rater_kind])
+    groups = _grouped(in_order, lambda row: (row.rater_kind, row.judge))
     return {who: [row for row in group if row.family] or group for who, group in groups.items()}
 
 
@@ -182,10 +181,26 @@ def verdict_word(row: Row, alpha: float) -> str:
     return TOO_FEW if why_no_p(row.smallest_p, alpha) or "no corrected p" in row.note else NO_TEST
 
 
-def _ahead(row: Row) -> tuple[str, float]:
-    """Return the method with the larger share, and its share."""
-    share = 0.5 if row.win_share is None else row.win_share
-    return (row.method_a, share) if share >= 0.5 else (row.method_b, 1 - share)
+def seen_from(row: Row, method: str) -> tuple[float | None, float | None, float | None]:
+    """Return a row's share and limits as those of one of its methods."""
+    if method == row.method_a:
+        return row.win_share, row.low, row.high
+    share, low, high = (None if end is None else 1 - end for end in (row.win_share, row.high, row.low))
+    return share, low, high
+
+
+def method_ahead(row: Row) -> str:
+    """Return the method with the larger share, the first one of two equal ones."""
+    return str(row.method_a if row.win_share is None or row.win_share >= 0.5 else row.method_b)
+
+
+def _behind(row: Row) -> str:
+    return str(row.method_b if method_ahead(row) == row.method_a else row.method_a)
+
+
+def _lead(row: Row) -> float:
+    """Return the share of the method that is ahead."""
+    return seen_from(row, method_ahead(row))[0] or 0.5
 
 
 def _share_lines(
@@ -194,14 +209,13 @@ def _share_lines(
     """Return a line for each criterion, of the method that is ahead over all lines."""
     people = {who: rows for who, rows in groups.items() if not who[1]} or groups
     rows = [row for group in people.values() for row in group][:MAX_LINES]
-    turn = sum((row.win_share or 0.5) - 0.5 for row in rows) < 0
+    first = rows[0]
+    is_turned = sum((row.win_share or 0.5) - 0.5 for row in rows) < 0
+    right, left = (first.method_b, first.method_a) if is_turned else (first.method_a, first.method_b)
     lines = []
     for row in rows:
-        share, low, high = row.win_share, row.low, row.high
-        if turn:
-            share, low, high = (None if end is None else 1 - end for end in (share, high, low))
-        label = capital(title(row.criterion))
-        p = deciding_p(row)
+        label, p = capital(title(row.criterion)), deciding_p(row)
+        share, low, high = seen_from(row, row.method_b if is_turned else row.method_a)
         lines.append(
             AnswerLine(
                 label=f"{label} · {group_name(row.rater_kind, row.judge)}" if len(people) > 1 else label,
@@ -212,11 +226,13 @@ def _share_lines(
                 word=verdict_word(row, results.context.alpha),
             )
         )
-    methods = rows[0].method_b, rows[0].method_a  # behind and ahead
-    left, right = reversed(methods) if turn else methods
-    corrected = f" ({rows[0].correction.split('–')[0]})" if any(row.family > 1 for row in rows) else ""
-    interval = f"{percent(results.evidence.level, 0)} interval"
-    return tuple(lines), ("Criterion", f"{right} won", interval, f"p{corrected}"), (left, right)
+    corrected = f" ({first.correction.split('–')[0]})" if any(row.family > 1 for row in rows) else ""
+    heads = ("Criterion", f"{right} won", _interval_head(results), f"p{corrected}")
+    return tuple(lines), heads, (left, right)
+
+
+def _interval_head(results: Results) -> str:
+    return f"{percent(results.evidence.level, 0)} interval"
 
 
 def _ranking_lines(results: Results) -> tuple[tuple[AnswerLine, ...], tuple[str, ...], tuple[str, str]]:
@@ -233,45 +249,37 @@ def _ranking_lines(results: Results) -> tuple[tuple[AnswerLine, ...], tuple[str,
         )
         for row in rows[:MAX_LINES]
     )
-    interval = f"{percent(results.evidence.level, 0)} interval"
-    heads = (capital(title(rows[0].criterion)), "Expected share", interval, "Ranks possible")
+    heads = (capital(title(rows[0].criterion)), "Expected share", _interval_head(results), "Ranks possible")
     return lines, heads, ("loses", "wins")
 
 
 def _shares_answer(rows: Sequence[Row], results: Results) -> str:
     """Say who was preferred, and on what no difference was found."""
-    by_word: dict[str, list[Row]] = {}
-    for row in rows:
-        word = PREFERRED if differs(row, results.context.alpha) else verdict_word(row, results.context.alpha)
-        by_word.setdefault(word, []).append(row)
-    sentences = []
-    winners = _by(by_word.get(PREFERRED, ()), lambda row: (_ahead(row)[0], _behind(row)))
-    for (name, other), won in winners.items():
-        sentences.append(f"{name} was preferred to {other} on {_with_shares(won)}.")
+    alpha = results.context.alpha
+    by_word = _grouped(rows, lambda row: PREFERRED if differs(row, alpha) else verdict_word(row, alpha))
+    winners = _grouped(by_word.get(PREFERRED, ()), lambda row: (method_ahead(row), _behind(row)))
+    sentences = [
+        f"{name} was preferred to {other} on {_with_shares(won)}." for (name, other), won in winners.items()
+    ]
     if none := by_word.get(NO_EVIDENCE):
         where = f" on {_criteria(none)}" if len(by_word) > 1 else ""
         sentences.append(f"No difference between {none[0].method_a} and {none[0].method_b} was found{where}.")
-        leads = _by((row for row in none if _ahead(row)[1] >= CLEAR_LEAD), lambda row: _ahead(row)[0])
+        leads = _grouped((row for row in none if _lead(row) >= CLEAR_LEAD), method_ahead)
         if leads:
             parts = [f"{name} won more often on {_with_shares(ahead)}" for name, ahead in leads.items()]
             chance = "but results this far from 50\u00a0% are to be expected by chance"
             sentences.append(f"{and_list(parts)}, {chance}.")
     for word, text in UNDECIDED.items():
         if known := by_word.get(word):
-            names, first = _criteria(known), known[0]
-            sentences.append(text.format(names=names, unit=first.unit, note=first.note))
+            sentences.append(text.format(names=_criteria(known), unit=known[0].unit, note=known[0].note))
     return " ".join((*sentences, *_equivalent(results, rows)))
 
 
-def _by(rows: Iterable[Row], key: Callable[[Row], Any]) -> dict[Any, list[Row]]:
+def _grouped(rows: Iterable[Row], key: Callable[[Row], Any]) -> dict[Any, list[Row]]:
     groups: dict[Any, list[Row]] = {}
     for row in rows:
         groups.setdefault(key(row), []).append(row)
     return groups
-
-
-def _behind(row: Row) -> str:
-    return str(row.method_b if _ahead(row)[0] == row.method_a else row.method_a)
 
 
 def _criteria(rows: Sequence[Row]) -> str:
@@ -279,7 +287,7 @@ def _criteria(rows: Sequence[Row]) -> str:
 
 
 def _with_shares(rows: Sequence[Row]) -> str:
-    return _some([f"{title(row.criterion)} ({percent(_ahead(row)[1], 0)})" for row in rows])
+    return _some([f"{title(row.criterion)} ({percent(_lead(row), 0)})" for row in rows])
 
 
 def _equivalent(results: Results, rows: Sequence[Row]) -> Iterator[str]:
@@ -305,7 +313,7 @@ def _judges_answer(groups: Sequence[list[Row]], first: Sequence[Row], results: R
         who = _the(name) if _the(name) != name else f"The judge {name}"
         different = [row for row in rows if differs(row, alpha)]
         also = "also " if bool(different) == any(differs(row, alpha) for row in first) else ""
-        parts = [f"{_ahead(row)[0]} on {title(row.criterion)}" for row in different[:MAX_SPELT_OUT]]
+        parts = [f"{method_ahead(row)} on {title(row.criterion)}" for row in different[:MAX_SPELT_OUT]]
         yield f"{who} {also}preferred {and_list(parts)}." if parts else f"{who} {also}found no difference."
     if len(groups) > MAX_NAMED:
         yield f"The table has {len(groups) - MAX_NAMED} more judges."

@@ -2,49 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict, Unpack
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from analysis.analyses import agreement as agreement_analysis
 from analysis.analyses import ranking as ranking_analysis
 from analysis.analyses import shares as share_analysis
-from analysis.analyses.evidence import Correction, Evidence, RaterSampling
-from analysis.reports.declared import ReportUnit, TableSettings, check_settings, table_context
+from analysis.analyses.evidence import Evidence
+from analysis.reports.declared import TableSettings, check_settings, table_context
 from analysis.reports.page import WrittenReport, write_report
 from analysis.reports.results import Results
-from analysis.verdicts.combined import PanelRule
 from analysis.verdicts.tidy import read_verdicts
 from guard_eval.errors import StudyError
-from guard_eval.records import RaterKind
 from guard_eval.reporting.words import titled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-class Declared(TypedDict, total=False):
-    """What can be declared of a table; the keys are those of report.toml."""
-
-    title: str
-    question: str
-    texts: str
-    alpha: float
-    correction: Correction
-    margin: float
-    family: Sequence[str]
-    seed: int
-    unit: ReportUnit
-    raters: RaterSampling
-    rater_kind: RaterKind
-    panel: PanelRule
-    composite: Mapping[str, float]
-    random_part: bool
-
-
-def shares(verdicts: pd.DataFrame | Path | str, **declared: Unpack[Declared]) -> pd.DataFrame:
+def shares(verdicts: pd.DataFrame | Path | str, **declared: object) -> pd.DataFrame:
     """Return win shares with intervals and p, a row per comparison, criterion, and dataset.
 
     Args:
@@ -57,12 +35,12 @@ def shares(verdicts: pd.DataFrame | Path | str, **declared: Unpack[Declared]) ->
     return share_analysis.shares(evidence_of(verdicts, **declared))
 
 
-def agreement(verdicts: pd.DataFrame | Path | str, **declared: Unpack[Declared]) -> pd.DataFrame:
+def agreement(verdicts: pd.DataFrame | Path | str, **declared: object) -> pd.DataFrame:
     """Return how far raters agree, a row per comparison and criterion; see `shares`."""
     return agreement_analysis.agreement(evidence_of(verdicts, **declared))
 
 
-def ranking(verdicts: pd.DataFrame | Path | str, **declared: Unpack[Declared]) -> pd.DataFrame:
+def ranking(verdicts: pd.DataFrame | Path | str, **declared: object) -> pd.DataFrame:
     """Return the methods by strength, a row per method and criterion; see `shares`.
 
     The table is empty if no more than two methods are compared: their win share says it all.
@@ -70,7 +48,7 @@ def ranking(verdicts: pd.DataFrame | Path | str, **declared: Unpack[Declared]) -
     return ranking_analysis.ranking(evidence_of(verdicts, **declared))
 
 
-def figures(verdicts: pd.DataFrame | Path | str, **declared: Unpack[Declared]) -> dict[str, Figure]:
+def figures(verdicts: pd.DataFrame | Path | str, **declared: object) -> dict[str, Figure]:
     """Return figures of shares or rankings, as matplotlib has them, by name; see `shares`."""
     from analysis.reports.figures import drawings  # noqa: PLC0415  matplotlib, which only figures need
 
@@ -84,7 +62,7 @@ def report(
     folder: Path | str,
     *,
     paper: bool = False,
-    **declared: Unpack[Declared],
+    **declared: object,
 ) -> WrittenReport:
     """Write the report on a table, or on a file of one, into a folder; see `shares`.
 
@@ -97,7 +75,7 @@ def report(
     return write_report(evidence_of(verdicts, **declared), Path(folder), paper=paper)
 
 
-def evidence_of(verdicts: pd.DataFrame | Path | str, **declared: Unpack[Declared]) -> Evidence:
+def evidence_of(verdicts: pd.DataFrame | Path | str, **declared: object) -> Evidence:
     """Return a table, or a file of one, as what was declared of it says; see `shares`."""
     if isinstance(family := declared.get("family"), str):
         raise StudyError(f"family is {family!r}; write a list of results, as [{family!r}]")

@@ -10,7 +10,7 @@ from pathlib import Path
 from analysis.analyses.evidence import ALL
 from analysis.analyses.shares import deciding_p
 from analysis.analyses.win_share import pooled_binomial
-from analysis.reports.answer import is_simulated, verdict_word
+from analysis.reports.answer import is_simulated, method_ahead, seen_from, verdict_word
 from analysis.reports.columns import (
     cell_columns,
     count_raters,
@@ -231,23 +231,20 @@ def _share_sentence(results: Results) -> str:
 
 
 def _result(row: Row, results: Results, *, judged: bool) -> str:
-    a, b, p = row.method_a, row.method_b, deciding_p(row)
-    ahead = (row.win_share or 0) >= 0.5 or not differs(row, results.context.alpha)
-    winner, loser = (a, b) if ahead else (b, a)
-    share, low, high = row.win_share, row.low, row.high
-    if not ahead:
-        share, low, high = 1 - share, None if high is None else 1 - high, None if low is None else 1 - low
+    is_different, p = differs(row, results.context.alpha), deciding_p(row)
+    winner = method_ahead(row) if is_different else str(row.method_a)
+    share, low, high = seen_from(row, winner)
     text = f"win share of {winner} {percent(share)}"
     if low is not None and high is not None:
         text += f", {100 * row.level:g}\u00a0% CI [{100 * low:.1f}, {100 * high:.1f}]"
     figures = f"({text}, {'no p' if p is None else equals(p)}, n = {_sizes([row])})"
     who = f", judged by {group_name(row.rater_kind, row.judge)}," if judged else ""
     on = f"on {title(row.criterion)}{who}"
-    if p is None:
-        return f"{on} there was {verdict_word(row, results.context.alpha)} between {a} and {b} {figures}"
-    if not differs(row, results.context.alpha):
-        return f"{on} there was no evidence of a difference between {a} and {b} {figures}"
-    return f"{on} {winner} was preferred to {loser} {figures}"
+    if is_different:
+        loser = row.method_b if winner == row.method_a else row.method_a
+        return f"{on} {winner} was preferred to {loser} {figures}"
+    what = "no evidence of a difference" if p is not None else verdict_word(row, results.context.alpha)
+    return f"{on} there was {what} between {row.method_a} and {row.method_b} {figures}"
 
 
 def _software(results: Results) -> str:

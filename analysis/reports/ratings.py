@@ -38,7 +38,7 @@ FAST_PAIRS = 5
 """A rater is fast who took less time than reading takes on more than half of at least so many pairs."""
 
 RARE = 0.001
-"""A run, or a preference for a side, is flagged where chance gives it to fewer raters than this share."""
+"""A favourite answer or side is flagged where chance gives it to fewer raters than this share."""
 
 GOLD_FAILED = 2
 """A rater is flagged who failed at least so many gold answers, and half of them."""
@@ -48,7 +48,7 @@ LEVEL = 0.95
 
 MEANINGS = {
     "fast": "more than half of the pairs in less time than reading at three times the usual speed takes",
-    "same answer": "one answer so many times in a row as fewer than one rater in 1000 would give by chance",
+    "same answer": "one answer so often as fewer than 1 in 1000 would give it at the other raters' rate",
     "gold": "failed at least two gold answers, and half of them",
     "one side": "prefers one side more than fewer than one rater in 1000 would by chance",
     "failed the check": "did not pass the comprehension check in two attempts",
@@ -218,7 +218,7 @@ def _raters(
 
     The columns are `seconds` (all of them), `pace` (the median for a pair), `ties`, `same` (how often another
     rater says the same), `first` (the share of pairs on which the answers lean to A), `gold` and `repeats`
-    with those that were failed or changed, the least likely `run` of one answer, `flags`, and `others`.
+    with those that were failed or changed, the least likely `favourite` answer, `flags`, and `others`.
 
     Args:
         raters: The raters.
@@ -231,14 +231,14 @@ def _raters(
     sums = _sums_by_rater(last[last["role"] == "study"], shown, checks)
     sums = sums.reindex([rater.name for rater in raters], fill_value=0)
     paces = shown.groupby("rater")["seconds"].median()
-    runs = _longest_runs(first)
+    favourites = _favourite_answers(first)
     # twice the smaller tail: exact for a share of one half
     fewer = np.minimum(sums["to_a"], sums["leaning"] - sums["to_a"])
     side_chances = pd.Series(2 * binom.cdf(fewer, sums["leaning"], 0.5), index=sums.index)
     rows = []
     each: Any  # a row, whose columns mypy does not know
     for rater, each in zip(raters, sums.itertuples(), strict=True):
-        run, chance = runs.get(rater.name, ("", 1.0))
+        favourite, chance = favourites.get(rater.name, ("", 1.0))
         known = dict(others[rater.name])
         flags = {
             "fast": each.timed >= FAST_PAIRS and 2 * each.fast > each.timed,
@@ -262,7 +262,7 @@ def _raters(
                 "gold_failed": each.gold_failed,
                 "repeats": each.repeats,
                 "repeats_changed": each.repeats_changed,
-                "run": run,
+                "favourite": favourite,
                 "flags": [flag for flag, holds in flags.items() if holds],
                 **known,
             }
@@ -306,34 +306,30 @@ def _sums_by_rater(study: pd.DataFrame, shown: pd.DataFrame, checks: pd.DataFram
     return sums.astype({name: int for name in sums if name != "seconds"})
 
 
-def _longest_runs(first: pd.DataFrame) -> dict[str, tuple[str, float]]:
-    """Return the least likely run of one answer of each rater, such as `B × 12`, and its chance.
+def _favourite_answers(first: pd.DataFrame) -> dict[str, tuple[str, float]]:
+    """Return the answer that each rater gives too often, such as `B, 12 of 12`, and how likely that is.
 
-    The chance is at most that of a rater who presses like the others, each pair by itself, to have so rare a
-    run of any answer on any criterion.
+    The chance is that of a rater who presses like the others (binomial), times the answers and criteria that
+    could have been it (Bonferroni).
 
     Args:
-        first: The letters that raters pressed first, in the order they were shown.
+        first: The letters that raters pressed first.
     """
-    pressed = first.groupby(["criterion", "letter"]).size().to_dict()
-    criteria = first.groupby("rater")["criterion"].nunique()
-    best: dict[str, tuple[float, int, str]] = {}
-    key: Any
-    for key, group in first.groupby(["rater", "criterion"], sort=False)["letter"]:
-        rater, criterion = key
-        letters = group.to_numpy()
-        others = {
-            letter: pressed.get((criterion, letter), 0) - int((letters == letter).sum()) for letter in LETTERS
-        }
-        ends = np.append(np.flatnonzero(np.diff(letters)), len(letters) - 1)
-        lengths = np.diff(ends, prepend=-1)
-        for letter, name in LETTERS.items():
-            length = int(lengths[letters[ends] == letter].max(initial=0))
-            # as if each answer had been given once more, for three may be all there are
-            share = (others[letter] + 1) / (sum(others.values()) + len(LETTERS))
-            chance = min(1.0, len(LETTERS) * criteria[rater] * run_chance(len(letters), length, share))
-            best[rater] = min(best.get(rater, (1.0, 0, "")), (chance, -length, f"{name} × {length}"))
-    return {rater: (text, chance) for rater, (chance, _, text) in best.items()}
+    counts = first.pivot_table(index=["criterion", "rater"], columns="letter", aggfunc="size", fill_value=0)
+    counts = counts.reindex(columns=list(LETTERS), fill_value=0)
+    others = counts.groupby("criterion").transform("sum") - counts
+    # as if each answer had been given once more, for three may be all there are
+    shares = (others + 1).div(others.sum(axis=1) + len(LETTERS), axis=0)
+    n = counts.sum(axis=1)
+    tries = len(LETTERS) * n.groupby("rater").transform("size")
+    best: dict[str, tuple[float, str]] = {}
+    for letter, name in LETTERS.items():
+        chances = np.minimum(1.0, tries * binom.sf(counts[letter] - 1, n, shares[letter]))
+        for rater, chance, times, tried in zip(
+            counts.index.get_level_values("rater"), chances, counts[letter], n, strict=True
+        ):
+            best[rater] = min(best.get(rater, (1.0, "")), (float(chance), f"{name}, {times} of {tried}"))
+    return {rater: (text, chance) for rater, (chance, text) in best.items()}
 
 
 def _others(
@@ -351,20 +347,6 @@ def _others(
         }
         for name, state in states.items()
     }
-
-
-def run_chance(n: int, length: int, share: float) -> float:
-    """Return at most how likely `n` answers, each the same with chance `share`, have so long a run of it.
-
-    It is the chance that a run begins at an answer, summed over the answers (Boole): exact if two such runs
-    do not fit.
-
-    >>> run_chance(5, 3, 0.5)
-    0.25
-    """
-    if length < 1:
-        return 1.0
-    return float(min(1.0, share**length * (1 + (n - length) * (1 - share))))
 
 
 def _checks(store: Store, last: pd.DataFrame) -> pd.DataFrame:

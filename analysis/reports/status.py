@@ -346,7 +346,7 @@ def _raters_table(frame: pd.DataFrame) -> Table:
         "remarks": lambda row: str(row.remarks or ""),
         "skipped": lambda row: str(row.skipped or ""),
         "state": lambda row: row.state,
-        "look at": lambda row: ", ".join(_name_flags(row.flags, row.run)),
+        "look at": lambda row: ", ".join(_name_flags(row.flags, row.favourite)),
     }
     cells = {name: [make(row) for row in shown.itertuples()] for name, make in columns.items()}
     kept = [name for name, column in cells.items() if set(column) - {"", NOTHING} or name == "rater"]
@@ -364,8 +364,8 @@ def _raters_table(frame: pd.DataFrame) -> Table:
     )
 
 
-def _name_flags(flags: Sequence[str], run: str) -> list[str]:
-    return [f"same answer ({run})" if flag == "same answer" else flag for flag in flags]
+def _name_flags(flags: Sequence[str], favourite: str) -> list[str]:
+    return [f"same answer ({favourite})" if flag == "same answer" else flag for flag in flags]
 
 
 def _count(count: int, word: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -26,76 +26,59 @@ Rows = Iterable[tuple[int, Row]]
 """Rows, each with the number of its record."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class VerdictFormat:
     """How the files of a program are known and read.
 
     Attributes:
         what: What such a file is called in messages.
         module: The module whose function `read` yields the file's rows.
-        claims: Whether a first record is of this format.
+        keys: A first record with all keys of one of these sets is of this format.
         asks: Whether raters answered questions, of which some may not ask for a verdict.
-        word: What its records are counted by, if not by what the file itself has.
     """
 
     what: str
     module: str
-    claims: Callable[[Record], bool]
+    keys: tuple[frozenset[str], ...]
     asks: bool = False
-    word: str = ""
+
+    def claims(self, record: Record) -> bool:
+        """Return whether a first record is of this format; flat keys such as `x.users` end with `.users`."""
+        names = {*record, *(f".{name.partition('.')[2]}" for name in record)}
+        return any(keys <= names for keys in self.keys)
 
 
-def _is_fastchat(record: Record) -> bool:
-    keys = record.keys()
-    is_judgment = {"model_1", "model_2", "g1_winner", "g2_winner"} <= keys
-    return {"question_id", "judge"} <= keys and (is_judgment or {"model_a", "model_b", "winner"} <= keys)
-
-
-def _is_argilla(record: Record) -> bool:
-    nested = isinstance(record.get("fields"), dict) and isinstance(record.get("responses"), dict)
-    return nested or any(name.endswith(".responses") and f"{name}.users" in record for name in record)
+def _keys(*sets: str) -> tuple[frozenset[str], ...]:
+    return tuple(frozenset(names.split()) for names in sets)
 
 
 TABLE = "table"
 FOREIGN = {
     "alpaca-eval": VerdictFormat(
-        what="AlpacaEval annotations",
-        module="alpaca_eval",
-        claims=lambda record: {"instruction", "generator_1", "generator_2", "preference"} <= record.keys(),
+        "AlpacaEval annotations", "alpaca_eval", _keys("instruction generator_1 generator_2 preference")
     ),
     "arena-hard": VerdictFormat(
-        what="Arena-Hard judgments",
-        module="arena_hard",
-        claims=lambda record: (
-            {"games", "model", "judge"} <= record.keys() and bool({"question_id", "uid"} & record.keys())
-        ),
+        "Arena-Hard judgments",
+        "arena_hard",
+        _keys("games model judge question_id", "games model judge uid"),
     ),
-    "argilla": VerdictFormat(what="Argilla records", module="argilla", claims=_is_argilla, asks=True),
+    "argilla": VerdictFormat(
+        "Argilla records", "argilla", _keys("fields responses", ".responses .responses.users"), asks=True
+    ),
     "fastchat": VerdictFormat(
-        what="FastChat judgments or votes (MT-Bench, Chatbot Arena)", module="fastchat", claims=_is_fastchat
-    ),
-    "inspect": VerdictFormat(
-        what="an Inspect log",
-        module="inspect_logs",
-        claims=lambda record: isinstance(record.get("eval"), dict) and {"samples", "status"} <= record.keys(),
-        asks=True,
-        word="sample",
-    ),
-    "label-studio": VerdictFormat(
-        what="a Label Studio export",
-        module="label_studio",
-        claims=lambda record: (
-            isinstance(record.get("data"), dict) and isinstance(record.get("annotations"), list)
+        "FastChat judgments or votes (MT-Bench, Chatbot Arena)",
+        "fastchat",
+        _keys(
+            "question_id judge model_1 model_2 g1_winner g2_winner",
+            "question_id judge model_a model_b winner",
         ),
-        asks=True,
+    ),
+    "inspect": VerdictFormat("an Inspect log", "inspect_logs", _keys("eval samples status"), asks=True),
+    "label-studio": VerdictFormat(
+        "a Label Studio export", "label_studio", _keys("data annotations"), asks=True
     ),
     "potato": VerdictFormat(
-        what="Potato annotations",
-        module="potato",
-        claims=lambda record: (
-            {"instance_id", "user_id"} <= record.keys() or {"id", "label_annotations"} <= record.keys()
-        ),
-        asks=True,
+        "Potato annotations", "potato", _keys("instance_id user_id", "id label_annotations"), asks=True
     ),
 }
 FORMATS: tuple[str, ...] = (*FOREIGN, TABLE)
@@ -104,9 +87,7 @@ FORMATS: tuple[str, ...] = (*FOREIGN, TABLE)
 _TIDY = {"pair_id", "method_a", "method_b", "rater", "criterion", "verdict"}
 _SAMPLES = {"doc_id", "resps", "arguments"}
 """Keys of lm-evaluation-harness' samples, which are texts."""
-_JUDGED = frozenset(
-    "rater judge annotator user_id verdict winner preference annotations criterion".split()  # noqa: SIM905
-)
+[_JUDGED] = _keys("rater judge annotator user_id verdict winner preference annotations criterion")
 """Keys that an item of a data file does not have."""
 
 
@@ -166,7 +147,8 @@ def _read(
     else:
         form = FOREIGN[name]
         notes.append(f"{file.path} is read as {form.what}")
-        cells = table_of(_reader(form.module).read(file, notes, items), file, word=form.word)
+        word = "sample" if name == "inspect" else file.word
+        cells = table_of(_reader(form.module).read(file, notes, items), file, word=word)
         if form.asks:
             cells = only_answers(cells, notes, str(file.path))
         cells.attrs[REMARKS] = [*notes, *cells.attrs[REMARKS]]
