@@ -24,7 +24,7 @@ from analysis.analyses.raters import raters
 from analysis.analyses.sensitivity import LEFT_OUT, POOLED, RANDOM, UNTIED, sensitivity
 from analysis.analyses.sequential import sequential
 from analysis.analyses.shares import coverage, shares
-from analysis.analyses.win_share import pooled_binomial, unit_proportion
+from analysis.analyses.win_share import pooled_binomial
 from analysis.stats.alternative_annotator import alternative_annotator
 from analysis.verdicts.tidy import read, validate
 from guard_eval.errors import StudyError
@@ -101,18 +101,6 @@ def test_a_share_by_hand():
     assert (row.win_share, row.low, row.high) == pytest.approx((0.5, max(0, 0.5 - half), min(1, 0.5 + half)))
 
 
-def test_strata_weigh_by_their_items():
-    frame = joined(
-        table({"1": "x", "2": "y", "3": "x", "4": "x"}, dataset="d"), table({"5": "y", "6": "-"}, dataset="e")
-    )
-    row = only(shares(evidence(frame)), dataset=ALL)
-    first, second = np.array([1, 0, 1, 1]), np.array([0, 0.5])
-    parts = [len(part) ** 2 / 36 * part.var(ddof=1) / len(part) for part in (first, second)]
-    df = sum(parts) ** 2 / (parts[0] ** 2 / 3 + parts[1] ** 2 / 1)
-    assert row.standard_error == pytest.approx(np.sqrt(sum(parts)))
-    assert row.df == pytest.approx(df)
-
-
 def test_the_exact_test_by_hand():
     # Scores 1 seven times and −1 once: |Σ| ≥ 6 for none, one, seven or eight minus signs: 18 of 256.
     given = {str(pair): "x" for pair in range(7)} | {"7": "y"}
@@ -139,12 +127,6 @@ def test_a_p_that_could_not_have_been_small_is_withheld():
 def test_pooled_binomial_is_scipys():
     assert pooled_binomial(7, 3).p == pytest.approx(stats.binomtest(7, 10).pvalue)
     assert pooled_binomial(0, 0).p is None
-
-
-def test_a_proportion_is_wilsons_and_widens_with_clusters():
-    result = unit_proportion(np.arange(10) < 5, np.arange(10), level=0.95)
-    assert (round(result.low, 4), round(result.high, 4)) == (0.2366, 0.7634)
-    assert unit_proportion(np.arange(10) < 5, np.arange(10) // 2, level=0.95).low < result.low
 
 
 def test_position_and_flips_by_hand():

@@ -724,7 +724,7 @@ def spots(value, path=()):
 
 
 @pytest.mark.parametrize("form", WHOLE)
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_a_file_with_anything_anywhere_is_read_or_refused(tmp_path, form, data):
     """No record, whatever stands in it, ends in anything but verdicts or a StudyError."""

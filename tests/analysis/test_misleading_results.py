@@ -59,8 +59,8 @@ def test_the_order_of_rows_changes_no_byte(tmp_path):
         assert path.read_bytes() == (shuffled / path.relative_to(ordered)).read_bytes(), path
 
 
-@pytest.mark.parametrize("name", ["gpt-4", "claude-3-opus", "meta-llama/Llama-3-8B", "judge_2"])
-def test_a_rater_with_a_models_name_must_be_declared(name, ran, tmp_path):
+def test_a_rater_with_a_models_name_must_be_declared(ran, tmp_path):
+    name = "meta-llama/Llama-3-8B"
     table(raters=(name,)).to_csv(tmp_path / "v.csv", index=False)
     message = ran("report", "v.csv").refused()
     assert name in message

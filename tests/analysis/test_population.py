@@ -62,17 +62,6 @@ def test_the_expectations_are_those_of_the_linear_forms(design):
     assert target == pytest.approx([((w @ effect) ** 2).sum() for effect in effects])
 
 
-def test_several_studies_at_once_are_each_by_itself():
-    design, rng = full(7, 3), np.random.default_rng(1)
-    scores = rng.random((4, 21))
-    whole = design.means(scores)
-    for index, own in enumerate(scores):
-        alone = design.means(own)
-        assert [alone.variances[0], alone.freedoms[0], alone.raters[0]] == pytest.approx(
-            [whole.variances[index], whole.freedoms[index], whole.raters[index]]
-        )
-
-
 def test_raters_with_pairs_of_their_own_are_what_is_drawn():
     """Then the mean over raters is what varies: the t interval of their own shares, wider than over pairs."""
     rng = np.random.default_rng(5)
@@ -117,19 +106,15 @@ def incomplete(items, raters, each, rng):
 @pytest.mark.parametrize(
     ("items", "raters", "each", "bound"),
     [
-        (40, 5, 5, 0.065),
         (150, 3, 3, 0.08),
-        (150, 5, 3, 0.065),
         (150, 20, 1, 0.065),
         (40, 124, 3, 0.065),
-        (500, 10, 10, 0.065),
     ],
 )
-@pytest.mark.parametrize("share", [0.5, 0.6])
-def test_the_error_is_the_nominal_one_for_new_raters(items, raters, each, bound, share):
+def test_the_error_is_the_nominal_one_for_new_raters(items, raters, each, bound):
     """Where the interval over items alone misses the truth in .08 to .7 of the studies."""
     rng = np.random.default_rng([items, raters, each])
-    studies = 1500 if items < 500 else 600
+    studies, share = 1500, 0.6
     truth = Truth(share=share, rater_sd=0.4)
     verdicts = simulate(truth, studies=studies, items=items, raters=raters, rng=rng).reshape(studies, -1)
     who, columns = incomplete(items, raters, each, rng)

@@ -203,18 +203,6 @@ def test_a_wide_table_without_methods_names_what_it_lacks(tmp_path):
         read(path)
 
 
-def test_a_column_of_two_words_is_no_column_of_verdicts_where_no_methods_are_named(tmp_path):
-    with pytest.raises(StudyError, match="lack the column") as caught:
-        read(write(tmp_path, "item,rater,genre,grade\n1,anna,news,3\n2,ben,law,4\n"))
-    assert "melt" not in str(caught.value)
-
-
-def test_a_table_without_verdicts_is_not_called_wide(tmp_path):
-    with pytest.raises(StudyError, match="lack the column") as caught:
-        read(write(tmp_path, "pair_id,dataset,method_a,method_b,rater,note\n1,d,x,y,r,good\n"))
-    assert "melt" not in str(caught.value)
-
-
 def test_ids_that_repeat_come_with_a_remedy(tmp_path):
     rows = [f"{i},{d},x,y,{r},c,x" for d in ("news", "law") for i in range(3) for r in "ab"]
     path = write(tmp_path, "\n".join(("pair_id,dataset,method_a,method_b,rater,criterion,verdict", *rows)))

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from analysis.stats.sequential import MAX_MOMENTS, anytime, log_e_values
-from guard_eval.estimate import adjust
 
 pytestmark = pytest.mark.slow
 
@@ -77,14 +76,6 @@ def test_stopping_at_the_first_good_look_errs_at_most_as_often_as_it_says():
     assert (p_values <= ALPHA).any(axis=1).mean() > 0.25
 
 
-def test_the_family_error_holds_at_any_time():
-    # Three criteria, none with a difference; every look applies Holm to the p-values so far.
-    drawn = alike(np.random.default_rng(5), 900, 200).reshape(300, 3, 200)
-    p_values = np.exp(-np.maximum(0, log_e_values(drawn).max(axis=2)))  # p never rises: the last look counts
-    rejected = [min(adjust(study.tolist())) <= ALPHA for study in p_values]
-    assert np.mean(rejected) <= ALPHA + 3 * math.sqrt(ALPHA * (1 - ALPHA) / 300)
-
-
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.integers(-2, 2), min_size=1, max_size=120), st.sampled_from([-2, 0, 1, 2]))
 def test_one_half_is_outside_the_confidence_sequence_exactly_when_the_test_rejects(scores, lean):
@@ -109,16 +100,6 @@ def test_the_confidence_sequence_by_brute_force():
     inside = [value for value in np.arange(1, 2000) / 2000 if kept(value)]
     assert share.low == pytest.approx(min(inside), abs=1 / 2000)
     assert share.high == pytest.approx(max(inside), abs=1 / 2000)
-
-
-def test_the_confidence_sequence_covers_at_all_times_together():
-    missed = 0
-    for study in range(100):
-        rng = np.random.default_rng([3, study])
-        wins = rng.binomial(3, rng.beta(1.4, 0.6, 200))  # mean .7, ratings of an item correlated
-        share = anytime(2 * wins / 3 - 1).share
-        missed += share.low is None or not share.low <= 0.7 <= share.high
-    assert missed / 100 <= ALPHA + 3 * math.sqrt(ALPHA * 0.95 / 100)
 
 
 def test_prompts_weigh_by_their_items():

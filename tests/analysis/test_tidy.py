@@ -229,8 +229,13 @@ ALIKE = [
 ]
 
 
-@pytest.mark.parametrize("column", ["rater", "method_a", "criterion", "dataset", "pair_id", "prompt_id"])
-@pytest.mark.parametrize(("one", "other"), ALIKE)
+@pytest.mark.parametrize(
+    ("column", "one", "other"),
+    [
+        *(("rater", *pair) for pair in ALIKE),
+        *((column, *ALIKE[0]) for column in ("method_a", "criterion", "dataset", "pair_id", "prompt_id")),
+    ],
+)
 def test_names_that_look_alike_are_never_two_nor_silently_one(tmp_path, column, one, other):
     path = table(tmp_path, column, one, "zoe", other)
     if column.endswith("_id") and other == "Bob":
@@ -242,8 +247,10 @@ def test_names_that_look_alike_are_never_two_nor_silently_one(tmp_path, column, 
     assert ascii(other) in str(caught.value)
 
 
-@pytest.mark.parametrize("column", ["rater", "criterion", "dataset", "pair_id"])
-@pytest.mark.parametrize("name", ["NaN", "None", "null", "NA", "nan", "N/A", "<NA>"])
+@pytest.mark.parametrize(
+    ("column", "name"),
+    [("rater", "NaN"), ("rater", "None"), ("criterion", "null"), ("dataset", "N/A"), ("pair_id", "<NA>")],
+)
 def test_a_programs_word_for_a_missing_value_is_a_remark(tmp_path, column, name):
     frame = read(table(tmp_path, column, "zoe", name))
     assert list(frame[column]) == ["zoe", name]
