@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor
@@ -11,6 +11,11 @@ from torch import Tensor
 from guard_eval.engines.batching import BatchSizes, in_batches
 
 BATCH_ROWS = 64
+
+Model: TypeAlias = Any
+"""A model of transformers, whose classes are untyped."""
+Tokenizer: TypeAlias = Any
+"""Its tokenizer."""
 
 Row = TypeVar("Row")
 

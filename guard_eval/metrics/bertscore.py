@@ -10,15 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import GPT2Tokenizer, RobertaTokenizer
+from transformers import BatchEncoding, GPT2Tokenizer, RobertaTokenizer
 
 from guard_eval.errors import StudyError
-from guard_eval.metrics.batches import read_in_batches
-from guard_eval.metrics.cache import Texts, compute_once
+from guard_eval.metrics.batches import Model, Tokenizer, read_in_batches
+from guard_eval.metrics.cache import Texts
 from guard_eval.metrics.groups import Group
 from guard_eval.metrics.outcomes import MetricTools, Outcome, mean_outcome
 
@@ -59,7 +58,7 @@ def default_layer(name: str) -> int:
     return layer
 
 
-def token_limit(model: Any, tokenizer: Any) -> int:  # noqa: ANN401 (transformers' classes are untyped)
+def token_limit(model: Model, tokenizer: Tokenizer) -> int:
     """Return how many tokens of a text an encoder reads, the special ones included."""
     limit = int(getattr(model.config.get_text_config(), "max_position_embeddings", None) or 1 << 20)
     for name, module in model.named_modules():
@@ -71,8 +70,8 @@ def token_limit(model: Any, tokenizer: Any) -> int:  # noqa: ANN401 (transformer
 
 
 def bertscore(
-    model: Any,  # noqa: ANN401
-    tokenizer: Any,  # noqa: ANN401
+    model: Model,
+    tokenizer: Tokenizer,
     texts: Sequence[str],
     references: Sequence[str],
     *,
@@ -106,11 +105,7 @@ def bertscore(
 
 @torch.inference_mode()
 def _match(
-    encoder: Any,  # noqa: ANN401
-    tokenizer: Any,  # noqa: ANN401
-    limit: int,
-    layer: int,
-    pairs: Sequence[tuple[str, str]],
+    encoder: Model, tokenizer: Tokenizer, limit: int, layer: int, pairs: Sequence[tuple[str, str]]
 ) -> list[Match | None]:
     (x, x_real, x_counts), (y, y_real, y_counts) = (
         _embed(encoder, encode(tokenizer, side, max_length=limit, truncation=True), tokenizer, layer)
@@ -126,15 +121,20 @@ def _match(
     return [tuple(score) if words else None for score, words in zip(scores, have_words, strict=True)]
 
 
-def encode(tokenizer: Any, texts: Sequence[str], **options: Any) -> Any:  # noqa: ANN401
+def encode(tokenizer: Tokenizer, texts: Sequence[str], **options: object) -> BatchEncoding:
     """Return texts as padded tokens with the marks at their ends."""
     # These two kinds tokenise a first word as one within a text only if a space is before it.
     start = " " if isinstance(tokenizer, GPT2Tokenizer | RobertaTokenizer) else ""
     lines = [start + text.strip() for text in texts]
-    return tokenizer(lines, padding=True, padding_side="right", return_tensors="pt", verbose=False, **options)
+    encoded: BatchEncoding = tokenizer(
+        lines, padding=True, padding_side="right", return_tensors="pt", verbose=False, **options
+    )
+    return encoded
 
 
-def _embed(encoder: Any, rows: Any, tokenizer: Any, layer: int) -> tuple[Tensor, Tensor, Tensor]:  # noqa: ANN401
+def _embed(
+    encoder: Model, rows: BatchEncoding, tokenizer: Tokenizer, layer: int
+) -> tuple[Tensor, Tensor, Tensor]:
     """Return unit vectors `[n, tokens, d]`, which tokens are real, and which count, `[n, tokens]` each."""
     rows = rows.to(next(encoder.parameters()).device)
     ids, real = rows["input_ids"], rows["attention_mask"].bool()
@@ -153,21 +153,13 @@ def outcomes(groups: Sequence[Group], _: Sequence[str], tools: MetricTools) -> I
     settings = tools.settings
     encoder = tools.models.open(settings.bertscore_model, loader="load_encoder")
     layer = settings.bertscore_layer or default_layer(settings.bertscore_model)
-
-    def compute(pairs: Sequence[Texts]) -> list[tuple[float | None, bool]]:
-        model, tokenizer = encoder.loaded.model, encoder.loaded.tokenizer
-        limit = token_limit(model, tokenizer)
-        matches = bertscore(model, tokenizer, *zip(*pairs, strict=True), layer=layer)
-        cut = [bool((encode(tokenizer, pair)["attention_mask"].sum(1) > limit).any()) for pair in pairs]
-        return [(match and match[2], is_cut) for match, is_cut in zip(matches, cut, strict=True)]
-
     pairs = [(t.text, t.reference) for group in groups for t in group.texts if t.reference is not None]
-    scores = compute_once(("bertscore", 2, encoder.identity, layer), pairs, compute, tools.cache)
+    scores = tools.read(["bertscore", layer], encoder, pairs, partial(_score_pairs, layer))
     signature = f"bertscore|model:{encoder.name}|layer:{layer}|idf:no|rescaled:no|F1|"
     signature += f"revision:{encoder.short_revision}|{encoder.dtype}"
     for group in groups:
         known = [scores.get((text.text, text.reference or ""), (None, False)) for text in group.texts]
-        finite = [100.0 * f1 if f1 is not None and math.isfinite(f1) else None for f1, _ in known]
+        values = [math.nan if f1 is None else 100.0 * f1 for f1, _ in known]
         missing = sum(text.reference is None for text in group.texts)
         counts = {
             "without a reference": missing,
@@ -175,4 +167,14 @@ def outcomes(groups: Sequence[Group], _: Sequence[str], tools: MetricTools) -> I
             "not a finite number": sum(f1 is not None and not math.isfinite(f1) for f1, _ in known),
         }
         note = "no text has a reference" if missing == len(known) else ""
-        yield mean_outcome("bertscore", group, finite, signature=signature, counts=counts, note=note)
+        yield mean_outcome("bertscore", group, values, signature=signature, counts=counts, note=note)
+
+
+def _score_pairs(
+    layer: int, model: Model, tokenizer: Tokenizer, pairs: Sequence[Texts]
+) -> Iterator[tuple[float | None, bool]]:
+    """Yield F1 of each pair, and whether a side was cut."""
+    limit = token_limit(model, tokenizer)
+    matches = bertscore(model, tokenizer, *zip(*pairs, strict=True), layer=layer)
+    for match, pair in zip(matches, pairs, strict=True):
+        yield match and match[2], max(encode(tokenizer, pair)["attention_mask"].sum(1).tolist()) > limit

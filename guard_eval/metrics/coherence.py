@@ -15,9 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from guard_eval.estimate import Floats
-from guard_eval.metrics.batches import BATCH_ROWS, pad_rows, read_in_batches
-from guard_eval.metrics.cache import Texts, compute_once
+from guard_eval.metrics.batches import BATCH_ROWS, Model, Tokenizer, pad_rows, read_in_batches
+from guard_eval.metrics.cache import Texts
 from guard_eval.metrics.groups import Group
 from guard_eval.metrics.outcomes import MetricTools, Outcome, mean_outcome, outcome_of_sums, ratio
 
@@ -56,8 +55,8 @@ class _Row(NamedTuple):
 
 
 def log_likelihoods(
-    model: Any,  # noqa: ANN401 (transformers' classes are untyped)
-    tokenizer: Any,  # noqa: ANN401
+    model: Model,
+    tokenizer: Tokenizer,
     prompts: Sequence[str],
     continuations: Sequence[str],
     *,
@@ -90,7 +89,7 @@ def log_likelihoods(
     return read_in_batches(rows, lambda row: len(row.ids), partial(_score, model), most=batch_size)
 
 
-def _encode(tokenizer: Any, text: str) -> list[int]:  # noqa: ANN401
+def _encode(tokenizer: Tokenizer, text: str) -> list[int]:
     ids: list[int] = tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
     return ids
 
@@ -106,7 +105,7 @@ def _fit(prompt: list[int], text: list[int], start: list[int], limit: int) -> _R
 
 
 @torch.inference_mode()
-def _score(model: Any, rows: Sequence[_Row]) -> list[LogLikelihood]:  # noqa: ANN401
+def _score(model: Model, rows: Sequence[_Row]) -> list[LogLikelihood]:
     # No mask: what is padded on the right comes after all that is scored, and a causal model does not attend
     # to it. Attention without a mask is faster. A scored token pads, as one that means "padding" makes some
     # models build a mask.
@@ -130,47 +129,37 @@ def _score(model: Any, rows: Sequence[_Row]) -> list[LogLikelihood]:  # noqa: AN
 def outcomes(groups: Sequence[Group], metrics: Sequence[str], tools: MetricTools) -> Iterator[Outcome]:
     """Yield coherence and perplexity of each group, references among them."""
     scorer = tools.models.open(tools.settings.coherence_model)
-
-    def compute(pairs: Sequence[Texts]) -> list[LogLikelihood | None]:
-        loaded = scorer.loaded
-        return log_likelihoods(loaded.model, loaded.tokenizer, *zip(*pairs, strict=True))
-
     pairs = [(text.prompt, text.text) for group in groups for text in group.texts if text.prompt is not None]
-    scores = compute_once(("coherence", 2, scorer.identity), pairs, compute, tools.cache)
+    scores = tools.read(["coherence"], scorer, pairs, _score_pairs)
     for group in groups:
         yield from _outcomes(group, metrics, scores, f"{scorer.signature}|prompt and text tokenised apart")
+
+
+def _score_pairs(model: Model, tokenizer: Tokenizer, pairs: Sequence[Texts]) -> list[LogLikelihood | None]:
+    return log_likelihoods(model, tokenizer, *zip(*pairs, strict=True))
 
 
 def _outcomes(
     group: Group, metrics: Sequence[str], stored: Mapping[Texts, Any], signature: str
 ) -> Iterator[Outcome]:
-    prompted = [text.prompt is not None for text in group.texts]
-    scores = [
-        stored.get((text.prompt or "", text.text)) if known else None
-        for text, known in zip(group.texts, prompted, strict=True)
-    ]
-    finite = [score if score and math.isfinite(score[0]) else None for score in scores]
+    prompted = sum(text.prompt is not None for text in group.texts)
+    scores = [None if text.prompt is None else stored[text.prompt, text.text] for text in group.texts]
+    known = [score for score in scores if score]
+    sums = np.array([score[:2] if score else (math.nan, math.nan) for score in scores])
+    finite = np.isfinite(sums[:, 0])
     facts: dict[str, Any] = {
         "counts": {
-            "without a prompt": prompted.count(False),
-            "prompt cut to the scoring model's context": sum(score[2] for score in scores if score),
-            "text cut to the scoring model's context": sum(score[3] for score in scores if score),
-            "not a finite number": finite.count(None) - scores.count(None),
+            "without a prompt": len(scores) - prompted,
+            "prompt cut to the scoring model's context": sum(score[2] for score in known),
+            "text cut to the scoring model's context": sum(score[3] for score in known),
+            "not a finite number": len(known) - int(finite.sum()),
         },
-        "note": "" if any(prompted) else "no text has a prompt",
+        "note": "" if prompted else "no text has a prompt",
     }
     if "coherence" in metrics:
-        means = [score and score[0] / score[1] for score in finite]
         facts["signature"] = f"coherence|{signature}|mean over tokens, then texts"
-        yield mean_outcome("coherence", group, means, **facts)
+        yield mean_outcome("coherence", group, sums[:, 0] / sums[:, 1], **facts)
     if "perplexity" in metrics:
-        rows = [score[:2] if score else (0.0, 0.0) for score in finite]
-        facts |= {
-            "signature": f"perplexity|{signature}|over all tokens",
-            "n": len(finite) - finite.count(None),
-        }
-        yield outcome_of_sums("perplexity", group, rows, _perplexity, **facts)
-
-
-def _perplexity(sums: Floats) -> Floats:
-    return np.exp(-ratio(sums))
+        facts |= {"signature": f"perplexity|{signature}|over all tokens", "n": int(finite.sum())}
+        rows = np.where(finite[:, None], sums, 0.0)
+        yield outcome_of_sums("perplexity", group, rows, lambda sums: np.exp(-ratio(sums)), **facts)

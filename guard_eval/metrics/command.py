@@ -17,7 +17,7 @@ from guard_eval.metrics.cache import ScoreCache
 from guard_eval.metrics.export import collect_notes, difference_table, score_table, write_results
 from guard_eval.metrics.groups import group_texts
 from guard_eval.metrics.measurement import AGAINST_REFERENCES, measure_generations, measure_groups
-from guard_eval.metrics.models import ScoringModels
+from guard_eval.metrics.models import ScoringModel, ScoringModels
 from guard_eval.metrics.outcomes import MetricTools
 from guard_eval.metrics.scores import Measured, rows_of
 from guard_eval.records import Continuation, Prompt, content_id
@@ -209,27 +209,30 @@ class _Job:
     next: tuple[str, ...] = ()
 
     def _lines(self) -> list[str]:
-        counts = [len({getattr(text, name) for text in self.generations}) for name in ("strategy", "dataset")]
-        texts = plural(len(self.generations), "text")
-        strategies = "1 strategy" if counts[0] == 1 else f"{counts[0]} strategies"
-        lines = [f"{texts}: {strategies}, {plural(counts[1], 'dataset')}".replace("\u00a0", " ")]
-        lines.append(f"metrics: {', '.join(self.settings.compute)}")
-        names = [self._model_of(metric) for metric in self.settings.compute if metric in SCORING_MODELS]
-        return [*lines, f"scoring models: {', '.join(dict.fromkeys(names))}"] if names else lines
+        strategies = {text.strategy for text in self.generations}
+        datasets = {text.dataset for text in self.generations}
+        models = dict.fromkeys(model.name for model in self._scorers().values())
+        lines = [
+            f"texts: {len(self.generations)}, strategies: {len(strategies)}, datasets: {len(datasets)}",
+            f"metrics: {', '.join(self.settings.compute)}",
+        ]
+        return [*lines, f"scoring models: {', '.join(models)}"] if models else lines
 
-    def _model_of(self, metric: str) -> str:
-        return str(getattr(self.settings, SCORING_MODELS[metric]))
+    def _scorers(self) -> dict[str, ScoringModel]:
+        """Return the models of the metrics that need one."""
+        names = {metric: SCORING_MODELS.get(metric, "") for metric in self.settings.compute}
+        return {
+            metric: self.models.open(getattr(self.settings, name)) for metric, name in names.items() if name
+        }
 
     def _find_models(self, *, missing_folders: bool) -> HubModels:
         """Look for the models that are needed; without `missing_folders` only for those that may be there."""
         references = any(text.reference for text in self.generations)
         models = {}
-        for metric in self.settings.compute:
-            if metric in SCORING_MODELS and (references or metric not in AGAINST_REFERENCES):
-                model = self.models.open(self._model_of(metric))
-                path = Path(model.location)
-                if missing_folders or path.is_dir() or not path.is_absolute():
-                    models[model.name] = (model.location, model.wanted)
+        for metric, model in self._scorers().items():
+            path, needed = Path(model.location), references or metric not in AGAINST_REFERENCES
+            if needed and (missing_folders or path.is_dir() or not path.is_absolute()):
+                models[model.name] = (model.location, model.wanted)
         return find_models(models)
 
     def preview(self) -> Measured:
@@ -255,23 +258,20 @@ class _Job:
             measured = measure_generations(self.generations, tools, seed=self.seed, warnings=self.warnings)
         scores, differences = rows_of(measured.scores), rows_of(measured.differences)
         undefined = [score for score in scores if score.value is None or score.counts]
-        lines = [
-            *self._lines(),
-            *(f"{name} ({where}): {note}" for name, where, note in collect_notes(undefined)),
-        ]
+        notes = (f"{name} ({where}): {note}" for name, where, note in collect_notes(undefined))
+        lines = [*self._lines(), *notes]
         lines += dict.fromkeys(row.note for row in differences if row.note)
         if self.folder:
             write_results(measured, self.folder, traces=self.traces)
             lines.append(f"definitions, intervals and figures: {self.folder / 'metrics.html'}")
         else:
             lines += dict.fromkeys(score.signature for score in scores if score.strategy != HUMAN)
+        tables = [score_table(measured.scores)]
+        tables += [difference_table(measured.differences)] if differences else []
         return replace(
             measured,
             lines=tuple(lines),
-            tables=(
-                score_table(measured.scores),
-                *([difference_table(measured.differences)] if differences else []),
-            ),
+            tables=tuple(tables),
             warnings=(*measured.warnings, *measured.failures),
             next=self.next,
             exit_code=2 if measured.failures else 0,
@@ -296,24 +296,24 @@ def best_texts(
         StudyError: If the metric's model is not available, or if the texts have nothing that it needs.
     """
     settings, seed = study.settings.metrics.model_copy(update={"compute": [metric]}), study.settings.seed
-    models = ScoringModels.of_study(study)
-    ranked: dict[str, list[tuple[float, str, int]]] = {}
+    groups = group_texts(
+        replace(generation_of(text, prompts[name]), strategy=str(run))
+        for run, texts in runs.items()
+        for name, text in texts.items()
+    )
+    humans = groups if any(prompt.reference is not None for prompt in prompts.values()) else []
     with closing(ScoreCache(study.metrics / "scores.sqlite")) as cache:
-        tools = MetricTools(settings=settings, models=models, cache=cache)
-        for run, texts in runs.items():
-            groups = group_texts(generation_of(text, prompts[name]) for name, text in texts.items())
-            humans = groups if any(prompt.reference is not None for prompt in prompts.values()) else []
-            outcomes, failures = measure_groups(groups, humans, tools)
-            if failures:
-                raise StudyError(f"pairs.best_of_runs: {'; '.join(failures)}")
-            for group in groups:
-                outcome = outcomes[metric, group.dataset, group.strategy]
-                values = [math.nan] * len(group.prompts)
-                if outcome.parts is not None:
-                    values = outcome.function(outcome.parts).tolist()
-                for name, value in zip(group.prompts, values, strict=True):
-                    defined = -math.inf if math.isnan(value) else value
-                    ranked.setdefault(name, []).append((defined, content_id(seed, "run", name, run), run))
+        tools = MetricTools(settings=settings, models=ScoringModels.of_study(study), cache=cache)
+        outcomes, failures = measure_groups(groups, humans, tools)
+    if failures:
+        raise StudyError(f"pairs.best_of_runs: {'; '.join(failures)}")
+    ranked: dict[str, list[tuple[float, str, int]]] = {}
+    for group in groups:
+        outcome, run = outcomes[metric, group.dataset, group.strategy], int(group.strategy)
+        values = [math.nan] * len(group.prompts) if outcome.parts is None else outcome.function(outcome.parts)
+        for name, value in zip(group.prompts, values, strict=True):
+            defined = -math.inf if math.isnan(value) else float(value)
+            ranked.setdefault(name, []).append((defined, content_id(seed, "run", name, run), run))
     best = {name: max(ranking) for name, ranking in ranked.items()}
     if undefined := sum(value == -math.inf for value, _, _ in best.values()):
         without = f"{plural(undefined, 'prompt')} without a text that has a {metric}"

@@ -24,14 +24,14 @@ def outcomes(groups: Sequence[Group], metrics: Sequence[str], _: MetricTools) ->
 
 def _lengths(group: Group, *, written: bool) -> Iterator[Outcome]:
     """Yield words per text and, where they are known, tokens and whether the model ended the text."""
-    words = [float(len(text.text.split())) for text in group.texts]
+    words = [len(text.text.split()) for text in group.texts]
     yield mean_outcome(
         "words", group, words, signature="words|tokens:whitespace|mean over all texts, empty ones too"
     )
-    tokens = [None if text.tokens is None else float(text.tokens) for text in group.texts]
-    ended = [None if text.ended is None else 100.0 * text.ended for text in group.texts]
+    tokens = [math.nan if text.tokens is None else text.tokens for text in group.texts]
+    ended = [math.nan if text.ended is None else 100.0 * text.ended for text in group.texts]
     for metric, values in (("tokens", tokens), ("ended", ended)):
-        if written and any(value is not None for value in values):  # a file of texts may have neither
+        if written and not all(map(math.isnan, values)):  # a file of texts may have neither
             yield mean_outcome(metric, group, values, signature=f"{metric}|as generated|mean over texts")
 
 

@@ -23,8 +23,8 @@ from scipy.special import rel_entr
 
 from guard_eval.errors import MissingExtraError
 from guard_eval.estimate import Floats
-from guard_eval.metrics.batches import pad_rows, read_in_batches
-from guard_eval.metrics.cache import Texts, compute_once
+from guard_eval.metrics.batches import Model, Tokenizer, pad_rows, read_in_batches
+from guard_eval.metrics.cache import Texts
 from guard_eval.metrics.groups import Group
 from guard_eval.metrics.outcomes import MetricTools, Outcome, outcome_of_runs
 from guard_eval.study.settings import MetricSettings
@@ -194,18 +194,14 @@ def _project(p: Features, q: Features) -> NDArray[np.float32]:
     return points
 
 
-def cut_text(tokenizer: Any, text: str, tokens: int) -> str | None:  # noqa: ANN401 (untyped)
+def cut_text(tokenizer: Tokenizer, text: str, tokens: int) -> str | None:
     """Return `text` cut to its first tokens; None if it has fewer."""
     ids = tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"][:tokens]
     return tokenizer.decode(ids, clean_up_tokenization_spaces=False) if len(ids) == tokens else None
 
 
 def hidden_features(
-    model: Any,  # noqa: ANN401
-    tokenizer: Any,  # noqa: ANN401
-    texts: Sequence[str | None],
-    *,
-    batch_size: int = BATCH_ROWS,
+    model: Model, tokenizer: Tokenizer, texts: Sequence[str | None], *, batch_size: int = BATCH_ROWS
 ) -> list[NDArray[np.float32] | None]:
     """Return the last layer's hidden state at the last token of each text, `[d]`; None has none.
 
@@ -225,10 +221,10 @@ def hidden_features(
 
 
 @torch.inference_mode()
-def _last_states(model: Any, rows: Sequence[Sequence[int]]) -> NDArray[np.float32]:  # noqa: ANN401
+def _last_states(model: Model, rows: Sequence[Sequence[int]]) -> NDArray[np.float32]:
     ids, real = pad_rows(rows, model)
     # The model without its head: logits over the vocabulary would need far more memory than everything else.
-    body = getattr(model, "base_model", model)
+    body: Model = getattr(model, "base_model", model)
     states = body(input_ids=ids, attention_mask=real.long(), use_cache=False, output_hidden_states=True)
     last = states.hidden_states[-1][torch.arange(len(rows), device=ids.device), real.sum(1) - 1]
     values: NDArray[np.float32] = last.float().cpu().numpy()
@@ -242,15 +238,16 @@ def outcomes(groups: Sequence[Group], _: Sequence[str], tools: MetricTools) -> I
     one is shorter does not count.
     """
     reader, length = tools.models.open(tools.settings.mauve_model), tools.settings.mauve_tokens
-
-    def compute(texts: Sequence[Texts]) -> list[NDArray[np.float32] | None]:
-        model, tokenizer = reader.loaded.model, reader.loaded.tokenizer
-        return hidden_features(model, tokenizer, [cut_text(tokenizer, text, length) for (text,) in texts])
-
-    sides = {(side,) for group in groups for text in group.texts if text.reference for side in _sides(text)}
-    features = compute_once(("MAUVE", reader.identity, length), sides, compute, tools.cache)
+    sides = [(side,) for group in groups for text in group.texts if text.reference for side in _sides(text)]
+    features = tools.read(["MAUVE", length], reader, sides, partial(_read_texts, length))
     for group in groups:
         yield _outcome(group, tools.settings, reader.signature, features)
+
+
+def _read_texts(
+    length: int, model: Model, tokenizer: Tokenizer, texts: Sequence[Texts]
+) -> list[NDArray[np.float32] | None]:
+    return hidden_features(model, tokenizer, [cut_text(tokenizer, text, length) for (text,) in texts])
 
 
 def _sides(text: Generation) -> tuple[str, str]:

@@ -103,9 +103,7 @@ def textbook_diversity(texts: Sequence[str]) -> Floats:
     >>> textbook_diversity(["the cat saw the cat and ran"])  # 5/6 · 5/5 · 4/4
     array([83.33333333])
     """
-    counts = ngram_counts(texts, dropped=0)
-    with np.errstate(invalid="ignore"):
-        return np.asarray(100 * (counts[:, ::2] / counts[:, 1::2]).prod(axis=1))
+    return diversity_of_sums(ngram_counts(texts, dropped=0))
 
 
 def distinct(texts: Sequence[str], n: int) -> float:
@@ -201,8 +199,8 @@ def _diversity(group: Group, texts: Sequence[str]) -> Iterator[Outcome]:
 
 
 def _textbook(group: Group, texts: Sequence[str]) -> Iterator[Outcome]:
-    values = [None if math.isnan(value) else value for value in textbook_diversity(texts).tolist()]
-    counts = {"shorter than four words": values.count(None)}
+    values = textbook_diversity(texts)
+    counts = {"shorter than four words": int(np.isnan(values).sum())}
     yield mean_outcome("diversity", group, values, signature=SIGNATURES["textbook"], counts=counts)
 
 

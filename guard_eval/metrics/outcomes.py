@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from guard_eval.estimate import Floats, Statistic, join_notes
-from guard_eval.metrics.cache import ScoreCache
+from guard_eval.metrics.cache import ScoreCache, Texts, compute_once
 from guard_eval.metrics.groups import Group, nonzero
-from guard_eval.metrics.models import ScoringModels
+from guard_eval.metrics.models import ScoringModel, ScoringModels
 from guard_eval.study.settings import MetricSettings
 
 
@@ -38,6 +38,21 @@ class MetricTools:
     settings: MetricSettings
     models: ScoringModels
     cache: ScoreCache
+
+    def read(
+        self,
+        definition: Sequence[object],
+        model: ScoringModel,
+        items: Iterable[Texts],
+        compute: Callable[[Any, Any, Sequence[Texts]], Iterable[Any]],
+    ) -> dict[Texts, Any]:
+        """Return what `compute` makes of the model, its tokenizer and each item; see `compute_once`."""
+
+        def compute_batch(batch: Sequence[Texts]) -> Iterable[Any]:
+            return compute(model.loaded.model, model.loaded.tokenizer, batch)
+
+        name, *settings = definition
+        return compute_once((name, 2, model.identity, *settings), items, compute_batch, self.cache)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -138,7 +153,8 @@ def outcome_of_sums(
     return outcome_of_runs(metric, group, values, **facts)
 
 
-def mean_outcome(metric: str, group: Group, values: Sequence[float | None], **facts: Any) -> Outcome:  # noqa: ANN401
-    """Return the mean of the values of a group's texts, `[texts]`; None is no value."""
-    rows = [(0.0, 0.0) if value is None else (value, 1.0) for value in values]
-    return outcome_of_sums(metric, group, rows, n=len(values) - values.count(None), **facts)
+def mean_outcome(metric: str, group: Group, values: ArrayLike, **facts: Any) -> Outcome:  # noqa: ANN401
+    """Return the mean of the values of a group's texts, `[texts]`; what is no finite number is no value."""
+    defined = np.isfinite(each := np.asarray(values, dtype=np.float64))
+    rows = np.stack([np.where(defined, each, 0.0), defined], axis=1)
+    return outcome_of_sums(metric, group, rows, n=int(defined.sum()), **facts)

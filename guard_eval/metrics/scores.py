@@ -18,38 +18,20 @@ OVERALL = "all datasets"
 """The dataset of a mean over datasets, in which each weighs the same."""
 
 
-SCORE_COLUMNS = {
-    "metric": "One of `METRICS`.",
-    "dataset": "The dataset, or `OVERALL`.",
-    "strategy": "The strategy's signature, or `generations.HUMAN`.",
-    "value": "None where it is undefined, and `note` says why.",
-    "low": "The lower limit of the interval; None where there is none, and `note` says why.",
-    "high": "The upper limit.",
-    "level": "The confidence level, such as 0.95.",
-    "n": "How many texts it was taken of.",
-    "counts": "Texts left out, cut or repaired, by reason: `{'empty': 3}`.",
-    "note": "What a reader must know, or empty.",
-    "signature": "The definition with all its settings.",
-    "runs": "How many texts a prompt has at most.",
-    "run_sd": "The standard deviation of the values of single runs; None where there are not several.",
-}
-DIFFERENCE_COLUMNS = {
-    "metric": "One of `METRICS`.",
-    "dataset": "The dataset, or `OVERALL`.",
-    "strategy": "The strategy.",
-    "baseline": "What it is compared with.",
-    "level": "The confidence level.",
-    "n": "How many prompts both continued.",
-    "value": "The strategy's value less the baseline's, prompt by prompt; None where either is undefined.",
-    "low": "The lower limit of its interval.",
-    "high": "The upper limit.",
-    "p_value": "The two-sided p-value; None if no test was made, or if p could not have reached 1 − level.",
-    "p_holm": "The same after Holm's correction over `family` tests.",
-    "family": "How many tests were declared, tests that could not be made included.",
-    "method": "How interval and p-value were made.",
-    "note": "Why there is no p-value, or none after the correction; empty where there is.",
-}
-"""The columns of scores.csv and differences.csv, and what they hold."""
+SCORE_COLUMNS = (
+    *("metric", "dataset", "strategy", "value", "low", "high", "level", "n", "counts", "note"),
+    *("signature", "runs", "run_sd"),
+)
+"""The columns of scores.csv. What is undefined is None, and `note` says why. `n` counts the texts that have a
+value, and `counts` those left out, cut or repaired, by reason. `signature` is the definition.
+Where a prompt has several texts, `runs` is their number and `run_sd` the spread of the runs' own values."""
+DIFFERENCE_COLUMNS = (
+    *("metric", "dataset", "strategy", "baseline", "level", "n", "value", "low", "high"),
+    *("p_value", "p_holm", "family", "method", "note"),
+)
+"""The columns of differences.csv: the strategy's value less the baseline's, prompt by prompt. `n` counts the
+prompts that both continued. `p_holm` is corrected for `family` tests, those included that could not be made.
+There is no p if it could not have reached 1 − level; `note` says so."""
 
 
 class Metric(NamedTuple):

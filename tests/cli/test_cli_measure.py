@@ -79,7 +79,7 @@ def test_every_table_and_figure(run, file, tmp_path):
 
 def test_a_dry_run_measures_nothing(run, file, tmp_path, no_hub):
     ran = run("measure", "texts.jsonl", "--output", "out", "--dry-run")
-    assert "2 texts: 1 strategy, 1 dataset" in ran.out
+    assert "texts: 2, strategies: 1, datasets: 1" in ran.out
     assert "scoring models: gpt2, facebook/opt-2.7b, roberta-large" in ran.out
     assert not (tmp_path / "out").exists()
 

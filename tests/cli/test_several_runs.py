@@ -50,7 +50,7 @@ def test_more_runs_make_the_missing_ones_and_fewer_remove_none(run, three):
     assert all(len({made[prompt, r] for r in (1, 2, 3)}) == 3 for prompt in prompts)
     edit_settings(three, "runs = 3", "runs = 1")
     assert "top_k(k=50): 6 of 6 continuations exist" in run("generate", "small").out
-    assert "24 texts: 4 strategies" in run("measure", "small", "--dry-run").out
+    assert "texts: 24, strategies: 4" in run("measure", "small", "--dry-run").out
     edit_settings(three, "runs = 1", "runs = 3")
     assert "would make 0" in run("generate", "small", "--dry-run").out
     assert texts(three) == made
@@ -150,7 +150,7 @@ def test_measure_counts_all_runs_and_shows_how_they_differ(run, three):
     assert run("generate", "small").code == 0
     shown = run("measure", "small", "--metrics", "diversity,length")
     assert shown.code == 0, shown
-    assert "36 texts: 4 strategies" in shown.out
+    assert "texts: 36, strategies: 4" in shown.out
     scores = json.loads((three / "metrics" / "metrics.json").read_text())["scores"]
     [one] = [s for s in scores if s["strategy"] == "top_k(k=50)" and s["metric"] == "words"]
     made = texts(three)
