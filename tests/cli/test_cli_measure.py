@@ -12,13 +12,8 @@ from command_line import environment
 pytestmark = pytest.mark.slow
 
 TEXTS = [
-    {"prompt": "Once", "reference": "there was a cat who sat on a mat", "text": "a b a b a", "method": "one"},
-    {
-        "prompt": "Then",
-        "reference": "there was a dog who ran away from home",
-        "text": "c c c c c",
-        "method": "one",
-    },
+    {"prompt": "Once", "reference": "there was a cat on a mat", "text": "a b a b a", "method": "one"},
+    {"prompt": "Then", "reference": "there was a dog who ran", "text": "c c c c c", "method": "one"},
 ]
 
 
@@ -45,13 +40,9 @@ def test_a_file_without_a_study(run, file, tmp_path):
     assert ran.code == 0, ran
     assert "37.50" in ran.out
     assert "simctg|tokens:whitespace|n:2-4|last:dropped|rep:rounded2" in ran.out
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["texts.jsonl"]  # nothing is written unasked
-
-
-def test_the_textbooks_definition(run, file):
     ran = run("measure", "texts.jsonl", "--metrics", "diversity", "--set", "metrics.diversity=textbook")
     assert "18.75" in ran.out  # (1/3 + 1/24) / 2
-    assert "textbook|" in ran.out
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["texts.jsonl"]  # nothing is written unasked
 
 
 def test_every_table_and_figure(run, file, tmp_path):
@@ -63,11 +54,10 @@ def test_every_table_and_figure(run, file, tmp_path):
     ran = run(*asked)
     assert ran.code == 0, ran
     out = tmp_path / "out"
-    made = {path.name for path in out.iterdir()}
-    assert made >= {f"metrics.{suffix}" for suffix in ("md", "tex", "html", "json")}
-    assert made >= {"scores.csv", "differences.csv", "scores.sqlite", "figures"}
-    figures = {path.name for path in (out / "figures").iterdir()}
-    assert figures == {"coherence.svg", "diversity.svg"}
+    files = {f"metrics.{suffix}" for suffix in ("md", "tex", "html", "json")}
+    files |= {"scores.csv", "differences.csv", "scores.sqlite", "figures"}
+    assert files == {path.name for path in out.iterdir()}
+    assert {path.name for path in (out / "figures").iterdir()} == {"coherence.svg", "diversity.svg"}
     with (out / "scores.csv").open() as table:
         rows = {(row["strategy"], row["metric"]): row for row in csv.DictReader(table)}
     assert float(rows["one", "diversity"]["value"]) == 37.5
@@ -85,16 +75,8 @@ def test_a_dry_run_measures_nothing(run, file, tmp_path, no_hub):
 
 
 def test_a_model_that_is_not_to_be_had_is_named_after_all_else_is_written(run, file, tmp_path):
-    ran = run(
-        "measure",
-        "texts.jsonl",
-        "--metrics",
-        "diversity,coherence",
-        "--set",
-        "metrics.coherence_model=./no",
-        "--output",
-        "o",
-    )
+    asked = ["texts.jsonl", "--metrics", "diversity,coherence", "--output", "o"]
+    ran = run("measure", *asked, "--set", "metrics.coherence_model=./no")
     assert ran.code == 2
     assert "37.50" in ran.out
     assert "coherence could not be measured" in ran.err
@@ -117,10 +99,6 @@ def test_bad_input(run, file, arguments, says):
     assert says in run("measure", *arguments).refused()
 
 
-def test_a_studys_settings_are_its_own(run, study):
-    assert "--output is for files" in run("measure", "small", "--output", "x").refused()
-
-
 def test_a_study_compared_with_a_baseline(run, paired):
     ran = run("measure", "small", "--baseline", "greedy", "--metrics", "diversity,length")
     assert ran.code == 0, ran
@@ -131,6 +109,7 @@ def test_a_study_compared_with_a_baseline(run, paired):
     assert again.code == 0, again
     assert not (paired / "metrics" / "differences.csv").exists()
     assert "'beam(beams=5)' wrote none" in run("measure", "small", "--baseline", "beam").refused()
+    assert "--output is for files" in run("measure", "small", "--output", "x").refused()
 
 
 def test_traces_are_drawn(run, study):
@@ -159,13 +138,8 @@ main()
 
 def test_metrics_of_texts_alone_need_no_model_library(file):
     asked = [sys.executable, "-c", WITHOUT_MODELS, "measure", str(file), "--metrics"]
-    done = subprocess.run(
-        [*asked, "diversity,repetition,distinct,self_bleu,length,speed"],
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    asked.append("diversity,repetition,distinct,self_bleu,length,speed")
+    done = subprocess.run(asked, env=environment(), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "37.50" in done.stdout
 

@@ -1,6 +1,6 @@
 """Simulated raters: blind, marked, the same every time, and on nobody's side."""
 
-from collections import Counter
+import itertools
 from dataclasses import replace
 from datetime import timedelta
 
@@ -23,34 +23,19 @@ TEXTS = [" ".join(f"w{i % n}" for i in range(60)) for n in (2, 5, 10, 20, 40, 60
 
 
 def test_the_choice_follows_the_texts_not_their_sides():
-    for a in TEXTS:
-        for b in TEXTS:
-            for name in NAMES:
-                one = choose(blind(a, b), "fluency", name=name, seed=1)
-                assert choose(blind(b, a), "fluency", name=name, seed=1) == MIRROR[one]
+    for a, b, name in itertools.product(TEXTS, TEXTS, NAMES[:2]):
+        choice = choose(blind(a, b), "fluency", name=name, seed=1)
+        assert choose(blind(b, a), "fluency", name=name, seed=1) == MIRROR[choice]
+        assert a != b or choice == "tie"
 
 
-def test_equal_texts_tie():
-    assert choose(blind("same", "same"), "coherence", name=NAMES[0], seed=1) == "tie"
-
-
-def test_they_dislike_repetition():
+def test_they_dislike_repetition_and_agree_more_than_chance():
     loop, fresh = TEXTS[0], TEXTS[-1]
-    choices = Counter(
-        choose(blind(loop, fresh), "coherence", name=name, seed=s) for name in NAMES for s in range(25)
-    )
-    assert choices["B"] > 90
-
-
-def test_they_agree_more_than_chance_and_less_than_always():
-    same = sum(
-        choose(blind(f"{a} {i}", b), "coherence", name=NAMES[0], seed=1)
-        == choose(blind(f"{a} {i}", b), "coherence", name=NAMES[1], seed=1)
-        for i in range(20)
-        for a in TEXTS[3:]
-        for b in TEXTS[3:]
-    )
-    assert 0.45 < same / 180 < 0.95
+    choices = [choose(blind(loop, fresh), "coherence", name=NAMES[0], seed=seed) for seed in range(50)]
+    assert choices.count("B") > 45
+    pairs = [blind(f"{a} {i}", b) for i in range(20) for a in TEXTS[3:] for b in TEXTS[3:]]
+    first, second = ([choose(pair, "coherence", name=name, seed=1) for pair in pairs] for name in NAMES[:2])
+    assert 0.45 < sum(map(str.__eq__, first, second)) / 180 < 0.95
 
 
 def test_their_kind_stands_in_the_database(tmp_path, make_pairs):

@@ -1,8 +1,6 @@
 """Coherence: batches against a plain loop, and hand arithmetic on a model that can be read."""
 
-import json
 import math
-from pathlib import Path
 
 import pytest
 import torch
@@ -14,7 +12,6 @@ from guard_eval.metrics.coherence import log_likelihoods
 pytestmark = pytest.mark.slow
 
 WORDS = ["<s>", "the", "cat", "sat", "on", "a", "mat"]
-SHARED = Path(__file__).parents[2].parent / "shared"
 
 
 @pytest.fixture(scope="module")
@@ -39,10 +36,6 @@ def model():
     return LlamaForCausalLM(config).eval()
 
 
-def scored(model, tokenizer, prompts, texts, **options):
-    return log_likelihoods(model, tokenizer, prompts, texts, **options)
-
-
 def plain(model, before, tokens):
     """Score one token after the other, each in a forward pass of its own."""
     before, total = list(before), 0.0
@@ -64,10 +57,12 @@ TEXTS = ["sat on a mat", "mat", "mat the cat", "a mat a mat a mat", "the cat"]
 
 @pytest.mark.parametrize("batch_size", [1, 3, 16])
 def test_batches_equal_a_plain_loop(model, tokenizer, batch_size):
-    result = scored(model, tokenizer, PROMPTS, TEXTS, batch_size=batch_size)
+    """A continuation without a word has no score."""
+    result = log_likelihoods(model, tokenizer, [*PROMPTS, "the"], [*TEXTS, "  \n"], batch_size=batch_size)
     expected = [plain(model, [0, *ids(p)], ids(t)) for p, t in zip(PROMPTS, TEXTS, strict=True)]
-    assert [one.total for one in result] == pytest.approx(expected, abs=1e-5)
-    assert [one.tokens for one in result] == [4, 1, 3, 6, 2]
+    assert result.pop() is None
+    assert [score.total for score in result] == pytest.approx(expected, abs=1e-5)
+    assert [score.tokens for score in result] == [4, 1, 3, 6, 2]
     assert result[0].mean == pytest.approx(expected[0] / 4, abs=1e-5)
 
 
@@ -85,64 +80,23 @@ def test_equal_logits_score_minus_ln_v_and_a_model_that_breaks_down_is_no_error(
         def forward(self, ids, **_):
             return type("Output", (), {"logits": torch.full((*ids.shape, len(WORDS)), logit)})
 
-    result = scored(Constant(), tokenizer, ["the"], ["cat sat"])[0].mean
+    result = log_likelihoods(Constant(), tokenizer, ["the"], ["cat sat"])[0].mean
     assert result == pytest.approx(expected, nan_ok=True)
 
 
-@pytest.mark.parametrize("empty", ["", "  \n"])
-def test_a_continuation_without_a_word_has_none(model, tokenizer, empty):
-    first, second = scored(model, tokenizer, ["the", "a"], [empty, "mat"])
-    assert first is None
-    assert second.total == pytest.approx(plain(model, [0, 5], [6]), abs=1e-5)
+def test_without_a_first_token_a_bare_continuation_loses_its_own(model):
+    bare = words_of(WORDS)
+    bare.bos_token = None
+    first, second = log_likelihoods(model, bare, ["", "a"], ["cat sat on", "mat"])
+    assert (first.tokens, second.tokens) == (2, 1)
+    assert first.total == pytest.approx(plain(model, [2], [3, 4]), abs=1e-5)
 
 
-def test_without_a_first_token_a_bare_continuation_loses_its_own(model, tokenizer):
-    class Bare:
-        bos_token_id = None
-
-        def __call__(self, *texts, **options):
-            return tokenizer(*texts, **options)
-
-    one, two = scored(model, Bare(), ["", "a"], ["cat sat on", "mat"])
-    assert (one.tokens, two.tokens) == (2, 1)
-    assert one.total == pytest.approx(plain(model, [2], [3, 4]), abs=1e-5)
-
-
-def test_a_prompt_that_does_not_fit_loses_its_beginning_but_the_first_token(model, tokenizer):
-    long = " ".join(["the"] * 30 + ["sat"] * 13)
-    (result,) = scored(model, tokenizer, [long], ["cat on"])
-    assert (result.prompt_cut, result.text_cut, result.tokens) == (True, False, 2)
+def test_a_prompt_loses_its_beginning_but_the_first_token_and_a_text_its_end(model, tokenizer):
+    prompts = [" ".join(["the"] * 30 + ["sat"] * 13), "the cat"]
+    first, second = log_likelihoods(model, tokenizer, prompts, ["cat on", " ".join(["mat a"] * 20)])
+    assert (first.prompt_cut, first.text_cut, first.tokens) == (True, False, 2)
     # Of 16 places two are the text's and one the first token's: 13 words are left.
-    assert result.total == pytest.approx(plain(model, [0, *[3] * 13], [2, 4]), abs=1e-5)
-
-
-def test_a_continuation_that_does_not_fit_loses_its_end(model, tokenizer):
-    (result,) = scored(model, tokenizer, ["the cat"], [" ".join(["mat a"] * 20)])
-    assert (result.prompt_cut, result.text_cut, result.tokens) == (True, True, 15)
-    assert result.total == pytest.approx(plain(model, [0], ([6, 5] * 8)[:15]), abs=1e-5)
-
-
-def test_a_real_model_in_batches_and_one_by_one():
-    folder, generations = SHARED / "models" / "stories3m", SHARED / "data" / "generations"
-    if not folder.exists():
-        pytest.skip(f"{folder} is not here: its licence does not let it into the repository")
-    from guard_eval.engines.loading import load
-
-    loaded = load(str(folder), device="cpu")
-    file = generations / "GUARD_wikitext_guard_w7.jsonl"
-    rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()[:24]]
-    prompts, texts = [row["prompt"] for row in rows], [row["text"] for row in rows]
-    together = scored(loaded.model, loaded.tokenizer, prompts, texts)
-    assert sum(one.prompt_cut for one in together) <= 12  # 512 tokens of context; the plain loop cuts nothing
-    for prompt, text, ours in zip(prompts, texts, together, strict=True):
-        if ours.prompt_cut:
-            continue
-        before = [
-            loaded.tokenizer.bos_token_id,
-            *loaded.tokenizer(prompt, add_special_tokens=False).input_ids,
-        ]
-        after = loaded.tokenizer(text, add_special_tokens=False).input_ids
-        with torch.no_grad():
-            logits = loaded.model(torch.tensor([before + after])).logits[0].double()
-        logs = logits.log_softmax(-1)[len(before) - 1 : -1].gather(1, torch.tensor(after)[:, None])
-        assert ours.mean == pytest.approx(logs.mean().item(), abs=1e-4)
+    assert first.total == pytest.approx(plain(model, [0, *[3] * 13], [2, 4]), abs=1e-5)
+    assert (second.prompt_cut, second.text_cut, second.tokens) == (True, True, 15)
+    assert second.total == pytest.approx(plain(model, [0], ([6, 5] * 8)[:15]), abs=1e-5)

@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+import torch
 from small_tokenizers import bytes_of
 from tiny_models import VOCABULARY, tiny
 from tokenizers import processors
 
+from guard_eval.metrics.batches import read_in_batches
 from guard_eval.metrics.mauve import cut_text, hidden_features
 
 TEXTS = [
@@ -55,3 +57,17 @@ def test_special_tokens_as_the_tokenizer_adds_them(tokenizer):
     spelled = hidden_features(tiny("gpt2"), tokenizer, ["the cat<|endoftext|>"])
     np.testing.assert_array_equal(hidden_features(tiny("gpt2"), marked, ["the cat"]), spelled)
     assert cut_text(marked, "the cat", len(tokenizer("the cat")["input_ids"])) == "the cat"
+
+
+def test_batches_shrink_where_memory_runs_out():
+    sizes = []
+
+    def read(rows):
+        sizes.append(len(rows))
+        if len(rows) > 2:
+            raise torch.OutOfMemoryError
+        return [sum(row) for row in rows]
+
+    rows = [[1], [2, 2, 2], None, [3, 3], [4], [5]]
+    assert read_in_batches(rows, len, read, most=5) == [1, 6, None, 6, 4, 5]
+    assert sizes == [5, 2, 2, 1]

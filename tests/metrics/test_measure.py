@@ -51,13 +51,6 @@ def differences_of(texts, baseline="guard", **options):
     return results, {(row.metric, row.strategy, row.dataset): row for row in rows_of(results.differences)}
 
 
-def test_intervals_of_means_are_t_intervals():
-    texts = [generation("a " * (5 + index), f"p{index}") for index in range(6)]
-    score = score_of(measured(texts), "words")
-    # 5 … 10 words: 7.5 ± t(5) · √(3.5 / 6), t(5) = 2.5706
-    assert (score.low, score.high) == pytest.approx((7.5 - 1.9633, 7.5 + 1.9633), abs=1e-3)
-
-
 def test_what_has_no_interval_says_why():
     results = measured(many("guard", 1))
     for metric, why in (
@@ -136,27 +129,18 @@ def test_only_prompts_that_both_continued_are_compared():
 
 
 def test_datasets_and_their_mean():
-    texts = many("guard", 1, words=10, dataset="news")
+    texts = many("guard", 1, words=10, dataset="news") + many("dull", 3, dataset="news", letters="ab")
     texts += many("guard", 2, words=20, dataset="tales", prompts=10)
-    results = measured(texts, compute=["length", "diversity"])
+    texts += many("dull", 4, dataset="tales", prompts=10, letters="ab")
+    results, rows = differences_of(texts)
     assert score_of(results, "words", dataset=OVERALL).value == 15  # each dataset of the same weight
+    gains = [rows["diversity", "dull", name] for name in ("news", "tales", OVERALL)]
+    assert [(row.n, row.family) for row in gains] == [(30, 3), (10, 3), (40, 3)]
+    assert gains[2].value == pytest.approx((gains[0].value + gains[1].value) / 2)
     news, tales, whole = (score_of(results, "diversity", dataset=name) for name in ("news", "tales", OVERALL))
     assert whole.value == pytest.approx((news.value + tales.value) / 2)
     assert whole.low < whole.value < whole.high
     assert whole.high - whole.low < tales.high - tales.low
-
-
-def test_the_mean_over_datasets_is_tested_within_the_family():
-    texts = [
-        text
-        for index, dataset in enumerate(("news", "tales"))
-        for text in many("guard", index, dataset=dataset)
-        + many("dull", 5 + index, dataset=dataset, letters="ab")
-    ]
-    _, rows = differences_of(texts)
-    news, tales, whole = (rows["diversity", "dull", name] for name in ("news", "tales", OVERALL))
-    assert (whole.n, whole.family) == (60, 3)
-    assert whole.value == pytest.approx((news.value + tales.value) / 2)
 
 
 def test_a_text_that_stands_twice_in_a_file_adds_nothing():

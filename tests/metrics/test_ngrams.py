@@ -47,9 +47,8 @@ def test_by_hand_over_two_texts():
 
 
 def test_rates_are_rounded_before_the_product():
-    # seven words, of six bigrams five are counted: ab bc ca ab bc → 3 different; rep-2 = 40; trigrams abc bca
-    # cab abc → 25 4-grams abca bcab cabc → 0. One more text of 4 words adds 3−1 bigrams: rep-2 = 1 − 5/7 =
-    # 28.57 (not 28.5714…)
+    # seven words, of six bigrams five are counted: ab bc ca ab bc → 3 different; abc bca cab abc → 25 %.
+    # One more text of 4 words adds 3−1 bigrams: rep-2 = 1 − 5/7 = 28.57 (not 28.5714…)
     result = diversity(["a b c a b c a", "x y z w"])
     assert result.rep == {2: 28.57, 3: 20.0, 4: 0.0}
     assert result.diversity == round(100 * (1 - 0.2857) * 0.8, 2)
@@ -95,14 +94,6 @@ def test_distinct_by_hand():
     assert distinct(["a b x x", "c d e x", "f g h i"], 1) == pytest.approx(100 * 10 / 12)
 
 
-@given(st.lists(st.text("ab c\n", max_size=12), max_size=7), st.integers(1, 4))
-def test_distinct_is_different_ngrams_over_all(texts, n):
-    rows = [text.split() for text in texts]
-    grams = [tuple(row[i : i + n]) for row in rows for i in range(len(row) - n + 1)]
-    expected = 100 * len(set(grams)) / len(grams) if grams else math.nan
-    assert distinct(texts, n) == pytest.approx(expected, nan_ok=True)
-
-
 BLEU_TEXTS = st.lists(
     st.lists(st.sampled_from(["a", "b", "c", "d", "e"]), max_size=12).map(" ".join), max_size=7
 )
@@ -135,15 +126,6 @@ def agrees(texts, max_n=4):
 @example(["a a b c", "", "a b c d e a b c d"], 4)
 def test_sacrebleu_says_the_same_of_random_texts(texts, max_n):
     agrees(texts, max_n)
-
-
-@pytest.mark.slow
-def test_sacrebleu_says_the_same_of_published_texts():
-    path = GENERATIONS / "GUARD_wikitext_guard_w7.jsonl"
-    if not path.exists():
-        pytest.skip(f"{path} is not here: published continuations may not be copied into the repository")
-    texts = [json.loads(line)["text"] for line in path.read_bytes().splitlines()[:60]]
-    agrees(texts)
 
 
 def test_self_bleu_by_hand():
