@@ -17,12 +17,13 @@ from pathlib import Path
 import postgres
 import pytest
 from databases import KINDS, Databases
+from factories import make_pair
 from hypothesis import HealthCheck, settings
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from guard_eval.database_url import HOSTS_VARIABLE
-from guard_eval.records import Pair, content_id
+from guard_eval.records import Pair
 from guard_eval.store import database
 
 # A machine that does other things too is slow now and then; CI tries the same examples every time.
@@ -173,26 +174,8 @@ def make_pairs() -> Callable[[int], list[Pair]]:
     return _make_pairs
 
 
-def _make_pairs(n: int, *, method_a: str = "guard", method_b: str = "top_k(k=50)") -> list[Pair]:
-    pairs = []
-    for number in range(n):
-        ids = (content_id("test", number, method_a), content_id("test", number, method_b))
-        pairs.append(
-            Pair(
-                id=Pair.make_id(method_a, method_b, *ids),
-                dataset=("wikinews", "wikitext")[number % 2],
-                prompt_id=f"prompt-{number}",
-                prompt=f"The prompt of number {number}",
-                method_a=method_a,
-                method_b=method_b,
-                continuation_a=ids[0],
-                continuation_b=ids[1],
-                text_a=f"text {number} of the first method",
-                text_b=f"words {number} of the second",
-                position=number,
-            )
-        )
-    return pairs
+def _make_pairs(n: int, **changes: str) -> list[Pair]:
+    return [make_pair(number, **changes) for number in range(n)]
 
 
 @pytest.fixture(scope="session")

@@ -4,8 +4,8 @@ import hashlib
 from dataclasses import replace
 
 import pytest
-from made import PROMPT
-from made import RECIPE as ANY
+from factories import PROMPT
+from factories import RECIPE as ANY
 
 from guard_eval.records import Pair, content_id
 

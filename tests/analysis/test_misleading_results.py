@@ -7,7 +7,7 @@ import math
 import pandas as pd
 import pytest
 from command_line import run_here
-from made import STUDY_HEAD
+from factories import STUDY_HEAD
 
 import analysis
 from guard_eval.errors import StudyError

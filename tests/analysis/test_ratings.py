@@ -4,6 +4,7 @@ import json
 from datetime import UTC, datetime
 
 import pytest
+from factories import make_pair
 from sqlalchemy import insert, update
 
 from analysis.reports.ratings import read_ratings
@@ -26,19 +27,8 @@ class Study:
 
     @staticmethod
     def add_pair(db, name, number, length, **more):
-        pair = Pair(
-            id=name,
-            dataset="d",
-            prompt_id=f"prompt-{number}",
-            prompt="p" * length,
-            method_a=A,
-            method_b=B,
-            continuation_a=f"a{name}",
-            continuation_b=f"b{name}",
-            text_a="a" * length,
-            text_b="b" * length,
-            position=number,
-        )
+        texts = {"prompt": "p" * length, "text_a": "a" * length, "text_b": "b" * length}
+        pair = make_pair(number, id=name, method_a=A, method_b=B, dataset="d", **texts)
         values = {field: getattr(pair, field) for field in Pair.__dataclass_fields__}
         db.execute(insert(schema.pair).values(**values, **more))
 

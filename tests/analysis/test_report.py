@@ -7,6 +7,7 @@ import re
 
 import pandas as pd
 import pytest
+from factories import make_pair
 from html_page import Page
 from verdicts_by_hand import COMPARED, drawn_verdicts, papers_people, table
 
@@ -15,7 +16,6 @@ from analysis.analyses.evidence import Context, Evidence, MeasuredMetrics
 from analysis.reports.page import write_report
 from analysis.verdicts.tidy import read, validate
 from guard_eval.errors import StudyError
-from guard_eval.records import Pair
 
 pytestmark = pytest.mark.slow
 
@@ -41,19 +41,8 @@ def verdicts(kind="person", raters=4, items=10, method_a=A, **columns):
 
 
 def context(**changes):
-    example = Pair(
-        id="book-0",
-        dataset="book",
-        prompt_id="p",
-        prompt=EVIL,
-        method_a=A,
-        method_b=B,
-        continuation_a="1",
-        continuation_b="2",
-        text_a=EVIL,
-        text_b="שלום עולם",
-        position=0,
-    )
+    texts = {"prompt": EVIL, "text_a": EVIL, "text_b": "שלום עולם"}
+    example = make_pair(id="book-0", dataset="book", method_a=A, method_b=B, **texts)
     metrics = {"dataset": ["book"], "strategy": [A], "texts": [50], "diversity": [-0.5], "note": ["=x"]}
     whole = Context(
         name="A study & <its> name",

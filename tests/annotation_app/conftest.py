@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import factories
 import pytest
 from app_browser import (
     ARGUMENTS,
@@ -108,41 +109,30 @@ def text_of(word: str, number: int) -> str:
     return " " + _SENTENCES.format(word=f"{word} {number}") + "\n"
 
 
-def make_pair(
-    number: int, *, text_a: str | None = None, text_b: str | None = None, prompt: str | None = None
-) -> Pair:
+def make_pair(number: int, **changes: str) -> Pair:
+    """Return a pair whose texts tell the test, but nobody else, which method wrote them."""
+    texts = {
+        "prompt": f"Story {number}. We had been told that the valley would be dry at this time of the year.",
+        "text_a": text_of(FIRST_WORD, number),
+        "text_b": text_of(SECOND_WORD, number),
+    }
+    names = {"method_a": FIRST, "method_b": SECOND, "dataset": DATASET, "prompt_id": f"heldout-{number:04d}"}
     ids = f"c0ffee{number:010d}", f"deface{number:010d}"
-    return Pair(
-        id=Pair.make_id(FIRST, SECOND, *ids),
-        dataset=DATASET,
-        prompt_id=f"heldout-{number:04d}",
-        prompt=prompt
-        or f"Story {number}. We had been told that the valley would be dry at this time of the year.",
-        method_a=FIRST,
-        method_b=SECOND,
-        continuation_a=ids[0],
-        continuation_b=ids[1],
-        text_a=text_of(FIRST_WORD, number) if text_a is None else text_a,
-        text_b=text_of(SECOND_WORD, number) if text_b is None else text_b,
-        position=number,
-    )
+    return factories.make_pair(number, ids=ids, **names, **(texts | changes))
 
 
 def make_gold(number: int) -> Gold:
     """Return a pair with a clear answer, whose names stand nowhere else."""
-    ids = f"a11cab1e{number:08d}", f"b0a710ad{number:08d}"
-    pair = Pair(
-        id=Pair.make_id("written-by-hand", "nothing-at-all", *ids),
+    pair = factories.make_pair(
+        number,
+        ids=(f"a11cab1e{number:08d}", f"b0a710ad{number:08d}"),
+        method_a="written-by-hand",
+        method_b="nothing-at-all",
         dataset="attention-probes",
         prompt_id=f"probe-{number:04d}",
         prompt=f"Letter {number}. Dear aunt, we have arrived at last, and the house is as you said.",
-        method_a="written-by-hand",
-        method_b="nothing-at-all",
-        continuation_a=ids[0],
-        continuation_b=ids[1],
         text_a="The stove draws well, and from the kitchen one sees the sea.",
         text_b=" \n",
-        position=number,
     )
     return Gold(pair=pair, expected={"fluency": "a"})
 

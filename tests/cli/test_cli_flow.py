@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from command_line import command, environment
-from made import text_file
+from factories import text_file
 
 from guard_eval.cli.commands import COMMANDS
 from guard_eval.store import Store, handout, raters, verdicts

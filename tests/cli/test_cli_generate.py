@@ -9,7 +9,7 @@ import time
 
 import pytest
 from command_line import command, environment
-from made import edit_settings, text_file
+from factories import edit_settings, text_file
 
 from guard_eval.texts.shards import Shard, reserve
 

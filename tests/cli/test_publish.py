@@ -7,10 +7,10 @@ import zlib
 from datetime import UTC, datetime
 
 import pytest
+from factories import make_pair
 
 from guard_eval.cli.commands import load
 from guard_eval.errors import StudyError
-from guard_eval.records import Pair
 from guard_eval.store import Store, handout, notes, unblind, verdicts
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store import raters as store_raters
@@ -57,18 +57,15 @@ def make(folder, *, top="", recruitment=RECRUITMENT, prompt="Once upon a time", 
         store_pairs.add(
             store,
             [
-                Pair(
-                    id=Pair.make_id("guard", "greedy", f"a{n}", f"b{n}"),
+                make_pair(
+                    n,
+                    method_b="greedy",
+                    ids=(f"a{n}", f"b{n}"),
                     dataset="tales",
                     prompt_id=f"p{n}",
                     prompt=f"{prompt} {n}",
-                    method_a="guard",
-                    method_b="greedy",
-                    continuation_a=f"a{n}",
-                    continuation_b=f"b{n}",
                     text_a=f"=1+{n} Write to info@example.org at 10.1.2.3, said Anna, 42 years old.",
                     text_b=f"\n- The {n} end.",
-                    position=n,
                 )
                 for n in range(12)
             ],

@@ -5,7 +5,7 @@ import json
 import shutil
 
 import pytest
-from made import edit_settings, text_file
+from factories import edit_settings, text_file
 
 from guard_eval.records import Recipe
 from guard_eval.store import Store

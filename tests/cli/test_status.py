@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from made import text_file
+from factories import text_file
 
 from guard_eval.demo.run import simulate
 from guard_eval.store import Store, notes, raters, unblind

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 from command_line import run_here
+from factories import STUDY_HEAD, make_pair
 from fake_openai import REASONS, FakeOpenAI
-from made import STUDY_HEAD
 
 from guard_eval.cli.commands import load
-from guard_eval.records import Pair, Plan
+from guard_eval.records import Plan
 from guard_eval.store import Store, handout, pairs, raters, requests, unblind, verdicts
 from guard_eval.study import Study
 from judge.command import judge
@@ -37,25 +37,8 @@ def folder(tmp_path):
     (tmp_path / "judge_prompt.txt").write_text(blocks("text")[0], encoding="utf-8")
     (tmp_path / "judge_examples.jsonl").write_text(blocks("json")[0], encoding="utf-8")
     with Store.open(Study.open(tmp_path).database, create=True) as store:
-        pairs.add(store, [pair(number) for number in range(3)])
+        pairs.add(store, [make_pair(number) for number in range(3)])
     return tmp_path
-
-
-def pair(number):
-    ids = f"a{number}", f"b{number}"
-    return Pair(
-        id=Pair.make_id("guard", "top_k(k=50)", *ids),
-        dataset="d",
-        prompt_id=f"p{number}",
-        prompt=f"prompt {number}",
-        method_a="guard",
-        method_b="top_k(k=50)",
-        continuation_a=ids[0],
-        continuation_b=ids[1],
-        text_a=f"first {number}",
-        text_b=f"second {number}",
-        position=number,
-    )
 
 
 def test_the_papers_template_on_the_page_is_the_one_that_is_used():

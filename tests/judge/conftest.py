@@ -7,11 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import factories
 import fake_openai
 import pytest
 from fake_openai import KEY, FakeOpenAI
 
-from guard_eval.records import BlindPair, Pair
+from guard_eval.records import BlindPair
 from guard_eval.store import Store
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store.requests import Question
@@ -142,15 +143,15 @@ def printed():
 
 
 def make_pair(number, *, text_a=None, text_b=None):
-    text_a = f"first text number {number}" if text_a is None else text_a
-    text_b = f"second text number {number}" if text_b is None else text_b
-    first, second = f"ca{number}", f"cb{number}"
-    methods = {"method_a": "guard", "method_b": "top_k(k=50)"}
-    names = {"continuation_a": first, "continuation_b": second}
-    texts = {"prompt": f"prompt number {number}", "text_a": text_a, "text_b": text_b}
-    identity = Pair.make_id(*methods.values(), first, second)
-    where = {"id": identity, "dataset": "wikitext", "prompt_id": f"p{number}", "position": number}
-    return Pair(**where, **methods, **names, **texts)
+    return factories.make_pair(
+        number,
+        ids=(f"ca{number}", f"cb{number}"),
+        dataset="wikitext",
+        prompt_id=f"p{number}",
+        prompt=f"prompt number {number}",
+        text_a=f"first text number {number}" if text_a is None else text_a,
+        text_b=f"second text number {number}" if text_b is None else text_b,
+    )
 
 
 @pytest.fixture

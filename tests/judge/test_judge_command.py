@@ -4,8 +4,8 @@ import json
 
 import pytest
 from command_line import run_here
+from factories import STUDY_HEAD
 from fake_openai import KEY
-from made import STUDY_HEAD
 
 from guard_eval.store import Store, pairs, unblind
 from guard_eval.study import Study

@@ -5,8 +5,8 @@ import random
 
 import pytest
 from command_line import run_here
+from factories import STUDY_HEAD
 from fake_openai import KEY
-from made import STUDY_HEAD
 
 from guard_eval.store import Store, unblind
 from guard_eval.store import pairs as store_pairs

@@ -6,8 +6,8 @@ import re
 
 import pytest
 from databases import setting
+from factories import STUDY_HEAD
 from judge_requests import completion_body
-from made import STUDY_HEAD
 
 from guard_eval.cli.commands import load
 from guard_eval.errors import StudyError

@@ -9,7 +9,7 @@ import time
 import pytest
 from command_line import command as command_line
 from command_line import environment
-from made import STUDY_HEAD
+from factories import STUDY_HEAD
 
 from guard_eval.cli.commands import load
 from guard_eval.store import Store, pairs, requests, unblind

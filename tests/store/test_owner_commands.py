@@ -8,7 +8,7 @@ import subprocess
 import threading
 
 import pytest
-from made import STUDY_HEAD
+from factories import STUDY_HEAD
 
 from guard_eval import progress
 from guard_eval.errors import StudyError

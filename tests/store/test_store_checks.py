@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 import pytest
-from rating import make_gold, people, rate, rate_all
+from factories import make_gold
+from rating import people, rate, rate_all
 
 from guard_eval.errors import StudyError
 from guard_eval.store import handout, pairs, raters, unblind, verdicts

@@ -4,9 +4,10 @@ import math
 from dataclasses import replace
 
 import pytest
+from factories import make_gold
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from rating import make_gold, people, rate
+from rating import people, rate
 from sqlalchemy import event
 
 from guard_eval.errors import StudyError

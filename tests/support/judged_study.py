@@ -4,6 +4,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from factories import make_pair
 from fake_openai import FakeOpenAI, answer, failure
 
 from guard_eval.records import Pair
@@ -38,21 +39,15 @@ class Judged:
 
 
 def _pair(number):
-    texts = [f"{name} text number {number}" for name in ("first", "second")]
-    if number == HOSTILE_PAIR:
-        texts[0] += HOSTILE
-    return Pair(
-        id=Pair.make_id(*METHODS, f"a{number}", f"b{number}"),
+    hostile = HOSTILE if number == HOSTILE_PAIR else ""
+    return make_pair(
+        number,
+        ids=(f"a{number}", f"b{number}"),
         dataset="wikitext",
         prompt_id=f"p{number}",
-        prompt=f"prompt number {number}." + (HOSTILE if number == HOSTILE_PAIR else ""),
-        method_a=METHODS[0],
-        method_b=METHODS[1],
-        continuation_a=f"a{number}",
-        continuation_b=f"b{number}",
-        text_a=texts[0],
-        text_b=texts[1],
-        position=number,
+        prompt=f"prompt number {number}.{hostile}",
+        text_a=f"first text number {number}{hostile}",
+        text_b=f"second text number {number}",
     )
 
 

@@ -2,7 +2,6 @@
 
 from collections import Counter
 
-from guard_eval.records import Gold, Pair, content_id
 from guard_eval.store import handout, unblind, verdicts
 from guard_eval.store import raters as store_raters
 
@@ -44,25 +43,3 @@ def leads(store):
 def farthest(leads):
     """Return how far from even the sides are at most."""
     return max(map(abs, leads.values()))
-
-
-def make_gold(count):
-    """Return gold pairs of which the first text is right on fluency and the second on coherence."""
-    entries = []
-    for number in range(count):
-        ids = (content_id("gold", number, "a"), content_id("gold", number, "b"))
-        pair = Pair(
-            id=Pair.make_id("human", "shuffled", *ids),
-            dataset="gold",
-            prompt_id=f"gold-{number}",
-            prompt=f"A gold prompt {number}",
-            method_a="human",
-            method_b="shuffled",
-            continuation_a=ids[0],
-            continuation_b=ids[1],
-            text_a=f"right {number}",
-            text_b=f"{number} wrong",
-            position=number,
-        )
-        entries.append(Gold(pair=pair, expected={"fluency": "a", "coherence": "b"}))
-    return entries

@@ -5,12 +5,12 @@ import re
 import resource
 from dataclasses import replace
 
-import made
+import factories
 import pytest
+from factories import OF_SETTINGS as RECIPE
+from factories import PROMPT
 from hypothesis import given
 from hypothesis import strategies as st
-from made import OF_SETTINGS as RECIPE
-from made import PROMPT
 
 from guard_eval.errors import StudyError
 from guard_eval.records import Prompt, Trace
@@ -28,7 +28,7 @@ from guard_eval.texts.shards import Shard
 
 
 def continuation(text="…", prompt=PROMPT, recipe=RECIPE):
-    return made.continuation(text, prompt, recipe)
+    return factories.continuation(text, prompt, recipe)
 
 
 def file(folder, recipe=RECIPE):

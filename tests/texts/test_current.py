@@ -3,10 +3,10 @@
 import shutil
 from dataclasses import replace
 
-import made
+import factories
 import pytest
-from made import OF_SETTINGS as RECIPE
-from made import SETTINGS
+from factories import OF_SETTINGS as RECIPE
+from factories import SETTINGS
 
 from guard_eval.errors import StudyError
 from guard_eval.records import Prompt
@@ -21,7 +21,7 @@ KNOWN = {"revision": "sha256:00", "dtype": "float32"}
 
 
 def texts(numbers, by=RECIPE):
-    return [made.continuation(f"text {n}", PROMPTS[n], by) for n in numbers]
+    return [factories.continuation(f"text {n}", PROMPTS[n], by) for n in numbers]
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def found(study, strategy="guard", **options):
 def test_only_what_the_settings_ask_for_is_current(study):
     changes = ({"seed": 4}, {"chat": True}, {"source": "x"}, {"amateur": "x"}, {"max_new_tokens": 9})
     others = [text for change in changes for text in texts(range(6), replace(RECIPE, **change))]
-    earlier_prompt = made.continuation("x", Prompt(id="p1", dataset="d", text="Never"), RECIPE)
+    earlier_prompt = factories.continuation("x", Prompt(id="p1", dataset="d", text="Never"), RECIPE)
     write(study(), others, [earlier_prompt], texts([0]))
     assert {key: text.text for key, text in found(study()).texts.items()} == {("p0", 1): "text 0"}
     assert list(missing_texts(study(), "guard", PROMPTS, found(study()))) == [(p, 1) for p in PROMPTS[1:]]

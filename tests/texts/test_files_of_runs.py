@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import factories
 import pytest
 
 from guard_eval.errors import StudyError
@@ -103,13 +104,11 @@ def test_columns_by_name(tmp_path, kind):
 
 
 def test_a_studys_file_names_its_runs(tmp_path):
-    import made
-
-    by = made.recipe(strategy="top_k(k=50)")
+    by = factories.recipe(strategy="top_k(k=50)")
     append_continuations(
         tmp_path,
         [
-            made.continuation(f"text {r}", made_by=by, run=r, id=by.continuation_id(made.PROMPT, r))
+            factories.continuation(f"text {r}", made_by=by, run=r, id=by.continuation_id(factories.PROMPT, r))
             for r in (1, 3)
         ],
     )

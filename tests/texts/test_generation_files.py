@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from made import continuation
+from factories import continuation
 
 from guard_eval.errors import MissingExtraError, StudyError
 from guard_eval.metrics.ngrams import diversity

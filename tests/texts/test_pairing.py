@@ -4,9 +4,9 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
+from factories import continuation, recipe
 from hypothesis import given
 from hypothesis import strategies as st
-from made import continuation, recipe
 
 from guard_eval.errors import StudyError
 from guard_eval.records import Prompt

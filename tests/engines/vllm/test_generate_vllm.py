@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from command_line import command, environment
-from made import continuation, text_file
-from made import recipe as made_with
+from factories import continuation, text_file
+from factories import recipe as made_with
 
 from guard_eval.engines.generate import generate
 from guard_eval.errors import MissingExtraError, StudyError

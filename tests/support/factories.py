@@ -1,8 +1,8 @@
-"""Recipes and continuations for tests: what a test does not name is something ordinary."""
+"""Pairs, recipes, continuations and studies for tests: what a test does not name is something ordinary."""
 
 from dataclasses import replace
 
-from guard_eval.records import Continuation, Prompt, Recipe
+from guard_eval.records import Continuation, Gold, Pair, Prompt, Recipe, content_id
 from guard_eval.store import TidyRow
 from guard_eval.study.settings import Settings
 
@@ -51,6 +51,35 @@ def continuation(text="a text", prompt=PROMPT, made_by=RECIPE, **changes):
         versions="torch 2",
     )
     return replace(made, **changes)
+
+
+def make_pair(number=0, *, method_a="guard", method_b="top_k(k=50)", ids=None, **changes):
+    """Return a pair of two methods; `ids` are those of its continuations."""
+    ids = ids or tuple(content_id("test", number, method) for method in (method_a, method_b))
+    values = {
+        "id": Pair.make_id(method_a, method_b, *ids),
+        "dataset": ("wikinews", "wikitext")[number % 2],
+        "prompt_id": f"prompt-{number}",
+        "prompt": f"The prompt of number {number}",
+        "text_a": f"text {number} of the first method",
+        "text_b": f"words {number} of the second",
+        "position": number,
+    }
+    methods = {"method_a": method_a, "method_b": method_b}
+    return Pair(**methods, continuation_a=ids[0], continuation_b=ids[1], **(values | changes))
+
+
+def make_gold(count):
+    """Return gold pairs of which the first text is right on fluency and the second on coherence."""
+    texts = [{"text_a": f"right {number}", "text_b": f"{number} wrong"} for number in range(count)]
+    methods = {"method_a": "human", "method_b": "shuffled", "dataset": "gold"}
+    return [
+        Gold(
+            pair=make_pair(number, prompt=f"A gold prompt {number}", **methods, **texts[number]),
+            expected={"fluency": "a", "coherence": "b"},
+        )
+        for number in range(count)
+    ]
 
 
 SETTINGS = Settings.model_validate(
