@@ -9,14 +9,14 @@ import pandas as pd
 from scipy import special
 
 from analysis.analyses.evidence import CELL_COLUMNS, Evidence, frame_of
-from analysis.analyses.shares import correct, deciding_p, totals
+from analysis.analyses.shares import correct, deciding_p, shares, totals
 from analysis.stats.equivalence import HALF, check_margin, conservative_error, tost
 from guard_eval.errors import StudyError
 
 Conclusion = Literal["equivalent", "different", "different but negligible", "undecided"]
 
 
-def equivalence(evidence: Evidence, shares: pd.DataFrame) -> pd.DataFrame:
+def equivalence(evidence: Evidence) -> pd.DataFrame:
     """Return for every result over all datasets whether its share is shown to lie within the margin.
 
     Estimate, error and degrees of freedom are those of the share's own t interval, but the error is no
@@ -24,18 +24,23 @@ def equivalence(evidence: Evidence, shares: pd.DataFrame) -> pd.DataFrame:
     family of their own: a share cannot both be one half and lie beyond the margin.
 
     Raises:
-        StudyError: The margin is none, or the error rate is too large.
+        StudyError: The margin is none, the error rate is too large, or another test was declared.
     """
     margin, alpha = evidence.context.margin, evidence.alpha
     if margin is None:
         return frame_of([], CELL_COLUMNS)
+    if evidence.context.sequential or evidence.context.assisted_by:
+        raise StudyError(
+            "equivalence is tested for people or judges alone and a fixed number of items; leave the margin "
+            "out, or sequential and assisted_by"
+        )
     try:
         check_margin(margin)
     except ValueError as error:
         raise StudyError(f"{error}; give one such as 0.05") from error
     if not 0 < alpha < HALF:
         raise StudyError(f"equivalence needs an error rate below 0.5; {alpha:g} is not")
-    records = [_record(row, margin, alpha) for row in totals(shares)]
+    records = [_record(row, margin, alpha) for row in totals(shares(evidence, by_dataset=()))]
     correct(records, evidence, p="p", adjusted="p_adjusted")
     for record in records:
         record["conclusion"] = _conclusion(record, alpha)

@@ -150,7 +150,7 @@ def _facts(results: Results) -> tuple[str, ...]:
         of_prompts = f" ({prompts})" if row.unit == "prompt" and row.units != row.pairs else ""
         criteria = "1 criterion" if row.criteria == 1 else f"{row.criteria} criteria"
         days = [day for day in dict.fromkeys((row.first_day, row.last_day)) if day]
-        excluded = exclusion_words(context.exclusions, row.rater_kind)
+        excluded = exclusion_words(context.exclusions, row.rater_kind) if context.exclusions else ""
         raters = count_raters(row.raters, row.rater_kind)
         parts = (
             f"{raters} rated {plural(row.pairs, 'pair')} of {context.texts}{of_prompts} on {criteria}",

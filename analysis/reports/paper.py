@@ -10,7 +10,7 @@ from pathlib import Path
 from analysis.analyses.evidence import ALL
 from analysis.analyses.shares import deciding_p
 from analysis.analyses.win_share import pooled_binomial
-from analysis.reports.answer import is_simulated, method_ahead, seen_from, verdict_word
+from analysis.reports.answer import is_simulated, method_ahead, ranking_sentence, seen_from, verdict_word
 from analysis.reports.columns import (
     cell_columns,
     count_raters,
@@ -23,7 +23,7 @@ from analysis.reports.figures import main_figure
 from analysis.reports.methods import methods
 from analysis.reports.results import Results, Row, rows_of
 from guard_eval.records import PEOPLE_OF
-from guard_eval.reporting.drawing import NARROW, Drawing, short
+from guard_eval.reporting.drawing import short
 from guard_eval.reporting.escaping import NOTHING, clean, escape_latex, one_line
 from guard_eval.reporting.tables import LONG_CELL, Columns, Table, table_of, to_latex, to_markdown
 from guard_eval.reporting.words import (
@@ -78,7 +78,6 @@ def manuscript(results: Results) -> dict[str, str | bytes]:
         "paper/table.tex": f"{_PACKAGES}{latex}\n",
         "paper/tables.md": "\n\n".join(to_markdown(each) for each in (table, *paper_tables(results))) + "\n",
         "paper/figure.pdf": figure.pdf,
-        "paper/figure.tex": _figure_latex(figure),
         "paper/sentence.txt": f"{one_line(sentence)}\n",
         "paper/sentence.tex": f"{_latex(sentence)}\n",
         "paper/methods.tex": " ".join(map(_cited, notes)) + "\n",
@@ -119,21 +118,6 @@ def _is_wide(table: Table) -> bool:
     longest = [max(len(str(cell)) for cell in column) for column in columns]
     points = LETTER_POINTS * sum(min(length, LONG_CELL) for length in longest) + 8 * len(longest)
     return points > COLUMN_POINTS / SMALLEST_SCALE
-
-
-def _figure_latex(figure: Drawing) -> str:
-    """Return the figure as a float; it takes both columns if it was drawn for them."""
-    across = figure.figure.get_figwidth() > NARROW
-    name, placement = ("figure*", "t") if across else ("figure", "htbp")
-    lines = (
-        r"% Needs \usepackage{graphicx}, and figure.pdf where LaTeX looks for figures. Made by guard-eval.",
-        rf"\begin{{{name}}}[{placement}]",
-        r"\centering",
-        r"\includegraphics[width=\linewidth,height=.75\textheight,keepaspectratio]{figure}",
-        rf"\caption{{{_latex(figure.title)}}}\label{{fig:verdicts}}",
-        rf"\end{{{name}}}",
-    )
-    return "\n".join(lines) + "\n"
 
 
 def _mark(results: Results) -> str:
@@ -286,25 +270,14 @@ def _ranking_table(results: Results) -> Table:
 
 
 def _ranking_sentence(results: Results) -> str:
-    alpha, parts = results.context.alpha, []
-    for rows in _first_rankings(results)[:MAX_RESULTS]:
-        best, p = rows[0], rows[0].p_any_difference_adjusted
-        test = f"any difference: {'no test' if p is None else equals(p)}, n = {best.units} {best.unit}s"
-        if p is None or p > alpha:
-            none = f"there was no evidence that one of {len(rows)} methods is better than another"
-            parts.append(f"on {title(best.criterion)} {none} ({test})")
-            continue
-        also = [row.method for row in rows[1:] if row.possible_best == 1]
-        rest = f", not told apart from {and_list(also)}" if 0 < len(also) <= MAX_RESULTS else ""
-        share = f"possible ranks {possible_ranks(best)}, expected share {percent(best.expected_share)}"
-        parts.append(
-            f"on {title(best.criterion)} {best.method} ranks first of {len(rows)}{rest} ({share}, {test})"
-        )
+    """Return what the page says of each ranking, with n and software."""
+    parts = [
+        f"{ranking_sentence(rows, results.context.alpha)[:-1]}, n = {plural(rows[0].units, rows[0].unit)}"
+        for rows in _first_rankings(results)[:MAX_RESULTS]
+    ]
     pairs = plural(int(results["coverage"]["pairs"].iloc[0]), "pair")
-    return (
-        f"{_judged_by(results)} compared {pairs} of {results.context.texts}: {'; '.join(parts)} "
-        f"({_software(results)})."
-    )
+    compared = f"{_judged_by(results)} compared {pairs} of {results.context.texts}"
+    return f"{compared}. {'. '.join(parts)} ({_software(results)})."
 
 
 def _methods(results: Results) -> list[str]:

@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
 from typing import Any
 
 import pandas as pd
 
-from analysis.analyses import judge_run
-from analysis.analyses.agreement import agreement
-from analysis.analyses.assisted import assisted
-from analysis.analyses.audits import audits
-from analysis.analyses.equivalence import equivalence
 from analysis.analyses.evidence import ALL, CELL_COLUMNS, Evidence, frame_of
-from analysis.analyses.exclusions import excluded_raters, with_excluded_raters
-from analysis.analyses.judges import judges, people_beside_judge
-from analysis.analyses.length import length
-from analysis.analyses.position import position
-from analysis.analyses.ranking import ranking
-from analysis.analyses.raters import raters
-from analysis.analyses.sensitivity import sensitivity
-from analysis.analyses.sequential import sequential
-from analysis.analyses.shares import coverage, shares
+from analysis.analyses.shares import shares
 from guard_eval.errors import StudyError
 from guard_eval.estimate import adjust
 from guard_eval.records import PEOPLE_OF
@@ -66,6 +55,21 @@ class Results:
         if name not in self._frames:
             self._frames[name] = ANALYSES[name](self)
         return self._frames[name]
+
+    @property
+    def has_several_methods(self) -> bool:
+        """Return whether three or more methods are compared."""
+        return len({name for pair in self.comparisons for name in pair}) > 2
+
+    @property
+    def has_judges(self) -> bool:
+        """Return whether some rater is a judge."""
+        return bool((self.evidence.scored.scores["judge"] != "").any())
+
+    @property
+    def has_lengths(self) -> bool:
+        """Return whether the table has the lengths of both texts."""
+        return {"length_a", "length_b"} <= set(self.evidence.frame.columns)
 
     @property
     def is_ranked(self) -> bool:
@@ -135,42 +139,66 @@ class Results:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """Where the function of an analysis is, which is loaded when it is used, and on what it runs.
+
+    Attributes:
+        function: Its module in `analysis.analyses`, and its name.
+        needs: A property of the results, or a field of the context, without which it finds nothing.
+        on_part: Whether it runs on the comparisons alone that are analysed in every way.
+    """
+
+    function: str
+    needs: str = ""
+    on_part: bool = False
+
+    def run(self, results: Results) -> pd.DataFrame:
+        """Return the frame, without rows if there is nothing to find."""
+        owner = results if hasattr(results, self.needs) else results.context
+        if self.needs and not getattr(owner, self.needs):
+            return frame_of([], CELL_COLUMNS)
+        module, name = self.function.split(":")
+        function = getattr(import_module(f"analysis.analyses.{module}"), name)
+        frame: pd.DataFrame = function(results.part if self.on_part else results.evidence)
+        return frame
+
+
+def _shares(results: Results) -> pd.DataFrame:
+    return shares(results.evidence, by_dataset=results.in_full)
+
+
 def _metrics(results: Results) -> pd.DataFrame:
     return pd.DataFrame() if results.context.metrics is None else results.context.metrics.table
 
 
-def _equivalence(results: Results) -> pd.DataFrame:
-    context = results.context
-    if context.margin is not None and (context.sequential or context.assisted_by):
-        raise StudyError(
-            "equivalence is tested for people or judges alone and a fixed number of items; leave the margin "
-            "out, or sequential and assisted_by"
-        )
-    return equivalence(results.evidence, results["win_shares"])
+def _assisted(results: Results) -> pd.DataFrame:
+    whole = results.context.assisted_by is not None
+    return Analysis("assisted:assisted", needs="has_judges", on_part=not whole).run(results)
 
 
 ANALYSES: dict[str, Callable[[Results], pd.DataFrame]] = {
-    "win_shares": lambda results: shares(results.evidence, by_dataset=results.in_full),
-    "ranking": lambda results: ranking(results.evidence),
-    "coverage": lambda results: coverage(results.evidence),
+    "win_shares": _shares,
+    "ranking": Analysis("ranking:ranking", needs="has_several_methods").run,
+    "coverage": Analysis("shares:coverage").run,
     # Of many methods, no comparison is analysed in every way.
-    "sensitivity": lambda results: sensitivity(results.part) if results.in_full else pd.DataFrame(),
-    "agreement": lambda results: agreement(results.part),
-    "raters": lambda results: raters(results.evidence),
-    "position": lambda results: position(results.evidence),
-    "length": lambda results: length(results.part),
-    "judges": lambda results: judges(results.part),
-    "people_beside_judge": lambda results: people_beside_judge(results.part),
-    "assisted": lambda results: assisted(results.evidence if results.context.assisted_by else results.part),
-    "equivalence": _equivalence,
-    "sequential": lambda results: sequential(results.evidence),
-    "audits": lambda results: audits(results.evidence),
-    "excluded_raters": lambda results: excluded_raters(results.evidence),
-    "with_excluded_raters": lambda results: with_excluded_raters(results.evidence),
+    "sensitivity": Analysis("sensitivity:sensitivity", needs="in_full", on_part=True).run,
+    "agreement": Analysis("agreement:agreement", on_part=True).run,
+    "raters": Analysis("raters:raters").run,
+    "position": Analysis("position:position").run,
+    "length": Analysis("length:length", needs="has_lengths", on_part=True).run,
+    "judges": Analysis("judges:judges", needs="has_judges", on_part=True).run,
+    "people_beside_judge": Analysis("judges:people_beside_judge", needs="has_judges", on_part=True).run,
+    "assisted": _assisted,
+    "equivalence": Analysis("equivalence:equivalence", needs="margin").run,
+    "sequential": Analysis("sequential:sequential", needs="sequential").run,
+    "audits": Analysis("audits:audits").run,
+    "excluded_raters": Analysis("exclusions:excluded_raters", needs="exclusions").run,
+    "with_excluded_raters": Analysis("exclusions:with_excluded_raters", needs="exclusions").run,
     "metrics": _metrics,
-    "judge_spending": lambda results: judge_run.spending(results.evidence),
-    "judge_failures": lambda results: judge_run.failures(results.evidence),
-    "judge_models": lambda results: judge_run.models(results.evidence),
-    "judge_calibration": lambda results: judge_run.calibration(results.evidence),
+    "judge_spending": Analysis("judge_run:spending", needs="judging").run,
+    "judge_failures": Analysis("judge_run:failures", needs="judging").run,
+    "judge_models": Analysis("judge_run:models", needs="judging").run,
+    "judge_calibration": Analysis("judge_run:calibration", needs="judging").run,
 }
 """Every analysis, by the name of its CSV file."""

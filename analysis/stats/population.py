@@ -153,18 +153,6 @@ class TwoWayDesign:
             raters=np.linalg.solve(expected, squares.T)[0],
         )
 
-    def components(self, scores: ArrayLike) -> tuple[float, float, float] | None:
-        """Return the variances of raters, items and the rest, without bias; `None` if not separable.
-
-        Args:
-            scores: Of one study, [n].
-        """
-        if not self._crossed:
-            return None
-        squares = self._squares(np.atleast_2d(np.asarray(scores, dtype=float)))
-        rater, item, rest = np.linalg.solve(self._expectations()[0], squares[0]).tolist()
-        return rater, item, rest
-
     def _squares(self, y: Reals) -> Reals:
         """Return the sums of squares of raters, items and single scores, [studies, 3]."""
         w, strata = self.weight, self._strata

@@ -213,12 +213,12 @@ def test_the_alternative_annotator_test():
 def test_equivalence_as_in_statsmodels():
     verdicts = np.random.default_rng(7).choice(["x", "-", "y"], size=80)
     known = evidence(table({f"{n:02}": letter for n, letter in enumerate(verdicts)}), margin=0.1)
-    row = only(equivalence(known, shares(known)))
+    row = only(equivalence(known))
     scores = np.array([{"x": 1, "-": 0.5, "y": 0}[letter] for letter in verdicts])
     expected = sm.stats.DescrStatsW(scores).ttost_mean(0.4, 0.6)[0]
     assert row.p == pytest.approx(expected)
     with pytest.raises(StudyError, match="margin"):
-        equivalence(evidence(known.frame, margin=0.7), shares(known))
+        equivalence(evidence(known.frame, margin=0.7))
 
 
 def test_a_judge_assists_people_who_rated_a_part():
