@@ -76,8 +76,8 @@ def test_a_panel_has_one_of_its_own_scores():
 @pytest.mark.parametrize(
     ("weights", "message"),
     [
-        ({"coherence": 1}, "two criteria or more, and coherence is named"),
-        ({}, "two criteria or more, and none is named"),
+        ({"coherence": 1}, "two criteria or more, and no part of itself; coherence is named"),
+        ({}, "two criteria or more, and no part of itself; none is named"),
         ({"coherence": -1, "fluency": 2}, "the weight of coherence is -1; give a number above 0"),
         ({"coherence": 0, "fluency": 0}, "the weight of coherence is 0; give a number above 0, or leave"),
         ({"coherence": math.nan, "fluency": 1}, "the weight of coherence is nan"),
