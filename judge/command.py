@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -133,7 +133,11 @@ def judge(
         asking = Asking(study, store, budget, parse_send_key(send_key), batch=batch, calibrate=calibrate)
         previews = asking.preview(judges)
         if dry_run or not asking.confirm(previews, yes=yes):
-            result = asking.show(previews, example=dry_run)
+            options = {"--only": only, "--budget": budget and f"{budget:g}"}
+            words = [word for name, value in options.items() if value for word in (name, value)]
+            words += [word for key in send_key for word in ("--send-key", key)]
+            words += [name for name, is_set in (("--batch", batch), ("--calibrate", calibrate)) if is_set]
+            result = replace(asking.show(previews, example=dry_run), next=(study.command("judge", *words),))
         else:
             asking.run(previews)
             result = asking.summarize()

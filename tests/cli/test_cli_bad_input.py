@@ -12,50 +12,38 @@ from command_line import environment
 pytestmark = pytest.mark.slow
 
 
-def test_a_file_in_place_of_a_study_and_settings_in_another_encoding(run, study):
-    path = study / "study.toml"
-    path.write_bytes(path.read_text().encode("utf-16"))
-    assert "is not UTF-8 at byte 0; save it as UTF-8" in run("pair", "small").refused()
-
-
-def edited(study, before, after):
-    path = study / "study.toml"
+def edited(study, before, after, name="study.toml"):
+    path = study / name
     assert before in path.read_text()
     path.write_text(path.read_text().replace(before, after))
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "says"),
-    [
-        ('"top_k"', '"topk"', "did you mean 'top_k'?"),
-        ('"guard"]', '"guard(windw=3)"]', "has no parameter 'windw': did you mean 'window'?"),
-        (
-            'name = "bundled"',
-            'name = "bundled"\ndevice = "tpu"',
-            "model.device: 'tpu': no device that is supported; write auto, cpu",
-        ),
-        ("max_new_tokens = 12", "max_new_tokens = 1000000000000", "generation.max_new_tokens"),
-        ("seed = 5", "sed = 5", "is not a setting; did you mean 'seed'?"),
-        ('name = "bundled"', 'name = "./missing"', "missing"),
-        ("seed = 5", f"seed = {'9' * 5000}", "study.toml has a number that is too long"),
-        ("seed = 5", f"seed = {'[' * 5000}", "nests too deeply; shorten it"),
-        ("seed = 5", f"seed = 5 # {'x' * 2**20}", "study.toml has more than 1,048,576 characters"),
-        ("seed = 5", 'seed = 5\nprompts.file = "a\\u0000"', "prompts.file: 'a\\x00': "),
-        ("raters_per_pair = 2", "raters_per_pair = 1000000000", "annotation.raters_per_pair: 1000000000: "),
-        ("raters_per_pair = 2", "lease_minutes = 1e300", "annotation.lease_minutes: 1e+300: "),
-        ("raters_per_pair = 2", "lease_minutes = inf", "annotation.lease_minutes: inf: "),
-    ],
-    ids=lambda value: value[:20],
-)
-def test_settings(run, study, before, after, says):
-    edited(study, before, after)
+BROKEN = [
+    ("study.toml", "max_new_tokens = 12", "max_new_tokens = 1000000000000", "generation.max_new_tokens"),
+    ("study.toml", 'name = "bundled"', 'name = "bundled"\ndevice = "cuda:7"', "cuda:7"),
+    ("study.toml", "seed = 5", f"seed = {'9' * 5000}", "study.toml has a number that is too long"),
+    ("study.toml", "seed = 5", f"seed = {'[' * 5000}", "nests too deeply; shorten it"),
+    ("study.toml", "seed = 5", f"seed = 5 # {'x' * 2**20}", "study.toml has more than 1,048,576 characters"),
+    ("study.toml", "seed = 5", 'seed = 5\nprompts.file = "a\\u0000"', "prompts.file: 'a\\x00': "),
+    ("study.toml", "raters_per_pair = 2", "raters_per_pair = 1000000000", "raters_per_pair: 1000000000: "),
+    ("study.toml", "raters_per_pair = 2", "lease_minutes = 1e300", "annotation.lease_minutes: 1e+300: "),
+    ("study.toml", "raters_per_pair = 2", "lease_minutes = inf", "annotation.lease_minutes: inf: "),
+    ("prompts.jsonl", '{"prompt": "Once there was a fox who"}', "{oops", "line 3: not valid JSON"),
+    ("prompts.jsonl", '"Once there was a fox who"', '""', "line 3: the prompt is empty"),
+]
+
+
+@pytest.mark.parametrize("broken", BROKEN, ids=lambda broken: broken[3][:20])
+def test_a_broken_study_is_named(run, study, broken):
+    name, before, after, says = broken
+    edited(study, before, after, name)
     assert says in run("generate", "small").refused()
 
 
-def test_a_prompts_file_with_a_bad_line(run, study):
-    with (study / "prompts.jsonl").open("a") as file:
-        file.write("{oops\n")
-    assert "line 7: not valid JSON" in run("generate", "small").refused()
+def test_settings_in_another_encoding(run, study):
+    path = study / "study.toml"
+    path.write_bytes(path.read_text().encode("utf-16"))
+    assert "is not UTF-8 at byte 0; save it as UTF-8" in run("pair", "small").refused()
 
 
 def test_a_model_folder_that_is_missing_is_named_by_new_and_by_a_dry_run(run, study, tmp_path):
@@ -102,37 +90,6 @@ def test_a_dry_run_refuses_a_model_without_weights(run, study, tmp_path):
     assert "has no weights" in run("generate", "small", "--dry-run").refused()
 
 
-def test_an_empty_prompts_file(run, study):
-    (study / "prompts.jsonl").write_text("")
-    assert "holds no prompts" in run("generate", "small").refused()
-
-
-def test_a_gpu_that_is_not_there(run, study):
-    edited(study, 'name = "bundled"', 'name = "bundled"\ndevice = "cuda:7"')
-    assert "cuda:7" in run("generate", "small").refused()
-
-
-def test_the_demo_does_not_write_into_somebodys_folder(run, tmp_path):
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "thesis.tex").write_text("")
-    assert "is not an empty folder and not a study" in run("demo", "mine").refused()
-
-
-def test_a_new_study_keeps_the_prompts_that_lie_in_its_folder(run, tmp_path):
-    (tmp_path / "mine").mkdir()
-    prompts = tmp_path / "mine" / "prompts.jsonl"
-    prompts.write_text('{"prompt": "My only copy"}\n')
-    assert "would be overwritten" in run("new", "mine").refused()
-    assert "would be overwritten" in run("new", "mine", "--prompts", str(prompts)).refused()
-    assert prompts.read_text() == '{"prompt": "My only copy"}\n'
-
-
-def test_a_prompts_file_that_is_missing_is_named_as_the_option_has_it(run):
-    assert (
-        "--prompts: there is no file nowhere.csv" in run("new", "one", "--prompts", "nowhere.csv").refused()
-    )
-
-
 def test_commands_to_copy_quote_a_folder_with_a_space(run, paired):
     folder = paired.rename(paired.with_name("small $HOME study"))
     assert "guard-eval annotate 'small $HOME study' --invite NAME" in run("pair", folder.name).out
@@ -152,11 +109,6 @@ def test_a_full_disk_under_the_output(study):
         )
     assert done.returncode == 2
     assert done.stderr.startswith("error: cannot write the output: No space left")
-
-
-def test_a_folder_that_cannot_be_made(run, tmp_path):
-    (tmp_path / "file").write_text("")
-    assert "cannot write" in run("new", "file/study").refused()
 
 
 WITHOUT = """
@@ -199,21 +151,6 @@ def test_the_version(run):
     assert run("--version").out.startswith("guard-eval 0.")
 
 
-@pytest.mark.parametrize("name", ["new", "generate", "pair"])
-def test_an_empty_name_is_not_this_folder(run, tmp_path, name):
-    ran = run(name, "")
-    assert ran.code == 2
-    assert "is empty; give one" in ran.err
-    assert not list(tmp_path.iterdir())
-
-
-def test_the_study_stands_in_the_remedy(run, study):
-    study.rename(study.parent / "a study")
-    assert "run: guard-eval generate 'a study'" in run("pair", "a study").refused()
-    (study.parent / "a study" / "study.db").touch()
-    assert "run: guard-eval pair 'a study'" in run("status", "a study").out
-
-
 def test_a_terminal_without_the_characters_is_written_to_all_the_same(typed, study):
     ran = typed("replicate", PYTHONIOENCODING="ascii")
     assert ran.code == 0, ran
@@ -248,16 +185,6 @@ def test_ctrl_c_while_the_program_loads_ends_it_without_a_traceback(tmp_path):
         _, err = program.communicate(timeout=60)
     assert program.returncode in {-signal.SIGINT, 130}
     assert not err
-
-
-def test_a_question_left_with_ctrl_c_or_ctrl_d_stops_as_ctrl_c_does(run, study, monkeypatch):
-    def asked(folder, overrides):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("analysis.reports.status.read_status", asked)
-    ran = run("status", "small")
-    assert ran.code == 130
-    assert "stopped; nothing made so far is lost" in ran.err
 
 
 def test_a_file_that_is_no_database_keeps_its_rights(run, study):

@@ -5,14 +5,12 @@ import json
 import signal
 import sqlite3
 import subprocess
-import sys
 import time
 import urllib.request
 from pathlib import Path
 
 import pytest
 from command_line import command, environment
-from factories import text_file
 
 from guard_eval.cli.commands import COMMANDS
 from guard_eval.store import Store, handout, raters, verdicts
@@ -101,9 +99,7 @@ def test_a_judge_is_previewed_without_key_network_or_trace(run, paired):
     assert "to ask: 6 requests" in dry.out
     assert "You are a language evaluation specialist" in dry.out
     assert dump(paired) == before
-    assert "add --yes" in run("judge", "small", OPENAI_API_KEY="x").refused()
     assert "OPENAI_API_KEY" in run("judge", "small", "--yes").refused()
-    assert "has no judge 'other'" in run("judge", "small", "--only", "other").refused()
 
 
 def dump(folder):
@@ -144,22 +140,6 @@ def test_stopped_in_mid_generation_and_then_the_same_command_again(run, study):
     assert all(after[name].startswith(data) for name, data in kept.items())
     ids = [json.loads(line)["id"] for data in after.values() for line in data.splitlines()]
     assert len(ids) == len(set(ids)) == 24
-
-
-def test_a_file_torn_by_a_crash_is_completed_with_the_same_text(run, paired):
-    path = text_file(paired, "guard")
-    whole = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(b"".join(whole[:3]) + whole[3][:40])
-    assert run("generate", "small").code == 0
-    texts = [json.loads(line)["text"] for line in path.read_bytes().splitlines()]
-    assert sorted(texts) == sorted(json.loads(line)["text"] for line in whole)
-
-
-def test_help_loads_nothing_heavy():
-    heavy = ("torch", "transformers", "sqlalchemy", "pydantic", "pandas", "numpy", "streamlit", "openai")
-    code = f"import sys, guard_eval.cli.frame; print(sorted(set({heavy}) & sys.modules.keys()))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
 
 
 def test_every_command_is_on_its_page():

@@ -157,16 +157,3 @@ def test_a_dry_run_estimates_from_what_is_there(run, paired):
     assert "guard-eval generate small --engine ray --workers 2" in many.out
     part = run("generate", "small", "--dry-run", "--strategy", "greedy", "--shard", "1/1")
     assert "would make 5 continuations" in part.out
-
-
-def test_bad_options(run, study):
-    assert "--shard '3/2' names no shard" in run("generate", "small", "--shard", "3/2").refused()
-    message = run("generate", "small", "--strategy", "acs(q=2)").refused()
-    assert "--strategy acs(q=2) is not in generation.strategies" in message
-    assert "choose from: greedy, top_k(k=50), acs(q=1), guard" in message
-    assert "did you mean 'top_k'?" in run("generate", "small", "--strategy", "topk").refused()
-
-
-def test_bad_settings(run, study):
-    edit_settings(study, "batch_size = 4", "batch_size = 0")
-    assert "greater than or equal to 1, or 'auto'" in run("generate", "small").refused()
