@@ -130,12 +130,15 @@ def _encode_chat(tokenizer: Any, prompt: Prompt, limit: int) -> list[int]:  # no
 
 def _last_tokens(tokenizer: Any, text: str, limit: int) -> str:  # noqa: ANN401
     """Return the text of the last `limit` tokens: an end of `text`, if the tokenizer gives offsets."""
-    if not tokenizer.is_fast:
-        ids = tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
-        return text if len(ids) <= limit else _decode(tokenizer, ids[-limit:])
-    encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
-    places: list[tuple[int, int]] = encoded["offset_mapping"]
-    return text if len(places) <= limit else text[places[-limit][0] :]
+    fast = tokenizer.is_fast
+    encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=fast, verbose=False)
+    if len(encoded["input_ids"]) <= limit:
+        return text
+    return (
+        text[encoded["offset_mapping"][-limit][0] :]
+        if fast
+        else _decode(tokenizer, encoded["input_ids"][-limit:])
+    )
 
 
 def eos_ids(loaded: LoadedModel) -> list[int]:

@@ -12,13 +12,14 @@ from guard_eval.strategies.values import STRATEGIES, Chain, Strategy, steps_of
 
 _SPELLINGS = {"B": "beams", "num_beams": "beams"}
 """Other names of parameters, the paper's and transformers'; they hold where a strategy has the parameter."""
+_MOST_CHARACTERS = 500
 
 
 def parse(text: str) -> Strategy:
     """Read a strategy from its name or signature; parameters left out take their defaults.
 
-    >>> parse("top_k(k=20)")
-    TopK(k=20, temperature=1.0)
+    >>> parse("guard(window=4)") == parse("guard(window = 4)")
+    True
     >>> str(parse("contrastive")), str(parse("beam(B=3)"))
     ('contrastive(k=10, alpha=0.6)', 'beam(beams=3)')
 
@@ -26,13 +27,28 @@ def parse(text: str) -> Strategy:
         StudyError: An unknown name, parameter or word (the message offers the nearest), or a value out of
             range.
     """
-    return _build(text, _tree(text))
+    try:
+        short = len(text) <= _MOST_CHARACTERS
+        return _build(text, ast.parse(text.strip(), mode="eval").body if short else None)
+    except StudyError:
+        raise
+    except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError) as error:
+        raise StudyError(
+            f"cannot read the strategy {text[:40]!r}: write it as name or name(parameter=value, …), "
+            "for example top_k(k=50)"
+        ) from error
 
 
-def _build(text: str, tree: ast.expr) -> Strategy:
-    if isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.Add):
-        return Chain(steps=(*steps_of(_build(text, tree.left)), *steps_of(_build(text, tree.right))))
-    name, values = _named(text, tree)
+def _build(text: str, tree: ast.expr | None) -> Strategy:
+    match tree:
+        case ast.BinOp(op=ast.Add(), left=left, right=right):
+            return Chain(steps=(*steps_of(_build(text, left)), *steps_of(_build(text, right))))
+        case ast.Name(id=name):
+            keywords: list[ast.keyword] = []
+        case ast.Call(func=ast.Name(id=name), args=[], keywords=keywords):
+            pass
+        case _:
+            raise SyntaxError
     kind: type[Any] | None = STRATEGIES.get(name) or own.find(name)
     if kind is None:
         known = [*STRATEGIES, *own.names()]
@@ -40,46 +56,20 @@ def _build(text: str, tree: ast.expr) -> Strategy:
         raise StudyError(f"unknown strategy {name!r}: {nearest(name, known)}{remedy}")
     parameters = [field.name for field in fields(kind)]
     arguments: dict[str, object] = {}
-    for key, value in values:
-        parameter = _SPELLINGS.get(key, key) if _SPELLINGS.get(key) in parameters else key
+    for keyword in keywords:
+        if keyword.arg is None:  # **values
+            raise SyntaxError
+        spelling = _SPELLINGS.get(keyword.arg)
+        parameter = spelling if spelling in parameters else keyword.arg
         if parameter not in parameters:
-            raise StudyError(f"strategy {name!r} has no parameter {key!r}: {nearest(key, parameters)}")
+            raise StudyError(
+                f"strategy {name!r} has no parameter {parameter!r}: {nearest(parameter, parameters)}"
+            )
         if parameter in arguments:
             raise StudyError(f"strategy {text!r} gives {parameter} twice; keep one of them")
-        arguments[parameter] = value
+        value = keyword.value
+        arguments[parameter] = value.id if isinstance(value, ast.Name) else ast.literal_eval(value)
     try:
         return cast("Strategy", kind(**arguments))
     except TypeError as error:  # one's own may have parameters without a default
         raise StudyError(f"strategy {text!r}: {error}") from error
-
-
-_USAGE = "write it as name or name(parameter=value, …), for example top_k(k=50)"
-_LONGEST = 500
-
-
-def _tree(text: str) -> ast.expr:
-    if len(text) > _LONGEST:
-        raise StudyError(f"cannot read the strategy {text[:40]!r}…, {len(text)} characters long: {_USAGE}")
-    try:
-        return ast.parse(text.strip(), mode="eval").body
-    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
-        raise StudyError(f"cannot read the strategy {text!r}: {_USAGE}") from error
-
-
-def _named(text: str, tree: ast.expr) -> tuple[str, list[tuple[str, object]]]:
-    if isinstance(tree, ast.Name):
-        return tree.id, []
-    if not (isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name)) or tree.args:
-        raise StudyError(f"cannot read the strategy {text!r}: {_USAGE}")
-    if any(keyword.arg is None for keyword in tree.keywords):  # **values
-        raise StudyError(f"cannot read the strategy {text!r}: {_USAGE}")
-    return tree.func.id, [(str(keyword.arg), _value(text, keyword)) for keyword in tree.keywords]
-
-
-def _value(text: str, keyword: ast.keyword) -> object:
-    if isinstance(keyword.value, ast.Name):
-        return keyword.value.id
-    try:
-        return cast("object", ast.literal_eval(keyword.value))
-    except (ValueError, TypeError, MemoryError, RecursionError) as error:
-        raise StudyError(f"cannot read {keyword.arg!r} in the strategy {text!r}: {_USAGE}") from error

@@ -145,11 +145,6 @@ def test_bad_files_are_named(own_registry, tmp_path, text):
     assert own.names() == []
 
 
-def test_a_missing_file_is_named(own_registry, tmp_path):
-    with pytest.raises(StudyError, match=r"nowhere\.py: No such file"):
-        own.use_file(tmp_path / "nowhere.py")
-
-
 BAD_FUNCTIONS = {
     "return logits[:, :2]": "returned a tensor (1, 2) of",
     "return None": "returned NoneType",

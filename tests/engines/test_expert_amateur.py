@@ -1,15 +1,12 @@
 """Contrastive decoding against a slow beam search over whole texts, in plain Python."""
 
 import math
-from pathlib import Path
 
 import pytest
 import torch
 from tiny_models import tiny
-from transformers import AutoModelForCausalLM
 
 from guard_eval.engines.decode import Batch, decode
-from guard_eval.engines.loading import load
 from guard_eval.strategies import ContrastiveDecoding
 
 pytestmark = pytest.mark.slow
@@ -68,24 +65,3 @@ def test_contrastive_decoding_equals_the_definition(beams, alpha, tau, sees):
     batch = Batch(prompts=PROMPTS, keys=torch.zeros(3).long(), ends=sorted(ENDS), limit=STEPS)
     strategy = ContrastiveDecoding(alpha=alpha, amateur_tau=tau, beams=beams, amateur_prompt=sees)
     assert decode(expert, batch, strategy, amateur=amateur).tokens == expected
-
-
-MODEL = Path(__file__).parents[2].parent / "shared" / "models" / "stories260k"
-
-
-@pytest.mark.skipif(not MODEL.is_dir(), reason="needs a small trained model")
-def test_a_trained_model_and_itself_as_an_amateur_one_by_one_and_together():
-    sees = "whole"
-    model = load(str(MODEL))
-    plain = AutoModelForCausalLM.from_pretrained(MODEL, dtype=torch.float32)
-    texts = ["Once upon a time", "Lily had a red ball", "The"]
-    prompts = [model.tokenizer(text)["input_ids"] for text in texts]
-    expected = [slow(plain, plain, prompt, 3, alpha=0.1, tau=0.5, sees=sees) for prompt in prompts]
-    strategy = ContrastiveDecoding(beams=3, amateur_prompt=sees)
-
-    def made(rows):
-        batch = Batch(prompts=rows, keys=torch.zeros(len(rows)).long(), ends=sorted(ENDS), limit=STEPS)
-        return decode(model.model, batch, strategy, amateur=model.model).tokens
-
-    assert made(prompts) == expected
-    assert [made([prompt])[0] for prompt in prompts] == expected

@@ -229,10 +229,6 @@ def expert(llama_folder):
     return load(str(llama_folder), name="expert")
 
 
-def test_an_amateur_that_shares_the_experts_tokens(expert, folder):
-    check_amateur(expert, load(str(folder)))
-
-
 def test_an_amateur_with_another_vocabulary(expert, folder):
     tokens = json.loads((folder / "tokenizer.json").read_text())
     vocabulary = tokens["model"]["vocab"]
@@ -330,13 +326,6 @@ def test_an_encoder_is_loaded_and_not_packed(bert, capfd):
     assert (loaded.name, loaded.dtype, loaded.device) == ("mine", "float32", "cpu")
     assert loaded.revision == folder_revision(bert)
     assert load_encoder(str(bert), dtype="bfloat16").dtype == "bfloat16"
-
-
-def test_it_gives_what_its_whole_model_gives(bert):
-    ids = torch.tensor([[5, 6, 7]])
-    with torch.no_grad():
-        whole = BertForMaskedLM.from_pretrained(bert).eval()(ids, output_hidden_states=True).hidden_states[-1]
-        assert torch.equal(load_encoder(str(bert)).model(ids)[0], whole)
 
 
 def test_an_encoder_does_not_continue_texts(bert):

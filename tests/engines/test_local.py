@@ -95,16 +95,6 @@ def test_a_cache_of_fixed_shapes_has_one_shape(loaded, monkeypatch):
     assert texts[True] == texts[False]
 
 
-@a_llama
-def test_memory_for_not_even_one_prompt(loaded, monkeypatch):
-    def none(*args, **more):
-        raise torch.OutOfMemoryError("CUDA out of memory.")
-
-    monkeypatch.setattr(generation, "decode", none)
-    with pytest.raises(StudyError, match=r"memory ran out on cpu with a single prompt; lower"):
-        list(generate(loaded, PROMPTS, Greedy(), **SETTINGS))
-
-
 def test_no_prompts_no_batches(llama_folder):
     assert list(generate(load(str(llama_folder)), [], ContrastiveSearch(), **SETTINGS)) == []
 
@@ -144,13 +134,6 @@ def test_the_last_tokens_of_a_prompt_are_kept(loaded):
     assert encode(loaded, PROMPTS[4:], len(ids))[0].ids == ids
     cut = next(generate(loaded, PROMPTS[4:], Greedy(), **{**SETTINGS, "max_prompt_tokens": 5}))[0]
     assert cut.prompt_tokens == 5
-
-
-@a_story
-def test_a_beginning_of_text_stays_in_front(loaded):
-    ids = loaded.tokenizer(PROMPTS[4].text)["input_ids"]
-    assert encode(loaded, PROMPTS[4:], 5)[0].ids == [1, *ids[-4:]]
-    assert encode(loaded, PROMPTS[4:], 1)[0].ids == [1]
 
 
 @pytest.mark.parametrize("loaded", ["stories260k", "stories3m", "llama", "gpt2"], indirect=True)
@@ -237,12 +220,3 @@ def test_contrastive_decoding_carries_its_amateur(loaded):
     assert {(c.recipe.amateur, c.recipe.amateur_revision) for c in texts} == {("llama", loaded.revision)}
     greedy = next(generate(loaded, PROMPTS, Greedy(), amateur=loaded, **SETTINGS))[0]
     assert (greedy.recipe.amateur, greedy.recipe.amateur_revision) == (None, None)
-
-
-@a_llama
-def test_more_candidates_than_tokens_are_all_of_them(loaded):
-    every, more = (
-        {c.prompt_id: c.text for batch in generate(loaded, PROMPTS, kind(k=k), **SETTINGS) for c in batch}
-        for kind, k in ((ContrastiveSearch, 320), (ContrastiveSearch, 900))
-    )
-    assert every == more
