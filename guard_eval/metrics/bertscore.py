@@ -18,8 +18,7 @@ from transformers import BatchEncoding, GPT2Tokenizer, RobertaTokenizer
 from guard_eval.errors import StudyError
 from guard_eval.metrics.batches import Model, Tokenizer, read_in_batches
 from guard_eval.metrics.cache import Texts
-from guard_eval.metrics.groups import Group
-from guard_eval.metrics.outcomes import MetricTools, Outcome, mean_outcome
+from guard_eval.metrics.outcomes import Group, MetricTools, Outcome, mean_outcome
 
 LAYERS = {
     "roberta-large": 17,

@@ -17,8 +17,7 @@ import torch
 
 from guard_eval.metrics.batches import BATCH_ROWS, Model, Tokenizer, pad_rows, read_in_batches
 from guard_eval.metrics.cache import Texts
-from guard_eval.metrics.groups import Group
-from guard_eval.metrics.outcomes import MetricTools, Outcome, mean_outcome, outcome_of_sums, ratio
+from guard_eval.metrics.outcomes import Group, MetricTools, Outcome, mean_outcome, outcome_of_sums, ratio
 
 MAX_LOGITS = {"cpu": 2**26, "cuda": 2**29}
 """At most so many logits in a batch: a quarter of a gibibyte on a CPU, two on a GPU, in float32."""

@@ -15,10 +15,9 @@ from guard_eval import progress
 from guard_eval.errors import StudyError
 from guard_eval.metrics.cache import ScoreCache
 from guard_eval.metrics.export import collect_notes, difference_table, score_table, write_results
-from guard_eval.metrics.groups import group_texts
 from guard_eval.metrics.measurement import AGAINST_REFERENCES, measure_generations, measure_groups
 from guard_eval.metrics.models import ScoringModel, ScoringModels
-from guard_eval.metrics.outcomes import MetricTools
+from guard_eval.metrics.outcomes import MetricTools, group_texts
 from guard_eval.metrics.scores import Measured, rows_of
 from guard_eval.records import Continuation, Prompt, content_id
 from guard_eval.reporting.words import plural

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from guard_eval.metrics.groups import Group
-from guard_eval.metrics.outcomes import MetricTools, Outcome, mean_outcome, outcome_of_runs
+from guard_eval.metrics.outcomes import Group, MetricTools, Outcome, mean_outcome, outcome_of_runs
 from guard_eval.texts.generations import HUMAN
 
 SHARED_TIME = "texts of one batch share its time, so there is no interval over prompts"

@@ -25,8 +25,7 @@ from guard_eval.errors import MissingExtraError
 from guard_eval.estimate import Floats
 from guard_eval.metrics.batches import Model, Tokenizer, pad_rows, read_in_batches
 from guard_eval.metrics.cache import Texts
-from guard_eval.metrics.groups import Group
-from guard_eval.metrics.outcomes import MetricTools, Outcome, outcome_of_runs
+from guard_eval.metrics.outcomes import Group, MetricTools, Outcome, outcome_of_runs
 from guard_eval.study.settings import MetricSettings
 from guard_eval.texts.generations import Generation
 
@@ -239,15 +238,13 @@ def outcomes(groups: Sequence[Group], _: Sequence[str], tools: MetricTools) -> I
     """
     reader, length = tools.models.open(tools.settings.mauve_model), tools.settings.mauve_tokens
     sides = [(side,) for group in groups for text in group.texts if text.reference for side in _sides(text)]
-    features = tools.read(["MAUVE", length], reader, sides, partial(_read_texts, length))
+
+    def compute(model: Model, tokenizer: Tokenizer, texts: Sequence[Texts]) -> Iterable[Any]:
+        return hidden_features(model, tokenizer, [cut_text(tokenizer, text, length) for (text,) in texts])
+
+    features = tools.read(["MAUVE", length], reader, sides, compute)
     for group in groups:
         yield _outcome(group, tools.settings, reader.signature, features)
-
-
-def _read_texts(
-    length: int, model: Model, tokenizer: Tokenizer, texts: Sequence[Texts]
-) -> list[NDArray[np.float32] | None]:
-    return hidden_features(model, tokenizer, [cut_text(tokenizer, text, length) for (text,) in texts])
 
 
 def _sides(text: Generation) -> tuple[str, str]:

@@ -12,9 +12,15 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 
 from guard_eval.errors import StudyError
-from guard_eval.metrics.groups import Group, group_texts, human_groups
 from guard_eval.metrics.inference import Outcomes, estimate_differences, estimate_scores
-from guard_eval.metrics.outcomes import MetricTools, Outcome, outcome_of_runs
+from guard_eval.metrics.outcomes import (
+    Group,
+    MetricTools,
+    Outcome,
+    group_texts,
+    human_groups,
+    outcome_of_runs,
+)
 from guard_eval.metrics.scores import METRICS, Measured
 from guard_eval.texts.generations import Generation
 

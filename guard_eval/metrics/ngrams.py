@@ -20,8 +20,14 @@ from numpy.typing import NDArray
 
 from guard_eval import progress
 from guard_eval.estimate import Floats
-from guard_eval.metrics.groups import Group
-from guard_eval.metrics.outcomes import MetricTools, Outcome, mean_outcome, outcome_of_runs, outcome_of_sums
+from guard_eval.metrics.outcomes import (
+    Group,
+    MetricTools,
+    Outcome,
+    mean_outcome,
+    outcome_of_runs,
+    outcome_of_sums,
+)
 
 ORDERS = (2, 3, 4)
 EPSILON = 0.1
