@@ -84,15 +84,16 @@ def read_files(paths: Sequence[Path]) -> list[Prompt]:
     A file holds prompts as `guard-eval generate` takes them, or generations with prompt and reference each.
 
     Raises:
-        StudyError: A folder holds no file, a file cannot be read, or two prompts have one id.
+        StudyError: A file cannot be read, or two prompts have one id.
     """
-    prompts: list[Prompt] = []
-    for path in paths:
-        files = sorted(p for p in path.iterdir() if p.suffix in _SUFFIXES) if path.is_dir() else [path]
-        if not files:
-            raise StudyError(f"the folder {path} holds no prompts ({', '.join(_SUFFIXES)}); {WHERE}")
-        for file in files:
-            prompts += [replace(prompt, dataset=dataset_named(prompt.dataset)) for prompt in _read(file)]
+    folders = {path: sorted(path.iterdir()) for path in paths if path.is_dir()}
+    files = [file for path in paths for file in folders.get(path, [path])]
+    prompts = [
+        replace(prompt, dataset=dataset_named(prompt.dataset))
+        for file in files
+        if file in paths or file.suffix in _SUFFIXES
+        for prompt in _read(file)
+    ]
     ids = Counter(prompt.id for prompt in prompts)
     if repeated := [name for name, count in ids.items() if count > 1]:
         raise StudyError(f"two prompts have the id {repeated[0]!r}; name each file once, or change one")

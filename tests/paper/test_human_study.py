@@ -130,15 +130,6 @@ def error_rates(truth, *, raters, studies, seed):
     return [float((np.array(p_values, dtype=float) <= 0.05).mean()) for p_values in (pooled, by_item)]
 
 
-def test_error_rates_at_the_ends():
-    """Four ratings of a pair that are always the same are one: P(|N(0, 2)| > 1.96) = 2 Φ(−0.98) = .327."""
-    alike = Truth(kappa=0.98, model="dirichlet")
-    pooled, by_item = error_rates(alike, raters=4, studies=400, seed=3)
-    assert pooled == pytest.approx(0.32, abs=0.08)
-    assert by_item < 0.09
-    assert max(error_rates(Truth(), raters=1, studies=400, seed=4)) < 0.09
-
-
 def test_human_test_level(claim):
     """the exact binomial test on 600 pooled ratings has level .05 (tab:humaneval_resultglacs)"""
     rates = []

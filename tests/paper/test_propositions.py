@@ -2,7 +2,6 @@
 
 from fractions import Fraction
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -34,20 +33,6 @@ def test_by_hand():
 def test_the_variance_tends_to_its_limit(decay, correlation):
     assert variances(3000, decay, correlation)[-1] == pytest.approx(limit(decay, correlation), rel=1e-9)
     assert limit(decay, correlation) > 0
-
-
-@pytest.mark.parametrize("decay", [0.0, 0.5, 0.95, 1.0])
-def test_the_distance_from_the_steps_own_entropy(decay):
-    w = weights(4000, decay)
-    direct = (1 - w[-1]) ** 2 + sum(weight**2 for weight in w[:-1])
-    assert direct == pytest.approx(distance_limit(decay), abs=5e-4)
-
-
-@pytest.mark.parametrize("correlation", [0.0, 0.5])
-def test_simulated_texts_have_this_variance(correlation):
-    result = simulated(60, 0.9, correlation, paths=PATHS, seed=11)
-    # A variance over n texts has a relative standard error near √(2/n) = .022.
-    assert result == pytest.approx(np.array(variances(60, 0.9, correlation)), rel=0.1)
 
 
 def test_entropy_unbiased(claim):

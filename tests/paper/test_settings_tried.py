@@ -23,11 +23,6 @@ for label in labels():
             WINDOWS[each.model, each.dataset, each.metric][w] = each.number
 
 
-def test_all_windows_are_read():
-    assert len(WINDOWS) == 7 * 3 * 3
-    assert all([*values] == [*range(2, 10)] for values in WINDOWS.values())
-
-
 def test_window_choice(claim):
     """“a window size of w = 7 yields good performance, while other choices … also display similar scores”
     (app:B)"""

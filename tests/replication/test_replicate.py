@@ -182,7 +182,11 @@ def test_generations_as_their_authors_publish_them(tmp_path):
     ("table", "options", "message"),
     [
         ("lamda", {}, r"no table or figure 'lamda': did you mean 'lambda'\?"),
-        ("main", {"prompts": [Path("empty")]}, r"empty holds no prompts .*data_from_CD_repo/benchmarks"),
+        (
+            "main",
+            {"prompts": [Path("empty")]},
+            r"there are no prompts of Wikitext.*data_from_CD_repo/benchmarks",
+        ),
         (
             "main",
             {"prompts": [Path("prompts"), Path("prompts")]},
