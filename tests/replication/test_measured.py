@@ -79,6 +79,8 @@ def test_shares_by_hand():
         assert figures[dataset, "guard", "both.fluency.agree"].ours == 0  # the judge is undecided
     win = figures["All", "guard", "people.fluency.win"]
     assert (win.low, win.high, win.n) == (0, 100, 4)  # 75 ± 12.7 · 25 of two pairs, cut
+    one_prompt = by_key(from_verdicts(validate(verdicts().assign(prompt_id="p"))))
+    assert pd.isna(one_prompt["All", "guard", "people.fluency.win"].low)  # the prompt is the unit
 
 
 def test_the_judge_agrees_that_prefers_the_same():

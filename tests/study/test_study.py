@@ -268,6 +268,7 @@ def test_each_mistake_has_its_remedy(study, change, says):
         '"postgresql+psycopg://db/x?password=hunter2"',
         '"postgresql+psycopg://db/x?pass%77ord=hunter2"',
         '"postgresql+psycopg://db/x?sslpassword=hunter2"',
+        '"postgresql+psycopg://db/x?pa%2573sword=hunter2"',
         '"postgresql+psycopg://me:hunter2@db:port/x"',
         '"me:hunter2@db/x"',
         '"hunter2"',
