@@ -1,6 +1,6 @@
 """From a table of verdicts to analyses and a report. Any table with the columns of `verdicts.layout` will do.
 
-from analysis import agreement, figures, ranking, read, report, shares
+from analysis import agreement, figures, judges, position, ranking, read, report, shares
 
 Each function is loaded when it is used.
 """
@@ -10,14 +10,13 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+__all__ = ["agreement", "figures", "judges", "position", "ranking", "read", "report", "shares"]
+
 if TYPE_CHECKING:
-    from analysis.reports.frames import agreement, figures, ranking, report, shares
+    from analysis.reports.frames import agreement, figures, judges, position, ranking, report, shares
     from analysis.verdicts.tidy import read
 else:
-    _MODULES = {
-        "read": "analysis.verdicts.tidy",
-        **dict.fromkeys(("agreement", "figures", "ranking", "report", "shares"), "analysis.reports.frames"),
-    }
+    _MODULES = {name: "analysis.reports.frames" for name in __all__} | {"read": "analysis.verdicts.tidy"}
 
     def __getattr__(name: str) -> object:
         """Return a function, from the module that is loaded now."""
@@ -29,6 +28,3 @@ else:
 def __dir__() -> list[str]:
     """Return the functions, loaded or not."""
     return sorted(__all__)
-
-
-__all__ = ["agreement", "figures", "ranking", "read", "report", "shares"]

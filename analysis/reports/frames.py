@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from analysis.analyses import agreement as agreement_analysis
+from analysis.analyses import judges as judge_analysis
+from analysis.analyses import position as position_analysis
 from analysis.analyses import ranking as ranking_analysis
 from analysis.analyses import shares as share_analysis
 from analysis.analyses.evidence import Evidence
@@ -38,6 +40,22 @@ def shares(verdicts: pd.DataFrame | Path | str, **declared: object) -> pd.DataFr
 def agreement(verdicts: pd.DataFrame | Path | str, **declared: object) -> pd.DataFrame:
     """Return how far raters agree, a row per comparison and criterion; see `shares`."""
     return agreement_analysis.agreement(evidence_of(verdicts, **declared))
+
+
+def position(verdicts: pd.DataFrame | Path | str, **declared: object) -> pd.DataFrame:
+    """Return how often the text shown first wins, and how often a rater's verdict flips with the order.
+
+    There is a row for people and for each judge, and for each criterion; see `shares`.
+    """
+    return position_analysis.position(evidence_of(verdicts, **declared))
+
+
+def judges(verdicts: pd.DataFrame | Path | str, **declared: object) -> pd.DataFrame:
+    """Return how far each judge agrees with people, a row per comparison, criterion and judge; see `shares`.
+
+    The table is empty if no pair was rated by people and by a judge.
+    """
+    return judge_analysis.judges(evidence_of(verdicts, **declared))
 
 
 def ranking(verdicts: pd.DataFrame | Path | str, **declared: object) -> pd.DataFrame:

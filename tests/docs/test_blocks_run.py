@@ -18,7 +18,7 @@ from command_line import environment
 
 ROOT = Path(__file__).parents[2]
 RESEARCHER = "docs/quickstart/researcher.md"
-PAGES = ("README.md", RESEARCHER, "docs/quickstart/analyst.md", "docs/notebook.md")
+PAGES = ("README.md", RESEARCHER, "docs/quickstart/analyst.md", "docs/notebook.md", "docs/judge_bias.md")
 ELSEWHERE = {
     "docs/quickstart/owner.md": "its blocks serve a page until they are stopped, and need its raters",
     "docs/quickstart/annotator.md": "it has none",
