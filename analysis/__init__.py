@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from analysis.reports.frames import agreement, figures, judges, position, ranking, report, shares
     from analysis.verdicts.tidy import read
 else:
-    _MODULES = {name: "analysis.reports.frames" for name in __all__} | {"read": "analysis.verdicts.tidy"}
+    _MODULES = dict.fromkeys(__all__, "analysis.reports.frames") | {"read": "analysis.verdicts.tidy"}
 
     def __getattr__(name: str) -> object:
         """Return a function, from the module that is loaded now."""
