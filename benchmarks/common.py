@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from guard_eval.database_url import HOSTS_VARIABLE
 from guard_eval.records import Pair
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -217,6 +218,7 @@ def postgres_server() -> Iterator[Any]:
         raise SystemExit("PostgreSQL's server is not installed; run: apt-get install postgresql")
     module = tests_module("postgres")
     with module.running_server(module.binaries(), durable=True) as server:
+        os.environ[HOSTS_VARIABLE] = str(server.socket)  # it may receive the studies' password
         yield server
 
 

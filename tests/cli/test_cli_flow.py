@@ -1,95 +1,13 @@
-"""A study by its commands, stopped and run again; nothing is lost and nothing is doubled."""
+"""A study by its commands: what is repeated, torn or drifts from study.toml."""
 
-import csv
-import json
-import signal
 import sqlite3
-import subprocess
-import time
-import urllib.request
 from pathlib import Path
 
 import pytest
-from command_line import command, environment
 
 from guard_eval.cli.commands import COMMANDS
-from guard_eval.store import Store, handout, raters, verdicts
-from guard_eval.study.folder import Study
 
 pytestmark = pytest.mark.slow
-
-
-def lines(folder):
-    return {path.name: path.read_bytes() for path in sorted((folder / "continuations").glob("*/*.jsonl"))}
-
-
-def test_from_prompts_to_a_report(typed, run, study):
-    """Each step once as its user types it; what is repeated or refused, in a process that runs already."""
-    dry = run("generate", "small", "--dry-run")
-    assert "would make 24 continuations of at most 288 tokens with bundled" in dry.out
-    assert not (study / "continuations").exists()
-
-    made = typed("generate", "small")
-    assert made.code == 0, made
-    assert "Next: guard-eval measure small" in made.out
-    before = lines(study)
-    assert sorted(before) == ["acs(q=1).jsonl", "greedy.jsonl", "guard.jsonl", "top_k(k=50).jsonl"]
-    assert {len(data.splitlines()) for data in before.values()} == {6}
-
-    assert run("generate", "small").code == 0
-    assert lines(study) == before
-
-    measured = typed("measure", "small")
-    assert measured.code == 0, measured
-    with (study / "metrics" / "scores.csv").open() as file:
-        rows = {row["strategy"]: row for row in csv.DictReader(file) if row["metric"] == "coherence"}
-    assert "scoring models: bundled" in measured.out
-    assert "bundled scores what it wrote itself" in measured.err
-    assert float(rows["greedy"]["value"]) > float(rows["top_k(k=50)"]["value"])
-
-    assert "3 pairs, 3 of them new" in typed("pair", "small").out
-    assert "3 pairs, 0 of them new" in run("pair", "small").out
-
-    assert "has no verdicts yet" in run("report", "small").refused()
-    settings = (study / "study.toml").read_text()
-    swapped = settings.replace('[["guard", "acs"]]', '[["acs", "guard"]]')
-    (study / "study.toml").write_text(swapped)
-    refused = run("pair", "small").refused()
-    assert "pairs.compare does not name guard with acs(q=1), in this order" in refused
-    assert "guard-eval pair small --redraw" in refused
-    assert "3 pairs, 3 of them new" in run("pair", "small", "--redraw").out
-    (study / "study.toml").write_text(settings)
-    assert "3 pairs, 3 of them new" in run("pair", "small", "--redraw").out
-
-    rate(study)
-    redrawn = run("pair", "small", "--redraw")
-    assert "cannot be drawn again: there are verdicts" in redrawn.refused()
-    assert redrawn.out == ""
-    (study / "study.toml").write_text(settings.replace("per_dataset = 3", "per_dataset = 2"))
-    refused = run("pair", "small").refused()
-    assert "prompts.file, pairs.per_dataset or seed" in refused
-    assert "--redraw" not in refused
-    (study / "study.toml").write_text(settings)
-    assert run("raters", "list", "small").out.count("person") == 2
-    exported = typed("export", "small")
-    assert "12 rows" in exported.out
-    reported = typed("report", "small")
-    assert reported.code == 0, reported
-    from_study = (study / "report" / "index.html").read_text(encoding="utf-8")
-    assert "guard" in from_study
-    assert "SIMULATED" not in from_study
-    from_table = run("report", "small/verdicts.csv", "--output", "elsewhere")
-    assert from_table.code == 0, from_table
-
-
-def rate(folder):
-    """Two people rate everything; the first text is always better."""
-    study = Study.open(folder)
-    with Store.open(study.database, declared=study.declared) as store:
-        for name in ("Ada", "Grace"):
-            rater, _ = raters.invite(store, name)
-            while batch := handout.claim(store, rater, study.plan):
-                verdicts.save(store, batch[0].presentation, {"coherence": "A", "fluency": "tie"}, rater=rater)
 
 
 def test_a_judge_is_previewed_without_key_network_or_trace(run, paired):
@@ -110,38 +28,6 @@ def dump(folder):
         connection.close()
 
 
-def test_stopped_in_mid_generation_and_then_the_same_command_again(run, study):
-    """By SIGTERM, which becomes a Ctrl-C; what each signal does is tested where a judge runs."""
-    text = (study / "study.toml").read_text().replace("= 12", "= 100")
-    (study / "study.toml").write_text(text.replace("batch_size = 4", "batch_size = 1"))
-    process = subprocess.Popen(
-        command("generate", "small"),
-        cwd=study.parent,
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    until = time.monotonic() + 120
-    while time.monotonic() < until and not any(
-        b"\n" in path.read_bytes() for path in (study / "continuations").glob("*/*.jsonl")
-    ):
-        time.sleep(0.01)
-    process.send_signal(signal.SIGTERM)
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == 143
-    assert b"run the same command again" in err
-    assert b"Traceback" not in err
-    kept = lines(study)
-    assert 1 <= sum(len(data.splitlines()) for data in kept.values()) < 24
-
-    (study / "study.toml").write_text(text)
-    assert run("generate", "small").code == 0
-    after = lines(study)
-    assert all(after[name].startswith(data) for name, data in kept.items())
-    ids = [json.loads(line)["id"] for data in after.values() for line in data.splitlines()]
-    assert len(ids) == len(set(ids)) == 24
-
-
 def test_every_command_is_on_its_page():
     page = (Path(__file__).parents[2] / "docs" / "command_line.md").read_text(encoding="utf-8")
     assert {name.split()[0] for name in COMMANDS if f"`{name.split()[0]}`" not in page} == set()
@@ -153,30 +39,3 @@ def test_the_settings_may_not_drift_from_the_pairs(run, paired):
     assert "run: guard-eval generate" in run("pair", "small").refused()
     assert run("generate", "small").code == 0
     assert "guard-eval pair small --redraw" in run("pair", "small").refused()
-
-
-def test_annotate_serves_the_invited_until_ctrl_c(paired):
-    process = subprocess.Popen(
-        command("annotate", "small", "--port", "0", "--invite", "Ada"),
-        cwd=paired.parent,
-        env=environment(PYTHONUNBUFFERED="1"),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    printed = []
-    for line in process.stdout:
-        printed.append(line)
-        if "Ada: " in line:
-            break
-    else:
-        pytest.fail(f"no link was printed: {printed}")
-    link = printed[-1].partition("Ada: ")[2].strip()
-    with urllib.request.urlopen(link, timeout=30) as answer:
-        assert answer.status == 200
-    process.send_signal(signal.SIGINT)
-    rest, err = process.communicate(timeout=30)
-    assert process.returncode == 0, err
-    assert "guard-eval status small" in rest
-    token = link.partition("invite=")[2]
-    assert token not in "".join(map(str, dump(paired)))

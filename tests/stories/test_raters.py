@@ -1,0 +1,255 @@
+"""Raters in Chromium, from the link to the thanks; what they gave is what the owner un-blinds."""
+
+import json
+import re
+
+import pytest
+from app_browser import (
+    DESKTOP,
+    FIRST_WORD,
+    SECOND_WORD,
+    Served,
+    Wire,
+    begin,
+    chosen,
+    faults,
+    moved_on,
+    pick,
+    prefer,
+    rate_all,
+    save,
+    serving,
+    where,
+)
+
+from guard_eval.store import notes, unblind
+
+SETTINGS = """
+language = "de"
+[annotation.pages]
+consent = true
+background = true
+practice = true
+check = true
+[annotation.recruitment]
+prolific = true
+codes.completed = "C1A2B3"
+"""
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture
+def page(chromium):
+    page = chromium.new_page(**DESKTOP)
+    page.set_default_timeout(15_000)
+    yield page
+    page.close()
+
+
+def test_two_raters_see_no_names_and_their_verdicts_find_the_methods(served, visit):
+    """Three pairs of the study, a gold pair among them and one shown twice: five, and no difference."""
+    built = served.built
+    page = visit("")
+    wire = Wire(page, served.url)
+    page.goto(served.link("ann"))
+    begin(page)
+    assert where(page) == "Pair 1 of 5"
+
+    # The first pair is rated the wrong way round, gone back to, and put right.
+    prefer(page, coherence=SECOND_WORD, fluency=FIRST_WORD)
+    page.get_by_role("button", name="Comment or problem").click()
+    page.get_by_label("Comment on this pair").fill("123 Enter")
+    save(page)
+    page.get_by_text("✓ Saved").wait_for()
+    page.get_by_role("button", name="Back").click()
+    page.get_by_text("Pair 1 of 5").wait_for()
+    page.get_by_role("button", name="Comment or problem ✓").wait_for()
+    prefer(page, coherence=FIRST_WORD, fluency=SECOND_WORD)
+    save(page)
+
+    # The instructions, and a refresh in the middle, lead back to the pair that was open, as it was left.
+    pick(page, "Coherence", "Similar")
+    page.get_by_role("button", name="Instructions").click()
+    page.get_by_role("button", name=re.compile("^Continue")).click()
+    page.get_by_role("radio", name="Similar", checked=True).wait_for()
+    page.reload()
+    page.get_by_role("radio", name="Similar", checked=True).wait_for()
+    assert where(page) == "Pair 2 of 5"
+    assert chosen(page) == 1
+    rate_all(page, coherence=FIRST_WORD, fluency=SECOND_WORD)
+
+    other = visit("ben")
+    shown = ""
+    while where(other) != "Thank you":
+        shown += other.locator(".ge-sides").inner_text()
+        prefer(other, coherence=SECOND_WORD, fluency="Similar")
+        save(other)
+    assert shown.count("(this text is empty)") == 1
+
+    assert served.rows("ann") == {("coherence", built.first): 3, ("fluency", built.second): 3}
+    assert served.revisions("ann") == 12
+    assert served.rows("ben") == {("coherence", built.second): 3, ("fluency", "tie"): 3}
+    with built.open() as store:
+        assert [note.detail for note in notes.read(store, rater="ann", kind="comment")] == ["123 Enter"]
+        rows = [row for row in unblind.tidy(store) if row.rater == "ann"]
+        assert all(0 < row.active_seconds <= row.seconds < 60 for row in rows if row.seconds is not None)
+        assert {row.rater for row in unblind.history(store) if row.role != "study"} >= {"ann", "ben"}
+
+    assert wire.foreign == []
+    received = wire.received
+    assert received.count(FIRST_WORD.encode()) >= 3
+    # Texts of the study begin with a space where they are stored, and those of the gold pair do not.
+    assert re.search(rb'"the river had risen', received)
+    assert not re.search(rb'"(\s|\\+n)+the river had risen', received)
+    # The word in the texts ends as one of the secrets does.
+    received = received.replace(FIRST_WORD.encode(), b"")
+    secrets = [
+        *(built.first, built.second, "contrastive", "top_k", built.dataset, "heldout", "c0ffee", "deface"),
+        *("gold", "repeat", "written-by-hand", "nothing-at", "attention", "probe", "a11cab1e", "b0a710ad"),
+        *(str(built.seed), str(built.folder), "study.db", "study.toml"),
+        *(pair.id for pair in built.pairs),
+    ]
+    assert [secret for secret in secrets if secret.lower().encode() in received] == []
+
+
+@pytest.mark.postgres
+def test_what_was_pressed_while_the_server_was_away_is_saved_once(build_study, databases, chromium, tmp_path):
+    built = build_study(
+        tmp_path / "study",
+        number=2,
+        hostile=(FIRST_WORD, SECOND_WORD),
+        new_database=lambda folder: databases.new("postgres", folder),
+    )
+    with serving(built.folder, tmp_path / "log") as url:
+        served = Served(built, url)
+        page = chromium.new_page(**DESKTOP)
+        page.set_default_timeout(15_000)
+        page.goto(served.link("ann"))
+        begin(page)
+        for criterion in ("Coherence", "Fluency"):
+            pick(page, criterion, "Similar")
+        save(page)
+        before = where(page)
+        with databases.away(built.database):
+            for criterion in ("Coherence", "Fluency"):
+                pick(page, criterion, "A is better")
+            page.keyboard.press("Control+Enter")
+            page.get_by_role("alert").get_by_text("could not be saved").wait_for()
+            assert "✓ Saved" not in page.content()
+        page.keyboard.press("Control+Enter")
+        moved_on(page, before)
+        page.get_by_text("✓ Saved").wait_for()
+        assert served.revisions("ann") == 4
+        rate_all(page, coherence=FIRST_WORD, fluency=SECOND_WORD)
+        page.close()
+    assert served.revisions("ann") == 6
+    rows = served.rows("ann")
+    assert rows["coherence", "tie"] == rows["fluency", "tie"] == 1
+    assert sum(rows.values()) == 6
+    databases.drop(built.database)
+    log = (tmp_path / "log").read_text()
+    assert "not currently accepting connections" in log
+    assert "Traceback" not in log
+
+
+# The whole way, from the link that Prolific opens to the completion code.
+
+
+def arrive(page, heading):
+    """Wait for the page with this heading; the focus is on it, as a screen reader needs it."""
+    page.wait_for_function(
+        "heading => document.activeElement.matches('h1') && document.activeElement.innerText === heading",
+        arg=heading,
+    )
+
+
+def answer(page, *downs):
+    """Answer the next questions, each with the answer so many below the first."""
+    # Streamlit fetches what draws a question when it first needs it.
+    page.wait_for_selector("[role=radiogroup]")
+    for down in downs:
+        page.keyboard.press("Tab")
+        page.keyboard.press("Space")
+        for _ in range(down):
+            page.keyboard.press("ArrowDown")
+
+
+def practise(page):
+    page.wait_for_selector(".ge-page h1 >> text=Übung 1 von 2")
+    assert faults(page) == []
+    for number in (1, 2):
+        page.wait_for_selector(f".ge-page h1 >> text=Übung {number} von 2")
+        assert "wir würden" not in page.content()
+        for key in ("1", "2", "Enter"):
+            page.keyboard.press(key)
+        page.wait_for_selector(".ge-remark")
+        arrive(page, "Unsere Antworten")
+        page.keyboard.press("Control+Enter")
+
+
+def test_the_whole_way_by_keyboard(build_study, tmp_path, page):
+    texts = {"number": 0, "hostile": ("One.", "Two.")}
+    more = {"raters": (), "slots": 1, "more": SETTINGS}
+    built, log = build_study(tmp_path / "study", **texts, **more), tmp_path / "log"
+    with serving(built.folder, log) as url:
+        rate_by_keyboard(built, url, page)
+    assert "Traceback" not in log.read_text()
+
+
+def rate_by_keyboard(built, url, page):
+    press = page.keyboard.press
+    page.goto(f"{url}/?PROLIFIC_PID=5f0c0ffee&STUDY_ID=s1&SESSION_ID=v1")
+    page.wait_for_selector("h1 >> text=Bevor Sie beginnen")
+    page.wait_for_function("() => document.documentElement.lang === 'de'")
+    page.wait_for_function("() => location.search.startsWith('?invite=')")
+    assert page.evaluate("document.documentElement.dir") == "ltr"
+    assert "PROLIFIC_PID" not in page.url
+    result = {"consent": faults(page)}
+    press("Control+Enter")
+    arrive(page, "Über Sie")
+    answer(page, 1)
+    result["background"] = faults(page)
+    press("Control+Enter")  # with the focus in the answer just given
+    arrive(page, "Zwei Texte vergleichen")
+    press("Control+Enter")
+    practise(page)
+    arrive(page, "Einige kurze Fragen")
+    press("Tab")  # past the button to the instructions
+    answer(page, 1, 0, 2, 0)
+    result["check"] = faults(page)
+    press("Control+Enter")
+    arrive(page, "Zwei Texte vergleichen")
+    assert page.get_by_role("alert").inner_text().startswith("Nicht alle Antworten waren richtig.")
+    result["instructions"] = faults(page)
+    press("Control+Enter")
+    arrive(page, "Einige kurze Fragen")
+    press("Tab")
+    answer(page, 1, 0, 2, 1)
+    press("Control+Enter")
+    page.wait_for_selector(".ge-page h1 >> text=Paar 1 von 1")
+    assert page.evaluate("document.documentElement.lang") == "de"
+    assert "C1A2B3" not in page.content()
+    for key in ("1", "3", "Enter"):
+        press(key)
+    arrive(page, "Vielen Dank")
+    result["thanks"] = faults(page)
+    assert result == {name: [] for name in result}
+    assert "C1A2B3" in page.inner_text(".stMain")
+    link = page.get_by_role("link", name="Code einreichen")
+    assert link.get_attribute("href") == "https://app.prolific.com/submissions/complete?cc=C1A2B3"
+    with built.open() as store:
+        stored = [(note.kind, json.loads(note.detail)) for note in notes.read(store, rater="P-1")]
+        assert len(unblind.tidy(store)) == 2
+    kinds = [
+        "arrival",
+        "consent",
+        "background",
+        "instructions",
+        *["practice"] * 2,
+        "check",
+        "check",
+        "finished",
+    ]
+    assert [kind for kind, _ in stored] == kinds
+    assert stored[2][1] == {"native": "no"}
+    assert stored[6][1]["wrong"] == ["orders"]

@@ -1,0 +1,253 @@
+"""Studies for the app, whose texts tell the test alone which method wrote them; a server, a browser."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import factories
+import pytest
+from app_browser import (
+    ARGUMENTS,
+    CHROMIUM,
+    DESKTOP,
+    FIRST_WORD,
+    HOSTILE,
+    LONG,
+    SECOND_WORD,
+    Served,
+    begin,
+    serving,
+)
+from databases import Databases, setting
+from sqlalchemy import update
+
+from guard_eval.records import Gold, Pair, Plan
+from guard_eval.store import Store, notes, unblind
+from guard_eval.store import pairs as store_pairs
+from guard_eval.store import raters as store_raters
+from guard_eval.store.schema import presentation
+from guard_eval.study.folder import Study
+
+SEED = 902104577
+DATASET = "wikinews-heldout"
+FIRST, SECOND = "contrastive(k=10, alpha=0.6)", "top_k(k=50)"
+
+TOML = """
+name = "contrastive against top_k"
+seed = {seed}
+
+[model]
+name = "bundled"
+
+[generation]
+strategies = ["{first}", "{second}"]
+
+[pairs]
+compare = [["{first}", "{second}"]]
+
+[annotation]
+criteria = {criteria}
+raters_per_pair = {slots}
+lease_minutes = 30
+{more}
+"""
+
+_SENTENCES = (
+    "The river had risen in the night and the lower road was under water by the time the bus came round the "
+    "bend. Nobody spoke for a while, and then the driver switched off the engine and said that we would have "
+    "to walk. It was {word} weather, he said, the kind that makes the hills look closer than they are."
+)
+
+
+@dataclass(frozen=True)
+class Built:
+    """A study on disk: its folder, its pairs and a token per rater."""
+
+    folder: Path
+    pairs: list[Pair]
+    tokens: dict[str, str]
+    seed: int = SEED
+    dataset: str = DATASET
+    first: str = FIRST
+    second: str = SECOND
+    first_word: str = FIRST_WORD
+
+    @property
+    def database(self) -> str:
+        return Study.open(self.folder).database
+
+    def open(self) -> Store:
+        return Store.open(self.database)
+
+    def stored(self, what: str = "tidy", **chosen: Any) -> Any:
+        """Return what is read from its store."""
+        reads = {"tidy": unblind.tidy, "history": unblind.history}
+        reads |= {"notes": notes.read, "raters": store_raters.read}
+        with self.open() as store:
+            return reads[what](store, **chosen)
+
+    def age(self) -> None:
+        """Let all pairs have been handed out two days ago."""
+        with self.open() as store, store.write() as (db, now):
+            db.execute(update(presentation).values(handed_out=now - timedelta(days=2)))
+
+    @property
+    def plan(self) -> Plan:
+        return Study.open(self.folder).plan
+
+
+def text_of(word: str, number: int) -> str:
+    """Return a text as a model writes it: it begins with the space after the prompt."""
+    return " " + _SENTENCES.format(word=f"{word} {number}") + "\n"
+
+
+def make_pair(number: int, **changes: str) -> Pair:
+    """Return a pair whose texts tell the test, but nobody else, which method wrote them."""
+    texts = {
+        "prompt": f"Story {number}. We had been told that the valley would be dry at this time of the year.",
+        "text_a": text_of(FIRST_WORD, number),
+        "text_b": text_of(SECOND_WORD, number),
+    }
+    names = {"method_a": FIRST, "method_b": SECOND, "dataset": DATASET, "prompt_id": f"heldout-{number:04d}"}
+    ids = f"c0ffee{number:010d}", f"deface{number:010d}"
+    return factories.make_pair(number, ids=ids, **names, **(texts | changes))
+
+
+def make_gold(number: int) -> Gold:
+    """Return a pair with a clear answer, whose names stand nowhere else."""
+    pair = factories.make_pair(
+        number,
+        ids=(f"a11cab1e{number:08d}", f"b0a710ad{number:08d}"),
+        method_a="written-by-hand",
+        method_b="nothing-at-all",
+        dataset="attention-probes",
+        prompt_id=f"probe-{number:04d}",
+        prompt=f"Letter {number}. Dear aunt, we have arrived at last, and the house is as you said.",
+        text_a="The stove draws well, and from the kitchen one sees the sea.",
+        text_b=" \n",
+    )
+    return Gold(pair=pair, expected={"fluency": "a"})
+
+
+def build(
+    folder: Path,
+    pairs: list[Pair],
+    *,
+    raters: tuple[str, ...] = ("ann",),
+    slots: int = 2,
+    criteria: tuple[str, ...] = ("coherence", "fluency"),
+    gold: Sequence[Gold] = (),
+    more: str = "",
+    new_database: Callable[[Path], str] | None = None,
+) -> Built:
+    """Write a study to disk; `more` are further lines of the table [annotation].
+
+    `new_database` makes its database, as the fixture of that name does; else it is the folder's own.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    database = "" if new_database is None else setting(new_database(folder))
+    named = "[" + ", ".join(f'"{name}"' for name in criteria) + "]"
+    settings = TOML.format(seed=SEED, first=FIRST, second=SECOND, criteria=named, slots=slots, more=more)
+    (folder / "study.toml").write_text(database + settings, encoding="utf-8")
+    with Store.open(Study.open(folder).database, create=True) as store:
+        if pairs:
+            store_pairs.add(store, pairs)
+        if gold:
+            store_pairs.add_gold(store, gold)
+        tokens = {name: store_raters.invite(store, name)[1] for name in raters}
+    return Built(folder, pairs, tokens)
+
+
+@pytest.fixture(scope="session")
+def build_study() -> Callable[..., Built]:
+    """Build a study of `number` ordinary pairs and a hostile one, and so many gold pairs."""
+
+    def make(
+        folder: Path, *, number: int, hostile: tuple[str, str], gold: int = 0, **options: object
+    ) -> Built:
+        pairs = [make_pair(i) for i in range(number)]
+        pairs.append(make_pair(number, text_a=hostile[0], text_b=hostile[1]))
+        probes = [make_gold(i) for i in range(gold)]
+        return build(folder, pairs, gold=probes, **options)  # type: ignore[arg-type]
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def served(
+    build_study: Callable[..., Built],
+    databases: Databases,
+    tmp_path_factory: pytest.TempPathFactory,
+    pytestconfig: pytest.Config,
+) -> Iterator[Served]:
+    """Serve a study of three pairs, the last one hostile, a gold pair and one pair shown twice."""
+    folder = tmp_path_factory.mktemp("served")
+    kind = pytestconfig.getoption("database") or "sqlite"
+    built = build_study(
+        folder / "study",
+        number=2,
+        hostile=(HOSTILE, LONG),
+        gold=1,
+        raters=(),
+        slots=20,
+        more="gold_every = 3\nrepeats = 1",
+        new_database=lambda made: databases.new(kind, made),
+    )
+    log = folder / "log"
+    with serving(built.folder, log) as url:
+        yield Served(built, url)
+    written = log.read_text()
+    assert not [text for text in (*built.tokens.values(), FIRST_WORD, "Traceback") if text in written]
+
+
+@pytest.fixture(scope="session")
+def shared_browser() -> Iterator[SimpleNamespace]:
+    """Start Debian's browser once, with a context whose cache tests share: Streamlit's files are large.
+
+    Between tests that use it Playwright's event loop must not look as if it ran, or no other could.
+    """
+    if not CHROMIUM.exists():
+        pytest.skip(f"{CHROMIUM} is missing; run: apt-get install chromium")
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with playwright.sync_playwright() as driver:
+        loop = asyncio.get_running_loop()
+        browser = driver.chromium.launch(executable_path=str(CHROMIUM), args=ARGUMENTS)
+        shared = SimpleNamespace(browser=browser, desktop=browser.new_context(**DESKTOP), loop=loop)
+        asyncio._set_running_loop(None)
+        yield shared
+        asyncio._set_running_loop(loop)
+        browser.close()
+
+
+@pytest.fixture
+def chromium(shared_browser: SimpleNamespace) -> Iterator[Any]:
+    """The browser, for one test."""
+    asyncio._set_running_loop(shared_browser.loop)
+    yield shared_browser.browser
+    asyncio._set_running_loop(None)
+
+
+@pytest.fixture
+def visit(chromium: Any, shared_browser: Any, served: Served) -> Iterator[Callable[..., Any]]:
+    """Open a tab, signed in and at the first pair where a name is given; with options, in another browser."""
+    opened: list[Any] = []
+
+    def open_page(name: str = "", **options: Any) -> Any:
+        context = chromium.new_context(**{**DESKTOP, **options}) if options else shared_browser.desktop
+        page = context.new_page()
+        opened.append(context if options else page)
+        page.set_default_timeout(15_000)
+        if name:
+            page.goto(served.link(name))
+            begin(page)
+        return page
+
+    yield open_page
+    for thing in opened:
+        thing.close()

@@ -1,0 +1,100 @@
+"""Studies for the tests of the command line."""
+
+import fcntl
+import os
+import shutil
+import subprocess
+from functools import partial
+
+import pytest
+from command_line import Ran, command, environment, run_here
+
+SMALL = """
+name = "small"
+seed = 5
+[model]
+name = "bundled"
+[generation]
+strategies = ["greedy", "top_k", "acs", "guard"]
+max_new_tokens = 12
+max_prompt_tokens = 24
+batch_size = 4
+[metrics]
+compute = ["diversity", "coherence", "length", "speed"]
+coherence_model = "bundled"
+[pairs]
+compare = [["guard", "acs"]]
+per_dataset = 3
+[annotation]
+raters_per_pair = 2
+[[judge]]
+model = "gpt-4o-2024-11-20"
+"""
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys):
+    """Return what runs a command in this process; the test stays in its folder."""
+    monkeypatch.chdir(tmp_path)
+    return partial(run_here, monkeypatch, capsys, tmp_path)
+
+
+@pytest.fixture
+def typed(tmp_path):
+    """Return what runs a command as its user does, in a process of its own."""
+    return partial(_typed, tmp_path)
+
+
+def _typed(folder, *arguments, **more):
+    done = subprocess.run(
+        command(*arguments),
+        cwd=folder,
+        env=environment(**more),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+    )
+    return Ran(done.returncode, done.stdout, done.stderr)
+
+
+def write_study(folder):
+    folder.mkdir()
+    (folder / "study.toml").write_text(SMALL)
+    lines = [
+        f'{{"prompt": "Once there was a {animal} who"}}\n'
+        for animal in ("cat", "dog", "fox", "owl", "hen", "ox")
+    ]
+    (folder / "prompts.jsonl").write_text("".join(lines))
+    return folder
+
+
+@pytest.fixture
+def study(tmp_path):
+    """A study of six prompts that nothing has been done with yet."""
+    write_study(tmp_path / "small")
+    return tmp_path / "small"
+
+
+@pytest.fixture(scope="session")
+def paired_once(tmp_path_factory):
+    """A study that the first worker makes and all workers read; complete once it has its name."""
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    with (folder / "made.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "made").exists():
+            making = tmp_path_factory.mktemp("making")
+            write_study(making / "small")
+            for step in ("generate", "pair"):
+                ran = _typed(making, step, "small")
+                assert ran.code == 0, ran
+            making.rename(folder / "made")
+    return folder / "made" / "small"
+
+
+@pytest.fixture
+def paired(paired_once, tmp_path):
+    """The same study with its continuations and pairs made; every test has a copy of its own."""
+    return shutil.copytree(paired_once, tmp_path / "small")
