@@ -9,6 +9,8 @@ from guard_eval.estimate import Estimate
 
 REPLICATES = 9_999
 METHOD = "sign-flip test of all comparisons together"
+MANY_UNITS = 10_000
+"""With more units the sums over flipped units are normal, and drawn from their covariance."""
 _MAX_SIGNS = 4_000_000
 """Signs that are drawn at once."""
 
@@ -19,7 +21,8 @@ def any_difference(nets: NDArray[np.float64], *, seed: int = 0) -> Estimate:
     Each unit's verdicts change sides together, at random: the statistic adds up the squares of the methods'
     net wins, each over the sum of its squares, so that every method weighs the same. p is exact where the
     verdicts of a unit are as likely as their mirror image, and holds for many units wherever none is better:
-    the flips have the covariance of the net wins. All flips are tried where there are few units.
+    the flips have the covariance of the net wins. All flips are tried where there are few units; where there
+    are many, their sums are drawn, which are normal.
 
     Args:
         nets: Each unit's wins less losses of each method, [units, K].
@@ -38,17 +41,23 @@ def any_difference(nets: NDArray[np.float64], *, seed: int = 0) -> Estimate:
         flips = 1.0 - 2.0 * (codes & 1)
         p = float((_statistics(flips, scaled) >= observed * (1 - 1e-12)).mean())
         return Estimate(value=observed, p=p, n=len(nets), method=f"exact {METHOD}", smallest_p=1 / len(flips))
-    rng = np.random.default_rng(seed)
-    above = 0
-    block = max(1, _MAX_SIGNS // len(scaled))
-    for begin in range(0, REPLICATES, block):
-        flips = rng.integers(0, 2, (min(block, REPLICATES - begin), len(scaled))) * 2.0 - 1
-        above += int((_statistics(flips, scaled) >= observed * (1 - 1e-12)).sum())
+    rng, drawn = np.random.default_rng(seed), "random patterns"
+    if len(scaled) > MANY_UNITS:
+        values, vectors = np.linalg.eigh(scaled.T @ scaled)
+        normal = rng.standard_normal((REPLICATES, len(values))) * np.sqrt(np.maximum(0.0, values))
+        statistics, drawn = ((normal @ vectors.T) ** 2).sum(axis=1), "normal sums"
+    else:
+        block = max(1, _MAX_SIGNS // len(scaled))
+        blocks = [min(block, REPLICATES - begin) for begin in range(0, REPLICATES, block)]
+        statistics = np.concatenate(
+            [_statistics(rng.integers(0, 2, (size, len(scaled))) * 2.0 - 1, scaled) for size in blocks]
+        )
+    above = int((statistics >= observed * (1 - 1e-12)).sum())
     return Estimate(
         value=observed,
         p=(1 + above) / (1 + REPLICATES),
         n=len(nets),
-        method=f"{METHOD}, {REPLICATES:,} random patterns",
+        method=f"{METHOD}, {REPLICATES:,} {drawn}",
         smallest_p=1 / (1 + REPLICATES),
     )
 
