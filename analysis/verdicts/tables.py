@@ -107,9 +107,11 @@ def with_columns(frame: pd.DataFrame, columns: Mapping[str, str]) -> pd.DataFram
         columns: Headings by the column that they are: `{"method_a": "System 1"}`.
 
     Raises:
-        StudyError: A column is unknown, or the table lacks a heading.
+        StudyError: A column is unknown, there twice, or the table lacks a heading.
     """
     names = [str(name) for name in frame.columns]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise StudyError(f"the table has the column {twice[0]!r} twice; keep one")
     for name, heading in columns.items():
         if name not in KNOWN and name not in SHOWN:
             raise StudyError(f"columns.{name}: there is no such column; {nearest(name, sorted(KNOWN))}")
@@ -152,7 +154,7 @@ def _with_ids_of_winners(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
         frame = frame.assign(method_a=frame["left"], method_b=frame["right"])
         notes.append("read as columns: 'left' as method_a, 'right' as method_b, the sides as shown")
     couples = with_shared_texts(_texts(frame, pair), pair)
-    both = np.sort([couples[name].cat.codes.to_numpy() for name in pair], axis=0)
+    both = np.sort([couples[name].cat.codes.to_numpy(dtype=np.int64) for name in pair], axis=0)
     couple = both[0] * (both.max() + 2) + both[1]
     ids = [name for name in ("pair_id", *PAIR_IDS) if name in names]
     raters = [name for name in ("rater", *NAMES["rater"]) if name in names]

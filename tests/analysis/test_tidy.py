@@ -170,6 +170,11 @@ def test_frames_of_other_origin_become_text():
         validate(frame_of(pair_id=[7, "7"]))
 
 
+def test_a_frame_with_a_column_twice_is_refused():
+    with pytest.raises(StudyError, match="the column 'rater' twice; keep one"):
+        read(pd.concat([frame_of(), frame_of()[["rater"]]], axis=1))
+
+
 def test_parquet(tmp_path):
     pytest.importorskip("pyarrow")
     path = tmp_path / "verdicts.parquet"
