@@ -198,12 +198,13 @@ def _make_missing(db: Connection, pool: str, count: int) -> None:
 
 
 def open_slots(db: Connection, pool: str, *wanted: ColumnElement[bool]) -> None:
-    """Open as many slots of the wanted pairs as are planned, those that are held first; close the others.
+    """Open as many slots of the wanted pairs as are planned, rated and held ones first; close the others.
 
     A pair that too many raters skipped has none open; skips of raters who are excluded say nothing.
     """
     of_pairs = (slot.c.pool == pool, *wanted)
-    order = func.row_number().over(partition_by=slot.c.pair_id, order_by=[FREE, slot.c.number])
+    ranks = [FREE, slot.c.leased_until.is_not(None), slot.c.number]
+    order = func.row_number().over(partition_by=slot.c.pair_id, order_by=ranks)
     ranked = select(slot.c.id, order.label("rank")).where(*of_pairs).subquery()
     planned = select(ranked.c.id).where(ranked.c.rank <= _count_made(db, pool))
     skipped = (
