@@ -2,7 +2,6 @@
 
 import statistics
 
-import numpy as np
 import pytest
 from texts_measured import generation, measured, score_of
 
@@ -48,14 +47,6 @@ def test_copies_are_no_evidence():
         assert three.value == pytest.approx(one.value, abs=shown)
         assert (three.low, three.high) == pytest.approx((one.low, one.high), abs=shown)
         assert (three.run_sd, three.n) == (0, 3 * one.n)
-
-
-def test_intervals_are_over_prompts():
-    """Of texts with as many words as the runs have on average the interval is the same."""
-    counts = 2 * np.random.default_rng(3).integers(1, 6, size=(30, 2))
-    means = counts.mean(axis=1, keepdims=True).astype(int)
-    one, two = (score_of(measured(runs(*each), compute=["length"]), "words") for each in (counts, means))
-    assert (one.value, one.low, one.high) == pytest.approx((two.value, two.low, two.high))
 
 
 def test_a_prompt_that_lacks_a_run_weighs_as_much_as_the_others():
