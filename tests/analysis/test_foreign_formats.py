@@ -257,6 +257,12 @@ def test_an_inspect_log_whose_verdicts_are_answers(tmp_path):
     assert "1 left out: it ended in an error (sample 3)" in notes(table)
 
 
+def test_a_sample_without_an_answer_is_left_out_and_counted(tmp_path):
+    table = read(save(tmp_path, inspect_log({"flu": {"value": "A"}}, {"flu": {"value": "N"}})))
+    assert list(table["verdict"]) == ["guard"]
+    assert "1 left out: no answer (sample 2)" in notes(table)
+
+
 def test_an_inspect_log_in_its_own_archive(tmp_path):
     log = inspect_log(scored("A"), scored("B"))
     samples = log.pop("samples")
