@@ -241,14 +241,12 @@ class Asking:
         if not sys.stdin.isatty():
             raise StudyError("there is no terminal to confirm the cost in; add --yes")
         progress.show(self.show(previews, example=False))
-        count = sum(each.requests for each in asked)
-        if self.budget is not None:
-            cost = f"for never more than {show_usd(self.budget)} over all runs"
-        else:
+        cost = f"for never more than {show_usd(self.budget)} over all runs"
+        if self.budget is None:
             costs = [each.batch if self.batch else each.online for each in asked]
-            expected, worst = (sum(each[at] for each in costs if each) for at in (0, 1))
-            cost = f"for about {show_usd(expected)} and at worst {show_usd(worst)}"
-        return progress.confirm(f"Send {count:,} requests, {cost}?")
+            expected, worst = (show_usd(sum(each[at] for each in costs if each)) for at in (0, 1))
+            cost = f"for about {expected} and at worst {worst}"
+        return progress.confirm(f"Send {sum(each.requests for each in asked):,} requests, {cost}?")
 
     def _connect(self, judge: Judge) -> Server:
         return connect_to(judge, plain_http={url for url, _ in self.allowed})
@@ -296,14 +294,8 @@ class Asking:
         with self.store.read() as db:
             spending, failures = requests.read_spending(db), read_reasons(db)
         reasons = tuple(count_reasons(self.failed) if self.calibrate else failures)
-        lines = [*self.lines, *_show_reasons(reasons)]
-        for each in spending:
-            if each.unmetered:
-                lines.append(f"{each.judge}: {each.unmetered} answers came without token counts")
-            if each.open:
-                lines.append(f"{each.judge}: {each.open} requests are under way, or in a batch")
         return Judged(
-            lines=tuple(lines),
+            lines=(*self.lines, *_show_reasons(reasons)),
             tables=(_show_spending(spending),) if spending else (),
             next=(self.study.command("report"),),
             exit_code=WITH_FAILURES if self.failed else 0,
@@ -313,11 +305,10 @@ class Asking:
 
     def error(self) -> StudyError:
         """Return what kept judges from their end, as one error."""
-        if len(self.errors) == 1 and len(self.study.settings.judge) == 1:
+        if len(self.study.settings.judge) == 1:
             return next(iter(self.errors.values()))
         lines = [f"{visible(name)}: {error}" for name, error in self.errors.items()]
-        count = f"{len(lines)} judges" if len(lines) > 1 else "a judge"
-        return StudyError("\n  ".join((f"{count} did not come to the end:", *lines)))
+        return StudyError("\n  ".join(("some judges did not come to the end:", *lines)))
 
 
 def _show_spending(spending: Sequence[JudgeSpending]) -> Table:
@@ -325,6 +316,8 @@ def _show_spending(spending: Sequence[JudgeSpending]) -> Table:
     facts = {
         "requests": "requests",
         "of these lost": "lost",
+        "of these under way, or in a batch": "open",
+        "answers without token counts": "unmetered",
         "prompt tokens": "input_tokens",
         "of these cached": "cached_tokens",
         "completion tokens": "output_tokens",

@@ -16,80 +16,8 @@ from judge.sanitize import RULES, neutralise
 
 PAPER = Path(__file__).parents[2].parent / "shared" / "paper" / "000_7dd8e564e09172d0.txt"
 
-# typed from the paper's Appendix F (app:F), top to bottom
-_APPENDIX = """\
-Instructions
-
-You are a language evaluation specialist tasked with conducting pairwise comparisons of machine-generated
-texts.
-
-You will compare outputs from two different decoding methods (A and B) that were generated using the same
-input prompt.
-
-Evaluation Process
-
-For each text pair, assess which version demonstrates superior quality according to six specific metrics.
-
-Your evaluation should result in one of three judgments for each metric:
-
-Method A is better
-
-Both methods are similar
-
-Method B is better
-
-Important Note
-
-The underlying decoding methods are randomized in their labeling as “Method A” or “Method B” across
-different evaluations.
-
-Do not attempt to identify patterns based on these labels, as they are arbitrarily assigned for each
-comparison.
-
-Evaluation Metrics
-
-1. Fluency
-
-Measures how natural, smooth, and grammatically correct the text reads.
-
-Evaluates whether the language flows naturally without awkward phrasing, grammatical errors, or unnatural
-constructions.
-
-2. Coherence
-
-Assesses logical connection between ideas and overall text organization.
-
-Evaluates whether the text maintains consistent themes, follows logical progression, and avoids
-contradictions or non-sequiturs.
-
-3. Factuality
-
-Measures accuracy and truthfulness of factual claims.
-
-Evaluates whether information presented is correct and free from errors, fabrications, or
-misrepresentations.
-
-4. Informativeness
-
-Assesses the substantive content and value of the information provided.
-
-Evaluates whether the text delivers meaningful, relevant content rather than being vague, repetitive, or
-content-poor.
-
-5. Interestingness
-
-Measures how engaging, compelling, or captivating the text is.
-
-Evaluates whether the content holds attention through creativity, unique insights, or engaging stylistic
-elements.
-
-6. Story Development
-
-Assesses how effectively the narrative unfolds and progresses (where applicable).
-
-Evaluates character development, plot progression, pacing, and overall narrative structure in story-based
-texts.
-"""
+# typed from the paper's Appendix F (app:F), top to bottom; sentences stand apart
+_APPENDIX = (Path(__file__).parent / "appendix_f.txt").read_text(encoding="utf-8")
 APPENDIX_F = [" ".join(sentence.split()) for sentence in _APPENDIX.split("\n\n")]
 
 HOSTILE = [
