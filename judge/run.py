@@ -165,7 +165,8 @@ class Run:
                 f"--budget cannot be held for {self.judge.model!r}, whose price is unknown: set {KEYS} in "
                 "study.toml (0 if it costs nothing), or leave --budget out"
             )
-        check_examples(self.store, self.judge)
+        if self.judge.examples is not None:
+            check_examples(self.store, self.judge)
         self.rater = check_judge(self.store, self.judge)
         settings.set_criteria(self.store, {each.name: each.words for each in self.judge.rubric})
         self.ledger = Ledger()
