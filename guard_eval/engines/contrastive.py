@@ -71,10 +71,11 @@ class _Tree:
     def __init__(self, model: Any, mask: Tensor, limit: int) -> None:  # noqa: ANN401
         self._model, self._length, self._limit = model, mask.shape[1], limit
         self._mask = pad(mask, (0, limit), value=1)
+        self._present = self._mask.bool()
         self._absent = torch.finfo(model.dtype).min * (self._mask == 0)[:, None, None].to(model.dtype)
         self._positions = (mask.cumsum(-1) - 1).clamp(min=0)
         self._cache = DynamicCache(config=model.config)
-        self._context = self._hidden = self._logits = torch.empty(0)
+        self._context = self._hidden = self._directions = self._logits = torch.empty(0)
 
     def prefill(self, ids: Tensor) -> Tensor:
         """Read the prompts `[R, P]`; return the logits after them, `[R, V]`, float32."""
@@ -91,15 +92,16 @@ class _Tree:
             ids: The candidates, `[R, k]`.
         """
         self._hidden = self._pass(ids)
-        present = self._mask[:, : self._length].bool()
-        return degeneration_penalty(unit(self._hidden), self._context[:, : self._length], present)
+        self._directions = unit(self._hidden)
+        context, present = self._context[:, : self._length], self._present[:, : self._length]
+        return degeneration_penalty(self._directions, context, present)
 
     def take(self, index: Tensor) -> Tensor:
         """Append the candidates `index`, `[R]`; return the logits after them, `[R, V]`, float32."""
         rows = torch.arange(len(index), device=index.device)
         hidden = self._hidden[rows, index]
         logits = self._keep(rows, index, hidden)
-        self._context[:, self._length] = unit(hidden)
+        self._context[:, self._length] = self._directions[rows, index]
         self._length += 1
         self._positions = self._positions + 1
         return logits.float()
@@ -118,13 +120,15 @@ class _Tree:
         )
         return output.last_hidden_state  # type: ignore[no-any-return]
 
-    def _keep(self, rows: Tensor, index: Tensor, hidden: Tensor) -> Tensor:
+    def _keep(self, rows: Tensor, index: Tensor, hidden: Tensor) -> Tensor:  # noqa: ARG002
         """Keep the chosen candidates alone in the cache, and return the logits after them, `[R, V]`."""
         length = self._length
+        position = (length + index)[:, None, None, None]
         layers: Any = self._cache.layers
         for layer in layers:
             for states in (layer.keys, layer.values):
-                states[:, :, length] = states[rows, :, length + index]
+                chosen = states.gather(2, position.expand(-1, states.shape[1], 1, states.shape[3]))
+                states[:, :, length : length + 1] = chosen
             layer.keys, layer.values = layer.keys[:, :, : length + 1], layer.values[:, :, : length + 1]
         return self._model.get_output_embeddings()(hidden)  # type: ignore[no-any-return]
 
