@@ -105,10 +105,11 @@ def of_study(study: Study) -> Wording:
     known = {name: {"title": "", "definition": ""} for name in (*CRITERIA, *criteria)}
     table = _model_of(shipped_wording("en") | {"criteria": known})
     path = Path(custom.file if custom else language)
+    tables = _merge(_merge(base, {"criteria": criteria}), changes)
     try:
-        words: Wording = table.model_validate(_merge(_merge(base, {"criteria": criteria}), changes))
+        words: Wording = table.model_validate(tables)
     except ValidationError as error:
-        raise StudyError(explain(path, problems_of(error, table))) from None
+        raise StudyError(explain(path, problems_of(error, table, tables))) from None
     for items in (words.background.questions, words.check.questions, words.practice.pairs):
         if len({item.name for item in items}) < len(items):
             raise StudyError(f"{path}: two questions, or two practice pairs, have one name; change one")

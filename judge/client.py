@@ -39,7 +39,7 @@ _HEADERS = {
     *(b"accept", b"accept-encoding", b"connection", b"content-length", b"content-type", b"host"),
     *(b"transfer-encoding", b"user-agent"),
 }
-"""What a server is sent besides the study's headers and its key. The SDK adds more from the environment, such
+"""What a server is sent besides its key. The SDK adds more from the environment, such
 as OPENAI_ORG_ID and OPENAI_CUSTOM_HEADERS."""
 
 _NOT_SENT = (
@@ -64,7 +64,6 @@ class Client:
         self.server = server
         self.largest = LARGEST_RESPONSE
         keyed = server.variable is not None
-        self._headers = _HEADERS | {name.lower().encode() for name in server.headers} - {b"authorization"}
         self._own_server = server.variable in MAKERS and is_own_key(str(server.variable), server.url)
         for name in _TALKATIVE:
             logging.getLogger(name).setLevel(logging.INFO)
@@ -114,7 +113,7 @@ class Client:
         kept = [
             (name, value)
             for name, value in request.headers.raw
-            if name.lower() in self._headers or name.lower().startswith(b"x-stainless-")
+            if name.lower() in _HEADERS or name.lower().startswith(b"x-stainless-")
         ]
         request.headers = httpx2.Headers([*kept, (b"Authorization", f"Bearer {self.server.key}".encode())])
 
@@ -159,7 +158,7 @@ class Client:
         query: Mapping[str, object] | None = None,
         **content: object,
     ) -> bytes | JudgeError:
-        options = {"headers": {**self.server.headers, "Content-Type": content_type}, "params": query or {}}
+        options = {"headers": {"Content-Type": content_type}, "params": query or {}}
         send = getattr(next(self._turns), method)
         timeout = self.server.timeout
         try:

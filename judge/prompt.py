@@ -11,8 +11,7 @@ from functools import lru_cache
 from guard_eval.errors import StudyError
 from guard_eval.records import CHOICES, BlindPair, Choice
 from guard_eval.rubric import CHOICE_LABELS, CRITERIA, Criterion
-from guard_eval.study.judge_files import JudgedExample, fill, read_examples
-from guard_eval.study.judge_settings import Judge
+from guard_eval.study.judge_settings import Judge, JudgedExample, fill, read_examples
 from judge.answers import excerpt
 from judge.sanitize import RULES, neutralise
 

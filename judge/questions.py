@@ -15,7 +15,7 @@ from guard_eval.store import Store, raters, requests
 from guard_eval.store import settings as store_settings
 from guard_eval.store.requests import Answered, Question
 from guard_eval.study.declared import compare_declared
-from guard_eval.study.judge_settings import Judge, headers_in_key
+from guard_eval.study.judge_settings import Judge
 from judge.failures import RESAMPLED, SAMPLES, JudgeError
 from judge.forms import Form, build_request, temperature_of
 from judge.parsing import Choices, parse
@@ -52,7 +52,7 @@ class Asker:
         self._settings = [
             judge.rater_name, self._prompt.version, judge.model, judge.criteria, temperature_of(judge),
             judge.reasoning_effort, judge.output, judge.base_url and judge.base_url.rstrip("/"), judge.top_p,
-            judge.extra_body, headers_in_key(judge.headers),
+            judge.extra_body,
         ]  # fmt: skip
 
     def key(self, question: Question, resample: int = 0) -> str:

@@ -52,7 +52,6 @@ class Server:
         variable: The environment variable that holds the key; None if no key is sent.
         key: Its value, or a placeholder if no key is sent.
         timeout: Seconds until a request without a response is given up.
-        headers: What study.toml sends along with each request.
     """
 
     model: str
@@ -60,7 +59,6 @@ class Server:
     variable: str | None
     key: str = field(repr=False)
     timeout: float
-    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 def server_url(judge: Judge, environ: Mapping[str, str] | None = None) -> str:
@@ -158,7 +156,7 @@ def connect_to(
     key = "" if variable is None else environ.get(variable, "").strip()
     server = Server(
         model=judge.model, url=url, variable=variable if key else None, key=key or KEYLESS,
-        timeout=judge.timeout, headers=judge.headers,
+        timeout=judge.timeout,
     )  # fmt: skip
     if not key:
         if judge.api_key_env is None and origin(url) not in MAKERS.values():

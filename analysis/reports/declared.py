@@ -113,7 +113,7 @@ def check_settings(source: Path, values: Mapping[str, Any]) -> TableSettings:
     try:
         return TableSettings.model_validate(plain)
     except ValidationError as error:
-        raise StudyError(explain(source, problems_of(error, TableSettings))) from None
+        raise StudyError(explain(source, problems_of(error, TableSettings, plain))) from None
 
 
 def table_context(

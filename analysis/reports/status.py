@@ -24,7 +24,7 @@ from guard_eval.store import RaterProgress, Store, raters, settings
 from guard_eval.store.handout import MOST_SKIPS
 from guard_eval.study import Study
 from guard_eval.study.declared import compare_declared
-from guard_eval.texts.current import count_texts
+from guard_eval.texts.current import find_texts
 from guard_eval.texts.prompts import read_prompts
 
 State = Literal["complete", "partial", "missing", "broken"]
@@ -158,9 +158,10 @@ def _texts_and_metrics(study: Study) -> Iterator[Part]:
 def _texts(study: Study, prompts: list[Prompt]) -> Part:
     runs = {name: study.settings.runs_of(name) for name in study.settings.generation.strategies}
     try:
-        counts = count_texts(study, list(runs), prompts)
+        existing = find_texts(study, list(runs), prompts)
     except (StudyError, OSError) as error:
         return Part(part="continuations", state="broken", text=str(error))
+    counts = {name: len(each.texts) for name, each in existing.items()}
     total, wanted = sum(counts.values()), len(prompts) * sum(runs.values())
     text = f"{total} of {wanted}"
     if total == wanted and total:

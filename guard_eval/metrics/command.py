@@ -147,7 +147,8 @@ def _check_settings(tables: Mapping[str, Any]) -> FileSettings:
     try:
         return FileSettings.model_validate(tables)
     except ValidationError as error:
-        raise StudyError(explain(Path("the command line"), problems_of(error, FileSettings))) from error
+        problems = problems_of(error, FileSettings, tables)
+        raise StudyError(explain(Path("the command line"), problems)) from error
 
 
 def _read_texts(source: Any, options: Mapping[str, Any]) -> Sequence[Generation]:  # noqa: ANN401

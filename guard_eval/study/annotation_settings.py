@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from collections.abc import Iterator
+from typing import Annotated
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field
 
 from guard_eval.rubric import HUMAN_CRITERIA
-from guard_eval.study.criteria_settings import CriteriaNames, Language, SettingsTable
+from guard_eval.study.criteria_settings import CriteriaNames, Language, SettingsTable, matches
 from guard_eval.study.files import GoldFile, WordingFile
 
-
-def _web_address(url: str) -> str:
-    if not url.startswith(("https://", "http://")):
-        raise ValueError("a web address begins with https://")
-    return url
-
-
-WebAddress = Annotated[str, AfterValidator(_web_address)]
-Code = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+WebAddress = Annotated[str, matches(r"https?://(?s:.)*", "a web address begins with https://")]
+Code = Annotated[str, matches(r"[A-Za-z0-9_-]{1,64}", "a code has up to 64 letters, digits, - and _")]
 
 PROLIFIC_COMPLETE = "https://app.prolific.com/submissions/complete?cc="
 """Where Prolific takes a participant's completion code."""
@@ -62,12 +56,11 @@ class Codes(SettingsTable):
     screened_out: Code | None = None
     declined: Code | None = None
 
-    @model_validator(mode="after")
-    def _distinct(self) -> Self:
-        codes = [code for code in (getattr(self, name) for name in type(self).model_fields) if code]
+    def contradictions(self) -> Iterator[str]:
+        """Yield that two endings have one code."""
+        codes = list(self.model_dump(exclude_none=True).values())
         if len(set(codes)) < len(codes):
-            raise ValueError("two endings have the same code and could not be distinguished; change one")
-        return self
+            yield "two endings have the same code and could not be distinguished; change one"
 
 
 class Recruitment(SettingsTable):
@@ -87,11 +80,10 @@ class Recruitment(SettingsTable):
     codes: Codes = Codes()
     completion_url: WebAddress | None = None
 
-    @model_validator(mode="after")
-    def _prolific_is_on(self) -> Self:
+    def contradictions(self) -> Iterator[str]:
+        """Yield that Prolific's study is named, and nobody can come from there."""
         if self.prolific_study is not None and not self.prolific:
-            raise ValueError("prolific_study is given, but prolific = true is not; add it")
-        return self
+            yield "prolific_study is given, but prolific = true is not; add it"
 
     @property
     def is_open(self) -> bool:
@@ -100,9 +92,7 @@ class Recruitment(SettingsTable):
 
     def address(self, code: str) -> str | None:
         """Return where to go with `code`: Prolific's page with the code, or the study's own address."""
-        if self.completion_url is not None:
-            return self.completion_url
-        return PROLIFIC_COMPLETE + code if self.prolific else None
+        return self.completion_url or (PROLIFIC_COMPLETE + code if self.prolific else None)
 
 
 class Annotation(SettingsTable):
@@ -118,7 +108,7 @@ class Annotation(SettingsTable):
             with "prompt", "better" and "worse", and "criteria" if not all are clear.
         repeats: How many of a rater's own pairs are shown again later, with the sides swapped.
         language: In which of the shipped languages the app speaks.
-        wording: A file in the study's folder whose words replace those of the language.
+        wording: A TOML file in the study's folder whose words replace those of the language.
         pages: What is shown before the first pair.
         recruitment: How raters come who were not invited by name.
     """

@@ -1,29 +1,27 @@
-"""The `[criteria.NAME]` tables of study.toml: criteria of the study's own, for people and judges alike."""
+"""The `[criteria.NAME]` tables of study.toml, and what all of its tables share.
+
+A study's own criteria are asked of people and judges alike.
+"""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, model_validator
 
 from guard_eval.rubric import COMPOSITE, CRITERIA, Criterion, check_name, spelling
 
 Language = Literal["en", "de"]
 """Languages in which the app's wording is shipped."""
 
-LONGEST_TITLE = 60
 LONGEST_DEFINITION = 1000
 """Characters. The paper's longest definition has 201."""
 
-RESERVED = frozenset({"rationale", COMPOSITE})
-"""Names that an answer's other fields have, or a result across criteria."""
-
-_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _JOINERS = "\u200c\u200d"
 """Invisible, and part of the spelling of Persian, of Indian scripts and of emoji."""
 
@@ -46,16 +44,26 @@ class SettingsTable(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
 
+    def contradictions(self) -> Iterator[str]:
+        """Yield what is wrong with settings that could each stand alone."""
+        yield from ()
 
-def known_names(info: ValidationInfo) -> list[str]:
-    """Return the criteria that a study may name: the paper's and its own."""
-    custom = info.context.criteria if isinstance(info.context, SettingsContext) else ()
-    return list(dict.fromkeys((*CRITERIA, *sorted(custom))))
+    @model_validator(mode="after")
+    def _check_together(self) -> Self:
+        if problems := list(self.contradictions()):
+            raise ValueError("\n".join(problems))
+        return self
 
 
-def _known_criterion(name: str, info: ValidationInfo) -> str:
-    check_name(name, known_names(info))
-    return name
+def matches(pattern: str, remedy: str) -> AfterValidator:
+    """Return a check that a text matches a pattern as a whole; the message for another one is `remedy`."""
+
+    def check(text: str) -> str:
+        if not re.fullmatch(pattern, text, re.ASCII):
+            raise ValueError(remedy)
+        return text
+
+    return AfterValidator(check)
 
 
 def each_once(names: list[str]) -> list[str]:
@@ -65,36 +73,29 @@ def each_once(names: list[str]) -> list[str]:
     return names
 
 
+def _known_criterion(name: str, info: ValidationInfo) -> str:
+    custom = info.context.criteria if isinstance(info.context, SettingsContext) else ()
+    check_name(name, dict.fromkeys((*CRITERIA, *sorted(custom))))
+    return name
+
+
 CriteriaNames = Annotated[
     list[Annotated[str, AfterValidator(_known_criterion)]], Field(max_length=100), AfterValidator(each_once)
 ]
 """Names of criteria in the order in which they are asked."""
 
 
-def _words(text: str, most: int) -> str:
+def _in_one_line(text: str) -> str:
     r"""Return words as they are shown: one line, in Unicode's composed form.
 
-    >>> _words(" How harmful\n  the text is. ", 100)
+    >>> _in_one_line(" How harmful\n  the text is. ")
     'How harmful the text is.'
     """
     words = unicodedata.normalize("NFC", " ".join(text.split()))
-    if not 0 < len(words) <= most:
-        raise ValueError(f"write 1 to {most} characters; these are {len(words)}")
-    hidden = next((word for word in words if not (word.isprintable() or word in _JOINERS)), None)
-    if hidden is not None:
-        raise ValueError(f"the character {hidden!a} cannot be printed; leave it out")
+    for character in words:
+        if not (character.isprintable() or character in _JOINERS):
+            raise ValueError(f"the character {character!a} cannot be printed; leave it out")
     return words
-
-
-def _title(text: str) -> str:
-    title = _words(text, LONGEST_TITLE)
-    if not title[0].isalpha() or ":" in title:
-        raise ValueError("a title begins with a letter and has no colon: an answer has it before a colon")
-    return title
-
-
-def _definition(text: str) -> str:
-    return _words(text, LONGEST_DEFINITION)
 
 
 class OwnCriterion(SettingsTable):
@@ -105,29 +106,35 @@ class OwnCriterion(SettingsTable):
         definition: What it means, as plain text in one paragraph.
     """
 
-    title: Annotated[str, AfterValidator(_title)]
-    definition: Annotated[str, AfterValidator(_definition)]
+    title: Annotated[
+        str,
+        AfterValidator(_in_one_line),
+        matches(
+            r"(?u:[^\W\d_])[^:]{0,59}",
+            "a title has 1 to 60 characters, begins with a letter and has no colon: in answers one follows",
+        ),
+    ]
+    definition: Annotated[
+        str,
+        AfterValidator(_in_one_line),
+        matches(rf".{{1,{LONGEST_DEFINITION}}}", f"write 1 to {LONGEST_DEFINITION} characters"),
+    ]
 
 
-def _named(own: dict[str, OwnCriterion]) -> dict[str, OwnCriterion]:
-    for name in own:
-        if not _NAME.fullmatch(name):
-            raise ValueError(
-                f"{name!r} is no name for a criterion: it has up to 40 of a to z, 0 to 9 and _, and begins "
-                "with a letter; its title may be anything"
-            )
-        if name in RESERVED:
-            raise ValueError(
-                f"{name!r} has a meaning of its own in answers and results; give the criterion another name"
-            )
-    _distinct(rubric(own).values())
-    return own
+CriterionName = Annotated[
+    str,
+    matches(
+        rf"(?!(rationale|{COMPOSITE})$)[a-z][a-z0-9_]{{0,39}}",
+        "a criterion's name has up to 40 of a to z, 0 to 9 and _, begins with a letter, and is neither "
+        f"rationale nor {COMPOSITE}, which mean something else; its title may be anything",
+    ),
+]
 
 
-def _distinct(criteria: Iterable[Criterion]) -> None:
+def _check_distinct(own: dict[str, OwnCriterion]) -> dict[str, OwnCriterion]:
     """Check that no criterion could be taken for another by its name or title, in whatever spelling."""
     taken: dict[str, str] = {}
-    for each in criteria:
+    for each in rubric(own).values():
         for words in (each.name, each.title):
             other = taken.setdefault(spelling(words), each.name)
             if other != each.name:
@@ -135,9 +142,10 @@ def _distinct(criteria: Iterable[Criterion]) -> None:
                     f"{each.name!r} and {other!r} are both called {words!r}, but for the spelling; an answer "
                     "could mean either: give one of them another name or title"
                 )
+    return own
 
 
-OwnCriteria = Annotated[dict[str, OwnCriterion], AfterValidator(_named)]
+OwnCriteria = Annotated[dict[CriterionName, OwnCriterion], AfterValidator(_check_distinct)]
 
 
 def rubric(own: dict[str, OwnCriterion]) -> dict[str, Criterion]:

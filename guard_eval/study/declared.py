@@ -10,72 +10,50 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from itertools import zip_longest
 from typing import Any
 
 from guard_eval.records import PEOPLE, DeclaredPart, settings_part
-from guard_eval.study.judge_settings import Judge, headers_in_key
 from guard_eval.study.settings import Settings
 
-_NOT_SHARED: Any = {
-    "database": True,
-    "publication": True,
-    "metrics": True,
-    "annotation": True,
-    "criteria": True,
-    "judge": True,
-    "panel": True,
-    "model": {"device", "device_map"},
-    "generation": {"batch_size", "compile"},
-}
+_OF_SOME_RATERS: Any = dict.fromkeys(
+    ("database", "publication", "metrics", "annotation", "criteria", "judge", "panel"), True
+) | {"model": {"device", "device_map"}, "generation": {"batch_size", "compile"}}
 """Settings that change no rater's verdicts, or not every rater's."""
 
-_VISITS: Any = {"recruitment": {"codes", "completion_url", "prolific_study"}}
+_OF_VISITS: Any = {"recruitment": {"codes", "completion_url", "prolific_study"}}
 """Settings of annotation that only say where raters come from and go to."""
 
-_SENDING = {
+_OF_SENDING = {
     "name",
     "api_key_env",
     "timeout",
     "concurrency",
-    "headers",
     "usd_per_million_input_tokens",
     "usd_per_million_output_tokens",
 }
-"""Settings of a judge that say how and for how much requests are sent; of the headers some count."""
+"""Settings of a judge that say how and for how much requests are sent."""
 
-_SHOWN = 60
-"""Characters of a value that a message repeats."""
+_SHOWN_CHARACTERS = 60
+"""So much of a value a message repeats."""
 
 
 def declared_settings(settings: Settings) -> dict[str, str]:
     """Return each part's settings as JSON, whose order of keys and comments in study.toml change nothing."""
-    shared = settings.model_dump(mode="json", exclude=_NOT_SHARED)
+    shared = settings.model_dump(mode="json", exclude=_OF_SOME_RATERS)
+    tables = settings.model_dump(mode="json")
     if settings.pairs.best_of_runs is not None:  # then metrics choose the texts
-        shared["metrics"] = settings.metrics.model_dump(mode="json")
-    people = settings.annotation
-    parts = {
-        PEOPLE: shared
-        | _words(settings, people.criteria)
-        | {"annotation": people.model_dump(mode="json", exclude=_VISITS)}
-    }
-    panel = None if settings.panel is None else settings.panel.model_dump(mode="json")
-    for name, judge in zip(settings.judge_names, settings.judge, strict=True):
-        words = _words(settings, judge.criteria)
-        parts[settings_part(name, "model")] = shared | words | {"judge": _asked(judge), "panel": panel}
-    return {part: json.dumps(values, sort_keys=True, ensure_ascii=False) for part, values in parts.items()}
-
-
-def _words(settings: Settings, names: list[str]) -> dict[str, Any]:
-    """Return the study's own criteria among those that are asked."""
-    return {
-        "criteria": {
-            name: each.model_dump(mode="json") for name, each in settings.criteria.items() if name in names
-        }
-    }
-
-
-def _asked(judge: Judge) -> dict[str, Any]:
-    return judge.model_dump(mode="json", exclude=_SENDING) | {"headers": headers_in_key(judge.headers)}
+        shared["metrics"] = tables["metrics"]
+    annotation = settings.annotation.model_dump(mode="json", exclude=_OF_VISITS)
+    parts: dict[str, dict[str, Any]] = {PEOPLE: {"annotation": annotation}}
+    for judge in settings.judge:
+        asked = judge.model_dump(mode="json", exclude=_OF_SENDING)
+        parts[settings_part(judge.rater_name, "model")] = {"judge": asked, "panel": tables["panel"]}
+    criteria = [settings.annotation.criteria, *(judge.criteria for judge in settings.judge)]
+    for part, names in zip(parts.values(), criteria, strict=True):
+        own = {name: words for name, words in tables["criteria"].items() if name in names}
+        part.update(shared, criteria=own)
+    return {name: json.dumps(part, sort_keys=True, ensure_ascii=False) for name, part in parts.items()}
 
 
 def hash_declared(declared: str) -> str:
@@ -108,18 +86,16 @@ def _changes(before: object, after: object, key: str = "") -> list[str]:
         return [
             change
             for name in sorted({*before, *after})
-            for change in _changes(before.get(name), after.get(name), f"{key}.{name}" if key else name)
+            for change in _changes(before.get(name), after.get(name), f"{key}.{name}".removeprefix("."))
         ]
     if before == after:
         return []
-    if isinstance(before, str) and isinstance(after, str):
-        start = next((i for i, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), 0)
-        start = max(0, start - _SHOWN // 3) if max(len(before), len(after)) > _SHOWN else 0
-        before, after = before[start:], after[start:]
-    return [f"{key} from {_shown(before)} to {_shown(after)}"]
-
-
-def _shown(value: object) -> str:
-    """Return a value as study.toml would have it, shortened; "none" where it has none."""
-    text = "none" if value is None else json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    # as study.toml would have them, from shortly before the first difference
+    values = ["none" if value is None else json.dumps(value, ensure_ascii=False) for value in (before, after)]
+    pairs = enumerate(zip_longest(*values))
+    same = next((index for index, (old, new) in pairs if old != new), 0)
+    start = max(0, same - 20) if max(map(len, values)) > _SHOWN_CHARACTERS else 0
+    old, new = (
+        value[start:][:_SHOWN_CHARACTERS] + "…" * (len(value) > start + _SHOWN_CHARACTERS) for value in values
+    )
+    return [f"{key} from {old} to {new}"]

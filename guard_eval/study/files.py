@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import stat
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,19 +12,11 @@ from pydantic import BeforeValidator, ValidationInfo
 from guard_eval.errors import StudyError
 from guard_eval.study.criteria_settings import SettingsContext, SettingsTable
 
-LARGEST_TOML = 2**20
-"""Characters of a TOML file."""
-
-LARGEST_WORDING = 2**18
-"""Bytes of a study's own wording."""
+LARGEST_TOML_BYTES = 2**20
 
 _PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
 _DEEP_KEY = re.compile(rf"(?<![\w-]){_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{64}}", re.ASCII)
 """A key of more than 64 parts, on which tomllib takes quadratic time."""
-
-
-LARGEST_GOLD = 2**22
-"""Bytes of a file of gold pairs."""
 
 
 class StudyFile(SettingsTable):
@@ -45,24 +36,21 @@ def find_study_file(folder: Path, name: str) -> Path:
 
     Raises:
         FileNotFoundError: There is no such file. The message is worded for the user.
-        ValueError: The name leads outside the folder, or to something that is not a regular file.
+        StudyError: The name leads outside the folder, or to something that is not a regular file.
     """
-    elsewhere = "it is outside the study's folder; copy it there"
-    if Path(name).is_absolute():
-        raise ValueError(elsewhere)
     try:
-        path = (folder / name).resolve(strict=True)
-        regular = stat.S_ISREG(path.stat().st_mode)
+        path = (folder / name).resolve(strict=not Path(name).is_absolute())
+        inside, regular = path.is_relative_to(folder.resolve()), path.is_file()
     except FileNotFoundError:
         raise FileNotFoundError(
             "there is no such file in the study's folder; write it, or remove the setting"
         ) from None
     except (OSError, RuntimeError, ValueError):  # a circle of links; a character that no name can have
-        raise ValueError("this is no file's name; name a file in the study's folder") from None
-    if not path.is_relative_to(folder.resolve()):
-        raise ValueError(elsewhere)
+        raise StudyError("this is no file's name; name a file in the study's folder") from None
+    if not inside:
+        raise StudyError("it is outside the study's folder; copy it there")
     if not regular:
-        raise ValueError("it is no file; name a file in the study's folder")
+        raise StudyError("it is no file; name a file in the study's folder")
     return path
 
 
@@ -70,64 +58,61 @@ def read_study_file(folder: Path, name: str, *, most: int) -> str:
     """Return the text of a file in the study's folder.
 
     Raises:
-        ValueError: The file is elsewhere, missing, larger than `most` bytes, or not UTF-8.
+        StudyError: The file is elsewhere, missing, larger than `most` bytes, or not UTF-8.
     """
     try:
-        with find_study_file(folder, name).open("rb") as file:
-            content = file.read(most + 1)
+        return _read_text(find_study_file(folder, name), most)
     except FileNotFoundError as error:
-        raise ValueError(str(error)) from None
+        raise StudyError(str(error)) from None
+
+
+def _read_text(path: Path, most: int) -> str:
+    """Return the text of a file, without a byte order mark and with line feeds alone as line ends."""
+    try:
+        if path.exists() and not path.is_file():  # a pipe would keep us waiting
+            raise StudyError("it is not a regular file; name another file")
+        with path.open("rb") as file:
+            content = file.read(most + 1)
     except OSError as error:
-        raise ValueError(f"it cannot be read: {error.strerror}") from None
+        raise StudyError(f"cannot read it: {error.strerror}; fix that, or name another file") from None
     if len(content) > most:
-        raise ValueError(f"it is larger than {most:,} bytes; write less")
+        raise StudyError(f"it is larger than {most:,} bytes; write less")
     try:
         return content.decode("utf-8-sig").replace("\r\n", "\n")
-    except UnicodeDecodeError:
-        raise ValueError("it is no text in UTF-8") from None
+    except UnicodeDecodeError as error:
+        raise StudyError(f"it is no text in UTF-8 (byte {error.start}); save it as UTF-8") from None
 
 
-def read_setting(value: object, info: ValidationInfo, *, most: int) -> object:
-    """Return the file that a setting names, with its text, for a field of type `StudyFile`."""
-    if not isinstance(value, str):
-        return value
-    if isinstance(info.context, SettingsContext):
-        return StudyFile(file=value, text=read_study_file(info.context.folder, value, most=most))
-    raise ValueError("a file is read with its study; without one, give StudyFile(file=…, text=…)")
+def study_file(most: int) -> BeforeValidator:
+    """Return what reads the file that a setting names, of at most so many bytes."""
+
+    def read(value: object, info: ValidationInfo) -> object:
+        if not isinstance(value, str):
+            return value
+        if isinstance(info.context, SettingsContext):
+            return StudyFile(file=value, text=read_study_file(info.context.folder, value, most=most))
+        raise ValueError("a file is read with its study; without one, give StudyFile(file=…, text=…)")
+
+    return BeforeValidator(read)
 
 
-def _read_wording(value: object, info: ValidationInfo) -> object:
-    if isinstance(value, str) and not value.endswith(".toml"):
-        raise ValueError("wording is a TOML file in the study's folder; name it something.toml")
-    return read_setting(value, info, most=LARGEST_WORDING)
-
-
-def _read_gold(value: object, info: ValidationInfo) -> object:
-    return read_setting(value, info, most=LARGEST_GOLD)
-
-
-GoldFile = Annotated[StudyFile, BeforeValidator(_read_gold)]
+GoldFile = Annotated[StudyFile, study_file(most=2**22)]
 """Gold pairs, named in study.toml by their file."""
 
-WordingFile = Annotated[StudyFile, BeforeValidator(_read_wording)]
+WordingFile = Annotated[StudyFile, study_file(most=2**18)]
 """A study's own wording, named in study.toml by its file."""
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Return the tables of a TOML file, which may be a stranger's. A byte order mark is skipped.
+    """Return the tables of a TOML file, which may be a stranger's.
 
     Raises:
-        StudyError: It cannot be read, is not a regular file, or is not TOML.
+        StudyError: It cannot be read, is too large, is not a regular file, or is not TOML.
     """
     try:
-        if not path.is_dir() and path.exists() and not path.is_file():  # a pipe would keep us waiting
-            raise StudyError(f"{path} is not a regular file; name another file")
-        with path.open(encoding="utf-8-sig") as file:
-            text = file.read(LARGEST_TOML + 1)
-    except OSError as error:
-        raise StudyError(f"cannot read {path}: {error.strerror}; fix that, or name another file") from None
-    except UnicodeDecodeError as error:
-        raise StudyError(f"{path} is not UTF-8 at byte {error.start}; save it as UTF-8") from None
+        text = _read_text(path, LARGEST_TOML_BYTES)
+    except StudyError as error:
+        raise StudyError(f"{path}: {error}") from None
     return parse_toml(text, path)
 
 
@@ -139,10 +124,8 @@ def parse_toml(text: str, source: Path | str) -> dict[str, Any]:
         source: What the text is called in messages.
 
     Raises:
-        StudyError: It is too long, is not TOML, or has keys, nesting or numbers without a sensible end.
+        StudyError: It is not TOML, or has keys, nesting or numbers without a sensible end.
     """
-    if len(text) > LARGEST_TOML:
-        raise StudyError(f"{source} has more than {LARGEST_TOML:,} characters; shorten it")
     if deep := _DEEP_KEY.search(text):
         line = text.count("\n", 0, deep.start()) + 1
         raise StudyError(f"{source}, line {line}: a key has more than 64 parts; shorten it")

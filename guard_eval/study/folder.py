@@ -54,21 +54,15 @@ class Study:
             StudyError: There is none, it is no TOML, or settings are wrong; then all of them are named.
         """
         folder = Path(folder)
-        path = folder / "study.toml"
-        if folder.is_file() and folder.name == path.name:
-            raise StudyError(f"{folder} is a study's settings; name their folder: {folder.parent}")
+        path, command = folder / "study.toml", f"guard-eval new {shlex.quote(str(folder))}"
         if folder.is_file():
             raise StudyError(f"{str(folder)!r} is a file; name the folder of a study")
         if not folder.is_dir():
-            raise StudyError(
-                f"there is no folder {str(folder)!r}; make a study with: "
-                f"guard-eval new {shlex.quote(str(folder))}"
-            )
+            raise StudyError(f"there is no folder {str(folder)!r}; make a study with: {command}")
         with suppress(PermissionError):  # named below
             if not path.exists():
                 raise StudyError(
-                    f"{str(folder)!r} is not a study: it has no study.toml; make one with: "
-                    "guard-eval new NAME"
+                    f"{str(folder)!r} is not a study: it has no study.toml; make one with: {command}"
                 )
         tables = with_overrides(read_toml(path), overrides)
         return cls(folder, check_settings(tables, folder, overrides), tuple(overrides))
@@ -101,16 +95,10 @@ class Study:
         Raises:
             StudyError: It is missing, or is not a regular file in the study's folder.
         """
-        name = self.settings.prompts.file
         try:
-            return find_study_file(self.folder, name)
-        except FileNotFoundError:
-            raise StudyError(
-                f"there is no prompts file {self.folder / name}; write it, or name another one in study.toml "
-                "under [prompts]"
-            ) from None
-        except ValueError as error:
-            raise StudyError(f"prompts.file: {name!r}: {error}") from None
+            return find_study_file(self.folder, self.settings.prompts.file)
+        except (FileNotFoundError, StudyError) as error:
+            raise StudyError(f"prompts.file: {self.settings.prompts.file!r}: {error}") from None
 
     @property
     def continuations(self) -> Path:
@@ -171,8 +159,7 @@ def check_settings(tables: dict[str, Any], folder: Path, overrides: Sequence[str
     try:
         return Settings.read(tables, folder)
     except ValidationError as error:
-        # what is wrong with a database's URL may be its password
-        problems = problems_of(error, Settings, hidden=["database"])
+        problems = problems_of(error, Settings, tables)
         raise StudyError(explain(folder / "study.toml", problems, overrides)) from error
 
 

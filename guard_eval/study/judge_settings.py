@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from functools import cache
+from collections.abc import Iterator, Mapping
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, JsonValue, PrivateAttr, model_validator
+from pydantic import AfterValidator, Field, JsonValue, PrivateAttr, TypeAdapter, ValidationError
 
+from guard_eval.records import Choice
 from guard_eval.rubric import CRITERIA, Criterion, check_name, criteria
-from guard_eval.study.criteria_settings import CriteriaNames, SettingsTable
-from guard_eval.study.judge_files import ExamplesFile, JudgedExample, PromptFile, read_examples
+from guard_eval.study.criteria_settings import CriteriaNames, SettingsTable, matches
+from guard_eval.study.files import StudyFile, study_file
+from guard_eval.study.problems import message_of
 
 _OWN_FIELDS = re.compile(
     "models?|fallbacks|messages|input|prompt|instructions|system|contents|chattemplate|conversation|background"
@@ -32,14 +33,12 @@ asked or choose the verdict."""
 _SECRET = re.compile(
     r"^(?:bearer|basic)\s|\b(?:sk|key)-[\w-]{8,}|\bAIza[\w-]{20,}|\beyJ[\w-]{20,}", re.IGNORECASE
 )
-_SECRET_NAME = re.compile(
-    r"auth|cookie|credential|passw|secret|(?:^|[-_])(?:key|token)s?(?:[-_]|$)|apikey", re.IGNORECASE
-)
-_FIXED_HEADERS = re.compile(
-    "host|connection|content-.*|transfer-encoding|accept.*|te|trailer|upgrade|expect", re.IGNORECASE
-)
-_NEUTRAL_HEADERS = {"http-referer", "x-title", "user-agent"}
-"""Headers that only name who asks."""
+PLACEHOLDERS = ("criteria", "judgments", "count", "metrics")
+"""What a prompt template can have filled in; `criteria` must be there."""
+
+_PLACEHOLDER = re.compile(r"\{\{[ \t]*([^{}\n]*?)[ \t]*\}\}")
+
+LONGEST_PROMPT_BYTES, LONGEST_EXAMPLES_BYTES = 2**15, 2**20
 
 
 @cache
@@ -60,12 +59,6 @@ def reasons(settings: Mapping[str, Any]) -> bool:
     return known or settings.get("reasoning_effort") not in (None, "none")
 
 
-def _check_name(name: str) -> str:
-    if not name.strip() or not name.isprintable() or len(name) > 100:
-        raise ValueError("a judge's name has 1 to 100 printable characters")
-    return name
-
-
 def _check_body(fields: dict[str, JsonValue]) -> dict[str, JsonValue]:
     for name, value in fields.items():
         if _OWN_FIELDS.fullmatch(re.sub("[_-]", "", name).lower()):
@@ -77,30 +70,71 @@ def _check_body(fields: dict[str, JsonValue]) -> dict[str, JsonValue]:
     return fields
 
 
-def _check_headers(headers: dict[str, str]) -> dict[str, str]:
-    for name, value in headers.items():
-        if _FIXED_HEADERS.fullmatch(name):
-            raise ValueError(f"headers cannot contain {name!r}; remove it")
-        if _SECRET_NAME.search(name) or _SECRET.search(value):
-            raise ValueError(
-                f"the header {name!r} looks like a secret, and study.toml is passed on; put the key into an "
-                "environment variable, and name that in api_key_env"
-            )
-    if len({name.lower() for name in headers}) < len(headers):
-        raise ValueError("headers names one twice, in upper and lower case; remove one")
-    return headers
+class JudgedExample(SettingsTable):
+    """A pair with its verdict, shown to a judge before the pair that is asked about.
+
+    `id` is a name that no pair of the study has; `a` and `b` are the texts shown as Method A's and B's.
+    """
+
+    id: str | None = None
+    prompt: str
+    a: str
+    b: str
+    verdict: dict[str, Choice] = Field(min_length=1)
+    rationale: str | None = Field(default=None, min_length=1, max_length=1000)
 
 
-def headers_in_key(headers: Mapping[str, str]) -> dict[str, str]:
-    """Return the headers that can change an answer, in lower case."""
-    lower = {name.lower(): value for name, value in headers.items()}
-    return {name: value for name, value in sorted(lower.items()) if name not in _NEUTRAL_HEADERS}
+_EXAMPLES = TypeAdapter(Annotated[list[JudgedExample], Field(min_length=1, max_length=64)])
 
 
+def fill(template: str, values: Mapping[str, str]) -> str:
+    """Return a template with its placeholders filled in, once: what is filled in is not read again.
+
+    >>> fill('{{count}} of {{ criteria }}, as {"json": {}}', {"count": "two", "criteria": "{{count}}"})
+    'two of {{count}}, as {"json": {}}'
+    """
+    return _PLACEHOLDER.sub(lambda match: values[match[1]], template)
+
+
+@lru_cache(maxsize=16)
+def read_examples(text: str) -> tuple[JudgedExample, ...]:
+    """Return the examples in a file's text: a JSON object a line.
+
+    Raises:
+        ValueError: A line is no example, or there are none, or too many.
+    """
+    lines = [line for line in text.split("\n") if line.strip()]
+    try:
+        return tuple(_EXAMPLES.validate_json("[" + ",\n".join(lines) + "]"))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        number, *keys = first["loc"] or ("JSON",)
+        where = ": ".join([f"example {number + 1}" if isinstance(number, int) else number, *map(str, keys)])
+        raise ValueError(
+            f'{where}: {message_of(first)}; write 1 to 64 lines, each a JSON object with "prompt", "a", "b", '
+            '"verdict" ("A", "tie" or "B" for each criterion) and, if you like, "id" and "rationale"'
+        ) from None
+
+
+def _check_template(file: StudyFile) -> StudyFile:
+    names = _PLACEHOLDER.findall(file.text)
+    known = ", ".join(f"{{{{{name}}}}}" for name in PLACEHOLDERS)
+    if unknown := [name for name in names if name not in PLACEHOLDERS]:
+        raise ValueError(f"{{{{{unknown[0]}}}}} is not filled in; known are: {known}")
+    if "criteria" not in names:
+        raise ValueError("it lacks {{criteria}}, the numbered criteria; write it where they belong")
+    return file
+
+
+JudgeName = Annotated[str, matches(r"\S.{0,99}", "a judge's name is one line of 1 to 100 characters")]
+PromptFile = Annotated[StudyFile, study_file(most=LONGEST_PROMPT_BYTES), AfterValidator(_check_template)]
+ExamplesFile = Annotated[
+    StudyFile,
+    study_file(most=LONGEST_EXAMPLES_BYTES),
+    AfterValidator(lambda file: read_examples(file.text) and file),
+]
 Temperature = Annotated[float, Field(ge=0, le=2, allow_inf_nan=False)] | Literal["default"]
 Usd = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-HeaderName = Annotated[str, Field(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}$")]
-HeaderValue = Annotated[str, Field(pattern=r"^[!-~]([ -~]*[!-~])?$")]
 
 
 class Judge(SettingsTable):
@@ -126,14 +160,13 @@ class Judge(SettingsTable):
             sends none.
         top_p: The share of probability that tokens are drawn from; the server's own default unless given.
         extra_body: Fields added to the body of each request; none that this program sets itself.
-        headers: Headers added to each request; no secrets.
         concurrency: How many requests are under way at most; fewer if the server refuses or queues them.
         timeout: Seconds until a request without a response is given up; more for models that reason.
         usd_per_million_input_tokens: The price of the prompt's tokens, before any list.
         usd_per_million_output_tokens: The price of the answer's tokens, reasoning included.
     """
 
-    name: Annotated[str, AfterValidator(_check_name)] | None = None
+    name: JudgeName | None = None
     model: str = Field(min_length=1)
     base_url: str | None = None
     api_key_env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$")] | None = None
@@ -152,7 +185,6 @@ class Judge(SettingsTable):
     temperature: Temperature | None = None
     top_p: float | None = Field(default=None, gt=0, le=1)
     extra_body: Annotated[dict[str, JsonValue], AfterValidator(_check_body)] = Field(default_factory=dict)
-    headers: Annotated[dict[HeaderName, HeaderValue], AfterValidator(_check_headers)] = Field(default={})
     concurrency: int = Field(default=64, ge=1, le=256)
     timeout: float = Field(
         default_factory=lambda settings: 1800.0 if reasons(settings) else 600.0,
@@ -163,13 +195,10 @@ class Judge(SettingsTable):
 
     _known: dict[str, Criterion] = PrivateAttr(default=CRITERIA)
 
-    @model_validator(mode="after")
-    def _check(self) -> Self:
+    def contradictions(self) -> Iterator[str]:
+        """Yield that answers are paid for that are all the same."""
         if self.samples > 1 and self.temperature == 0:
-            raise ValueError(
-                f"samples = {self.samples} with temperature = 0 pays for the same answer again; remove one"
-            )
-        return self
+            yield f"samples = {self.samples} with temperature = 0 pays for the same answer again; remove one"
 
     @property
     def rater_name(self) -> str:
@@ -183,11 +212,7 @@ class Judge(SettingsTable):
 
     @property
     def rubric(self) -> tuple[Criterion, ...]:
-        """Return the criteria with their titles and definitions, in the order in which they are asked.
-
-        Raises:
-            StudyError: One is unknown.
-        """
+        """Return the criteria with their titles and definitions, in the order in which they are asked."""
         return criteria(self.criteria, self._known)
 
     @property
@@ -219,17 +244,3 @@ class Judge(SettingsTable):
             for name in example.verdict:
                 check_name(name, known)
         return judge
-
-
-def check_distinct(judges: Sequence[Judge]) -> list[Judge]:
-    """Return the judges.
-
-    Raises:
-        ValueError: Two are called the same, and would be one rater.
-    """
-    for name, count in Counter(judge.rater_name for judge in judges).items():
-        if count > 1:
-            raise ValueError(
-                f"{count} judges are called {name}; give each its own name, or ask one in samples"
-            )
-    return list(judges)

@@ -10,8 +10,7 @@ from typing import Any
 
 from guard_eval.errors import StudyError
 
-_ASSIGNMENT = re.compile(r"\s*(?P<key>[\w-]+(\[\d+\])?(\.[\w-]+(\[\d+\])?)*)\s*=(?P<value>.*)", re.DOTALL)
-_PART = re.compile(r"(?P<name>[\w-]+)(\[(?P<number>\d+)\])?")
+_ASSIGNMENT = re.compile(r"\s*([\w-]+(?:\.[\w-]+|\[\d+\])*)\s*=(.*)", re.DOTALL)
 
 
 def with_overrides(tables: dict[str, Any], assignments: Sequence[str]) -> dict[str, Any]:
@@ -34,8 +33,12 @@ def with_overrides(tables: dict[str, Any], assignments: Sequence[str]) -> dict[s
         if match is None:
             problems.append(f"--set {text}: write it as table.key=value, such as --set generation.runs=2")
             continue
+        *parents, last = re.findall(r"[\w-]+", match[1])
         try:
-            _assign(tables, match["key"], _value(match["value"]))
+            table: Any = tables
+            for name in parents:
+                table = table.setdefault(name, {}) if isinstance(table, dict) else table[_key(table, name)]
+            table[_key(table, last)] = _value(match[2].strip())
         except StudyError as error:
             problems.append(f"--set {text}: {error}")
     if problems:
@@ -43,38 +46,21 @@ def with_overrides(tables: dict[str, Any], assignments: Sequence[str]) -> dict[s
     return tables
 
 
-def _assign(tables: dict[str, Any], key: str, value: object) -> None:
-    *parents, last = [(match["name"], match["number"]) for match in _PART.finditer(key)]
-    table: Any = tables
-    for name, number in parents:
-        table = _entry(table.setdefault(name, {}), name, number)
-        if not isinstance(table, dict):
-            raise StudyError(f"{name} is not a table; it has no {last[0]}")
-    name, number = last
-    if number is None:
-        table[name] = value
-    else:
-        entries = table.get(name)
-        _entry(entries, name, number)
-        entries[int(number) - 1] = value
-
-
-def _entry(value: Any, name: str, number: str | None) -> Any:  # noqa: ANN401 (a value of TOML)
-    """Return a value of a table, or an entry of the list that the value is; entries count from 1."""
-    if number is None and isinstance(value, list):
-        raise StudyError(f"{name} is a list; name the entry, such as {name}[1]")
-    if number is None:
-        return value
-    count = len(value) if isinstance(value, list) else 0
-    if not 1 <= int(number) <= count:
-        raise StudyError(f"there is no {name}[{number}]; {name} has {count} entries")
-    return value[int(number) - 1]
+def _key(parent: object, name: str) -> str | int:
+    """Return a name as the key of a table, or the position in a list that counts from 1."""
+    if isinstance(parent, dict):
+        return name
+    if not isinstance(parent, list):
+        raise StudyError(f"what should hold {name!r} is neither a table nor a list of tables")
+    if not name.isdecimal() or not 1 <= int(name) <= len(parent):
+        raise StudyError(f"there is no entry {name} in a list of {len(parent)}; write such as judge[1].model")
+    return int(name) - 1
 
 
 def _value(text: str) -> object:
     """Return the value that a text is in TOML, or else the text."""
     try:
-        read = tomllib.loads(f"value = {text.strip()}")
+        tables = tomllib.loads(f"value = {text}")
     except (ValueError, RecursionError):
-        return text.strip()
-    return read["value"] if read.keys() == {"value"} else text.strip()
+        return text
+    return tables["value"] if tables.keys() == {"value"} else text

@@ -2,60 +2,56 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import (
-    AfterValidator,
-    Field,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from guard_eval.database_url import check_url
 from guard_eval.rubric import Criterion, check_weights
 from guard_eval.strategies import ContrastiveDecoding, draws, parse, signature
 from guard_eval.study.annotation_settings import Annotation
-from guard_eval.study.criteria_settings import OwnCriteria, SettingsContext, SettingsTable, each_once, rubric
+from guard_eval.study.criteria_settings import (
+    OwnCriteria,
+    SettingsContext,
+    SettingsTable,
+    each_once,
+    matches,
+    rubric,
+)
 from guard_eval.study.files import find_study_file
-from guard_eval.study.judge_settings import Judge, check_distinct
+from guard_eval.study.judge_settings import Judge
 
 
-def _canonical(text: str) -> str:
-    return signature(parse(text))
-
-
-def _device(text: str) -> str:
-    if not re.fullmatch(r"auto|cpu|cuda(:\d{1,3})?", text, re.ASCII):
-        raise ValueError("no device that is supported; write auto, cpu, cuda or cuda:1")
-    return text
-
-
-def _inside(name: str, info: ValidationInfo) -> str:
+def _check_inside(name: str, info: ValidationInfo) -> str:
     if isinstance(info.context, SettingsContext):
         with suppress(FileNotFoundError):  # it may be written later
             find_study_file(info.context.folder, name)
     return name
 
 
-def _unbroken(text: str) -> str:
-    if "\N{REPLACEMENT CHARACTER}" in text:
-        raise ValueError("no text ends before a broken character (U+FFFD); leave it out")
-    return text
-
-
-def _distinct(texts: list[str]) -> list[str]:
-    return sorted(set(texts))  # their order changes no text
-
-
-StrategyName = Annotated[str, AfterValidator(_canonical)]
-StopString = Annotated[str, Field(min_length=1, max_length=100), AfterValidator(_unbroken)]
-License = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9.+-]{0,63}$")]
+StrategyName = Annotated[str, AfterValidator(lambda text: signature(parse(text)))]
+StrategyNames = Annotated[list[StrategyName], Field(min_length=1, max_length=1000), AfterValidator(each_once)]
+StopString = Annotated[
+    str,
+    Field(min_length=1, max_length=100),
+    matches("[^\ufffd]*", "no text ends before a broken character (U+FFFD); leave it out"),
+]
+StopStrings = Annotated[
+    list[StopString],
+    Field(max_length=16),
+    AfterValidator(lambda texts: sorted(set(texts))),  # their order changes no text
+]
+Device = Annotated[
+    str, matches(r"auto|cpu|cuda(:\d{1,3})?", "no device that is supported; write auto, cpu, cuda or cuda:1")
+]
+License = Annotated[
+    str, matches("[A-Za-z0-9][A-Za-z0-9.+-]{0,63}", "no SPDX identifier; write one such as CC-BY-4.0")
+]
 
 
 class Prompts(SettingsTable):
@@ -67,7 +63,7 @@ class Prompts(SettingsTable):
         limit: Only its first so many prompts.
     """
 
-    file: Annotated[str, Field(pattern=r"^[^\x00]+$"), AfterValidator(_inside)] = "prompts.jsonl"
+    file: Annotated[str, Field(pattern=r"^[^\x00]+$"), AfterValidator(_check_inside)] = "prompts.jsonl"
     limit: int | None = Field(default=None, ge=1)
 
 
@@ -87,19 +83,18 @@ class Model(SettingsTable):
     name: str = Field(min_length=1)
     revision: str = "main"
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
-    device: Annotated[str, AfterValidator(_device)] = "auto"
+    device: Device = "auto"
     device_map: Annotated[str, Field(min_length=1)] | dict[str, int | str] | None = None
     amateur: str | None = Field(default=None, min_length=1)
     amateur_revision: str = "main"
 
-    @model_validator(mode="after")
-    def _one_place(self) -> Self:
+    def contradictions(self) -> Iterator[str]:
+        """Yield that the model lies in two places."""
         if self.device_map is not None and self.device != "auto":
-            raise ValueError(
+            yield (
                 f"device = {self.device!r} and device_map = {self.device_map!r} both say where the model "
                 "lies; remove one"
             )
-        return self
 
 
 class GenerationSettings(SettingsTable):
@@ -116,9 +111,9 @@ class GenerationSettings(SettingsTable):
         compile: Whether the model has a cache of fixed shapes, for which transformers compiles it on a GPU.
     """
 
-    strategies: Annotated[list[StrategyName], Field(min_length=1, max_length=1000), AfterValidator(each_once)]
+    strategies: StrategyNames
     runs: int = Field(default=1, ge=1, le=1000)
-    stop: Annotated[list[StopString], Field(max_length=16), AfterValidator(_distinct)] = Field(default=[])
+    stop: StopStrings = Field(default=[])
     max_new_tokens: int = Field(default=256, ge=1, le=1_000_000)
     max_prompt_tokens: int = Field(default=256, ge=1, le=10_000_000)
     batch_size: Annotated[int, Field(ge=1)] | Literal["auto"] = "auto"
@@ -126,18 +121,12 @@ class GenerationSettings(SettingsTable):
     compile: bool = False
 
 
+# fmt: off
 MetricName = Literal[
-    "diversity",
-    "mauve",
-    "coherence",
-    "bertscore",
-    "perplexity",
-    "repetition",
-    "distinct",
-    "self_bleu",
-    "length",
-    "speed",
+    "diversity", "mauve", "coherence", "bertscore", "perplexity", "repetition", "distinct", "self_bleu",
+    "length", "speed",
 ]
+# fmt: on
 
 
 class MetricSettings(SettingsTable):
@@ -193,16 +182,13 @@ class Pairs(SettingsTable):
     best_of_runs: Literal["diversity", "coherence", "bertscore"] | None = None
     human_pairs: int | None = Field(default=None, ge=2)
 
-    @model_validator(mode="after")
-    def _different(self) -> Self:
-        seen: set[frozenset[str]] = set()
-        for first, second in self.compare:
+    def contradictions(self) -> Iterator[str]:
+        """Yield couples that compare nothing, or nothing new: in either order a pair is the same."""
+        for (first, second), count in Counter(tuple(sorted(couple)) for couple in self.compare).items():
             if first == second:
-                raise ValueError(f"{first} is compared with itself; name two strategies")
-            if {first, second} in seen:
-                raise ValueError(f"{first} and {second} are compared twice; remove one of the two entries")
-            seen.add(frozenset((first, second)))
-        return self
+                yield f"{first} is compared with itself; name two strategies"
+            elif count > 1:
+                yield f"{first} and {second} are compared {count} times; remove all entries but one"
 
 
 class Analysis(SettingsTable):
@@ -228,32 +214,17 @@ class Analysis(SettingsTable):
     raters: Literal["fixed", "random"] = "fixed"
     assisted_by: str | None = None
 
-    @model_validator(mode="after")
-    def _one_guarantee(self) -> Self:
-        chosen = {
-            "sequential = true": self.sequential,
+    def contradictions(self) -> Iterator[str]:
+        """Yield settings for which no test holds together."""
+        alone = {"sequential = true": self.sequential, "assisted_by": self.assisted_by is not None}
+        others = {
             "raters = 'random'": self.raters == "random",
             "correction = 'bh'": self.correction == "bh",
             "equivalence_margin": self.equivalence_margin is not None,
-            "assisted_by": self.assisted_by is not None,
         }
-        clashes = [f"{a} and {b}" for a, b in _EXCLUSIVE if chosen[a] and chosen[b]]
-        if clashes:
-            raise ValueError(f"no test holds for {'; or for '.join(clashes)}: remove one of the two")
-        return self
-
-
-_EXCLUSIVE = (
-    *(
-        ("sequential = true", other)
-        for other in ("raters = 'random'", "correction = 'bh'", "equivalence_margin")
-    ),
-    *(
-        ("assisted_by", other)
-        for other in ("sequential = true", "raters = 'random'", "equivalence_margin", "correction = 'bh'")
-    ),
-)
-"""Settings of the analysis that contradict each other."""
+        chosen = [name for name, is_set in {**alone, **others}.items() if is_set]
+        if any(alone.values()) and len(chosen) > 1:
+            yield f"no test holds for {' with '.join(chosen)}: remove all but one"
 
 
 class Panel(SettingsTable):
@@ -302,7 +273,7 @@ class Settings(SettingsTable):
     pairs: Pairs
     criteria: OwnCriteria = Field(default={})
     annotation: Annotation = Annotation()
-    judge: Annotated[list[Judge], Field(max_length=100), AfterValidator(check_distinct)] = Field(default=[])
+    judge: Annotated[list[Judge], Field(max_length=100)] = Field(default=[])
     panel: Panel | None = None
     composite: Annotated[dict[str, float], AfterValidator(check_weights)] | None = None
     analysis: Analysis = Analysis()
@@ -344,76 +315,57 @@ class Settings(SettingsTable):
         """Return what the judges are called as raters."""
         return [judge.rater_name for judge in self.judge]
 
-    @model_validator(mode="after")
-    def _tables_agree(self) -> Self:
-        checks = (self._compared, self._runs, self._amateur, self._judges, self._composite)
-        if problems := [problem for check in checks for problem in check()]:
-            raise ValueError("\n  ".join(problems))
-        return self
-
-    def _compared(self) -> Iterator[str]:
-        """Yield strategies that are compared and not generated."""
-        named = [("pairs.compare", name) for pair in self.pairs.compare for name in pair]
-        named += [("metrics.baseline", self.metrics.baseline)] if self.metrics.baseline else []
-        for key, name in named:
-            if name not in self.generation.strategies:
-                yield (
-                    f"{key} names {name}, which generation.strategies does not; add it there, or compare one "
-                    f"of: {', '.join(self.generation.strategies)}"
-                )
-
-    def _runs(self) -> Iterator[str]:
-        """Yield a run that is compared and not generated."""
-        pairs, runs = self.pairs, self.generation.runs
+    def contradictions(self) -> Iterator[str]:
+        """Yield what tables say against each other."""
+        yield from self._unknown_names()
+        pairs, runs, panel, assisting = (
+            self.pairs,
+            self.generation.runs,
+            self.panel,
+            self.analysis.assisted_by,
+        )
+        asked = [self.annotation.criteria, *(judge.criteria for judge in self.judge)]
         if pairs.run > runs:
-            yield (
-                f"pairs.run = {pairs.run}, and generation.runs = {runs}; lower the one, or raise the other"
-            )
+            yield f"pairs.run = {pairs.run}, and generation.runs = {runs}; lower the one, or raise the other"
         if pairs.best_of_runs is not None and (pairs.run != 1 or runs == 1):
             remedy = "remove pairs.run" if pairs.run != 1 else "raise generation.runs, or remove it"
             yield f"pairs.best_of_runs = {pairs.best_of_runs!r} chooses among several runs; {remedy}"
-
-    def _amateur(self) -> Iterator[str]:
-        """Yield strategies without the second model that they need."""
-        for name in self.generation.strategies if self.model.amateur is None else ():
-            if needs_amateur(name):
-                yield (
-                    f"generation.strategies names {name}, which needs a second, smaller model; name it as "
-                    "model.amateur, or remove the strategy"
-                )
-
-    def _judges(self) -> Iterator[str]:
-        """Yield what names a judge that there is not, or too few of them."""
-        names, assisting = self.judge_names, self.analysis.assisted_by
-        known = f"(judges: {', '.join(names) or 'none'})"
-        if assisting is not None and assisting not in names:
-            yield f"analysis.assisted_by: no judge is called {assisting} {known}"
-        if assisting is not None and self.pairs.human_pairs is None:
-            yield ("analysis.assisted_by needs pairs that people do not rate; set pairs.human_pairs")
-        members = [] if self.panel is None else self.panel.members or []
-        yield from (
-            f"panel.members: no judge is called {name} {known}" for name in members if name not in names
-        )
-        if self.panel is not None and len(self.judge) < 2:
+        for name in filter(needs_amateur, self.generation.strategies if self.model.amateur is None else ()):
+            yield (
+                f"generation.strategies names {name}, which needs a second, smaller model; name it as "
+                "model.amateur, or remove the strategy"
+            )
+        for name, count in Counter(self.judge_names).items():
+            if count > 1:
+                yield f"{count} judges are called {name}; give each its own name, or ask one in samples"
+        if assisting is not None and pairs.human_pairs is None:
+            yield "analysis.assisted_by needs pairs that people do not rate; set pairs.human_pairs"
+        if panel is not None and len(self.judge) < 2:
             yield (
                 f"[panel] needs two judges or more, and study.toml has {len(self.judge)}; add a [[judge]], "
                 "or remove [panel]"
             )
-
-    def _composite(self) -> Iterator[str]:
-        """Yield criteria of the composite that no rater is asked together."""
-        asked = [self.annotation.criteria, *(judge.criteria for judge in self.judge)]
-        known, named = list(dict.fromkeys(chain.from_iterable(asked))), self.composite or {}
-        unknown = [name for name in named if name not in known]
-        yield from (
-            f"composite names {name!r}, which nobody is asked; name some of: {', '.join(known)}"
-            for name in unknown
-        )
-        if not unknown and not any(set(named) <= set(criteria) for criteria in asked):
+        if self.composite and not any(self.composite.keys() <= set(criteria) for criteria in asked):
             yield (
-                f"composite is of {', '.join(named)}, and neither people nor any judge is asked all of "
-                "these; name criteria that the same raters are asked"
+                f"composite is of {', '.join(self.composite)}, and neither people nor any judge is asked all "
+                f"of these; name some that are asked together (people: {', '.join(self.annotation.criteria)})"
             )
+
+    def _unknown_names(self) -> Iterator[str]:
+        """Yield names of strategies, judges and criteria that other tables do not have."""
+        strategies, judges = self.generation.strategies, self.judge_names
+        panel = self.panel.members if self.panel else None
+        names: tuple[tuple[str, Iterable[str | None], str, list[str]], ...] = (
+            ("pairs.compare", chain.from_iterable(self.pairs.compare), "generation.strategies", strategies),
+            ("metrics.baseline", [self.metrics.baseline], "generation.strategies", strategies),
+            ("analysis.assisted_by", [self.analysis.assisted_by], "[[judge]]", judges),
+            ("panel.members", panel or (), "[[judge]]", judges),
+        )
+        for key, named, where, known in names:
+            for name in dict.fromkeys(named):
+                if name is not None and name not in known:
+                    choice = ", ".join(known) or "none"
+                    yield f"{key} names {name}, which {where} does not; add it, or choose from: {choice}"
 
 
 def needs_amateur(strategy: str) -> bool:

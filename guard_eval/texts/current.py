@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +12,14 @@ from guard_eval.records import Continuation, Prompt, Recipe
 from guard_eval.strategies import parse
 from guard_eval.strategies.own import source_of
 from guard_eval.study.folder import Study
-from guard_eval.texts.continuations import (
-    continuation_files,
-    read_continuations,
-    read_ids,
-    read_run_folders,
-)
+from guard_eval.texts.continuations import continuation_files, read_continuations, read_run_folders
 from guard_eval.texts.model_files import known_revision
 
 ANY = "any"
 """Texts by any engine."""
 
-TextKey = tuple[str, int]
-"""A prompt's id and the number of its text by the strategy: 1, 2, …."""
+Known = Mapping[str, str | None]
+"""What is known beyond study.toml of `revision`, `dtype` and `amateur_revision`; None for what is not."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,29 +28,15 @@ class StrategyTexts:
 
     Attributes:
         folder: The run's folder; None where there is none.
-        recipe: How they were made; None where there are none.
-        texts: By prompt and number.
+        texts: By the prompt's id and the number of its text: 1, 2, ….
     """
 
     folder: Path | None = None
-    recipe: Recipe | None = None
-    texts: Mapping[TextKey, Continuation] = field(default_factory=dict)
+    texts: Mapping[tuple[str, int], Continuation] = field(default_factory=dict)
 
-
-def model_revisions(study: Study, *, read: bool) -> dict[str, str | None]:
-    """Return `revision` and `amateur_revision` as far as this machine knows them without the network.
-
-    Args:
-        study: The study.
-        read: Read the weights of a model that is a folder; else its revision is unknown.
-    """
-    model = study.settings.model
-    amateur = model.amateur
-    return {
-        "revision": known_revision(study.locate_model(model.name), model.revision, read=read),
-        "amateur_revision": amateur
-        and known_revision(study.locate_model(amateur), model.amateur_revision, read=read),
-    }
+    def of_run(self, number: int) -> dict[str, Continuation]:
+        """Return the texts with a number, by the prompt's id."""
+        return {prompt: text for (prompt, run), text in self.texts.items() if run == number}
 
 
 def find_texts(
@@ -64,78 +44,32 @@ def find_texts(
     strategies: Sequence[str],
     prompts: Iterable[Prompt],
     *,
-    known: Mapping[str, str | None] | None = None,
+    known: Known | None = None,
     engine: str | None = ANY,
 ) -> dict[str, StrategyTexts]:
     """Return the texts that the study's settings ask for, by strategy, as far as they exist.
 
-    All are of one run's folder. If several match, because study.toml leaves the model's arithmetic or
-    revision open, the folder with the most of these texts counts. Within it, all texts of a strategy are by
-    one engine.
+    All are of one run's folder. Within it, all texts of a strategy are by one engine.
 
     Args:
         study: The study.
         strategies: By signature.
         prompts: The prompts whose texts are needed.
-        known: What is known beyond study.toml of `revision`, `dtype` and `amateur_revision`; by default what
-            this machine can find without reading weights.
+        known: By default a model's weights are read only where study.toml alone does not decide.
         engine: The `Recipe.engine` whose texts count where no engine has made all: a name, None for
             transformers, or by default the one that has made the most.
 
     Raises:
-        StudyError: Several folders match, and have the same number of texts.
+        StudyError: Several runs match study.toml.
     """
     by_id = {prompt.id: prompt for prompt in prompts}
-    folders = _matching_folders(study, known or model_revisions(study, read=False))
-    if len(folders) > 1 and known is None:
-        exact = _matching_folders(study, model_revisions(study, read=True))
-        folders = exact or folders
-    by_folder = {
-        folder: {
-            strategy: _texts_in(study, folder, strategy, by_id, known or {}, engine=engine)
-            for strategy in strategies
-        }
-        for folder in folders
+    folder, known = _find_run(study, known)
+    if folder is None:
+        return dict.fromkeys(strategies, StrategyTexts())
+    return {
+        name: _texts_in(folder, study, name, by_id, revision=known.get("amateur_revision"), engine=engine)
+        for name in strategies
     }
-    counts = {folder: sum(len(each.texts) for each in texts.values()) for folder, texts in by_folder.items()}
-    largest = [folder for folder, count in counts.items() if count and count == max(counts.values())]
-    if len(largest) > 1:
-        named = ", ".join(f"{folder.name} ({_describe(folders[folder])})" for folder in largest)
-        raise StudyError(
-            f"several runs in {study.continuations} match study.toml: {named}. Set model.dtype or "
-            "model.revision to choose one, or move the others away"
-        )
-    return by_folder[largest[0]] if largest else {strategy: StrategyTexts() for strategy in strategies}
-
-
-def count_texts(study: Study, strategies: Sequence[str], prompts: Sequence[Prompt]) -> dict[str, int]:
-    """Return how many of the texts that the settings ask for exist, by strategy, without reading them whole.
-
-    The first text of each file says how all of it were made, and a text's id is a hash of that and its
-    prompt. If several runs match, the one with the most texts counts.
-    """
-    limit = dict.fromkeys(strategies, 0)
-    for folder in _matching_folders(study, model_revisions(study, read=False)):
-        counts = {strategy: _count_in(study, folder, strategy, prompts) for strategy in strategies}
-        limit = max(limit, counts, key=lambda each: sum(each.values()))
-    return limit
-
-
-def _count_in(study: Study, folder: Path, strategy: str, prompts: Sequence[Prompt]) -> int:
-    """Return the number of a strategy's texts in a folder, of the engine that has made the most."""
-    ids: dict[Recipe, set[str]] = {}
-    for path in continuation_files(folder, strategy):
-        first = next(read_continuations(path), None)
-        if first is not None and _is_asked(study, first.recipe, strategy, None):
-            ids.setdefault(first.recipe, set()).update(read_ids(path))
-    numbers = range(1, study.settings.runs_of(strategy) + 1)
-    return max(
-        (
-            sum(recipe.continuation_id(prompt, run) in texts for prompt in prompts for run in numbers)
-            for recipe, texts in ids.items()
-        ),
-        default=0,
-    )
 
 
 def find_current(
@@ -155,24 +89,11 @@ def find_current(
     return result
 
 
-def current_runs(
-    study: Study, strategies: Iterable[str], prompts: Iterable[Prompt]
-) -> dict[str, dict[int, dict[str, Continuation]]]:
-    """Return `find_current` by strategy, number of the text and prompt id."""
-    result = find_current(study, list(strategies), prompts)
-    runs: dict[str, dict[int, dict[str, Continuation]]] = {}
-    for strategy, each in result.items():
-        runs[strategy] = {run: {} for run in range(1, study.settings.runs_of(strategy) + 1)}
-        for (prompt, run), text in each.texts.items():
-            runs[strategy][run][prompt] = text
-    return runs
-
-
 def current_texts(
-    study: Study, strategies: Iterable[str], prompts: Iterable[Prompt]
+    study: Study, strategies: Sequence[str], prompts: Iterable[Prompt]
 ) -> dict[str, dict[str, Continuation]]:
-    """Return the first text of each prompt (`current_runs`), by strategy and prompt id."""
-    return {strategy: runs[1] for strategy, runs in current_runs(study, strategies, prompts).items()}
+    """Return the first text of each prompt (`find_current`), by strategy and prompt id."""
+    return {name: each.of_run(1) for name, each in find_current(study, strategies, prompts).items()}
 
 
 def missing_texts(
@@ -185,97 +106,108 @@ def missing_texts(
                 yield prompt, run
 
 
-def other_runs(study: Study, known: Mapping[str, str | None] | None = None) -> list[str]:
+def other_runs(study: Study, known: Known | None = None) -> list[str]:
     """Return in words how each run's folder that study.toml does not ask for differs from it."""
-    required = _required(study, known or model_revisions(study, read=True))
+    known = known or model_revisions(study, read=True)
     return [
-        f"{folder.name} has {', '.join(changes)}"
+        f"{folder.name} has {', '.join(changes.values())}"
         for folder, recipe in read_run_folders(study.continuations).items()
-        if (changes := _differences(recipe, required))
+        if (changes := _differences(study, recipe, known))
     ]
 
 
-def _matching_folders(study: Study, known: Mapping[str, str | None]) -> dict[Path, dict[str, Any]]:
-    required = _required(study, known)
-    folders = read_run_folders(study.continuations)
-    return {folder: recipe for folder, recipe in folders.items() if not _differences(recipe, required)}
+def model_revisions(study: Study, *, read: bool) -> Known:
+    """Return the models' revisions as far as this machine knows them; `read` also those of folders."""
+    model = study.settings.model
+    models = {
+        "revision": (model.name, model.revision),
+        "amateur_revision": (model.amateur, model.amateur_revision),
+    }
+    return {
+        key: name and known_revision(study.locate_model(name), revision, read=read)
+        for key, (name, revision) in models.items()
+    }
 
 
-def _required(study: Study, known: Mapping[str, str | None]) -> dict[str, object]:
-    """Return what a run's recipe must hold; fields that are not named may hold anything."""
-    settings, generation = study.settings, study.settings.generation
+def _find_run(study: Study, known: Known | None) -> tuple[Path | None, Known]:
+    """Return the one run's folder that matches study.toml, if there is one, and what is known of models."""
+    runs = read_run_folders(study.continuations)
+    matching: list[Path] = []
+    for read in (False, True):
+        revisions = known or model_revisions(study, read=read)
+        differences = {folder: _differences(study, recipe, revisions) for folder, recipe in runs.items()}
+        matching = [folder for folder, changes in differences.items() if not changes]
+        if len(matching) == 1:
+            return matching[0], revisions
+        if not matching and not any(changes.keys() == {"model"} for changes in differences.values()):
+            break  # the weights would tell nothing
+    if not matching:
+        return None, revisions
+    named = (
+        f"{folder.name} ({recipe['model']} {recipe['revision']}, {recipe['dtype']})"
+        for folder, recipe in runs.items()
+        if folder in matching
+    )
+    raise StudyError(
+        f"several runs in {study.continuations} match study.toml: {', '.join(named)}. Set model.dtype or "
+        "model.revision to choose one, or move the others away"
+    )
+
+
+def _differences(study: Study, recipe: Mapping[str, Any], known: Known) -> dict[str, str]:
+    """Return in words where a run's recipe differs from study.toml and what is known of the model."""
+    settings, generation, revision = study.settings, study.settings.generation, known.get("revision")
+    dtype, have = known.get("dtype") or settings.model.dtype, dict(recipe)
+    if "," not in dtype:  # of a quantised model the recipe names the quantisation, too
+        have["dtype"] = have["dtype"].partition(",")[0]
     required: dict[str, object] = {
-        "model": settings.model.name,
+        "model": None if _is_content(revision) else settings.model.name,
+        "revision": revision,
+        "dtype": None if dtype == "auto" else dtype,
         "seed": settings.seed,
         "max_new_tokens": generation.max_new_tokens,
         "max_prompt_tokens": generation.max_prompt_tokens,
         "chat": generation.chat,
         "stop": tuple(generation.stop),
-        "dtype": None if settings.model.dtype == "auto" else settings.model.dtype,
     }
-    known = {name: known.get(name) for name in ("revision", "dtype")}
-    required |= {name: value for name, value in known.items() if value is not None}
-    return {name: value for name, value in required.items() if value is not None}
+    return {
+        name: f"{name} = {recipe[name]!r}, not {value!r}"
+        for name, value in required.items()
+        if value is not None and have[name] != value
+    }
 
 
-def _differences(recipe: Mapping[str, Any], required: Mapping[str, object]) -> list[str]:
-    """Return in words the fields in which a recipe differs from what is required."""
-    result = []
-    for name, value in required.items():
-        have = recipe[name]
-        if name == "model" and str(recipe["revision"]).startswith("sha256:"):
-            continue  # of a folder the content counts, not the path
-        # Of a quantised model the recipe names the arithmetic and the quantisation, the setting the former.
-        plain = have.partition(",")[0] if name == "dtype" and "," not in str(value) else have
-        if plain != value:
-            result.append(f"{name} = {have!r}, not {value!r}")
-    return result
+def _is_content(revision: str | None) -> bool:
+    """Return whether a revision stands for a folder's content, so that its place does not count."""
+    return revision is not None and revision.startswith("sha256:")
 
 
 def _texts_in(
-    study: Study,
     folder: Path,
+    study: Study,
     strategy: str,
     prompts: Mapping[str, Prompt],
-    known: Mapping[str, str | None],
     *,
+    revision: str | None,
     engine: str | None,
 ) -> StrategyTexts:
     """Return a strategy's texts in a folder: those of an engine that has made all, or the most."""
-    revision = known.get("amateur_revision")
-    numbers = range(1, study.settings.runs_of(strategy) + 1)
-    variants: dict[Recipe, dict[TextKey, Continuation]] = {}
-    asked = lru_cache(lambda recipe: _is_asked(study, recipe, strategy, revision))
+    amateur, runs = study.settings.amateur_of(strategy), study.settings.runs_of(strategy)
+    required = {"strategy": strategy, "source": source_of(parse(strategy))}
+    if not (amateur and _is_content(revision)):
+        required["amateur"] = amateur
+    if amateur and revision:
+        required["amateur_revision"] = revision
+    variants: dict[Recipe, dict[tuple[str, int], Continuation]] = {}
     for path in continuation_files(folder, strategy):
         for text in read_continuations(path):
             recipe, prompt = text.recipe, prompts.get(text.prompt_id)
-            if prompt is None or text.run not in numbers or not asked(recipe):
+            if prompt is None or text.run > runs:
+                continue
+            if any(getattr(recipe, name) != value for name, value in required.items()):
                 continue
             if recipe.continuation_id(prompt, text.run) == text.id:
-                variants.setdefault(recipe, {})[text.prompt_id, text.run] = text
-    if not variants:
-        return StrategyTexts(folder=folder)
-    chosen = max(variants, key=lambda recipe: (len(variants[recipe]), recipe.engine == engine))
-    complete = len(variants[chosen]) == len(prompts) * len(numbers)
-    if engine not in {ANY, chosen.engine} and not complete:
-        variants = {recipe: texts for recipe, texts in variants.items() if recipe.engine == engine}
-        if not variants:
-            return StrategyTexts(folder=folder)
-        chosen = max(variants, key=lambda recipe: len(variants[recipe]))
-    return StrategyTexts(folder=folder, recipe=chosen, texts=variants[chosen])
-
-
-def _is_asked(study: Study, recipe: Recipe, strategy: str, amateur_revision: str | None) -> bool:
-    """Return whether the settings ask for texts made like this, as far as a run's folder leaves it open."""
-    if (recipe.strategy, recipe.source) != (strategy, source_of(parse(strategy))):
-        return False
-    amateur = study.settings.amateur_of(strategy)
-    if amateur is None:
-        return recipe.amateur is None
-    by_content = str(recipe.amateur_revision).startswith("sha256:")
-    same = recipe.amateur == amateur or by_content
-    return same and amateur_revision in {None, recipe.amateur_revision}
-
-
-def _describe(recipe: Mapping[str, Any]) -> str:
-    return f"{recipe['model']} {recipe['revision']}, {recipe['dtype']}"
+                variants.setdefault(recipe, {})[prompt.id, text.run] = text
+    complete = [texts for texts in variants.values() if len(texts) == len(prompts) * runs]
+    started = [texts for recipe, texts in variants.items() if engine in {ANY, recipe.engine}]
+    return StrategyTexts(folder=folder, texts=max(complete or started, key=len, default={}))

@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 from guard_eval.errors import StudyError
@@ -32,8 +32,7 @@ PLAN = "plan.md"
 DESCRIPTION = "description.md"
 """The page that is written later."""
 
-_SETTINGS_HASHES = re.compile(r"^\* Settings of (.+) \(SHA-256\): ([0-9a-f]{64})$", re.MULTILINE)
-_PAIRS_HASH = re.compile(r"^\* Pairs \(SHA-256 of their sorted ids\): ([0-9a-f]{64})$", re.MULTILINE)
+_HASH = re.compile(r"^\* SHA-256 of the (.+): ([0-9a-f]{64})$", re.MULTILINE)
 _VERDICTS = re.compile(r"^\* Verdicts when this page was written: (\d+)$", re.MULTILINE)
 
 
@@ -43,15 +42,13 @@ class Description(Result):
 
     Attributes:
         path: The page.
-        settings_hashes: The hash of the settings for people, and for each judge, by name.
-        pairs_hash: The hash of the pairs; None if no pairs are drawn.
+        hashes: The SHA-256 of the settings for people and each judge, and of pairs once they are drawn.
         verdicts: The number of verdicts when the page was written; 0 makes it a preregistration.
         text: The page in Markdown.
     """
 
     path: Path
-    settings_hashes: dict[str, str]
-    pairs_hash: str | None
+    hashes: dict[str, str]
     verdicts: int
     text: str = field(metadata={"json": False})
 
@@ -71,28 +68,25 @@ def describe(study: Study, /, *, output: Path | None = None) -> Description:
     """
     pairs, rows, raters = _collected(study)
     path = output or study.folder / (DESCRIPTION if rows else PLAN)
-    hashes = (_settings_hashes(study), pairs_hash(pairs) if pairs else None)
+    hashes = hash_plan(study, pairs)
+    line = f"{path}: the description"
     if path.name == PLAN and path.exists():
-        known = _read(path)
-        if (dict(_SETTINGS_HASHES.findall(known)), _search(_PAIRS_HASH, known)) != hashes:
+        text = _read(path)
+        if dict(_HASH.findall(text)) != hashes:
             raise StudyError(
                 f"{path} describes other settings or pairs, and a written plan is not replaced; move it, "
                 "or name another file with --output"
             )
-        text, said = known, f"{path} describes the study as it is; it stays as it was written"
+        line = f"{path} describes the study as it is; it stays as it was written"
     else:
-        text, said = (
-            _page(study, pairs, rows, raters, date=datetime.now(UTC).date()),
-            f"{path}: the description",
-        )
+        text = _page(study, pairs, rows, raters)
         write_whole(path, text.encode())
     return Description(
         path=path,
-        settings_hashes=hashes[0],
-        pairs_hash=hashes[1],
+        hashes=hashes,
         verdicts=len(rows),
         text=text,
-        lines=(said,),
+        lines=(line,),
         next=(study.command("status" if rows else "annotate"),),
     )
 
@@ -107,42 +101,35 @@ def plan_changes(study: Study, pairs: Sequence[Pair]) -> tuple[str, ...]:
     if not path.exists():
         return ()
     text = _read(path)
-    planned, drawn = dict(_SETTINGS_HASHES.findall(text)), _search(_PAIRS_HASH, text)
-    verdicts = _search(_VERDICTS, text)
+    planned, verdicts = dict(_HASH.findall(text)), _VERDICTS.search(text)
     if not planned or verdicts is None:
         return (f"{PLAN} holds no hash of settings, so it cannot be compared with the study.",)
-    if verdicts != "0":
-        return (f"{PLAN} was written when {verdicts} verdicts existed, so it is no preregistration.",)
-    current = _settings_hashes(study)
+    if verdicts[1] != "0":
+        return (f"{PLAN} was written when {verdicts[1]} verdicts existed, so it is no preregistration.",)
+    current = hash_plan(study, pairs)
     parts = [
-        f"the settings of {part} {_difference(planned.get(part), current.get(part))}"
-        for part in dict.fromkeys((*planned, *current))
+        f"the {name} {_compare(planned.get(name), current.get(name))}"
+        for name in dict.fromkeys((*planned, *current))
     ]
-    parts.append(
-        f"the pairs {_difference(drawn, pairs_hash(pairs))}" if drawn else "the pairs were drawn later"
-    )
     return (f"Preregistration: compared with {PLAN}, {'; '.join(parts)}.",)
 
 
-def _settings_hashes(study: Study) -> dict[str, str]:
-    """Return the hash of each part of the settings, by its name as the page has it."""
-    return {escape_markdown(part): hash_declared(text) for part, text in study.declared.items()}
+def _compare(planned: str | None, current: str | None) -> str:
+    if planned is None:
+        return "are not in it, so they were made later"
+    return "are unchanged" if planned == current else f"DIFFER ({planned:.16} there, {current!s:.16} now)"
 
 
-def pairs_hash(pairs: Sequence[Pair]) -> str:
-    """Return the SHA-256 of the pairs' ids, each of which is a hash of the methods and both texts."""
-    return hashlib.sha256("\n".join(sorted(pair.id for pair in pairs)).encode()).hexdigest()
+def hash_plan(study: Study, pairs: Sequence[Pair]) -> dict[str, str]:
+    """Return the hash of each part of the settings and of the pairs, by its name as the page has it.
 
-
-def _difference(planned: str | None, current: str | None) -> str:
-    if planned == current:
-        return "are unchanged"
-    return f"DIFFER ({(planned or 'none')[:16]} there, {(current or 'none')[:16]} now)"
-
-
-def _search(pattern: re.Pattern[str], text: str) -> str | None:
-    match = pattern.search(text)
-    return match and match[1]
+    That of the pairs is of their sorted ids, each of which is a hash of the methods and both texts.
+    """
+    hashes = {
+        f"settings of {escape_markdown(part)}": hash_declared(text) for part, text in study.declared.items()
+    }
+    ids = "\n".join(sorted(pair.id for pair in pairs))
+    return hashes | ({"pairs": hashlib.sha256(ids.encode()).hexdigest()} if pairs else {})
 
 
 def _read(path: Path) -> str:
@@ -165,23 +152,16 @@ def _collected(study: Study) -> tuple[list[Pair], list[TidyRow], list[RaterProgr
 
 
 def _page(
-    study: Study,
-    pairs: Sequence[Pair],
-    rows: Sequence[TidyRow],
-    raters: Sequence[RaterProgress],
-    *,
-    date: date,
+    study: Study, pairs: Sequence[Pair], rows: Sequence[TidyRow], raters: Sequence[RaterProgress]
 ) -> str:
     settings = study.settings
-    rated = {rater.name for rater in raters} & {row.rater for row in rows}
+    rated = {row.rater for row in rows}
     return render(
         Path(__file__).parent / "templates" / "description.md.j2",
-        study=study,
         settings=settings,
-        date=date,
-        settings_hashes=_settings_hashes(study),
+        date=datetime.now(UTC).date(),
+        hashes=hash_plan(study, pairs),
         pairs=pairs,
-        pairs_hash=pairs_hash(pairs),
         verdicts=len(rows),
         counted=sum(not (row.surplus or row.excluded) for row in rows),
         period=(min(row.at for row in rows)[:10], max(row.at for row in rows)[:10]) if rows else None,

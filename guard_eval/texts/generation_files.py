@@ -22,29 +22,30 @@ from typing import Any
 from guard_eval.errors import StudyError
 from guard_eval.records import Prompt
 from guard_eval.texts.generations import Generation
-from guard_eval.texts.harness_samples import is_samples, read_samples
+from guard_eval.texts.harness_samples import is_sample, read_sample
 from guard_eval.texts.rows import TEXT, read_rows
 
 FURTHER = "further texts of the prompt not read"
 """The flaw of a record that holds several texts, of which the first is measured."""
 
-PROMPT = ("prompt", "prefix_text", "prefix", "context")
-"""Keys of the prompt, the first that holds one; likewise the others."""
-REFERENCE = ("reference", "reference_text", "gold_ref", "gold")
-STRATEGY = ("strategy", "method", "decoding")
-ID = ("prompt_id", "id")
-TOKENS = ("new_tokens", "tokens")
-SECONDS = ("time_cost", "seconds")
-
 UNNAMED = "unnamed"
 """The dataset of records that do not name theirs."""
 
-_WHOLE = ("gen_text", "gold_ref")
+_KEYS = {
+    "prompt": ("prompt", "prefix_text", "prefix", "context"),
+    "reference": ("reference", "reference_text", "gold_ref", "gold"),
+    "strategy": ("strategy", "method", "decoding"),
+    "prompt_id": ("prompt_id", "id"),
+    "tokens": ("new_tokens", "tokens"),
+    "seconds": ("time_cost", "seconds"),
+}
+"""Under which keys a value stands, if not under its name alone; the first that holds one counts."""
+_WITH_PROMPT = ("gen_text", "gold_ref")
 """Keys under which contrastive decoding's authors publish prompt and continuation in one."""
-_SEVERAL = ("generated_text", "generated_result")
-_OWN = {"prompt_id", "text", "new_tokens", "finish"}
+_OF_SEVERAL = ("generated_text", "generated_result")
+"""Keys that may hold several texts of one prompt."""
+_OWN_KEYS = {"prompt_id", "text", "new_tokens", "finish"}
 """Keys of the toolkit's own lines, which name each text's run."""
-_SURROGATE = re.compile("[\ud800-\udfff]")
 _NUMBERED = re.compile(r"""\s*\{\s*(["'])0\1\s*:""")
 
 
@@ -61,7 +62,7 @@ def read_generations(
 
     `Generation.flaws` lists what was replaced or left out: `not UTF-8`, `no text`, `prompt unknown`,
     `prompt repeated` (second and later ones), `further texts of the prompt not read`, `text begins with its
-    prompt`, `tokens not a number` (likewise seconds and batch), and, on the last one, `torn last line`.
+    prompt`, and `tokens not a number` (likewise seconds and batch).
 
     Args:
         path: A `.jsonl`, `.json`, `.csv`, `.xlsx` or `.parquet` file.
@@ -75,55 +76,30 @@ def read_generations(
     Raises:
         StudyError: The file cannot be used; file, record, value and remedy are named.
     """
-    if is_samples(path):
-        return read_samples(path)
-    records = read_rows(path)
-    if not records:
-        raise StudyError(f"{path} holds no generations; write one JSON object a line, each with a key 'text'")
     stem = path.name.removesuffix(".gz").rpartition(".")[0]
     runs = _Runs(count=all_runs)
     generations = []
-    for number, record in enumerate(records, start=1):
+    for position, record in enumerate(read_rows(path), start=1):
+        if is_sample(record):
+            generations.append(read_sample(record, path))
+            continue
         rows = (record.row, *record.further) if all_runs else (record.row,)
         for column, row in product(columns or (None,), rows):
-            fields = _Fields(f"{path}, {record.where}", row, column)
-            texts = fields.texts()
-            named = column if len(columns) > 1 else fields.string(STRATEGY)
-            first = _generation(fields, prompts, dataset, named or strategy or stem, len(texts))
+            fields = Fields(record.where, row, column)
+            texts, own = fields.texts(), row.keys() >= _OWN_KEYS
+            first = fields.generation(prompts, dataset, strategy or stem, len(texts))
+            if column is not None and len(columns) > 1:
+                first = replace(first, strategy=column)
             further = not all_runs and len(texts) + len(record.further) > 1
             for text in texts if all_runs else texts[:1]:
-                generation, flaws = runs.numbered(replace(first, text=text), number, own=row.keys() >= _OWN)
+                generation, flaws = runs.numbered(replace(first, text=text), position, own=own)
                 if generation.prompt and text.startswith(generation.prompt):  # every metric would count it
                     flaws.append("text begins with its prompt")
-                flaws += [FURTHER] * further + ["torn last line"] * record.torn
-                flaws = list(dict.fromkeys((*fields.flaws, *flaws)))
-                generations.append(replace(generation, flaws=tuple(flaws)))
+                flaws = [*fields.flaws, *flaws, *[FURTHER] * further]
+                generations.append(replace(generation, flaws=tuple(dict.fromkeys(flaws))))
+    if not generations:
+        raise StudyError(f"{path} holds no generations; write one JSON object a line, each with a key 'text'")
     return generations
-
-
-def _generation(
-    fields: _Fields, prompts: Mapping[str, Prompt] | None, dataset: str | None, strategy: str, texts: int
-) -> Generation:
-    """Return what a record says beside its texts, of which there are so many; the id is "" if it has none."""
-    prompt_id, prompt, reference = fields.prompt_id(), fields.string(PROMPT), fields.string(REFERENCE)
-    known = None if prompts is None else prompts.get(prompt_id)
-    if known is None and prompts is not None and (prompt is None or reference is None):
-        fields.flaws.append("prompt unknown")
-    finish, seconds = fields.string(("finish",)), fields.number(SECONDS)
-    return Generation(
-        prompt_id=prompt_id,
-        dataset=fields.string(("dataset",)) or dataset or (known.dataset if known else UNNAMED),
-        strategy=strategy,
-        text="",
-        prompt=known.text if known and prompt is None else prompt,
-        reference=known.reference if known and reference is None else reference,
-        tokens=fields.whole(TOKENS),
-        ended=None if finish is None else finish == "eos",
-        seconds=None if seconds is None else seconds / texts,
-        batch=fields.whole(("batch",)),
-        device=fields.string(("device",)),
-        run=fields.whole(("run",)) or 1,
-    )
 
 
 class _Runs:
@@ -134,19 +110,19 @@ class _Runs:
         self._seen: Counter[tuple[object, ...]] = Counter()
         self._numbers: dict[tuple[str, str], str] = {}
 
-    def numbered(self, text: Generation, number: int, *, own: bool) -> tuple[Generation, list[str]]:
+    def numbered(self, text: Generation, position: int, *, own: bool) -> tuple[Generation, list[str]]:
         """Return a text with its run and the id of its prompt, and what is wrong with these.
 
         Args:
             text: The text.
-            number: The number of its record, from which it has its id if nothing else names the prompt.
+            position: The number of its record, from which it has its id if nothing else names the prompt.
             own: Whether the toolkit wrote it, which names its run.
         """
-        run, named, key = text.run if own else 1, bool(text.prompt_id), text.prompt_id or text.prompt
-        text = replace(text, run=run, prompt_id=text.prompt_id or f"{number:04d}")
+        named, key = bool(text.prompt_id), text.prompt_id or text.prompt
+        text = replace(text, run=text.run if own else 1, prompt_id=text.prompt_id or f"{position:04d}")
         if key is None:
             return text, []
-        mark = (text.dataset, text.strategy, named, key, run)
+        mark = (text.dataset, text.strategy, named, key, text.run)
         before = self._seen[mark]
         self._seen[mark] += 1
         if not self._count or own:
@@ -156,73 +132,93 @@ class _Runs:
         return replace(text, prompt_id=key, run=1 + before), []
 
 
-class _Fields:
+class Fields:
     """The values of a record, under whichever key they are, and what was wrong with them."""
 
-    def __init__(self, where: str, row: Mapping[str, Any], column: str | None) -> None:
-        self._where = where
-        self._texts = TEXT if column is None else (column,)
-        self._several = _SEVERAL if column is None else (column,)
-        self._row = dict(row)
+    def __init__(self, where: str, row: Mapping[str, Any], column: str | None = None) -> None:
+        self._where, self._row, self._column = where, dict(row), column
         self.flaws: list[str] = []
 
     def texts(self) -> list[str]:
         """Return the texts, at least one."""
-        keys = [key for key in self._texts if key in self._row]
-        if not keys:
-            have = ", ".join(map(repr, self._row)) or "nothing"
-            if self._texts is not TEXT:
-                raise StudyError(
-                    f"{self._where}: has no {self._texts[0]!r}, only {have:.300}; name one of them"
-                )
+        keys = (self._column,) if self._column else TEXT
+        present = [key for key in keys if key in self._row]
+        if not present:
             raise StudyError(
-                f"{self._where}: has no text, only {have:.300}; name it one of {', '.join(TEXT)}, or say "
-                "which it is: --column NAME"
+                f"{self._where}: has no {' or '.join(keys)}, only {', '.join(self._row):.300}; name "
+                "the text so, or say which it is: --column NAME"
             )
-        key = next((key for key in keys if self._row[key] is not None), keys[0])
-        first, *others = self._numbered(key) or [None]
+        key = next((key for key in present if self._row[key] is not None), present[0])
+        first, *others = self._several(key) or [None]
         if first is None:
             self.flaws.append("no text")
-            first = ""
-        return [self._text(key, text) for text in (first, *others) if text is not None]
+        return [self._text(key, text) for text in (first or "", *others) if text is not None]
 
-    def string(self, keys: tuple[str, ...]) -> str | None:
-        """Return the string under the first of `keys` that has one."""
-        key = self._first(keys)
-        return None if key is None else self._text(key, self._row[key])
+    def generation(
+        self, prompts: Mapping[str, Prompt] | None, dataset: str | None, strategy: str, texts: int
+    ) -> Generation:
+        """Return what the record says beside its texts, of which there are so many."""
+        prompt_id, prompt, reference = (self.string(name) for name in ("prompt_id", "prompt", "reference"))
+        known = prompts.get(prompt_id or "") if prompts else None
+        if known is None and prompts is not None and None in {prompt, reference}:
+            self.flaws.append("prompt unknown")
+        finish, seconds = self.string("finish"), self._number("seconds")
+        return Generation(
+            prompt_id=prompt_id or "",
+            dataset=self.string("dataset") or dataset or (known.dataset if known else UNNAMED),
+            strategy=self.string("strategy") or strategy,
+            text="",
+            prompt=known.text if known and prompt is None else prompt,
+            reference=known.reference if known and reference is None else reference,
+            tokens=self._whole("tokens"),
+            ended=None if finish is None else finish == "eos",
+            seconds=None if seconds is None else seconds / texts,
+            batch=self._whole("batch"),
+            device=self.string("device"),
+            run=self._whole("run") or 1,
+        )
 
-    def prompt_id(self) -> str:
-        """Return the prompt's id, which may be a whole number; "" if there is none."""
-        key = self._first(ID)
-        if key is None:
-            return ""
-        number = None if isinstance(self._row[key], str) else _whole(self._row[key])
-        return self._text(key, self._row[key]) if number is None else str(number)
+    def _find(self, name: str) -> tuple[str, Any]:
+        """Return the first key with a value, and the value. An empty cell says that nothing is known."""
+        present = ((key, self._row.get(key)) for key in _KEYS.get(name, (name,)))
+        return next(
+            ((key, value) for key, value in present if value is not None and value != ""), (name, None)
+        )
 
-    def number(self, keys: tuple[str, ...]) -> float | None:
-        """Return the number under the first of `keys` that has a value; another value is a flaw."""
-        key = self._first(keys)
-        value = None if key is None else _number(self._row[key])
-        if key is not None and value is None:
-            self.flaws.append(f"{keys[-1]} not a number")
-        return value
+    def string(self, name: str) -> str | None:
+        """Return the text under a name; the ids of prompts and datasets may be whole numbers."""
+        key, value = self._find(name)
+        if name in {"prompt_id", "dataset"} and isinstance(value, int) and not isinstance(value, bool):
+            return str(value)
+        return None if value is None else self._text(key, value)
 
-    def whole(self, keys: tuple[str, ...]) -> int | None:
-        """Return the whole number under the first of `keys` that has a value; another value is a flaw."""
-        key = self._first(keys)
-        value = None if key is None else _whole(self._row[key])
-        if key is not None and value is None:
-            self.flaws.append(f"{keys[-1]} not a number")
-        return value
+    def _number(self, name: str) -> float | None:
+        """Return a number that is not negative; another value is a flaw."""
+        _, value = self._find(name)
+        try:
+            number = (
+                math.nan
+                if isinstance(value, bool)
+                else float(len(value) if isinstance(value, list) else value)
+            )
+        except (TypeError, ValueError, OverflowError):
+            number = math.nan
+        if 0 <= number < math.inf:
+            return number
+        self.flaws += [] if value is None else [f"{name} not a number"]
+        return None
 
-    def _first(self, keys: tuple[str, ...]) -> str | None:
-        """Return the first key with a value. An empty cell of a table says that nothing is known."""
-        return next((key for key in keys if self._row.get(key) is not None and self._row[key] != ""), None)
+    def _whole(self, name: str) -> int | None:
+        number = self._number(name)
+        if number is not None and number.is_integer():
+            return int(number)
+        self.flaws += [] if number is None else [f"{name} not a number"]
+        return None
 
-    def _numbered(self, key: str) -> list[object]:
+    def _several(self, key: str) -> list[object]:
         """Return the texts under a key: one, or several as a list or as an object with numbers."""
         value = self._row[key]
-        if key not in self._several:
+        if key not in (self._column, *_OF_SEVERAL):
             return [value]
         if isinstance(value, str) and (begin := _NUMBERED.match(value)):
             try:  # in a cell it is JSON, or an object as pandas writes it
@@ -233,39 +229,17 @@ class _Fields:
                     "valid JSON"
                 ) from None
         if isinstance(value, Mapping):
-            numbered = [name for name in value if str(name).isdecimal()]
-            if numbered and "time_cost" in value:  # of all texts together
-                self._row["time_cost"] = value["time_cost"]
-            return [value[name] for name in sorted(numbered, key=int) or value]
+            self._row |= {"time_cost": value["time_cost"]} if "time_cost" in value else {}  # of all texts
+            names = sorted(filter(str.isdecimal, value), key=int) or value
+            return [value[name] for name in names]
         return value if isinstance(value, list) else [value]
 
     def _text(self, key: str, value: object) -> str:
         if isinstance(value, bytes):
             value = value.decode("utf-8", "surrogateescape")
         if not isinstance(value, str):
-            shown = repr(value)
-            shown = shown if len(shown) <= 60 else f"{shown[:60]}…"
-            raise StudyError(f"{self._where}: {key!r} is {shown}; it must be a string")
-        valid = _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", value)
-        if valid != value:
+            raise StudyError(f"{self._where}: {key!r} is {value!r:.60}; it must be a string")
+        text = re.sub("[\ud800-\udfff]", "\N{REPLACEMENT CHARACTER}", value)
+        if text != value:
             self.flaws.append("not UTF-8")
-        if key in _WHOLE and (prompt := self._first(PROMPT)):
-            valid = valid.removeprefix(str(self._row[prompt]))
-        return valid
-
-
-def _number(value: object) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return None
-    try:
-        number = float(value)
-    except (ValueError, OverflowError):
-        return None
-    return number if math.isfinite(number) and number >= 0 else None
-
-
-def _whole(value: object) -> int | None:
-    if isinstance(value, list):  # the tokens themselves
-        return len(value)
-    number = _number(value)
-    return int(number) if number is not None and number.is_integer() else None
+        return text.removeprefix(self._find("prompt")[1] or "") if key in _WITH_PROMPT else text

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from guard_eval.errors import StudyError
 from guard_eval.records import Gold, Pair, as_shown, content_id
 from guard_eval.study.files import StudyFile
-from guard_eval.texts.rows import Record, json_rows
+from guard_eval.texts.rows import Record, read_json_lines
 
 BETTER, WORSE = "gold: better", "gold: worse"
 """Written in place of methods; no rater sees either."""
@@ -27,18 +27,17 @@ def read_gold(file: StudyFile, *, criteria: Sequence[str]) -> list[Gold]:
         StudyError: A line is wrong; the message names it.
     """
     name = f"annotation.gold: {file.file}"
-    records = json_rows(name, file.text.encode("utf-8", "surrogateescape"))
-    if not records:
+    gold = [
+        _gold(record, criteria)
+        for record in read_json_lines(name, file.text.encode("utf-8", "surrogateescape"))
+    ]
+    if not gold:
         raise StudyError(f"{name} has no gold pairs; write a JSON object a line")
-    if records[-1].torn:
-        raise StudyError(
-            f"{name}, after {records[-1].where}: not valid JSON; complete or remove the last line"
-        )
-    return [_gold(f"{name}, {record.where}", record, criteria) for record in records]
+    return gold
 
 
-def _gold(where: str, record: Record, criteria: Sequence[str]) -> Gold:
-    row = record.row
+def _gold(record: Record, criteria: Sequence[str]) -> Gold:
+    row, where = record.row, record.where
     texts = [row.get(key) for key in ("prompt", "better", "worse")]
     if not all(isinstance(text, str) and as_shown(text) for text in texts):
         raise StudyError(f'{where} needs "prompt", "better" and "worse", each a text')

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
@@ -22,7 +23,7 @@ SETTINGS = (
     "additional_chat_templates/*",
     "*.model",
 )
-_COMMIT_DIGITS = 40
+COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 def has_weights(folder: Path) -> bool:
@@ -48,11 +49,11 @@ def folder_revision(folder: Path) -> str:
 
 def _content(path: Path) -> str:
     stat = path.stat()
-    return _hashed(path, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino)
+    return _hash_file(path, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino)
 
 
 @cache  # one command asks several times; a file that changes meanwhile has another time of change
-def _hashed(path: Path, *_state: int) -> str:
+def _hash_file(path: Path, *_state: int) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -65,18 +66,24 @@ def known_revision(location: str, revision: str, *, read: bool = True) -> str | 
         revision: A Hub branch, tag or commit; a folder has none.
         read: Read a folder's files; else a folder's revision is None.
     """
-    if location.startswith(("/", ".", "~")) or Path(location).is_dir():
-        folder = Path(location).expanduser()
+    folder = Path(location).expanduser()
+    if location.startswith((".", "~")) or folder.is_absolute() or folder.is_dir():
         return folder_revision(folder) if read and folder.is_dir() else None
-    if len(revision) == _COMMIT_DIGITS and set(revision) <= set("0123456789abcdef"):
+    if COMMIT.fullmatch(revision):
         return revision
+    snapshot = find_snapshot(location, revision)
+    return snapshot.name if snapshot else None
+
+
+def find_snapshot(name: str, revision: str) -> Path | None:
+    """Return the folder of a model in the Hub's cache, if its settings are there."""
     try:
         from huggingface_hub import try_to_load_from_cache  # noqa: PLC0415 (an extra brings it)
         from huggingface_hub.errors import HFValidationError  # noqa: PLC0415
     except ImportError:
         return None
     try:
-        path = try_to_load_from_cache(location, "config.json", revision=revision)
+        path = try_to_load_from_cache(name, "config.json", revision=revision)
     except HFValidationError:
         return None
-    return Path(path).parent.name if isinstance(path, str) else None
+    return Path(path).parent if isinstance(path, str) else None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 
 from guard_eval.errors import StudyError
@@ -13,21 +12,14 @@ from guard_eval.records import Prompt
 from guard_eval.reporting.writing import write_whole
 from guard_eval.results import Result
 from guard_eval.study import Study
-from guard_eval.study.folder import locate_model, seen_from
+from guard_eval.study.folder import BUNDLED, locate_model, seen_from
 from guard_eval.study.settings import MetricSettings
 from guard_eval.texts.model_files import known_revision
 from guard_eval.texts.model_hub import check_name
 from guard_eval.texts.prompts import read_dataset, read_prompts
 
-TEMPLATE = resources.files(__package__).joinpath("study.toml.in").read_text(encoding="utf-8")
+TEMPLATE = Path(__file__).with_name("study.toml.in").read_text(encoding="utf-8")
 """A new study's settings, with {names} in place of what differs."""
-
-EXAMPLES = (
-    "There was once a tailor who was so small that he slept in a shoe. One day",
-    "The storm had passed, and when they opened the door they saw that",
-    '"I have never told this to anybody," said the old captain, "but',
-    "On the far side of the river lived a people who",
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,79 +64,63 @@ def new(
         StudyError: The folder has a study or prompts already, or prompts or the model cannot be read.
     """
     folder = Path(folder)
-    _check(folder, prompts, dataset, words)
+    settings, prompts_path = folder / "study.toml", folder / "prompts.jsonl"
+    for path in (settings, prompts_path):
+        if path.exists():
+            raise StudyError(
+                f"{path} exists already and would be overwritten; move it, or name another folder"
+            )
+    if prompts and dataset:
+        raise StudyError("prompts come from a file or from a dataset; give --prompts or --dataset, not both")
+    if words is not None and dataset is None:
+        raise StudyError("--words is about a dataset; name one with --dataset, or leave it out")
     for name, count in (("words", words), ("limit", limit)):
         if count is not None and count < 1:
             raise StudyError(f"--{name} {count}: it is at least 1")
     location = locate_model(model, Path())
     check_name(model, location)
-    loaded = read_prompts(prompts, limit=limit) if prompts else []
     if dataset:
-        loaded = read_dataset(dataset, words=words or 32, limit=limit)
-    examples = enumerate(EXAMPLES, start=1)
-    used = loaded or [
-        Prompt(id=f"example-{number}", dataset="examples", text=text) for number, text in examples
-    ]
-    settings, prompts_path = folder / "study.toml", folder / "prompts.jsonl"
+        used = read_dataset(dataset, words=words or 32, limit=limit)
+    else:
+        used = read_prompts(prompts or Path(__file__).with_name("examples.jsonl"), limit=limit)
     write_whole(prompts_path, prompt_lines(used), make_folder=True)
     write_whole(settings, _settings(folder, model, seed).encode())
-    study = Study.open(folder)
+    replaced = ", examples to be replaced" if not (prompts or dataset) else ""
     said = [
         f"{settings}: the settings, to be edited",
-        f"{prompts_path}: {len(used)} prompt{'' if len(used) == 1 else 's'}"
-        + ("" if loaded else ", examples to be replaced"),
+        f"{prompts_path}: {len(used)} prompt{'' if len(used) == 1 else 's'}{replaced}",
     ]
     if not Path(location).is_absolute() and known_revision(model, "main") is None:
         said.append(
             f"{model} is no folder, so it is taken for a Hugging Face id; it is not on this machine yet"
         )
-    return NewStudy(
-        folder=folder, prompts=len(used), lines=tuple(said), next=(study.command("generate", "--dry-run"),)
-    )
+    following = (Study.open(folder).command("generate", "--dry-run"),)
+    return NewStudy(folder=folder, prompts=len(used), lines=tuple(said), next=following)
 
 
 def prompt_lines(prompts: Iterable[Prompt]) -> bytes:
     """Return prompts as the lines of a prompts.jsonl."""
-    names = {"id": "id", "dataset": "dataset", "prompt": "text", "reference": "reference"}
-    rows = ({key: getattr(each, name) for key, name in names.items()} for each in prompts)
-    lines = (
+    rows = (
+        {"id": each.id, "dataset": each.dataset, "prompt": each.text, "reference": each.reference}
+        for each in prompts
+    )
+    texts = (
         json.dumps({key: value for key, value in row.items() if value is not None}, ensure_ascii=False)
         for row in rows
     )
-    return "".join(f"{line}\n" for line in lines).encode("utf-8", "replace")
-
-
-def _check(folder: Path, prompts: Path | None, dataset: str | None, words: int | None) -> None:
-    """Refuse to overwrite a study or prompts, and options that contradict each other."""
-    if folder.exists() and not folder.is_dir():
-        raise StudyError(f"{folder} is a file; name the folder to make")
-    if (folder / "study.toml").exists():
-        raise StudyError(f"{folder} is a study already; edit {folder / 'study.toml'}, or name another folder")
-    if (folder / "prompts.jsonl").exists():
-        raise StudyError(
-            f"{folder / 'prompts.jsonl'} exists already and would be overwritten; move it elsewhere and name "
-            "it with --prompts, or name another folder"
-        )
-    if prompts is not None and not prompts.is_file():
-        raise StudyError(f"--prompts: there is no file {prompts}; name a .jsonl, .csv, .tsv or .txt file")
-    if prompts and dataset:
-        raise StudyError("prompts come from a file or from a dataset; give --prompts or --dataset, not both")
-    if words is not None and dataset is None:
-        raise StudyError("--words is about a dataset; name one with --dataset, or leave it out")
+    return "".join(f"{text}\n" for text in texts).encode("utf-8", "replace")
 
 
 def _settings(folder: Path, model: str, seed: int) -> str:
     """Return the text of a new study.toml."""
-    small = model == "bundled"
+    small = model == BUNDLED  # for trying things out, where there may be no network
     compute = ["diversity", "coherence", "perplexity", "repetition", "length", "speed"]
-    if not small:  # the bundled model is for trying things out, where there may be no network
-        compute[1:1] = ["mauve", "bertscore"]
     return TEMPLATE.format(
         name=_toml_text(folder.resolve().name or "study"),
         seed=seed,
         model=_toml_text(seen_from(folder, model)),
-        compute=", ".join(map(_toml_text, compute)),
-        scorer=_toml_text("bundled" if small else MetricSettings().coherence_model),
+        compute=", ".join(map(_toml_text, compute if small else [*compute, "mauve", "bertscore"])),
+        scorer=_toml_text(BUNDLED if small else MetricSettings().coherence_model),
         new_tokens=128 if small else 256,
         prompt_tokens=128 if small else 256,
     )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pkgutil import resolve_name
 
 from guard_eval.errors import StudyError
@@ -13,7 +13,7 @@ from guard_eval.results import Result
 from guard_eval.store import Store
 from guard_eval.store import pairs as store_pairs
 from guard_eval.study import Study
-from guard_eval.texts.current import current_runs
+from guard_eval.texts.current import find_current
 from guard_eval.texts.gold import read_gold
 from guard_eval.texts.pairing import check_complete, draw_prompts, make_pairs
 from guard_eval.texts.prompts import read_prompts
@@ -62,11 +62,7 @@ def pair(study: Study, /, *, redraw: bool = False) -> Paired:
                 raise StudyError(f"the pairs cannot be drawn again: {why}")
     prompts = read_prompts(study.prompts_path, limit=settings.prompts.limit)
     drawn = draw_prompts(prompts, per_dataset=settings.pairs.per_dataset, seed=settings.seed)
-    continuations = _compared_texts(study, drawn)
-    try:
-        check_complete(drawn, continuations, settings.pairs.compare)  # before there is a database
-    except StudyError as error:
-        raise StudyError(f"{error}; run: {study.command('generate')}") from None
+    continuations = _compared_texts(study, drawn)  # before there is a database
     file = settings.annotation.gold
     gold = [] if file is None else read_gold(file, criteria=settings.annotation.criteria)
     with Store.open(study.database, create=True) as store:
@@ -89,80 +85,74 @@ def pair(study: Study, /, *, redraw: bool = False) -> Paired:
                 f"and invites stay: {study.command('pair', '--redraw')}"
             ) from error
         store_pairs.add_gold(store, gold)
-        gold_count = len(store_pairs.read_gold(store))
-    for_people = sum(pair.for_people for pair in pairs)
-    replaced = (f"{len(existing)} earlier pairs were replaced",) if redraw and existing else ()
-    return Paired(
+        gold_pairs = len(store_pairs.read_gold(store))
+    replaced = [f"{len(existing)} earlier pairs were replaced"] if redraw and existing else []
+    warnings = []
+    if gold_pairs and settings.annotation.gold_every is None:
+        warnings = ["gold pairs are not shown yet: set annotation.gold_every = 10, or so, in study.toml"]
+    if settings.annotation.gold_every is not None and not gold_pairs:
+        warnings = [
+            "annotation.gold_every is set, but there are no gold pairs: name their file as annotation.gold"
+        ]
+    result = Paired(
         pairs=tuple(pairs),
         count=len(pairs),
         new=new,
-        for_people=for_people,
-        gold=gold_count,
-        lines=(
-            *_draw_lines(study, drawn),
-            *replaced,
-            _pair_line(study, len(pairs), new, for_people, gold_count),
-        ),
-        warnings=tuple(_gold_warnings(study, gold_count)),
+        for_people=sum(pair.for_people for pair in pairs),
+        gold=gold_pairs,
+        warnings=tuple(warnings),
         next=(study.command("annotate", "--invite", "NAME"), study.command("judge", "--dry-run")),
     )
+    return replace(result, lines=(*replaced, *_summarize(study, drawn, result)))
 
 
 def _compared_texts(study: Study, drawn: Sequence[Prompt]) -> dict[str, list[Continuation]]:
-    """Return each compared strategy's texts of the drawn prompts."""
-    pairs = study.settings.pairs
+    """Return each compared strategy's texts of the drawn prompts.
+
+    Raises:
+        StudyError: A text is missing.
+    """
+    pairs, compared = study.settings.pairs, {}
     methods = sorted({method for couple in pairs.compare for method in couple})
-    runs = current_runs(study, methods, drawn)
-    if pairs.best_of_runs is None:
-        return {method: list(by_run.get(pairs.run, by_run[1]).values()) for method, by_run in runs.items()}
-    for method, by_run in runs.items():
-        for run, texts in by_run.items():
-            _check_run(study, method, run, texts, drawn)
-    best_texts, prompts = resolve_name(BEST_TEXTS), {prompt.id: prompt for prompt in drawn}
-    return {
-        method: list(best_texts(study, pairs.best_of_runs, by_run, prompts).values())
-        for method, by_run in runs.items()
-    }
+    for method, texts in find_current(study, methods, drawn).items():
+        last = study.settings.runs_of(method)
+        numbers = range(1, last + 1) if pairs.best_of_runs else [min(pairs.run, last)]
+        runs = {number: texts.of_run(number) for number in numbers}
+        names = {
+            f"{method} (run {number})" if number > 1 else method: runs[number].values() for number in runs
+        }
+        try:
+            check_complete(drawn, names)
+        except StudyError as error:
+            raise StudyError(f"{error}; run: {study.command('generate')}") from None
+        chosen = runs[numbers[0]]
+        if pairs.best_of_runs:
+            prompts = {prompt.id: prompt for prompt in drawn}
+            chosen = resolve_name(BEST_TEXTS)(study, pairs.best_of_runs, runs, prompts)
+        compared[method] = list(chosen.values())
+    return compared
 
 
-def _check_run(
-    study: Study, method: str, run: int, texts: Mapping[str, Continuation], drawn: Sequence[Prompt]
-) -> None:
-    """Raise a `StudyError` if a run lacks a text, so that not all could be chosen from."""
-    missing = [prompt.id for prompt in drawn if prompt.id not in texts]
-    if missing:
-        raise StudyError(
-            f"pairs.best_of_runs: {method} has no text for {len(missing)} of {len(drawn)} drawn prompts in "
-            f"run {run} (the first is {missing[0]!r}); run: {study.command('generate')}"
-        )
-
-
-def _draw_lines(study: Study, drawn: Sequence[Prompt]) -> list[str]:
-    pairs = study.settings.pairs
+def _summarize(study: Study, drawn: Sequence[Prompt], result: Paired) -> list[str]:
+    """Return what was drawn and how many pairs there are, in words."""
+    pairs, people = study.settings.pairs, study.settings.annotation.raters_per_pair
     lines = [
-        f"{dataset}: {count} prompt{'s' if count > 1 else ''} drawn"
-        + (" (all there are)" if count < pairs.per_dataset else "")
-        for dataset, count in sorted(Counter(prompt.dataset for prompt in drawn).items())
+        f"{dataset}: {_plural(number, 'prompt')} drawn"
+        + (" (all there are)" if number < pairs.per_dataset else "")
+        for dataset, number in sorted(Counter(prompt.dataset for prompt in drawn).items())
     ]
     if pairs.best_of_runs is not None:
         lines.append(f"compared: each strategy's text with the highest {pairs.best_of_runs} on a prompt")
+    which = (
+        "each"
+        if result.for_people == result.count
+        else f"each of {result.for_people} drawn at random, and a judge all"
+    )
+    see = "1 person sees" if people == 1 else f"{people} people see"
+    more = f"; {_plural(result.gold, 'gold pair')}" if result.gold else ""
+    lines.append(f"{_plural(result.count, 'pair')}, {result.new} of them new; {see} {which}{more}")
     return lines
 
 
-def _pair_line(study: Study, count: int, new: int, for_people: int, gold: int) -> str:
-    which = "each" if for_people == count else f"each of {for_people} drawn at random, and a judge all"
-    people = study.settings.annotation.raters_per_pair
-    see = "1 person sees" if people == 1 else f"{people} people see"
-    more = f"; {gold} gold pair{'s' if gold > 1 else ''}" if gold else ""
-    return f"{count} pair{'s' if count != 1 else ''}, {new} of them new; {see} {which}{more}"
-
-
-def _gold_warnings(study: Study, gold: int) -> list[str]:
-    annotation = study.settings.annotation
-    if gold and annotation.gold_every is None:
-        return ["gold pairs are not shown yet: set annotation.gold_every = 10, or so, in study.toml"]
-    if annotation.gold_every is not None and not gold:
-        return [
-            "annotation.gold_every is set, but there are no gold pairs: name their file as annotation.gold"
-        ]
-    return []
+def _plural(count: int, word: str) -> str:
+    return f"{count} {word}{'' if count == 1 else 's'}"

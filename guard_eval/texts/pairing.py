@@ -7,43 +7,35 @@ comparison sees the same prompts, and adding prompts to the file moves nothing.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import count, groupby
 
 from guard_eval.errors import StudyError
 from guard_eval.records import MESSAGE_BYTES, Continuation, Pair, Prompt, content_id
 
 
-def draw_prompts(prompts: Sequence[Prompt], *, per_dataset: int, seed: int) -> list[Prompt]:
+def draw_prompts(prompts: Iterable[Prompt], *, per_dataset: int, seed: int) -> list[Prompt]:
     """Return `per_dataset` prompts of each dataset (or all it has), sorted by dataset, then by the draw."""
-    datasets: dict[str, list[Prompt]] = {}
-    for prompt in prompts:
-        datasets.setdefault(prompt.dataset, []).append(prompt)
-    return [
-        prompt
-        for _, group in sorted(datasets.items())
-        for prompt in sorted(group, key=lambda prompt: content_id(seed, "draw", prompt.id))[:per_dataset]
-    ]
+    drawn = sorted(prompts, key=lambda each: (each.dataset, content_id(seed, "draw", each.id)))
+    groups = groupby(drawn, key=lambda prompt: prompt.dataset)
+    return [prompt for _, group in groups for prompt in list(group)[:per_dataset]]
 
 
-def check_complete(
-    prompts: Sequence[Prompt],
-    continuations: Mapping[str, Sequence[Continuation]],
-    compare: Sequence[Sequence[str]],
-) -> None:
-    """Raise a `StudyError` if a compared strategy lacks the continuation of a drawn prompt."""
-    for method in dict.fromkeys(method for couple in compare for method in couple):
-        continued = {c.prompt_id for c in continuations.get(method, ())}
+def check_complete(prompts: Sequence[Prompt], texts: Mapping[str, Iterable[Continuation]]) -> None:
+    """Raise a `StudyError` if one of the sets of texts, by name, lacks that of a drawn prompt."""
+    for name, each in texts.items():
+        continued = {text.prompt_id for text in each}
         missing = [prompt.id for prompt in prompts if prompt.id not in continued]
         if missing:
             raise StudyError(
-                f"{method} has no continuation for {len(missing)} of {len(prompts)} drawn prompts "
+                f"{name} has no continuation for {len(missing)} of {len(prompts)} drawn prompts "
                 f"(the first is {missing[0]!r})"
             )
 
 
 def make_pairs(
     prompts: Sequence[Prompt],
-    continuations: Mapping[str, Sequence[Continuation]],
+    continuations: Mapping[str, Iterable[Continuation]],
     compare: Sequence[Sequence[str]],
     *,
     seed: int,
@@ -68,16 +60,15 @@ def make_pairs(
         StudyError: A continuation is missing, or `existing` has pairs that these settings do not give.
     """
     rated = prompts_for_people(prompts, human_pairs)
-    check_complete(prompts, continuations, compare)
+    texts = {method: list(continuations.get(method, ())) for couple in compare for method in couple}
+    check_complete(prompts, texts)
+    by_prompt = {method: {text.prompt_id: text for text in each} for method, each in texts.items()}
     known = {pair.id: pair for pair in existing}
-    pairs: list[Pair] = []
-    position = len(known)
+    ordered = sorted(prompts, key=lambda each: (each.dataset, content_id(seed, "position", each.id)))
+    positions, pairs = count(len(known)), []
     for method_a, method_b in compare:
-        of_a = {c.prompt_id: c for c in continuations.get(method_a, ())}
-        of_b = {c.prompt_id: c for c in continuations.get(method_b, ())}
-        couples = [(prompt, of_a[prompt.id], of_b[prompt.id]) for prompt in prompts]
-        couples.sort(key=lambda couple: (couple[0].dataset, content_id(seed, "position", couple[0].id)))
-        for prompt, a, b in couples:
+        for prompt in ordered:
+            a, b = by_prompt[method_a][prompt.id], by_prompt[method_b][prompt.id]
             identifier = Pair.make_id(method_a, method_b, a.id, b.id)
             before = known.get(identifier)
             pair = Pair(
@@ -91,70 +82,57 @@ def make_pairs(
                 continuation_b=b.id,
                 text_a=a.text,
                 text_b=b.text,
-                position=position if before is None else before.position,
+                position=next(positions) if before is None else before.position,
                 for_people=prompt.id in rated,
             )
-            _check_fits_page(pair)
+            _check_size(pair)
             if before is not None and before.for_people != pair.for_people:
-                raise StudyError(_another_part(existing, human_pairs))
-            position += before is None
+                recorded = sum(pair.for_people for pair in existing)
+                raise StudyError(
+                    f"pairs.human_pairs = {human_pairs or 'all'} gives people other pairs than those drawn "
+                    f"before ({recorded} of {len(existing)} in the study); restore it, or start a new study"
+                )
             pairs.append(pair)
-    ids = {pair.id for pair in pairs}
-    if unknown := [pair for pair in existing if pair.id not in ids]:
-        raise StudyError(_why_unknown(unknown, existing, prompts, compare))
+    _check_kept(pairs, existing, prompts, compare)
     return pairs
 
 
-def _check_fits_page(pair: Pair) -> None:
+def _check_size(pair: Pair) -> None:
     """Refuse texts that the app could not send to a rater's browser in one message."""
     texts = (pair.prompt, pair.text_a, pair.text_b)
-    if (
-        not pair.for_people or 12 * sum(map(len, texts)) < MESSAGE_BYTES
-    ):  # JSON has 12 bytes a character at most
+    most = 0.95 * MESSAGE_BYTES
+    if not pair.for_people or 12 * sum(map(len, texts)) < most:  # JSON has 12 bytes a character at most
         return
-    size = len(json.dumps(texts))
-    if size > 0.95 * MESSAGE_BYTES:
+    if (size := len(json.dumps(texts))) > most:
         raise StudyError(
             f"the texts of prompt {pair.prompt_id!r} ({pair.dataset}) are too long for a rater's page: "
-            f"{size / 1e6:.0f} MB, and at most {0.95 * MESSAGE_BYTES / 1e6:.0f} MB can be sent; shorten them"
+            f"{size / 1e6:.0f} MB, and at most {most / 1e6:.0f} MB can be sent; shorten them"
         )
 
 
-def prompts_for_people(prompts: Sequence[Prompt], count: int | None) -> set[str]:
-    """Return the ids of `count` of the drawn prompts, whose pairs people rate; all of them for None.
+def prompts_for_people(prompts: Sequence[Prompt], number: int | None) -> set[str]:
+    """Return the ids of so many of the drawn prompts, whose pairs people rate; all of them for None.
 
     They are the first of each dataset in the draw's order, a random sample, and as many as its size asks for.
     """
-    datasets: dict[str, list[str]] = {}
-    for prompt in prompts:
-        datasets.setdefault(prompt.dataset, []).append(prompt.id)
+    number, before = min(len(prompts), len(prompts) if number is None else number), 0
     chosen: set[str] = set()
-    count, before = min(len(prompts), len(prompts) if count is None else count), 0
-    for ids in datasets.values():
+    for _, group in groupby(prompts, key=lambda prompt: prompt.dataset):
+        ids = [prompt.id for prompt in group]
         before += len(ids)
         # rounding what is due so far, not each dataset's part, makes the parts add up
-        due = (2 * before * count + len(prompts)) // (2 * len(prompts))
+        due = (2 * before * number + len(prompts)) // (2 * len(prompts))
         chosen.update(ids[: due - len(chosen)])
     return chosen
 
 
-def _another_part(existing: Sequence[Pair], human_pairs: int | None) -> str:
-    recorded = sum(pair.for_people for pair in existing)
-    return (
-        f"pairs.human_pairs = {human_pairs or 'all'} gives people other pairs than those drawn before "
-        f"({recorded} of {len(existing)} in the study); restore human_pairs, or start a new study"
-    )
-
-
-def _why_unknown(
-    unknown: Sequence[Pair],
-    existing: Sequence[Pair],
-    drawn: Sequence[Prompt],
-    compare: Sequence[Sequence[str]],
-) -> str:
-    """Return which settings no longer give pairs that exist, and how a study is extended."""
-    couples = {tuple(couple) for couple in compare}
-    ids = {prompt.id for prompt in drawn}
+def _check_kept(
+    pairs: Sequence[Pair], existing: Sequence[Pair], drawn: Sequence[Prompt], compare: Sequence[Sequence[str]]
+) -> None:
+    """Refuse settings that no longer give pairs that exist; say which ones, and how a study is extended."""
+    kept = {pair.id for pair in pairs}
+    couples, ids = {tuple(couple) for couple in compare}, {prompt.id for prompt in drawn}
+    unknown = [pair for pair in existing if pair.id not in kept]
     causes = dict.fromkeys(
         f"pairs.compare does not name {pair.method_a} with {pair.method_b}, in this order"
         if (pair.method_a, pair.method_b) not in couples
@@ -164,8 +142,9 @@ def _why_unknown(
         "runs are compared"
         for pair in unknown
     )
-    return (
-        f"the database holds {len(unknown)} of {len(existing)} pairs that these settings no longer give: "
-        f"{'; '.join(causes)}. Take that back; a study is extended by adding to pairs.compare or raising "
-        "pairs.per_dataset, and another needs a study of its own"
-    )
+    if unknown:
+        raise StudyError(
+            f"the database holds {len(unknown)} of {len(existing)} pairs that these settings no longer give: "
+            f"{'; '.join(causes)}. Take that back; a study is extended by adding to pairs.compare or raising "
+            "pairs.per_dataset, and another needs a study of its own"
+        )

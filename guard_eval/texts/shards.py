@@ -76,7 +76,7 @@ def reserve(folder: Path, shard: Shard) -> Iterator[None]:
             f"cannot write {path}: {error.strerror}; fix that and run the command again"
         ) from error
     with file:
-        if not take_lock(file):
+        if not _lock(file):
             file.seek(0)
             what = "all of it" if shard.count == 1 else f"its shard {shard}"
             raise StudyError(
@@ -92,17 +92,13 @@ def reserve(folder: Path, shard: Shard) -> Iterator[None]:
             path.unlink(missing_ok=True)
 
 
-def take_lock(file: IO[str]) -> bool:
-    """Take the system's lock on a file, which goes with the process; return whether nobody else has it."""
-    if sys.platform == "win32":
-        return True
+def _lock(file: IO[str]) -> bool:
+    """Take the system's lock on a file; return whether nobody else has it, or is just removing the file."""
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+        if sys.platform != "win32":
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return os.path.samestat(os.fstat(file.fileno()), Path(file.name).stat())
+    except (BlockingIOError, FileNotFoundError):
         return False
     except OSError:  # this file system has no locks
         return True
-    try:
-        return os.path.samestat(os.fstat(file.fileno()), Path(file.name).stat())
-    except FileNotFoundError:
-        return False  # its holder was just removing it

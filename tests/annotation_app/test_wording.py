@@ -96,7 +96,7 @@ MISTAKES = [
         "[criteria.coherence]\ntitel = 'C'",
         "criteria.coherence.titel: is not a setting; did you mean 'title'?",
     ),
-    ("[criteria.wit]\ntitle = 'W'\ndefinition = 'd'", "criteria.wit: is not a setting; remove it"),
+    ("[criteria.wit]\ntitle = 'W'\ndefinition = 'd'", "criteria.wit: is not a setting; choose from"),
     (
         QUESTION.replace("right = 'a'", "right = 'c'"),
         "check.questions[1]: right = 'c' must be one of answers: a",

@@ -46,7 +46,7 @@ def test_what_was_made_is_printed_and_named_for_the_next_command(run):
     ("options", "message"),
     [
         ({"words": 3}, "--words is about a dataset"),
-        ({"words": 8}, "--words is about a dataset"),
+        ({"dataset": "d", "prompts": "p"}, "give --prompts or --dataset, not both"),
         ({"limit": 0}, "--limit 0: it is at least 1"),
         ({"dataset": "d", "words": 0}, "--words 0: it is at least 1"),
     ],
@@ -57,15 +57,12 @@ def test_options_that_cannot_be_followed_are_refused_before_anything_is_made(tmp
     assert not (tmp_path / "s").exists()
 
 
-def test_a_file_is_no_folder(tmp_path, run):
-    (tmp_path / "f").touch()
-    assert "f is a file; name the folder to make" in run("new", "f").refused()
-
-
 def test_nothing_is_overwritten(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(StudyError, match=r"cannot write .*: File exists"):
+        new(tmp_path / "file")
     new(tmp_path / "s")
-    with pytest.raises(StudyError, match="is a study already"):
-        new(tmp_path / "s")
-    (tmp_path / "s" / "study.toml").unlink()
-    with pytest.raises(StudyError, match="would be overwritten"):
-        new(tmp_path / "s")
+    for name in ("study.toml", "prompts.jsonl"):
+        with pytest.raises(StudyError, match=rf"{name} exists already and would be overwritten"):
+            new(tmp_path / "s")
+        (tmp_path / "s" / name).unlink()

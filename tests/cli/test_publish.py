@@ -1,21 +1,20 @@
 """A published study: complete, computed again by others, and naming nobody; and a study's description."""
 
 import csv
+import hashlib
 import json
-import tomllib
 import zlib
 from datetime import UTC, datetime
 
 import pytest
 from factories import make_pair
 
-from guard_eval.cli.commands import load
 from guard_eval.errors import StudyError
-from guard_eval.store import Store, handout, notes, unblind, verdicts
+from guard_eval.store import Store, handout, verdicts
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store import raters as store_raters
 from guard_eval.study import Study
-from guard_eval.texts.describe import describe, pairs_hash, plan_changes
+from guard_eval.texts.describe import describe, plan_changes
 from guard_eval.texts.publish import publish
 
 TOML = """
@@ -100,15 +99,18 @@ def test_a_study_is_published_without_names_and_others_compute_the_same_shares(t
     study = make(tmp_path / "study")
     result = publish(study, tmp_path / "out")
     made = files_of(tmp_path / "out")
-    assert {"README.md", "pairs.jsonl", "report.toml", "study.toml", "verdicts.csv"} <= made.keys()
-    assert "report/index.html" in made
+    assert {"README.md", "pairs.jsonl", "report.toml", "verdicts.csv", "report/index.html"} <= made.keys()
     assert (result.verdicts, len(rows_of(tmp_path / "out" / "verdicts.csv"))) == (36, 36)
     everything = b"\n".join(made.values()).decode("utf-8", "replace").casefold()
     for secret in (*PEOPLE[:2], CODE, "7.25", str(tmp_path)):
         assert secret.casefold() not in everything, secret
-    settings = tomllib.loads(made["study.toml"].decode())
-    assert settings["publication"]["authors"] == ["Zoë Author"]
-    assert made["study.toml"].decode().startswith("# SHA-256 of the settings of people: ")
+    card = made["README.md"].decode()
+    assert "Zoë Author: Tales. Data set." in card
+    assert "- SHA-256 of the settings of people: " in card
+    assert "Raters: 3 people." in card
+    assert "- config_name: verdicts\n  data_files: verdicts.csv\n" in card
+    assert "SIMULATED" not in card
+    assert "No licence was named" in card
     published = json.loads(made["report/report.json"])
     guard = [row for row in rows_of(tmp_path / "out" / "verdicts.csv") if row["verdict"] == "guard"]
     share = rows_of(tmp_path / "out" / "report" / "csv" / "win_shares.csv")[0]
@@ -184,18 +186,6 @@ def test_a_method_may_be_called_like_a_rater_and_an_ordinary_word_is_let_through
     assert raters == {"rater-1", "rater-2", "rater-3"}
 
 
-def test_a_studys_own_wording_is_named_and_not_published(tmp_path):
-    study = make(tmp_path / "study")
-    (study.folder / "w.toml").write_text('[consent]\ntitle = "Ask marge"\n')
-    text = (study.folder / "study.toml").read_text(encoding="utf-8")
-    text = text.replace("raters_per_pair = 3", 'raters_per_pair = 3\nwording = "w.toml"')
-    (study.folder / "study.toml").write_text(text, encoding="utf-8")
-    publish(Study.open(study.folder), tmp_path / "out")
-    published = (tmp_path / "out" / "study.toml").read_text(encoding="utf-8")
-    assert tomllib.loads(published)["annotation"]["wording"] == "w.toml"
-    assert "marge" not in published
-
-
 def test_the_value_of_a_key_is_refused_wherever_it_stands(tmp_path, monkeypatch):
     study = make(tmp_path / "study", prompt="It was a dark and stormy night")
     monkeypatch.setenv("OPENAI_API_KEY", "dark and stormy")
@@ -203,42 +193,17 @@ def test_the_value_of_a_key_is_refused_wherever_it_stands(tmp_path, monkeypatch)
         publish(study, tmp_path / "out")
 
 
-def test_comments_are_published_on_request_but_for_those_that_identify_somebody(tmp_path):
-    study = make(tmp_path / "study")
-    with open_store(study) as store:
-        shown = [row for row in unblind.tidy(store) if row.rater == "marge"][:5]
-        marge = store_raters.get_or_add(store, "marge", "person")
-        texts = (
-            "so dull",
-            "ask MARGE",
-            "write to me@example.org",
-            "key sk-abc123def456ghi789jkl",
-            "the marger",
-        )
-        for row, text in zip(shown, texts, strict=True):
-            notes.write(store, marge, "comment", text, presentation=row.presentation)
-    result = publish(study, tmp_path / "plain")
-    assert not (tmp_path / "plain" / "comments.jsonl").exists()
-    result = publish(study, tmp_path / "out", include=["comments"])
-    comments = [json.loads(line) for line in (tmp_path / "out" / "comments.jsonl").read_text().splitlines()]
-    assert sorted(row["text"] for row in comments) == ["so dull", "the marger"]
-    assert (result.withheld_comments, len(result.warnings)) == (3, 1)
-    assert {row["rater"] for row in comments} < {"rater-1", "rater-2", "rater-3"}
-
-
-def test_addresses_folders_and_codes_are_left_out_of_the_settings(tmp_path):
+def test_addresses_folders_codes_and_wording_are_not_published(tmp_path):
     model = tmp_path / "home" / "ada" / "model"
     model.mkdir(parents=True)
     study = make(tmp_path / "study")
-    text = (
-        (study.folder / "study.toml").read_text(encoding="utf-8").replace('"bundled"', json.dumps(str(model)))
-    )
-    text += '[[judge]]\nmodel = "m"\nbase_url = "http://gpu7.intranet/v1"\napi_key_env = "MY_KEY"\n'
-    (study.folder / "study.toml").write_text(text, encoding="utf-8")
-    publish(Study.open(study.folder), tmp_path / "out")
-    published = (tmp_path / "out" / "study.toml").read_text(encoding="utf-8")
-    assert [word for word in ("intranet", "MY_KEY", "ada", CODE, "61a2b3c4") if word in published] == []
-    assert tomllib.loads(published)["model"]["name"] == "model"
+    (study.folder / "w.toml").write_text('[consent]\ntitle = "Ask marge"\n')
+    judge = 'judge=[{model="m", base_url="http://gpu7.intranet/v1", api_key_env="MY_KEY"}]'
+    settings = [f"model.name={json.dumps(str(model))}", "annotation.wording=w.toml", judge]
+    publish(Study.open(study.folder, settings), tmp_path / "out")
+    everything = b"".join(files_of(tmp_path / "out").values()).decode("utf-8", "replace")
+    private = ("intranet", "MY_KEY", "/ada/", CODE, "61a2b3c4", "Ask marge")
+    assert [word for word in private if word in everything] == []
 
 
 def test_a_folder_that_is_not_empty_is_refused_and_an_empty_one_is_taken(tmp_path, run):
@@ -253,9 +218,9 @@ def test_a_folder_that_is_not_empty_is_refused_and_an_empty_one_is_taken(tmp_pat
 
 def test_a_dry_run_writes_nothing_and_names_the_command_that_does(tmp_path, run):
     make(tmp_path / "study")
-    ran = run("publish", "study", "out", "--license", "MIT", "--include", "comments", "--dry-run")
-    assert "Next: guard-eval publish study out --license MIT --include comments" in ran.out
-    assert "comments.jsonl" in ran.out
+    ran = run("publish", "study", "out", "--license", "MIT", "--allow", "Which", "--dry-run")
+    assert "Next: guard-eval publish study out --license MIT --allow Which" in ran.out
+    assert "verdicts.csv" in ran.out
     assert not (tmp_path / "out").exists()
     assert "no SPDX identifier" in run("publish", "study", "out", "--license", "free for all").refused()
 
@@ -266,27 +231,16 @@ def test_without_verdicts_there_is_nothing_to_publish(tmp_path):
         publish(study, tmp_path / "out")
 
 
-def test_the_card_says_that_verdicts_are_simulated(tmp_path):
-    load("new")(tmp_path / "study")
-    study = make(tmp_path / "tales")
-    publish(study, tmp_path / "out")
-    card = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
-    assert "Raters: 3 people." in card
-    assert "- config_name: verdicts\n  data_files: verdicts.csv\n" in card
-    assert "SIMULATED" not in card
-    assert "No licence was named" in card
-
-
 def test_a_plan_before_the_first_verdict_is_a_preregistration_that_is_kept(tmp_path):
     study = make(tmp_path / "study", names=())
     result = describe(study)
     assert (result.path, result.verdicts) == (study.folder / "plan.md", 0)
     with open_store(study) as store:
         pairs = store_pairs.read(store)
-    [people] = result.settings_hashes.values()
+    people, drawn = result.hashes["settings of people"], result.hashes["pairs"]
     date = datetime.now(UTC).date()
-    assert f"* Date: {date}\n* Settings of people (SHA-256): {people}\n" in result.text
-    assert result.pairs_hash == pairs_hash(pairs)
+    assert f"* Date: {date}\n* SHA-256 of the settings of people: {people}\n" in result.text
+    assert drawn == hashlib.sha256("\n".join(sorted(pair.id for pair in pairs)).encode()).hexdigest()
     assert "it is a preregistration" in result.text
     assert "greedy" in result.text
     assert plan_changes(study, pairs) == (

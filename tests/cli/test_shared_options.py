@@ -50,12 +50,6 @@ def test_json_is_all_there_is_on_standard_output(typed, paired):
     assert preview["judges"] == []
 
 
-def test_json_and_an_error(run):
-    ran = run("raters", "list", "nowhere", "--json")
-    assert ran.code == 2
-    assert "there is no folder" in json.loads(ran.out)["error"]
-
-
 def test_commands_to_be_copied_have_the_path_where_the_name_is_not_found(tmp_path):
     program = tmp_path / ".venv" / "bin" / "guard-eval"
     program.parent.mkdir(parents=True)

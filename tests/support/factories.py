@@ -18,6 +18,21 @@ compare = [["guard", "top_k(k=50)"]]
 """
 """How a study.toml begins that compares two strategies."""
 
+STUDY_OF_THREE = """
+name = "s"
+seed = 3
+[model]
+name = "bundled"
+[generation]
+strategies = ["greedy", "acs", "guard"]
+[pairs]
+compare = [["guard", "acs"]]
+[criteria.wit]
+title = "Wit"
+definition = "How witty it is."
+"""
+"""A whole study.toml of three strategies and a criterion of its own."""
+
 PROMPT = Prompt(id="p1", dataset="d", text="Once")
 
 RECIPE = Recipe(

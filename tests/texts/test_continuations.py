@@ -110,7 +110,8 @@ def test_a_file_that_is_torn_from_the_start(tmp_path):
     ("line", "says"),
     [
         ("{]", "line 2: not a continuation"),
-        ('{"id": "x"}', "it lacks 'strategy'"),
+        ('{"id": "x"}', "KeyError: 'strategy'"),
+        ('{"strategy": "guard", "more": 1}', "unexpected keyword argument 'more'"),
         ("[]", "line 2: not a cont"),
     ],
 )
@@ -209,6 +210,7 @@ def test_a_torn_line_is_skipped_and_a_second_trace_of_a_text_counts_once(tmp_pat
         '{"id": "x", "prompt_id": "p", "H": [true]}',
         '{"id": "x", "prompt_id": "p", "H": [NaN]}',
         '{"id": "x", "prompt_id": "p", "H": [1e999]}',
+        f'{{"id": "x", "prompt_id": "p", "H": [{10**400}]}}',
         '{"id": "x", "prompt_id": "p", "H": [[1.0]]}',
         "[" * 100_000,
         "\udcff",
@@ -220,13 +222,6 @@ def test_a_line_that_is_no_trace_is_named(line, tmp_path):
     with path.open("ab") as file:
         file.write(line.encode("utf-8", "surrogateescape") + b"\n")
     with pytest.raises(StudyError, match=r"guard\.trace\.jsonl, line 2: not a trace"):
-        read_traces([path])
-
-
-def test_a_number_too_large_for_a_float_is_no_trace(tmp_path):
-    path = tmp_path / "guard.trace.jsonl"
-    path.write_text(json.dumps({"id": "x", "prompt_id": "p", "k": [10**400]}) + "\n")
-    with pytest.raises(StudyError, match="line 1: not a trace"):
         read_traces([path])
 
 

@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import factories
 import pytest
-from factories import OF_SETTINGS as RECIPE
-from factories import SETTINGS
+from factories import OF_SETTINGS, SETTINGS
 
 from guard_eval.errors import StudyError
 from guard_eval.records import Prompt
@@ -17,6 +16,7 @@ from guard_eval.texts.model_files import folder_revision
 from guard_eval.texts.shards import Shard
 
 PROMPTS = [Prompt(id=f"p{n}", dataset="d", text=f"Once {n}") for n in range(6)]
+RECIPE = replace(OF_SETTINGS, model="absent/model")
 KNOWN = {"revision": "sha256:00", "dtype": "float32"}
 
 
@@ -26,7 +26,7 @@ def texts(numbers, by=RECIPE):
 
 @pytest.fixture
 def study(tmp_path):
-    """Return a study whose model is not on this machine, with other settings of its model."""
+    """Return a function that opens the study of `RECIPE` with other settings of its model."""
     (tmp_path / "study").mkdir()
 
     def study(name="absent/model", **model):
@@ -41,8 +41,12 @@ def write(study, *batches, shard=Shard()):  # noqa: B008
         append_continuations(study.continuations, batch, shard)
 
 
-def found(study, strategy="guard", **options):
+def find(study, strategy="guard", **options):
     return find_texts(study, [strategy], PROMPTS, **options)[strategy]
+
+
+def recipes(study, **options):
+    return {text.recipe for text in find(study, **options).texts.values()}
 
 
 def test_only_what_the_settings_ask_for_is_current(study):
@@ -50,8 +54,8 @@ def test_only_what_the_settings_ask_for_is_current(study):
     others = [text for change in changes for text in texts(range(6), replace(RECIPE, **change))]
     earlier_prompt = factories.continuation("x", Prompt(id="p1", dataset="d", text="Never"), RECIPE)
     write(study(), others, [earlier_prompt], texts([0]))
-    assert {key: text.text for key, text in found(study()).texts.items()} == {("p0", 1): "text 0"}
-    assert list(missing_texts(study(), "guard", PROMPTS, found(study()))) == [(p, 1) for p in PROMPTS[1:]]
+    assert {key: text.text for key, text in find(study()).texts.items()} == {("p0", 1): "text 0"}
+    assert list(missing_texts(study(), "guard", PROMPTS, find(study()))) == [(p, 1) for p in PROMPTS[1:]]
 
 
 def test_shards_of_several_machines_are_joined_by_copying_files(study, tmp_path):
@@ -59,45 +63,47 @@ def test_shards_of_several_machines_are_joined_by_copying_files(study, tmp_path)
     there = tmp_path / "there"
     append_continuations(there, texts([1, 3, 5]), Shard(2, 2))
     shutil.copytree(there, study().continuations, dirs_exist_ok=True)
-    assert len(found(study()).texts) == 6
+    assert len(find(study()).texts) == 6
 
 
 def test_a_line_that_was_copied_into_another_runs_folder_does_not_count(study):
     other = replace(RECIPE, seed=4)
     write(study(), texts([0]), texts([1], other))
-    ours, theirs = (run_folder(study().continuations, one) / "guard.jsonl" for one in (RECIPE, other))
+    ours, theirs = (run_folder(study().continuations, each) / "guard.jsonl" for each in (RECIPE, other))
     ours.write_bytes(ours.read_bytes() + theirs.read_bytes())
-    assert set(found(study()).texts) == {("p0", 1)}
+    assert set(find(study()).texts) == {("p0", 1)}
 
 
-OTHERS = {"dtype": replace(RECIPE, dtype="bfloat16"), "weights": replace(RECIPE, revision="sha256:01")}
-
-
-@pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS)
-def test_of_runs_that_the_settings_leave_open_the_larger_counts_and_equal_ones_are_refused(study, other):
-    write(study(), texts([0, 1]), texts(range(6), other))
-    assert {text.recipe for text in found(study()).texts.values()} == {other}
-    assert found(study(), known=KNOWN).texts.keys() == {("p0", 1), ("p1", 1)}
-    write(study(), texts([2, 3, 4, 5]))
+def test_runs_that_the_settings_leave_open_are_named_and_one_is_chosen_in_study_toml(study):
+    half, quantised = (replace(RECIPE, dtype=dtype) for dtype in ("bfloat16", "float16, bitsandbytes"))
+    write(study(), texts([0, 1]), texts(range(6), half), texts(range(6), quantised))
     with pytest.raises(StudyError, match=r"several runs in .* match study.toml: .*Set model.dtype") as error:
-        found(study())
-    for recipe in (RECIPE, other):
-        assert f"{recipe.model} {recipe.revision}, {recipe.dtype}" in str(error.value)
+        find(study())
+    assert all(
+        f"absent/model sha256:00, {each.dtype})" in str(error.value) for each in (RECIPE, half, quantised)
+    )
+    assert recipes(study(), known=KNOWN) == {RECIPE}
+    for dtype, recipe in (("float32", RECIPE), ("bfloat16", half), ("float16", quantised)):
+        assert recipes(study(dtype=dtype)) == {recipe}
 
 
 def test_all_strategies_are_of_one_run(study):
-    acs, other = (replace(RECIPE, strategy="acs(q=1)", dtype=dtype) for dtype in ("float32", "bfloat16"))
-    write(study(), texts([0, 1]), texts([0], acs), texts(range(6), other))
+    acs = replace(RECIPE, strategy="acs(q=1)")
+    write(study(), texts([0, 1]), texts([0], acs), texts(range(6), replace(RECIPE, seed=4)))
     chosen = find_texts(study(), ["guard", "acs(q=1)"], PROMPTS)
-    assert {len(each.texts) for each in chosen.values()} == {0, 6}
-    assert {each.folder for each in chosen.values()} == {run_folder(study().continuations, other)}
+    assert [len(each.texts) for each in chosen.values()] == [2, 1]
+    assert {each.folder for each in chosen.values()} == {run_folder(study().continuations, RECIPE)}
 
 
-def test_the_arithmetic_that_is_asked_for_counts(study):
-    half, quantised = (replace(RECIPE, dtype=dtype) for dtype in ("bfloat16", "float16, bitsandbytes"))
-    write(study(), texts(range(6)), texts(range(6), half), texts(range(6), quantised))
-    for dtype, recipe in (("float32", RECIPE), ("bfloat16", half), ("float16", quantised)):
-        assert found(study(dtype=dtype)).recipe == recipe
+def test_texts_of_other_models_do_not_stand_in_for_one_that_is_missing(study):
+    """Of two model folders' texts, neither counts for a name that does not exist, and one alone neither."""
+    for name, content in (("a", "sha256:01"), ("b", "sha256:02")):
+        write(study(), texts(range(6), replace(RECIPE, model=name, revision=content)))
+        nothing = {"revision": None, "dtype": None}
+        assert find(study("./missing")).texts == find(study("./missing"), known=nothing).texts == {}
+        with pytest.raises(StudyError, match=r"no run in .* has model = 'a', not './missing'"):
+            current_texts(study("./missing"), ["guard"], PROMPTS)
+    assert recipes(study("a")) == {replace(RECIPE, model="a", revision="sha256:01")}
 
 
 def test_the_commit_that_is_asked_for_counts(study):
@@ -105,32 +111,32 @@ def test_the_commit_that_is_asked_for_counts(study):
     for commit in ("1" * 40, "2" * 40):
         write(study(), texts(range(6), replace(RECIPE, model="gpt2", revision=commit)))
     for commit in ("1" * 40, "2" * 40):
-        assert found(study("gpt2", revision=commit)).recipe.revision == commit
+        assert {each.revision for each in recipes(study("gpt2", revision=commit))} == {commit}
 
 
 def test_the_weights_in_the_folder_decide_and_its_place_does_not(study, tmp_path):
     """Weights are exchanged, texts made again, weights put back: the first texts are those of the folder."""
     model = study().folder / "model"
     model.mkdir()
-    recipes = []
+    known = []
     for content in (b"one", b"two"):
         (model / "model.safetensors").write_bytes(content)
-        recipes.append(replace(RECIPE, model="model", revision=folder_revision(model)))
-        write(study(), texts(range(6), recipes[-1]))
-    assert found(study("model")).recipe == recipes[1]
+        known.append(replace(RECIPE, model="model", revision=folder_revision(model)))
+        write(study(), texts(range(6), known[-1]))
+    assert recipes(study("model")) == {known[1]}
     (model / "model.safetensors").write_bytes(b"one")
-    assert found(study("model")).recipe == recipes[0]
+    assert recipes(study("model")) == {known[0]}
     moved = shutil.move(model, tmp_path / "elsewhere")
-    assert found(study(str(moved))).recipe == recipes[0]
+    assert recipes(study(str(moved))) == {known[0]}
 
 
 def test_an_engine_goes_on_with_its_own_texts_unless_another_has_made_all(study):
     vllm = replace(RECIPE, engine="vllm")
     write(study(), texts(range(5), vllm), texts([0]))
-    assert (len(found(study()).texts), len(found(study(), engine=None).texts)) == (5, 1)
-    assert len(found(study(), engine="vllm").texts) == 5
+    assert (len(find(study()).texts), len(find(study(), engine=None).texts)) == (5, 1)
+    assert len(find(study(), engine="vllm").texts) == 5
     write(study(), texts([5], vllm))
-    assert {text.recipe for text in found(study(), engine=None).texts.values()} == {vllm}
+    assert recipes(study(), engine=None) == {vllm}
 
 
 def test_texts_of_other_settings_are_named(study):

@@ -30,8 +30,7 @@ def sample(number, **more):
 
 def test_samples_of_the_harness_become_prompts_and_texts(tmp_path):
     name = "samples_wikitext_2026-11-22T21-26-14.000001.jsonl"
-    older = sample(2, arguments=[["Prompt 2", {"until": []}]], target=3)
-    first, second = read_generations(lines(tmp_path, name, sample(1), older))
+    first, second = read_generations(lines(tmp_path, name, sample(1), sample(2, target=3)))
     assert (first.prompt_id, first.dataset, first.prompt, first.reference, first.text) == (
         "wikitext-0001",
         "wikitext",
@@ -45,8 +44,11 @@ def test_samples_of_the_harness_become_prompts_and_texts(tmp_path):
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
-        (sample(2, arguments={"gen_args_0": {"arg_0": "x", "arg_1": " yes"}}), "asks for likelihoods"),
-        (sample(2, resps=[["a"], ["b"]]), "line 2: has 1 requests; a generated text has one"),
+        (
+            sample(2, arguments={"gen_args_0": {"arg_0": "x", "arg_1": " yes"}}),
+            "line 2: the task asks",
+        ),
+        (sample(2, resps=[["a"], ["b"]]), "or several texts; give a task of the kind generate_until"),
     ],
 )
 def test_samples_that_are_no_texts_are_refused(tmp_path, bad, message):

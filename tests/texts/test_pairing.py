@@ -36,19 +36,14 @@ def test_a_larger_draw_contains_the_smaller(few, many, seed):
     assert smaller <= {p.id for p in draw_prompts(PROMPTS, per_dataset=many, seed=seed)}
 
 
-def test_a_pair_joins_two_continuations_of_one_prompt():
-    pairs = make_pairs(PROMPTS, MADE, [["guard", "acs(q=1)"]], seed=1)
-    assert len(pairs) == 40
-    for pair in pairs:
-        assert pair.text_a == f"guard on {pair.prompt_id}"
-        assert pair.text_b == f"acs(q=1) on {pair.prompt_id}"
-    assert sorted(pair.position for pair in pairs) == list(range(40))
-
-
-def test_parity_is_balanced_in_every_comparison_and_dataset():
+def test_a_pair_joins_two_texts_of_one_prompt_and_parity_is_balanced():
     pairs = make_pairs(PROMPTS, MADE, [["guard", "acs(q=1)"], ["guard", "greedy"]], seed=1)
-    counts = Counter((pair.method_b, pair.dataset, pair.position % 2) for pair in pairs)
-    assert set(counts.values()) == {10}
+    assert sorted(pair.position for pair in pairs) == list(range(80))
+    for pair in pairs:
+        assert (pair.text_a, pair.text_b) == tuple(
+            f"{m} on {pair.prompt_id}" for m in (pair.method_a, pair.method_b)
+        )
+    assert set(Counter((pair.method_b, pair.dataset, pair.position % 2) for pair in pairs).values()) == {10}
 
 
 def test_more_prompts_move_no_pair():
@@ -76,27 +71,30 @@ def test_a_missing_continuation_is_named():
         make_pairs(PROMPTS, {**MADE, "greedy": MADE["greedy"][:-1]}, [["guard", "greedy"]], seed=1)
 
 
-def test_pairs_of_other_settings_are_not_left_behind_silently():
-    before = make_pairs(PROMPTS, MADE, [["guard", "greedy"]], seed=1)
-    other = [replace(c, id=c.id[::-1]) for c in MADE["greedy"]]
-    with pytest.raises(
-        StudyError, match=r"holds 40 of 40 pairs that .* no longer give: the texts of guard or gre"
-    ):
-        make_pairs(PROMPTS, {**MADE, "greedy": other}, [["guard", "greedy"]], seed=1, existing=before)
-
-
 def test_the_setting_that_no_longer_gives_a_pair_is_named_and_no_other():
     compare = [["guard", "greedy"]]
     drawn = draw_prompts(PROMPTS, per_dataset=6, seed=1)
     before = make_pairs(drawn, MADE, compare, seed=1)
     fewer, other = (draw_prompts(PROMPTS, per_dataset=n, seed=seed) for n, seed in ((4, 1), (6, 2)))
-    for prompts, couples, cause in (
-        (drawn, [["greedy", "guard"]], "pairs.compare does not name guard with greedy, in this order. Take"),
-        (fewer, compare, "give other prompts of news; prompts.file, pairs.per_dataset or seed give"),
-        (other, compare, "prompts.file, pairs.per_dataset or seed give other prompts of tales. Take"),
+    again = {**MADE, "greedy": [replace(text, id=text.id[::-1]) for text in MADE["greedy"]]}
+    for texts, prompts, couples, cause in (
+        (
+            MADE,
+            drawn,
+            [["greedy", "guard"]],
+            "pairs.compare does not name guard with greedy, in this order. Take",
+        ),
+        (MADE, fewer, compare, "give other prompts of news; prompts.file, pairs.per_dataset or seed give"),
+        (MADE, other, compare, "prompts.file, pairs.per_dataset or seed give other prompts of tales. Take"),
+        (
+            again,
+            drawn,
+            compare,
+            "holds 12 of 12 pairs that these settings no longer give: the texts of guard or",
+        ),
     ):
         with pytest.raises(StudyError) as error:
-            make_pairs(prompts, MADE, couples, seed=1, existing=before)
+            make_pairs(prompts, texts, couples, seed=1, existing=before)
         assert cause in str(error.value)
         assert "extended by adding to pairs.compare or raising pairs.per_dataset" in str(error.value)
 
@@ -154,15 +152,14 @@ def test_many_pairs_are_made_again_in_time_that_grows_with_their_number():
     assert len(first) == 50_000
 
 
-@pytest.mark.parametrize(
-    ("letter", "count", "fits"), [("a", 18_000_000, True), ("a", 20_000_000, False), ("ع", 3_400_000, False)]
-)
-def test_texts_too_long_for_a_raters_page_are_refused(letter, count, fits):
+def test_texts_too_long_for_a_raters_page_are_refused():
     """A page holds 19 MB of JSON, in which an Arabic letter takes six bytes."""
-    made = {**MADE, "greedy": [replace(text, text=letter * count) for text in MADE["greedy"][:1]]}
-    made["guard"] = made["guard"][:1]
-    if fits:
-        assert len(make_pairs(PROMPTS[:1], made, [["guard", "greedy"]], seed=1)) == 1
-        return
-    with pytest.raises(StudyError, match=r"prompt 'news-0' \(news\) are too long for a rater's page: 2\d MB"):
-        make_pairs(PROMPTS[:1], made, [["guard", "greedy"]], seed=1)
+
+    def make(text):
+        texts = {"guard": MADE["guard"][:1], "greedy": [replace(MADE["greedy"][0], text=text)]}
+        return make_pairs(PROMPTS[:1], texts, [["guard", "greedy"]], seed=1)
+
+    assert len(make("a" * 18_000_000)) == 1
+    for text in ("a" * 20_000_000, "ع" * 3_400_000):
+        with pytest.raises(StudyError, match=r"prompt 'news-0' \(news\) are too long for a .* page: 2\d MB"):
+            make(text)

@@ -25,7 +25,7 @@ def test_ids_and_datasets_have_defaults(tmp_path):
 
 def test_a_number_is_an_id(tmp_path):
     path = write(tmp_path, '{"prompt": "A", "id": 7, "dataset": 2024}', '{"prompt": "B", "id": "7"}')
-    with pytest.raises(StudyError, match="line 2: the id '7' is that of line 1"):
+    with pytest.raises(StudyError, match="line 2: an earlier prompt has the id '7'"):
         read_prompts(path)
     (only,) = read_prompts(path, limit=1)
     assert (only.id, only.dataset) == ("7", "2024")
@@ -44,21 +44,6 @@ def test_tables_are_read_as_spreadsheets_write_them(tmp_path, name, mark, begin)
     assert (second.text, second.reference) == ('He said "no"\r\nand', "left")
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("id,prompt\n1,A\n2,\n", "line 3: the prompt is empty"),
-        ("id,text\n1,A\n", "line 2: has no key 'prompt', only 'id', 'text'"),
-        ("id,prompt\n", "holds no prompts"),
-        ("", "holds no prompts"),
-    ],
-)
-def test_bad_rows_are_named(tmp_path, text, says):
-    with pytest.raises(StudyError) as error:
-        read_prompts(write(tmp_path, text, name="a.csv"))
-    assert says in str(error.value)
-
-
 def test_plain_text_has_a_prompt_a_line(tmp_path):
     assert [p.text for p in read_prompts(write(tmp_path, "One\r", "Two", name="a.txt"))] == ["One", "Two"]
 
@@ -70,36 +55,37 @@ def test_line_separators_inside_a_string_do_not_end_the_line(tmp_path):
     )
 
 
-def test_the_limit_counts_prompts(tmp_path):
-    assert len(read_prompts(write(tmp_path, *['{"prompt": "A"}'] * 5), limit=2)) == 2
-
-
 @pytest.mark.parametrize(
     ("lines", "says"),
     [
+        (["id,prompt", "1,A", "2,"], "row 3: no prompt stands under the key 'prompt'"),
+        (["id,text", "1,A"], "row 2: no prompt stands under the key 'prompt' (keys: 'id', 'text')"),
+        (["id,prompt", ""], "holds no prompts"),
         (['{"prompt": "A"}', '{"prompt": '], "line 2: not valid JSON"),
         (["[1]"], "line 1: '[1]' is not a JSON object"),
-        (['{"text": "A"}'], "line 1: has no key 'prompt', only 'text'"),
+        (['{"text": "A"}'], "line 1: no prompt stands under the key 'prompt' (keys: 'text')"),
         (['{"prompt": 3}'], "line 1: 'prompt' is 3; it must be a string"),
         (
             ['{"prompt": "A", "id": "x"}', '{"prompt": "B", "id": "x"}'],
-            "line 2: the id 'x' is that of line 1; change one",
+            "line 2: an earlier prompt has the id 'x', too; change one",
         ),
         (['{"prompt": "A"}', b'{"prompt": "\xff"}'], "line 2: not UTF-8"),
         (["", ""], "holds no prompts"),
-        (['{"prompt": "A"}', '{"prompt": " "}'], "line 2: the prompt is empty"),
+        (['{"prompt": "A"}', '{"prompt": " "}'], "line 2: no prompt stands under"),
         (['{"prompt": "A", "id": 1.5}'], "line 1: 'id' is 1.5; it must be a string"),
         (['{"prompt": "A", "id": true}'], "line 1: 'id' is True; it must be a string"),
     ],
 )
 def test_bad_lines_are_named(tmp_path, lines, says):
     with pytest.raises(StudyError) as error:
-        read_prompts(write(tmp_path, *lines))
+        read_prompts(
+            write(tmp_path, *lines, name="a.csv" if "," in lines[0] and "{" not in lines[0] else "a.jsonl")
+        )
     assert says in str(error.value)
 
 
 def test_no_such_file(tmp_path):
-    with pytest.raises(StudyError, match=r"there is no prompts file .*none.jsonl"):
+    with pytest.raises(StudyError, match=r"cannot read .*none.jsonl: No such file"):
         read_prompts(tmp_path / "none.jsonl")
 
 
@@ -125,7 +111,7 @@ def test_a_datasets_texts_are_cut_into_prompt_and_reference(dataset):
     ("options", "says"),
     [
         ({"split": "tst"}, "split 'tst'"),
-        ({"column": "body"}, "has no column 'body'; choose from: text"),
+        ({"column": "body"}, "cannot load the column 'body' of the dataset"),
         ({"words": 50}, "is longer than 50 words; ask for fewer"),
     ],
 )

@@ -27,7 +27,7 @@ from guard_eval.texts.publish import Published, publish
 def a_study(folder: Path) -> str:
     """Run a study up to its report; return what it says."""
     study = Study.open(folder)
-    published: Published = publish(study, folder / "published", include=["comments"], dry_run=bool(folder))
+    published: Published = publish(study, folder / "published", allow=["Which"], dry_run=bool(folder))
     assert published.files
     generate(study, strategy=["guard"], shard="1/2")
     generate(study, engine="ray", workers=2)
