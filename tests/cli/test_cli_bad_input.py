@@ -23,13 +23,13 @@ BROKEN = [
     ("study.toml", 'name = "bundled"', 'name = "bundled"\ndevice = "cuda:7"', "cuda:7"),
     ("study.toml", "seed = 5", f"seed = {'9' * 5000}", "study.toml has a number that is too long"),
     ("study.toml", "seed = 5", f"seed = {'[' * 5000}", "nests too deeply; shorten it"),
-    ("study.toml", "seed = 5", f"seed = 5 # {'x' * 2**20}", "study.toml has more than 1,048,576 characters"),
+    ("study.toml", "seed = 5", f"seed = 5 # {'x' * 2**20}", "study.toml: it is larger than 1,048,576 bytes"),
     ("study.toml", "seed = 5", 'seed = 5\nprompts.file = "a\\u0000"', "prompts.file: 'a\\x00': "),
     ("study.toml", "raters_per_pair = 2", "raters_per_pair = 1000000000", "raters_per_pair: 1000000000: "),
     ("study.toml", "raters_per_pair = 2", "lease_minutes = 1e300", "annotation.lease_minutes: 1e+300: "),
     ("study.toml", "raters_per_pair = 2", "lease_minutes = inf", "annotation.lease_minutes: inf: "),
     ("prompts.jsonl", '{"prompt": "Once there was a fox who"}', "{oops", "line 3: not valid JSON"),
-    ("prompts.jsonl", '"Once there was a fox who"', '""', "line 3: the prompt is empty"),
+    ("prompts.jsonl", '"Once there was a fox who"', '""', "line 3: no prompt stands under the key"),
 ]
 
 
@@ -43,7 +43,7 @@ def test_a_broken_study_is_named(run, study, broken):
 def test_settings_in_another_encoding(run, study):
     path = study / "study.toml"
     path.write_bytes(path.read_text().encode("utf-16"))
-    assert "is not UTF-8 at byte 0; save it as UTF-8" in run("pair", "small").refused()
+    assert "it is no text in UTF-8 (byte 0); save it as UTF-8" in run("pair", "small").refused()
 
 
 def test_a_model_folder_that_is_missing_is_named_by_new_and_by_a_dry_run(run, study, tmp_path):

@@ -177,4 +177,4 @@ def test_one_run_or_all_of_a_published_file(run, tmp_path):
 
     assert words() == (3.0, 2)
     assert words("--set", "all_runs=true") == (3.5, 3)
-    assert "has no 'text'" in run("measure", "f.json", "--column", "text").refused()
+    assert "has no text" in run("measure", "f.json", "--column", "text").refused()

@@ -139,11 +139,11 @@ def test_all_problems_of_changed_settings_are_named_at_once(tmp_path):
         ("seed", "write it as table.key=value"),
         ("=3", "write it as table.key=value"),
         ("a b=3", "write it as table.key=value"),
-        ("seed.x=1", "seed is not a table"),
-        ("judge.model=m", "judge is a list; name the entry"),
-        ("judge[2].model=m", "there is no judge[2]; judge has 1 entries"),
-        ("judge[0].model=m", "there is no judge[0]"),
-        ("model[1].name=m", "there is no model[1]"),
+        ("seed.x=1", "is neither a table nor a list of tables"),
+        ("judge.model=m", "there is no entry model in a list of 1"),
+        ("judge[2].model=m", "there is no entry 2 in a list of 1"),
+        ("judge[0].model=m", "there is no entry 0 in a list of 1"),
+        ("model[1].name=m", "model.1: is not a setting"),
         ("generation=3", "generation: 3"),
         ("seed=[" + 5000 * "[", "seed: '["),
         ("name=1\nseed=2", "did you mean"),
@@ -274,7 +274,7 @@ def test_with_json_nothing_else_is_on_standard_output(monkeypatch, capsys, tmp_p
     monkeypatch.chdir(tmp_path)
     assert main_with(["new", "s", "--dataset", "d", "--json"]) == 0
     out, err = capsys.readouterr()
-    assert json.loads(out)["prompts"] == 4
+    assert json.loads(out)["prompts"] == 0
     assert "from a library" in err
     assert main_with(["new", "--set", "--json"]) == 2
     assert "error" in json.loads(capsys.readouterr().out)

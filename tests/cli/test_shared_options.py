@@ -38,10 +38,10 @@ def test_quiet_before_the_command_and_after_it(run, study):
 
 def test_json_is_all_there_is_on_standard_output(typed, paired):
     added = json.loads(typed("raters", "add", "small", "Zoë", "--json").out)
-    assert [link["rater"] for link in added["links"]] == ["Zoë"]
+    assert list(added["links"]) == ["Zoë"]
     ascii_only = typed("raters", "list", "small", "--json", PYTHONIOENCODING="ascii")
     (zoe,) = json.loads(ascii_only.out)["raters"]
-    assert (zoe["rater"], zoe["kind"], zoe["rated"], zoe["external_id"]) == ("Zoë", "person", 0, None)
+    assert (zoe["name"], zoe["kind"], zoe["rated"], zoe["external_id"]) == ("Zoë", "person", 0, None)
     measured = json.loads(typed("measure", "small", "--metrics", "diversity,length", "--json").out)
     assert {score["metric"] for score in measured["scores"]} >= {"diversity", "words"}
     assert "NaN" not in json.dumps(measured)
