@@ -17,7 +17,7 @@ import shutil
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -27,16 +27,14 @@ from typing import Any
 import annotation_client
 import annotation_server
 import psutil
-from annotation_client import CRITERIA, Log, MadeStudy, Presser, Rater, enter, leave
+from annotation_client import CRITERIA, Log, MadeStudy, Rater, Session, enter, leave
 from annotation_server import Load, Proxy, Server, compare, cpu_of
 from common import Measure, Row, has_postgres, parser, percentile, postgres_server, run_measures
-
-from annotation_app.server import OPTIONS
 
 TITLES = {
     "thinking": "Raters who think",
     "rush": "Raters without pause",
-    "cost": "A rating beside a page with a single button, in turns",
+    "strangers": "Raters who think, and 20 visitors without an invite who load the page again and again",
     "memory": "Memory",
     "first": "First visit at 100 kB/s",
     "browser": "Chromium",
@@ -136,71 +134,44 @@ async def _round(study: MadeStudy, server: Server, *, think: float, seconds: flo
     )
 
 
-def cost(folder: Path, options: argparse.Namespace) -> list[Row]:
-    """Take the CPU of a rating and of a press of a bare Streamlit button in turns, at several overlaps."""
-    overlaps = sorted({1, options.overlap, options.raters})
-    rows: list[Row] = []
-    with ExitStack() as stack:
-        (folder / "bare.py").write_text(annotation_client.BARE, encoding="utf-8")
-        flags = [part for name, value in OPTIONS.items() for part in (f"--{name}", str(value).lower())]
-        flags += ["--server.headless", "true", "--server.address", "127.0.0.1", "--server.port"]
-        command = [sys.executable, "-P", "-m", "streamlit", "run", str(folder / "bare.py"), *flags]
-        bare = Server(folder, folder / "bare.log", command=command)
-        bare.start()
-        stack.callback(bare.stop)
-        served = {}
-        for overlap in overlaps:
-            size = {"raters": options.raters, "overlap": overlap, "pairs": MANY}
-            (folder / str(overlap)).mkdir()
-            served[overlap] = stack.enter_context(serving(folder / str(overlap), **size))
-        for think, seconds in ((0.0, options.seconds / 6), (options.think, options.seconds / 2)):
-            result = asyncio.run(_in_turns(bare, served, options, think=think, seconds=seconds))
-            how = f"{think:.0f} s a pair" if think else "without pause"
-            base = statistics.median(result[0])
-            spread = ", ".join(f"{one:.1f}" for one in result[0])
-            rows.append((f"{how}: a press of the button", f"{base:.2f} ms ({spread})", "", True))
-            for overlap in overlaps:
-                own = statistics.median(result[overlap])
-                ratios = [a / b for a, b in zip(result[overlap], result[0], strict=True)]
-                ratio = statistics.median(ratios)
-                spread = ", ".join(f"{one:.1f}" for one in ratios)
-                what = f"{how}: a rating, {overlap} raters a pair"
-                rows.append((what, f"{own:.1f} ms = {ratio:.1f} presses ({spread})", "≤ 6", ratio <= 6))
-    return rows
+def strangers(folder: Path, options: argparse.Namespace) -> list[Row]:
+    """Let raters rate alone, and then with 20 strangers at the door."""
+
+    async def measure(study: MadeStudy, server: Server) -> tuple[list[float], list[float]]:
+        log = Log()
+        people = [Rater(study, name, server.url, log) for name in study.tokens]
+        await enter(people)
+        alone = await _rate_for(people, log, options)
+        visits = [asyncio.create_task(_visit_again(server.url)) for _ in range(20)]
+        disturbed = await _rate_for(people, log, options)
+        for visit in visits:
+            visit.cancel()
+        await asyncio.gather(*visits, return_exceptions=True)
+        await leave(people)
+        return alone, disturbed
+
+    with serving(folder, raters=options.raters, overlap=options.overlap, pairs=MANY) as (study, server):
+        alone, disturbed = asyncio.run(measure(study, server))
+    before, after = (1000 * percentile(seconds, 0.5) for seconds in (alone, disturbed))
+    return [
+        ("submit → next pair, median, alone", f"{before:.1f} ms", "", True),
+        ("with 20 strangers", f"{after:.1f} ms", "≤ 60 ms", after <= 60),
+    ]
 
 
-async def _in_turns(
-    bare: Server,
-    served: Mapping[int, tuple[MadeStudy, Server]],
-    options: argparse.Namespace,
-    *,
-    think: float,
-    seconds: float,
-) -> dict[int, list[float]]:
-    """Return the milliseconds of CPU of a press (under 0) and of a rating by overlap, round by round."""
-    pressers = [Presser(bare.url, number) for number in range(options.raters)]
-    await asyncio.gather(*(one.enter() for one in pressers))
-    crowds, logs = {}, {overlap: Log() for overlap in served}
-    for overlap, (study, server) in served.items():
-        crowds[overlap] = [Rater(study, name, server.url, logs[overlap]) for name in study.tokens]
-        await enter(crowds[overlap])
-        await asyncio.gather(*(one.rate() for one in crowds[overlap]))
-    gc.collect()
-    gc.freeze()
-    result: dict[int, list[float]] = {0: [], **{overlap: [] for overlap in served}}
-    for _ in range(options.rounds):
-        for overlap, costs in result.items():
-            server = served[overlap][1] if overlap else bare
-            crowd: Sequence[Presser | Rater] = crowds[overlap] if overlap else pressers
-            before = logs[overlap].ratings if overlap else sum(one.presses for one in pressers)
-            cpu, until = server.cpu(), time.perf_counter() + seconds
-            await asyncio.gather(*(one.work(until, think=think) for one in crowd))
-            after = logs[overlap].ratings if overlap else sum(one.presses for one in pressers)
-            costs.append(1000 * (server.cpu() - cpu) / (after - before))
-    for crowd in crowds.values():
-        await leave(crowd)
-    await asyncio.gather(*(one.leave() for one in pressers))
-    return result
+async def _rate_for(people: Sequence[Rater], log: Log, options: argparse.Namespace) -> list[float]:
+    log.seconds = []
+    until = time.perf_counter() + options.seconds
+    await asyncio.gather(*(person.work(until, think=options.think) for person in people))
+    return log.seconds
+
+
+async def _visit_again(url: str) -> None:
+    while True:
+        visit = Session(url, "", patience=60.0)
+        await visit.connect()
+        await visit.run()
+        await visit.close()
 
 
 def memory(folder: Path, options: argparse.Namespace) -> list[Row]:
@@ -567,7 +538,7 @@ def main(arguments: list[str] | None = None) -> int:
     measures: dict[str, Measure] = {
         "thinking": partial(speed, think=options.think),
         "rush": partial(speed, think=0),
-        "cost": cost,
+        "strangers": strangers,
         "memory": memory,
         "first": first,
         "browser": browser,

@@ -236,46 +236,6 @@ _EVENTS = "$$STREAMLIT_INTERNAL_KEY_"
 """How Streamlit begins the name of a component's events."""
 
 
-BARE = """\
-import streamlit as st
-st.session_state["n"] = st.session_state.get("n", 0) + 1
-st.button("Next", key="next")
-st.text(str(st.session_state["n"]))
-"""
-"""A page with a single button, beside which a rating's cost is measured."""
-
-
-class Presser:
-    """A visitor of the page with a single button; `presses` counts what was answered."""
-
-    def __init__(self, url: str, number: int) -> None:
-        self._session, self._dice, self.presses = Session(url, "", patience=30.0), random.Random(number), 0
-
-    async def enter(self) -> None:
-        """Open the page, and press once."""
-        await self._session.connect()
-        await self._session.run()
-        await self.press()
-
-    async def press(self) -> None:
-        """Press the button and wait for the next page."""
-        (button,) = (one.button.id for one in self._session.elements.values() if one.HasField("button"))
-        await self._session.run([WidgetState(id=button, trigger_value=True)])
-        self.presses += 1
-
-    async def work(self, until: float, *, think: float) -> None:
-        """Press until the time has come, as `Rater.work` rates."""
-        pause = self._dice.uniform(0, think)
-        while time.perf_counter() + pause < until:
-            await asyncio.sleep(pause)
-            await self.press()
-            pause = self._dice.uniform(0.5 * think, 1.5 * think)
-
-    async def leave(self) -> None:
-        """Close the tab."""
-        await self._session.close()
-
-
 _ENDED = b"Thank you"
 _CALM = (b"Please try again in a moment", b"could not be saved")
 _GO_ON = ("start", "again", "more")
@@ -326,7 +286,6 @@ def answer(page: Session, choices: Mapping[str, str]) -> list[WidgetState]:
         "choices": dict(choices),
         "comment": None,
         "problems": None,
-        "breaks": [],
         "seconds": 5.0,
         "active": 4.5,
     }

@@ -222,19 +222,9 @@ def postgres_server() -> Iterator[Any]:
         yield server
 
 
-def make_pair(number: int, methods: Sequence[str], texts: Sequence[str], *, dataset: str = "made") -> Pair:
+def make_pair(number: int, methods: Sequence[str], texts: Sequence[str]) -> Pair:
     """Return a pair of two methods; `texts` are the prompt and the two continuations."""
-    ids = f"c{number}a", f"c{number}b"
-    return Pair(
-        id=Pair.make_id(methods[0], methods[1], *ids),
-        dataset=dataset,
-        prompt_id=f"p{number}",
-        prompt=texts[0],
-        method_a=methods[0],
-        method_b=methods[1],
-        continuation_a=ids[0],
-        continuation_b=ids[1],
-        text_a=texts[1],
-        text_b=texts[2],
-        position=number,
-    )
+    shown = dict(zip(("prompt", "text_a", "text_b"), texts, strict=True))
+    names = {"method_a": methods[0], "method_b": methods[1]}
+    pair: Pair = tests_module("factories").make_pair(number, **names, **shown)
+    return pair

@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from common import make_pair
 from sqlalchemy import text
 
 from guard_eval.records import Choice, Pair, Plan, Rater
@@ -39,22 +40,10 @@ WHERE held_by IS NULL AND shuffle < :until
 """
 
 
-def make_pair(number: int) -> Pair:
-    """Return one of many pairs of all comparisons of four methods."""
-    a, b = COMPARISONS[number % len(COMPARISONS)]
-    return Pair(
-        id=f"{number:016x}",
-        dataset="news",
-        prompt_id=f"prompt-{number}",
-        prompt="prompt",
-        method_a=a,
-        method_b=b,
-        continuation_a=f"a{number}",
-        continuation_b=f"b{number}",
-        text_a=f"text a {number}",
-        text_b=f"text b {number}",
-        position=number,
-    )
+def make_pairs(count: int) -> list[Pair]:
+    """Return pairs of all comparisons of four methods, in turn."""
+    texts = ((f"prompt {n}", f"text a {n}", f"text b {n}") for n in range(count))
+    return [make_pair(n, COMPARISONS[n % len(COMPARISONS)], each) for n, each in enumerate(texts)]
 
 
 def cpu_ms(function: Callable[[], T]) -> tuple[float, T]:
@@ -99,7 +88,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         url = f"sqlite:///{Path(folder) / 'study.db'}"
         with Store.open(url, create=True) as store:
-            spent, _ = cpu_ms(lambda: pairs.add(store, [make_pair(n) for n in range(options.pairs)], plan))
+            made = make_pairs(options.pairs)
+            spent, _ = cpu_ms(lambda: pairs.add(store, made, plan))
             print(f"{options.pairs} pairs and their slots: {spent / 1e3:.1f} s")
             people = [raters.get_or_add(store, f"R{n}", "person") for n in range(options.people)]
             fillers = [raters.get_or_add(store, f"F{n}", "person").id for n in range(plan.slots)]
