@@ -218,11 +218,6 @@ def desktop(browser: Browser, link: str) -> None:
         page.get_by_role("button", name="Comment or problem").click()
         page.get_by_label("Comment on this pair").fill("Both texts lose their thread towards the end.")
         keep(page, "comment")
-        page.get_by_role("button", name="Break").click()
-        page.get_by_role("dialog").wait_for()
-        keep(page, "break")
-        page.get_by_role("button", name="Go on").click()
-        page.get_by_role("dialog").wait_for(state="hidden")
         for number in range(2, 13):
             answer(page, "A is better", "Similar")
             press(page, "Save and continue", f"Pair {number} of 12")
