@@ -39,7 +39,7 @@ _HEADERS = {
     *(b"accept", b"accept-encoding", b"connection", b"content-length", b"content-type", b"host"),
     *(b"transfer-encoding", b"user-agent"),
 }
-"""What a server is sent besides its key. The SDK adds more from the environment, such
+"""What a server is sent besides the study's headers and its key. The SDK adds more from the environment, such
 as OPENAI_ORG_ID and OPENAI_CUSTOM_HEADERS."""
 
 _NOT_SENT = (
@@ -110,10 +110,11 @@ class Client:
         """Take off what the environment adds, unless the request goes where the user's own key does."""
         if self._own_server:
             return
+        names = _HEADERS | {name.lower().encode() for name in self.server.headers}
         kept = [
             (name, value)
             for name, value in request.headers.raw
-            if name.lower() in _HEADERS or name.lower().startswith(b"x-stainless-")
+            if name.lower() in names or name.lower().startswith(b"x-stainless-")
         ]
         request.headers = httpx2.Headers([*kept, (b"Authorization", f"Bearer {self.server.key}".encode())])
 
@@ -158,7 +159,7 @@ class Client:
         query: Mapping[str, object] | None = None,
         **content: object,
     ) -> bytes | JudgeError:
-        options = {"headers": {"Content-Type": content_type}, "params": query or {}}
+        options = {"headers": {**self.server.headers, "Content-Type": content_type}, "params": query or {}}
         send = getattr(next(self._turns), method)
         timeout = self.server.timeout
         try:

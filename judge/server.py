@@ -52,6 +52,7 @@ class Server:
         variable: The environment variable that holds the key; None if no key is sent.
         key: Its value, or a placeholder if no key is sent.
         timeout: Seconds until a request without a response is given up.
+        headers: Headers that study.toml adds to each request.
     """
 
     model: str
@@ -59,6 +60,7 @@ class Server:
     variable: str | None
     key: str = field(repr=False)
     timeout: float
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 def server_url(judge: Judge, environ: Mapping[str, str] | None = None) -> str:
@@ -157,6 +159,7 @@ def connect_to(
     server = Server(
         model=judge.model, url=url, variable=variable if key else None, key=key or KEYLESS,
         timeout=judge.timeout,
+        headers=judge.headers,
     )  # fmt: skip
     if not key:
         if judge.api_key_env is None and origin(url) not in MAKERS.values():

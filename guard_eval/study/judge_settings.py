@@ -33,6 +33,12 @@ asked or choose the verdict."""
 _SECRET = re.compile(
     r"^(?:bearer|basic)\s|\b(?:sk|key)-[\w-]{8,}|\bAIza[\w-]{20,}|\beyJ[\w-]{20,}", re.IGNORECASE
 )
+_SECRET_HEADER = re.compile(
+    r"auth|cookie|credential|passw|secret|(?:^|[-_])(?:key|token)s?(?:[-_]|$)|apikey", re.IGNORECASE
+)
+_FIXED_HEADER = re.compile(
+    "host|connection|content-.*|transfer-encoding|accept.*|te|trailer|upgrade|expect", re.IGNORECASE
+)
 PLACEHOLDERS = ("criteria", "judgments", "count", "metrics")
 """What a prompt template can have filled in; `criteria` must be there."""
 
@@ -68,6 +74,19 @@ def _check_body(fields: dict[str, JsonValue]) -> dict[str, JsonValue]:
         if _SECRET.search(str(value)):
             raise ValueError(f"extra_body.{name} looks like a key; name its variable in api_key_env instead")
     return fields
+
+
+def _check_headers(headers: dict[str, str]) -> dict[str, str]:
+    for name, value in headers.items():
+        if _FIXED_HEADER.fullmatch(name):
+            raise ValueError(f"headers cannot contain {name!r}; remove it")
+        if _SECRET_HEADER.search(name) or _SECRET.search(value):
+            raise ValueError(
+                f"the header {name!r} looks like a secret; name its variable in api_key_env instead"
+            )
+    if len({name.lower() for name in headers}) < len(headers):
+        raise ValueError("headers names one twice, in upper and lower case; remove one")
+    return headers
 
 
 class JudgedExample(SettingsTable):
@@ -133,6 +152,8 @@ ExamplesFile = Annotated[
     study_file(most=LONGEST_EXAMPLES_BYTES),
     AfterValidator(lambda file: read_examples(file.text) and file),
 ]
+HeaderName = Annotated[str, Field(pattern=r"^[A-Za-z0-9-]{1,100}$")]
+HeaderValue = Annotated[str, Field(pattern=r"^[!-~]([ -~]{0,998}[!-~])?$")]
 Temperature = Annotated[float, Field(ge=0, le=2, allow_inf_nan=False)] | Literal["default"]
 Usd = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
@@ -160,6 +181,7 @@ class Judge(SettingsTable):
             sends none.
         top_p: The share of probability that tokens are drawn from; the server's own default unless given.
         extra_body: Fields added to the body of each request; none that this program sets itself.
+        headers: Headers added to each request; no secrets.
         concurrency: How many requests are under way at most; fewer if the server refuses or queues them.
         timeout: Seconds until a request without a response is given up; more for models that reason.
         usd_per_million_input_tokens: The price of the prompt's tokens, before any list.
@@ -185,6 +207,7 @@ class Judge(SettingsTable):
     temperature: Temperature | None = None
     top_p: float | None = Field(default=None, gt=0, le=1)
     extra_body: Annotated[dict[str, JsonValue], AfterValidator(_check_body)] = Field(default_factory=dict)
+    headers: Annotated[dict[HeaderName, HeaderValue], AfterValidator(_check_headers)] = Field(default={})
     concurrency: int = Field(default=64, ge=1, le=256)
     timeout: float = Field(
         default_factory=lambda settings: 1800.0 if reasons(settings) else 600.0,

@@ -189,6 +189,14 @@ def test_the_server_sees_its_own_key_and_nothing_of_the_users(ask, server, monke
         assert "NeverToBeSeen" not in repr(seen)
 
 
+def test_headers_of_the_study_are_sent_along(ask, server):
+    ask(Judge(model="m", base_url=server.url, headers={"X-Title": "a study", "anthropic-beta": "b"}))
+    (seen,) = [each for each in server.seen if each.step == "chat"]
+    assert (seen.headers["x-title"], seen.headers["anthropic-beta"]) == ("a study", "b")
+    assert seen.headers["authorization"] == f"Bearer {KEYLESS}"
+    assert seen.headers["content-type"] == "application/json"
+
+
 def test_no_redirect_is_followed_and_none_takes_the_key_along(ask, server, another, monkeypatch):
     monkeypatch.setenv("THEIR_KEY", OTHER)
     for status in (301, 302, 303, 307, 308):

@@ -177,6 +177,27 @@ def test_what_a_body_may_not_add(name, value, says):
         Judge(model="m", extra_body={name: value})
 
 
+@pytest.mark.parametrize(
+    ("headers", "says"),
+    [
+        *(({name: "1"}, "looks like a secret.*api_key_env") for name in (
+            *("Authorization", "x-api-key", "Cookie", "Proxy-Authorization", "X-Auth-Token", "My-Secret"),
+        )),
+        ({"X-Plain": "Bearer abc"}, "looks like a secret"),
+        ({"X-Plain": "sk-0123456789abcdef"}, "looks like a secret"),
+        ({"Host": "other.example"}, "headers cannot contain 'Host'"),
+        ({"Content-Length": "1"}, "headers cannot contain 'Content-Length'"),
+        ({"Bad Name": "1"}, "should match pattern"),
+        ({"X-A": "1\r\nX-B: 2"}, "should match pattern"),
+        ({"X-A": "é"}, "should match pattern"),
+        ({"X-A": "1", "x-a": "2"}, "twice"),
+    ],
+)  # fmt: skip
+def test_what_a_header_may_not_be(headers, says):
+    with pytest.raises(ValidationError, match=says):
+        Judge(model="m", headers=headers)
+
+
 def test_plain_fields_are_taken():
     body = {"logprobs": True, "top_logprobs": 3, "provider": {"order": ["a"]}, "service_tier": "flex"}
     judge = Judge(model="m", extra_body=body, top_p=0.9, temperature="default")
