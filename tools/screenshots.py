@@ -95,11 +95,11 @@ def invited(folder: Path) -> dict[str, str]:
 def serving(folder: Path) -> Iterator[str]:
     """Serve the study as its owner does; yield the address."""
     command = [*GUARD_EVAL, "annotate", str(folder), "--port", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603 (our own program)
-        assert process.stdout is not None
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:  # noqa: S603 (our own program)
+        assert process.stderr is not None
         result = None
         while result is None:
-            line = process.stdout.readline()
+            line = process.stderr.readline()
             if not line:
                 raise SystemExit(f"{' '.join(command)} ended before it served")
             result = re.search(r"Serving on (http://\S+?)/? ", line)
