@@ -94,7 +94,7 @@ def unavailable(words: Wording) -> None:
 
 
 def add_script(words: Wording, view: str) -> None:
-    """Add `page.js` to the page; `view` names what is shown: where it changes, a new page begins."""
+    """Add `page.js` to the page. A new page begins when `view`, the name of what is shown, changes."""
     script = st.components.v2.component("guard_eval_page", js=asset("page.js"))
     data = {"view": view, "away": words.trouble.lead}
     with st.container(key="page-script"):

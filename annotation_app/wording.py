@@ -134,7 +134,7 @@ def _model_of(english: Mapping[str, Any], path: str = "") -> type[BaseModel]:
 
 
 def _check_placeholders(english: str, text: str) -> str:
-    """Return a text; refuse one whose placeholders are not those of the English one."""
+    """Return a text, or refuse it if its placeholders differ from those of the English text."""
     expected, written = (set(_PLACEHOLDER.findall(each)) for each in (english, text))
     if english and expected != written:
         names = ", ".join(f"{{{name}}}" for name in sorted(expected)) or "none"

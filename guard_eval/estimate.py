@@ -42,7 +42,7 @@ NEEDS_EACH = "without one of the {unit}s it is undefined, so its error is unknow
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """A statistic with its interval and its test. What is undefined is None, and `note` says why.
+    """A statistic with its interval and its test. Undefined values are None, and `note` gives the reason.
 
     Attributes:
         value: The point estimate.

@@ -1,4 +1,4 @@
-"""Names that look the same: what a reader cannot tell apart must be counted neither apart nor as one."""
+"""Names that look the same, so that a reader cannot distinguish them."""
 
 from __future__ import annotations
 

@@ -217,7 +217,7 @@ class Asking:
         )
 
     def confirm(self, previews: Sequence[Preview], *, yes: bool) -> bool:
-        """Return whether the user agrees with what is to be sent, where to, and for how much.
+        """Ask the user to confirm what is sent, to which server, and at which price.
 
         Raises:
             StudyError: Nobody is there to be asked.

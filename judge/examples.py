@@ -44,7 +44,7 @@ def _normalize_space(text: str) -> str:
 
 
 def describe_special(judge: Judge) -> str | None:
-    """Return what is special in the way this judge is asked, in a line; None where all is the paper's."""
+    """Describe in one line how this judge's prompt differs from the paper's; None if it does not."""
     parts = [] if judge.prompt is None else [f"the instructions in {judge.prompt.file}"]
     custom = [each.name for each in judge.rubric if CRITERIA.get(each.name) != each]
     if custom:

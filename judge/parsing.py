@@ -114,7 +114,7 @@ def _judgments(block: str, names: Sequence[str], titles: Mapping[str, str]) -> I
 
 
 def _judgment(line: str) -> Choice | None:
-    """Return the choice that a line states, or None where it states none, or speaks for another as well."""
+    """Return the choice that a line states, or None if it states none or more than one."""
     words = " ".join(line.split()).strip(_DECORATION)
     if (choice := _JUDGMENTS.get(words.casefold())) is not None:
         return choice
@@ -186,7 +186,7 @@ def _read(
 
 
 def _fields(text: str) -> dict[str, Any] | None:
-    """Return the fields of a text that is one JSON object and nothing else; None where it is not."""
+    """Return the fields of a text that is exactly one JSON object, or else None."""
     fenced = _FENCE.match(text.strip())
     try:
         fields = json.loads(fenced["json"] if fenced else text, object_pairs_hook=_once_each)

@@ -1,4 +1,4 @@
-"""What a judge's tokens cost: study.toml's prices, else those of the package genai-prices.
+"""The prices of a judge's tokens: those of study.toml, or else those of the package genai-prices.
 
 A model that neither has costs nothing if its server is in this network, and has no price elsewhere.
 """

@@ -265,7 +265,7 @@ def _form(prompt: JudgePrompt, *, lines: bool) -> str:
 
 
 def _block(prompt: JudgePrompt, code: str, verdict: Mapping[str, Choice], *, rationale: str) -> str:
-    """Return the answer in plain text with its code; … is written where the verdict says nothing."""
+    """Return the answer in plain text with its code. A criterion without a verdict has an ellipsis."""
     short = code[:CODE_DIGITS]
     choices = [(each.title, verdict.get(each.name)) for each in prompt.criteria]
     lines = "\n".join(

@@ -1,4 +1,4 @@
-"""Where the judge's server is, which key it is sent, and whether a proxy may stand before it.
+"""The judge's server: its address, the key that it receives, and whether a proxy may be used.
 
 A study.toml is a stranger's file. A maker's key goes to that maker's server, OPENAI_API_KEY also to the URL
 in the user's own OPENAI_BASE_URL, and neither goes anywhere else. Any other key goes where the user says: in

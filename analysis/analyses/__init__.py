@@ -1,1 +1,1 @@
-"""The analyses: each is a function from the evidence to a data frame, whose columns are those of its CSV."""
+"""The analyses. Each is a function from the evidence to a data frame with the columns of its CSV."""

@@ -37,7 +37,7 @@ class RatingCounts:
 
     @classmethod
     def of(cls, counts: ArrayLike, unit: ArrayLike | None = None) -> RatingCounts:
-        """Return counts whose items are units of their own, unless `unit` says otherwise."""
+        """Return counts in which each item is its own unit, unless `unit` is given."""
         table = np.asarray(counts, dtype=float)
         units = np.arange(len(table)) if unit is None else np.asarray(unit)
         return cls(table, np.unique(units, return_inverse=True)[1])

@@ -143,7 +143,7 @@ def without_each_rater(scores: pd.DataFrame, *, level: float) -> Iterator[tuple[
 
 
 def _design(scores: pd.DataFrame, weight: NDArray[np.float64]) -> tuple[TwoWayDesign, NDArray[np.float64]]:
-    """Return who rated which unit, and each one's mean share there, from the weight of each score."""
+    """Return the raters of each unit and their mean shares, computed from the weight of each score."""
     share = 0.5 + scores["net"].to_numpy() / (2 * scores["showings"].to_numpy())
     unit, rater = (pd.factorize(scores[name], sort=True)[0] for name in ("unit", "rater"))
     _, first, index = np.unique(unit * len(scores) + rater, return_index=True, return_inverse=True)

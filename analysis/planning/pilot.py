@@ -37,7 +37,7 @@ class Pilot:
 
 
 def read_pilot(source: Path) -> Pilot:
-    """Return what a study or a table of verdicts says as a pilot: people's if there are any, else models'.
+    """Read a pilot from a study or a table of verdicts: people's verdicts if there are any, or else models'.
 
     Raises:
         StudyError: It cannot be read, or only simulated raters have rated.

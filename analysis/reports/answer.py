@@ -340,7 +340,7 @@ def _ranking_answer(results: Results, first: Sequence[Row]) -> str:
 
 
 def ranking_sentence(rows: Sequence[Row], alpha: float, *, who: str = "") -> str:
-    """Say who leads, who may lead as well, and who comes last; or that no method is shown to be better."""
+    """Name the leading method, those that may lead as well, and the last; or say that no method is better."""
     names, first = [row.method for row in rows], rows[0]
     on = f"On {title(first.criterion)}{f', judged{who},' if who else ''}"
     p = first.p_any_difference_adjusted

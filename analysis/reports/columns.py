@@ -154,7 +154,7 @@ class FrameTable:
     rows: str = ""
 
     def table(self, rows: Sequence[Row], *, note: str = "") -> Table:
-        """Return the first of the rows as a table; of a long one the note says where the others are."""
+        """Return the first rows as a table. If there are more, a note says where they are."""
         shown = rows[:MAX_ROWS]
         remaining = {head: show(each) for head, each in self.left.items()} or cell_columns(rows)
         compared = {row.method_a for row in rows if hasattr(row, "method_a")}
@@ -177,7 +177,7 @@ class FrameTable:
 
 
 def cell_columns(rows: Sequence[Row], criterion: Callable[[str], str] = capital) -> dict[str, Show]:
-    """Return columns that tell rows apart: the comparison, the criterion, who judged and the dataset."""
+    """Return the columns that distinguish rows: the comparison, the criterion, the raters and the dataset."""
 
     def differ(*names: str) -> bool:
         return len({tuple(getattr(row, name, "") for name in names) for row in rows}) > 1

@@ -94,7 +94,7 @@ def report(
 
 
 def evidence_of(verdicts: pd.DataFrame | Path | str, **declared: object) -> Evidence:
-    """Return a table, or a file of one, as what was declared of it says; see `shares`."""
+    """Return the evidence of a table, or of a file, with its declared settings; see `shares`."""
     if isinstance(family := declared.get("family"), str):
         raise StudyError(f"family is {family!r}; write a list of results, as [{family!r}]")
     settings: TableSettings = check_settings(Path("the report"), declared)

@@ -244,7 +244,7 @@ def _report(study: Study, *, rated: bool) -> Part:
 
 
 def _files(folder: Path) -> Iterator[Part]:
-    """Yield what is in a folder whose settings cannot be read: nothing of it is lost."""
+    """Yield the contents of a folder whose settings cannot be read."""
     for name in ("prompts.jsonl", "continuations", "metrics", "study.db", "report"):
         path = folder / name
         if path.is_dir():

@@ -111,7 +111,7 @@ class JudgePanel:
             )
 
     def members_of(self, judges: Sequence[str]) -> list[str]:
-        """Return who of the judges of one kind is in the panel; nobody where they are all of another kind.
+        """Return the members of the panel among the judges of one kind.
 
         Raises:
             StudyError: A member has judged nothing, or there are fewer than two.

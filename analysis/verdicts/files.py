@@ -203,7 +203,7 @@ def _read_text(path: Path, start: bytes) -> pd.DataFrame:
 
 
 def _undecodable(path: Path) -> str:
-    """Say where a file is not UTF-8, and what may stand there."""
+    """Describe where a file is not UTF-8, and what the encoding may be."""
     before = 0
     with _open_bytes(path) as file:
         for number, line in enumerate(iter(lambda: file.readline(MAX_CHARACTERS), b""), start=1):

@@ -45,7 +45,7 @@ def name_lines(mask: NDArray[np.bool_], index: pd.Index) -> str:
 
 
 def numbered(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a table whose index says where its rows stand: as it was read, or else rows from 1."""
+    """Return a table whose index holds the line numbers of its file, or else row numbers from 1."""
     if frame.index.name in NUMBERED:
         return frame
     return frame.set_axis(pd.RangeIndex(1, len(frame) + 1, name="row"))

@@ -147,7 +147,7 @@ def rater_scores(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def side_of_a(frame: pd.DataFrame, column: str) -> NDArray[np.int64]:
-    """Return 1 where a column names method_a, −1 where it names method_b, and 0 elsewhere."""
+    """Return 1 for method_a, −1 for method_b and 0 for other values of a column."""
     first, second = ((frame[column] == frame[name]).to_numpy(dtype=np.int64) for name in CELL[:2])
     return np.asarray(first - second)
 

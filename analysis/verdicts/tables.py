@@ -100,7 +100,7 @@ def _with_notes(result: pd.DataFrame, table: pd.DataFrame, notes: Sequence[str])
 
 
 def with_columns(frame: pd.DataFrame, columns: Mapping[str, str]) -> pd.DataFrame:
-    """Return a table whose headings are renamed as the user says.
+    """Return a table whose headings are renamed by the user's mapping.
 
     Args:
         frame: The table.
@@ -303,7 +303,7 @@ def _names_side(verdict: str | None, a: str | None, b: str | None) -> bool:
 
 
 def _unblinded(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
-    """Return a table whose letters are methods: A is that of the column left, or else that of method_a."""
+    """Replace letters by methods: A is the method in the column left, or else in method_a."""
     if not {"verdict", *_PAIR} <= set(frame.columns):
         return frame
     is_shown = set(SHOWN) <= set(frame.columns)
@@ -389,7 +389,7 @@ def _check_other_sides(table: pd.DataFrame, name: str) -> None:
 
 
 def _check_first(table: pd.DataFrame, first_side: str) -> None:
-    """Refuse letters in rows whose first text shown is not that of the first side: they could mean either."""
+    """Refuse letters in rows whose first text is not on the first side, because they are ambiguous."""
     refuse_rows(
         table,
         ["verdict", *_PAIR, "shown_first", first_side],

@@ -192,7 +192,7 @@ def orient(frame: pd.DataFrame, planned: tuple[tuple[str, str, str], ...] | None
 
 
 def _check_spelling(table: pd.DataFrame) -> list[str]:
-    """Refuse names that look alike, which would be counted apart; return what is odd about others.
+    """Refuse names that look alike, which would be counted separately; return notes on other odd names.
 
     Names that differ in case, white space, Unicode form (NFC or NFD, full width) or characters that cannot be
     seen look alike. The ids of pairs and prompts may differ in case alone, as ids made by programs do.
@@ -271,7 +271,7 @@ def _refuse_unnamed_models(table: pd.DataFrame) -> None:
 
 
 def _rater_kinds(table: pd.DataFrame, declared: RaterKind | None) -> pd.Series:
-    """Return every row's kind of rater: the table's own, else `declared`, else unknown."""
+    """Return the kind of rater of each row: the table's, or else `declared`, or else unknown."""
     default = declared or UNKNOWN_KIND
     if "rater_kind" not in table:
         return pd.Series(pd.Categorical([default] * len(table)), table.index)

@@ -88,7 +88,7 @@ def _call(arguments: Sequence[str], printer: Printer) -> int:
 
 
 def _discard_output() -> None:
-    """Let what is left in the buffer of standard output go nowhere: nobody takes it."""
+    """Discard what the buffer of standard output still holds, because its reader has gone."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -38,7 +38,7 @@ LogitStrategy = Greedy | Step | Chain | Guard
 
 @dataclass
 class Context:
-    """What a step knows of B texts besides their logits. −1 stands where there is no token.
+    """The history of B texts at a step. −1 marks a position without a token.
 
     Attributes:
         keys: `noise.row_key` of each text, `[B]`, int64.

@@ -229,7 +229,7 @@ def _inline(svg: str, *, name: str, heading: str, description: str) -> Escaped:
 
 
 def standalone(drawing: Drawing) -> str:
-    """Return the SVG as a file of its own, whose ink follows the viewer's theme."""
+    """Return the SVG as a complete file whose colours follow the viewer's theme."""
     style = "<style>svg{color:#1c1e21}@media (prefers-color-scheme:dark){svg{color:#e6e6e3}}</style>"
     head, rest = drawing.svg.split(">", 1)
     return f'<?xml version="1.0" encoding="utf-8"?>\n{head}>{style}{rest}\n'

@@ -56,7 +56,7 @@ class Table:
 
     @property
     def stacks(self) -> bool:
-        """Return whether its rows stand as blocks on a phone, where the last columns would not show."""
+        """Return whether a phone shows each row as a block, because the last columns would not fit."""
         return len(self.columns) > FEW
 
     def holds_words(self, column: int) -> bool:

@@ -233,7 +233,7 @@ def release_rater(db: Connection, rater_id: int, *, rated: bool) -> None:
 
 
 def hold_again(db: Connection, rater_id: int) -> None:
-    """Give what a rater rated its slots back, where nobody else has taken them."""
+    """Give a rater's rated presentations their slots back, unless another rater has taken them."""
     rated = (presentation.c.rater_id == rater_id, presentation.c.rated_at.is_not(None))
     latest = select(func.max(presentation.c.id)).where(presentation.c.slot_id == slot.c.id, *rated)
     slots = select(presentation.c.slot_id).where(*rated)
@@ -449,7 +449,7 @@ class _Visit:
         return number
 
     def _read_open_slots(self) -> list[Row[Any]]:
-        """Return a few open slots: those that a roster reserves for the rater, else from where the seed says.
+        """Return a few open slots: those that a roster reserves for the rater, or else seeded ones.
 
         Of each pair the first one is returned, so that its sides are even whenever a couple is full. Leases
         that are over end when few slots are open: until then nobody needs those slots.

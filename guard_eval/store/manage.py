@@ -1,4 +1,4 @@
-"""Who may rate, and whose verdicts count: the commands `guard-eval raters list`, `add`, `exclude`, …."""
+"""The commands that manage raters: `guard-eval raters list`, `add`, `exclude`, …."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Raters(Result):
 
 
 def list_raters(study: Study, /) -> Raters:
-    """List the raters: who came from where, how far they are, and who is out.
+    """List the raters with their source, progress and state.
 
     `guard-eval status` says how long they take and how they rate.
 

@@ -101,7 +101,7 @@ def add(
 def add_changed(
     db: Connection, who: Rater, kind: NoteKind, detail: str, *, now: datetime, presentation: int
 ) -> None:
-    """Append a note on a presentation unless it says what the last one of its kind says, or nothing at all.
+    """Append a note on a presentation, unless it is empty or equals the last note of its kind.
 
     An empty text after another one takes that back, and is noted as well.
     """

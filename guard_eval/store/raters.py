@@ -119,7 +119,7 @@ def sign_in(store: Store, invitation: str) -> Rater | None:
 def enrol(
     store: Store, external_id: str, source: str, plan: Plan, *, browsers: Sequence[str] | None = None
 ) -> Enrolment:
-    """Let in who comes under this id from a source such as `prolific`, while there is work.
+    """Enrol the person with this id from a source such as `prolific`, while there is work.
 
     The first time it is a new person, named P-1, P-2, …; later the same one. A revoked rater's token lets
     nobody in.
@@ -401,7 +401,7 @@ def _decide(store: Store, name: str, kind: Literal["exclude", "include"], reason
 
 
 def _without(detail: str, identity: Sequence[str | None], pseudonym: str) -> str:
-    """Return a decision's note without the name or the id, where they stand in it as whole words."""
+    """Return a decision's note without the name and the id, if they occur in it as whole words."""
     values = json.loads(detail)
     for part in filter(None, identity):
         pattern = rf"(?<!\w){re.escape(part)}(?!\w)"

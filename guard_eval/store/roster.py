@@ -189,7 +189,7 @@ def count_leads(pairs: Mapping[str, Comparison], sides: _Sides) -> Counter[tuple
 
 
 def _number_slots(sides: _Sides, slots: int) -> Iterable[dict[str, object]]:
-    """Yield the slots of all showings: where one is left, even ones for one side, odd ones for the other.
+    """Yield the slots of all showings: even numbers for one side, and odd ones for the other while they last.
 
     So couples fill up, and a slot that is kept for no rater still evens out its pair.
     """

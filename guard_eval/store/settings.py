@@ -21,7 +21,7 @@ _CRITERION = "criterion "
 
 
 def read_value(db: Connection, key: str) -> str | None:
-    """Return what is stored under a key; None where nothing is."""
+    """Return the value of a key, or None if there is none."""
     return db.execute(select(setting.c.value).where(setting.c.key == key)).scalar_one_or_none()
 
 

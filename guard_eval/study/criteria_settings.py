@@ -45,7 +45,7 @@ class SettingsTable(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
 
     def contradictions(self) -> Iterator[str]:
-        """Yield what is wrong with settings that could each stand alone."""
+        """Yield the problems of settings that contradict each other."""
         yield from ()
 
     @model_validator(mode="after")

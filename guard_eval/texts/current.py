@@ -1,4 +1,4 @@
-"""Which texts count: those of the run whose recipe matches study.toml and the models it names."""
+"""The current texts: those of the run whose recipe matches study.toml and its models."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def _find_run(study: Study, known: Known | None) -> tuple[Path | None, Known]:
 
 
 def _differences(study: Study, recipe: Mapping[str, Any], known: Known) -> dict[str, str]:
-    """Return in words where a run's recipe differs from study.toml and what is known of the model."""
+    """Describe how a run's recipe differs from study.toml and from the model."""
     settings, generation, revision = study.settings, study.settings.generation, known.get("revision")
     dtype, have = known.get("dtype") or settings.model.dtype, dict(recipe)
     if "," not in dtype:  # of a quantised model the recipe names the quantisation, too

@@ -1,4 +1,4 @@
-"""Gold pairs: pairs whose better text is known, mixed in to see who reads."""
+"""Gold pairs: pairs whose better text is known. They show whether a rater reads."""
 
 from __future__ import annotations
 

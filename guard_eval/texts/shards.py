@@ -93,7 +93,7 @@ def reserve(folder: Path, shard: Shard) -> Iterator[None]:
 
 
 def _lock(file: IO[str]) -> bool:
-    """Take the system's lock on a file; return whether nobody else has it, or is just removing the file."""
+    """Lock a file; return False if another process holds it or is removing the file."""
     try:
         if sys.platform != "win32":
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,1 +1,1 @@
-"""Ranking of three or more methods: strengths, their bootstrap, and ranks that hold all at once."""
+"""Ranking of three or more methods: strengths, and sets of possible ranks."""

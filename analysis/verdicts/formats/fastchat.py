@@ -78,7 +78,7 @@ def _games(record: Record, a: str, b: str) -> list[tuple[str, str | None, object
 
 
 def _voter_kind(rater: str) -> str | None:
-    """Return who voted; what is not known stays open."""
+    """Return the kind of the voter, if the record shows it."""
     if _MODEL.fullmatch(rater):
         return "model"
     return "person" if _PERSON.match(rater) else None

@@ -31,7 +31,7 @@ _NO_ANSWER = "N"
 
 
 def open_log(path: Path) -> VerdictFile | None:
-    """Return an .eval file as one record, header and samples; None where a ZIP is something else.
+    """Return an .eval file as one record of header and samples, or None if the ZIP is no such log.
 
     Raises:
         StudyError: It is damaged, too large, or compressed as only pyarrow reads it and that is missing.

@@ -1,1 +1,1 @@
-"""GUARD: its step, in each of the three formulations, and the same as one compiled function."""
+"""GUARD in its three formulations."""
