@@ -30,7 +30,6 @@ def set_up() -> None:
     create = logging.getLogRecordFactory()
 
     def create_record(name: str, *args: object, **more: object) -> logging.LogRecord:
-        record = create(name, *args, **more)
-        return record if name == OURS else hide_private(record)
+        return create(name, *args, **more) if name == OURS else hide_private(create(name, *args, **more))
 
     logging.setLogRecordFactory(create_record)

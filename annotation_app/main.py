@@ -49,9 +49,8 @@ def _route(app: App) -> str:
     if not state.is_latest(app, visit):
         texts = app.words.elsewhere
         with markup.page(texts.title, texts.lead):
-            st.button(
-                label(texts.button), key="here", type="primary", on_click=_go_on_here, args=(app, visit)
-            )
+            here = label(texts.button)
+            st.button(here, key="here", type="primary", on_click=_go_on_here, args=(app, visit))
         return "elsewhere"
     name = onboarding.show_next(app, visit)
     if name is not None:

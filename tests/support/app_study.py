@@ -61,7 +61,9 @@ lease_minutes = 30
 _SENTENCES = (
     "The river had risen in the night and the lower road was under water by the time the bus came round the "
     "bend. Nobody spoke for a while, and then the driver switched off the engine and said that we would have "
-    "to walk. It was {word} weather, he said, the kind that makes the hills look closer than they are."
+    "to walk. It was {word} weather, he said, the kind that makes the hills look closer than they are. The "
+    "older passengers laughed, took their bags from the rack and followed him along the bank, where the "
+    "reeds lay flat and a heron stood as if it had been put there."
 )
 
 
