@@ -16,7 +16,7 @@ from analysis.analyses.evidence import ALL
 from analysis.analyses.judge_run import changed_models
 from analysis.analyses.sensitivity import POOLED, RANDOM, WITH_EXCLUDED
 from analysis.analyses.shares import deciding_p
-from analysis.reports.answer import verdict_word
+from analysis.reports.answer import seen_from, verdict_word
 from analysis.reports.columns import (
     FrameTable,
     coefficient,
@@ -247,9 +247,15 @@ def _other_raters(results: Results) -> str:
     alpha, coverage = results.context.alpha, results["coverage"]
     sure = [title(row.criterion) for row in known if row.p is not None and row.p <= alpha]
     raters = int(coverage[coverage["judge"] == ""]["raters"].max())
-    parts = [f"{title(row.criterion)} {limits(row.low, row.high, 0)}\u00a0%" for row in known[:3]]
+    is_one = len({(row.method_a, row.method_b) for row in known}) == 1
+    is_turned = is_one and sum(row.win_share - 0.5 for row in known) < 0
+    parts = []
+    for row in known[:3]:
+        _, low, high = seen_from(row, row.method_b if is_turned else row.method_a)
+        parts.append(f"{title(row.criterion)} {limits(low, high, 0)}\u00a0%")
+    whose = f" for {known[0].method_b if is_turned else known[0].method_a}" if is_one else ""
     lead = f"Yes on {and_list(sure)}" if sure else f"Unknown with {plural(raters, 'rater')}"
-    return f"{lead}: {and_list(parts)}"
+    return f"{lead}: {and_list(parts)}{whose}"
 
 
 def _order_and_length(results: Results) -> str:

@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -187,3 +188,14 @@ def test_excluded_raters_are_in_the_answer_and_the_result_is_given_with_them(rat
     html = (rated.report / "index.html").read_text(encoding="utf-8")
     assert "three seconds a pair" in html
     assert "after the results were first seen" in html
+
+
+def test_every_line_of_the_page_speaks_of_the_same_method(tmp_path):
+    analysis.report(Path(__file__).parents[2] / "docs" / "quickstart" / "verdicts.csv", tmp_path)
+    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    rows = pd.read_csv(tmp_path / "csv" / "sensitivity.csv").set_index(["analysis", "criterion"])
+    guard = rows.loc[next(name for name in rows.index.levels[0] if "same kind" in name)].loc["fluency"]
+    assert "acs(q=1) won" in page
+    # The table has guard's share; that of the other method is its complement.
+    low, high = (f"{100 * (1 - limit):.0f}" for limit in (guard.high, guard.low))
+    assert f"fluency {low} to {high}\u00a0% for acs(q=1)" in page
