@@ -52,7 +52,7 @@ class Asker:
         self._settings = [
             judge.rater_name, self._prompt.version, judge.model, judge.criteria, temperature_of(judge),
             judge.reasoning_effort, judge.output, judge.base_url and judge.base_url.rstrip("/"), judge.top_p,
-            judge.extra_body, judge.headers,
+            judge.extra_body, judge.answering_headers,
         ]  # fmt: skip
 
     def key(self, question: Question, resample: int = 0) -> str:

@@ -29,10 +29,11 @@ _OF_SENDING = {
     "api_key_env",
     "timeout",
     "concurrency",
+    "headers",
     "usd_per_million_input_tokens",
     "usd_per_million_output_tokens",
 }
-"""Settings of a judge that say how and for how much requests are sent."""
+"""Settings of a judge that say how and for how much requests are sent; of the headers some count."""
 
 _SHOWN_CHARACTERS = 60
 """So much of a value a message repeats."""
@@ -47,7 +48,7 @@ def declared_settings(settings: Settings) -> dict[str, str]:
     annotation = settings.annotation.model_dump(mode="json", exclude=_OF_VISITS)
     parts: dict[str, dict[str, Any]] = {PEOPLE: {"annotation": annotation}}
     for judge in settings.judge:
-        asked = judge.model_dump(mode="json", exclude=_OF_SENDING)
+        asked = judge.model_dump(mode="json", exclude=_OF_SENDING) | {"headers": judge.answering_headers}
         parts[settings_part(judge.rater_name, "model")] = {"judge": asked, "panel": tables["panel"]}
     criteria = [settings.annotation.criteria, *(judge.criteria for judge in settings.judge)]
     for part, names in zip(parts.values(), criteria, strict=True):

@@ -39,6 +39,9 @@ _SECRET_HEADER = re.compile(
 _FIXED_HEADER = re.compile(
     "host|connection|content-.*|transfer-encoding|accept.*|te|trailer|upgrade|expect", re.IGNORECASE
 )
+_NEUTRAL_HEADERS = {"http-referer", "x-title", "user-agent"}
+"""Headers that only name who asks."""
+
 PLACEHOLDERS = ("criteria", "judgments", "count", "metrics")
 """What a prompt template can have filled in; `criteria` must be there."""
 
@@ -232,6 +235,12 @@ class Judge(SettingsTable):
     def is_reasoning(self) -> bool:
         """Return whether the model reasons before it answers."""
         return reasons(self.__dict__)
+
+    @property
+    def answering_headers(self) -> dict[str, str]:
+        """Return the headers that can change an answer, in lower case."""
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        return {name: value for name, value in sorted(headers.items()) if name not in _NEUTRAL_HEADERS}
 
     @property
     def rubric(self) -> tuple[Criterion, ...]:

@@ -34,9 +34,9 @@ TWO = ("--strategy", "guard", "--strategy", "greedy")
 
 
 @pytest.fixture
-def finished(_made_once):
+def finished(paired_once):
     """A study that one run has made; to be read only."""
-    return _made_once
+    return paired_once
 
 
 def test_shards_make_what_one_run_makes(run, study, finished):

@@ -19,7 +19,6 @@ TABLES = [
     ("criteria.a={fr={}}", "criteria.a.fr: is not a setting"),
     ("annotation.pages.consnt=true", "is not a setting; did you mean 'consent'?"),
     ("judge=[{model='m', usd_per_milion_input_tokens=1}]", "did you mean 'usd_per_million_input_tokens'?"),
-    ("judge=[{model='m', headers={}}]", "judge[1].headers: is not a setting"),
     ("model.device=tpu", "model.device: 'tpu': no device that is supported; write auto, cpu, cuda"),
     ("model.device_map=3", "model.device_map: 3: input should be a valid string, or a valid dictionary"),
     ("model={name='m', device='cuda', device_map='auto'}", "both say where the model lies; remove one"),
