@@ -26,7 +26,9 @@ from guard_eval.strategies import (
     ContrastiveDecoding,
     ContrastiveSearch,
     Strategy,
+    TopK,
 )
+from guard_eval.strategies.values import steps_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -252,6 +254,12 @@ def check(model: Any, strategy: Strategy, amateur: Any = None) -> None:  # noqa:
     Raises:
         StudyError: They cannot; the message says why.
     """
+    size, needed = model.config.get_text_config().vocab_size, max(map(_candidates, steps_of(strategy)))
+    if needed > size:
+        raise StudyError(
+            f"{strategy} chooses among {needed} tokens, and the model has {size}; choose fewer, or leave the "
+            "strategy out"
+        )
     if isinstance(strategy, LogitStrategy):
         return
     for each in (model, amateur) if isinstance(strategy, ContrastiveDecoding) and amateur else (model,):
@@ -266,3 +274,9 @@ def check(model: Any, strategy: Strategy, amateur: Any = None) -> None:  # noqa:
             f"{strategy} does not run on this {type(each).__name__}: {why}; "
             "leave the strategy out, or name another model"
         )
+
+
+def _candidates(step: Strategy) -> int:
+    if isinstance(step, BeamSearch | ContrastiveDecoding):
+        return step.beams
+    return step.k if isinstance(step, TopK | ContrastiveSearch) else 1

@@ -112,6 +112,10 @@ def generate(
         sizes = BatchSizes(first=sizes, most=sizes)
     recipe = recipe_of(loaded, strategy, amateur=amateur, stop=stop, **settings)
     _check_recipe(recipe)
+    if isinstance(strategy, ContrastiveDecoding) and amateur is None:
+        raise StudyError(
+            f"{strategy} needs a second, smaller model; name it as model.amateur, or give amateur"
+        )
     check(loaded.model, strategy, amateur.model if amateur else None)
     rows = encode(loaded, prompts, recipe.max_prompt_tokens, chat=recipe.chat)
     rows = [replace(row, run=run) for row, run in zip(rows, runs or [1] * len(rows), strict=True)]
@@ -150,10 +154,6 @@ def _check_recipe(recipe: Recipe) -> None:
     check_numbers(max_new_tokens=recipe.max_new_tokens, max_prompt_tokens=recipe.max_prompt_tokens)
     if not all(isinstance(text, str) and text for text in recipe.stop):
         raise StudyError(f"stop = {list(recipe.stop)} must be texts of a character or more")
-    if recipe.strategy.startswith("contrastive_decoding") and recipe.amateur is None:
-        raise StudyError(
-            f"{recipe.strategy} needs a second, smaller model; name it as model.amateur, or give amateur"
-        )
 
 
 def _batch(loaded: LoadedModel, rows: Sequence[EncodedPrompt], recipe: Recipe, width: int) -> Batch:

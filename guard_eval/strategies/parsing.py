@@ -67,9 +67,26 @@ def _build(text: str, tree: ast.expr | None) -> Strategy:
             )
         if parameter in arguments:
             raise StudyError(f"strategy {text!r} gives {parameter} twice; keep one of them")
-        value = keyword.value
-        arguments[parameter] = value.id if isinstance(value, ast.Name) else ast.literal_eval(value)
+        arguments[parameter] = _read_value(name, keyword)
+    return _make(kind, arguments, text)
+
+
+def _make(kind: type[Any], arguments: dict[str, object], text: str) -> Strategy:
     try:
         return cast("Strategy", kind(**arguments))
-    except TypeError as error:  # one's own may have parameters without a default
+    except StudyError:
+        raise
+    except (TypeError, ValueError) as error:  # one's own may lack defaults, and check its parameters
         raise StudyError(f"strategy {text!r}: {error}") from error
+
+
+def _read_value(strategy: str, keyword: ast.keyword) -> object:
+    if isinstance(keyword.value, ast.Name):
+        return keyword.value.id
+    try:
+        return cast("object", ast.literal_eval(keyword.value))
+    except (ValueError, TypeError, MemoryError, RecursionError) as error:
+        raise StudyError(
+            f"cannot read {keyword.arg!r} in the strategy {strategy!r}: give it a number or a word, for "
+            "example top_k(k=50)"
+        ) from error

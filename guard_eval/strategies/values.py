@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, cast, dataclass_transform,
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
-from guard_eval.errors import StudyError
+from guard_eval.errors import StudyError, nearest
 
 Formulation = Literal["equations", "algorithm1", "released"]
 Aggregation = Literal["median", "mean", "winsorized"]
@@ -72,7 +72,11 @@ class _Signed:
             try:
                 value = checks[field.name].validate_python(argument)
             except ValidationError as error:
-                reason = error.errors()[0]["msg"].replace("Input should be", "must be")
+                first = error.errors()[0]
+                reason = first["msg"].replace("Input should be", "must be")
+                if first["type"] == "literal_error":
+                    words = re.findall(r"'(.+?)'", first["ctx"]["expected"])
+                    reason = f"is unknown: {nearest(str(argument), words)}"
                 named = f"{type(self).__name__}: {field.name} = {argument!r:.60}"
                 raise StudyError(f"{named} {reason}") from error
             if isinstance(value, str) and not _WORD.fullmatch(value):  # part of a file's name

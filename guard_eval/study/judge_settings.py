@@ -17,7 +17,7 @@ from pydantic import AfterValidator, Field, JsonValue, PrivateAttr, TypeAdapter,
 
 from guard_eval.records import Choice
 from guard_eval.rubric import CRITERIA, Criterion, check_name, criteria
-from guard_eval.study.criteria_settings import CriteriaNames, SettingsTable, matches
+from guard_eval.study.criteria_settings import CriteriaNames, SettingsTable
 from guard_eval.study.files import StudyFile, study_file
 from guard_eval.study.problems import message_of
 
@@ -148,7 +148,13 @@ def _check_template(file: StudyFile) -> StudyFile:
     return file
 
 
-JudgeName = Annotated[str, matches(r"\S.{0,99}", "a judge's name is one line of 1 to 100 characters")]
+def _check_judge_name(name: str) -> str:
+    if not name.strip() or not name.isprintable() or len(name) > 100:  # it is shown in terminals, too
+        raise ValueError("a judge's name has 1 to 100 printable characters")
+    return name
+
+
+JudgeName = Annotated[str, AfterValidator(_check_judge_name)]
 PromptFile = Annotated[StudyFile, study_file(most=LONGEST_PROMPT_BYTES), AfterValidator(_check_template)]
 ExamplesFile = Annotated[
     StudyFile,

@@ -33,11 +33,12 @@ def with_overrides(tables: dict[str, Any], assignments: Sequence[str]) -> dict[s
         if match is None:
             problems.append(f"--set {text}: write it as table.key=value, such as --set generation.runs=2")
             continue
-        *parents, last = re.findall(r"[\w-]+", match[1])
+        *parents, last = re.findall(r"[\w-]+|\[\d+", match[1])
         try:
             table: Any = tables
             for name in parents:
-                table = table.setdefault(name, {}) if isinstance(table, dict) else table[_key(table, name)]
+                key = _key(table, name)
+                table = table.setdefault(key, {}) if isinstance(table, dict) else table[key]
             table[_key(table, last)] = _value(match[2].strip())
         except StudyError as error:
             problems.append(f"--set {text}: {error}")
@@ -47,14 +48,16 @@ def with_overrides(tables: dict[str, Any], assignments: Sequence[str]) -> dict[s
 
 
 def _key(parent: object, name: str) -> str | int:
-    """Return a name as the key of a table, or the position in a list that counts from 1."""
-    if isinstance(parent, dict):
+    """Return a name as the key of a table, or `[1`, `[2`, … as the position in a list."""
+    number = name.removeprefix("[")
+    if isinstance(parent, dict) and number == name:
         return name
-    if not isinstance(parent, list):
+    count = len(parent) if isinstance(parent, list) else 0
+    if count and number.isdecimal() and len(number) < 10 and 1 <= int(number) <= count:
+        return int(number) - 1
+    if number == name and not isinstance(parent, list):
         raise StudyError(f"what should hold {name!r} is neither a table nor a list of tables")
-    if not name.isdecimal() or not 1 <= int(name) <= len(parent):
-        raise StudyError(f"there is no entry {name} in a list of {len(parent)}; write such as judge[1].model")
-    return int(name) - 1
+    raise StudyError(f"there is no entry {number:.20} in a list of {count}; write such as judge[1].model")
 
 
 def _value(text: str) -> object:

@@ -63,7 +63,8 @@ def problems_of(error: ValidationError, table: type[BaseModel], data: object) ->
 
 def message_of(detail: ErrorDetails) -> str:
     """Return what pydantic found wrong with a value, to follow a colon."""
-    message = _short(str(detail["msg"]).removeprefix("Value error, "), 5 * _SHOWN_CHARACTERS)
+    lines = str(detail["msg"]).removeprefix("Value error, ").split("\n")
+    message = "\n".join(_short(line, 5 * _SHOWN_CHARACTERS) for line in lines)
     return message if message[:2].isupper() else message[:1].lower() + message[1:]
 
 

@@ -186,10 +186,10 @@ class Fields:
         )
 
     def string(self, name: str) -> str | None:
-        """Return the text under a name; the ids of prompts and datasets may be whole numbers."""
+        """Return the text under a name; ids and datasets may be whole numbers, which pandas writes as 1.0."""
         key, value = self._find(name)
-        if name in {"prompt_id", "dataset"} and isinstance(value, int) and not isinstance(value, bool):
-            return str(value)
+        if name in {"id", "prompt_id", "dataset"} and type(value) in {int, float} and value == value // 1:
+            return str(int(value))
         return None if value is None else self._text(key, value)
 
     def _number(self, name: str) -> float | None:
@@ -230,7 +230,7 @@ class Fields:
                 ) from None
         if isinstance(value, Mapping):
             self._row |= {"time_cost": value["time_cost"]} if "time_cost" in value else {}  # of all texts
-            names = sorted(filter(str.isdecimal, value), key=int) or value
+            names = sorted((name for name in value if str(name).isdecimal()), key=int) or value
             return [value[name] for name in names]
         return value if isinstance(value, list) else [value]
 
@@ -242,4 +242,4 @@ class Fields:
         text = re.sub("[\ud800-\udfff]", "\N{REPLACEMENT CHARACTER}", value)
         if text != value:
             self.flaws.append("not UTF-8")
-        return text.removeprefix(self._find("prompt")[1] or "") if key in _WITH_PROMPT else text
+        return text.removeprefix(self.string("prompt") or "") if key in _WITH_PROMPT else text

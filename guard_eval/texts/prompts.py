@@ -43,12 +43,14 @@ def read_prompts(path: Path, *, limit: int | None = None) -> list[Prompt]:
 def _prompt(path: Path, record: Record) -> Prompt:
     fields = Fields(record.where, record.row)
     text, dataset = fields.string("prompt"), fields.string("dataset") or path.stem
-    name, reference = fields.string("prompt_id"), fields.string("reference")
+    name, reference = fields.string("id") or fields.string("prompt_id"), fields.string("reference")
     if fields.flaws:
         raise StudyError(f"{record.where}: {fields.flaws[0]}; save the file as UTF-8")
     if text is None or not text.strip():
         keys = ", ".join(map(repr, record.row))
-        raise StudyError(f"{record.where}: no prompt stands under the key 'prompt' (keys: {keys:.300})")
+        raise StudyError(
+            f"{record.where}: there is no text under the key 'prompt' (keys: {keys:.300}); write one"
+        )
     return Prompt(
         id=name or f"{dataset}-{record.number:04d}", dataset=dataset, text=text, reference=reference
     )

@@ -110,7 +110,7 @@ def publish(
     verdicts = _verdicts(rows, pairs, pseudonyms)
     published = [pairs[pair_id] for pair_id in dict.fromkeys(row["pair_id"] for row in verdicts)]
     files = _files(study, verdicts, published)
-    _check_secrets(study, files)
+    _check_secrets(study, {**_typed_texts(study), **files})
     listed = (*sorted([*files, "README.md"]), "report/")
     if not dry_run:
         card = {
@@ -192,17 +192,8 @@ def _check_settings(study: Study, names: Iterable[str]) -> None:
     Raises:
         StudyError: Something does; all of it is named.
     """
-    settings = study.settings
-    texts = {"name": settings.name, "question": settings.question}
-    for name, own in settings.criteria.items():
-        texts |= {f"criteria.{name}.title": own.title, f"criteria.{name}.definition": own.definition}
-    for key, values in (
-        ("judge", settings.judge_names),
-        ("publication.authors", settings.publication.authors),
-    ):
-        texts |= {f"{key}[{number}]": value for number, value in enumerate(values, start=1)}
     problems = []
-    for key, text in texts.items():
+    for key, text in _typed_texts(study).items():
         words = [repr(name) for name in names if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text)]
         words += [f"{secret[:4]}…" for secret in _KEY.findall(text)]
         problems += [f"{key} holds {word}" for word in words]
@@ -212,6 +203,22 @@ def _check_settings(study: Study, names: Iterable[str]) -> None:
             "change these settings, or let a harmless word through with --allow WORD:\n  "
             + "\n  ".join(problems)
         )
+
+
+def _typed_texts(study: Study) -> dict[str, str]:
+    """Return what was typed for the study and is published, by its place in study.toml."""
+    settings = study.settings
+    model = settings.model.name.split("/")[-1]
+    texts = {"name": settings.name, "question": settings.question, "model.name": model}
+    for name, own in settings.criteria.items():
+        words = {"": name, ".title": own.title, ".definition": own.definition}
+        texts |= {f"criteria.{name}{part}": text for part, text in words.items()}
+    for key, values in (
+        ("judge", settings.judge_names),
+        ("publication.authors", settings.publication.authors),
+    ):
+        texts |= {f"{key}[{number}]": value for number, value in enumerate(values, start=1)}
+    return texts
 
 
 def _files(study: Study, verdicts: Sequence[dict[str, Any]], pairs: Sequence[Pair]) -> dict[str, str]:
@@ -254,11 +261,11 @@ def _declaration(study: Study, verdicts: Sequence[dict[str, Any]]) -> dict[str, 
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _check_secrets(study: Study, files: dict[str, str]) -> None:
+def _check_secrets(study: Study, texts: dict[str, str]) -> None:
     """Refuse to publish the value of a variable that holds a key of the study, wherever it stands."""
     for variable in (*_SECRET_VARIABLES, *(judge.api_key_env or "" for judge in study.settings.judge)):
         value = os.environ.get(variable, "")
-        for name, text in files.items():
+        for name, text in texts.items():
             if len(value) > 7 and value in text:
                 raise StudyError(
                     f"{name} would hold the value of {variable}, so nothing was published; remove it"

@@ -132,18 +132,18 @@ def _read_csv(path: Path, data: bytes) -> Iterator[Record]:
     # A bare carriage return outside quotes is an error, not a new row.
     reader = csv.reader((f"{line}\n" for line in lines), delimiter=mark, strict=True)
     try:
-        yield from _table(path, ((reader.line_num, row) for row in reader if row))
+        yield from _table(path, "line", ((reader.line_num, row) for row in reader if row))
     except csv.Error as error:
         raise StudyError(
             f"{path}, line {reader.line_num}: not valid CSV ({error}); quote texts with line breaks or quotes"
         ) from error
 
 
-def _table(path: Path, rows: Iterable[tuple[int, list[str]]]) -> Iterator[Record]:
+def _table(path: Path, unit: str, rows: Iterable[tuple[int, list[str]]]) -> Iterator[Record]:
     """Yield the records of rows of cells; the first row has the headings."""
     head: list[str] = []
     for number, row in rows:
-        where = f"{path}, row {number}"
+        where = f"{path}, {unit} {number}"
         if not head:
             head = [name.strip() for name in row]
             if twice := [name for name in head if name and head.count(name) > 1]:
@@ -181,6 +181,6 @@ _FORMATS: dict[str, Callable[[Path, bytes], Iterator[Record]]] = {
     ".csv": _read_csv,
     ".tsv": _read_csv,
     ".parquet": _read_parquet,
-    ".xlsx": lambda path, _: _table(path, sheet_rows(path)),
+    ".xlsx": lambda path, _: _table(path, "row", sheet_rows(path)),
     ".txt": _read_plain_text,
 }

@@ -159,6 +159,7 @@ def test_a_name_in_a_text_or_in_the_pages_own_words_refuses_nothing(tmp_path, na
             '[criteria.wit]\ntitle = "Wit"\ndefinition = "as marge defines it"',
             "criteria.wit.definition holds 'marge'",
         ),
+        ('[criteria.marge]\ntitle = "Wit"\ndefinition = "as she has it"', "criteria.marge holds 'marge'"),
         ('question = "sk-abc123def456ghi789jkl?"', "question holds sk-a…"),
     ],
 )
@@ -191,6 +192,16 @@ def test_the_value_of_a_key_is_refused_wherever_it_stands(tmp_path, monkeypatch)
     monkeypatch.setenv("OPENAI_API_KEY", "dark and stormy")
     with pytest.raises(StudyError, match="the value of OPENAI_API_KEY"):
         publish(study, tmp_path / "out")
+    monkeypatch.setenv("OPENAI_API_KEY", "as she has it")
+    wit = 'criteria={wit={title="Wit", definition="funny as she has it"}}'
+    with pytest.raises(StudyError, match=r"criteria.wit.definition would hold the value"):
+        publish(Study.open(study.folder, [wit]), tmp_path / "out")
+
+
+def test_the_name_of_the_models_folder_is_published_and_may_name_nobody(tmp_path):
+    study = make(tmp_path / "study")
+    with pytest.raises(StudyError, match=r"model.name holds 'marge'"):
+        publish(Study.open(study.folder, ["model.name=models/marge"]), tmp_path / "out")
 
 
 def test_addresses_folders_codes_and_wording_are_not_published(tmp_path):

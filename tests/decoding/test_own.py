@@ -70,7 +70,7 @@ def test_names_and_values_read_back(examples):
     assert parse(signature(parse("last_tokens(n=7)"))) == parse("last_tokens(n=7)")
     with pytest.raises(StudyError, match="has no parameter 'm'"):
         parse("last_tokens(m=7)")
-    with pytest.raises(StudyError, match="kind = 'sideways' must be 'up' or 'down'"):
+    with pytest.raises(StudyError, match="kind = 'sideways' is unknown: choose from: up, down"):
         parse("wave(kind=sideways)")
     with pytest.raises(StudyError, match="did you mean 'wave'"):
         parse("wawe")
@@ -180,6 +180,13 @@ def test_values_that_cannot_name_a_file_are_refused(own_registry, field, value, 
     own.use_text("mine.py", HEAD + CLASS.format(name="A", body=f"    {field}\n") + IDENTITY)
     with pytest.raises(StudyError, match=re.escape(says)):
         parse(f"a({value})")
+
+
+def test_what_a_strategy_says_of_its_own_values_is_kept(own_registry):
+    check = "    def __post_init__(self):\n        raise ValueError('a is odd')\n"
+    own.use_text("mine.py", HEAD + CLASS.format(name="A", body=f"    a: int = 1\n{check}") + IDENTITY)
+    with pytest.raises(StudyError, match=r"strategy 'a\(a=3\)': a is odd"):
+        parse("a(a=3)")
 
 
 @pytest.mark.parametrize("numbers", ["5", "['x']"])

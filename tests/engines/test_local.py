@@ -13,6 +13,7 @@ from guard_eval.engines.loading import load
 from guard_eval.errors import StudyError
 from guard_eval.records import Prompt
 from guard_eval.strategies import (
+    BeamSearch,
     ContrastiveDecoding,
     ContrastiveSearch,
     Greedy,
@@ -165,6 +166,15 @@ def test_what_does_not_fit_the_context_is_named_and_the_others_are_written(loade
         list(generate(loaded, PROMPTS, Greedy(), **{**SETTINGS, "max_new_tokens": 500}))
     texts = generate(loaded, PROMPTS, Greedy(), **{**SETTINGS, "max_new_tokens": 120, "max_prompt_tokens": 8})
     assert next(texts)[0].prompt_tokens == 8
+
+
+@a_llama
+@pytest.mark.parametrize(
+    "strategy", [TopK(k=10**6), ContrastiveSearch(k=10**6), BeamSearch(beams=10**6)], ids=str
+)
+def test_more_candidates_than_tokens_are_refused_before_anything_is_made(loaded, strategy):
+    with pytest.raises(StudyError, match="chooses among 1000000 tokens, and the model has"):
+        generate(loaded, PROMPTS, strategy, **SETTINGS)
 
 
 @a_llama

@@ -19,6 +19,10 @@ TABLES = [
     ("criteria.a={fr={}}", "criteria.a.fr: is not a setting"),
     ("annotation.pages.consnt=true", "is not a setting; did you mean 'consent'?"),
     ("judge=[{model='m', usd_per_milion_input_tokens=1}]", "did you mean 'usd_per_million_input_tokens'?"),
+    (
+        "judge=[{model='m', headers={Cookie='x'}}]",
+        "judge[1].headers: the header 'Cookie' looks like a secret",
+    ),
     ("model.device=tpu", "model.device: 'tpu': no device that is supported; write auto, cpu, cuda"),
     ("model.device_map=3", "model.device_map: 3: input should be a valid string, or a valid dictionary"),
     ("model={name='m', device='cuda', device_map='auto'}", "both say where the model lies; remove one"),
@@ -88,7 +92,9 @@ JUDGES = [
         "judge=[{model='m', criteria=['fluency', 'Wit']}]",
         "criteria[2]: 'Wit': unknown criterion 'Wit': did you",
     ),
-    ("judge=[{model='m', name=' '}]", "a judge's name is one line of 1 to 100 characters"),
+    ("judge=[{model='m', name=' '}]", "a judge's name has 1 to 100 printable characters"),
+    (r'judge=[{model="m", name="a\u001b[31m"}]', "judge[1].name: 'a\\x1b[31m': a judge's name has"),
+    (r'judge=[{model="m", name="a\u202e"}]', "a judge's name has 1 to 100 printable characters"),
     ("judge=[{model='m', style='chatty'}]", "judge[1].style: 'chatty': input should be"),
     ("judge=[{model='m', top_p=0}]", "judge[1].top_p: 0: input should be greater than 0"),
     (
@@ -172,6 +178,13 @@ def test_contradictions_between_tables_are_named_at_once(study):
     assert [line.split(" ")[0] for line in str(error.value).split("\n  ")[1:]] == [
         "pairs.compare", "pairs.run", "composite"
     ]  # fmt: skip
+
+
+def test_however_many_names_are_unknown_all_are_named(study):
+    names = [f"top_k(k={number})" for number in range(1, 41)]
+    with pytest.raises(StudyError) as error:
+        study(f"pairs.compare={[['guard', name] for name in names]}")
+    assert [name for name in names if f"pairs.compare names {name}," not in str(error.value)] == []
 
 
 def test_a_wrong_definition_is_no_unknown_criterion(study):

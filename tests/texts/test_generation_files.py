@@ -68,6 +68,11 @@ def test_keys_by_any_of_their_names(tmp_path, key):
     assert text == Generation(prompt_id="7", dataset="d", strategy="m", text="t", prompt="p", reference="r")
 
 
+def test_a_whole_number_is_an_id_as_pandas_writes_it(tmp_path):
+    [text] = read_generations(write(tmp_path, "jsonl", [{"id": 1.0, "text": "a"}]))
+    assert text.prompt_id == "1"
+
+
 def test_what_is_not_named(tmp_path):
     path = write(tmp_path, "csv", [{"completion": "a"}, {"completion": "b"}], name="top_k(k=50)")
     first, second = read_generations(path)
@@ -237,6 +242,7 @@ def test_other_shapes_separators_and_gzip(tmp_path, name, content):
         ("f.jsonl", '{"text": "a", "reference": {"0": "b"}}\n', "'reference' is .*; it must be a string"),
         ("f.jsonl", '{"text": "a", "id": 1.5}\n', r"'id' is 1\.5; it must be a string"),
         ("f.jsonl", '{"text": "a", "id": true}\n', "'id' is True; it must be a string"),
+        ("f.jsonl", '{"gen_text": "a", "prompt": 5}\n', "line 1: 'prompt' is 5; it must be a string"),
         ("f.jsonl", "not json\n", r"line 1: not valid JSON \(.*\); complete or remove it"),
         ("f.jsonl", '"text"\n', "line 1: 'text' is not a JSON object"),
         ("f.jsonl", "[]\n[1]\n", "is not a JSON object"),
@@ -248,14 +254,14 @@ def test_other_shapes_separators_and_gzip(tmp_path, name, content):
             '{"a": [{"text": "a"}], "b": [{"text": "b"}]}',
             r"is an object with 2 lists \(a, b\); leave",
         ),
-        ("f.csv", "text,id\na,1\nb, c,2\n", "row 3: 3 cells under 2 headings"),
+        ("f.csv", "text,id\na,1\nb, c,2\n", "line 3: 3 cells under 2 headings"),
         ("f.csv", "text,text\na,b\n", "two columns are called 'text'; rename one"),
         ("f.csv", 'text,id\n"a,1\n', "line 3: not valid CSV .*; quote texts"),
         ("f.csv", "text,id\na\rb,1\n", "not valid CSV"),
         (
             "f.csv",
             'generated_result\n"{""0"": ""cut off her"\n',
-            "row 2: .* begins like an object .* write valid",
+            "line 2: .* begins like an object .* write valid",
         ),
     ],
 )

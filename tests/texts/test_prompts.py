@@ -44,6 +44,11 @@ def test_tables_are_read_as_spreadsheets_write_them(tmp_path, name, mark, begin)
     assert (second.text, second.reference) == ('He said "no"\r\nand', "left")
 
 
+def test_a_prompt_keeps_its_own_id_beside_that_of_another_prompt(tmp_path):
+    path = write(tmp_path, *(f'{{"prompt": "A", "id": "{name}", "prompt_id": "q"}}' for name in "ab"))
+    assert [prompt.id for prompt in read_prompts(path)] == ["a", "b"]
+
+
 def test_plain_text_has_a_prompt_a_line(tmp_path):
     assert [p.text for p in read_prompts(write(tmp_path, "One\r", "Two", name="a.txt"))] == ["One", "Two"]
 
@@ -58,12 +63,12 @@ def test_line_separators_inside_a_string_do_not_end_the_line(tmp_path):
 @pytest.mark.parametrize(
     ("lines", "says"),
     [
-        (["id,prompt", "1,A", "2,"], "row 3: no prompt stands under the key 'prompt'"),
-        (["id,text", "1,A"], "row 2: no prompt stands under the key 'prompt' (keys: 'id', 'text')"),
+        (["id,prompt", "1,A", "2,"], "line 3: there is no text under the key 'prompt'"),
+        (["id,text", "1,A"], "line 2: there is no text under the key 'prompt' (keys: 'id', 'text')"),
         (["id,prompt", ""], "holds no prompts"),
         (['{"prompt": "A"}', '{"prompt": '], "line 2: not valid JSON"),
         (["[1]"], "line 1: '[1]' is not a JSON object"),
-        (['{"text": "A"}'], "line 1: no prompt stands under the key 'prompt' (keys: 'text')"),
+        (['{"text": "A"}'], "line 1: there is no text under the key 'prompt' (keys: 'text')"),
         (['{"prompt": 3}'], "line 1: 'prompt' is 3; it must be a string"),
         (
             ['{"prompt": "A", "id": "x"}', '{"prompt": "B", "id": "x"}'],
@@ -71,7 +76,7 @@ def test_line_separators_inside_a_string_do_not_end_the_line(tmp_path):
         ),
         (['{"prompt": "A"}', b'{"prompt": "\xff"}'], "line 2: not UTF-8"),
         (["", ""], "holds no prompts"),
-        (['{"prompt": "A"}', '{"prompt": " "}'], "line 2: no prompt stands under"),
+        (['{"prompt": "A"}', '{"prompt": " "}'], "line 2: there is no text under"),
         (['{"prompt": "A", "id": 1.5}'], "line 1: 'id' is 1.5; it must be a string"),
         (['{"prompt": "A", "id": true}'], "line 1: 'id' is True; it must be a string"),
     ],
