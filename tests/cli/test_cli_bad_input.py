@@ -29,7 +29,7 @@ BROKEN = [
     ("study.toml", "raters_per_pair = 2", "lease_minutes = 1e300", "annotation.lease_minutes: 1e+300: "),
     ("study.toml", "raters_per_pair = 2", "lease_minutes = inf", "annotation.lease_minutes: inf: "),
     ("prompts.jsonl", '{"prompt": "Once there was a fox who"}', "{oops", "line 3: not valid JSON"),
-    ("prompts.jsonl", '"Once there was a fox who"', '""', "line 3: no prompt stands under the key"),
+    ("prompts.jsonl", '"Once there was a fox who"', '""', "line 3: there is no text under the key"),
 ]
 
 
