@@ -22,6 +22,10 @@ class StudyError(ValueError):
         super().__init__(_PASSWORD.sub(lambda match: f"{match[1] or match[2]}***", message))
 
 
+class PromptsError(StudyError):
+    """A strategy could not continue some of its prompts; it has continued all others."""
+
+
 class MissingExtraError(StudyError):
     """An optional part of the toolkit is not installed."""
 

@@ -11,7 +11,7 @@ from typing import Literal
 
 from guard_eval import progress
 from guard_eval.engines.loading import ModelFiles, find_device
-from guard_eval.errors import StudyError
+from guard_eval.errors import PromptsError, StudyError
 from guard_eval.records import Continuation, Prompt, Trace
 from guard_eval.results import Result
 from guard_eval.strategies import parse, signature
@@ -96,17 +96,31 @@ def generate(
 
 
 def _write(work: Work, workers: int | None, *, trace: bool) -> None:
-    """Write what is missing, each batch before the next one begins."""
+    """Write what is missing, each batch before the next one begins.
+
+    Raises:
+        PromptsError: In the end: some prompts of some strategies could not be continued.
+    """
+    problems: list[str] = []
     with _open(work, workers, trace=trace) as batches:
         for name, texts in [(name, texts) for name, texts in work.missing.items() if texts]:
-            tokens, began = 0, time.monotonic()
-            with progress.task(name, total=len(texts), unit="texts") as advance:
-                for batch in batches(name, texts):
-                    append_continuations(work.study.continuations, batch, work.shard)
-                    work.written[name] += len(batch)
-                    tokens += sum(text.new_tokens for text in batch)
-                    rate = tokens / max(time.monotonic() - began, 1e-9)
-                    advance(len(batch), note=f"{rate:,.0f} tokens/s")
+            try:
+                _write_strategy(work, name, batches(name, texts), total=len(texts))
+            except PromptsError as error:
+                problems.append(str(error))
+    if problems:
+        raise PromptsError("; ".join(dict.fromkeys(problems)))
+
+
+def _write_strategy(work: Work, name: str, batches: Iterable[list[Continuation]], *, total: int) -> None:
+    tokens, began = 0, time.monotonic()
+    with progress.task(name, total=total, unit="texts") as advance:
+        for batch in batches:
+            append_continuations(work.study.continuations, batch, work.shard)
+            work.written[name] += len(batch)
+            tokens += sum(text.new_tokens for text in batch)
+            rate = tokens / max(time.monotonic() - began, 1e-9)
+            advance(len(batch), note=f"{rate:,.0f} tokens/s")
 
 
 def _open(work: Work, workers: int | None, *, trace: bool) -> AbstractContextManager[Batches]:

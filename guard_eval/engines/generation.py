@@ -26,7 +26,7 @@ from guard_eval.engines.encoding import (
     split_by_length,
 )
 from guard_eval.engines.loading import LoadedModel
-from guard_eval.errors import StudyError
+from guard_eval.errors import PromptsError, StudyError
 from guard_eval.records import Continuation, Prompt, Recipe, Trace
 from guard_eval.strategies import ContrastiveDecoding, Greedy, Strategy, signature
 from guard_eval.strategies.own import source_of
@@ -103,8 +103,9 @@ def generate(
 
     Raises:
         StudyError: A prompt is empty, or the strategy needs what the model has not (before the first batch).
-            After the last batch: prompts are too long, or the model gives no probabilities for them; all of
-            them are named. During the iteration: memory runs out with a single row.
+            During the iteration: memory runs out with a single row.
+        PromptsError: After the last batch: prompts are too long, or the model gives no probabilities for
+            them; all of them are named.
     """
     sizes = batch_size
     if not isinstance(sizes, BatchSizes):
@@ -209,7 +210,7 @@ def _continuations(
             f"{name_prompts(failed)}; try model.dtype = float32, or remove them"
         )
     if problems:
-        raise StudyError("; ".join(problems) + "; all other texts are made")
+        raise PromptsError("; ".join(problems) + "; all other texts are made")
 
 
 def check_numbers(**settings: Any) -> None:  # noqa: ANN401 (what a user gave)

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from guard_eval import progress
 from guard_eval.engines.generate import Batches, Work
-from guard_eval.errors import MissingExtraError, StudyError
+from guard_eval.errors import MissingExtraError, PromptsError, StudyError
 from guard_eval.records import Continuation, Prompt
 from guard_eval.strategies import own
 from guard_eval.study.folder import Study
@@ -160,7 +160,7 @@ def _write_on_workers(
         for worker in workers:
             ray.kill(worker)
     if problems:
-        raise StudyError(f"{'; '.join(dict.fromkeys(problems))}; run the command again to write the rest")
+        raise PromptsError(f"{'; '.join(dict.fromkeys(problems))}; run the command again to write the rest")
 
 
 def pool_of(ray: Any, *, device: str, workers: int | None) -> Pool:  # noqa: ANN401

@@ -1,5 +1,6 @@
 """Bad input at the command line: one clear message, exit code 2, no traceback."""
 
+import json
 import shutil
 import signal
 import subprocess
@@ -63,6 +64,18 @@ def test_a_dry_run_refuses_more_tokens_than_the_model_holds(run, study):
     assert "generation.max_new_tokens = 900000" in refused
     assert "set max_new_tokens below 512" in refused
     edited(study, "max_new_tokens = 900000", "max_new_tokens = 500")
+
+
+def test_a_prompt_that_is_too_long_keeps_no_strategy_from_the_other_prompts(run, study):
+    prompts = study / "prompts.jsonl"
+    before, count = prompts.read_text(), len(prompts.read_text().splitlines())
+    prompts.write_text(before + json.dumps({"id": "long", "prompt": "a word " * 600}) + "\n")
+    refused = run("generate", "small", "--set", "generation.max_prompt_tokens=1000").refused()
+    prompts.write_text(before)
+    assert refused.count("the prompt 'long'") == 1
+    files = [*(study / "continuations").glob("*/*.jsonl")]
+    assert len(files) > 1
+    assert {len(path.read_text().splitlines()) for path in files} == {count}
 
 
 def test_a_dry_run_knows_the_time_from_existing_texts(run, study):

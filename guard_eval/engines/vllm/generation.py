@@ -24,7 +24,7 @@ from guard_eval.engines.loading import LoadedModel, ModelFiles, first_line
 from guard_eval.engines.study_models import recipe_settings
 from guard_eval.engines.vllm.plugin import PROCESSOR
 from guard_eval.engines.vllm.request import extra_args, unsupported
-from guard_eval.errors import MissingExtraError, StudyError
+from guard_eval.errors import MissingExtraError, PromptsError, StudyError
 from guard_eval.records import Continuation, Prompt, Recipe
 from guard_eval.strategies import Greedy, parse
 from guard_eval.study.folder import Study
@@ -110,7 +110,7 @@ def open_vllm(work: Work) -> Iterator[Batches]:
         chosen = [replace(encoded[prompt.id], run=run) for prompt, run in texts if prompt.id in encoded]
         yield from generate(llm, described, chosen, recipe)
         if problem is not None:
-            raise StudyError(f"{problem}; all other texts are made")
+            raise PromptsError(f"{problem}; all other texts are made")
 
     try:
         yield batches
