@@ -66,9 +66,12 @@ def find_texts(
     folder, known = _find_run(study, known)
     if folder is None:
         return dict.fromkeys(strategies, StrategyTexts())
+    model, revision = study.settings.model, known.get("amateur_revision")
+    if revision is None and model.amateur and any(map(study.settings.amateur_of, strategies)):
+        # of a folder the content counts, wherever it lies by now
+        revision = known_revision(study.locate_model(model.amateur), model.amateur_revision)
     return {
-        name: _texts_in(folder, study, name, by_id, revision=known.get("amateur_revision"), engine=engine)
-        for name in strategies
+        name: _texts_in(folder, study, name, by_id, revision=revision, engine=engine) for name in strategies
     }
 
 

@@ -130,6 +130,19 @@ def test_the_weights_in_the_folder_decide_and_its_place_does_not(study, tmp_path
     assert recipes(study(str(moved))) == {known[0]}
 
 
+def test_an_amateurs_folder_may_move_and_another_one_does_not_count(study, tmp_path):
+    strategy = "contrastive_decoding(alpha=0.1, amateur_tau=0.5, beams=5, amateur_prompt=last)"
+    for name in ("here", "other"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.json").write_text(f'{{"name": "{name}"}}')
+    revision = folder_revision(tmp_path / "here")
+    recipe = replace(RECIPE, strategy=strategy, amateur=str(tmp_path / "here"), amateur_revision=revision)
+    write(study(), texts(range(6), recipe))
+    (tmp_path / "here").rename(tmp_path / "there")
+    assert len(find(study(amateur=str(tmp_path / "there")), strategy).texts) == 6
+    assert len(find(study(amateur=str(tmp_path / "other")), strategy).texts) == 0
+
+
 def test_an_engine_goes_on_with_its_own_texts_unless_another_has_made_all(study):
     vllm = replace(RECIPE, engine="vllm")
     write(study(), texts(range(5), vllm), texts([0]))
