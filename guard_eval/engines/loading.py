@@ -169,7 +169,8 @@ class ModelFiles:
             ) from error
         size = self.config.get_text_config().vocab_size
         # Where the files are missing, some classes come up empty, or with marks alone, rather than fail.
-        if not tokenizer("a", add_special_tokens=False)["input_ids"]:
+        words = len(tokenizer) - len(tokenizer.all_special_ids)
+        if words <= 0 or not tokenizer("a", add_special_tokens=False)["input_ids"]:
             raise StudyError(f"the model {self.source!r} has no tokenizer; {beside}")
         if len(tokenizer) > size:
             raise StudyError(
