@@ -175,6 +175,8 @@ def verdict_word(row: Row, alpha: float) -> str:
         if p > alpha:
             return NO_EVIDENCE
         return "strong evidence" if p <= alpha / 50 else "evidence"
+    if not hasattr(row, "smallest_p"):  # of another test than the sign-flip test
+        return NO_TEST
     # The smallest p is 1 if at most one unit favours a method; if one does, the share is not one half.
     if row.smallest_p >= 1 and row.win_share is not None and abs(row.win_share - 0.5) < 1e-9:
         return NOTHING_TO_TEST

@@ -257,9 +257,12 @@ def headline(ratings: Ratings) -> str:
     """Return how far the ratings are, in a sentence or two."""
     simulated = ratings.rater_kind == "simulated"
     who = ("SIMULATED rater", "SIMULATED raters") if simulated else ("person", "people")
+    for_people = sum(ratings.filled)
+    pairs = _count(ratings.pairs, "pair")
     text = (
         f"{ratings.counted} of {ratings.wanted} ratings ({100 * ratings.counted / ratings.wanted:.0f} %): "
-        f"{_count(ratings.pairs, 'pair')}, {ratings.slots} {who[ratings.slots > 1]} each."
+        f"{pairs if for_people == ratings.pairs else f'{for_people} of {pairs}'}, "
+        f"{ratings.slots} {who[ratings.slots > 1]} each."
     )
     missing = sum((ratings.slots - number) * pairs for number, pairs in enumerate(ratings.filled))
     if missing and ratings.seconds is not None and ratings.seconds_left is not None:

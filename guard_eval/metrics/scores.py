@@ -67,7 +67,7 @@ class Metric(NamedTuple):
 _neutral = partial(Metric, human_is_best=False)
 METRICS = {
     "diversity": Metric(
-        "Div.", "Diversity", "Product over n = 2, 3, 4 of the n-grams that repeat no earlier one."
+        "Div.", "Diversity", "Product over n = 2, 3, 4 of the share of n-grams that repeat no earlier one."
     ),
     "mauve": Metric("MAUVE", "MAUVE", "How near the texts' distribution is to the references'."),
     "coherence": Metric("Coh.", "Coherence", "Mean log-likelihood per token, given the prompt.", unit="nats"),

@@ -199,3 +199,14 @@ def test_every_line_of_the_page_speaks_of_the_same_method(tmp_path):
     # The table has guard's share; that of the other method is its complement.
     low, high = (f"{100 * (1 - limit):.0f}" for limit in (guard.high, guard.low))
     assert f"fluency {low} to {high}\u00a0% for acs(q=1)" in page
+
+
+@pytest.mark.parametrize(
+    ("verdict", "declared"), [("tie", {}), (A, {}), (None, {"raters": "random"})], ids=["ties", "wins", "two"]
+)
+def test_equivalence_without_an_error_has_no_test(tmp_path, verdict, declared):
+    frame = table(raters=("ann", "bob"), verdict=verdict)
+    analysis.report(frame, tmp_path / "report", margin=0.1, **declared)
+    page = (tmp_path / "report" / "report.md").read_text()
+    rows = page.split("p of equivalence")[1].split("\n\n")[0]
+    assert rows.count("| no test |") == 2

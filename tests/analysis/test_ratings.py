@@ -8,6 +8,7 @@ from factories import make_pair
 from sqlalchemy import insert, update
 
 from analysis.reports.ratings import read_ratings
+from analysis.reports.status import headline
 from guard_eval.records import Pair
 from guard_eval.store import Store, raters, schema
 
@@ -30,7 +31,7 @@ class Study:
         texts = {"prompt": "p" * length, "text_a": "a" * length, "text_b": "b" * length}
         pair = make_pair(number, id=name, method_a=A, method_b=B, dataset="d", **texts)
         values = {field: getattr(pair, field) for field in Pair.__dataclass_fields__}
-        db.execute(insert(schema.pair).values(**values, **more))
+        db.execute(insert(schema.pair).values(values | more))
 
     def pressed(self, presentation, pair, rater, *, first="a", role="study", seconds=30.0, **letters):
         with self.store.write() as (db, _):
@@ -299,3 +300,14 @@ def test_a_pair_that_many_skipped_is_counted(study):
         skipped.note(name, "skip", "unreadable", number)
     assert skipped.ratings().often_skipped == 1
     assert skipped.ratings().raters["skipped"].tolist() == [1, 1, 1]
+
+
+def test_the_headline_counts_the_pairs_that_people_rate(study):
+    running = study(["ada"], pairs=1)
+    running.pressed(1, "p0", "ada", coherence="A")
+    assert headline(running.ratings()) == (
+        "1 of 2 ratings (50 %): 1 pair, 2 people each. 1 to go: about 30 s of rating in all, at 30 s a pair."
+    )
+    with running.store.write() as (db, _):
+        running.add_pair(db, "for a judge alone", 1, 30, for_people=False)
+    assert headline(running.ratings()).startswith("1 of 2 ratings (50 %): 1 of 2 pairs, 2 people each.")
