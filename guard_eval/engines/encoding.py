@@ -159,7 +159,11 @@ def continuation_text(tokenizer: Any, prompt_ids: list[int], new_ids: list[int])
 
 
 def find_stop(text: str, strings: Sequence[str]) -> int | None:
-    """Return where the first of the stop strings begins in a text, or None."""
+    """Return where the first of the stop strings begins in a text, or None.
+
+    >>> find_stop("END, and more", ["more", "END"]), find_stop("a text", ["END"])
+    (0, None)
+    """
     return min((at for string in strings if (at := text.find(string)) >= 0), default=None)
 
 

@@ -129,6 +129,18 @@ def test_pooled_binomial_is_scipys():
     assert pooled_binomial(0, 0).p is None
 
 
+def test_notes_of_shares_name_unequal_raters_and_a_p_that_could_not_be_small():
+    two = [(str(n), "x", rater) for n in range(6) for rater in ("r", "s")]
+    row = only(shares(evidence(listed("pair_id verdict rater", two[:-1]))), dataset=ALL)
+    assert "pairs have between 1 and 2 raters" in row.note
+    # Six pairs can give 2 / 2^6 = .031, and Holm doubles it: .063.
+    several = pd.concat([listed("pair_id verdict rater", two, criterion=name) for name in ("c", "d")])
+    for row in rows(shares(evidence(validate(several)))):
+        assert "no corrected p" in row.note
+        assert row.p_adjusted is None
+    assert "raters" not in row.note
+
+
 def test_position_and_flips_by_hand():
     seen = [
         ("1", "x", "x"),
@@ -141,7 +153,8 @@ def test_position_and_flips_by_hand():
     frame = listed("pair_id verdict shown_first presentation", [(*row, str(n)) for n, row in enumerate(seen)])
     row = only(position(evidence(frame)))
     # For the first: pairs 1 (twice), 2 (once), 3 (once); for the second: pair 2 once.
-    assert (row.first, row.second, row.ties) == (4, 1, 1)
+    assert (row.first, row.second, row.ties, row.simulated) == (4, 1, 1, False)
+    assert only(position(evidence(frame.assign(rater_kind="simulated")))).simulated
     assert (row.both_orders, row.flipped, row.changed) == (3, 1, 2)
     assert row.flip_rate == pytest.approx(1 / 3)
 
