@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
 
 from analysis.analyses.evidence import Evidence, frame_of
 from analysis.verdicts.scores import side_of_a
@@ -119,10 +120,10 @@ def audits(evidence: Evidence) -> pd.DataFrame:
 
 
 def redundant_criteria(table: CodedVerdicts) -> Iterator[Finding]:
-    """Yield the pairs of criteria that agree on a showing: a pair of texts as one rater once saw it.
+    """Yield the groups of criteria that agree on a showing: a pair of texts as one rater once saw it.
 
-    Two criteria hardly count as two from a Cohen's κ (Cohen 1960) of `REDUNDANT_KAPPA` between them on. Where
-    κ is undefined there is no finding.
+    Criteria are linked if Cohen's κ (Cohen 1960) between them is at least `REDUNDANT_KAPPA`. A group is what
+    such links connect. If κ is undefined there is no link.
     """
     sheets = table.rows.groupby(_SHEET, sort=True)
     number_of = sheets.ngroup().to_numpy()
@@ -130,23 +131,38 @@ def redundant_criteria(table: CodedVerdicts) -> Iterator[Finding]:
     verdicts[number_of, table.rows["criterion"]] = table.rows["side"]
     cell = np.zeros(sheets.ngroups, dtype=np.int64)
     cell[number_of] = table.rows["cell"]
-    for index in range(len(table.cells)) if len(table.criteria) > 1 else ():
+    for index in range(len(table.cells)):
         subset = verdicts[cell == index]
-        for left, right in combinations(range(len(table.criteria)), 2):
-            counts = _cross_table(subset[:, left], subset[:, right])
-            n, same = int(counts.sum()), int(counts.trace())
-            if n < FEWEST or counts.diagonal().max() == n:
+        kappas = {
+            (left, right): kappa
+            for left, right in combinations(range(len(table.criteria)), 2)
+            if (kappa := _kappa(_cross_table(subset[:, left], subset[:, right]))) is not None
+        }
+        alike = np.zeros((len(table.criteria), len(table.criteria)), dtype=bool)
+        for pair, kappa in kappas.items():
+            alike[pair] = kappa >= REDUNDANT_KAPPA - _ROUNDING
+        groups, group_of = connected_components(alike, directed=False)
+        for group in (np.flatnonzero(group_of == label).tolist() for label in range(groups)):
+            if len(group) < 2:
                 continue
-            chance = float(counts.sum(axis=0) @ counts.sum(axis=1)) / n**2
-            kappa = (same / n - chance) / (1 - chance)
-            if kappa >= REDUNDANT_KAPPA - _ROUNDING:
-                names = and_list([title(table.criteria[code]) for code in (left, right)])
-                what = (
-                    f"{names} carry the same verdict on {same} of {plural(n, 'showing')} "
-                    f"({percent(same / n)}), κ\u00a0=\u00a0{number(kappa)}: they hardly count as separate "
-                    "evidence"
-                )
-                yield Finding(kind=REDUNDANT, where=table.where(index), what=what, severity="warning")
+            whole = subset[:, group][(subset[:, group] != _MISSING).all(axis=1)]
+            same = int((whole == whole[:, :1]).all(axis=1).sum())
+            least = min(kappas[pair] for pair in combinations(group, 2) if pair in kappas)
+            names = and_list([title(table.criteria[code]) for code in group])
+            what = (
+                f"{names} carry the same verdict on {same} of {plural(len(whole), 'showing')}, any two with "
+                f"κ\u00a0≥\u00a0{number(least)}: they hardly count as separate evidence"
+            )
+            yield Finding(kind=REDUNDANT, where=table.where(index), what=what, severity="warning")
+
+
+def _kappa(counts: NDArray[np.int64]) -> float | None:
+    """Return Cohen's κ of two criteria's verdicts, [3, 3]; None if it is undefined or n is small."""
+    n = int(counts.sum())
+    if n < FEWEST or counts.diagonal().max() == n:
+        return None
+    chance = float(counts.sum(axis=0) @ counts.sum(axis=1)) / n**2
+    return (int(counts.trace()) / n - chance) / (1 - chance)
 
 
 def _cross_table(left: NDArray[np.int8], right: NDArray[np.int8]) -> NDArray[np.int64]:

@@ -259,8 +259,9 @@ def headline(ratings: Ratings) -> str:
     who = ("SIMULATED rater", "SIMULATED raters") if simulated else ("person", "people")
     for_people = sum(ratings.filled)
     pairs = _count(ratings.pairs, "pair")
+    done = ratings.counted / max(1, ratings.wanted)
     text = (
-        f"{ratings.counted} of {ratings.wanted} ratings ({100 * ratings.counted / ratings.wanted:.0f} %): "
+        f"{ratings.counted} of {ratings.wanted} ratings ({100 * done:.0f} %): "
         f"{pairs if for_people == ratings.pairs else f'{for_people} of {pairs}'}, "
         f"{ratings.slots} {who[ratings.slots > 1]} each."
     )

@@ -141,6 +141,19 @@ def test_notes_of_shares_name_unequal_raters_and_a_p_that_could_not_be_small():
     assert "raters" not in row.note
 
 
+def test_criteria_that_say_the_same_are_one_group():
+    verdicts = "xxxxyyyyxxyyxxyyxxyyxxyyxxyyxxyy"
+    other = verdicts[1:] + verdicts[:1]
+    tables = [
+        listed("pair_id verdict", [(str(n), side) for n, side in enumerate(words)], criterion=name)
+        for name, words in (("a", verdicts), ("b", verdicts), ("c", "y" + verdicts[1:]), ("d", other))
+    ]
+    (row,) = [row for row in rows(audits(evidence(joined(*tables)))) if row.kind == "redundant criteria"]
+    assert "a, b and c carry the same verdict on 31 of 32\u00a0showings" in row.what
+    # c differs once from the 16 : 16 of the others: κ = (31/32 - 1/2) / (1 - 1/2).
+    assert "κ\u00a0≥\u00a00.94" in row.what
+
+
 def test_position_and_flips_by_hand():
     seen = [
         ("1", "x", "x"),
