@@ -355,7 +355,7 @@ class Run:
             if not isinstance(result, JudgeError):
                 return result
             # a fault of the server itself is met by the same request once more before its form is doubted
-            passing = result.change == "guess" and result.kind == "server_error" and errors.total() == 1
+            passing = result.change == "guess" and errors["server_error"] == 1
             if result.change is not None and not self._parsed and not passing:
                 why = f"the server refuses the form ({result.detail})"
                 if self._change_form(result.change, why):

@@ -304,7 +304,7 @@ def _read_rows(
     for part in chunks(keys):
         for key, row, response, tokens in db.execute(select(*columns).where(request.c.key.in_(part), wanted)):
             answer = Answered(row=row, response=response, max_output_tokens=tokens)
-            yield key, answer if response else "busy"
+            yield key, "busy" if response is None else answer  # an answer may be empty
 
 
 def lose_abandoned(db: Connection, now: datetime) -> None:
@@ -338,12 +338,14 @@ def settle(db: Connection, settled: Sequence[Settled]) -> None:
         }
         for each in settled
     ]
-    db.execute(_SETTLE, rows)
+    if rows:
+        db.execute(_SETTLE, rows)
 
 
 def note_failures(db: Connection, failures: Sequence[tuple[int, str, str]]) -> None:
     """Note why answers brought no verdict: the row, the kind of failure, and the same in words."""
-    db.execute(_ROW, [{"row": row, "failure": kind, "detail": words} for row, kind, words in failures])
+    if rows := [{"row": row, "failure": kind, "detail": words} for row, kind, words in failures]:
+        db.execute(_ROW, rows)
 
 
 def save_verdicts(

@@ -161,8 +161,8 @@ ExamplesFile = Annotated[
     study_file(most=LONGEST_EXAMPLES_BYTES),
     AfterValidator(lambda file: read_examples(file.text) and file),
 ]
-HeaderName = Annotated[str, Field(pattern=r"^[A-Za-z0-9-]{1,100}$")]
-HeaderValue = Annotated[str, Field(pattern=r"^[!-~]([ -~]{0,998}[!-~])?$")]
+HeaderName = Annotated[str, Field(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}$")]
+HeaderValue = Annotated[str, Field(pattern=r"^[!-~]([ -~]*[!-~])?$")]
 Temperature = Annotated[float, Field(ge=0, le=2, allow_inf_nan=False)] | Literal["default"]
 Usd = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 

@@ -48,6 +48,29 @@ def test_one_order_takes_half_and_is_balanced_over_neighbours(run, store, pairs)
     assert run(orders="one", samples=2, name="twice").requests == 20
 
 
+def test_an_answer_without_a_word_is_paid_once_and_holds_up_no_later_run(run, store, pairs, server, fake):
+    pairs(4)
+    answer = server.act
+
+    def act(ask):
+        bodies = [body for number, body in ((2, b""), (3, b"no JSON")) if f"number {number}" in ask.words]
+        return fake.Out(body=bodies[0]) if bodies else answer(ask)
+
+    server.act = act
+    assert run().verdicts == 4
+    assert run().verdicts == 0
+    server.act = answer
+    run()  # it ends
+    for times in Counter(ask.digest for ask in server.asks).values():
+        assert times == 1  # what was answered is never asked again
+
+
+def test_no_rows_are_settled_and_no_failures_noted(store):
+    with store.write() as (db, _):
+        requests.settle(db, [])
+        requests.note_failures(db, [])
+
+
 @pytest.fixture
 def faulty(server, fake):
     """Fail now and then: refuse, break, cut off before and after paying, and talk."""
