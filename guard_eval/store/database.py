@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shlex
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -204,18 +205,26 @@ class Store:
             remedy = next(remedy for words, remedy in _REMEDIES.items() if words in reason)
             raise StudyError(f"cannot use the database {self.name}: {reason}; {remedy}") from None
 
+    def _pair_command(self) -> str:
+        """Return the command that makes this database's tables."""
+        if self.file is None or not (self.file.parent / "study.toml").is_file():
+            return "guard-eval pair STUDY"
+        folder, here = self.file.parent.resolve(), Path.cwd()
+        name = folder.relative_to(here) if folder.is_relative_to(here) else folder
+        return f"guard-eval pair {shlex.quote(str(name))}"
+
     def _prepare(self, *, create: bool) -> None:
         """Check that the database holds this package's tables; with `create`, make what is missing."""
         if self.file is not None and not self.file.exists():
             if not create:
-                raise StudyError(f"there is no database {self.file}; draw the pairs with: guard-eval pair")
+                raise StudyError(f"there is no database {self.file}; run: {self._pair_command()}")
             with suppress(OSError):  # another process made it meanwhile, or SQLite will say why it cannot be
                 make_private(self.file)
         with self.read() as db:
             self._check_encoding(db)
             exists = self._has_schema(db)
         if not exists and not create:
-            raise StudyError(f"the database {self.name} holds no study yet; run: guard-eval pair")
+            raise StudyError(f"the database {self.name} holds no study yet; run: {self._pair_command()}")
         if self.file is not None and is_writable(self.file):
             with self.explained(), self.engine.connect() as db:  # readers and a writer work at once
                 db.exec_driver_sql("PRAGMA journal_mode = WAL")

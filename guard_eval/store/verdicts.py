@@ -222,7 +222,7 @@ def _read_latest(db: Connection, numbers: Sequence[int]) -> _Latest:
 
 
 def _duration(seconds: float | None, longest: float) -> float | None:
-    """Return a duration, at most `longest`; None if it is negative or not finite."""
-    if seconds is None or not math.isfinite(seconds) or seconds < 0:
+    """Return a duration, at most `longest`; None if either is negative, or it is not finite."""
+    if seconds is None or not math.isfinite(seconds) or min(seconds, longest) < 0:
         return None
     return min(seconds, round(longest, 3)) if longest < math.inf else seconds

@@ -25,10 +25,13 @@ def refuse(url, *, create=False):
 @pytest.mark.both_databases
 def test_a_database_is_not_made_or_filled_unasked(empty_url, tmp_path):
     if empty_url.startswith("sqlite"):
-        assert refuse(empty_url).startswith(f"there is no database {tmp_path / 'study.db'}; draw the pairs")
+        assert refuse(empty_url).startswith(f"there is no database {tmp_path / 'study.db'}; run: guard-eval pair")
         assert list(tmp_path.iterdir()) == []
         (tmp_path / "study.db").touch()
-    assert "holds no study yet; run: guard-eval pair" in refuse(empty_url)
+    assert "holds no study yet; run: guard-eval pair STUDY" in refuse(empty_url)
+    if empty_url.startswith("sqlite"):
+        (tmp_path / "study.toml").touch()
+        assert f"guard-eval pair {tmp_path}" in refuse(empty_url)
     with Store.open(empty_url, create=True) as store:
         assert pairs.read(store) == []
 

@@ -66,9 +66,12 @@ def test_an_impossible_duration_does_not_cost_the_verdict(store, ann, number, cl
     verdicts.save(store, number, {"fluency": "A"}, rater=ann, seconds=seconds, active_seconds=seconds)
     clock.advance(seconds=5)  # a browser's word is cut to the time since the pair was handed out
     verdicts.save(store, number, {"fluency": "B"}, rater=ann, seconds=seconds, by_browser=True)
-    first, second = unblind.history(store)
+    clock.advance(hours=-1)
+    verdicts.save(store, number, {"fluency": "A"}, rater=ann, seconds=seconds, by_browser=True)
+    first, second, third = unblind.history(store)
     assert (first.seconds, first.active_seconds) == (stored, stored)
     assert second.seconds == (stored and min(stored, 5.0))
+    assert third.seconds is None  # the clock was set back
 
 
 @pytest.mark.parametrize(
