@@ -25,7 +25,9 @@ def refuse(url, *, create=False):
 @pytest.mark.both_databases
 def test_a_database_is_not_made_or_filled_unasked(empty_url, tmp_path):
     if empty_url.startswith("sqlite"):
-        assert refuse(empty_url).startswith(f"there is no database {tmp_path / 'study.db'}; run: guard-eval pair")
+        assert refuse(empty_url).startswith(
+            f"there is no database {tmp_path / 'study.db'}; run: guard-eval pair"
+        )
         assert list(tmp_path.iterdir()) == []
         (tmp_path / "study.db").touch()
     assert "holds no study yet; run: guard-eval pair STUDY" in refuse(empty_url)
