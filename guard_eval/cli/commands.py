@@ -56,7 +56,7 @@ COMMANDS = {
     "raters list": Command(
         PEOPLE,
         "guard_eval.store.manage:list_raters",
-        "List the raters: who came from where, how far they are, and who is out.",
+        "List the raters with their source, progress and state.",
     ),
     "raters add": Command(PEOPLE, "guard_eval.store.manage:add", "Invite people: make a link for each."),
     "raters link": Command(

@@ -143,7 +143,7 @@ def test_all_problems_of_changed_settings_are_named_at_once(tmp_path):
         ("judge.model=m", "there is no entry model in a list of 1"),
         ("judge[2].model=m", "there is no entry 2 in a list of 1"),
         ("judge[0].model=m", "there is no entry 0 in a list of 1"),
-        ("model[1].name=m", "model.1: is not a setting"),
+        ("model[1].name=m", "there is no entry 1 in a list of 0"),
         ("generation=3", "generation: 3"),
         ("seed=[" + 5000 * "[", "seed: '["),
         ("name=1\nseed=2", "did you mean"),
