@@ -47,12 +47,15 @@ def found_for_other_raters(truth: Truth, items: int, raters: int, studies: int) 
     rng = np.random.default_rng([3, items, raters])
     shares = 0.5 + simulate(truth, studies=studies, items=items, raters=raters, rng=rng) / 2
     item, rater = np.divmod(np.arange(items * raters), raters)
-    means = TwoWayDesign(item, rater, np.full(items * raters, 1 / (items * raters))).means(
-        shares.reshape(studies, -1)
-    )
+    design = TwoWayDesign(item, rater, np.full(items * raters, 1 / (items * raters)))
     fixed = stats.ttest_1samp(shares.mean(axis=2), 0.5, axis=1).pvalue
-    p_values = np.where(means.raters > 0, np.maximum(means.p_values(0.5), fixed), fixed)
-    return float((p_values <= 0.05).mean())
+    result = 0
+    for study, p in zip(shares.reshape(studies, -1), fixed, strict=True):
+        mean = design.mean(study)
+        is_random = mean.raters > 0 and mean.variance > 0
+        t = abs(mean.value - 0.5) / np.sqrt(mean.variance) if is_random else np.inf
+        result += max(p, 2 * stats.t.sf(t, mean.df)) <= 0.05
+    return result / studies
 
 
 def own_share_sd(truth: Truth) -> float:

@@ -10,7 +10,7 @@ from scipy import special
 
 from analysis.analyses.evidence import CELL_COLUMNS, Evidence, frame_of
 from analysis.analyses.shares import correct, deciding_p, shares, totals
-from analysis.stats.equivalence import HALF, check_margin, conservative_error, tost
+from analysis.stats.equivalence import HALF, conservative_error, tost
 from guard_eval.errors import StudyError
 
 Conclusion = Literal["equivalent", "different", "different but negligible", "undecided"]
@@ -34,12 +34,9 @@ def equivalence(evidence: Evidence) -> pd.DataFrame:
             "equivalence is tested for people or judges alone and a fixed number of items; leave the margin "
             "out, or sequential and assisted_by"
         )
-    try:
-        check_margin(margin)
-    except ValueError as error:
-        raise StudyError(f"{error}; give one such as 0.05") from error
-    if not 0 < alpha < HALF:
-        raise StudyError(f"equivalence needs an error rate below 0.5; {alpha:g} is not")
+    for name, value in (("margin", margin), ("error rate", alpha)):
+        if not 0 < value < HALF:
+            raise StudyError(f"equivalence needs a {name} between 0 and 0.5; {value:g} is not, 0.05 is")
     records = [_record(row, margin, alpha) for row in totals(shares(evidence, by_dataset=()))]
     correct(records, evidence, p="p", adjusted="p_adjusted")
     for record in records:

@@ -93,19 +93,16 @@ def random_share(scores: pd.DataFrame, fixed: Estimate) -> Estimate:
         )
     if why:
         return Estimate(value=fixed.value, level=fixed.level, n=fixed.n, method=design.method, note=why)
-    means = design.means(shares)
-    between, variance = float(means.raters[0]), float(means.variances[0])
-    half, unknown = float(means.half_widths(fixed.level)[0]), math.isnan(between)
+    mean = design.mean(shares)
+    half, unknown = mean.half_width(fixed.level), math.isnan(mean.raters)
     narrower = fixed.low is None or fixed.high is None or 2 * half < fixed.high - fixed.low + 1e-12
-    if variance <= 0 or (narrower if unknown else between <= 0):
+    if mean.variance <= 0 or (narrower if unknown else mean.raters <= 0):
         return fixed.with_note("raters differ by no more than chance, so this is the result for these raters")
-    spread = (
-        "" if unknown else f"the raters' own shares have a standard deviation of {math.sqrt(between):.3f}"
+    sd = (
+        "" if unknown else f"the raters' own shares have a standard deviation of {math.sqrt(mean.raters):.3f}"
     )
-    share = Estimate(
-        value=float(means.estimates[0]), level=fixed.level, n=fixed.n, unit=fixed.unit, note=spread
-    )
-    share = share.with_error(math.sqrt(variance), float(means.freedoms[0]), null=0.5, bounds=(0.0, 1.0))
+    share = Estimate(value=mean.value, level=fixed.level, n=fixed.n, unit=fixed.unit, note=sd)
+    share = share.with_error(math.sqrt(mean.variance), mean.df, null=0.5, bounds=(0.0, 1.0))
     return replace(
         share,
         value=fixed.value,

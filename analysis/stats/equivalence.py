@@ -27,13 +27,9 @@ def tost(estimates: ArrayLike, errors: ArrayLike, df: ArrayLike, *, margin: floa
         df: The degrees of freedom of the errors.
         margin: The largest distance from one half that does not matter.
 
-    Raises:
-        ValueError: If the margin is not between 0 and one half.
-
     >>> round(float(tost(0.51, 0.02, 100, margin=0.05)), 4)  # t = (.05 − .01) / .02 = 2
     0.0241
     """
-    check_margin(margin)
     spread: NDArray[np.float64] = np.asarray(errors, dtype=float)
     distance = margin - np.abs(np.asarray(estimates, dtype=float) - HALF)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -83,9 +79,3 @@ def conservative_error(
     few = (n - np.maximum(np.maximum(wins, ties), losses)) * units < FEWEST_OFF * n
     floor = math.sqrt(margin * (1 - 2 * margin) / 2 / units)
     return np.where(few & (sample > 0), np.maximum(grown, floor), grown)
-
-
-def check_margin(margin: float) -> None:
-    """Raise ValueError unless `margin` lies between 0 and one half."""
-    if not 0 < margin < HALF:
-        raise ValueError(f"a margin around a share of one half lies between 0 and 0.5; {margin:g} does not")

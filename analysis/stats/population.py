@@ -15,11 +15,12 @@ the freedom of the fewer of the two.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy import special
 
 FEWEST_RATERS = 3
@@ -36,31 +37,25 @@ Numbers = NDArray[np.integer]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class TwoWayMeans:
-    """Means over items and raters of several studies of one design, and their errors.
+class TwoWayMean:
+    """A mean over items and raters, and its error.
 
     Attributes:
-        estimates: Σ w y, [studies].
-        variances: Of the estimates, over new items and raters, [studies]; 0 where an estimate of it is
-            below.
-        freedoms: Their degrees of freedom, [studies].
-        raters: The variance of a rater's own part of a score, estimated without bias and so possibly below 0,
-            [studies]; NaN where the design does not determine it.
+        value: Σ w y.
+        variance: Its variance over new items and raters; 0 where an estimate of it is below.
+        df: Its degrees of freedom.
+        raters: The variance of a rater's own part of a score, estimated without bias and so possibly below 0;
+            NaN where the design does not determine it.
     """
 
-    estimates: Reals
-    variances: Reals
-    freedoms: Reals
-    raters: Reals
+    value: float
+    variance: float
+    df: float
+    raters: float
 
-    def half_widths(self, level: float) -> Reals:
-        """Return half the widths of the t intervals of that level, [studies]."""
-        return np.asarray(special.stdtrit(self.freedoms, 0.5 + level / 2) * np.sqrt(self.variances))
-
-    def p_values(self, value: float) -> Reals:
-        """Return the two-sided p of the t tests that the mean is `value`, [studies]; 1 without a variance."""
-        spread = np.where(self.variances > 0, np.sqrt(self.variances), np.inf)
-        return np.asarray(2 * special.stdtr(self.freedoms, -np.abs(self.estimates - value) / spread))
+    def half_width(self, level: float) -> float:
+        """Return half the width of the t interval of that level."""
+        return float(special.stdtrit(self.df, 0.5 + level / 2)) * math.sqrt(self.variance)
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,8 +66,7 @@ class TwoWayDesign:
 
     >>> shrout_fleiss = [9, 2, 5, 8, 6, 1, 3, 2, 8, 4, 6, 8, 7, 1, 2, 6, 10, 5, 6, 9, 6, 2, 4, 7]
     >>> item, rater = np.divmod(np.arange(24), 4)
-    >>> means = TwoWayDesign(item, rater, np.full(24, 1 / 24)).means(shrout_fleiss)
-    >>> round(float(means.raters[0]), 3)
+    >>> round(TwoWayDesign(item, rater, np.full(24, 1 / 24)).mean(np.array(shrout_fleiss)).raters, 3)
     5.244
 
     Attributes:
@@ -119,50 +113,35 @@ class TwoWayDesign:
         """Return whether raters share enough items to separate their own part from the rest."""
         return bool(self._freedoms[2] >= self.raters - 1)
 
-    def means(self, scores: ArrayLike) -> TwoWayMeans:
-        """Return the weighted means of scores with their errors.
-
-        Args:
-            scores: Of one study, [n], or of several, [studies, n].
-        """
-        y = np.atleast_2d(np.asarray(scores, dtype=float))
-        squares, freedoms = self._squares(y), self._freedoms
+    def mean(self, scores: Reals) -> TwoWayMean:
+        """Return the weighted mean of scores, [n], with its error."""
+        squares, freedoms, value = self._squares(scores), self._freedoms, float(scores @ self.weight)
         if not self._crossed:
             groups = np.array([*freedoms[:2], len(self.item) - 1 - self._strata.max()])
-            variances = squares @ (np.array([1, 1, -1]) * (groups + 1) / np.maximum(1, groups))
-            return TwoWayMeans(
-                estimates=y @ self.weight,
-                variances=np.maximum(0, variances),
-                freedoms=np.full(len(y), max(1.0, freedoms[:2].min())),
-                raters=np.full(len(y), np.nan),
-            )
+            variance = float(squares @ (np.array([1, 1, -1]) * (groups + 1) / np.maximum(1, groups)))
+            df = max(1.0, float(freedoms[:2].min()))
+            return TwoWayMean(value=value, variance=max(0.0, variance), df=df, raters=math.nan)
         expected, target = self._expectations()
         # Satterthwaite's formula wants independent sums of squares. So the last one is taken without its
         # parts in the others; of a full table that leaves the analysis of variance.
         within = np.linalg.solve(expected[:-1, :-1].T, expected[-1, :-1])
         factors = np.linalg.solve(expected.T, target)
-        parts = np.empty_like(squares)
-        parts[:, :-1] = (factors[:-1] + factors[-1] * within) * squares[:, :-1]
-        parts[:, -1] = factors[-1] * (squares[:, -1] - squares[:, :-1] @ within)
-        variances, spread = np.maximum(0.0, parts.sum(axis=1)), (parts**2 / freedoms).sum(axis=1)
-        ratio = np.divide(variances**2, spread, out=np.ones_like(spread), where=spread > 0)
-        return TwoWayMeans(
-            estimates=y @ self.weight,
-            variances=variances,
-            freedoms=np.maximum(1.0, ratio),
-            raters=np.linalg.solve(expected, squares.T)[0],
+        first = (factors[:-1] + factors[-1] * within) * squares[:-1]
+        parts = np.append(first, factors[-1] * (squares[-1] - squares[:-1] @ within))
+        variance, spread = max(0.0, float(parts.sum())), float((parts**2 / freedoms).sum())
+        return TwoWayMean(
+            value=value,
+            variance=variance,
+            df=max(1.0, variance**2 / spread) if spread > 0 else 1.0,
+            raters=float(np.linalg.solve(expected, squares)[0]),
         )
 
     def _squares(self, y: Reals) -> Reals:
-        """Return the sums of squares of raters, items and single scores, [studies, 3]."""
+        """Return the sums of squares of raters, items and single scores, [3]."""
         w, strata = self.weight, self._strata
-        means = np.stack([np.bincount(strata, weights=w * row) for row in y]) / np.bincount(strata, weights=w)
-        off = w * (y - means[:, strata])
-        by = [
-            [(np.bincount(groups, weights=row) ** 2).sum() for row in off]
-            for groups in (self.rater, self.item)
-        ]
-        return np.stack([*by, (off**2).sum(axis=1)], axis=1)
+        off = w * (y - (np.bincount(strata, weights=w * y) / np.bincount(strata, weights=w))[strata])
+        sums = (np.bincount(groups, weights=off) for groups in (self.rater, self.item))
+        return np.array([*((each**2).sum() for each in sums), (off**2).sum()])
 
     @cached_property
     def _strata(self) -> Numbers:

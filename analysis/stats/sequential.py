@@ -79,14 +79,7 @@ def anytime(
             stakes. None if every item counts alone.
         alpha: The error rate; the level of the interval is 1 − α.
         fractions: Stakes, between 0 and 1.
-
-    Raises:
-        ValueError: If a score, the error rate or a stake is out of its range.
     """
-    if not 0 < alpha < 1:
-        raise ValueError(f"an error rate lies between 0 and 1; {alpha} does not")
-    if not fractions or not all(0 < fraction < 1 for fraction in fractions):
-        raise ValueError(f"stakes lie between 0 and 1, and there is at least one: {tuple(fractions)}")
     sums = np.asarray(scores, dtype=float)
     weights = np.ones(len(sums)) if sizes is None else np.asarray(sizes, dtype=float)
     unit = "item" if sizes is None else "prompt"
@@ -94,10 +87,6 @@ def anytime(
     if not len(sums):
         none = Estimate(level=1 - alpha, unit=unit, method=method, note=NO_DATA)
         return SequentialTest(share=none, log_e=np.zeros(0), crossed=None)
-    if (np.abs(sums) > weights * (1 + 1e-12)).any():
-        raise ValueError(
-            f"item scores lie between −1 and 1; {float(np.abs(sums / weights).max()):g} does not"
-        )
     scale = float(weights.max())
     sums, weights = sums / scale, weights / scale
     log_e = log_e_values(sums, fractions=fractions)

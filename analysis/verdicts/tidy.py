@@ -15,7 +15,6 @@ import numpy as np
 import pandas as pd
 
 from analysis.verdicts.layout import (
-    DECIMAL_COMMA,
     METHODS,
     NUMBERS,
     REMARKS,
@@ -32,7 +31,7 @@ from analysis.verdicts.layout import (
 from analysis.verdicts.recognition import load_files
 from analysis.verdicts.tables import other_headings, tidied, with_columns
 from guard_eval.errors import StudyError
-from guard_eval.lookalike import hides, look
+from guard_eval.lookalike import look
 from guard_eval.records import TIE, RaterKind
 
 Source = Path | str | pd.DataFrame
@@ -40,13 +39,10 @@ Source = Path | str | pd.DataFrame
 UNKNOWN_KIND = "unknown"
 """Raters of whom nobody has said whether they are people or models."""
 KINDS: tuple[str, ...] = (*get_args(RaterKind), UNKNOWN_KIND)
-MAX_ODD_NAMES = 10
-"""Odd names that are reported one by one."""
 
 _IDS = frozenset({"pair_id", "prompt_id"})
 _THINGS = (("dataset",), ("method_a", "method_b"), ("criterion",), ("rater",), ("pair_id",), ("prompt_id",))
 """Columns that name things, those that name the same things together."""
-_MISSING = frozenset({"nan", "none", "null", "na", "n/a", "<na>", "nat", "undefined"})
 _MODEL = re.compile(
     r"(?<![a-z])(gpt|chatgpt|claude|llama|gemini|gemma|qwen|mi[sx]tral|deepseek|command-r|grok|llm|phi-?\d"
     r"|o[134](-mini|-preview|-pro)?$|(ai|model|llm)?[-_ ]?judge)(?![a-z])|^[\w.-]{2,}/[\w.-]{3,}$"
@@ -138,14 +134,13 @@ def validate(frame: pd.DataFrame, *, rater_kind: RaterKind | None = None) -> pd.
     if frame.empty:
         raise StudyError("there are no verdicts: the table has a header and no rows")
     table = numbered(frame)
-    comma = bool(frame.attrs.get(DECIMAL_COMMA))
     cells = {name: pd.Series(as_texts(table[name]), table.index) for name in TEXTS if name in table}
-    cells |= {name: _as_numbers(table[name], comma=comma) for name in NUMBERS if name in table}
+    cells |= {name: _as_numbers(table[name]) for name in NUMBERS if name in table}
     table = table.assign(**cells)
     for name in REQUIRED:
         empty = "{name} is empty on {where}; fill it in or remove the row"
         refuse_rows(table, [name], lambda cell: cell is None, empty, name=name)
-    notes = _check_spelling(table)
+    _check_spelling(table)
     _check_methods(table)
     if rater_kind is None:
         _refuse_unnamed_models(table)
@@ -155,7 +150,7 @@ def validate(frame: pd.DataFrame, *, rater_kind: RaterKind | None = None) -> pd.
         table = table.assign(shown_first=_shown_first(table))
     table = orient(table)
     _check_duplicates(table)
-    table.attrs[REMARKS] = list(dict.fromkeys((*remarks(frame), *notes, *_prompt_notes(table))))
+    table.attrs[REMARKS] = list(dict.fromkeys((*remarks(frame), *_prompt_notes(table))))
     return table
 
 
@@ -191,44 +186,23 @@ def orient(frame: pd.DataFrame, planned: tuple[tuple[str, str, str], ...] | None
     return table
 
 
-def _check_spelling(table: pd.DataFrame) -> list[str]:
-    """Refuse names that look alike, which would be counted separately; return notes on other odd names.
+def _check_spelling(table: pd.DataFrame) -> None:
+    """Refuse names that look alike, which would be counted separately.
 
     Names that differ in case, white space, Unicode form (NFC or NFD, full width) or characters that cannot be
     seen look alike. The ids of pairs and prompts may differ in case alone, as ids made by programs do.
     """
-    notes: list[str] = []
-    more = 0
     for names in _THINGS:
-        exact: dict[str, str] = {}
-        folded: dict[str, str] = {}
+        seen: dict[str, str] = {}
         for name in (name for name in names if name in table):
             for text in table[name].dropna().unique():
-                seen = look(text, case=name in _IDS)
-                other, like = exact.setdefault(seen, text), folded.setdefault(seen.casefold(), text)
-                odd = "they differ in case alone, and count as two" if like != text else _what_is_odd(text)
-                if other == text and (not odd or len(notes) == MAX_ODD_NAMES):
-                    more += odd != ""
-                    continue
-                position = f"{text!a} on {name_lines((table[name] == text).to_numpy(), table.index)}"
+                other = seen.setdefault(look(text, case=name in _IDS), text)
                 if other != text:
+                    where = name_lines((table[name] == text).to_numpy(), table.index)
                     raise StudyError(
-                        f"{name} is {other!a}, and {position}; write it one way, or give different things "
-                        "names that look different"
+                        f"{name} is {other!a}, and {text!a} on {where}; write it one way, or give different "
+                        "things names that look different"
                     )
-                notes.append(f"{name} is {f'{like!a}, and ' if like != text else ''}{position}: {odd}")
-    return [*notes, *([f"{more} more names are odd in one of these ways"] if more else [])]
-
-
-def _what_is_odd(text: str) -> str:
-    """Return why a name that nothing else looks like is odd all the same, or nothing."""
-    if text.strip().casefold() in _MISSING:
-        return "a program's word for a missing value, which counts as a name here; fill it in if it is none"
-    if text != " ".join(text.split()):
-        return "it has white space at an end, or twice running"
-    if hides(text):
-        return "it has characters that cannot be seen"
-    return ""
 
 
 def _check_methods(table: pd.DataFrame) -> None:
@@ -363,8 +337,8 @@ def _prompt_notes(table: pd.DataFrame) -> list[str]:
     return [f"prompt_id is empty on {lines}: {why}; fill it in"]
 
 
-def _as_numbers(column: pd.Series, *, comma: bool) -> pd.Series:
-    """Return numbers; `comma`: where no cell has a point, a comma is a decimal one.
+def _as_numbers(column: pd.Series) -> pd.Series:
+    """Return a column as numbers; an empty cell is NaN, and a comma is a decimal one.
 
     Raises:
         StudyError: A cell is no number, or every comma may as well separate thousands: 1,500.
@@ -373,25 +347,14 @@ def _as_numbers(column: pd.Series, *, comma: bool) -> pd.Series:
     table = pd.DataFrame({name: pd.Series(as_texts(column), column.index)})
     texts = table[name].cat
     cells = [text.strip() for text in texts.categories]
-    if comma and not any("." in cell for cell in cells):
-        with_comma = {cell for cell in cells if "," in cell}
-        if with_comma and all(map(_THOUSANDS.fullmatch, with_comma)):
-            refuse_rows(
-                table,
-                [name],
-                lambda cell: cell is not None and cell.strip() in with_comma,
-                "{name} is {0!r} on {where}, whose comma may be a decimal one or separate thousands; write a "
-                "point for it, or leave it out",
-                name=name,
-            )
+    if not all(_THOUSANDS.fullmatch(cell) for cell in cells if "," in cell):
         cells = [cell.replace(",", ".") for cell in cells]
     numbers = pd.to_numeric(pd.Series(cells, dtype=object), errors="coerce").to_numpy(dtype=float)
-    wrong = set(texts.categories[~np.isfinite(numbers)])
     refuse_rows(
         table,
         [name],
-        wrong.__contains__,
-        "{name} is not a number ({0!r}) on {where}; write a number or leave it empty",
+        set(texts.categories[~np.isfinite(numbers)]).__contains__,
+        "{name} is not a number ({0!r}) on {where}; write it with a decimal point, or leave it empty",
         name=name,
     )
     return pd.Series(np.append(numbers, np.nan)[texts.codes], column.index)

@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import os
 import zipfile
 from contextlib import suppress
 from copy import deepcopy
@@ -558,13 +557,6 @@ def test_a_column_that_holds_too_few_verdicts_is_named(tmp_path):
     assert "'coherence' is not read, since only 1 of its 2 cells are verdicts" in notes(read(path))
 
 
-def test_a_pipe_is_refused_since_its_first_rows_would_be_lost(tmp_path):
-    path = tmp_path / "pipe"
-    os.mkfifo(path)
-    with pytest.raises(StudyError, match=r"pipe is no file, and cannot be read twice; save"):
-        read(path)
-
-
 def test_parquet_with_an_index_or_lists(tmp_path):
     frame = pd.DataFrame(
         {"pair_id": ["p", "q"], "dataset": "d", "method_a": "x", "method_b": "y", "rater": "anna"}
@@ -638,9 +630,8 @@ def test_a_record_of_another_format_is_refused_by_its_number(tmp_path, form):
         (b"[]", "holds no verdicts"),
         (b"", "holds no JSON objects"),
         (b"null", "holds no JSON objects"),
-        ('[{"a": 1}]'.encode("utf-16"), "is JSON in UTF-16; run: iconv -f UTF-16 -t UTF-8"),
         (b'[{"pair_id": {"a": 1}}]', r"record 1: pair_id is .* a cell of a table is a text or a number"),
-        (gzip.compress(b'[{"a": 1}]', mtime=0)[:-9], "cut off or damaged|it is damaged"),
+        (gzip.compress(b'[{"a": 1}]', mtime=0)[:-9], "cannot read"),
         (
             b'[{"doc_id": 1, "resps": [], "arguments": []}]',
             "holds texts of lm-evaluation-harness and no verdicts",
@@ -658,15 +649,11 @@ def test_bombs_are_refused_before_they_fill_memory(tmp_path, monkeypatch):
     from analysis.verdicts import files
     from analysis.verdicts.formats import inspect_logs
 
-    monkeypatch.setattr(files, "MAX_JSON_BYTES", 10_000)
-    monkeypatch.setattr(inspect_logs, "MAX_JSON_BYTES", 10_000)
-    monkeypatch.setattr(files, "MAX_LINE_BYTES", 10_000)
+    monkeypatch.setattr(files, "MAX_BYTES", 10_000)
+    monkeypatch.setattr(inspect_logs, "MAX_BYTES", 10_000)
     path = tmp_path / "bomb.json"
     path.write_bytes(gzip.compress(b"[" + b" " * 100_000 + b"]"))
-    with pytest.raises(StudyError, match="unpacks to more than 1 GiB"):
-        read(path)
-    path.write_bytes(b'{"a": 1}\n{"a": "' + b"x" * 20_000 + b'"}\n')
-    with pytest.raises(StudyError, match="line 2: longer than 10000 bytes"):
+    with pytest.raises(StudyError, match="has more than 10000 bytes"):
         read(path)
     bomb = tmp_path / "bomb.eval"
     with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as packed:

@@ -25,15 +25,14 @@ def full(items, raters):
 
 
 def test_a_full_table_is_the_published_analysis_of_variance():
-    result = full(6, 4).means(SHROUT_FLEISS.ravel())
+    result = full(6, 4).mean(SHROUT_FLEISS.ravel())
     targets, judges, rest = 11.24, 32.49, 1.02  # mean squares, their table 3
-    assert result.raters[0] == pytest.approx((judges - rest) / 6, abs=0.005)
-    assert result.variances[0] == pytest.approx((targets + judges - rest) / 24, abs=0.005)
+    assert result.raters == pytest.approx((judges - rest) / 6, abs=0.005)
+    assert result.variance == pytest.approx((targets + judges - rest) / 24, abs=0.005)
     freedom = (targets + judges - rest) ** 2 / (targets**2 / 5 + judges**2 / 3 + rest**2 / 15)
-    assert result.freedoms[0] == pytest.approx(freedom, abs=0.005)
-    assert result.estimates[0] == pytest.approx(127 / 24)
-    p = 2 * stats.t.sf(abs(127 / 24 - 5) / result.variances[0] ** 0.5, result.freedoms[0])
-    assert result.p_values(5)[0] == pytest.approx(p)
+    assert result.df == pytest.approx(freedom, abs=0.005)
+    assert result.value == pytest.approx(127 / 24)
+    assert result.half_width(0.95) == pytest.approx(stats.t.isf(0.025, result.df) * result.variance**0.5)
 
 
 @st.composite
@@ -67,9 +66,9 @@ def test_raters_with_pairs_of_their_own_are_what_is_drawn():
     rng = np.random.default_rng(5)
     shares = np.clip(np.repeat(rng.random(6), 10) + 0.2 * rng.standard_normal(60), 0, 1)
     design = TwoWayDesign(np.arange(60), np.repeat(np.arange(6), 10), np.full(60, 1 / 60))
-    result = design.means(shares)
+    result = design.mean(shares)
     own = shares.reshape(6, 10).mean(axis=1)
-    assert result.half_widths(0.95)[0] == pytest.approx(stats.t.isf(0.025, 5) * own.std(ddof=1) / 6**0.5)
+    assert result.half_width(0.95) == pytest.approx(stats.t.isf(0.025, 5) * own.std(ddof=1) / 6**0.5)
 
 
 def test_raters_who_rate_more_the_more_they_lean():
@@ -84,8 +83,8 @@ def test_raters_who_rate_more_the_more_they_lean():
         scores = (1 + np.sign(felt) * (np.abs(felt) > 0.8)) / 2
         for index, of in enumerate((item, rater)):
             weights = 1 / np.bincount(of)[of]
-            result = TwoWayDesign(item, rater, weights / weights.sum()).means(scores)
-            missed[index] += abs(result.estimates[0] - 0.5) > result.half_widths(0.95)[0]
+            result = TwoWayDesign(item, rater, weights / weights.sum()).mean(scores)
+            missed[index] += abs(result.value - 0.5) > result.half_width(0.95)
     assert missed[0] / studies > 0.2
     assert missed[1] / studies < 0.05 + 3 * (0.05 * 0.95 / studies) ** 0.5
 
@@ -119,13 +118,17 @@ def test_the_error_is_the_nominal_one_for_new_raters(items, raters, each, bound)
     verdicts = simulate(truth, studies=studies, items=items, raters=raters, rng=rng).reshape(studies, -1)
     who, columns = incomplete(items, raters, each, rng)
     shares = 0.5 + verdicts[:, columns] / 2
-    result = who.means(shares)
     per_item = np.stack([np.bincount(who.item, weights=row) / each for row in shares])
     alone = stats.t.isf(0.025, items - 1) * per_item.std(axis=1, ddof=1) / items**0.5
-    half = result.half_widths(0.95)
-    half = np.where(
-        np.isnan(result.raters), np.maximum(half, alone), np.where(result.raters > 0, half, alone)
-    )
-    missed = np.abs(result.estimates - share)
-    assert (missed > half).mean() < bound + 2 * (bound * (1 - bound) / studies) ** 0.5
-    assert (missed > alone).mean() >= (missed > half).mean()
+    missed = np.zeros((studies, 2), dtype=bool)
+    for study, (row, half) in enumerate(zip(shares, alone, strict=True)):
+        result = who.mean(row)
+        wide = result.half_width(0.95)
+        if np.isnan(result.raters):
+            wide = max(wide, half)
+        elif result.raters <= 0:
+            wide = half
+        missed[study] = abs(result.value - share) > wide, abs(result.value - share) > half
+    errors, alone_errors = missed.mean(axis=0)
+    assert errors < bound + 2 * (bound * (1 - bound) / studies) ** 0.5
+    assert alone_errors >= errors

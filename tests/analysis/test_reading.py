@@ -74,8 +74,7 @@ def test_headings_of_several_lines_and_empty_lines_above_them(tmp_path):
 def test_a_comma_is_a_decimal_one_where_it_does_not_separate_and_nothing_else_is(tmp_path):
     commas = with_sign(";").replace("1.5", "1,25")
     assert read(write(tmp_path, commas))["seconds"].tolist()[::2] == [1.25, 20.0]
-    with pytest.raises(StudyError, match=r"seconds is not a number \('1,25'\) on line 2"):
-        read(write(tmp_path, commas.replace("20", "20.5")))  # one column, two conventions
+    assert read(write(tmp_path, commas.replace("20", "20.5")))["seconds"].tolist()[::2] == [1.25, 20.5]
     with pytest.raises(StudyError, match=r"seconds is not a number \('1,234'\)"):
         read(write(tmp_path, GOOD.replace("1.5", '"1,234"')))  # a thousand, or one and a bit
 
@@ -96,11 +95,11 @@ def test_texts_stay_as_they_are(tmp_path):
             GOOD.replace("anna", "änna").encode("latin-1"),
             r"line 2, byte \d+, where Windows-1252 has 'ä'\); .*iconv",
         ),
-        (gzip.compress(GOOD.encode(), mtime=0)[:-12], "cut off or damaged"),
+        (gzip.compress(GOOD.encode(), mtime=0)[:-12], "ended before the end-of-stream marker"),
         (gzip.compress(GOOD.encode(), mtime=0)[:12] + b"\x00" * 30, "cannot read"),
-        (b"\xd0\xcf\x11\xe0" + b"\x00" * 600, "an old Excel; save it as XLSX"),
+        (b"\xd0\xcf\x11\xe0" + b"\x00" * 600, "save it as 'CSV UTF-8'"),  # an old Excel's workbook
         (GOOD.replace("rater", ""), "column 5 has no name in the header; name it"),
-        (GOOD.replace("seconds", "rater"), r"header has the column 'rater' twice \(columns 5, 8\); keep one"),
+        (GOOD.replace("seconds", "rater"), r"header has the column 'rater' twice; keep one"),
         (
             GOOD.replace("pair_id", "Pair ID").replace("rater", "RATER"),
             "lack the column.*pair_id, rater; .*--set 'columns.pair_id=Pair ID' --set 'columns.rater=RATER'",
@@ -117,9 +116,9 @@ def test_what_is_refused_says_where_and_what_to_do(tmp_path, content, message):
 
 
 def test_a_line_that_unpacks_to_a_whole_memory_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "MAX_CHARACTERS", 1000)
+    monkeypatch.setattr(files, "MAX_BYTES", 1000)
     path = write(tmp_path, gzip.compress(HEADER.encode() + b"\n" + b"a" * 100_000))
-    with pytest.raises(StudyError, match="unpacks to more than 1000 characters"):
+    with pytest.raises(StudyError, match="has more than 1000 bytes"):
         read(path)
 
 
@@ -150,7 +149,7 @@ def test_a_comma_between_digits_is_read_by_the_whole_column_or_refused(tmp_path,
     rows = [f"{n};d;x;y;anna;fluency;x;{cell}" for n, cell in enumerate(cells)]
     path = write(tmp_path, "\n".join([HEADER.replace(",", ";"), *rows]))
     if numbers is None:
-        with pytest.raises(StudyError, match=r"seconds is '1,500' on line.* thousands; write a point"):
+        with pytest.raises(StudyError, match=r"seconds is not a number \('1,500'\) on line.*decimal point"):
             read(path)
     else:
         assert read(path)["seconds"].tolist() == numbers

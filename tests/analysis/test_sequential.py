@@ -125,16 +125,3 @@ def test_edges():
     many = anytime(np.tile([1, 0, -1, 1, 0], MAX_MOMENTS)).share
     assert "moments" in many.method
     assert many.low < 0.6 < many.high
-
-
-@pytest.mark.parametrize(
-    ("scores", "more", "message"),
-    [
-        ([2], {}, "between −1 and 1"),
-        ([1], {"alpha": 0}, "error rate"),
-        ([1], {"fractions": (1.0,)}, "stakes"),
-    ],
-)
-def test_what_is_no_score_is_refused(scores, more, message):
-    with pytest.raises(ValueError, match=message):
-        anytime(scores, **more)

@@ -60,7 +60,7 @@ def test_a_good_table(tmp_path):
         (GOOD + "2,d,x,X,anna,coherence,x\n", "method_b is 'x', and 'X' on line 4"),
         (GOOD + "2,d, ,y,anna,coherence,y\n", "method_a is empty on line 4"),
         (GOOD.encode("utf-16")[2:], "may be UTF-16 without a mark"),
-        (GOOD.encode("utf-16")[:-1], "is not UTF-16 .*damaged"),
+        (GOOD.encode("utf-16")[:-1], "is damaged UTF-16"),
     ],
 )
 def test_bad_tables(tmp_path, content, message):
@@ -243,36 +243,12 @@ ALIKE = [
 )
 def test_names_that_look_alike_are_never_two_nor_silently_one(tmp_path, column, one, other):
     path = table(tmp_path, column, one, "zoe", other)
-    if column.endswith("_id") and other == "Bob":
-        (remark,) = remarks(read(path))
-        assert remark.startswith(f"{column} is 'bob', and 'Bob' on line 4: they differ in case alone")
+    if column.endswith("_id"):  # a program's ids may differ in case alone
+        assert read(path)[column].nunique() == 3
         return
     with pytest.raises(StudyError, match=rf"{column} is .*, and .* on line 4; write it one way") as caught:
         read(path)
     assert ascii(other) in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("column", "name"),
-    [("rater", "NaN"), ("rater", "None"), ("criterion", "null"), ("dataset", "N/A"), ("pair_id", "<NA>")],
-)
-def test_a_programs_word_for_a_missing_value_is_a_remark(tmp_path, column, name):
-    frame = read(table(tmp_path, column, "zoe", name))
-    assert list(frame[column]) == ["zoe", name]
-    (remark,) = remarks(frame)
-    assert remark.startswith(f"{column} is {name!r} on line 3: a program's word for a missing value")
-
-
-@pytest.mark.parametrize("name", ["bo\u200bb", "bob\x00", " bob", "bo  b"])
-def test_a_name_that_hides_something_is_a_remark(tmp_path, name):
-    (remark,) = remarks(read(table(tmp_path, "rater", "zoe", name)))
-    assert remark.startswith(f"rater is {name!a} on line 3: it has ")
-
-
-def test_many_odd_names_are_counted(tmp_path):
-    result = remarks(read(table(tmp_path, "rater", *(f" {i}" for i in range(40)))))
-    assert len(result) == 11
-    assert result[-1] == "30 more names are odd in one of these ways"
 
 
 MODELS = (
@@ -303,5 +279,6 @@ def test_names_of_people_are_no_models(tmp_path):
 
 
 def test_what_was_found_stays_with_the_table_and_is_given_once(tmp_path):
-    frame = read(table(tmp_path, "rater", " eva", "anna"))
+    path = write(tmp_path, f"{HEADER},prompt_id\n1,d,x,y,anna,c,x,p\n2,d,x,y,anna,c,x,\n")
+    frame = read(path)
     assert remarks(validate(frame)) == remarks(orient(validate(frame))) == remarks(frame) != ()

@@ -16,12 +16,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, Any, cast
 
-from analysis.verdicts.files import MAX_JSON_BYTES, Record, VerdictFile, check_object, parse_json
+from analysis.verdicts.files import MAX_BYTES, Record, VerdictFile, check_object, parse_json
 from analysis.verdicts.recognition import Row
 from analysis.verdicts.sides import answer_text, is_missing, is_verdict, item_cells, text_of
 from guard_eval.errors import StudyError
 
-MAX_LOG_BYTES = 16 * MAX_JSON_BYTES
+MAX_LOG_BYTES = 16 * MAX_BYTES
 """All samples of an archive may unpack to so many bytes; one at a time is in memory."""
 _ZSTANDARD = 93
 """The ZIP method of newer logs, which Python's zipfile reads from 3.14 on."""
@@ -51,7 +51,7 @@ def open_log(path: Path) -> VerdictFile | None:
             ]
     except (zipfile.BadZipFile, struct.error, zlib.error, EOFError, OSError, RuntimeError) as error:
         raise StudyError(f"cannot read {path}: {error}; it is damaged, copy it again") from None
-    return VerdictFile(path=path, word="record", first=log, items=((1, log),))
+    return VerdictFile(path=path, word="record", items=((1, log),))
 
 
 def _read_fields(sample: object) -> object:
@@ -69,7 +69,7 @@ def _part(packed: zipfile.ZipFile, file: IO[bytes], name: str, remaining: list[i
         stream = _zstandard(file.read(info.compress_size), path)
     else:
         stream = packed.open(name)
-    limit = min(MAX_JSON_BYTES, remaining[0])
+    limit = min(MAX_BYTES, remaining[0])
     with stream:
         data = stream.read(limit + 1)
     remaining[0] -= len(data)
