@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -16,7 +16,7 @@ import pandas as pd
 from guard_eval.errors import StudyError
 from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.words import and_list, title
-from guard_eval.rubric import COMPOSITE, check_weights
+from guard_eval.rubric import COMPOSITE
 
 PanelRule = Literal["majority", "mean"]
 PANEL_OF = "panel of"
@@ -42,12 +42,6 @@ class Composite:
     """
 
     weights: Mapping[str, float]
-
-    def __post_init__(self) -> None:
-        try:
-            check_weights(self.weights)
-        except ValueError as error:
-            raise StudyError(f"composite: {error}") from None
 
     def __str__(self) -> str:
         names = [title(name) for name in self.weights]
@@ -100,16 +94,6 @@ class JudgePanel:
     rule: PanelRule
     members: tuple[str, ...] | None = None
 
-    def __post_init__(self) -> None:
-        if self.rule not in get_args(PanelRule):
-            known = ", ".join(get_args(PanelRule))
-            raise StudyError(f"the panel's rule {self.rule!r} is unknown; write one of: {known}")
-        if self.members is not None and len(set(self.members)) < max(FEWEST_JUDGES, len(self.members)):
-            raise StudyError(
-                f"the panel's members are {', '.join(self.members) or 'none'}; name two judges or more, each "
-                "once"
-            )
-
     def members_of(self, judges: Sequence[str]) -> list[str]:
         """Return the members of the panel among the judges of one kind.
 
@@ -129,8 +113,7 @@ class JudgePanel:
                 f"a panel takes two judges or more, and {', '.join(members)} alone has judged; leave the "
                 "panel out, or let another judge judge the pairs"
             )
-        if self.name_of(len(members)) in judges:
-            name = self.name_of(len(members))
+        if (name := self.name_of(len(members))) in judges:
             raise StudyError(f"a judge is called {name!r}, as the panel is; give the judge another name")
         return members
 

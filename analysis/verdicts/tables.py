@@ -78,20 +78,10 @@ def _cell(value: object, name: str, where: str) -> str | None:
 
 def _without_apostrophes(table: pd.DataFrame) -> pd.DataFrame:
     """Take the apostrophe away by which a CSV keeps a spreadsheet from reading a formula (`escape_csv`)."""
-    changed = {}
-    for name in table.columns:
-        texts = list(table[name].cat.categories)
-        plain = [unescape_csv(text) for text in texts]
-        if len(set(plain)) < len(plain):
-            return table  # no program wrote it so, and a name is the same in all columns
-        if plain != texts:
-            changed[name] = table[name].cat.rename_categories(plain)
-    if not changed:
-        return table
-    names = and_list([repr(name) for name in sorted(changed)])
-    result = table.assign(**changed)
-    note = f"an apostrophe before =, +, -, @ or white space is none of the text, in {names}"
-    return _with_notes(result, table, [note])
+    plain = {name: [unescape_csv(text) for text in table[name].cat.categories] for name in table}
+    if any(len(set(texts)) < len(texts) for texts in plain.values()):
+        return table  # no program wrote it so, and a name is the same in all columns
+    return table.assign(**{name: table[name].cat.rename_categories(plain[name]) for name in table})
 
 
 def _with_notes(result: pd.DataFrame, table: pd.DataFrame, notes: Sequence[str]) -> pd.DataFrame:
