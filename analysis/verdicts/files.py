@@ -118,7 +118,7 @@ def _read_bytes(path: Path) -> bytes:
         raise StudyError(f"cannot read {path}: {reason}; name a file of verdicts that is whole") from None
     if len(data) > MAX_BYTES:
         raise StudyError(f"{path} has more than {MAX_BYTES} bytes; give its parts as several files")
-    encoding = next((name for mark, name in _BOMS.items() if data.startswith(mark)), None)
+    encoding = next((name for mark, name in _BOMS.items() if data.startswith(mark)), "")
     try:
         return data.decode(encoding).encode() if encoding else data
     except UnicodeDecodeError:

@@ -81,7 +81,7 @@ def _without_apostrophes(table: pd.DataFrame) -> pd.DataFrame:
     plain = {name: [unescape_csv(text) for text in table[name].cat.categories] for name in table}
     if any(len(set(texts)) < len(texts) for texts in plain.values()):
         return table  # no program wrote it so, and a name is the same in all columns
-    return table.assign(**{name: table[name].cat.rename_categories(plain[name]) for name in table})
+    return table.assign(**{str(name): table[name].cat.rename_categories(plain[name]) for name in table})
 
 
 def _with_notes(result: pd.DataFrame, table: pd.DataFrame, notes: Sequence[str]) -> pd.DataFrame:
