@@ -69,14 +69,9 @@ def assisted_share(
         strata: The item's stratum (its dataset) as a number from 0, [N].
         unit: The item's unit as a number from 0, [N], each within one stratum.
         level: The confidence level.
-
-    Raises:
-        ValueError: A judge's score is missing, or people scored fewer than two items.
     """
     scores, predictions = np.asarray(people, dtype=float), np.asarray(judge, dtype=float)
     rated = ~np.isnan(scores)
-    if np.isnan(predictions).any() or rated.sum() < 2:
-        raise ValueError("the judge scores every item, and people two or more of them")
     stratum, index = np.asarray(strata, dtype=np.int64), np.unique(np.asarray(unit), return_inverse=True)[1]
     rated_units = np.unique(index[rated])
     stratum_of = np.zeros(int(index.max()) + 1, dtype=np.int64)

@@ -48,10 +48,6 @@ _MODEL = re.compile(
     r"|o[134](-mini|-preview|-pro)?$|(ai|model|llm)?[-_ ]?judge)(?![a-z])|^[\w.-]{2,}/[\w.-]{3,}$"
 )
 """Names that people do not have, on what `look` returns; a name of the Hub has a slash."""
-_UNIQUE_IDS = (
-    "The same ids stand in several datasets; put the dataset's name before each id, or leave the column "
-    "dataset out if the pairs are the same"
-)
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+")
 
 
@@ -271,7 +267,7 @@ def _rater_kinds(table: pd.DataFrame, declared: RaterKind | None) -> pd.Series:
 def _check_consistent(table: pd.DataFrame) -> None:
     """Refuse a pair in two datasets or of two prompts, and a rater of two kinds."""
     for key, value, remedy in (
-        ("pair_id", "dataset", "give each pair one dataset"),
+        ("pair_id", "dataset", "give each pair one dataset, or ids of its own to each dataset"),
         ("pair_id", "prompt_id", "give each pair one prompt"),
         ("rater", "rater_kind", "give each rater one kind; people and models are never counted together"),
     ):
@@ -285,10 +281,9 @@ def _check_consistent(table: pd.DataFrame) -> None:
         bad = table[key].isin(several).to_numpy()
         name = table[key].iloc[int(bad.argmax())]
         others = list(pairs[value][pairs[key] == name].dropna())
-        is_many = value == "dataset" and len(several) >= len(counts) / 2
         raise StudyError(
             f"the {key} {name!r} has more than one {value} ({', '.join(map(repr, others[:5]))}; "
-            f"{name_lines(bad, table.index)}); {_UNIQUE_IDS if is_many else remedy}"
+            f"{name_lines(bad, table.index)}); {remedy}"
         )
 
 

@@ -202,18 +202,11 @@ def test_a_wide_table_without_methods_names_what_it_lacks(tmp_path):
         read(path)
 
 
-def test_ids_that_repeat_come_with_a_remedy(tmp_path):
+def test_ids_that_repeat_in_several_datasets_come_with_a_remedy(tmp_path):
     rows = [f"{i},{d},x,y,{r},c,x" for d in ("news", "law") for i in range(3) for r in "ab"]
     path = write(tmp_path, "\n".join(("pair_id,dataset,method_a,method_b,rater,criterion,verdict", *rows)))
-    with pytest.raises(StudyError, match=r"'0' has more than one dataset \('news', 'law'; lines 2") as caught:
+    with pytest.raises(StudyError, match=r"'0' has more than one dataset \('news', 'law'; lines 2.*ids of"):
         read(path)
-    assert "put the dataset's name before each id" in str(caught.value)
-
-
-def test_one_pair_with_two_datasets_is_a_slip(tmp_path):
-    rows = [f"{i},{d},x,y,{d},c,x" for i in range(5) for d in (("e", "d") if i == 0 else ("d",))]
-    with pytest.raises(StudyError, match=r"'0' has more than one dataset .*; give each pair one dataset"):
-        read(write(tmp_path, "\n".join(("pair_id,dataset,method_a,method_b,rater,criterion,verdict", *rows))))
 
 
 def workbook(tmp_path, sheets):

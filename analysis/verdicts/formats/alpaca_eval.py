@@ -15,14 +15,11 @@ from analysis.verdicts.sides import is_missing, text_of
 from guard_eval.errors import StudyError
 from guard_eval.records import TIE, content_id
 
-MAX_WIN_RATES = 10
-"""Comparisons whose win rate is stated."""
-
 
 def read(file: VerdictFile, notes: list[str], _items: object) -> Iterator[tuple[int, Row]]:
     """Yield a verdict for each preference: below 1.5 generator_1, above it generator_2."""
     notes += ["AlpacaEval asks for the better output as a whole: the criterion is called 'overall'"]
-    preferences: dict[tuple[str, str], list[float]] = {}
+    is_continuous = False
     for index, record in file.records():
         where = file.at(index)
         a, b = (text_of(record.get(key), where, key) for key in ("generator_1", "generator_2"))
@@ -50,17 +47,12 @@ def read(file: VerdictFile, notes: list[str], _items: object) -> Iterator[tuple[
             "length_b": lengths[1],
         }
         yield index, row
-        preferences.setdefault((a, b), []).append(preference - 1)
-    if any(set(values) - {0.0, 0.5, 1.0} for values in preferences.values()):
+        is_continuous |= preference not in {1.0, 1.5, 2.0}
+    if is_continuous:
         notes.append(
-            "preferences are continuous, and a verdict says only which side of 1.5 they lie on (the columns "
-            "preference_a and preference_b have them)"
+            "preferences are continuous, and a verdict says only which side of 1.5 they lie on (AlpacaEval's "
+            "own win rate is the mean of the column preference_b, which has them)"
         )
-        notes += [
-            f"AlpacaEval's own win rate of generator_2, their mean, is {math.fsum(values) / len(values):.2%} "
-            f"for {b} against {a}"
-            for (a, b), values in list(preferences.items())[:MAX_WIN_RATES]
-        ]
 
 
 def _preference(value: object, where: str) -> float | None:
