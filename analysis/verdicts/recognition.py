@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,52 +34,41 @@ class VerdictFormat:
     Attributes:
         what: What such a file is called in messages.
         module: The module whose function `read` yields the file's rows.
-        keys: A first record with all keys of one of these sets is of this format.
+        keys: A first record with all keys of one of these lists is of this format.
         asks: Whether raters answered questions, of which some may not ask for a verdict.
     """
 
     what: str
     module: str
-    keys: tuple[frozenset[str], ...]
+    keys: tuple[str, ...]
     asks: bool = False
 
     def claims(self, record: Record) -> bool:
         """Return whether a first record is of this format; flat keys such as `x.users` end with `.users`."""
         names = {*record, *(f".{name.partition('.')[2]}" for name in record)}
-        return any(keys <= names for keys in self.keys)
-
-
-def _keys(*sets: str) -> tuple[frozenset[str], ...]:
-    return tuple(frozenset(names.split()) for names in sets)
+        return any(names.issuperset(keys.split()) for keys in self.keys)
 
 
 TABLE = "table"
 FOREIGN = {
     "alpaca-eval": VerdictFormat(
-        "AlpacaEval annotations", "alpaca_eval", _keys("instruction generator_1 generator_2 preference")
+        "AlpacaEval annotations", "alpaca_eval", ("instruction generator_1 generator_2 preference",)
     ),
     "arena-hard": VerdictFormat(
-        "Arena-Hard judgments",
-        "arena_hard",
-        _keys("games model judge question_id", "games model judge uid"),
+        "Arena-Hard judgments", "arena_hard", ("games model judge question_id", "games model judge uid")
     ),
     "argilla": VerdictFormat(
-        "Argilla records", "argilla", _keys("fields responses", ".responses .responses.users"), asks=True
+        "Argilla records", "argilla", ("fields responses", ".responses .responses.users"), asks=True
     ),
     "fastchat": VerdictFormat(
         "FastChat judgments or votes (MT-Bench, Chatbot Arena)",
         "fastchat",
-        _keys(
-            "question_id judge model_1 model_2 g1_winner g2_winner",
-            "question_id judge model_a model_b winner",
-        ),
+        ("question_id judge model_1 model_2 g1_winner g2_winner", "question_id judge model_a model_b winner"),
     ),
-    "inspect": VerdictFormat("an Inspect log", "inspect_logs", _keys("eval samples status"), asks=True),
-    "label-studio": VerdictFormat(
-        "a Label Studio export", "label_studio", _keys("data annotations"), asks=True
-    ),
+    "inspect": VerdictFormat("an Inspect log", "inspect_logs", ("eval samples status",), asks=True),
+    "label-studio": VerdictFormat("a Label Studio export", "label_studio", ("data annotations",), asks=True),
     "potato": VerdictFormat(
-        "Potato annotations", "potato", _keys("instance_id user_id", "id label_annotations"), asks=True
+        "Potato annotations", "potato", ("instance_id user_id", "id label_annotations"), asks=True
     ),
 }
 FORMATS: tuple[str, ...] = (*FOREIGN, TABLE)
@@ -87,7 +77,7 @@ FORMATS: tuple[str, ...] = (*FOREIGN, TABLE)
 _TIDY = {"pair_id", "method_a", "method_b", "rater", "criterion", "verdict"}
 _SAMPLES = {"doc_id", "resps", "arguments"}
 """Keys of lm-evaluation-harness' samples, which are texts."""
-[_JUDGED] = _keys("rater judge annotator user_id verdict winner preference annotations criterion")
+_JUDGED = re.compile("rater|judge|annotator|user_id|verdict|winner|preference|annotations|criterion")
 """Keys that an item of a data file does not have."""
 
 
@@ -134,7 +124,7 @@ def _reader(module: str) -> Any:  # noqa: ANN401  a module, loaded when a file i
 def _is_item(record: Record) -> bool:
     """Return whether a record is an item of a data file: it names methods, and no rater."""
     names = any({a, b} <= record.keys() for a, b in (*METHOD_FIELDS, SHOWN))
-    return names and bool({"id", "instance_id"} & record.keys()) and not _JUDGED & record.keys()
+    return names and bool({"id", "instance_id"} & record.keys()) and not any(map(_JUDGED.fullmatch, record))
 
 
 def _read(
