@@ -108,23 +108,6 @@ def read_usage(body: bytes) -> Usage:
     )
 
 
-def read_error(body: bytes) -> tuple[int, object, bool] | None:
-    """Return the error in a success: the status it should have had, the error, and whether it may be charged.
-
-    Routers pass on another server's error so. One beside an answer or counts of tokens came after the model
-    had begun.
-    """
-    envelope = read_json(body) if b'"error"' in body else {}
-    error = envelope.get("error")
-    if not error:
-        return None
-    code = table_of(error).get("code")
-    if code == "rate_limit_exceeded":
-        code = 429
-    status = code if isinstance(code, int) and 400 <= code < 600 else 500
-    return status, error, bool(envelope.get("choices") or read_usage(body).output_tokens)
-
-
 def _text(value: object) -> str | None:
     return excerpt(value) if isinstance(value, str) else None
 

@@ -18,16 +18,14 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
-from sqlalchemy import Connection
-
 from guard_eval import progress
 from guard_eval.errors import StudyError
 from guard_eval.store import requests
-from guard_eval.store.requests import LEASE, Batch, Planned, Question
+from guard_eval.store.requests import LEASE, Batch, Planned, Question, Reserved
 from judge.answers import excerpt, load_json, table_of
 from judge.failures import ATTEMPTS, JudgeError
 from judge.forms import PATHS
-from judge.refusals import read_refusal
+from judge.refusals import read_error, read_refusal
 from judge.run import Run, settle_error
 
 MOST_REQUESTS = 50_000
@@ -50,6 +48,9 @@ _ENDED = {"completed", "failed", "expired", "cancelled"}
 _CALLS = 12
 """Attempts at one call: a batch takes hours, so an outage of minutes is borne."""
 
+BAD_RESPONSE = "the server's answer is not that of a Batch API; run again later, or without --batch"
+NO_ANSWER = JudgeError(kind="server_error", detail="the batch brought neither an answer nor an error")
+
 
 class CallError(Exception):
     """The provider refuses a call for good; `missing` says that it knows no such thing."""
@@ -67,14 +68,16 @@ class BatchRun(Run):
 
         The first question is asked online, which settles the form of all others.
         """
+        self._errors: dict[str, JudgeError] = {}  # by the request's key
         async with self.open():
             self.client.largest = LARGEST_FILE
             try:
                 await self._collect(await self._adopt())
-                queue = deque(question for question, _ in await self._resolve(questions))
+                queue = deque(question for question, _ in await self.resolve(questions))
+                self.ledger.reused = len(questions) - len(queue)
                 await self.settle_form(queue)
-                unanswered = await self._resolve(queue)
-                while unanswered:
+                unanswered = await self.resolve(queue)
+                while unanswered and not self._stop.is_set():
                     unanswered = await self._ask_once(unanswered)
             except asyncio.CancelledError:
                 progress.warn(
@@ -88,75 +91,57 @@ class BatchRun(Run):
         What came back without an answer counts as a failure, which the next run asks again.
 
         Raises:
-            StudyError: Nothing more fits into the budget, or the provider takes no batch.
+            StudyError: The budget is used up, or the provider takes no batch.
         """
         batches: list[Batch] = []
-        sent: set[str] = set()
+        outcomes: dict[str, Reserved] = {}
         for part in _split([self.plan(*each, batch=True) for each in unanswered]):
             name = secrets.token_hex(8)
-            outcomes = await self._write(partial(self.insert, planned=part, batch=name))
-            reserved = [
-                each for each, outcome in zip(part, outcomes, strict=True) if isinstance(outcome, int)
-            ]
-            if reserved:
-                batches.append(await self._create(name, reserved))
-                sent |= {each.key for each in reserved}
-            if "budget" in outcomes:
-                if not batches:
-                    raise self.used_up(part[outcomes.index("budget")])
-                progress.notice("the budget leaves room for a part of the pairs; the rest waits for its cost")
-                break
+            with self.store.write() as (db, now):
+                reserved = self.insert(db, now, part, name)
+            if "budget" in reserved:
+                raise self.used_up(part[reserved.index("budget")])
+            outcomes |= {each.key: outcome for each, outcome in zip(part, reserved, strict=True)}
+            if sent := [each for each in part if isinstance(outcomes[each.key], int)]:
+                batches.append(await self._create(name, sent))
         if not batches:  # another process asks these questions
-            await asyncio.sleep(self.pace * LONGEST_POLL_SECONDS)
+            await self.pause(self.pace * LONGEST_POLL_SECONDS)
         await self._collect(batches)
-        with self.store.read() as db:
-            failures = requests.read_failures(db)
         left = []
-        for question, resample in await self._resolve([question for question, _ in unanswered]):
-            if self.asker.key(question, resample) not in sent:
+        for question, resample in await self.resolve([question for question, _ in unanswered]):
+            key = self.asker.key(question, resample)
+            outcome = outcomes.get(key)
+            if isinstance(outcome, int):
+                await self.conclude(question, self._errors.get(key, NO_ANSWER))
+            elif outcome == "batch":
+                self.ledger.in_batches += 1
+            else:
                 left.append((question, resample))
-                continue
-            key = (self.judge.rater_name, question.pair_id, question.number)
-            _, detail = failures.get(key, ("", "the batch brought neither answer nor error"))
-            await self.conclude(question, JudgeError(kind="rejected", detail=detail))
         return left
 
-    async def _resolve(self, questions: Sequence[Question]) -> list[tuple[Question, int]]:
-        """Save the verdicts of questions that are answered; return the others, with the sample to ask."""
-        unanswered = []
-        outcomes = self.asker.conclude_all(self.store, questions)
-        for question, outcome in zip(questions, outcomes, strict=True):
-            if isinstance(outcome, int):
-                unanswered.append((question, outcome))
-            else:
-                await self.conclude(question, outcome)
-        return unanswered
-
-    def _write(self, function: Callable[[Connection, datetime], Any]) -> Awaitable[Any]:
-        return self.journal.write(lambda db, now, _: [function(db, now)])
-
-    async def _close(self, batch: str, *, billed: bool) -> None:
-        """Note that a batch brings nothing more: its requests without an answer are lost, or cost nothing."""
-        values: dict[str, str | int] = {"state": "lost"} if billed else {"state": "unbilled", "cost": 0}
-        await self._write(lambda db, _: requests.change_batch(db, batch, **values))
+    def _change(self, batch: str, **values: str | int) -> None:
+        """Change the open requests of a batch."""
+        with self.store.write() as (db, _):
+            requests.change_batch(db, batch, **values)
 
     async def _adopt(self) -> list[Batch]:
         """Return the unfinished batches of ended runs; a killed run keeps its own for one lease."""
         until = time.monotonic() + LEASE.total_seconds() + 2
-        others = 1
-        while others and time.monotonic() < until:
-            batches, others = await self._write(
-                lambda db, now: requests.adopt_batches(db, self.rater, self.name, now)
-            )
-            if others:
-                await asyncio.sleep(1.0)
+        while True:
+            with self.store.write() as (db, now):
+                batches, others = requests.adopt_batches(db, self.rater, self.name, now)
+            if not others or time.monotonic() > until:
+                break
+            await asyncio.sleep(1.0)
         if others:
             progress.warn(f"another run looks after {others} batches; run again when it has finished")
-        known = [each if each.provider_id else await self._recover(each) for each in batches]
-        return [each for each in known if each is not None]
+        recovered = [await self._recover(each) for each in batches]
+        return [each for each in recovered if each is not None]
 
     async def _recover(self, batch: Batch) -> Batch | None:
-        """Return an interrupted batch with the provider's name; one that was never made costs nothing."""
+        """Return a batch with the provider's name; None if its creation was interrupted and made none."""
+        if batch.provider_id is not None:
+            return batch
         try:
             provider_id = await self._find(batch.name)
             if provider_id is None:
@@ -169,26 +154,27 @@ class BatchRun(Run):
                 "a batch may have been made when a run was interrupted, and the server cannot list its "
                 "batches: its requests count as lost and are sent again"
             )
-            await self._close(batch.name, billed=True)
+            self._change(batch.name, state="lost")
             return None
         if provider_id is None:
-            await self._close(batch.name, billed=False)
+            self._change(batch.name, state="unbilled", cost=0)
             return None
-        await self._write(lambda db, _: requests.change_batch(db, batch.name, provider_id=provider_id))
+        self._change(batch.name, provider_id=provider_id)
         return replace(batch, provider_id=provider_id)
 
     async def _find(self, name: str) -> str | None:
         """Return what the provider calls the batch that has our name, if there is one."""
         query: dict[str, object] = {"limit": 100}
         while True:
-            page = await self._call(lambda: self.client.get("/batches", dict(query)))
-            listed = [each for each in page.get("data") or [] if isinstance(each, dict)]
-            for each in listed:
+            page = await self._call(partial(self.client.get, "/batches", dict(query)))
+            if not isinstance(listed := page.get("data"), list):
+                raise StudyError(BAD_RESPONSE)
+            for each in map(table_of, listed):
                 if table_of(each.get("metadata")).get("guard-eval") == name:
                     return _id_of(each)
             if not page.get("has_more") or not listed:
                 return None
-            query["after"] = str(listed[-1].get("id"))
+            query["after"] = _id_of(table_of(listed[-1]))
 
     async def _create(self, name: str, planned: Sequence[Planned]) -> Batch:
         """Upload the requests and make a batch of them.
@@ -196,14 +182,11 @@ class BatchRun(Run):
         Raises:
             StudyError: The provider refuses it, or only the user can mend it.
         """
-        path = f"/v1{PATHS[planned[0].form.partition('/')[0]]}"
-        frames = ({"custom_id": each.key, "method": "POST", "url": path} for each in planned)
-        lines = [
-            json.dumps(frame)[:-1].encode() + b', "body": ' + each.body + b"}\n"
-            for frame, each in zip(frames, planned, strict=True)
-        ]
+        path = f"/v1{PATHS[self.asker.form.interface]}"
+        head = b'{"custom_id": "%s", "method": "POST", "url": "%s", "body": %s}\n'
+        lines = [head % (each.key.encode(), path.encode(), each.body) for each in planned]
         try:
-            file = await self._call(lambda: self.client.upload(f"guard-eval-{name}.jsonl", b"".join(lines)))
+            file = await self._call(partial(self.client.upload, f"guard-eval-{name}.jsonl", b"".join(lines)))
             body = {
                 "input_file_id": _id_of(file),
                 "endpoint": path,
@@ -211,25 +194,28 @@ class BatchRun(Run):
                 "metadata": {"guard-eval": name},
             }
             created = await self._call(
-                lambda: self.client.post("/batches", json.dumps(body).encode()),
-                recheck=lambda: self._find(name),
+                partial(self.client.post, "/batches", json.dumps(body).encode()),
+                recheck=partial(self._find, name),
             )
         except CallError as error:
-            await self._close(name, billed=False)
+            self._change(name, state="unbilled", cost=0)
             words = "has no Batch API" if error.missing else f"does not take the batch: {error}"
             raise StudyError(f"the server at {self.server.url} {words}; run without --batch") from None
-        batch = Batch(name=name, provider_id=_id_of(created), sent_at=datetime.now(UTC))
+        provider_id = _id_of(created)
+        self._change(name, provider_id=provider_id)
         self.ledger.requests += len(planned)
-        progress.notice(f"the batch {batch.provider_id} with {len(planned)} requests is sent")
-        await self._write(lambda db, _: requests.change_batch(db, name, provider_id=str(batch.provider_id)))
-        return batch
+        progress.notice(f"the batch {provider_id} with {len(planned)} requests is sent")
+        return Batch(name=name, provider_id=provider_id, sent_at=datetime.now(UTC))
 
     async def _collect(self, batches: Sequence[Batch]) -> None:
         """Wait for batches, and store what they bring."""
         pause = POLL_SECONDS
         unfinished = list(batches)
         while unfinished:
-            ended = await asyncio.gather(*(self._poll(each) for each in unfinished))
+            ended = await asyncio.gather(*map(self._poll, unfinished), return_exceptions=True)
+            for error in ended:
+                if isinstance(error, BaseException):  # after the others, which may store something
+                    raise error
             unfinished = [each for each, is_over in zip(unfinished, ended, strict=True) if not is_over]
             if unfinished:
                 await asyncio.sleep(self.pace * pause)
@@ -242,21 +228,28 @@ class BatchRun(Run):
             StudyError: The provider should know it, or only the user can mend what a request met.
         """
         try:
-            status = await self._call(lambda: self.client.get(f"/batches/{batch.provider_id}"))
+            status = await self._call(partial(self.client.get, f"/batches/{batch.provider_id}"))
+            state, counts = str(status.get("status")), table_of(status.get("request_counts"))
+            progress.notice(f"the batch {batch.provider_id}: {state}, {counts.get('completed', 0)} answers")
+            if state not in _ENDED:
+                return False
+            for name in filter(None, (status.get("output_file_id"), status.get("error_file_id"))):
+                file = partial(self.client.get, f"/files/{name}/content")
+                self._store_results(batch, await self._call(file, raw=True))
         except CallError as error:
             if not error.missing or datetime.now(UTC) - batch.sent_at < KEPT:
                 raise StudyError(
-                    f"the server at {self.server.url} knows no batch {batch.provider_id}, which this study "
-                    f"sent ({error}); set key and address to those it was sent with"
+                    f"the server at {self.server.url} lacks this study's batch {batch.provider_id} or its "
+                    f"results ({error}); set key and address to those it was sent with, run again later, or, "
+                    'if that batch is gone, give the judge a new name (name = "…")'
                 ) from None
-            await self._close(batch.name, billed=True)
-            return True
-        state, counts = str(status.get("status")), table_of(status.get("request_counts"))
-        progress.notice(f"the batch {batch.provider_id}: {state}, {counts.get('completed', 0)} answers")
-        if state not in _ENDED:
-            return False
-        fatal, lost = await self._store_results(batch, status)
-        await self._close(batch.name, billed=lost or state == "completed")
+            progress.warn(f"the batch {batch.provider_id} is gone: its requests count as lost")
+            state = "gone"
+        ended: dict[str, Any] = {"failure": NO_ANSWER.kind, "detail": NO_ANSWER.detail}
+        ended |= {"state": "lost"} if state in ("completed", "gone") else {"state": "unbilled", "cost": 0}
+        self._change(batch.name, **ended)
+        self.check_overcharge()
+        fatal = next((each.fatal for each in self._errors.values() if each.fatal), None)
         if fatal is None and state == "failed":
             errors = table_of(status.get("errors")).get("data") or []
             words = "; ".join(excerpt(str(table_of(each).get("message"))) for each in errors)
@@ -267,40 +260,33 @@ class BatchRun(Run):
             raise StudyError(fatal)
         return True
 
-    async def _store_results(self, batch: Batch, status: dict[str, Any]) -> tuple[str | None, bool]:
-        """Store what a batch brings; return what only the user can mend, and whether a file is lost."""
+    def _store_results(self, batch: Batch, content: bytes) -> None:
+        """Store what stands in a file of results."""
         with self.store.read() as db:
             rows = requests.read_batch(db, batch.name)
-        fatal, lost = None, False
-        for file in filter(None, (status.get("output_file_id"), status.get("error_file_id"))):
-            try:
-                content = await self._call(partial(self.client.get, f"/files/{file}/content"), raw=True)
-            except CallError:
-                lost = True
+        settled = []
+        for line in content.splitlines():
+            key = str(table_of(load_json(line)).get("custom_id"))
+            row, reserved = rows.pop(key, (None, None))
+            if row is None:
                 continue
-            settled = []
-            for line in content.splitlines():
-                entry = table_of(load_json(line))
-                row = rows.pop(str(entry.get("custom_id")), None)
-                if row is None:
-                    continue
-                if (error := self._read_error(entry)) is None:
-                    settled.append(self.price_answer(row, self.client.redact(line), batch=True))
-                else:
-                    settled.append(settle_error(row, error))
-                    fatal = fatal or error.fatal
-            await self._write(lambda db, _, settled=settled: requests.settle(db, settled))  # type: ignore[misc]
-        return fatal, lost
+            if (error := self._read_error(line)) is None:
+                settled.append(self.price_answer(row, self.client.redact(line), reserved, batch=True))
+            else:
+                settled.append(settle_error(row, error))
+                self._errors[key] = error
+        with self.store.write() as (db, _):
+            requests.settle(db, settled)
 
-    def _read_error(self, entry: dict[str, Any]) -> JudgeError | None:
-        """Return why a line of a file of results has no answer; None if it has one."""
+    def _read_error(self, line: bytes) -> JudgeError | None:
+        """Return why a line of a file of results has no answer; None if it has one, if only an empty one."""
+        entry = table_of(load_json(line))
         response = table_of(entry.get("response"))
-        body, status = response.get("body"), response.get("status_code")
-        error = entry.get("error") or table_of(body).get("error")
-        if status == 200 and isinstance(body, dict) and not error:
-            return None
-        known = status if isinstance(status, int) else 500
-        refusal = read_refusal(self.server, known, {}, error or body or "no answer")
+        status = response.get("status_code")
+        if status == 200 and not entry.get("error"):
+            return read_error(self.server, line)
+        error = entry.get("error") or table_of(response.get("body")).get("error") or "no answer"
+        refusal = read_refusal(self.server, status if isinstance(status, int) else 500, {}, error)
         return replace(refusal, billed=False)
 
     async def _call(
@@ -324,7 +310,10 @@ class BatchRun(Run):
         for attempt in range(1, _CALLS + 1):
             result = await call()
             if isinstance(result, bytes):
-                return result if raw else table_of(load_json(result))
+                table = result if raw else load_json(result)
+                if not isinstance(table, bytes | dict):
+                    raise StudyError(BAD_RESPONSE)
+                return table
             detail = result.detail
             missing = detail.startswith(("HTTP 404", "HTTP 405", "HTTP 501"))
             if not missing and result.fatal is not None and result.kind != "transport":
@@ -332,9 +321,14 @@ class BatchRun(Run):
             if missing or result.kind not in ATTEMPTS:
                 raise CallError(detail, missing=missing)
             if attempt < _CALLS:
-                await self.pause(max(result.wait or 0.0, self.backoff("batch", attempt)))
-                if recheck is not None and (batch := await recheck()) is not None:
-                    return {"id": batch}
+                await self.pause(max(result.wait or 0.0, self.backoff(attempt)))
+                if recheck is not None and result.billed:  # it may have been made
+                    try:
+                        batch = await recheck()
+                    except CallError:
+                        break
+                    if batch is not None:
+                        return {"id": batch}
         raise StudyError(f"{detail}; run again to go on from here: batches are kept")
 
 
@@ -356,7 +350,5 @@ def _split(planned: Sequence[Planned]) -> Iterator[list[Planned]]:
 def _id_of(entry: dict[str, Any]) -> str:
     name = entry.get("id")
     if not isinstance(name, str) or not name:
-        raise StudyError(
-            "the server's answer is not that of a Batch API; run again later, or without --batch"
-        )
+        raise StudyError(BAD_RESPONSE)
     return name

@@ -10,13 +10,12 @@ import asyncio
 import itertools
 import logging
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Self
 
 from guard_eval.errors import MissingExtraError, StudyError
-from judge.answers import load_json, read_error
+from judge.answers import load_json
 from judge.failures import JudgeError
-from judge.refusals import explain_fatal, explain_lost, is_page, read_refusal, redact
+from judge.refusals import explain_fatal, explain_lost, is_page, read_error, read_refusal, redact
 from judge.server import MAKERS, Server, is_direct, is_own_key
 
 try:
@@ -184,11 +183,7 @@ class Client:
         if page:
             fatal = explain_fatal(server, "web_page", status=status)
             return JudgeError(kind="rejected", detail="a web page", fatal=fatal)
-        if (failed := read_error(content)) is not None:
-            status, error, charged = failed
-            refusal = read_refusal(server, status, headers, error)
-            return replace(refusal, billed=True, change=None) if charged else refusal
-        return self.redact(content)
+        return read_error(server, content, headers) or self.redact(content)
 
     def _read_exception(self, error: Exception) -> JudgeError:
         cause = error.__cause__ if isinstance(error, openai.APIConnectionError) else error

@@ -125,19 +125,15 @@ def judge(
     judges = _choose(study, only)
     with Store.open(study.database, declared=study.declared) as store:
         if view is not None:
-            name = None if only is None else judges[0].rater_name
-            count = write_page(store, study.settings.judge, view, seed=study.settings.seed, only=name)
+            names = None if only is None else {each.rater_name for each in judges}
+            count = write_page(store, study.settings.judge, view, seed=study.settings.seed, only=names)
             return Judged(lines=(f"{view}: {count} exchanges; open it in a browser",), page=view)
         if not pairs.read(store):
             raise StudyError(f"{study.folder} has no pairs yet; run: {study.command('pair')}")
         asking = Asking(study, store, budget, parse_send_key(send_key), batch=batch, calibrate=calibrate)
         previews = asking.preview(judges)
         if dry_run or not asking.confirm(previews, yes=yes):
-            options = {"--only": only, "--budget": budget and f"{budget:g}"}
-            words = [word for name, value in options.items() if value for word in (name, value)]
-            words += [word for key in send_key for word in ("--send-key", key)]
-            words += [name for name, is_set in (("--batch", batch), ("--calibrate", calibrate)) if is_set]
-            result = replace(asking.show(previews, example=dry_run), next=(study.command("judge", *words),))
+            result = replace(asking.show(previews, example=dry_run), next=(study.command("judge"),))
         else:
             asking.run(previews)
             result = asking.summarize()
@@ -168,8 +164,10 @@ class Asking:
         allowed: The servers and variables of --send-key.
         batch: Whether to ask by the Batch API.
         calibrate: Whether to ask about pairs whose answer is known.
+        servers: Those of the judges that are asked, by their names.
         errors: What kept judges from their end, by their names.
         failed: Judge, kind and sentence of each question that got no verdict.
+        in_batches: Questions that wait for a batch.
         lines: What the judges did.
     """
 
@@ -179,8 +177,10 @@ class Asking:
     allowed: set[tuple[str, str]]
     batch: bool
     calibrate: bool
+    servers: dict[str, Server] = field(default_factory=dict)
     errors: dict[str, StudyError] = field(default_factory=dict)
     failed: list[tuple[str, str, str]] = field(default_factory=list)
+    in_batches: int = 0
     lines: list[str] = field(default_factory=list)
 
     @contextmanager
@@ -224,23 +224,24 @@ class Asking:
         """
         import judge.client  # noqa: F401, PLC0415 (names a missing extra before anything is asked)
 
-        asked = [each for each in previews if each.requests]
-        servers = []
-        for each in asked:
-            with self._judge(each.judge):
-                servers.append(self._connect(each.judge))
-                if each.price is None:
-                    raise StudyError(
-                        f"the price of {each.judge.model!r} is unknown; set {KEYS} in study.toml (0 if it "
-                        "costs nothing)"
-                    )
-        if not may_send_keys(servers, self.allowed):
+        for each in previews:
+            if each.questions or each.open:
+                with self._judge(each.judge):
+                    server = connect_to(each.judge, plain_http={url for url, _ in self.allowed})
+                    if each.price is None:
+                        raise StudyError(
+                            f"the price of {each.judge.model!r} is unknown; set {KEYS} in study.toml (0 if "
+                            "it costs nothing)"
+                        )
+                    self.servers[each.judge.rater_name] = server
+        if not may_send_keys(self.servers.values(), self.allowed):
             return False
-        if yes or not asked or len(self.errors) == len(previews):
+        if yes or not self.servers:
             return True
         if not sys.stdin.isatty():
             raise StudyError("there is no terminal to confirm the cost in; add --yes")
         progress.show(self.show(previews, example=False))
+        asked = [each for each in previews if each.judge.rater_name in self.servers]
         cost = f"for never more than {show_usd(self.budget)} over all runs"
         if self.budget is None:
             costs = [each.batch if self.batch else each.online for each in asked]
@@ -248,45 +249,39 @@ class Asking:
             cost = f"for about {expected} and at worst {worst}"
         return progress.confirm(f"Send {sum(each.requests for each in asked):,} requests, {cost}?")
 
-    def _connect(self, judge: Judge) -> Server:
-        return connect_to(judge, plain_http={url for url, _ in self.allowed})
-
     def run(self, previews: Sequence[Preview]) -> None:
         """Ask the judges, one after the other."""
         for each in previews:
-            if each.judge.rater_name not in self.errors:
+            name = each.judge.rater_name
+            if name in self.servers:
                 with self._judge(each.judge):
-                    self._run(each)
+                    self._run(each, self.servers[name])
+            elif name not in self.errors:
+                self.lines.append(f"{each.name}: nothing is left to ask")
 
-    def _run(self, preview: Preview) -> None:
+    def _run(self, preview: Preview, server: Server) -> None:
         from judge.batches import BatchRun  # noqa: PLC0415 (a preview needs no extra)
         from judge.run import Run  # noqa: PLC0415 (a preview needs no extra)
 
-        judge, name = preview.judge, preview.name
-        questions = preview.questions
-        if not self.batch:
-            questions = [each for each in questions if each not in preview.in_batches]
-            if preview.in_batches:
-                progress.warn(
-                    f"{len(preview.in_batches)} questions are in batches; collect them with --batch"
-                )
-        with progress.task(name, total=len(questions), unit="judgments") as advance:
+        name = preview.name
+        with progress.task(name, total=len(preview.questions), unit="judgments") as advance:
             run = (BatchRun if self.batch else Run)(
                 self.store,
-                judge,
+                preview.judge,
                 seed=self.study.settings.seed,
-                server=self._connect(judge),
+                server=server,
                 price=preview.price,
                 budget_usd=self.budget,
                 advance=advance,
             )
-            ledger = run.judge_questions(questions)
+            ledger = run.judge_questions(preview.questions)
         for (kind, detail), count in ledger.failures.items():
             self.failed += [(name, kind, detail)] * count
+        self.in_batches += ledger.in_batches
         cost = f", {show_usd(ledger.cost / requests.BILLION)}" if preview.price is not None else ""
         self.lines.append(
-            f"{name}: {ledger.verdicts} judged, {ledger.requests} requests sent ({ledger.retries} of them "
-            f"again), {ledger.reused} answers from earlier requests{cost}"
+            f"{name}: {ledger.verdicts} judged, {ledger.requests} requests sent, {ledger.reused} answers "
+            f"from earlier requests{cost}"
         )
 
     def summarize(self) -> Judged:
@@ -294,11 +289,13 @@ class Asking:
         with self.store.read() as db:
             spending, failures = requests.read_spending(db), read_reasons(db)
         reasons = tuple(count_reasons(self.failed) if self.calibrate else failures)
+        if self.in_batches:
+            self.lines.append(f"{self.in_batches} questions are in batches; collect them by --batch, later")
         return Judged(
             lines=(*self.lines, *_show_reasons(reasons)),
             tables=(_show_spending(spending),) if spending else (),
             next=(self.study.command("report"),),
-            exit_code=WITH_FAILURES if self.failed else 0,
+            exit_code=WITH_FAILURES if self.failed or self.in_batches else 0,
             judges=tuple(spending),
             failures=reasons,
         )

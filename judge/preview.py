@@ -35,7 +35,7 @@ class Preview:
         name: What it is called as a rater, to be printed.
         server: Where texts and key would go.
         questions: What has no verdict yet.
-        in_batches: Those of them whose requests are in a batch.
+        open: Requests of earlier runs that have no answer yet, most of them in batches.
         requests: Requests to be paid if every answer can be read.
         price: The price of the judge's tokens, if it is known.
         online: US dollars: expected, with tokens as earlier answers had them or else guessed, and at worst,
@@ -50,7 +50,7 @@ class Preview:
     name: str
     server: str
     questions: Sequence[Question]
-    in_batches: set[Question]
+    open: int
     requests: int
     price: Price | None
     online: tuple[float, float] | None
@@ -96,14 +96,13 @@ def preview_judge(store: Store, judge: Judge, questions: Sequence[Question], *, 
     url, variable = server_url(judge), key_variable(judge)
     with store.read() as db:
         spent = next((each for each in requests.read_spending(db) if each.judge == judge.rater_name), None)
-        open_ = requests.read_in_batches(db, judge.rater_name)
-    in_batches = {each for each in questions if (each.pair_id, each.number) in open_}
+        in_batches = requests.read_in_batches(db, judge.rater_name)
     asker = Asker(judge, seed=seed)
     outcomes = zip(questions, asker.conclude_all(store, questions), strict=True)
     unanswered = [
         (question, resample)
         for question, resample in outcomes
-        if isinstance(resample, int) and question not in in_batches
+        if isinstance(resample, int) and asker.key(question, resample) not in in_batches
     ]
     sizes = [len(asker.build(*each)) for each in unanswered]
     price = find_price(judge, url)
@@ -136,7 +135,7 @@ def preview_judge(store: Store, judge: Judge, questions: Sequence[Question], *, 
         name=name,
         server=url,
         questions=questions,
-        in_batches=in_batches,
+        open=0 if spent is None else spent.open,
         requests=len(sizes),
         price=price,
         online=_costs(price, judge, sizes, spent),

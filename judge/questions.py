@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 
@@ -91,27 +91,31 @@ class Asker:
         outcome = parse(body, judge.criteria, code=code(question.blind, self._seed), titles=self._titles)
         if not isinstance(outcome, JudgeError):
             return outcome, True
+        if outcome.kind in ("unparseable", "wrong_schema") and judge.output == "auto":
+            outcome = replace(outcome, change="output")  # the server ignores the schema
         full = [each for each in answers if each.max_output_tokens >= judge.max_output_tokens]
         cut = outcome.kind == "truncated" and answers[-1] not in full
         is_last = not cut and (outcome.kind not in RESAMPLED or len(full) >= SAMPLES)
         return replace(outcome, row=answers[-1].row), is_last
 
-    def conclude(self, question: Question, answers: Mapping[str, Answered]) -> Choices | JudgeError | int:
-        """Return the verdict in a question's answers by key, their error, or which sample is to be asked."""
-        known: list[Answered] = []
-        while (answer := answers.get(self.key(question, len(known)))) is not None:
-            known.append(answer)
-            outcome, is_last = self.read(question, known)
-            if is_last:
-                return outcome
-        return len(known)
-
     def conclude_all(self, store: Store, questions: Sequence[Question]) -> list[Choices | JudgeError | int]:
-        """Return the same for several questions, from the answers in the store."""
-        keys = [self.key(each, resample) for each in questions for resample in range(SAMPLES + 1)]
-        with store.read() as db:
-            answers = requests.read_answers(db, keys)
-        return [self.conclude(each, answers) for each in questions]
+        """Return the verdict in each question's stored answers, their error, or which sample to ask."""
+        known: list[list[Answered]] = [[] for _ in questions]
+        outcomes: list[Choices | JudgeError | int] = [0] * len(questions)
+        undecided = list(range(len(questions)))
+        while undecided:
+            keys = {index: self.key(questions[index], len(known[index])) for index in undecided}
+            with store.read() as db:
+                answers = requests.read_answers(db, list(keys.values()))
+            undecided = []
+            for index, key in keys.items():
+                outcomes[index] = len(known[index])
+                if key in answers:
+                    known[index].append(answers[key])
+                    outcomes[index], is_last = self.read(questions[index], known[index])
+                    if not is_last:
+                        undecided.append(index)
+        return outcomes
 
 
 def check_criteria(store: Store, judge: Judge) -> None:

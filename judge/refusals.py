@@ -11,12 +11,12 @@ import socket
 import ssl
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Literal, TypeVar, cast
 
-from judge.answers import excerpt, table_of
+from judge.answers import excerpt, read_json, read_usage, table_of
 from judge.failures import ATTEMPTS, Change, ErrorKind, JudgeError
 from judge.server import Server
 
@@ -217,6 +217,25 @@ def read_refusal(
     kind = cast("ErrorKind", rule.kind)
     wait = read_retry_after(headers, table) if kind in ATTEMPTS else None
     return JudgeError(kind=kind, detail=detail, billed=rule.billed, wait=wait, change=change)
+
+
+def read_error(server: Server, body: bytes, headers: Mapping[str, str] | None = None) -> JudgeError | None:
+    """Explain the error in a success; None if there is none.
+
+    Routers pass on another server's error so. One beside an answer or counts of tokens came after the model
+    had begun, and may be charged.
+    """
+    envelope = read_json(body) if b'"error"' in body else {}
+    error = envelope.get("error")
+    if not error:
+        return None
+    code = table_of(error).get("code")
+    if code == "rate_limit_exceeded":
+        code = 429
+    status = code if isinstance(code, int) and 400 <= code < 600 else 500
+    refusal = read_refusal(server, status, headers or {}, error)
+    charged = bool(envelope.get("choices") or read_usage(body).output_tokens)
+    return replace(refusal, billed=True, change=None) if charged else refusal
 
 
 def explain_fatal(server: Server, kind: Fatal, *, status: int, detail: str = "") -> str:

@@ -41,7 +41,7 @@ STATES = {
 
 
 def write_page(
-    store: Store, judges: Iterable[Judge], path: Path, *, seed: int, only: str | None = None
+    store: Store, judges: Iterable[Judge], path: Path, *, seed: int, only: set[str] | None = None
 ) -> int:
     """Write the exchanges of a study with its judges as one HTML page; return how many there are.
 
@@ -50,7 +50,7 @@ def write_page(
         judges: The study's judges.
         path: The file.
         seed: The study's seed.
-        only: Only those with the judge of this name.
+        only: Only those with the judges of these names.
 
     Raises:
         StudyError: There is nothing to show, or the file cannot be written.
@@ -78,7 +78,7 @@ def write_page(
     return sum(len(each["orders"]) for each in comparisons)
 
 
-def read_comparisons(store: Store, *, seed: int, only: str | None = None) -> Iterator[dict[str, Any]]:
+def read_comparisons(store: Store, *, seed: int, only: set[str] | None = None) -> Iterator[dict[str, Any]]:
     """Yield what the judges were shown and answered: a pair before one judge in each sample, for the page."""
     choices: dict[tuple[str, str, int], dict[str, Choice]] = defaultdict(dict)
     for row in unblind.tidy(store, include_excluded=True):
@@ -88,7 +88,7 @@ def read_comparisons(store: Store, *, seed: int, only: str | None = None) -> Ite
         part = {pair.id: pair for pair in pairs[start : start + _PAIRS_AT_ONCE]}
         with store.read() as db:
             attempts = requests.read_attempts(db, list(part))
-        attempts = [each for each in attempts if only in (None, each.judge)]
+        attempts = [each for each in attempts if only is None or each.judge in only]
         attempts.sort(
             key=lambda each: (part[each.question.pair_id].position, *_sample_of(each), each.question.number)
         )

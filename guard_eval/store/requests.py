@@ -194,9 +194,9 @@ class Settled:
     detail: str | None = None
 
 
-Reserved = int | Answered | Literal["busy", "budget"]
-"""The row of a request that may be sent, its answer, or why it may not be sent now: another process sends the
-same one, or it could cost more than the budget leaves."""
+Reserved = int | Answered | Literal["busy", "batch", "budget"]
+"""The row of a request that may be sent, its answer, or why it may not be sent: another process sends it, or
+open requests of this run may leave more of the budget; it is in a batch; or the budget is used up."""
 
 
 def check_judge(db: Connection, judge: Rater) -> None:
@@ -270,14 +270,17 @@ def reserve(
         batch: Our name for the batch they are sent in.
     """
     lose_abandoned(db, now)
-    live: dict[str, Reserved] = dict(_read_rows(db, [each.key for each in planned], _LIVE))
+    wanted = _LIVE | request.c.response.is_not(None)
+    live: dict[str, Reserved] = dict(_read_rows(db, [each.key for each in planned], wanted))
     spent = 0 if limit is None else db.execute(select(func.sum(request.c.cost))).scalar_one() or 0
+    mine = select(request.c.id).where(_OPEN, request.c.run == run).limit(1)
+    waits = limit is not None and db.execute(mine).first() is not None
     outcomes: list[Reserved | None] = []
-    rows = []
+    rows: list[dict[str, Any]] = []
     for each in planned:
         outcome = live.get(each.key)
         if outcome is None and limit is not None and spent + (each.cost or 0) > limit:
-            outcome = "budget"
+            outcome = "busy" if waits or rows else "budget"
         outcomes.append(outcome)
         if outcome is None:
             live[each.key] = "busy"
@@ -298,13 +301,17 @@ _INSERT = insert(request).returning(request.c.id, sort_by_parameter_order=True)
 
 def _read_rows(
     db: Connection, keys: Sequence[str], wanted: ColumnElement[bool]
-) -> Iterator[tuple[str, Answered | Literal["busy"]]]:
-    """Yield requests with these keys: what was answered, or that they are under way."""
-    columns = (request.c.key, request.c.id, request.c.response, request.c.max_output_tokens)
+) -> Iterator[tuple[str, Answered | Literal["busy", "batch"]]]:
+    """Yield requests with these keys: that they are under way or in a batch, and then what was answered."""
+    names = ("key", "id", "response", "max_output_tokens", "batch")
+    statement = select(*(request.c[name] for name in names)).where(wanted)
+    statement = statement.order_by(request.c.response.is_not(None))
     for part in chunks(keys):
-        for key, row, response, tokens in db.execute(select(*columns).where(request.c.key.in_(part), wanted)):
-            answer = Answered(row=row, response=response, max_output_tokens=tokens)
-            yield key, "busy" if response is None else answer  # an answer may be empty
+        for key, row, response, tokens, batch in db.execute(statement.where(request.c.key.in_(part))):
+            if response is None:  # an answer may be empty
+                yield key, "busy" if batch is None else "batch"
+            else:
+                yield key, Answered(row=row, response=response, max_output_tokens=tokens)
 
 
 def lose_abandoned(db: Connection, now: datetime) -> None:
@@ -493,10 +500,10 @@ def adopt_batches(db: Connection, judge: Rater, run: str, now: datetime) -> tupl
     return mine, len(rows) - len(mine)
 
 
-def read_batch(db: Connection, batch: str) -> dict[str, int]:
-    """Return the open requests of a batch: their rows by key."""
-    mine = select(request.c.key, request.c.id).where(request.c.batch == batch, _OPEN)
-    return {row.key: row.id for row in db.execute(mine)}
+def read_batch(db: Connection, batch: str) -> dict[str, tuple[int, int | None]]:
+    """Return the open requests of a batch: by key their rows, and the most that they can cost."""
+    mine = select(request.c.key, request.c.id, request.c.cost).where(request.c.batch == batch, _OPEN)
+    return {row.key: (row.id, row.cost) for row in db.execute(mine)}
 
 
 def change_batch(db: Connection, batch: str, **values: str | int) -> None:
@@ -504,8 +511,8 @@ def change_batch(db: Connection, batch: str, **values: str | int) -> None:
     db.execute(update(request).where(request.c.batch == batch, _OPEN).values(values))
 
 
-def read_in_batches(db: Connection, judge: str) -> set[tuple[str, int]]:
-    """Return the questions, by pair and number, whose requests are in batches that are not done."""
-    statement = select(request.c.pair_id, request.c.number).join_from(request, rater)
+def read_in_batches(db: Connection, judge: str) -> set[str]:
+    """Return the keys of the judge's requests in batches that are not done."""
+    statement = select(request.c.key).join_from(request, rater)
     waiting = statement.where(rater.c.name == judge, _OPEN, request.c.batch.is_not(None))
-    return {(row.pair_id, row.number) for row in db.execute(waiting)}
+    return set(db.execute(waiting).scalars())

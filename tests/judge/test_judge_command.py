@@ -57,9 +57,9 @@ def test_a_run_is_confirmed_and_goes_on_where_it_ended(folder, guard_eval, serve
     assert server.seen == []
     ran = guard_eval("judge", "s", "--yes")
     assert ran.code == 0, ran
-    assert "4 judged, 4 requests sent (0 of them again), 0 answers from earlier requests, $0.00" in ran.out
+    assert "4 judged, 4 requests sent, 0 answers from earlier requests, $0.00" in ran.out
     again = guard_eval("judge", "s", "--yes")
-    assert "0 judged, 0 requests" in again.out
+    assert "nothing is left to ask" in again.out
     assert "4 exchanges" in guard_eval("judge", "s", "--view", "v.html").out
     assert len(server.asks) == 4
     with opened(folder) as store:

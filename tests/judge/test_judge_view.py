@@ -40,7 +40,7 @@ def test_what_texts_and_models_write_is_text(page):
 
 def test_failures_are_shown_and_reasoning_is_apart(judged):
     with judged.open() as store:
-        comparisons = list(read_comparisons(store, seed=11, only="steady"))
+        comparisons = list(read_comparisons(store, seed=11, only={"steady"}))
     kinds = [kind for each in comparisons for kind in each["kinds"]]
     assert sorted(kinds) == ["content_filter", "unparseable"]
     attempt = comparisons[0]["orders"][0]["attempts"][-1]
@@ -50,7 +50,7 @@ def test_failures_are_shown_and_reasoning_is_apart(judged):
 def test_which_text_is_first_is_drawn_and_the_verdict_follows_it(judged):
     pairs = {pair.id: pair for pair in judged.pairs}
     with judged.open() as store:
-        comparisons = list(read_comparisons(store, seed=11, only="steady"))
+        comparisons = list(read_comparisons(store, seed=11, only={"steady"}))
     firsts = set()
     for each in comparisons:
         first = next(number for number, text in enumerate(each["texts"], 1) if text.startswith("first"))
