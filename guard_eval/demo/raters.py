@@ -8,7 +8,7 @@ nothing about any decoding strategy or model.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from guard_eval.records import BlindPair, Choice, Plan, content_id
@@ -25,64 +25,52 @@ _LEAN = 0.04
 """How much better a text seems to the judge where it is first: some verdicts flip with the order."""
 
 
-def rate_all(
-    store: Store, plan: Plan, criteria: Sequence[str], *, on_progress: Callable[[int], None] = lambda _: None
-) -> int:
+def rate_all(store: Store, plan: Plan, criteria: Sequence[str]) -> int:
     """Let the simulated raters rate every pair that waits for them; return how many pairs were rated."""
     rated = 0
     for name in NAMES:
         rater = raters.get_or_add(store, name, "simulated")
         while batch := handout.claim(store, rater, plan, limit=20):
             for blind in batch:
-                choices = _choices(blind, criteria, name, plan)
-                verdicts.save(store, blind.presentation, choices, rater=rater)
-                on_progress(1)
-                rated += 1
+                verdicts.save(store, blind.presentation, _choices(blind, criteria, name, plan), rater=rater)
+            rated += len(batch)
     return rated
 
 
-def judge_all(
-    store: Store, plan: Plan, criteria: Sequence[str], *, on_progress: Callable[[int], None] = lambda _: None
-) -> int:
+def judge_all(store: Store, plan: Plan, criteria: Sequence[str]) -> int:
     """Let the simulated judge judge every pair in both orders; return how many showings it judged."""
     judge = raters.get_or_add(store, JUDGE, "simulated_model")
     with store.read() as db:
         questions = requests.read_questions(db, JUDGE, replace(plan, slots=2))
-    judged = [
-        (question, _choices(question.blind, criteria, JUDGE, plan, lean=_LEAN)) for question in questions
-    ]
+    judged = [(question, _choices(question.blind, criteria, JUDGE, plan)) for question in questions]
     with store.write() as (db, now):
         requests.save_verdicts(db, judge, judged, now=now, declared=store.declared_now)
-    on_progress(len(judged))
     return len(judged)
 
 
-def _choices(
-    blind: BlindPair, criteria: Sequence[str], name: str, plan: Plan, *, lean: float = 0.0
-) -> dict[str, Choice]:
-    return {
-        criterion: choose(blind, criterion, name=name, seed=plan.seed, lean=lean) for criterion in criteria
-    }
+def _choices(blind: BlindPair, criteria: Sequence[str], name: str, plan: Plan) -> dict[str, Choice]:
+    return {criterion: choose(blind, criterion, name=name, seed=plan.seed) for criterion in criteria}
 
 
-def choose(blind: BlindPair, criterion: str, *, name: str, seed: int, lean: float = 0.0) -> Choice:
+def choose(blind: BlindPair, criterion: str, *, name: str, seed: int) -> Choice:
     """Return a simulated rater's choice: the same for the same texts, whichever side they stand on.
 
-    `lean` is how much better the text shown first seems because it is shown first.
+    Only the judge leans to the text that is shown first.
     """
     texts = sorted((blind.text_a, blind.text_b))
     shared = _SHARED_NOISE * _normal(seed, "pair", criterion, texts)
     noise = _OWN_NOISE * _normal(seed, name, criterion, texts)
-    difference = _appeal(texts[1]) - _appeal(texts[0]) + shared + noise
+    difference = appeal(texts[1]) - appeal(texts[0]) + shared + noise
     if blind.text_a == texts[0]:
         difference = -difference
-    difference += lean
+    if name == JUDGE:
+        difference += _LEAN
     if blind.text_a == blind.text_b or abs(difference) < _TIE_WITHIN:
         return "tie"
     return "A" if difference > 0 else "B"
 
 
-def _appeal(text: str) -> float:
+def appeal(text: str) -> float:
     """Return how much of the text is new: the share of different words, less a little for short texts."""
     words = text.split()
     if not words:

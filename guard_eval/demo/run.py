@@ -7,17 +7,16 @@ import shutil
 import textwrap
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from pkgutil import resolve_name
 
 from guard_eval import progress
 from guard_eval.demo import PROMPTS, STUDY
-from guard_eval.demo.raters import NAMES, judge_all, rate_all
+from guard_eval.demo.raters import NAMES, appeal, judge_all, rate_all
 from guard_eval.errors import StudyError
 from guard_eval.results import Result
 from guard_eval.store import Store
-from guard_eval.store import pairs as store_pairs
 from guard_eval.study import Study
 from guard_eval.texts.current import current_texts
 from guard_eval.texts.pair import pair
@@ -26,20 +25,7 @@ from guard_eval.texts.prompts import read_prompts
 EXCERPT_CHARACTERS = 300
 
 
-@dataclass(frozen=True, kw_only=True)
-class Demo(Result):
-    """A finished demo.
-
-    Attributes:
-        folder: The study's folder.
-        seconds: How long it took.
-    """
-
-    folder: Path
-    seconds: float
-
-
-def demo(folder: Path = Path("demo-study"), /) -> Demo:
+def demo(folder: Path = Path("demo-study"), /) -> Result:
     """Run a complete small study.
 
     Continuations, metrics, blinded pairs, SIMULATED raters and the report, with a small bundled model.
@@ -53,28 +39,22 @@ def demo(folder: Path = Path("demo-study"), /) -> Demo:
     began, folder = time.monotonic(), Path(folder)
     make_folder(folder)
     study = Study.open(folder)
-    generate = resolve_name("guard_eval.engines.generate:generate")
-    report = resolve_name("analysis.reports.command:report")
-    steps: tuple[tuple[str, Callable[[Study], Result]], ...] = (
-        ("1. Continuations", lambda study: Result(lines=generate(study).lines[-1:])),
-        ("   Why the decoding strategy matters", compare_texts),
-        ("2. Metrics", measure_texts),
-        ("3. Blinded pairs", pair),
-        ("4. SIMULATED raters", simulate),
-        ("5. Report", lambda study: report(study.folder)),
-    )
-    for title, step in steps:
+    steps: dict[str, Callable[[Study], Result]] = {
+        "1. Continuations": generate_texts,
+        "   Why the decoding strategy matters": compare_texts,
+        "2. Metrics": measure_texts,
+        "3. Blinded pairs": pair,
+        "4. SIMULATED raters": simulate,
+        "5. Report": lambda study: resolve_name("analysis.reports.command:report")(study.folder),
+    }
+    for title, step in steps.items():
         progress.show(Result(lines=("", title)))
-        result = step(study)
-        progress.show(Result(lines=result.lines, tables=result.tables, warnings=result.warnings))
+        progress.show(replace(step(study), next=()))
     seconds = time.monotonic() - began
-    page = shlex.quote(str(study.report / "index.html"))
-    return Demo(
-        folder=folder,
-        seconds=seconds,
+    return Result(
         lines=("", f"Done in {seconds:.0f} s. Raters and judge are SIMULATED: see what a report looks like."),
         next=(
-            f"open {page} in a browser",
+            f"open {shlex.quote(str(study.report / 'index.html'))} in a browser",
             f"{study.command('annotate', '--invite', 'ME')}, to rate the same pairs yourself",
             f"{study.command('judge', '--dry-run')}, to see what a judge would be sent and what it costs",
         ),
@@ -87,17 +67,13 @@ def make_folder(folder: Path) -> None:
     Raises:
         StudyError: If the folder has other files, or another study: simulated raters would be added to it.
     """
-    if (folder / "study.toml").exists():
-        if Study.open(folder).hash != Study.open(STUDY.parent).hash:
-            raise StudyError(
-                f"{folder} is a study with other settings, and the demo would add SIMULATED raters to it; "
-                "name another folder: guard-eval demo FOLDER"
-            )
+    if (folder / "study.toml").exists() and Study.open(folder).hash == Study.open(STUDY.parent).hash:
         progress.notice(f"{folder} exists already; going on with it")
         return
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise StudyError(
-            f"{folder} is not an empty folder and not a study; name another folder: guard-eval demo FOLDER"
+            f"{folder} is not empty and not a demo, and SIMULATED raters would be added to what is there; "
+            "name another folder: guard-eval demo FOLDER"
         )
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(PROMPTS, folder / "prompts.jsonl")
@@ -105,12 +81,16 @@ def make_folder(folder: Path) -> None:
     shutil.copyfile(STUDY, folder / "study.toml")
 
 
+def generate_texts(study: Study) -> Result:
+    """Generate the continuations; return how many there are."""
+    return Result(lines=resolve_name("guard_eval.engines.generate:generate")(study).lines[-1:])
+
+
 def compare_texts(study: Study) -> Result:
     """Return the prompt on which greedy decoding loops most, as greedy and as GUARD continue it."""
     prompts = read_prompts(study.prompts_path)
     greedy, guard = current_texts(study, ("greedy", "guard"), prompts).values()
-    words = {prompt.id: greedy[prompt.id].text.split() for prompt in prompts}
-    worst = min(prompts, key=lambda prompt: len(set(words[prompt.id])) / max(1, len(words[prompt.id])))
+    worst = min(prompts, key=lambda prompt: appeal(greedy[prompt.id].text))
     texts = {"prompt": worst.text, "greedy": greedy[worst.id].text, "guard": guard[worst.id].text}
     lines = (f"{name:>6}: {text}" for name, text in texts.items())
     excerpts = [textwrap.shorten(line, EXCERPT_CHARACTERS, placeholder=" …") for line in lines]
@@ -120,9 +100,10 @@ def compare_texts(study: Study) -> Result:
 def measure_texts(study: Study) -> Result:
     """Measure the texts; return the most telling metrics, as means over the datasets."""
     measured = resolve_name("guard_eval.metrics.command:measure")(study)
-    score_table, scores = resolve_name("guard_eval.metrics.export:score_table"), measured.scores
-    last = scores["dataset"].iloc[-1]  # the mean over datasets
-    summary = score_table(scores, dataset=last, metrics=["diversity", "coherence", "words"])
+    summarize = resolve_name("guard_eval.metrics.export:score_table")
+    rows = list(measured.scores.itertuples(index=False))
+    means = [row for row in rows if row.dataset == rows[-1].dataset]
+    summary = summarize([row for row in means if row.metric in {"diversity", "coherence", "words"}])
     return Result(lines=measured.lines, tables=(summary,), warnings=measured.warnings)
 
 
@@ -130,11 +111,8 @@ def simulate(study: Study) -> Result:
     """Let the simulated raters rate what waits for them, and the simulated judge judge all pairs."""
     criteria = study.settings.annotation.criteria
     with Store.open(study.database, declared=study.declared) as store:
-        pairs = store_pairs.read(store)
-        total = len(NAMES) * sum(pair.for_people for pair in pairs) + 2 * len(pairs)
-        with progress.task("SIMULATED", total, unit="pairs") as advance:
-            rated = rate_all(store, study.plan, criteria, on_progress=advance)
-            judged = judge_all(store, study.plan, criteria, on_progress=advance)
+        rated = rate_all(store, study.plan, criteria)
+        judged = judge_all(store, study.plan, criteria)
     return Result(
         lines=(
             f"{rated} new ratings by {len(NAMES)} SIMULATED raters; their kind is 'simulated'",

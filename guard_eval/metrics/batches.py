@@ -7,6 +7,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from guard_eval.engines.batching import BatchSizes, in_batches
 
@@ -58,7 +59,7 @@ def pad_rows(
         padding: The token that fills a row.
     """
     device = next(model.parameters()).device
-    longest = max(map(len, rows))
-    ids = torch.tensor([[*row, *[padding] * (longest - len(row))] for row in rows], device=device)
+    tensors = [torch.tensor(row, device=device) for row in rows]
+    ids = pad_sequence(tensors, batch_first=True, padding_value=padding)
     lengths = torch.tensor([len(row) for row in rows], device=device)
-    return ids, torch.arange(longest, device=device) < lengths[:, None]
+    return ids, torch.arange(ids.shape[1], device=device) < lengths[:, None]

@@ -13,27 +13,23 @@ from functools import partial
 
 import torch
 from torch import Tensor
-from transformers import BatchEncoding, GPT2Tokenizer, RobertaTokenizer
+from transformers import GPT2Tokenizer, RobertaTokenizer
 
 from guard_eval.errors import StudyError
-from guard_eval.metrics.batches import Model, Tokenizer, read_in_batches
+from guard_eval.metrics.batches import Model, Tokenizer, pad_rows, read_in_batches
 from guard_eval.metrics.cache import Texts
 from guard_eval.metrics.outcomes import Group, MetricTools, Outcome, mean_outcome
 
 LAYERS = {
     "roberta-large": 17,
     "roberta-base": 10,
-    "distilroberta-base": 5,
     "bert-base-uncased": 9,
     "bert-large-uncased": 18,
     "bert-base-multilingual-cased": 9,
     "distilbert-base-uncased": 5,
     "xlm-roberta-base": 9,
     "xlm-roberta-large": 17,
-    "albert-base-v2": 9,
-    "deberta-large-mnli": 18,
     "deberta-xlarge-mnli": 40,
-    "bart-large": 10,
 }
 """The layer of a model that correlates best with people, as the metric's authors measured it."""
 
@@ -48,24 +44,22 @@ def default_layer(name: str) -> int:
     Raises:
         StudyError: The model is not in `LAYERS`.
     """
-    layer = LAYERS.get(name.rstrip("/").rsplit("/", 1)[-1])
-    if layer is None:
-        raise StudyError(
-            f"no layer of the model {name!r} is known to be best for BERTScore; set metrics.bertscore_layer, "
-            "or take a model such as roberta-large"
-        )
-    return layer
+    if layer := LAYERS.get(name.rstrip("/").rsplit("/", 1)[-1]):
+        return layer
+    raise StudyError(
+        f"no layer of the model {name!r} is known to be best for BERTScore; set metrics.bertscore_layer, "
+        "or take a model such as roberta-large"
+    )
 
 
 def token_limit(model: Model, tokenizer: Tokenizer) -> int:
     """Return how many tokens of a text an encoder reads, the special ones included."""
-    limit = int(getattr(model.config.get_text_config(), "max_position_embeddings", None) or 1 << 20)
+    limits = [getattr(model.config.get_text_config(), "max_position_embeddings", None)]
     for name, module in model.named_modules():
-        if name.endswith("position_embeddings") and isinstance(module, torch.nn.Embedding):
+        if name.endswith("position_embeddings") and module.padding_idx is not None:
             # RoBERTa and its kin count positions from the one after the padding's.
-            used = 0 if module.padding_idx is None else module.padding_idx + 1
-            limit = min(limit, module.num_embeddings - used)
-    return min(limit, int(tokenizer.model_max_length))
+            limits.append(module.num_embeddings - module.padding_idx - 1)
+    return int(min(filter(None, [*limits, tokenizer.model_max_length])))
 
 
 def bertscore(
@@ -83,7 +77,7 @@ def bertscore(
     The marks at a text's ends can be matched but do not count.
 
     Args:
-        model: An encoder of transformers, or a model with one.
+        model: An encoder of transformers.
         tokenizer: Its tokenizer.
         texts: What is scored.
         references: One for each text.
@@ -96,19 +90,27 @@ def bertscore(
     Raises:
         StudyError: The model has no such layer.
     """
-    encoder = model.get_encoder() if model.config.is_encoder_decoder else model
-    pairs = list(zip(texts, references, strict=True))
-    match = partial(_match, encoder, tokenizer, token_limit(encoder, tokenizer), layer)
+    limit = token_limit(model, tokenizer)
+    sides = (encode(tokenizer, side, limit) for side in (texts, references))
+    pairs = list(zip(*sides, strict=True))
+    match = partial(_match, model, tokenizer, layer)
     return read_in_batches(pairs, lambda pair: max(map(len, pair)), match, most=batch_size)
+
+
+def encode(tokenizer: Tokenizer, texts: Sequence[str], limit: int) -> list[list[int]]:
+    """Return at most `limit` tokens of each text, with the marks at their ends."""
+    # These two kinds tokenise a first word as one within a text only if a space is before it.
+    start = " " if isinstance(tokenizer, GPT2Tokenizer | RobertaTokenizer) else ""
+    rows = tokenizer([start + text.strip() for text in texts], verbose=False)["input_ids"]
+    return [row if len(row) <= limit else [*row[: limit - 1], row[-1]] for row in rows]
 
 
 @torch.inference_mode()
 def _match(
-    encoder: Model, tokenizer: Tokenizer, limit: int, layer: int, pairs: Sequence[tuple[str, str]]
+    model: Model, tokenizer: Tokenizer, layer: int, pairs: Sequence[tuple[list[int], list[int]]]
 ) -> list[Match | None]:
     (x, x_real, x_counts), (y, y_real, y_counts) = (
-        _embed(encoder, encode(tokenizer, side, max_length=limit, truncation=True), tokenizer, layer)
-        for side in zip(*pairs, strict=True)
+        _embed(model, tokenizer, layer, side) for side in zip(*pairs, strict=True)
     )
     similarity = (x @ y.transpose(1, 2)).masked_fill(~(x_real[:, :, None] & y_real[:, None]), 0)
     precision = (similarity.amax(2) * x_counts).sum(1) / x_counts.sum(1)
@@ -120,24 +122,12 @@ def _match(
     return [tuple(score) if words else None for score, words in zip(scores, have_words, strict=True)]
 
 
-def encode(tokenizer: Tokenizer, texts: Sequence[str], **options: object) -> BatchEncoding:
-    """Return texts as padded tokens with the marks at their ends."""
-    # These two kinds tokenise a first word as one within a text only if a space is before it.
-    start = " " if isinstance(tokenizer, GPT2Tokenizer | RobertaTokenizer) else ""
-    lines = [start + text.strip() for text in texts]
-    encoded: BatchEncoding = tokenizer(
-        lines, padding=True, padding_side="right", return_tensors="pt", verbose=False, **options
-    )
-    return encoded
-
-
 def _embed(
-    encoder: Model, rows: BatchEncoding, tokenizer: Tokenizer, layer: int
+    model: Model, tokenizer: Tokenizer, layer: int, rows: Sequence[list[int]]
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return unit vectors `[n, tokens, d]`, which tokens are real, and which count, `[n, tokens]` each."""
-    rows = rows.to(next(encoder.parameters()).device)
-    ids, real = rows["input_ids"], rows["attention_mask"].bool()
-    states = encoder(input_ids=ids, attention_mask=real.long(), output_hidden_states=True).hidden_states
+    ids, real = pad_rows(rows, model, tokenizer.pad_token_id)
+    states = model(input_ids=ids, attention_mask=real.long(), output_hidden_states=True).hidden_states
     if not 0 <= layer < len(states):
         raise StudyError(
             f"BERTScore's layer {layer}: the model has {len(states) - 1} layers; set metrics.bertscore_layer "
@@ -154,8 +144,7 @@ def outcomes(groups: Sequence[Group], _: Sequence[str], tools: MetricTools) -> I
     layer = settings.bertscore_layer or default_layer(settings.bertscore_model)
     pairs = [(t.text, t.reference) for group in groups for t in group.texts if t.reference is not None]
     scores = tools.read(["bertscore", layer], encoder, pairs, partial(_score_pairs, layer))
-    signature = f"bertscore|model:{encoder.name}|layer:{layer}|idf:no|rescaled:no|F1|"
-    signature += f"revision:{encoder.short_revision}|{encoder.dtype}"
+    signature = f"bertscore|{encoder.signature}|layer:{layer}|idf:no|rescaled:no|F1"
     for group in groups:
         known = [scores.get((text.text, text.reference or ""), (None, False)) for text in group.texts]
         values = [math.nan if f1 is None else 100.0 * f1 for f1, _ in known]
@@ -176,4 +165,4 @@ def _score_pairs(
     limit = token_limit(model, tokenizer)
     matches = bertscore(model, tokenizer, *zip(*pairs, strict=True), layer=layer)
     for match, pair in zip(matches, pairs, strict=True):
-        yield match and match[2], max(encode(tokenizer, pair)["attention_mask"].sum(1).tolist()) > limit
+        yield match and match[2], max(map(len, encode(tokenizer, pair, limit + 1))) > limit

@@ -20,7 +20,7 @@ from guard_eval.errors import StudyError
 from guard_eval.records import content_id
 
 BATCH_TEXTS = 256
-"""Texts after which values are committed, and keys in a query."""
+"""Texts after which values are committed."""
 TABLE = "CREATE TABLE IF NOT EXISTS scores (key TEXT PRIMARY KEY, value NOT NULL) WITHOUT ROWID"
 
 Texts = tuple[str, ...]
@@ -46,14 +46,10 @@ class ScoreCache:
 
     def get(self, keys: Iterable[str]) -> dict[str, Any]:
         """Return the values that are stored, by key."""
-        wanted = list(dict.fromkeys(keys))
-        values: dict[str, Any] = {}
+        query = "SELECT key, value FROM scores WHERE key IN (SELECT value FROM json_each(?))"
         with self._naming_the_file():
-            for start in range(0, len(wanted), BATCH_TEXTS):
-                batch = wanted[start : start + BATCH_TEXTS]
-                query = f"SELECT key, value FROM scores WHERE key IN ({','.join('?' * len(batch))})"  # noqa: S608
-                values |= {key: _decode(value) for key, value in self._connection.execute(query, batch)}
-        return values
+            rows = self._connection.execute(query, [json.dumps([*keys])])
+            return {key: _decode(value) for key, value in rows}
 
     def put(self, values: Mapping[str, Any]) -> None:
         """Store values; when this returns they outlive the process."""
@@ -70,10 +66,8 @@ class ScoreCache:
         try:
             yield
         except (OSError, sqlite3.Error, ValueError) as error:
-            message = (
-                f"cannot store scores in {self._path}: {error}; fix that, or remove the file to start again"
-            )
-            raise StudyError(message) from error
+            remedy = "fix that, or remove the file to start again"
+            raise StudyError(f"cannot store scores in {self._path}: {error}; {remedy}") from error
 
 
 def _encode(value: Any) -> bytes | str:  # noqa: ANN401

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -37,11 +37,6 @@ class LogLikelihood(NamedTuple):
     tokens: int
     prompt_cut: bool
     text_cut: bool
-
-    @property
-    def mean(self) -> float:
-        """Coherence: log-likelihood per token."""
-        return self.total / self.tokens
 
 
 class _Row(NamedTuple):
@@ -129,36 +124,31 @@ def outcomes(groups: Sequence[Group], metrics: Sequence[str], tools: MetricTools
     """Yield coherence and perplexity of each group, references among them."""
     scorer = tools.models.open(tools.settings.coherence_model)
     pairs = [(text.prompt, text.text) for group in groups for text in group.texts if text.prompt is not None]
-    scores = tools.read(["coherence"], scorer, pairs, _score_pairs)
+    stored = tools.read(["coherence"], scorer, pairs, _score_pairs)
+    signature = f"{scorer.signature}|prompt and text tokenised apart"
     for group in groups:
-        yield from _outcomes(group, metrics, scores, f"{scorer.signature}|prompt and text tokenised apart")
+        scores = [None if text.prompt is None else stored[text.prompt, text.text] for text in group.texts]
+        known = [score for score in scores if score]
+        sums = np.array([score[:2] if score else (math.nan, math.nan) for score in scores])
+        finite = np.isfinite(sums[:, 0])
+        missing = sum(text.prompt is None for text in group.texts)
+        facts: dict[str, Any] = {
+            "counts": {
+                "without a prompt": missing,
+                "prompt cut to the scoring model's context": sum(score[2] for score in known),
+                "text cut to the scoring model's context": sum(score[3] for score in known),
+                "not a finite number": len(known) - int(finite.sum()),
+            },
+            "note": "no text has a prompt" if missing == len(scores) else "",
+        }
+        if "coherence" in metrics:
+            facts["signature"] = f"coherence|{signature}|mean over tokens, then texts"
+            yield mean_outcome("coherence", group, sums[:, 0] / sums[:, 1], **facts)
+        if "perplexity" in metrics:
+            facts |= {"signature": f"perplexity|{signature}|over all tokens", "n": int(finite.sum())}
+            rows = np.where(finite[:, None], sums, 0.0)
+            yield outcome_of_sums("perplexity", group, rows, lambda sums: np.exp(-ratio(sums)), **facts)
 
 
 def _score_pairs(model: Model, tokenizer: Tokenizer, pairs: Sequence[Texts]) -> list[LogLikelihood | None]:
     return log_likelihoods(model, tokenizer, *zip(*pairs, strict=True))
-
-
-def _outcomes(
-    group: Group, metrics: Sequence[str], stored: Mapping[Texts, Any], signature: str
-) -> Iterator[Outcome]:
-    prompted = sum(text.prompt is not None for text in group.texts)
-    scores = [None if text.prompt is None else stored[text.prompt, text.text] for text in group.texts]
-    known = [score for score in scores if score]
-    sums = np.array([score[:2] if score else (math.nan, math.nan) for score in scores])
-    finite = np.isfinite(sums[:, 0])
-    facts: dict[str, Any] = {
-        "counts": {
-            "without a prompt": len(scores) - prompted,
-            "prompt cut to the scoring model's context": sum(score[2] for score in known),
-            "text cut to the scoring model's context": sum(score[3] for score in known),
-            "not a finite number": len(known) - int(finite.sum()),
-        },
-        "note": "" if prompted else "no text has a prompt",
-    }
-    if "coherence" in metrics:
-        facts["signature"] = f"coherence|{signature}|mean over tokens, then texts"
-        yield mean_outcome("coherence", group, sums[:, 0] / sums[:, 1], **facts)
-    if "perplexity" in metrics:
-        facts |= {"signature": f"perplexity|{signature}|over all tokens", "n": int(finite.sum())}
-        rows = np.where(finite[:, None], sums, 0.0)
-        yield outcome_of_sums("perplexity", group, rows, lambda sums: np.exp(-ratio(sums)), **facts)

@@ -7,7 +7,6 @@ for markup, and CSV what a spreadsheet would take for a formula.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -37,7 +36,7 @@ MAX_NAME = 80
 CLOSEST = "* closest to the human value of its dataset, as shown (rounded)."
 
 
-def write_results(measured: Measured, folder: Path, *, traces: Sequence[Path] = ()) -> None:
+def write_results(measured: Measured, folder: Path) -> None:
     r"""Write everything that was measured into a folder, which exists.
 
     `scores.csv` and `differences.csv` have a row for each score and difference with every field, not rounded.
@@ -46,8 +45,7 @@ def write_results(measured: Measured, folder: Path, *, traces: Sequence[Path] = 
 
     Args:
         measured: The results.
-        folder: Where they go; `differences.csv` of an earlier run is removed if there are no differences.
-        traces: Files of traces to draw.
+        folder: Where they go.
 
     Raises:
         StudyError: If a file cannot be written.
@@ -55,19 +53,16 @@ def write_results(measured: Measured, folder: Path, *, traces: Sequence[Path] = 
     from guard_eval.metrics.figures import draw_results  # noqa: PLC0415 (matplotlib, for files alone)
     from guard_eval.reporting.drawing import standalone  # noqa: PLC0415
 
-    drawings = dict(draw_results(measured.scores, traces))
+    drawings = list(draw_results(measured.scores))
     files = {
         "scores.csv": _csv(measured.scores),
         "differences.csv": _csv(measured.differences),
         "metrics.json": results_json(measured),
         "metrics.md": metrics_page(measured, ".md"),
         "metrics.tex": metrics_page(measured, ".tex"),
-        "metrics.html": metrics_page(measured, ".html", [drawing.svg for drawing in drawings.values()]),
+        "metrics.html": metrics_page(measured, ".html", [drawing.svg for drawing in drawings]),
     }
-    files |= {f"figures/{name}.svg": standalone(drawing) for name, drawing in drawings.items()}
-    if measured.differences.empty:  # an earlier run's would not belong to these scores
-        del files["differences.csv"]
-        (folder / "differences.csv").unlink(missing_ok=True)
+    files |= {f"figures/{drawing.name}.svg": standalone(drawing) for drawing in drawings}
     for name, text in files.items():
         write_whole(folder / name, text.encode(), make_folder=True)
 
@@ -81,39 +76,25 @@ def _csv(frame: pd.DataFrame) -> str:
 
 
 def results_json(measured: Measured) -> str:
-    """Return everything as JSON; a value that is no finite number is null."""
+    """Return everything as JSON."""
     whole = {
         "scores": measured.scores.to_dict("records"),
         "differences": measured.differences.to_dict("records"),
-        "closest_to_human": sorted(closest_to_human(rows_of(measured.scores))),
         "settings": dict(measured.settings),
         "warnings": measured.warnings,
     }
-    return json.dumps(_finite(whole), indent=2, allow_nan=False) + "\n"
+    return json.dumps(whole, indent=2, allow_nan=False) + "\n"
 
 
-def _finite(value: Any) -> Any:  # noqa: ANN401
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {name: _finite(inner) for name, inner in value.items()}
-    return [_finite(inner) for inner in value] if isinstance(value, list) else value
-
-
-def score_table(
-    scores: pd.DataFrame, *, dataset: str = "", metrics: Sequence[str] = (), intervals: bool = False
-) -> Table:
-    """Return the scores as one table: a row for each dataset and strategy, a column for each metric.
+def score_table(rows: Sequence[Any], *, intervals: bool = False) -> Table:
+    """Return scores as one table: a row for each dataset and strategy, a column for each metric.
 
     Args:
-        scores: The scores.
-        dataset: Only this one, which is the table's caption.
-        metrics: Only these.
+        rows: The scores; a single dataset is the table's caption.
         intervals: Whether a cell has the interval, too.
     """
-    rows = [row for row in rows_of(scores) if dataset in {"", row.dataset}]
-    rows = [row for row in rows if not metrics or row.metric in metrics]
     closest, names = closest_to_human(rows), dict.fromkeys(row.metric for row in rows)
+    datasets = list(dict.fromkeys(row.dataset for row in rows))
     lines: dict[tuple[str, str], dict[str, Any]] = {}
     for row in rows:
         cells = lines.setdefault((row.dataset, row.strategy), {"texts": 0} | dict.fromkeys(names, NOTHING))
@@ -124,42 +105,40 @@ def score_table(
     notes = [CLOSEST] if closest else []
     if intervals and any(row.low is not None for row in rows):
         notes.append(f"In brackets: the {format_level(rows[0].level)} interval.")
-    places = () if dataset else ("Dataset",)
+    places = ("Dataset",) if len(datasets) > 1 else ()
     return Table(
         columns=(*places, "Strategy", "Texts", *(METRICS[name].heading for name in names)),
         rows=tuple(
             (*map(_shorten, key[-len(places) - 1 :]), *cells.values()) for key, cells in lines.items()
         ),
-        caption=_shorten(dataset) or "Scores",
+        caption=_shorten(datasets[0]) if len(datasets) == 1 else "Scores",
         note=" ".join(notes),
         text_columns=1 + len(places),
     )
 
 
-def difference_table(differences: pd.DataFrame) -> Table:
+def difference_table(rows: Sequence[Any]) -> Table:
     """Return the differences from the baseline as a table, with how they were tested below it."""
-    heads = ("Metric", "Dataset", "Strategy", "Baseline")
-    every = rows_of(differences)
     methods = dict.fromkeys(
-        f"{format_level(row.level)} {row.method}" for row in every if row.p_value is not None
+        f"{format_level(row.level)} {row.method}" for row in rows if row.p_value is not None
     )
     return Table(
-        columns=(*heads, "Difference", "Interval", "p", "p (Holm)", "Prompts"),
+        columns=("Metric", "Dataset", "Strategy", "Difference", "Interval", "p", "p (Holm)", "Prompts"),
         rows=tuple(
             (
                 METRICS[row.metric].heading,
-                *map(_shorten, (row.dataset, row.strategy, row.baseline)),
+                _shorten(row.dataset),
+                _shorten(row.strategy),
                 format_value(row.metric, row.value, sign="+"),
                 format_interval(row.metric, row.low, row.high) or NOTHING,
                 *(_format_p(p, row.note) for p in (row.p_value, row.p_holm)),
                 row.n,
             )
-            for row in every
+            for row in rows
         ),
-        caption="Differences",
-        note=f"Strategy less baseline, prompt by prompt; {'; '.join(methods)}. "
-        "p (Holm) is for all tests of a metric.",
-        text_columns=len(heads),
+        caption=f"Differences from {_shorten(rows[0].baseline)}",
+        note=f"Prompt by prompt; {'; '.join(methods)}. p (Holm) is for all tests of a metric.",
+        text_columns=3,
     )
 
 
@@ -176,7 +155,8 @@ def metrics_page(measured: Measured, ending: str, figures: Sequence[Escaped] = (
     """Return the results as a page: `.html`, `.md` or `.tex`, the last without intervals."""
     scores, differences = rows_of(measured.scores), rows_of(measured.differences)
     datasets = dict.fromkeys(row.dataset for row in scores)
-    tables = [score_table(measured.scores, dataset=name, intervals=ending != ".tex") for name in datasets]
+    by_dataset = [[row for row in scores if row.dataset == dataset] for dataset in datasets]
+    tables = [score_table(rows, intervals=ending != ".tex") for rows in by_dataset]
     signatures = dict.fromkeys((row.metric, row.signature) for row in scores if row.signature)
     settings = {name: NOTHING if value is None else value for name, value in measured.settings.items()}
     metrics = dict.fromkeys(METRICS[row.metric] for row in scores)
@@ -190,7 +170,7 @@ def metrics_page(measured: Measured, ending: str, figures: Sequence[Escaped] = (
         _TEMPLATES / f"metrics{ending}.j2",
         title="Metrics",
         warnings=measured.warnings,
-        tables=[*tables, *([difference_table(measured.differences)] if differences else [])],
+        tables=[*tables, *([difference_table(differences)] if differences else [])],
         details=[table for table in details if table.rows],
         figures=figures,
         comment=lambda cells: Escaped(one_line(": ".join(map(str, cells)))),

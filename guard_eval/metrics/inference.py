@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -38,7 +37,6 @@ from guard_eval.texts.generations import HUMAN
 Outcomes = Mapping[tuple[str, str, str], Outcome]
 """Outcomes by metric, dataset and strategy."""
 Row = dict[str, Any]
-FEW = "with so few prompts that differ"
 
 
 def contributions(parts: Floats, function: Statistic) -> Floats:
@@ -70,31 +68,21 @@ def estimate_scores(outcomes: Outcomes, *, level: float) -> pd.DataFrame:
 
 def _score(several: Sequence[Outcome], level: float) -> Row:
     """Return the row of an outcome, or of the mean of a strategy's outcomes on several datasets."""
-    whole, estimate = several[0], Estimate(level=level)
-    if len(several) > 1:  # a run's value is its mean over the datasets, too
-        runs = zip(*(each.run_values for each in several), strict=False)
-        whole = replace(
-            whole,
-            dataset=OVERALL,
-            value=statistics.fmean(each.value or 0.0 for each in several),
-            n=sum(each.n for each in several),
-            counts={},
-            note=f"mean over {len(several)} datasets, each of the same weight",
-            run_values=tuple(map(statistics.fmean, runs)),
-        )
+    row, estimate = vars(several[0]) | {"level": level}, Estimate()
+    if len(several) > 1:
+        row |= {
+            "dataset": OVERALL,
+            "value": statistics.fmean(each.value or 0.0 for each in several),
+            "n": sum(each.n for each in several),
+            "counts": {},
+            "note": f"mean over {len(several)} datasets, each of the same weight",
+        }
     known = [contributions(each.parts, each.function) for each in several if each.parts is not None]
     if len(known) == len(several):
-        bounds = (0.0, 100.0) if METRICS[whole.metric].unit == "%" else UNBOUNDED
+        bounds = (0.0, 100.0) if METRICS[row["metric"]].unit == "%" else UNBOUNDED
         estimate = _estimate_mean(known, several, level=level, bounds=bounds)
-    defined = [value for value in whole.run_values if not math.isnan(value)]
-    return vars(whole) | {
-        "low": estimate.low,
-        "high": estimate.high,
-        "level": level,
-        "note": join_notes(whole.note, estimate.note),
-        "runs": max(1, len(whole.run_values)),
-        "run_sd": statistics.stdev(defined) if len(defined) > 1 else None,
-    }
+    note = join_notes(row["note"], estimate.note)
+    return row | {"low": estimate.low, "high": estimate.high, "note": note}
 
 
 def _mean_of(datasets: Sequence[Floats]) -> tuple[Floats, NDArray[np.int64]]:
@@ -139,12 +127,11 @@ def estimate_differences(outcomes: Outcomes, baseline: str, *, level: float, see
     for metric in dict.fromkeys(metric for metric, _, _ in outcomes):
         family: list[Row] = []
         for strategy in strategies:
-            keys = [((metric, dataset, strategy), (metric, dataset, baseline)) for dataset in datasets]
-            pairs = [
-                (outcomes[ours], outcomes[theirs])
-                for ours, theirs in keys
-                if ours in outcomes and theirs in outcomes
+            sides = [
+                [outcomes.get((metric, dataset, name)) for name in (strategy, baseline)]
+                for dataset in datasets
             ]
+            pairs = [(ours, theirs) for ours, theirs in sides if ours is not None and theirs is not None]
             if strategy not in {baseline, HUMAN}:
                 family += [_difference([pair], level, seed) for pair in pairs]
                 family += [_difference(pairs, level, seed)] if len(pairs) == len(datasets) > 1 else []
@@ -205,14 +192,15 @@ def _gain(first: Outcome, second: Outcome, shared: NDArray[np.int64]) -> Floats:
 
 def _adjust_family(family: Sequence[Row], alpha: float) -> Iterator[Row]:
     """Yield the differences of one metric, their p-values adjusted together by Holm."""
-    p_values, smallest = ([row[name] for row in family] for name in ("p_value", "smallest"))
-    for row, p_holm in zip(family, adjust(p_values, smallest=smallest, alpha=alpha), strict=True):
-        why = "" if row["p_value"] is None else why_no_p(row["smallest"], alpha)
-        row |= {"p_holm": p_holm, "family": len(family)}
-        if why:
-            row |= {"p_value": None, "note": why}
-        elif row["p_value"] is not None and p_holm is None:
-            row["note"] = (
-                f"no p after Holm's correction for {len(family)} tests: {FEW} it cannot reach {alpha:.3g}"
-            )
-        yield row
+    p_values = [row["p_value"] for row in family]
+    smallest = [None if row["p_value"] is None else row["smallest"] for row in family]
+    correction = f" after Holm's correction for {len(family)} tests"
+    for row, p_holm, least in zip(family, adjust(p_values), adjust(smallest), strict=True):
+        alone = why_no_p(row["smallest"], alpha) if p_holm is not None else ""
+        corrected = alone or why_no_p(least or 0.0, alpha, after=correction)
+        yield row | {
+            "p_value": None if alone else row["p_value"],
+            "p_holm": None if corrected else p_holm,
+            "family": len(family),
+            "note": corrected or row["note"],
+        }

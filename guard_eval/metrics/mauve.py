@@ -27,7 +27,6 @@ from guard_eval.metrics.batches import Model, Tokenizer, pad_rows, read_in_batch
 from guard_eval.metrics.cache import Texts
 from guard_eval.metrics.outcomes import Group, MetricTools, Outcome, outcome_of_runs
 from guard_eval.study.settings import MetricSettings
-from guard_eval.texts.generations import Generation
 
 SEEDS = (25, 26, 27, 28, 29)
 """Seeds of the k-means; the first is the one that published scores were made with."""
@@ -70,11 +69,6 @@ class Mauve:
     def value(self) -> float:
         """Return the mean over seeds; NaN where it is undefined."""
         return statistics.fmean(self.values) if self.values else math.nan
-
-    @property
-    def variance(self) -> float:
-        """Return the variance over seeds; 0 for fewer than two."""
-        return statistics.variance(self.values) if len(self.values) > 1 else 0.0
 
 
 def mauve(
@@ -158,9 +152,8 @@ def _quantise(
     p: Features, q: Features, buckets: int, seeds: Iterable[int]
 ) -> Iterator[tuple[Labels, Labels]]:
     """Yield the buckets of the references and of the texts for each seed."""
-    for module, package in (("sklearn", "scikit-learn"), ("faiss", "faiss-cpu")):
-        if find_spec(module) is None:
-            raise MissingExtraError("metrics", package)
+    if find_spec("faiss") is None:
+        raise MissingExtraError("metrics", "faiss-cpu")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of SWIG's types, on Python 3.12 and later
         import faiss  # noqa: PLC0415 (an extra)
@@ -237,7 +230,8 @@ def outcomes(groups: Sequence[Group], _: Sequence[str], tools: MetricTools) -> I
     one is shorter does not count.
     """
     reader, length = tools.models.open(tools.settings.mauve_model), tools.settings.mauve_tokens
-    sides = [(side,) for group in groups for text in group.texts if text.reference for side in _sides(text)]
+    compared = [text for group in groups for text in group.texts if text.reference]
+    sides = [(side,) for text in compared for side in (text.reference or "", text.text)]
 
     def compute(model: Model, tokenizer: Tokenizer, texts: Sequence[Texts]) -> Iterable[Any]:
         return hidden_features(model, tokenizer, [cut_text(tokenizer, text, length) for (text,) in texts])
@@ -247,25 +241,25 @@ def outcomes(groups: Sequence[Group], _: Sequence[str], tools: MetricTools) -> I
         yield _outcome(group, tools.settings, reader.signature, features)
 
 
-def _sides(text: Generation) -> tuple[str, str]:
-    return text.reference or "", text.text
-
-
 def _outcome(group: Group, settings: MetricSettings, model: str, features: Mapping[Texts, Any]) -> Outcome:
     """Return MAUVE of a group's runs, and what each prompt contributes."""
     seeds = range(SEEDS[0], SEEDS[0] + settings.mauve_seeds)
-    buckets, scaling = settings.mauve_buckets, settings.mauve_scaling
-    pairs = [[features.get((side,)) for side in _sides(text)] for text in group.texts]
-    rows, results = np.zeros((len(pairs), 2)), []
+    length, buckets, scaling = settings.mauve_tokens, settings.mauve_buckets, settings.mauve_scaling
+    references = [features.get((text.reference,)) if text.reference else None for text in group.texts]
+    texts = [features.get((text.text,)) for text in group.texts]
+    rows, results = np.zeros((len(texts), 2)), []
     for run in group.runs:
-        full = [index for index in run if all(side is not None for side in pairs[index])]
-        p, q = (np.array([pairs[index][side] for index in full]) for side in (0, 1))
+        full = [index for index in run if references[index] is not None and texts[index] is not None]
+        p, q = (np.array([side[index] for index in full]) for side in (references, texts))
         results.append(result := mauve(p, q, buckets=buckets, scaling=scaling, seeds=seeds))
         if result.values:
             rows[full] = np.stack([contributions(result, scaling=scaling), np.ones(len(full))], axis=1)
     defined = [result for result in results if result.values]
-    noise = statistics.fmean(result.variance for result in defined) if defined else 0.0
+    # The variance over seeds; of runs, which have the same references, it is the mean.
+    seeded = [statistics.variance(result.values) for result in defined if len(seeds) > 1]
+    noise = statistics.fmean(seeded or [0.0])
     compared = sum(bool(text.reference) for text in group.texts)
+    short = compared - sum(result.n for result in results)
     used = " or ".join(dict.fromkeys(str(result.buckets) for result in defined or results))
     return outcome_of_runs(
         "mauve",
@@ -273,12 +267,11 @@ def _outcome(group: Group, settings: MetricSettings, model: str, features: Mappi
         [result.value for result in results],
         n=sum(result.n for result in defined),
         counts={
-            "without a reference": len(pairs) - compared,
-            f"text or reference shorter than {settings.mauve_tokens} tokens": compared
-            - sum(result.n for result in results),
+            "without a reference": len(texts) - compared,
+            f"text or reference shorter than {length} tokens": short,
         },
         note=f"standard deviation over {len(seeds)} seeds {noise**0.5:.2f}" if defined else results[0].reason,
-        signature=f"mauve|{model}|tokens:{settings.mauve_tokens}, full length only|buckets:{used}|"
+        signature=f"mauve|{model}|tokens:{length}, full length only|buckets:{used}|"
         f"c:{scaling:g}|seeds:{seeds[0]}-{seeds[-1]}",
         parts=group.sum_by_prompt(rows),
         noise=noise,

@@ -34,7 +34,8 @@ MODULES = {
     "bertscore": ("bertscore",),
 }
 """The module of each metric, whose function `outcomes` yields those of all groups."""
-WITH_MODELS = {"coherence", "mauve", "bertscore"}
+WITH_MODELS = ("coherence", "mauve", "bertscore")
+"""Modules that need the model of the setting `coherence_model` and so on."""
 AGAINST_REFERENCES = {"mauve", "bertscore"}
 _LIBRARIES = ("guard-eval", "torch", "transformers", "numpy", "scipy", "faiss-cpu", "scikit-learn")
 
@@ -122,22 +123,21 @@ def _versions() -> dict[str, str]:
 
 def _check_texts(groups: Sequence[Group], humans: Sequence[Group], metrics: Sequence[str]) -> Iterator[str]:
     """Yield warnings of unequal numbers of texts, and of missing or differing references."""
-    people = {group.dataset: group.texts for group in humans}
-    for dataset, prompts in {group.dataset: group.prompts for group in groups}.items():
+    for dataset in dict.fromkeys(group.dataset for group in groups):
         sizes = {len(run) for group in groups if group.dataset == dataset for run in group.runs}
         if len(sizes) > 1:
             yield (
                 f"{dataset}: strategies have between {min(sizes)} and {max(sizes)} texts; distinct-n, "
                 "self-BLEU and MAUVE depend on their number"
             )
-        references = people.get(dataset, ())
-        if differing := sum(bool(text.flaws) for text in references):
+    for human in humans:
+        if differing := sum(bool(text.flaws) for text in human.texts):
             yield (
-                f"{dataset}: strategies bring different references of {differing} prompts; the human row has "
-                "the first strategy's, MAUVE and BERTScore compare each text with its own"
+                f"{human.dataset}: strategies bring different references of {differing} prompts; the human "
+                "row has the first strategy's, MAUVE and BERTScore compare each text with its own"
             )
-        if 0 < len(references) < len(prompts):
-            yield f"{dataset}: {len(references)} of {len(prompts)} prompts have a reference"
+        if len(human.texts) < len(human.prompts):
+            yield f"{human.dataset}: {len(human.texts)} of {len(human.prompts)} prompts have a reference"
     unmeasured = [name for name in metrics if name in AGAINST_REFERENCES]
     if unmeasured and not humans:
         names = " and ".join(unmeasured)
@@ -146,11 +146,11 @@ def _check_texts(groups: Sequence[Group], humans: Sequence[Group], metrics: Sequ
 
 def _check_mauve(outcomes: Outcomes) -> Iterator[str]:
     """Yield warnings of few texts, and of strategies whose MAUVE was taken with other numbers of buckets."""
-    for dataset in dict.fromkeys(dataset for _, dataset, _ in outcomes):
-        every = [each for each in outcomes.values() if (each.metric, each.dataset) == ("mauve", dataset)]
-        mauves = [outcome for outcome in every if outcome.parts is not None]
-        sizes = sorted(outcome.n // max(1, len(outcome.run_values)) for outcome in mauves)
-        if sizes and sizes[0] < FEW_TEXTS_FOR_MAUVE:
+    defined = [each for each in outcomes.values() if each.metric == "mauve" and each.parts is not None]
+    for dataset in dict.fromkeys(outcome.dataset for outcome in defined):
+        mauves = [outcome for outcome in defined if outcome.dataset == dataset]
+        sizes = sorted(outcome.n // outcome.runs for outcome in mauves)
+        if sizes[0] < FEW_TEXTS_FOR_MAUVE:
             few = f"below {FEW_TEXTS_FOR_MAUVE} it says little"
             yield f"{dataset}: MAUVE is of {sizes[0]} to {sizes[-1]} texts of full length; {few}"
         if len({outcome.signature for outcome in mauves}) > 1:

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, partial
-from pathlib import Path
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from guard_eval.study import Study
-from guard_eval.study.folder import locate_model
 
 if TYPE_CHECKING:  # metrics of texts alone need no torch
     from guard_eval.engines.loading import LoadedModel
 
 REVISION_CHARACTERS = 12
 """How much of a revision a signature shows."""
-LOCATE_HERE = partial(locate_model, folder=Path())
-"""Locates models for texts without a study."""
 
 
 @dataclass(frozen=True)
@@ -53,14 +49,10 @@ class ScoringModel:
         return "float32" if expected_device(self.device) == "cpu" else "bfloat16"
 
     @property
-    def short_revision(self) -> str:
-        """Return the revision's first digits."""
-        return self.revision.removeprefix("sha256:")[:REVISION_CHARACTERS]
-
-    @property
     def signature(self) -> str:
         """Return what a score's signature says of the model."""
-        return f"model:{self.name}|revision:{self.short_revision}|{self.dtype}"
+        revision = self.revision.removeprefix("sha256:")[:REVISION_CHARACTERS]
+        return f"model:{self.name}|revision:{revision}|{self.dtype}"
 
     @property
     def identity(self) -> str:
@@ -94,7 +86,7 @@ class ScoringModels:
         revisions: The wanted revisions by name; `main` for others.
     """
 
-    locate: Callable[[str], str] = LOCATE_HERE
+    locate: Callable[[str], str]
     device: str = "auto"
     revisions: Mapping[str, str] = field(default_factory=dict)
 

@@ -1,10 +1,8 @@
 """Metrics of n-grams of whitespace tokens: diversity, repetition, distinct-n and self-BLEU.
 
-Diversity has two definitions that are never mixed. `simctg` gave every published table of this line of
-research (Su et al. 2022 and their successors): n-grams are counted per text and summed over texts, each
-text's last n-gram is left out, and each repetition rate is rounded to two decimals of a percent before the
-product is taken. `textbook` is the paper's Appendix D as written: each text's own product over all its
-n-grams, and the mean over texts.
+Diversity is defined as in every published table of this line of research (simctg: Su et al. 2022 and their
+successors): n-grams are counted per text and summed over texts, each text's last n-gram is left out, and each
+repetition rate is rounded to two decimals of a percent before the product is taken.
 """
 
 from __future__ import annotations
@@ -12,30 +10,18 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from guard_eval import progress
 from guard_eval.estimate import Floats
-from guard_eval.metrics.outcomes import (
-    Group,
-    MetricTools,
-    Outcome,
-    mean_outcome,
-    outcome_of_runs,
-    outcome_of_sums,
-)
+from guard_eval.metrics.outcomes import Group, MetricTools, Outcome, outcome_of_runs, outcome_of_sums
 
 ORDERS = (2, 3, 4)
 EPSILON = 0.1
 """In self-BLEU a count of zero becomes this: smoothing method 1 of Chen and Cherry (2014)."""
-SIGNATURES = {
-    "simctg": "simctg|tokens:whitespace|n:2-4|last:dropped|rep:rounded2",
-    "textbook": "textbook|tokens:whitespace|n:2-4|last:kept|mean over texts",
-}
 
 
 def ngrams(words: Sequence[str], n: int) -> Iterable[tuple[str, ...]]:
@@ -73,19 +59,13 @@ def _published(sums: Floats) -> Diversity:
     return Diversity(diversity=whole, rep=dict(zip(ORDERS, rates, strict=True)))
 
 
-def ngram_counts(texts: Sequence[str], *, dropped: int = 1) -> Floats:
-    """Return each text's number of different and of all n-grams, `[texts, 6]`, n = 2, 3, 4.
-
-    Args:
-        texts: The texts.
-        dropped: How many n-grams at a text's end are left out. The published code leaves out one, and its
-            figures depend on it.
-    """
+def ngram_counts(texts: Sequence[str]) -> Floats:
+    """Return each text's number of different and of all n-grams but the last, `[texts, 6]`, n = 2, 3, 4."""
     counts = np.zeros((len(texts), 2 * len(ORDERS)))
     for row, text in zip(counts, texts, strict=True):
         words = text.split()
         for index, n in enumerate(ORDERS):
-            grams = Counter(ngrams(words[: len(words) - dropped] if dropped else words, n))
+            grams = Counter(ngrams(words[:-1], n))
             row[2 * index : 2 * index + 2] = len(grams), grams.total()
     return counts
 
@@ -99,17 +79,6 @@ def repetition_of_sums(sums: Floats) -> Floats:
 def diversity_of_sums(sums: Floats) -> Floats:
     """Return `simctg` diversity in percent without rounding, `[...]`, of sums of `ngram_counts`."""
     return np.asarray(100 * np.prod(1 - repetition_of_sums(sums) / 100, axis=-1))
-
-
-def textbook_diversity(texts: Sequence[str]) -> Floats:
-    """Return each text's own DIV = ∏ₙ unique n-grams / n-grams in percent (Appendix D), `[texts]`.
-
-    It is NaN below four words, where a text has no 4-gram.
-
-    >>> textbook_diversity(["the cat saw the cat and ran"])  # 5/6 · 5/5 · 4/4
-    array([83.33333333])
-    """
-    return diversity_of_sums(ngram_counts(texts, dropped=0))
 
 
 def distinct(texts: Sequence[str], n: int) -> float:
@@ -144,8 +113,9 @@ def self_bleus(texts: Sequence[str], *, max_n: int = 4) -> Floats:
     """
     words = [text.split() for text in texts]
     scored = [index for index, row in enumerate(words) if len(row) >= max_n and len(texts) > 1]
-    lengths = np.array([len(row) for row in words], dtype=np.int64)
-    logs, any_word = np.zeros(len(texts)), np.zeros(len(texts), dtype=bool)
+    lengths = Counter(map(len, words))
+    logs = np.zeros(len(texts))
+    any_word = np.zeros(len(texts), dtype=bool)
     for n in range(1, max_n + 1):
         counts = [Counter(ngrams(row, n)) for row in words]
         largest: dict[tuple[str, ...], tuple[int, int]] = {}
@@ -162,22 +132,18 @@ def self_bleus(texts: Sequence[str], *, max_n: int = 4) -> Floats:
             any_word[index] |= n == 1 and matches > 0
     scores = np.full(len(texts), np.nan)
     for index in scored:
-        brevity = min(0.0, 1 - _nearest_length(lengths, index) / int(lengths[index]))
+        length = len(words[index])
+        others = [other for other, count in lengths.items() if other != length or count > 1]
+        nearest = min(others, key=lambda other: (abs(other - length), other))
+        brevity = min(0.0, 1 - nearest / length)
         scores[index] = 100 * math.exp(brevity + logs[index]) if any_word[index] else 0.0
     return scores
 
 
-def _nearest_length(lengths: NDArray[np.int64], index: int) -> int:
-    """Return the length of another text that is nearest to one text's length, the shorter one of two."""
-    away = np.abs(lengths - lengths[index]) * 2 + (lengths > lengths[index])
-    away[index] = np.iinfo(np.int64).max
-    return int(lengths[np.argmin(away)])
-
-
-def outcomes(groups: Sequence[Group], metrics: Sequence[str], tools: MetricTools) -> Iterator[Outcome]:
+def outcomes(groups: Sequence[Group], metrics: Sequence[str], _: MetricTools) -> Iterator[Outcome]:
     """Yield what n-grams say of each group's texts."""
     measures = {
-        "diversity": _textbook if tools.settings.diversity == "textbook" else _diversity,
+        "diversity": _diversity,
         "repetition": _repetition,
         "distinct": _distinct,
         "self_bleu": _self_bleu,
@@ -192,44 +158,31 @@ def outcomes(groups: Sequence[Group], metrics: Sequence[str], tools: MetricTools
 
 def _diversity(group: Group, texts: Sequence[str]) -> Iterator[Outcome]:
     counts = ngram_counts(texts)
-    yield outcome_of_sums(
+    outcome = outcome_of_sums(
         "diversity",
         group,
         counts,
         diversity_of_sums,
         n=len(texts),
         counts={"shorter than five words": int((counts[:, -1] == 0).sum())},
-        signature=SIGNATURES["simctg"],
-        published=lambda sums: _published(sums).diversity,
+        signature="simctg|tokens:whitespace|n:2-4|last:dropped|rep:rounded2",
     )
-
-
-def _textbook(group: Group, texts: Sequence[str]) -> Iterator[Outcome]:
-    values = textbook_diversity(texts)
-    counts = {"shorter than four words": int(np.isnan(values).sum())}
-    yield mean_outcome("diversity", group, values, signature=SIGNATURES["textbook"], counts=counts)
+    yield replace(outcome, value=_published(group.sum_by_prompt(counts).sum(axis=0)).diversity)
 
 
 def _repetition(group: Group, texts: Sequence[str]) -> Iterator[Outcome]:
     counts = ngram_counts(texts)
-    for index, n in enumerate(ORDERS):
-        yield outcome_of_sums(
-            f"rep_{n}",
-            group,
-            counts,
-            partial(_rate, index),
-            n=len(texts),
-            signature=f"rep-{n}|tokens:whitespace|last:dropped|rounded2",
-            published=partial(_published_rate, n),
+    rates = _published(group.sum_by_prompt(counts).sum(axis=0)).rep
+    for n in ORDERS:
+        signature = f"rep-{n}|tokens:whitespace|last:dropped|rounded2"
+        outcome = outcome_of_sums(
+            f"rep_{n}", group, counts, partial(_rate, n), n=len(texts), signature=signature
         )
+        yield replace(outcome, value=rates[n])
 
 
-def _rate(index: int, sums: Floats) -> Floats:
-    return np.asarray(repetition_of_sums(sums)[..., index])
-
-
-def _published_rate(n: int, sums: Floats) -> float | None:
-    return _published(sums).rep[n]
+def _rate(n: int, sums: Floats) -> Floats:
+    return np.asarray(repetition_of_sums(sums)[..., ORDERS.index(n)])
 
 
 def _distinct(group: Group, texts: Sequence[str]) -> Iterator[Outcome]:

@@ -57,12 +57,12 @@ class Group:
         return [runs[run] for run in sorted(runs)]
 
     @cached_property
-    def counts(self) -> dict[str, int]:
+    def counts(self) -> Counter[str]:
         """Return how many texts have which flaw."""
         flaws = Counter(sorted(flaw for text in self.texts for flaw in text.flaws))
         flaws["empty"] += sum(not text.text.strip() for text in self.texts)
         flaws["prompt not continued"] += len(self.prompts) - len(np.unique(self.places))
-        return nonzero(flaws)
+        return flaws
 
     def sum_by_prompt(self, rows: ArrayLike) -> NDArray[np.float64]:
         """Return rows, one for each text, summed by prompt, of several runs their mean: `[prompts, m]`."""
@@ -72,11 +72,6 @@ class Group:
         for run in self.runs:
             runs[np.unique(self.places[run])] += 1
         return np.asarray(sums / np.maximum(runs, 1))
-
-
-def nonzero(counts: Mapping[str, int]) -> dict[str, int]:
-    """Return the counts that are not 0."""
-    return {name: count for name, count in counts.items() if count}
 
 
 def group_texts(generations: Iterable[Generation]) -> list[Group]:
@@ -107,21 +102,20 @@ def human_groups(groups: Sequence[Group]) -> list[Group]:
 
     Where strategies bring different references of a prompt, the first strategy's is taken, and it is flagged.
     """
-    references: dict[str, dict[str, list[Generation]]] = {}
-    prompts = {group.dataset: group.prompts for group in groups}
-    for group in groups:
-        for text in group.texts:
-            if text.reference is not None:
-                references.setdefault(group.dataset, {}).setdefault(text.prompt_id, []).append(text)
-    return [
-        Group(
-            dataset, HUMAN, tuple(_as_text(texts) for _, texts in sorted(by_prompt.items())), prompts[dataset]
-        )
-        for dataset, by_prompt in references.items()
-    ]
+    humans = []
+    for dataset, prompts in {group.dataset: group.prompts for group in groups}.items():
+        texts: dict[str, list[Generation]] = {}
+        for group in groups:
+            for text in group.texts:
+                if group.dataset == dataset and text.reference is not None:
+                    texts.setdefault(text.prompt_id, []).append(text)
+        if texts:
+            references = tuple(_reference_of(texts[prompt]) for prompt in sorted(texts))
+            humans.append(Group(dataset, HUMAN, references, prompts))
+    return humans
 
 
-def _as_text(texts: Sequence[Generation]) -> Generation:
+def _reference_of(texts: Sequence[Generation]) -> Generation:
     """Return the reference of the texts of a prompt as a text that people wrote."""
     first = texts[0].reference or ""
     differs = any(text.reference != first for text in texts)
@@ -157,12 +151,13 @@ class MetricTools:
         compute: Callable[[Any, Any, Sequence[Texts]], Iterable[Any]],
     ) -> dict[Texts, Any]:
         """Return what `compute` makes of the model, its tokenizer and each item; see `compute_once`."""
-
-        def compute_batch(batch: Sequence[Texts]) -> Iterable[Any]:
-            return compute(model.loaded.model, model.loaded.tokenizer, batch)
-
         name, *settings = definition
-        return compute_once((name, 2, model.identity, *settings), items, compute_batch, self.cache)
+        return compute_once(
+            (name, 2, model.identity, *settings),
+            items,
+            lambda batch: compute(model.loaded.model, model.loaded.tokenizer, batch),
+            self.cache,
+        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -174,6 +169,7 @@ class Outcome:
         dataset: The group's dataset.
         strategy: Its strategy.
         places: Which of the dataset's prompts it continued.
+        runs: How many texts a prompt has.
         value: The value; None where it is undefined, and `note` says why.
         n: How many texts have a value.
         counts: How many texts were left out, cut or repaired, by reason.
@@ -183,13 +179,13 @@ class Outcome:
             interval.
         function: The metric as a function of the sums, `[..., m]` → `[...]`, NaN where it is undefined.
         noise: The variance of the value from other sources than the prompts, such as the seed of k-means.
-        run_values: The values of single runs, NaN where undefined; empty unless a prompt has several texts.
     """
 
     metric: str
     dataset: str
     strategy: str
     places: NDArray[np.int64]
+    runs: int
     value: float | None
     n: int
     counts: Mapping[str, int] = field(default_factory=dict)
@@ -198,7 +194,6 @@ class Outcome:
     parts: Floats | None = None
     function: Statistic = ratio
     noise: float = 0.0
-    run_values: tuple[float, ...] = ()
 
 
 def outcome_of_runs(
@@ -207,30 +202,34 @@ def outcome_of_runs(
     values: Sequence[float],
     *,
     counts: Mapping[str, int] = MappingProxyType({}),
+    note: str = "",
     **facts: Any,  # noqa: ANN401
 ) -> Outcome:
-    """Return the outcome of a metric whose value for several runs is the mean of theirs.
+    """Return the outcome of a metric that is the mean of its values for several runs.
 
     Args:
         metric: The metric's name.
         group: The texts.
-        values: The value of each run; NaN where it is undefined.
+        values: The value of each run, or of all; no finite number where it is undefined.
         counts: Texts left out or cut for this metric, by reason; those of the group are added.
+        note: What a reader must know.
         **facts: Other fields of the outcome.
     """
-    defined = [value for value in values if not math.isnan(value)]
-    several = f"mean of {len(defined)} runs" if len(values) > 1 else ""
-    facts = {"value": statistics.fmean(defined) if defined else None} | facts
-    if facts["value"] is None:
-        facts |= {"n": 0, "parts": None, "note": facts.get("note") or "no text has what the metric needs"}
-    facts["note"] = join_notes(several, facts.get("note", ""))
+    defined = [value for value in values if math.isfinite(value)]
+    if not defined:
+        facts |= {"n": 0, "parts": None}
+        note = note or "no text has what the metric needs"
+    elif len(values) > 1:
+        note = join_notes(f"mean of {len(defined)} runs", note)
     return Outcome(
         metric=metric,
         dataset=group.dataset,
         strategy=group.strategy,
         places=np.unique(group.places),
-        counts=group.counts | nonzero(counts),
-        run_values=tuple(values) if several else (),
+        runs=len(group.runs),
+        value=statistics.mean(defined) if defined else None,
+        counts=dict(group.counts + Counter(counts)),
+        note=note,
         **facts,
     )
 
@@ -240,8 +239,6 @@ def outcome_of_sums(
     group: Group,
     rows: ArrayLike,
     function: Statistic = ratio,
-    *,
-    published: Callable[[Floats], float | None] | None = None,
     **facts: Any,  # noqa: ANN401
 ) -> Outcome:
     """Return the outcome of a function of sums over texts. A prompt of several runs has their mean.
@@ -251,16 +248,11 @@ def outcome_of_sums(
         group: The texts.
         rows: Each text's part of the sums, `[texts, m]`.
         function: The metric as a function of the sums.
-        published: The same as it is published, where that is rounded; None where it is undefined.
         **facts: See `outcome_of_runs`.
     """
-    each, parts = np.asarray(rows, dtype=np.float64), group.sum_by_prompt(rows)
-    value = float(function(parts.sum(axis=0)))
-    if published is not None:
-        facts["value"] = published(parts.sum(axis=0))
-    facts = {"value": None if math.isnan(value) else value, "parts": parts, "function": function} | facts
-    values = [float(function(each[run].sum(axis=0))) for run in group.runs]
-    return outcome_of_runs(metric, group, values, **facts)
+    parts = group.sum_by_prompt(rows)
+    values = [float(function(parts.sum(axis=0)))] * len(group.runs)
+    return outcome_of_runs(metric, group, values, parts=parts, function=function, **facts)
 
 
 def mean_outcome(metric: str, group: Group, values: ArrayLike, **facts: Any) -> Outcome:  # noqa: ANN401

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -20,11 +19,11 @@ OVERALL = "all datasets"
 
 SCORE_COLUMNS = (
     *("metric", "dataset", "strategy", "value", "low", "high", "level", "n", "counts", "note"),
-    *("signature", "runs", "run_sd"),
+    *("signature", "runs"),
 )
 """The columns of scores.csv. What is undefined is None, and `note` says why. `n` counts the texts that have a
-value, and `counts` those left out, cut or repaired, by reason. `signature` is the definition.
-Where a prompt has several texts, `runs` is their number and `run_sd` the spread of the runs' own values."""
+value, and `counts` those left out, cut or repaired, by reason. `signature` is the definition. `runs` is how
+many texts a prompt has."""
 DIFFERENCE_COLUMNS = (
     *("metric", "dataset", "strategy", "baseline", "level", "n", "value", "low", "high"),
     *("p_value", "p_holm", "family", "method", "note"),
@@ -43,7 +42,6 @@ class Metric(NamedTuple):
         meaning: What it measures, in a sentence.
         unit: The unit of its values, such as `%`; empty if it has none.
         digits: How many decimals are shown.
-        human_is_best: Whether the value nearest to the references' is the best.
     """
 
     label: str
@@ -51,54 +49,34 @@ class Metric(NamedTuple):
     meaning: str
     unit: str = "%"
     digits: int = 2
-    human_is_best: bool = True
 
     @property
     def heading(self) -> str:
         """Return the head of a column: the label with the unit."""
         return f"{self.label} ({self.unit})" if self.unit else self.label
 
-    @property
-    def axis(self) -> str:
-        """Return the label of an axis: the full name with the unit."""
-        return f"{self.title} ({self.unit})" if self.unit else self.title
 
-
-_neutral = partial(Metric, human_is_best=False)
 METRICS = {
     "diversity": Metric(
         "Div.", "Diversity", "Product over n = 2, 3, 4 of the share of n-grams that repeat no earlier one."
     ),
     "mauve": Metric("MAUVE", "MAUVE", "How near the texts' distribution is to the references'."),
-    "coherence": Metric("Coh.", "Coherence", "Mean log-likelihood per token, given the prompt.", unit="nats"),
+    "coherence": Metric("Coh.", "Coherence", "Mean log-likelihood per token, given the prompt.", "nats"),
     "bertscore": Metric(
         "BERT-Sc.", "BERTScore", "F1 of the similarity of tokens in context to the reference's."
     ),
-    "perplexity": Metric(
-        "PPL", "Perplexity", "exp of the mean negative log-likelihood of all tokens.", unit=""
-    ),
-    **{
-        f"rep_{n}": Metric(
-            f"rep-{n}", f"Repeated {n}-grams", f"{n}-grams that repeat an earlier one of their text."
-        )
-        for n in (2, 3, 4)
-    },
-    **{
-        f"distinct_{n}": Metric(
-            f"dist-{n}", f"Distinct {n}-grams", f"Different {n}-grams of all texts over all {n}-grams."
-        )
-        for n in (1, 2)
-    },
-    "self_bleu": Metric(
-        "self-BLEU", "Self-BLEU", "Mean BLEU of each text against all others of its strategy."
-    ),
-    "words": Metric("words", "Length in words", "Mean length in words.", unit="", digits=1),
-    "tokens": _neutral(
-        "tokens", "Length in tokens", "Mean length with the end-of-text token.", unit="", digits=1
-    ),
-    "ended": _neutral("ended", "Texts ended by the model", "Texts that the model ended itself.", digits=1),
-    "tokens_per_second": _neutral("tok/s", "Tokens per second", "Tokens over wall time.", unit="", digits=0),
-    "seconds_per_text": _neutral("s/text", "Time per text", "Wall time over texts.", unit="s", digits=3),
+    "perplexity": Metric("PPL", "Perplexity", "exp of the mean negative log-likelihood of all tokens.", ""),
+    "rep_2": Metric("rep-2", "Repeated 2-grams", "2-grams that repeat an earlier one of their text."),
+    "rep_3": Metric("rep-3", "Repeated 3-grams", "3-grams that repeat an earlier one of their text."),
+    "rep_4": Metric("rep-4", "Repeated 4-grams", "4-grams that repeat an earlier one of their text."),
+    "distinct_1": Metric("dist-1", "Distinct 1-grams", "Different 1-grams of all texts over all 1-grams."),
+    "distinct_2": Metric("dist-2", "Distinct 2-grams", "Different 2-grams of all texts over all 2-grams."),
+    "self_bleu": Metric("self-BLEU", "Self-BLEU", "Mean BLEU of each text against all others."),
+    "words": Metric("words", "Length in words", "Mean length in words.", "", digits=1),
+    "tokens": Metric("tokens", "Length in tokens", "Mean length with the end-of-text token.", "", digits=1),
+    "ended": Metric("ended", "Texts ended by the model", "Texts that the model ended itself.", digits=1),
+    "tokens_per_second": Metric("tok/s", "Tokens per second", "Tokens over wall time.", "", digits=0),
+    "seconds_per_text": Metric("s/text", "Time per text", "Wall time over texts.", "s", digits=3),
 }
 """Every metric by name, in the order in which tables show them."""
 
@@ -123,10 +101,6 @@ class Measured(Result):
         """Return the scores with a missing number as NaN."""
         return self.scores.infer_objects()
 
-    def _repr_html_(self) -> str:
-        columns = ["metric", "dataset", "strategy", "value", "low", "high", "n", "note"]
-        return str(self.scores[columns].to_html())
-
 
 def rows_of(frame: pd.DataFrame) -> list[Any]:
     """Return the rows, each with a field for each column."""
@@ -136,23 +110,23 @@ def rows_of(frame: pd.DataFrame) -> list[Any]:
 def closest_to_human(rows: Sequence[Any]) -> set[tuple[str, str, str]]:
     """Return metric, dataset and strategy of each score that is nearest to the human one, as shown.
 
-    What the paper's main table (`tab:ablation_resultglacs`) sets in bold: per metric whose `human_is_best`
-    and per dataset, the strategies whose rounded value differs least from the rounded human value; all that
-    tie. The human row itself is never among them.
+    What the paper's main table (`tab:ablation_resultglacs`) sets in bold: per metric and dataset, the
+    strategies whose rounded value differs least from the rounded human value; all that tie.
     """
-    values: dict[tuple[str, str], dict[str, float]] = {}
-    for row in rows:
-        metric = METRICS[row.metric]
-        if metric.human_is_best and is_finite(row.value):
-            values.setdefault((row.metric, row.dataset), {})[row.strategy] = round(row.value, metric.digits)
-    closest = set()
-    for (name, dataset), cells in values.items():
-        human = cells.pop(HUMAN, math.nan)
-        away = {
-            strategy: round(abs(value - human), METRICS[name].digits) for strategy, value in cells.items()
-        }
-        closest |= {(name, dataset, strategy) for strategy, far in away.items() if far == min(away.values())}
-    return closest
+    shown = {
+        (row.metric, row.dataset, row.strategy): round(row.value, METRICS[row.metric].digits)
+        for row in rows
+        if is_finite(row.value)
+    }
+    away: dict[tuple[str, str, str], float] = {}
+    least: dict[tuple[str, str], float] = {}
+    for (metric, dataset, strategy), value in shown.items():
+        human = shown.get((metric, dataset, HUMAN))
+        if human is not None and strategy != HUMAN:
+            distance = round(abs(value - human), METRICS[metric].digits)
+            away[metric, dataset, strategy] = distance
+            least[metric, dataset] = min(distance, least.get((metric, dataset), math.inf))
+    return {key for key, distance in away.items() if distance == least[key[:2]]}
 
 
 def is_finite(value: float | None) -> bool:

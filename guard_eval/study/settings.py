@@ -134,7 +134,6 @@ class MetricSettings(SettingsTable):
 
     Attributes:
         compute: Which metrics.
-        diversity: `simctg`, which every paper of this line publishes, or `textbook`, Appendix D as written.
         coherence_model: Whose log-likelihoods coherence and perplexity are.
         mauve_model: Whose last hidden state represents a text.
         mauve_tokens: Texts and references are cut to so many tokens; shorter ones do not count.
@@ -148,7 +147,6 @@ class MetricSettings(SettingsTable):
     """
 
     compute: list[MetricName] = Field(default=list(get_args(MetricName)), min_length=1)
-    diversity: Literal["simctg", "textbook"] = "simctg"
     coherence_model: str = Field(default="facebook/opt-2.7b", min_length=1)
     mauve_model: str = Field(default="gpt2", min_length=1)
     mauve_tokens: int = Field(default=128, ge=1)

@@ -40,8 +40,6 @@ def test_a_file_without_a_study(run, file, tmp_path):
     assert ran.code == 0, ran
     assert "37.50" in ran.out
     assert "simctg|tokens:whitespace|n:2-4|last:dropped|rep:rounded2" in ran.out
-    ran = run("measure", "texts.jsonl", "--metrics", "diversity", "--set", "metrics.diversity=textbook")
-    assert "18.75" in ran.out  # (1/3 + 1/24) / 2
     assert sorted(path.name for path in tmp_path.iterdir()) == ["texts.jsonl"]  # nothing is written unasked
 
 
@@ -64,14 +62,7 @@ def test_every_table_and_figure(run, file, tmp_path):
     assert {strategy for strategy, _ in rows} == {"one", "'=two", "human"}  # no formula for a spreadsheet
     settings = json.loads((out / "metrics.json").read_text())["settings"]
     assert (settings["coherence_model"], settings["seed"]) == ("bundled", 1)
-    assert "Differences\n" in ran.out
-
-
-def test_a_dry_run_measures_nothing(run, file, tmp_path, no_hub):
-    ran = run("measure", "texts.jsonl", "--output", "out", "--dry-run")
-    assert "texts: 2, strategies: 1, datasets: 1" in ran.out
-    assert "scoring models: gpt2, facebook/opt-2.7b, roberta-large" in ran.out
-    assert not (tmp_path / "out").exists()
+    assert "Differences from one\n" in ran.out
 
 
 def test_a_model_that_is_not_to_be_had_is_named_after_all_else_is_written(run, file, tmp_path):
@@ -91,7 +82,6 @@ def test_a_model_that_is_not_to_be_had_is_named_after_all_else_is_written(run, f
         (["texts.jsonl", "--metrics", "divrsity"], "the command line has 1 problem:\n  metrics.compute[1]"),
         (["texts.jsonl", "--metrics", "diversity", "--baseline", "two"], "choose from: one"),
         (["texts.jsonl", "--set", "metrics.compote=1"], "metrics.compote"),
-        (["texts.jsonl", "texts.jsonl", "."], "is a folder; name one study, or files alone"),
         (["texts.jsonl", "--prompts", "none.jsonl"], "none.jsonl"),
     ],
 )
@@ -102,23 +92,17 @@ def test_bad_input(run, file, arguments, says):
 def test_a_study_compared_with_a_baseline(run, paired):
     ran = run("measure", "small", "--baseline", "greedy", "--metrics", "diversity,length")
     assert ran.code == 0, ran
-    assert "Differences\n" in ran.out
-    assert (paired / "metrics" / "differences.csv").exists()
+    assert "Differences from greedy\n" in ran.out
+    differences = paired / "metrics" / "differences.csv"
+    assert differences.read_text().count("\n") > 1
     assert "Next: guard-eval pair small" in ran.out
     again = run("measure", "small", "--metrics", "diversity")
     assert again.code == 0, again
-    assert not (paired / "metrics" / "differences.csv").exists()
+    assert (
+        differences.read_text().count("\n") == 1
+    )  # an earlier measurement's would not belong to these scores
     assert "'beam(beams=5)' wrote none" in run("measure", "small", "--baseline", "beam").refused()
     assert "--output is for files" in run("measure", "small", "--output", "x").refused()
-
-
-def test_traces_are_drawn(run, study):
-    assert run("generate", "small", "--strategy", "guard", "--trace").code == 0
-    ran = run("measure", "small", "--metrics", "length")
-    assert ran.code == 0, ran
-    names = {path.name for path in (study / "metrics" / "figures").iterdir()}
-    assert "trace-guard.svg" in names
-    assert "Entropy" in (study / "metrics" / "metrics.html").read_text()
 
 
 WITHOUT_MODELS = """
@@ -144,12 +128,13 @@ def test_metrics_of_texts_alone_need_no_model_library(file):
     assert "37.50" in done.stdout
 
 
-def test_a_dry_run_names_the_models_that_would_be_downloaded(run, paired, no_hub):
+def test_a_dry_run_measures_nothing_and_names_the_models_that_would_be_downloaded(run, paired, no_hub):
     ran = run("measure", "small", "--dry-run", "--set", "metrics.coherence_model=nobody/no-such-model")
+    assert "texts: 24, strategies: 4, datasets: 1" in ran.out
     assert "nobody/no-such-model would be downloaded" in ran.out
+    assert not (paired / "metrics").exists()
     assert ran.code == 2
     assert "cannot be reached" in ran.err
-    assert "bundled is not" not in run("measure", "small", "--dry-run").out
     refused = run("measure", "small", "--dry-run", "--set", "metrics.coherence_model=./nope")
     assert refused.code == 2
     assert "the model './nope': there is no folder" in refused.err
@@ -158,7 +143,7 @@ def test_a_dry_run_names_the_models_that_would_be_downloaded(run, paired, no_hub
 def test_without_a_network_all_missing_models_are_named_at_once_and_the_rest_is_measured(run, file, no_hub):
     ran = run("measure", "texts.jsonl", "--metrics", "diversity,mauve,coherence,bertscore")
     assert ran.code == 2
-    assert "Not on this machine: gpt2, facebook/opt-2.7b, roberta-large." in ran.err.splitlines()[0]
+    assert "Not on this machine: facebook/opt-2.7b, gpt2, roberta-large." in ran.err.splitlines()[0]
     assert "37.50" in ran.out
 
 

@@ -118,7 +118,8 @@ def rows_in(path):
 
 
 def test_one_table_has_every_metric_that_was_taken():
-    table = score_table(RESULTS.scores)
+    rows = rows_of(RESULTS.scores)
+    table = score_table(rows)
     assert table.columns == ("Dataset", "Strategy", "Texts", "Div. (%)", "Coh. (nats)")
     assert table.rows == (
         ("wikitext", "guard", 100, "92.86*", "−2.61*"),
@@ -126,7 +127,7 @@ def test_one_table_has_every_metric_that_was_taken():
         ("wikitext", HUMAN, 100, "93.84", "−2.43"),
         ("wikinews", "guard", 5, "0.00", "–"),
     )
-    single = score_table(RESULTS.scores, dataset="wikitext", metrics=["diversity"], intervals=True)
+    single = score_table(rows[:3], intervals=True)
     assert single.rows[:2] == (("guard", 100, "92.86* [92.00, 93.50]"), ("cs", 90, "89.50"))
     assert "the 95 % interval" in single.note
 
@@ -208,9 +209,6 @@ def test_json_there_and_back(results):
     assert whole["differences"] == results.differences.to_dict("records")
     assert whole["settings"] == dict(results.settings)
     assert tuple(whole["warnings"]) == results.warnings
-    assert results is NASTY or ["diversity", "wikitext", "guard"] in whole["closest_to_human"]
-    nan = measured([score(value=float("nan"), low=float("-inf"), high=float("inf"))])
-    assert "NaN" not in results_json(nan)
 
 
 BY_HAND = {
@@ -223,8 +221,8 @@ BY_HAND = {
         r"| guard | 100 | 92.86\* \[92.00, 93.50\] | −2.61\* |",
         "| cs | 90 | 89.50 | – |",
         "| guard | 5 | 0.00 |",
-        r"| Div. (%) | wikitext | guard | cs | +1.50 | \[−0.25, 3.00\] | \< .001 | .042 | 90 |",
-        r"| Coh. (nats) | wikitext | guard | cs | – | \[−0.25, 3.00\] | none | none | 90 |",
+        r"| Div. (%) | wikitext | guard | +1.50 | \[−0.25, 3.00\] | \< .001 | .042 | 90 |",
+        r"| Coh. (nats) | wikitext | guard | – | \[−0.25, 3.00\] | none | none | 90 |",
         "| seed | 7 |",
         "| cut | – |",
         "| diversity | simctg |",
@@ -272,7 +270,7 @@ def test_html_by_hand(folder):
 def test_markdown_holds_no_markup_of_others():
     text = metrics_page(NASTY, ".md")
     pipes = {len(re.findall(r"(?<!\\)(?:\\\\)*\|", line)) for line in text.splitlines() if line[:1] == "|"}
-    assert pipes == {3, 4, 10}  # one more than columns
+    assert pipes == {3, 4, 9}  # one more than columns
     bare = re.sub(r"\\.", "", text)  # what is left without everything escaped
     assert not re.search(r"[<`$@]|http:|www\.|\]\(", bare)
     assert "\x1b" not in text

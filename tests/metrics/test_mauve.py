@@ -66,11 +66,7 @@ def test_the_mean_over_seeds():
     alone = [mauve(p, q, seeds=(seed,)).values[0] for seed in range(25, 30)]
     assert list(result.values) == alone
     assert result.value == pytest.approx(sum(alone) / 5)
-    mean = sum(alone) / 5
-    assert result.variance == pytest.approx(sum((value - mean) ** 2 for value in alone) / 4)
-    assert result.variance > 0
     assert (result.n, result.buckets, result.reason) == (150, 15, "")
-    assert mauve(p, q, seeds=(25,)).variance == 0
 
 
 def test_sets_that_share_no_bucket():
@@ -151,11 +147,10 @@ def test_the_same_whatever_runs_beside_it(capfd):
     assert capfd.readouterr() == ("", "")  # faiss does not complain of few points either
 
 
-@pytest.mark.parametrize(("package", "named"), [("faiss", "faiss-cpu"), ("sklearn", "scikit-learn")])
-def test_without_the_extra(monkeypatch, package, named):
-    monkeypatch.setitem(sys.modules, package, None)
+def test_without_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "faiss", None)
     p, q = features(15, 30, 30, 6, 0.0)
-    with pytest.raises(MissingExtraError, match=rf"'{named}'.*pip install 'guard-eval\[metrics\]'"):
+    with pytest.raises(MissingExtraError, match=r"'faiss-cpu'.*pip install 'guard-eval\[metrics\]'"):
         mauve(p, q)
 
 

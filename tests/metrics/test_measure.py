@@ -36,10 +36,6 @@ def test_values_by_hand():
     ended = score_of(results, "ended")
     assert (ended.low, ended.high) == (0, 100)  # 50 ± 635 of two texts, cut
     assert score_of(results, "tokens_per_second").signature.endswith("|cpu, up to 2 at once")
-    # The textbook's: 2/4 · 2/3 · 2/2 = 1/3 and 1/4 · 1/3 · 1/2 = 1/24, of which the mean is 18.75 %.
-    textbook = score_of(measured(TWO, compute=["diversity"], diversity="textbook"), "diversity")
-    assert textbook.value == pytest.approx(18.75)
-    assert textbook.signature.startswith("textbook")
 
 
 def many(strategy, seed, *, words=12, prompts=30, dataset="d", letters="abcdefgh"):

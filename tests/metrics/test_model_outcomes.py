@@ -101,14 +101,14 @@ def test_coherence_and_perplexity_are_those_of_each_text(bundled):
         own = [text for text in texts if text.strategy == strategy]
         alone = likelihoods(bundled, [text.prompt for text in own], [text.text for text in own])
         score = tale(results, "coherence", strategy)
-        assert score.value == pytest.approx(np.mean([each.mean for each in alone]), abs=1e-5)
+        assert score.value == pytest.approx(np.mean([each.total / each.tokens for each in alone]), abs=1e-5)
         assert score.low < score.value < score.high
         mean = sum(each.total for each in alone) / sum(each.tokens for each in alone)
         assert tale(results, "perplexity", strategy).value == pytest.approx(math.exp(-mean), rel=1e-5)
     assert "different references of 6 prompts" in results.warnings[0]  # one of 15 words, one of 25
     people = likelihoods(bundled, [text.prompt for text in texts[:6]], [text.reference for text in texts[:6]])
     human = tale(results, "coherence", HUMAN)
-    assert human.value == pytest.approx(np.mean([each.mean for each in people]), abs=1e-5)
+    assert human.value == pytest.approx(np.mean([each.total / each.tokens for each in people]), abs=1e-5)
     assert "float32" in human.signature
 
 
