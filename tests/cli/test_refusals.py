@@ -34,7 +34,7 @@ REFUSED = [
     ),
     ("study", ["generate", "small", "--strategy", "topk"], "did you mean 'top_k'?"),
     ("study", ["new", "small/study.toml/other"], "cannot write"),
-    ("study", ["demo", "."], "is not an empty folder and not a study"),
+    ("study", ["demo", "."], "is not empty and not a demo"),
     ("study", ["generate", "small", "--shard", "3/2"], "3/2"),
     ("study", ["generate", "small", "--set", "seed=x"], "seed: 'x'"),
     ("study", ["generate", "small", "--sharp"], "Unknown option: --sharp"),
@@ -56,7 +56,7 @@ REFUSED = [
     ("paired", ["judge", "small"], "add --yes"),
     ("paired", ["report", "small"], "has no verdicts yet"),
     ("paired", ["measure", "small", "--metrics", "bleu"], "bleu"),
-    ("paired", ["demo", "small"], "is a study with other settings"),
+    ("paired", ["demo", "small"], "SIMULATED raters would be added"),
 ]
 
 
