@@ -192,6 +192,6 @@ def own_registry(monkeypatch):
     """Give a test strategies of its own, and take them away again."""
     from guard_eval.strategies import own
 
-    for name in ("_classes", "_hashes", "_texts"):
+    for name in ("_classes", "texts"):
         monkeypatch.setattr(own, name, {})
     monkeypatch.setenv(own.VARIABLE, "")

@@ -51,12 +51,10 @@ def no_repeat_ngram(strategy: NoRepeatNgram, logits: Tensor, context: Any) -> Te
 
     A row of which nothing would be left keeps all.
     """
-    tokens, before = context.tokens, strategy.n - 1
-    if before:
-        repeats, tokens = _match_lengths(tokens, before) == before, tokens[:, 1:]
-    else:
-        repeats = tokens >= 0
-    banned = _marked(logits, tokens, repeats.long()) > 0
+    before = strategy.n - 1
+    tokens = torch.nn.functional.pad(context.tokens, (1, 0), value=-1)  # the first one, too, follows a place
+    repeats = _match_lengths(tokens, before) == before
+    banned = _marked(logits, tokens[:, 1:], repeats.long()) > 0
     banned &= ~banned.logical_or(logits == -torch.inf).all(-1, keepdim=True)
     return logits.masked_fill(banned, -torch.inf)
 
@@ -70,13 +68,9 @@ def dry(strategy: Dry, logits: Tensor, context: Any) -> Tensor:  # noqa: ANN401
     is made less likely.
     """
     tokens = context.tokens
-    if tokens.shape[-1] < 2:
-        return logits
-    following = tokens[:, 1:]
     if strategy.breakers != "none":  # −1, as where there is no token, begins no sequence and continues none
         tokens = tokens.masked_fill(torch.isin(tokens, context.breakers), -1)
-        following = tokens[:, 1:]
-    lengths = _marked(logits, following, _match_lengths(tokens, LONGEST_MATCH))
+    lengths = _marked(logits, tokens[:, 1:], _match_lengths(tokens, LONGEST_MATCH))
     power = (lengths - strategy.allowed_length).double()
     penalty = strategy.multiplier * torch.pow(strategy.base, power)
     penalty = penalty.clamp(max=torch.finfo(torch.float32).max / 2).float()

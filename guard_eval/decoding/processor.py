@@ -13,14 +13,13 @@ from transformers import LogitsProcessor
 from guard_eval.decoding.entropy import log_normaliser
 from guard_eval.decoding.noise import row_key
 from guard_eval.decoding.sampling import scatter
-from guard_eval.decoding.steps import Context, LogitStrategy, choose, first_state, needs_breakers, step_trace
+from guard_eval.decoding.steps import Context, choose, first_state, needs_breakers, step_trace
 from guard_eval.errors import StudyError
-from guard_eval.strategies import Strategy, parse, signature
-from guard_eval.strategies.values import DRY_BREAKERS
+from guard_eval.strategies import DRY_BREAKERS, LogitStrategy, Strategy, parse, signature
 
 _NEW_PROCESSOR = (
     "a StrategyProcessor follows the texts of one call of generate, one a row; make a new one for each call, "
-    "and use num_beams=1"
+    "give it the call's attention_mask, and use num_beams=1"
 )
 
 
@@ -77,7 +76,7 @@ class StrategyProcessor(LogitsProcessor):
         self.keys: Tensor | None = None
         self.on_step: Callable[[DecodedStep], None] | None = None
         self._seed, self._prompt_ids, self._mask = seed, prompt_ids, attention_mask
-        self._breakers = breaker_ids(tokenizer) if needs_breakers(strategy) else None
+        self._breakers = torch.tensor(breaker_ids(tokenizer) if needs_breakers(strategy) else [])
         self._context: Context | None = None
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
@@ -118,26 +117,20 @@ class StrategyProcessor(LogitsProcessor):
             raise StudyError(_NEW_PROCESSOR)
         mask = torch.ones_like(input_ids) if self._mask is None else self._mask.to(input_ids.device)
         if mask.shape != input_ids.shape:
-            raise StudyError(
-                f"attention_mask has the shape {tuple(mask.shape)} and the prompts {tuple(input_ids.shape)}; "
-                "give the mask of these prompts, and a new processor to each call of generate"
-            )
+            raise StudyError(f"{_NEW_PROCESSOR}: {tuple(mask.shape)} is not {tuple(input_ids.shape)}")
         prompts = input_ids.masked_fill(mask == 0, -1)
-        keys = self._make_keys(prompts) if self.keys is None else self.keys
-        state = torch.tensor(first_state(self.strategy), dtype=torch.float64, device=keys.device)
-        breakers = None if self._breakers is None else torch.tensor(self._breakers, device=keys.device)
-        return Context(keys, 0, prompts, prompts[:, :0], state.repeat(len(keys), 1), breakers)
-
-    def _make_keys(self, prompts: Tensor) -> Tensor:
-        names = self._prompt_ids or [
-            " ".join(str(token) for token in row if token >= 0) for row in prompts.tolist()
-        ]
-        if len(names) != len(prompts):
-            raise StudyError(
-                f"prompt_ids has {len(names)} names for {len(prompts)} prompts; give one to each"
-            )
-        keys = [row_key(self._seed, name, signature(self.strategy)) for name in names]
-        return torch.tensor(keys, device=prompts.device)
+        if self.keys is None:
+            prompt_ids = self._prompt_ids or [
+                " ".join(str(token) for token in row if token >= 0) for row in prompts.tolist()
+            ]
+            if len(prompt_ids) != len(prompts):
+                raise StudyError(f"prompt_ids has {len(prompt_ids)} names for {len(prompts)} prompts")
+            keys = [row_key(self._seed, prompt_id, signature(self.strategy)) for prompt_id in prompt_ids]
+            self.keys = torch.tensor(keys, device=prompts.device)
+        state = torch.tensor([first_state(self.strategy)] * len(prompts), dtype=torch.float64)
+        return Context(
+            self.keys, 0, prompts, prompts[:, :0], state.to(prompts.device), self._breakers.to(prompts.device)
+        )
 
     def _continue(self, last: Context, input_ids: Tensor) -> Context:
         follows = input_ids.shape == (last.tokens.shape[0], last.tokens.shape[1] + 1)

@@ -13,27 +13,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from guard_eval.decoding import penalties, sampling, truncation  # noqa: F401 (they register their functions)
+from guard_eval.decoding import penalties, sampling  # noqa: F401 (they register their functions)
 from guard_eval.decoding.guard import step as guard_step  # noqa: F401
 from guard_eval.decoding.noise import draw
 from guard_eval.errors import StudyError
+from guard_eval.strategies import Dry, LogitStrategy, Step, Strategy, Truncation, draws, is_own, steps_of
 from guard_eval.strategies.own import file_of
 from guard_eval.strategies.protocol import apply_step, initial_state, trace_values, update_state
-from guard_eval.strategies.values import (
-    Chain,
-    Dry,
-    Greedy,
-    Guard,
-    Step,
-    Strategy,
-    Truncation,
-    draws,
-    is_own,
-    steps_of,
-)
-
-LogitStrategy = Greedy | Step | Chain | Guard
-"""Strategies that need no more of the model than the logits of each step."""
 
 
 @dataclass
@@ -62,41 +48,36 @@ def choose(strategy: LogitStrategy, logits: Tensor, context: Context) -> Tensor:
 
     Of equal logits the smallest token id wins.
     """
-    steps, sizes = steps_of(strategy), _state_sizes(strategy)
-    states = torch.split(context.state, sizes, 1) if len(steps) > 1 else (context.state,)
+    steps = steps_of(strategy)
+    states = _split_state(strategy, context.state)
     inputs = []
     for step, state in zip(steps, states, strict=True):
         if isinstance(step, Truncation):
             logits = sampling.tempered(logits, step.temperature)
         inputs.append(logits)
-        seen = context if len(steps) == 1 else replace(context, state=state)
-        logits = _apply_own(step, logits, seen) if is_own(step) else apply_step(step, logits, seen)
+        part = replace(context, state=state)
+        logits = _apply_own(step, logits, part) if is_own(step) else apply_step(step, logits, part)
     tokens = draw(logits, context.keys, context.step) if draws(strategy) else logits.argmax(-1)
-    for step, size, state, before in zip(steps, sizes, states, inputs, strict=True):
-        if size:
+    for step, state, before in zip(steps, states, inputs, strict=True):
+        if state.shape[1]:
             _call(update_state, step, state, before, tokens)
     return tokens
 
 
 def first_state(strategy: Strategy) -> list[float]:
     """Return the numbers that a text begins with: those of all steps of a chain side by side."""
-    return [number for step in steps_of(strategy) for number in _first_state(step)]
+    return [number for numbers in _first_states(strategy) for number in numbers]
 
 
 @cache
-def _state_sizes(strategy: Strategy) -> list[int]:
-    """Return how many numbers each step of a strategy remembers."""
-    return [len(_first_state(step)) for step in steps_of(strategy)]
+def _first_states(strategy: Strategy) -> list[list[float]]:
+    """Return the numbers that each step of a strategy remembers, as they are before the first step."""
+    return [_call(lambda step: list(map(float, initial_state(step))), step) for step in steps_of(strategy)]
 
 
-def _first_state(step: Strategy) -> list[float]:
-    numbers = _call(initial_state, step)
-    if not (isinstance(numbers, list | tuple) and all(isinstance(number, int | float) for number in numbers)):
-        raise StudyError(
-            f"{file_of(type(step))}: initial_state of {type(step).__name__} returned {numbers!r:.60}; "
-            "return a list of numbers"
-        )
-    return [float(number) for number in numbers]
+def _split_state(strategy: Strategy, state: Tensor) -> tuple[Tensor, ...]:
+    """Return the part of each step of a strategy in a state `[B, S]`; changing it changes the state."""
+    return torch.split(state, [len(numbers) for numbers in _first_states(strategy)], 1)
 
 
 def needs_breakers(strategy: Strategy) -> bool:
@@ -106,7 +87,7 @@ def needs_breakers(strategy: Strategy) -> bool:
 
 def step_trace(strategy: Strategy, before: Tensor, after: Tensor) -> dict[str, Tensor]:
     """Return the values by which a strategy adapted at a step, by name, `[B]` each."""
-    states = (torch.split(state, _state_sizes(strategy), 1) for state in (before, after))
+    states = (_split_state(strategy, state) for state in (before, after))
     values: dict[str, Tensor] = {}
     for step, *around in zip(steps_of(strategy), *states, strict=True):
         for name, value in trace_values(step, *around).items():

@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import torch
 
@@ -44,12 +44,21 @@ class BatchSizes:
         self.rows = first if most is None else min(first, most)
 
     @classmethod
-    def auto(cls, model: Any, *, tokens: int, copies: int = 1) -> BatchSizes:  # noqa: ANN401 (transformers' classes)
+    def choose(
+        cls,
+        batch_size: int | Literal["auto"],
+        model: Any,  # noqa: ANN401 (transformers' classes are untyped)
+        *,
+        tokens: int,
+        copies: int = 1,
+    ) -> BatchSizes:
         """Return sizes for a model and texts of up to `tokens` tokens, prompt included.
 
-        On a CPU memory does not run out with an error but with the process's end, so the limit is an
-        estimate: what half of the free memory holds, with `copies` caches a row, and at most 32.
+        On a CPU memory does not run out with an error but with the process's end, so the limit of `auto` is
+        an estimate: what half of the free memory holds, with `copies` caches a row, and at most 32.
         """
+        if batch_size != "auto":
+            return cls(first=batch_size, most=batch_size)
         if model.device.type != "cpu":
             return cls()
         free = _SHARE_OF_FREE * os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
@@ -83,28 +92,22 @@ def in_batches(
     start = 0
     while start < len(rows):
         batch = rows[start : start + sizes.rows]
-        result = _try(decode, batch)
-        if result is None:
-            # Only now, when the error and the tensors that its frames held are released.
-            gc.collect()
-            if torch.cuda.is_available():
-                torch.cuda.empty_cache()
-            sizes.fail(len(batch))
+        try:
+            result = decode(batch)
+        except RuntimeError as error:  # on a CPU a lack of memory has no class of its own
+            if not isinstance(error, torch.OutOfMemoryError) and "DefaultCPUAllocator" not in str(error):
+                raise
+            if len(batch) == 1:
+                raise torch.OutOfMemoryError(str(error)) from error
+        else:
+            sizes.succeed(len(batch))
+            yield batch, result
+            start += len(batch)
             continue
-        sizes.succeed(len(batch))
-        yield batch, result[0]
-        start += len(batch)
-
-
-def _try(decode: Callable[[Sequence[Row]], Decoded], batch: Sequence[Row]) -> tuple[Decoded] | None:
-    try:
-        return (decode(batch),)
-    except RuntimeError as error:  # on a CPU a lack of memory has no class of its own
-        if not isinstance(error, torch.OutOfMemoryError) and "DefaultCPUAllocator" not in str(error):
-            raise
-        if len(batch) == 1:
-            raise torch.OutOfMemoryError(str(error)) from error
-        return None
+        # Only now, when the error and the tensors that its frames held are released.
+        gc.collect()
+        torch.cuda.empty_cache()
+        sizes.fail(len(batch))
 
 
 def row_bytes(config: Any, tokens: int, dtype: torch.dtype) -> int:  # noqa: ANN401 (transformers' configurations)

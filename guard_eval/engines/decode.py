@@ -17,7 +17,6 @@ from transformers import DynamicCache, GenerationConfig, LogitsProcessor, Stoppi
 
 from guard_eval.decoding.expert_amateur import contrast
 from guard_eval.decoding.processor import DecodedStep, StrategyProcessor
-from guard_eval.decoding.steps import LogitStrategy
 from guard_eval.engines.encoding import ends_with_stop
 from guard_eval.errors import StudyError
 from guard_eval.strategies import (
@@ -25,10 +24,11 @@ from guard_eval.strategies import (
     BeamSearch,
     ContrastiveDecoding,
     ContrastiveSearch,
+    LogitStrategy,
     Strategy,
     TopK,
+    steps_of,
 )
-from guard_eval.strategies.values import steps_of
 
 
 @dataclass(frozen=True, kw_only=True)

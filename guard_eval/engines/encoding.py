@@ -12,11 +12,13 @@ from jinja2 import TemplateError
 
 from guard_eval.engines.loading import LoadedModel
 from guard_eval.errors import StudyError
-from guard_eval.records import Continuation, Prompt, Recipe
+from guard_eval.records import Continuation, Prompt, Recipe, content_id
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _NAMED = 20
 """Prompts that an error names; of more it says how many."""
+_SHOWN_CHARACTERS = 40
+"""How much of a prompt's text an error shows."""
 
 
 @dataclass(frozen=True)
@@ -53,9 +55,9 @@ def encode(
         try:
             rows.append(EncodedPrompt(prompt, encode_prompt(tokenizer, prompt, max_prompt_tokens)))
         except _RefusedPromptError as error:
-            refused.append((prompt.id, str(error)))
+            refused.append((label_prompt(prompt), str(error)))
     if refused:
-        raise StudyError(f"{name_prompts([repr(name) for name, _ in refused])}: {refused[0][1]}")
+        raise StudyError(f"{name_prompts([label for label, _ in refused])}: {refused[0][1]}")
     return rows
 
 
@@ -68,7 +70,7 @@ def split_by_length(
     longer = [row for row in rows if len(row.ids) > room]
     if not longer:
         return list(rows), None
-    names = list(dict.fromkeys(repr(row.prompt.id) for row in longer))
+    names = list(dict.fromkeys(label_prompt(row.prompt) for row in longer))
     remedy = f"set max_prompt_tokens to {room} or less, or lower max_new_tokens"
     return [row for row in rows if len(row.ids) <= room], (
         f"{name_prompts(names)}: with max_new_tokens = {max_new_tokens} more than the {context} tokens that "
@@ -79,6 +81,15 @@ def split_by_length(
 
 class _RefusedPromptError(Exception):
     """Why the model cannot be given a prompt, and what to do."""
+
+
+def label_prompt(prompt: Prompt) -> str:
+    """Return a prompt's id, or the beginning of its text where the id is made of the text."""
+    if prompt.id != content_id("prompt", prompt.text):
+        return repr(prompt.id)
+    return repr(
+        prompt.text if len(prompt.text) <= _SHOWN_CHARACTERS else f"{prompt.text[:_SHOWN_CHARACTERS]}…"
+    )
 
 
 def name_prompts(names: Sequence[str]) -> str:

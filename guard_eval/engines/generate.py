@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from datetime import timedelta
+from pkgutil import resolve_name
 from typing import Literal
 
 from guard_eval import progress
 from guard_eval.engines.loading import ModelFiles, find_device
 from guard_eval.errors import PromptsError, StudyError
-from guard_eval.records import Continuation, Prompt, Trace
+from guard_eval.records import Continuation, Prompt
 from guard_eval.results import Result
 from guard_eval.strategies import parse, signature
 from guard_eval.study.folder import Study
-from guard_eval.texts.continuations import append_continuations, append_traces
+from guard_eval.texts.continuations import append_continuations
 from guard_eval.texts.current import find_texts, missing_texts, model_revisions, other_runs
 from guard_eval.texts.model_hub import HubModels, find_models
 from guard_eval.texts.prompts import read_prompts
@@ -25,6 +27,12 @@ from guard_eval.texts.shards import Shard, reserve
 Engine = Literal["local", "ray", "vllm"]
 Batches = Callable[[str, Sequence[tuple[Prompt, int]]], Iterable[list[Continuation]]]
 """Writes a strategy's texts of prompts and runs."""
+_OPENERS: dict[Engine, str] = {
+    "local": "guard_eval.engines.study_models:open_local",
+    "ray": "guard_eval.engines.ray:open_ray",
+    "vllm": "guard_eval.engines.vllm.generation:open_vllm",
+}
+"""The engines. Each needs libraries of its own, which take seconds to load."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,31 +86,26 @@ def generate(
         raise StudyError(f"--workers {workers} is for --engine ray, and at least 1; leave it out")
     part = Shard.parse(shard) if shard else Shard()
     with nullcontext() if dry_run else reserve(study.continuations, part):
-        work = Work(study, part, _chosen(study, strategy), engine)
-        work.check_engine()
+        work = Work(study, part, _choose_strategies(study, strategy), engine, workers=workers, trace=trace)
         if dry_run:
-            options = [option for name in strategy for option in ("--strategy", name)]
-            options += ["--shard", shard] if shard else []
-            options += ["--engine", engine] if engine != "local" else []
-            options += ["--workers", str(workers)] if workers else []
-            options += ["--trace"] if trace else []
-            return work.result(work.forecast(), next=(study.command("generate", *options),))
+            return work.result([*work.forecast(), "run the command without --dry-run to write them"])
         if work.total:
-            _write(work, workers, trace=trace)
+            _write(work)
     lines = [f"continuations: {study.continuations}/"]
     if trace and not work.written:
         lines.insert(0, "--trace: no text was written, so nothing is traced")
     return work.result(lines, next=(study.command("measure"), study.command("pair")))
 
 
-def _write(work: Work, workers: int | None, *, trace: bool) -> None:
+def _write(work: Work) -> None:
     """Write what is missing, each batch before the next one begins.
 
     Raises:
         PromptsError: In the end: some prompts of some strategies could not be continued.
     """
     problems: list[str] = []
-    with _open(work, workers, trace=trace) as batches:
+    open_engine: Callable[[Work], AbstractContextManager[Batches]] = resolve_name(_OPENERS[work.engine])
+    with open_engine(work) as batches:
         for name, texts in [(name, texts) for name, texts in work.missing.items() if texts]:
             try:
                 _write_strategy(work, name, batches(name, texts), total=len(texts))
@@ -123,47 +126,7 @@ def _write_strategy(work: Work, name: str, batches: Iterable[list[Continuation]]
             advance(len(batch), note=f"{rate:,.0f} tokens/s")
 
 
-def _open(work: Work, workers: int | None, *, trace: bool) -> AbstractContextManager[Batches]:
-    # Each engine's libraries take seconds to load, and need not be installed for another engine.
-    if work.engine == "ray":
-        from guard_eval.engines.ray import open_ray  # noqa: PLC0415
-
-        return open_ray(work, workers)
-    if work.engine == "vllm":
-        from guard_eval.engines.vllm.generation import open_vllm  # noqa: PLC0415
-
-        return open_vllm(work)
-    return _open_local(work, trace=trace)
-
-
-@contextmanager
-def _open_local(work: Work, *, trace: bool) -> Iterator[Batches]:
-    """Load the study's models into this process."""
-    from guard_eval.engines.generation import warm_up  # noqa: PLC0415 (transformers takes seconds to load)
-    from guard_eval.engines.study_models import StudyModels  # noqa: PLC0415
-
-    progress.notice("loading the model")
-    with work.find_models().offline():
-        models = StudyModels(work.study)
-        warm_up(models.loaded)
-        amateur = models.amateur if work.amateur else None
-    for model in filter(None, (models.loaded, amateur)):
-        progress.notice(f"{model.name} ({model.revision}), {model.dtype} on {model.device}")
-    known = {"revision": models.loaded.revision, "dtype": models.loaded.dtype}
-    work.find(known | {"amateur_revision": amateur.revision if amateur else None})
-
-    def batches(name: str, texts: Sequence[tuple[Prompt, int]]) -> Iterator[list[Continuation]]:
-        traces: list[Trace] = []
-        for batch in models.generate(texts, name, on_trace=traces.extend if trace else None):
-            if traces:  # on disk before their texts
-                append_traces(work.study.continuations, batch[0].recipe, traces, work.shard)
-                traces.clear()
-            yield batch
-
-    yield batches
-
-
-def _chosen(study: Study, only: Sequence[str]) -> list[str]:
+def _choose_strategies(study: Study, only: Sequence[str]) -> list[str]:
     """Return the study's strategies, or those of them in `only`, in the study's order."""
     named = study.settings.generation.strategies
     picked = [signature(parse(name)) for name in only]
@@ -182,14 +145,26 @@ class Work:
         study: The study.
         shard: Whose part of the prompts is at work.
         engine: What writes the texts.
+        workers: How many models are at work at once with Ray, if the user says it.
+        trace: Whether what strategies adapt is written, too.
         known: `revision`, `dtype` and `amateur_revision` of the models; None where they are not known.
         missing: By strategy, the prompts and runs whose texts were missing at the start.
         written: How many of them were written, by strategy.
     """
 
-    def __init__(self, study: Study, shard: Shard, names: Sequence[str], engine: Engine) -> None:
+    def __init__(
+        self,
+        study: Study,
+        shard: Shard,
+        names: Sequence[str],
+        engine: Engine,
+        *,
+        workers: int | None,
+        trace: bool,
+    ) -> None:
         """Read the prompts and the existing texts."""
         self.study, self.shard, self.engine, self._names = study, shard, engine, names
+        self.workers, self.trace = workers, trace
         prompts = read_prompts(study.prompts_path, limit=study.settings.prompts.limit)
         self._prompts = [prompt for prompt in prompts if shard.holds(prompt.id)]
         self.written: Counter[str] = Counter()
@@ -199,6 +174,10 @@ class Work:
             files = ModelFiles.open(study.locate_model(model.name), known["revision"])
             dtype = files.expected_dtype(model.dtype, model.device)
         self.find({**known, "dtype": dtype})
+        if engine == "vllm":
+            from guard_eval.engines.vllm.generation import check_study  # noqa: PLC0415 (torch is heavy)
+
+            check_study(study, [name for name, texts in self.missing.items() if texts])
 
     def find(self, known: Mapping[str, str | None]) -> None:
         """Find out again what is missing, now that more is known of the models."""
@@ -220,7 +199,7 @@ class Work:
         """How many texts were missing."""
         return sum(map(len, self.missing.values()))
 
-    def result(self, lines: Sequence[str], *, next: tuple[str, ...]) -> Generated:  # noqa: A002 (a field)
+    def result(self, lines: Sequence[str], *, next: tuple[str, ...] = ()) -> Generated:  # noqa: A002 (a field)
         """Return the command's result: how many texts exist, which runs do not count, and `lines`."""
         existing = {name: len(each.texts) + self.written[name] for name, each in self._existing.items()}
         part = "" if self.shard.count == 1 else f" of shard {self.shard}"
@@ -241,18 +220,6 @@ class Work:
             lines=(*counts, *lines),
             next=next,
         )
-
-    def check_engine(self) -> None:
-        """Refuse what the engine cannot do, before anything is loaded."""
-        if self.engine == "ray" and self.study.settings.model.device_map is not None:
-            raise StudyError(
-                "--engine ray gives each worker one GPU, and model.device_map spreads a model over several; "
-                "use --engine vllm, or --shard i/n with --engine local"
-            )
-        if self.engine == "vllm":
-            from guard_eval.engines.vllm.generation import check_study  # noqa: PLC0415 (torch is heavy)
-
-            check_study(self.study, [name for name, texts in self.missing.items() if texts])
 
     def find_models(self) -> HubModels:
         """Return which models are on this machine, before one is loaded.
@@ -279,9 +246,16 @@ class Work:
         if not self.total:
             return [f"would make 0 continuations with {model.name}"]
         matches, location = self.find_models(), self.study.locate_model(model.name)
-        if self.known["revision"] is not None and location not in matches.missing:
-            ModelFiles.open(location, self.known["revision"]).check_generation(generation.max_new_tokens)
         lines = matches.lines()
+        if self.known["revision"] is not None and location not in matches.missing:
+            from guard_eval.engines.encoding import encode, split_by_length  # noqa: PLC0415
+
+            described = ModelFiles.open(location, self.known["revision"]).describe(model.name)
+            rows = encode(described, self._prompts, generation.max_prompt_tokens, chat=generation.chat)
+            fitting, problem = split_by_length(described, rows, generation.max_new_tokens)
+            if problem and not fitting:
+                raise StudyError(problem)
+            lines += [problem] if problem else []
         if self.engine == "local" and model.device_map is None:
             try:
                 find_device(model.device)
@@ -289,22 +263,25 @@ class Work:
                 progress.warn(str(error))
         texts = f"{self.total} continuation{'' if self.total == 1 else 's'}"
         limit = self.total * generation.max_new_tokens
-        lines.append(f"would make {texts} of at most {limit:,} tokens with {model.name}")
-        known = {name: list(each.texts.values()) for name, each in self._existing.items() if each.texts}
+        return [
+            *lines,
+            f"would make {texts} of at most {limit:,} tokens with {model.name}",
+            *self._estimate(),
+        ]
+
+    def _estimate(self) -> list[str]:
+        """Return how long the missing texts take, as far as existing ones say it."""
         names = [name for name, texts in self.missing.items() if texts]
-        if timed := [name for name in names if name in known]:
-            means = {name: sum(text.seconds for text in known[name]) / len(known[name]) for name in timed}
-            seconds = sum(len(self.missing[name]) * mean for name, mean in means.items())
-            devices = ", ".join(sorted({text.device for name in timed for text in known[name]}))
-            lines.append(f"estimated time: {_duration(seconds)}, at the speed of existing texts ({devices})")
-            if untimed := [name for name in names if name not in known]:
-                lines.append(f"not in it, because no text exists yet: {', '.join(untimed)}")
-        return lines
-
-
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f"{hours} h {minutes} min"
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+        timed = {
+            name: list(self._existing[name].texts.values()) for name in names if self._existing[name].texts
+        }
+        if not timed:
+            return []
+        means = {name: sum(text.seconds for text in texts) / len(texts) for name, texts in timed.items()}
+        seconds = timedelta(
+            seconds=round(sum(len(self.missing[name]) * mean for name, mean in means.items()))
+        )
+        devices = ", ".join(sorted({text.device for texts in timed.values() for text in texts}))
+        untimed = ", ".join(name for name in names if name not in timed)
+        rest = f"; not in it, because no text exists yet: {untimed}" if untimed else ""
+        return [f"estimated time: {seconds}, at the speed of existing texts ({devices}){rest}"]

@@ -6,9 +6,9 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,11 +16,12 @@ from torch import Tensor
 from guard_eval.decoding.noise import row_key
 from guard_eval.decoding.processor import DecodedStep
 from guard_eval.engines.batching import BatchSizes, in_batches
-from guard_eval.engines.decode import Batch, Decoded, check, decode
+from guard_eval.engines.decode import Batch, check, decode
 from guard_eval.engines.encoding import (
     EncodedPrompt,
     encode,
     eos_ids,
+    label_prompt,
     make_continuation,
     name_prompts,
     split_by_length,
@@ -63,14 +64,6 @@ def recipe_of(
     )
 
 
-class _WrittenBatch(NamedTuple):
-    """A batch's tokens, the values by which the strategy adapted (by name), and seconds a text."""
-
-    decoded: Decoded
-    adapted: dict[str, list[list[float]]]
-    seconds: float
-
-
 def generate(
     loaded: LoadedModel,
     prompts: Sequence[Prompt],
@@ -107,12 +100,10 @@ def generate(
         PromptsError: After the last batch: prompts are too long, or the model gives no probabilities for
             them; all of them are named.
     """
-    sizes = batch_size
-    if not isinstance(sizes, BatchSizes):
-        check_numbers(batch_size=batch_size)
-        sizes = BatchSizes(first=sizes, most=sizes)
     recipe = recipe_of(loaded, strategy, amateur=amateur, stop=stop, **settings)
-    _check_recipe(recipe)
+    check_numbers(max_new_tokens=recipe.max_new_tokens, max_prompt_tokens=recipe.max_prompt_tokens)
+    if not all(isinstance(text, str) and text for text in recipe.stop):
+        raise StudyError(f"stop = {list(recipe.stop)} must be texts of a character or more")
     if isinstance(strategy, ContrastiveDecoding) and amateur is None:
         raise StudyError(
             f"{strategy} needs a second, smaller model; name it as model.amateur, or give amateur"
@@ -122,95 +113,108 @@ def generate(
     rows = [replace(row, run=run) for row, run in zip(rows, runs or [1] * len(rows), strict=True)]
     fitting, problem = split_by_length(loaded, rows, recipe.max_new_tokens)
     ordered = sorted(fitting, key=lambda row: (-len(row.ids), row.prompt.id, row.run))
-    largest = 0  # rows of a batch so far
-
-    def write(batch: Sequence[EncodedPrompt]) -> _WrittenBatch:
-        nonlocal largest
-        began, steps = time.perf_counter(), defaultdict[str, list[Tensor]](list)
-
-        def observe(step: DecodedStep) -> None:
-            for name, values in step.adapted.items() if on_trace else ():
-                steps[name].append(values.clone())
-            if on_step is not None:
-                on_step(step)
-
-        # A cache of fixed shapes is compiled for each shape, so the last batch is filled up, too.
-        filler = [batch[-1]] * (largest - len(batch)) if static else []
-        decoded = decode(
-            loaded.model,
-            _batch(loaded, [*batch, *filler], recipe, width=len(ordered[0].ids) if static else 0),
-            strategy,
-            amateur=amateur.model if amateur else None,
-            static=static,
-            on_step=observe if on_trace or on_step else None,
-        )
-        largest = max(largest, len(batch))
-        adapted = {name: torch.stack(values, 1).tolist() for name, values in steps.items()}
-        return _WrittenBatch(decoded, adapted, (time.perf_counter() - began) / len(batch))
-
-    return _continuations(loaded, recipe, in_batches(ordered, write, sizes), on_trace, problem)
-
-
-def _check_recipe(recipe: Recipe) -> None:
-    check_numbers(max_new_tokens=recipe.max_new_tokens, max_prompt_tokens=recipe.max_prompt_tokens)
-    if not all(isinstance(text, str) and text for text in recipe.stop):
-        raise StudyError(f"stop = {list(recipe.stop)} must be texts of a character or more")
-
-
-def _batch(loaded: LoadedModel, rows: Sequence[EncodedPrompt], recipe: Recipe, width: int) -> Batch:
-    keys = [row_key(recipe.seed, row.prompt.id, recipe.strategy, row.run) for row in rows]
-    return Batch(
-        prompts=[row.ids for row in rows],
-        keys=torch.tensor(keys, device=loaded.model.device),
-        ends=eos_ids(loaded),
-        limit=recipe.max_new_tokens,
-        tokenizer=loaded.tokenizer,
-        stop=recipe.stop,
-        width=width,
+    sizes = (
+        batch_size if isinstance(batch_size, BatchSizes) else BatchSizes(first=batch_size, most=batch_size)
     )
+    width = len(ordered[0].ids) if ordered else 0
+    writer = _Writer(loaded, strategy, recipe, amateur and amateur.model, static * width, on_trace, on_step)
+    return _write(writer, in_batches(ordered, writer.write, sizes), problem)
 
 
-def _continuations(
-    loaded: LoadedModel,
-    recipe: Recipe,
-    batches: Iterator[tuple[Sequence[EncodedPrompt], _WrittenBatch]],
-    on_trace: Callable[[list[Trace]], None] | None,
+def _write(
+    writer: _Writer,
+    batches: Iterator[tuple[Sequence[EncodedPrompt], list[Continuation]]],
     problem: str | None,
 ) -> Iterator[list[Continuation]]:
     """Yield the texts of each batch, and in the end raise the `problem` of prompts that have none."""
-    failed: list[str] = []
     try:
-        for batch, (decoded, adapted, seconds) in batches:
-            texts, traces = [], []
-            for index, row in enumerate(batch):
-                failure = decoded.failed_at[index]
-                if failure is not None:
-                    failed.append(f"{row.prompt.id!r} at step {failure + 1}")
-                    continue
-                text = make_continuation(
-                    loaded, recipe, row, decoded.tokens[index], seconds=seconds, batch=len(batch)
-                )
-                texts.append(text)
-                if adapted:
-                    values = {name: series[index][: text.new_tokens] for name, series in adapted.items()}
-                    traces.append(Trace(id=text.id, prompt_id=text.prompt_id, values=values))
-            if on_trace is not None and traces:
-                on_trace(traces)
-            if texts:
-                yield texts
+        yield from (texts for _, texts in batches if texts)
     except torch.OutOfMemoryError as error:
         raise StudyError(
-            f"memory ran out on {loaded.device} with a single prompt; "
+            f"memory ran out on {writer.loaded.device} with a single prompt; "
             "lower generation.max_prompt_tokens, or name a smaller model"
         ) from error
     problems = [problem] if problem else []
-    if failed:
+    if writer.failed:
         problems.append(
-            f"the model {loaded.name!r} gave no probabilities (NaN or infinite logits) for "
-            f"{name_prompts(failed)}; try model.dtype = float32, or remove them"
+            f"the model {writer.loaded.name!r} gave no probabilities (NaN or infinite logits) for "
+            f"{name_prompts(writer.failed)}; try model.dtype = float32, or remove them"
         )
     if problems:
         raise PromptsError("; ".join(problems) + "; all other texts are made")
+
+
+@dataclass
+class _Writer:
+    """Writes batches of prompts by one recipe.
+
+    Attributes:
+        width: Tokens of the longest prompt, to which all are padded for a cache of fixed shapes; 0 without.
+        failed: The prompts for which the model gave no probabilities, each with the step.
+    """
+
+    loaded: LoadedModel
+    strategy: Strategy
+    recipe: Recipe
+    amateur: Any
+    width: int
+    on_trace: Callable[[list[Trace]], None] | None
+    on_step: Callable[[DecodedStep], None] | None
+    failed: list[str] = field(default_factory=list)
+    _most_rows: int = 0
+
+    def write(self, rows: Sequence[EncodedPrompt]) -> list[Continuation]:
+        """Return the continuations of prompts, and hand their traces out."""
+        began, steps = time.perf_counter(), defaultdict[str, list[Tensor]](list)
+
+        def observe(step: DecodedStep) -> None:
+            for name, values in step.adapted.items() if self.on_trace else ():
+                steps[name].append(values.clone())
+            if self.on_step is not None:
+                self.on_step(step)
+
+        # A cache of fixed shapes is compiled for each shape, so the last batch is filled up, too.
+        filler = [rows[-1]] * (self._most_rows - len(rows)) if self.width else []
+        decoded = decode(
+            self.loaded.model,
+            self._batch([*rows, *filler]),
+            self.strategy,
+            amateur=self.amateur,
+            static=self.width > 0,
+            on_step=observe if self.on_trace or self.on_step else None,
+        )
+        self._most_rows = max(self._most_rows, len(rows))
+        seconds = (time.perf_counter() - began) / len(rows)
+        adapted = {name: torch.stack(values, 1).tolist() for name, values in steps.items()}
+        texts, traces = [], []
+        for index, row in enumerate(rows):
+            failure = decoded.failed_at[index]
+            if failure is not None:
+                self.failed.append(f"{label_prompt(row.prompt)} at step {failure + 1}")
+                continue
+            text = make_continuation(
+                self.loaded, self.recipe, row, decoded.tokens[index], seconds=seconds, batch=len(rows)
+            )
+            texts.append(text)
+            if adapted:
+                values = {name: series[index][: text.new_tokens] for name, series in adapted.items()}
+                traces.append(Trace(id=text.id, prompt_id=text.prompt_id, values=values))
+        if self.on_trace is not None and traces:
+            self.on_trace(traces)
+        return texts
+
+    def _batch(self, rows: Sequence[EncodedPrompt]) -> Batch:
+        recipe = self.recipe
+        keys = [row_key(recipe.seed, row.prompt.id, recipe.strategy, row.run) for row in rows]
+        return Batch(
+            prompts=[row.ids for row in rows],
+            keys=torch.tensor(keys, device=self.loaded.model.device),
+            ends=eos_ids(self.loaded),
+            limit=recipe.max_new_tokens,
+            tokenizer=self.loaded.tokenizer,
+            stop=recipe.stop,
+            width=self.width,
+        )
 
 
 def check_numbers(**settings: Any) -> None:  # noqa: ANN401 (what a user gave)

@@ -11,11 +11,10 @@ A text is the one that a study with the same seed and settings makes of a prompt
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from numbers import Integral
 from pathlib import Path
-from typing import Any, TypedDict, Unpack, overload
+from typing import Any, TypedDict, Unpack
 
 import pandas as pd
 from rich.progress import Progress
@@ -24,19 +23,14 @@ from guard_eval.decoding.entropy import shannon_entropy
 from guard_eval.decoding.processor import DecodedStep
 from guard_eval.engines.batching import BatchSizes
 from guard_eval.engines.encoding import continuation_text, encode
-from guard_eval.engines.generate import Generated
-from guard_eval.engines.generate import generate as generate_study
 from guard_eval.engines.generation import check_numbers
 from guard_eval.engines.generation import generate as write_batches
 from guard_eval.engines.loading import LoadedModel, check_amateur, load
 from guard_eval.errors import StudyError, nearest
 from guard_eval.records import Continuation, Prompt, content_id
-from guard_eval.strategies import Guard, Strategy, draws, parse
-from guard_eval.study.folder import BUNDLED, Study, locate_model
+from guard_eval.strategies import Strategy, draws, parse
+from guard_eval.study.folder import BUNDLED, locate_model
 from guard_eval.texts.model_hub import find_models
-
-_SHOWN = 40
-"""Characters of a prompt that an error names."""
 
 
 class Texts(list[Continuation]):
@@ -72,7 +66,7 @@ class Token:
     """One token as it is made.
 
     Attributes:
-        text: What it adds to the text.
+        text: What it adds to the text. A character of several tokens comes with the last of them.
         entropy: H_t of the model's distribution, in nats.
         probability: The token's own, as the model has it.
         values: What the strategy adapted, by name: GUARD's `H_glob`, `k`, `alpha` and `q`, mirostat's `mu`.
@@ -98,7 +92,7 @@ class Options(TypedDict, total=False):
         dtype: `auto`, `float32`, `bfloat16` or `float16`.
     """
 
-    amateur: str | LoadedModel
+    amateur: str | LoadedModel | None
     seed: int
     stop: Sequence[str]
     max_new_tokens: int
@@ -108,73 +102,54 @@ class Options(TypedDict, total=False):
     dtype: str
 
 
-class SeveralOptions(Options, total=False):
-    """How several texts are made.
-
-    Attributes:
-        runs: How many texts a strategy that draws writes to each prompt; 1.
-        batch_size: Rows at once; as many as memory holds if left out.
-        progress: Whether to show a bar; True.
-    """
-
-    runs: int
-    batch_size: int | None
-    progress: bool
-
-
-@overload
-def generate(prompts: Study, **options: Any) -> Generated: ...  # noqa: ANN401 (the command's)
-@overload
 def generate(
     prompts: str | Prompt | Iterable[str | Prompt],
-    strategy: Strategy | str | None = None,
+    strategy: Strategy | str = "guard",
     model: str | LoadedModel = BUNDLED,
-    **options: Unpack[SeveralOptions],
-) -> Texts: ...
-def generate(
-    prompts: Study | str | Prompt | Iterable[str | Prompt],
-    strategy: Strategy | str | None = None,
-    model: str | LoadedModel = BUNDLED,
-    **options: Any,
-) -> Texts | Generated:
-    """Return a continuation of each prompt, in their order; or write those that a study lacks.
+    *,
+    runs: int = 1,
+    batch_size: int | None = None,
+    progress: bool = True,
+    **options: Unpack[Options],
+) -> Texts:
+    """Return a continuation of each prompt, in their order.
 
     Args:
-        prompts: One or several, as text or as `Prompt`. A text's id is made of the text. Of a `Study` the
-            missing texts are written into its folder, with the options of the command `generate`.
-        strategy: Such as `Guard()` or `"top_p(p=0.9)"`; GUARD if left out.
+        prompts: One or several, as text or as `Prompt`. A text's id is made of the text.
+        strategy: Such as `Guard()` or `"top_p(p=0.9)"`.
         model: A Hugging Face id, a folder, `bundled`, or what `load_model` returned.
-        options: See `SeveralOptions`.
+        runs: How many texts a strategy that draws writes to each prompt.
+        batch_size: Rows at once; as many as memory holds if left out.
+        progress: Whether to show a bar.
+        options: See `Options`.
 
     Raises:
         StudyError: The model cannot be loaded or cannot run the strategy, or a prompt or value is not valid.
     """
-    if isinstance(prompts, Study):
-        return generate_study(prompts, **options)
     strategy, wanted = _read_strategy(strategy), _read_prompts(prompts)
-    runs, batch_size = options.pop("runs", 1), options.pop("batch_size", None)
-    progress = options.pop("progress", True)
     check_numbers(runs=runs, batch_size=1 if batch_size is None else batch_size)
     loaded, settings = _load(model, options)
     numbers = range(1, 1 + (runs if draws(strategy) else 1))
     pairs = [(prompt, run) for prompt in wanted for run in numbers]
     distinct = {(prompt.id, run): prompt for prompt, run in pairs}
-    if batch_size is None:
-        tokens = settings["max_new_tokens"] + settings["max_prompt_tokens"]
-        sizes = BatchSizes.auto(loaded.model, tokens=tokens, copies=getattr(strategy, "beams", 1))
-    else:
-        sizes = BatchSizes(first=int(batch_size), most=int(batch_size))
+    sizes = BatchSizes.choose(
+        "auto" if batch_size is None else int(batch_size),
+        loaded.model,
+        tokens=settings["max_new_tokens"] + settings["max_prompt_tokens"],
+        copies=getattr(strategy, "beams", 1),
+    )
+    batches = write_batches(
+        loaded,
+        list(distinct.values()),
+        strategy,
+        runs=[run for _, run in distinct],
+        batch_size=sizes,
+        **settings,
+    )
     written: dict[tuple[str, int], Continuation] = {}
-    with Progress(disable=not progress, transient=True) as bar, _named_by_their_texts(wanted):
+    with Progress(disable=not progress, transient=True) as bar:
         task = bar.add_task(str(strategy), total=len(distinct))
-        for batch in write_batches(
-            loaded,
-            list(distinct.values()),
-            strategy,
-            runs=[run for _, run in distinct],
-            batch_size=sizes,
-            **settings,
-        ):
+        for batch in batches:
             written |= {(text.prompt_id, text.run): text for text in batch}
             bar.advance(task, len(batch))
     return Texts([prompt for prompt, _ in pairs], [written[prompt.id, run] for prompt, run in pairs])
@@ -183,73 +158,51 @@ def generate(
 def watch(
     prompt: str | Prompt,
     on_token: Callable[[Token], None],
-    strategy: Strategy | str | None = None,
+    strategy: Strategy | str = "guard",
     model: str | LoadedModel = BUNDLED,
     **options: Unpack[Options],
 ) -> Continuation:
     """Continue one prompt, and hand each token out as it is made; arguments as in `generate`.
 
-    A strategy with beams knows its text in the end only: `on_token` is never called. A stop string is cut off
-    the continuation, not off what was handed out.
+    A strategy with beams knows its text in the end only: `on_token` is never called. A stop string, and a
+    character that the length limit cuts, are in the tokens or the continuation alone.
     """
     strategy, several = _read_strategy(strategy), _read_prompts(prompt)
     if len(several) != 1:
         raise StudyError(f"watch continues one prompt, and was given {len(several)}; use generate")
     loaded, settings = _load(model, options)
-    with _named_by_their_texts(several):
-        (row,) = encode(loaded, several, settings["max_prompt_tokens"], chat=settings["chat"])
-        stream = _TokenStream(loaded.tokenizer, row.ids, on_token)
-        batches = write_batches(loaded, several, strategy, batch_size=1, on_step=stream, **settings)
-        ((continuation,),) = list(batches)
-    stream.finish()
+    (row,) = encode(loaded, several, settings["max_prompt_tokens"], chat=settings["chat"])
+    ids: list[int] = []
+    shown = 0
+
+    def show(step: DecodedStep) -> None:
+        nonlocal shown
+        token = int(step.tokens[0])
+        ids.append(token)
+        text = continuation_text(loaded.tokenizer, row.ids, ids)
+        if text.endswith("\N{REPLACEMENT CHARACTER}"):  # more tokens of this character are to come
+            text = text[:shown]
+        entropy, log_z = shannon_entropy(step.logits)
+        on_token(
+            Token(
+                text=text[shown:],
+                entropy=float(entropy[0]),
+                probability=float((step.logits[0, token].double() - log_z[0]).exp()),
+                values={name: float(value[0]) for name, value in step.adapted.items()},
+            )
+        )
+        shown = len(text)
+
+    ((continuation,),) = write_batches(loaded, several, strategy, batch_size=1, on_step=show, **settings)
     return continuation
 
 
-class _TokenStream:
-    """Turns steps of a batch of one into tokens with the text that each adds."""
-
-    def __init__(self, tokenizer: Any, prompt: list[int], on_token: Callable[[Token], None]) -> None:  # noqa: ANN401
-        self._tokenizer, self._prompt, self._on_token = tokenizer, prompt, on_token
-        self._ids: list[int] = []
-        self._shown = 0
-        self._last: Token | None = None
-
-    def __call__(self, step: DecodedStep) -> None:
-        """Hand out the token before this one, whose text is known by now."""
-        token = int(step.tokens[0])
-        self._ids.append(token)
-        entropy, _ = shannon_entropy(step.logits)
-        if self._last:
-            self._on_token(self._last)
-        self._last = Token(
-            text=self._text(whole=False),
-            entropy=float(entropy[0]),
-            probability=float(step.logits[0].double().softmax(-1)[token]),
-            values={name: float(value[0]) for name, value in step.adapted.items()},
-        )
-
-    def finish(self) -> None:
-        """Hand out the last token, with the bytes of a character that was never completed."""
-        if self._last:
-            self._on_token(replace(self._last, text=self._last.text + self._text(whole=True)))
-
-    def _text(self, *, whole: bool) -> str:
-        """Return what is not shown yet; a character of several tokens is U+FFFD until the last of them."""
-        text = continuation_text(self._tokenizer, self._prompt, self._ids)[self._shown :]
-        if not whole and text.endswith("\N{REPLACEMENT CHARACTER}"):
-            return ""
-        self._shown += len(text)
-        return text
-
-
-def _read_strategy(strategy: Strategy | str | None) -> Strategy:
+def _read_strategy(strategy: Strategy | str) -> Strategy:
     if isinstance(strategy, str):
         return parse(strategy)
-    if isinstance(strategy, type):
-        raise StudyError(f"{strategy.__name__} is a class; write {strategy.__name__}() for its defaults")
-    if not isinstance(strategy, Strategy | None):
-        raise StudyError(f"the strategy {strategy!r:.60} is of type {type(strategy).__name__}; write Guard()")
-    return Guard() if strategy is None else strategy
+    if not isinstance(strategy, Strategy):
+        raise StudyError(f"{strategy!r:.60} is no strategy; write Guard() or 'guard', for example")
+    return strategy
 
 
 def _read_prompts(prompts: str | Prompt | Iterable[str | Prompt]) -> list[Prompt]:
@@ -261,56 +214,39 @@ def _read_prompts(prompts: str | Prompt | Iterable[str | Prompt]) -> list[Prompt
     for number, item in enumerate(several, 1):
         if not isinstance(item, str | Prompt):
             raise StudyError(f"prompt {number} is of type {type(item).__name__}; give text or a Prompt")
-        prompt = _name_text(item) if isinstance(item, str) else item
+        prompt = (
+            Prompt(id=content_id("prompt", item), dataset="", text=item) if isinstance(item, str) else item
+        )
         if by_id.setdefault(prompt.id, prompt).text != prompt.text:
             raise StudyError(f"two prompts have the id {prompt.id!r} and differ; give each its own")
         result.append(prompt)
     return result
 
 
-def _name_text(text: str) -> Prompt:
-    return Prompt(id=content_id("prompt", text), dataset="", text=text)
-
-
-@contextmanager
-def _named_by_their_texts(prompts: Sequence[Prompt]) -> Iterator[None]:
-    """Name prompts in errors by what the user gave, where that was a text and the id is ours."""
-    try:
-        yield
-    except StudyError as error:
-        message = str(error)
-        for prompt in prompts:
-            if repr(prompt.id) in message and prompt == _name_text(prompt.text):
-                begin = prompt.text if len(prompt.text) <= _SHOWN else f"{prompt.text[:_SHOWN]}…"
-                message = message.replace(repr(prompt.id), repr(begin))
-        raise StudyError(message) from error
-
-
-def _load(model: str | LoadedModel, options: Mapping[str, Any]) -> tuple[LoadedModel, dict[str, Any]]:
+def _load(model: str | LoadedModel, options: Options) -> tuple[LoadedModel, dict[str, Any]]:
     """Return the model, and the options that `generation.generate` takes, with their defaults."""
     if unknown := next((name for name in options if name not in Options.__annotations__), None):
         choice = nearest(unknown, list(Options.__annotations__))
         raise StudyError(f"there is no option {unknown!r} (a strategy has its own: TopK(k=20)): {choice}")
-    seed, stop = options.get("seed", 0), options.get("stop")
+    seed: Any = options.get("seed", 0)
+    stop, amateur = options.get("stop", ()), options.get("amateur")
     if isinstance(seed, bool) or not isinstance(seed, Integral):
         raise StudyError(f"seed = {seed!r} must be a whole number")
-    limits = {name: options.get(name, 256) for name in ("max_new_tokens", "max_prompt_tokens")}
+    limits: dict[str, Any] = {
+        name: options.get(name, 256) for name in ("max_new_tokens", "max_prompt_tokens")
+    }
     check_numbers(**limits)
-    amateur = options.get("amateur")
-    placing = {name: str(options[name]) for name in ("device", "dtype") if name in options}
-    if placing and isinstance(model, LoadedModel) and isinstance(amateur, LoadedModel | None):
-        name, value = next(iter(placing.items()))
-        raise StudyError(f"{name} = {value!r} has no effect on a loaded model; give it to load_model")
-    loaded = load_model(model, **placing)
+    device, dtype = options.get("device", "auto"), options.get("dtype", "auto")
+    loaded = load_model(model, device=device, dtype=dtype)
     if amateur is not None:
-        amateur = load_model(amateur, **placing)
+        amateur = load_model(amateur, device=device, dtype=dtype)
         check_amateur(loaded, amateur)
     return loaded, {
         "amateur": amateur,
         "seed": int(seed),  # it may be numpy's
-        **{name: int(value) for name, value in limits.items()},
-        "stop": () if stop is None else stop if isinstance(stop, list | tuple) else [stop],
+        "stop": [stop] if isinstance(stop, str) else stop,
         "chat": options.get("chat", False),
+        **{name: int(value) for name, value in limits.items()},
     }
 
 
@@ -328,12 +264,11 @@ def load_model(
         StudyError: There is no such model, or it is not on this machine and the Hub cannot be reached.
     """
     if isinstance(model, LoadedModel):
+        if (device, dtype) != ("auto", "auto"):
+            raise StudyError("device and dtype have no effect on a loaded model; give them to load_model")
         return model
     if not isinstance(model, str | Path):
-        raise StudyError(
-            f"model = {model!r:.60} is of type {type(model).__name__}; give a Hugging Face id, a folder, "
-            "'bundled', or what load_model returned"
-        )
+        raise StudyError(f"model = {model!r:.60} is no model; give a Hugging Face id, a folder, or 'bundled'")
     name = str(model)
     location = locate_model(name, Path())
     result = find_models({name: (location, "main")})

@@ -7,6 +7,7 @@ import pickle
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Literal
 
 import torch
@@ -58,7 +59,7 @@ class LoadedModel:
 
 @dataclass(frozen=True)
 class ModelFiles:
-    """A model's files before it is loaded. Only `open` and `read_tokenizer` read any.
+    """A model's files before it is loaded. Only `open`, `read_tokenizer` and `describe` read any.
 
     Attributes:
         source: What transformers is to load: a folder or a Hub id.
@@ -81,19 +82,18 @@ class ModelFiles:
         Raises:
             StudyError: There is no such model, it is an adapter, or its settings cannot be read.
         """
-        source, is_folder = _locate(location)
-        version = {} if is_folder else {"revision": _commit(source, revision)}
+        source, version = _locate(location, revision)
         try:
             config = AutoConfig.from_pretrained(source, trust_remote_code=False, **version)
             if (Path(source) / GENERATION_CONFIG_NAME).is_file():  # transformers would pass over a broken one
                 GenerationConfig.from_pretrained(source)
-        except Exception as error:  # see `_cannot_load`
+        except Exception as error:
             if "trust_remote_code" in str(error):
                 raise StudyError(
                     f"the model {source!r} comes with code of its own, which is never run; "
                     "name a model that transformers itself supports"
                 ) from error
-            raise StudyError(_cannot_load(source, version, error)) from error
+            raise _refuse(source, version, error) from error
         return cls(source, version, config)
 
     @property
@@ -138,22 +138,6 @@ class ModelFiles:
                 "name a causal language model, such as GPT-2, Llama or Qwen"
             )
 
-    def check_generation(self, new_tokens: int) -> None:
-        """Make sure that the model can continue texts by so many tokens, as far as its files say.
-
-        Raises:
-            StudyError: It has no weights, does not continue texts, or holds fewer tokens.
-        """
-        if not self.version and not has_weights(Path(self.source)):
-            raise StudyError(f"the model {self.source!r} has no weights; put a whole model into this folder")
-        self.check_causal()
-        context = getattr(self.config.get_text_config(), "max_position_embeddings", None)
-        if context is not None and new_tokens >= context:
-            raise StudyError(
-                f"generation.max_new_tokens = {new_tokens}, and the model {self.source!r} holds {context} "
-                f"tokens, those of the prompt included; set max_new_tokens below {context}"
-            )
-
     def read_tokenizer(self) -> Any:  # noqa: ANN401 (transformers' classes are untyped)
         """Return the tokenizer.
 
@@ -163,21 +147,44 @@ class ModelFiles:
         beside = "put its tokenizer.json and tokenizer_config.json beside the weights"
         try:
             tokenizer = AutoTokenizer.from_pretrained(self.source, trust_remote_code=False, **self.version)
-        except Exception as error:  # see `_cannot_load`
+            known = tokenizer("a", add_special_tokens=False)["input_ids"]
+        except Exception as error:  # on broken files transformers raises anything
             raise StudyError(
                 f"the model {self.source!r} has no tokenizer that can be read: {first_line(error)}; {beside}"
             ) from error
-        size = self.config.get_text_config().vocab_size
-        # Where the files are missing, some classes come up empty, or with marks alone, rather than fail.
-        words = len(tokenizer) - len(tokenizer.all_special_ids)
-        if words <= 0 or not tokenizer("a", add_special_tokens=False)["input_ids"]:
+        # Where the files are missing, some classes come up without words rather than fail.
+        if "a" not in tokenizer.decode(known, skip_special_tokens=True):
             raise StudyError(f"the model {self.source!r} has no tokenizer; {beside}")
+        size = self.config.get_text_config().vocab_size
         if len(tokenizer) > size:
             raise StudyError(
                 f"the model {self.source!r} has {size} tokens and its tokenizer {len(tokenizer)}; "
                 "put the tokenizer beside it that the model was trained with"
             )
         return tokenizer
+
+    def describe(self, name: str, *, dtype: str = "", device: str = "", versions: str = "") -> LoadedModel:
+        """Return the model's tokenizer and settings as `load` would, but without its weights.
+
+        Raises:
+            StudyError: There are no weights or no tokenizer, or it does not continue texts.
+        """
+        if not self.version and not has_weights(Path(self.source)):
+            raise StudyError(f"the model {self.source!r} has no weights; put a whole model into this folder")
+        self.check_causal()
+        try:
+            ends: Any = GenerationConfig.from_pretrained(self.source, **self.version)  # type: ignore[arg-type]
+        except OSError:
+            ends = None
+        return LoadedModel(
+            model=SimpleNamespace(config=self.config, generation_config=ends),
+            tokenizer=self.read_tokenizer(),
+            name=name,
+            revision=self.revision,
+            dtype=dtype,
+            device=device,
+            versions=versions,
+        )
 
 
 def load(
@@ -201,14 +208,13 @@ def load(
         device: Such as `cpu` or `cuda:1`, or `auto`: a GPU if there is one.
         device_map: Spread the model over devices instead, as transformers understands it: `auto`, `balanced`,
             or a table from modules to devices.
-        kind: The class that loads it.
+        kind: The class that loads it; `AutoModel` for an encoder.
 
     Raises:
         StudyError: There is no such model, it is no causal language model, files of it are missing or broken,
             there is no such device, or it does not fit.
     """
     target = find_device(device)
-    transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # callers show theirs
     files = ModelFiles.open(location, revision)
     if kind is AutoModelForCausalLM:
         files.check_causal()
@@ -232,25 +238,14 @@ def load(
         name=location if name is None else name,
         revision=files.revision,
         dtype=files.name_dtype(model.dtype),
-        device=_device_name(model, target),
+        device=_name_devices(model, target),
         versions=f"torch {torch.__version__}, transformers {transformers.__version__}",
     )
 
 
 def load_encoder(location: str, **options: str) -> LoadedModel:
-    """Load a model that reads texts, such as RoBERTa, without a head; see `load`.
-
-    Raises:
-        StudyError: As `load`, but a model need not continue texts.
-    """
-    logging = transformers.utils.logging
-    verbosity = logging.get_verbosity()
-    # It reports at length that a head is left over and a pooler is missing; weights that matter are checked.
-    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
-    try:
-        return load(location, kind=AutoModel, **options)
-    finally:
-        logging.set_verbosity(verbosity)
+    """Load a model that reads texts, such as RoBERTa, without a head; see `load`."""
+    return load(location, kind=AutoModel, **options)
 
 
 def check_amateur(expert: LoadedModel, amateur: LoadedModel) -> None:
@@ -264,7 +259,7 @@ def check_amateur(expert: LoadedModel, amateur: LoadedModel) -> None:
         token, number = min(first.items() ^ second.items(), key=lambda item: (item[1], item[0]))
         raise StudyError(
             f"the model {expert.name!r} and its amateur {amateur.name!r} do not share a vocabulary: "
-            f"{len(first)} and {len(second)} tokens, and only one of them has {token!r} as token {number}; "
+            f"only one of them has {token!r} as token {number}; "
             "name a smaller model of the same family as model.amateur"
         )
 
@@ -274,16 +269,6 @@ def limit_threads(model: Any) -> None:  # noqa: ANN401 (transformers' classes ar
     parameters = sum(parameter.numel() for parameter in model.parameters())
     if model.device.type == "cpu" and parameters < SMALL and "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(1)
-
-
-def model_revision(location: str, revision: str = "main") -> str:
-    """Return what `LoadedModel.revision` will be, without loading the model.
-
-    Raises:
-        StudyError: There is no such folder, or the Hub has no such revision.
-    """
-    source, is_folder = _locate(location)
-    return folder_revision(Path(source)) if is_folder else _commit(source, revision)
 
 
 def expected_device(device: str) -> Literal["cpu", "cuda"]:
@@ -308,33 +293,27 @@ def find_device(name: str) -> torch.device:
     return device
 
 
-def _locate(location: str) -> tuple[str, bool]:
-    """Return what transformers is to load, and whether it is a folder."""
+def _locate(location: str, revision: str) -> tuple[str, dict[str, str]]:
+    """Return what transformers is to load, and the commit that a Hub's branch or tag names now."""
     folder = Path(os.path.expanduser(location))  # noqa: PTH111 (see `locate_model`)
     if not (folder.is_dir() or location.startswith((".", "/", "~"))):
-        return location, False
+        version = {"revision": revision}
+        try:
+            path = cached_file(location, "config.json", **version)
+        except (OSError, ValueError) as error:
+            raise _refuse(location, version, error) from error
+        return location, {"revision": Path(str(path)).parent.name}  # the cache has a folder for each commit
+    problem = None
     if not folder.is_dir():
-        raise StudyError(
-            f"the model {location!r}: there is no such folder; correct its name, or put the model into it"
-        )
-    if (folder / "adapter_config.json").exists():
-        raise StudyError(
-            f"the model {location!r} holds an adapter (adapter_config.json), and its base is elsewhere; "
-            "merge the two (peft's merge_and_unload), save the result, and name its folder"
-        )
-    return str(folder), True
+        problem = "there is no such folder; correct its name, or put the model into it"
+    elif (folder / "adapter_config.json").exists():
+        problem = "it holds an adapter alone; merge it with its base (peft's merge_and_unload), and save that"
+    if problem:
+        raise StudyError(f"the model {location!r}: {problem}")
+    return str(folder), {}
 
 
-def _commit(source: str, revision: str) -> str:
-    """Return the commit that a branch or tag names now: all files then come from it."""
-    try:
-        path = cached_file(source, "config.json", revision=revision)
-    except (OSError, ValueError) as error:
-        raise StudyError(_cannot_load(source, {"revision": revision}, error)) from error
-    return Path(str(path)).parent.name  # the Hub's cache keeps each commit in a folder of that name
-
-
-def _device_name(model: Any, device: torch.device) -> str:  # noqa: ANN401
+def _name_devices(model: Any, device: torch.device) -> str:  # noqa: ANN401
     """Return what the model is on: one device's name, or those of a map with their number."""
     spread = getattr(model, "hf_device_map", None) or {"": str(device)}
     devices = {f"cuda:{each}" if isinstance(each, int) else str(each) for each in spread.values()}
@@ -349,20 +328,18 @@ def _read_weights(
     device_map: DeviceMap,
 ) -> Any:  # noqa: ANN401
     options: dict[str, Any] = {**files.version, "dtype": dtype, "device_map": device_map}
+    logging = transformers.utils.logging
+    verbosity = logging.get_verbosity()
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # callers show theirs
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]  # missing weights are refused below
     try:
         model, report = kind.from_pretrained(
             files.source, trust_remote_code=False, output_loading_info=True, **options
         )
     except Exception as error:
-        message = _cannot_load(files.source, files.version, error)
-        if isinstance(error, ImportError):
-            message = f"the model {files.source!r} needs a package: {first_line(error)}; install it"
-        elif isinstance(error, pickle.UnpicklingError):  # PyTorch's message recommends to run what is in it
-            message = (
-                f"the model {files.source!r}: its weights (.bin) are broken, or hold more than weights, "
-                "which is never run; put them into the folder as model.safetensors"
-            )
-        raise StudyError(message) from error
+        raise _refuse(files.source, files.version, error) from error
+    finally:
+        logging.set_verbosity(verbosity)
     # Checkpoints of masked language models have no pooler; its output is not used.
     missing = sorted(key for key in report["missing_keys"] if not key.startswith("pooler."))
     if missing:
@@ -373,14 +350,16 @@ def _read_weights(
     return model
 
 
-def _cannot_load(source: str, version: dict[str, str], error: Exception) -> str:
+def _refuse(source: str, version: dict[str, str], error: Exception) -> StudyError:
     """Return what to say where transformers fails: on broken files its readers raise anything."""
-    if not version:
-        return f"cannot load the model in {source!r}: {first_line(error)}; put a whole model into it"
-    return (
-        f"cannot load the model {source!r} (revision {version['revision']}) from the Hugging Face Hub: "
-        f"{first_line(error)}; check the name and the network, or download it and name its folder"
-    )
+    reason = first_line(error)
+    if isinstance(error, pickle.UnpicklingError):  # PyTorch's message recommends to run what is in it
+        reason = "its weights (.bin) are broken, or hold more than weights, which is never run"
+    where, remedy = f"in {source!r}", "put a whole model into it"
+    if version:
+        where = f"{source!r} (revision {version['revision']}) from the Hugging Face Hub"
+        remedy = "check the name and the network, or download it and name its folder"
+    return StudyError(f"cannot load the model {where}: {reason}; {remedy}")
 
 
 def first_line(error: Exception) -> str:

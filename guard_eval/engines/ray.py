@@ -134,7 +134,7 @@ def _write_on_workers(
         max_task_retries=RESTARTS,
     )(Worker)
     count = min(pool.workers, len(chunks))
-    workers = [actor.remote(study, strategy, pool, own.texts()) for _ in range(count)]
+    workers = [actor.remote(study, strategy, pool, own.texts) for _ in range(count)]
     results = import_module("ray.util").ActorPool(workers)
     recipe, problems = None, []
     try:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from guard_eval import progress
-from guard_eval.engines.library import Token, load_model, watch
+from guard_eval.engines.library import Token, watch
 from guard_eval.errors import StudyError
 from guard_eval.results import Result
 
@@ -69,12 +69,7 @@ def show_text(
     Raises:
         StudyError: The model, the strategy or the colour does not exist.
     """
-    if prompt is None:
-        prompt = sys.stdin.read() if sys.stdin else ""
-    progress.notice("loading the model")
-    loaded = load_model(model, device=device)
-    tokens: list[dict[str, str | float]] = []
-    values: list[float] = []
+    tokens: list[dict[str, Any]] = []
 
     def paint(token: Token) -> None:
         numbers = {"entropy": token.entropy, "probability": token.probability, **token.values}
@@ -83,24 +78,29 @@ def show_text(
                 f"--colour {colour}: this strategy has no such number; choose from: {', '.join(numbers)}"
             )
         tokens.append({"text": token.text, **numbers})
-        values.append(numbers[colour])
-        progress.write(token.text, _newest_style(values))
+        progress.write(token.text, _newest_style([shown[colour] for shown in tokens]))
 
-    options: dict[str, Any] = {} if amateur is None else {"amateur": amateur}
-    options |= {"seed": seed, "max_new_tokens": max_new_tokens, "chat": chat}
-    text = watch(prompt, paint, strategy, loaded, **options)
-    if not tokens:
-        progress.write(text.text)
-    progress.write("\n")
-    count = f"{text.new_tokens} token{'' if text.new_tokens == 1 else 's'}"
-    ended = f"{_ENDED[text.finish]} ended it"
-    lines = ["", f"{text.recipe.strategy}: {count} in {text.seconds:.1f} s; {ended}"]
-    if values:
-        unit = " nats" if colour == "entropy" else ""
-        lines.append(f"{colour}: from {min(values):.3g} to {max(values):.3g}{unit}")
+    progress.notice("loading the model")
+    text = watch(
+        sys.stdin.read() if prompt is None else prompt,
+        paint,
+        strategy,
+        model,
+        amateur=amateur,
+        device=device,
+        seed=seed,
+        max_new_tokens=max_new_tokens,
+        chat=chat,
+    )
+    progress.write("\n" if tokens else f"{text.text}\n")
+    name, ended = text.recipe.strategy, _ENDED[text.finish]
+    lines = ["", f"{name}: {text.new_tokens} tokens in {text.seconds:.1f} s; {ended} ended it"]
+    if tokens:
+        values = [shown[colour] for shown in tokens]
+        lines.append(f"{colour}: from {min(values):.3g} to {max(values):.3g}")
     return ShownText(
         text=text.text,
-        strategy=text.recipe.strategy,
+        strategy=name,
         finish=text.finish,
         seconds=text.seconds,
         tokens=tuple(tokens),

@@ -3,15 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
+from contextlib import contextmanager
+from functools import cached_property, partial
 from typing import Any
 
+from guard_eval import progress
 from guard_eval.engines.batching import BatchSizes
-from guard_eval.engines.generation import generate
+from guard_eval.engines.generate import Batches, Work
+from guard_eval.engines.generation import generate, warm_up
 from guard_eval.engines.loading import LoadedModel, check_amateur, load
 from guard_eval.records import Continuation, Prompt, Trace
 from guard_eval.strategies import parse
 from guard_eval.study.folder import Study
+from guard_eval.texts.continuations import append_traces
+
+
+@contextmanager
+def open_local(work: Work) -> Iterator[Batches]:
+    """Load the study's models into this process."""
+    progress.notice("loading the model")
+    with work.find_models().offline():
+        models = StudyModels(work.study)
+        warm_up(models.loaded)
+        amateur = models.amateur if work.amateur else None
+    for model in filter(None, (models.loaded, amateur)):
+        progress.notice(f"{model.name} ({model.revision}), {model.dtype} on {model.device}")
+    known = {"revision": models.loaded.revision, "dtype": models.loaded.dtype}
+    work.find(known | {"amateur_revision": amateur.revision if amateur else None})
+
+    def batches(name: str, texts: Sequence[tuple[Prompt, int]]) -> Iterator[list[Continuation]]:
+        traces: list[Trace] = []
+        for batch in models.generate(texts, name, on_trace=traces.extend if work.trace else None):
+            if traces:  # on disk before their texts
+                append_traces(work.study.continuations, batch[0].recipe, traces, work.shard)
+                traces.clear()
+            yield batch
+
+    yield batches
 
 
 class StudyModels:
@@ -28,39 +56,21 @@ class StudyModels:
 
     def __init__(self, study: Study, *, device: str | None = None, neighbours: int = 1) -> None:
         model = study.settings.model
-        self._study, self._neighbours, self._device = study, neighbours, device or model.device
+        self._study, self._neighbours = study, neighbours
+        self._load = partial(load, dtype=model.dtype, device=device or model.device)
         self._sizes: dict[str, BatchSizes] = {}
-        self.loaded = load(
-            study.locate_model(model.name),
-            name=model.name,
-            revision=model.revision,
-            dtype=model.dtype,
-            device=self._device,
-            device_map=None if device else model.device_map,
-        )
+        location, device_map = study.locate_model(model.name), None if device else model.device_map
+        self.loaded = self._load(location, name=model.name, revision=model.revision, device_map=device_map)
 
     @cached_property
     def amateur(self) -> LoadedModel:
         """The second model of contrastive decoding, loaded when it is first asked for."""
         model = self._study.settings.model
         assert model.amateur is not None
-        amateur = load(
-            self._study.locate_model(model.amateur),
-            name=model.amateur,
-            revision=model.amateur_revision,
-            dtype=model.dtype,
-            device=self._device,
-        )
+        location = self._study.locate_model(model.amateur)
+        amateur = self._load(location, name=model.amateur, revision=model.amateur_revision)
         check_amateur(self.loaded, amateur)
         return amateur
-
-    def _new_sizes(self, strategy: str) -> BatchSizes:
-        generation = self._study.settings.generation
-        if generation.batch_size != "auto":
-            return BatchSizes(first=generation.batch_size, most=generation.batch_size)
-        copies = getattr(parse(strategy), "beams", 1) * self._neighbours
-        tokens = generation.max_prompt_tokens + generation.max_new_tokens
-        return BatchSizes.auto(self.loaded.model, tokens=tokens, copies=copies)
 
     def generate(
         self,
@@ -70,17 +80,21 @@ class StudyModels:
         on_trace: Callable[[list[Trace]], None] | None = None,
     ) -> Iterator[list[Continuation]]:
         """Return an iterator over batches of continuations of prompts and runs; see `generation.generate`."""
-        settings = self._study.settings
-        if strategy not in self._sizes:
-            self._sizes[strategy] = self._new_sizes(strategy)
+        generation, parsed = self._study.settings.generation, parse(strategy)
+        sizes = BatchSizes.choose(
+            generation.batch_size,
+            self.loaded.model,
+            tokens=generation.max_prompt_tokens + generation.max_new_tokens,
+            copies=getattr(parsed, "beams", 1) * self._neighbours,
+        )
         return generate(
             self.loaded,
             [prompt for prompt, _ in texts],
-            parse(strategy),
+            parsed,
             runs=[run for _, run in texts],
-            batch_size=self._sizes[strategy],
-            amateur=self.amateur if settings.amateur_of(strategy) else None,
-            static=settings.generation.compile,
+            batch_size=self._sizes.setdefault(strategy, sizes),
+            amateur=self.amateur if self._study.settings.amateur_of(strategy) else None,
+            static=generation.compile,
             on_trace=on_trace,
             **recipe_settings(self._study),
         )

@@ -37,9 +37,9 @@ class ScoringModel:
     @cached_property
     def revision(self) -> str:
         """Return the Hub's commit or the hash of the folder's files."""
-        from guard_eval.engines.loading import model_revision  # noqa: PLC0415 (needs torch)
+        from guard_eval.engines.loading import ModelFiles  # noqa: PLC0415 (needs torch)
 
-        return model_revision(self.location, self.wanted)
+        return ModelFiles.open(self.location, self.wanted).revision
 
     @cached_property
     def dtype(self) -> str:

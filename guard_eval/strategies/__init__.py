@@ -5,8 +5,7 @@ GUARD's settings: `formulation=equations` (or `algorithm1`, `released`), `aggreg
 `winsorized`), `mapping=arctanh` (`log`), `select=argmax` (`sample`).
 
 The defaults are those of the paper's tables where these state them; contrastive decoding's and adaptive
-decoding's, which they do not state, are the methods' authors'. A temperature comes before the truncation, but
-after min-k's, which is defined on logits as they are.
+decoding's, which they do not state, are the methods' authors'. A temperature comes before the truncation.
 
 Strategies that change or cut the logits of a step are put one after the other by `+`, in the order in which
 they are applied: `dry(multiplier=0.8) + min_p(p=0.05) + temperature(tau=0.8)`. Penalties alone, which draw

@@ -34,8 +34,8 @@ def parse(text: str) -> Strategy:
         raise
     except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError) as error:
         raise StudyError(
-            f"cannot read the strategy {text[:40]!r}: write it as name or name(parameter=value, …), "
-            "for example top_k(k=50)"
+            f"cannot read the strategy {text[:40]!r}: write it as name or name(parameter=value, …) with "
+            "numbers and words, for example top_k(k=50)"
         ) from error
 
 
@@ -49,12 +49,23 @@ def _build(text: str, tree: ast.expr | None) -> Strategy:
             pass
         case _:
             raise SyntaxError
-    kind: type[Any] | None = STRATEGIES.get(name) or own.find(name)
+    kind: type[Any] | None = STRATEGIES.get(name) or own.classes().get(name)
     if kind is None:
-        known = [*STRATEGIES, *own.names()]
-        remedy = " (one of your own: --code FILE.py names its file)" if name.isidentifier() else ""
-        raise StudyError(f"unknown strategy {name!r}: {nearest(name, known)}{remedy}")
-    parameters = [field.name for field in fields(kind)]
+        known = [*STRATEGIES, *own.classes()]
+        remedy = "(one of your own: --code FILE.py names its file)"
+        raise StudyError(f"unknown strategy {name!r}: {nearest(name, known)} {remedy}")
+    arguments = _read_arguments(text, name, [field.name for field in fields(kind)], keywords)
+    try:
+        return cast("Strategy", kind(**arguments))
+    except StudyError:
+        raise
+    except (TypeError, ValueError) as error:  # a user's own strategy may check its parameters itself
+        raise StudyError(f"strategy {text!r}: {error}") from error
+
+
+def _read_arguments(
+    text: str, name: str, parameters: list[str], keywords: list[ast.keyword]
+) -> dict[str, object]:
     arguments: dict[str, object] = {}
     for keyword in keywords:
         if keyword.arg is None:  # **values
@@ -67,26 +78,6 @@ def _build(text: str, tree: ast.expr | None) -> Strategy:
             )
         if parameter in arguments:
             raise StudyError(f"strategy {text!r} gives {parameter} twice; keep one of them")
-        arguments[parameter] = _read_value(name, keyword)
-    return _make(kind, arguments, text)
-
-
-def _make(kind: type[Any], arguments: dict[str, object], text: str) -> Strategy:
-    try:
-        return cast("Strategy", kind(**arguments))
-    except StudyError:
-        raise
-    except (TypeError, ValueError) as error:  # one's own may lack defaults, and check its parameters
-        raise StudyError(f"strategy {text!r}: {error}") from error
-
-
-def _read_value(strategy: str, keyword: ast.keyword) -> object:
-    if isinstance(keyword.value, ast.Name):
-        return keyword.value.id
-    try:
-        return cast("object", ast.literal_eval(keyword.value))
-    except (ValueError, TypeError, MemoryError, RecursionError) as error:
-        raise StudyError(
-            f"cannot read {keyword.arg!r} in the strategy {strategy!r}: give it a number or a word, for "
-            "example top_k(k=50)"
-        ) from error
+        value = keyword.value
+        arguments[parameter] = value.id if isinstance(value, ast.Name) else ast.literal_eval(value)
+    return arguments

@@ -14,9 +14,6 @@ from guard_eval.errors import StudyError, nearest
 Formulation = Literal["equations", "algorithm1", "released"]
 Aggregation = Literal["median", "mean", "winsorized"]
 Mapping = Literal["arctanh", "log"]
-Selection = Literal["argmax", "sample"]
-AmateurPrompt = Literal["last", "whole"]
-Breakers = Literal["none", "standard"]
 
 _AtLeastOne = Annotated[int, Field(ge=1)]
 _Positive = Annotated[float, Field(gt=0)]
@@ -24,16 +21,12 @@ _Share = Annotated[float, Field(ge=0, le=1)]
 _PositiveShare = Annotated[float, Field(gt=0, le=1)]
 _OpenShare = Annotated[float, Field(gt=0, lt=1)]
 _NotNegative = Annotated[float, Field(ge=0)]
-_FromOne = Annotated[float, Field(ge=1)]
 _Finite = Annotated[float, Field(ge=-100, le=100)]
 _WORD = re.compile(r"\w{1,40}", re.ASCII)
 
 
 STRATEGIES: dict[str, type[Any]] = {}
 """The strategies by their names in signatures."""
-SOURCES: dict[str, str] = {}
-"""Who described each."""
-_NAMES: dict[type, str] = {}
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
@@ -41,14 +34,19 @@ class _Signed:
     """What all strategies have in common: a signature, and parameters checked by their annotations.
 
     A built-in strategy is made a frozen dataclass, and is entered under its name in signatures.
+
+    Attributes:
+        draws: Whether tokens are drawn.
+        source: Who described it.
     """
 
     draws: ClassVar[bool] = False
+    source: ClassVar[str] = ""
 
     def __init_subclass__(cls, *, name: str = "", source: str = "") -> None:
         if name:
             dataclass(frozen=True, kw_only=True)(cls)  # it is changed in place
-            STRATEGIES[name], SOURCES[name], _NAMES[cls] = cls, source, name
+            STRATEGIES[name], cls.source = cls, source
 
     def __str__(self) -> str:
         return signature(cast("Strategy", self))
@@ -90,11 +88,8 @@ class _Signed:
 @cache
 def _parameter_checks(kind: Any) -> dict[str, TypeAdapter[Any]]:  # noqa: ANN401 (a class)
     config = ConfigDict(strict=True, allow_inf_nan=False, arbitrary_types_allowed=True)
-    return {
-        name: TypeAdapter(hint, config=config)
-        for name, hint in get_type_hints(kind, include_extras=True).items()
-        if name != "draws"
-    }
+    hints = get_type_hints(kind, include_extras=True)
+    return {field.name: TypeAdapter(hints[field.name], config=config) for field in fields(kind)}
 
 
 class Step(_Signed):
@@ -186,39 +181,8 @@ class TopNSigma(Truncation, name="top_n_sigma", source="Tang et al. 2024, arXiv 
     n: _Positive = 1.0
 
 
-class TopH(Truncation, name="top_h", source="Baghaei Potraghloo et al. 2025, arXiv 2509.02510"):
-    """Sampling from the likeliest tokens, as long as Σ −p ln p over them is at most `alpha` · H."""
-
-    alpha: _PositiveShare = 0.4
-
-
 class PLess(Truncation, name="p_less", source="Tan, Wu and Howard 2025, arXiv 2509.23234"):
     """Sampling from the tokens with p(v) ≥ Σ p², the chance that two draws agree."""
-
-
-class MinK(Sampler, name="min_k", source="Ding et al. 2026, arXiv 2604.11012"):
-    """Sampling from the k tokens with the largest logits l_1 ≥ l_2 ≥ …, k = max(argmax_i w_i, ⌊τ / R⌋).
-
-    R is their range, l_1 − l_V, and w_i = (l_i − l_{i+1}) / (i · R) is the steepness of the drop after the
-    i-th. A temperature comes after.
-    """
-
-    tau: _NotNegative = 3.0
-    temperature: _Positive = 1.0
-
-
-class ExcludeTopChoices(
-    Truncation, name="xtc", source="p-e-w 2024, text-generation-webui, pull request 6335"
-):
-    """Sampling without the tokens of p ≥ `threshold` but the least likely of them, in a share of the steps.
-
-    Attributes:
-        threshold: What a token must reach to be a choice.
-        probability: The share of the steps in which choices are left out, drawn at each step.
-    """
-
-    threshold: _Share = 0.1
-    probability: _Share = 0.5
 
 
 class Mirostat(Truncation, name="mirostat", source="Basu et al. 2021, arXiv 2007.14966"):
@@ -272,9 +236,9 @@ class Dry(Penalty, name="dry", source="p-e-w 2024, text-generation-webui, pull r
     """
 
     multiplier: _NotNegative = 0.8
-    base: _FromOne = 1.75
+    base: Annotated[float, Field(ge=1)] = 1.75
     allowed_length: _AtLeastOne = 2
-    breakers: Breakers = "none"
+    breakers: Literal["none", "standard"] = "none"
 
 
 DRY_BREAKERS = ("\n", ":", '"', "*")
@@ -300,7 +264,7 @@ class ContrastiveDecoding(
     alpha: _PositiveShare = 0.1
     amateur_tau: _Positive = 0.5
     beams: _AtLeastOne = 5
-    amateur_prompt: AmateurPrompt = "last"
+    amateur_prompt: Literal["last", "whole"] = "last"
 
 
 class AdaptiveDecoding(Sampler, name="adaptive", source="Zhu et al. 2024, arXiv 2402.18223"):
@@ -355,7 +319,7 @@ class Guard(_Signed, name="guard", source="the paper"):
     formulation: Formulation = "equations"
     aggregation: Aggregation = "median"
     mapping: Mapping = "arctanh"
-    select: Selection = "argmax"
+    select: Literal["argmax", "sample"] = "argmax"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -393,8 +357,6 @@ class Chain(_Signed):
                     f"{step} does not go with + : it chooses the token itself; of the others these do: "
                     + ", ".join(name for name, kind in STRATEGIES.items() if issubclass(kind, Step))
                 )
-        if len(self.steps) < 2:
-            raise StudyError("a chain has two steps or more; write a single one by itself")
         if len(signature(self)) > _LONGEST_CHAIN:  # it is a file's name
             raise StudyError(
                 f"the strategy {str(self)[:60]!r}… is {len(str(self))} characters long, and a file is named "
@@ -407,16 +369,9 @@ def steps_of(strategy: Any) -> tuple[Any, ...]:  # noqa: ANN401 (also what turns
     return strategy.steps if isinstance(strategy, Chain) else (strategy,)
 
 
-Strategy = (
-    Greedy
-    | BeamSearch
-    | Step
-    | ContrastiveDecoding
-    | ContrastiveSearch
-    | AdaptiveContrastiveSearch
-    | Guard
-    | Chain
-)
+LogitStrategy = Greedy | Step | Chain | Guard
+"""Strategies that need no more of the model than the logits of each step."""
+Strategy = LogitStrategy | BeamSearch | ContrastiveDecoding | ContrastiveSearch | AdaptiveContrastiveSearch
 
 
 def signature(strategy: Strategy) -> str:
@@ -443,12 +398,13 @@ def signature(strategy: Strategy) -> str:
 
 def name_of(kind: type) -> str:
     """Return what a class of strategies is called in signatures."""
-    return _NAMES.get(kind) or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", kind.__name__).lower()
+    own = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", kind.__name__).lower()
+    return next((name for name, built_in in STRATEGIES.items() if built_in is kind), own)
 
 
 def is_own(strategy: object) -> bool:
     """Return whether a step is a user's own."""
-    return type(strategy) not in _NAMES
+    return type(strategy) not in STRATEGIES.values()
 
 
 def _show(value: float | str) -> str:

@@ -61,7 +61,7 @@ def test_a_dry_run_refuses_more_tokens_than_the_model_holds(run, study):
     """The bundled model holds 512 tokens."""
     edited(study, "max_new_tokens = 12", "max_new_tokens = 900000")
     refused = run("generate", "small", "--dry-run").refused()
-    assert "generation.max_new_tokens = 900000" in refused
+    assert "with max_new_tokens = 900000 more than the 512 tokens" in refused
     assert "set max_new_tokens below 512" in refused
     edited(study, "max_new_tokens = 900000", "max_new_tokens = 500")
 
@@ -70,7 +70,9 @@ def test_a_prompt_that_is_too_long_keeps_no_strategy_from_the_other_prompts(run,
     prompts = study / "prompts.jsonl"
     before, count = prompts.read_text(), len(prompts.read_text().splitlines())
     prompts.write_text(before + json.dumps({"id": "long", "prompt": "a word " * 600}) + "\n")
-    refused = run("generate", "small", "--set", "generation.max_prompt_tokens=1000").refused()
+    command = ("generate", "small", "--set", "generation.max_prompt_tokens=1000")
+    assert "the prompt 'long': with max_new_tokens = 12 more than" in run(*command, "--dry-run").out
+    refused = run(*command).refused()
     prompts.write_text(before)
     assert refused.count("the prompt 'long'") == 1
     files = [*(study / "continuations").glob("*/*.jsonl")]

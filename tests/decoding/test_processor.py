@@ -1,8 +1,5 @@
 """Strategies in transformers' own `generate`, as users' programs call it."""
 
-import subprocess
-import sys
-
 import pytest
 import torch
 from slow_guard import SLOW
@@ -99,7 +96,10 @@ def test_beams_are_refused(rows: int):
         (lambda: StrategyProcessor("contrastive"), "needs more of the model than logits"),
         (lambda: StrategyProcessor("beam"), "needs more of the model than logits"),
         (lambda: StrategyProcessor("dry(breakers=standard)"), "give tokenizer="),
-        (lambda: call(StrategyProcessor("guard", attention_mask=torch.ones(1, 4))), "has the shape (1, 4)"),
+        (
+            lambda: call(StrategyProcessor("guard", attention_mask=torch.ones(1, 4))),
+            "attention_mask, and use num_beams=1: (1, 4) is not (1, 3)",
+        ),
         (lambda: call(StrategyProcessor("top_p", prompt_ids=["a", "b"])), "2 names for 1 prompts"),
         (lambda: call(StrategyProcessor("guard"), torch.nan), "row 1 of the batch has no probabilities"),
     ],
@@ -112,9 +112,3 @@ def test_what_cannot_run_is_named(make, says):
 
 def call(processor: StrategyProcessor, logit: float = 0.0):
     return processor(torch.tensor([[4, 5, 6]]), torch.full((1, V), logit))
-
-
-@pytest.mark.slow
-def test_the_package_itself_does_not_import_transformers():
-    program = "import sys, guard_eval.decoding.steps; sys.exit('transformers' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -64,7 +64,7 @@ def again(folder, monkeypatch, capsys):
 
     def run(*arguments):
         with monkeypatch.context() as patch:
-            for name in ("_classes", "_hashes", "_texts"):
+            for name in ("_classes", "texts"):
                 patch.setattr(own, name, {})
             patch.setenv(own.VARIABLE, "")
             return run_here(patch, capsys, folder.parent, *arguments)

@@ -100,7 +100,7 @@ def test_on_a_cpu_half_of_the_free_memory_is_the_limit(monkeypatch, rows_free, c
     config = types.SimpleNamespace(get_text_config=lambda: CONFIG)
     model = types.SimpleNamespace(device=torch.device("cpu"), dtype=torch.float32, config=config)
     monkeypatch.setattr("os.sysconf", {"SC_AVPHYS_PAGES": int(rows_free * row) + 1, "SC_PAGE_SIZE": 1}.get)
-    sizes = BatchSizes.auto(model, tokens=10, copies=copies)
+    sizes = BatchSizes.choose("auto", model, tokens=10, copies=copies)
     for _ in range(9):
         sizes.succeed(sizes.rows)
     assert sizes.rows == most

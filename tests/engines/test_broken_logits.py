@@ -106,7 +106,8 @@ def test_neighbours_of_a_broken_text_are_what_they_would_be(strategy, value):
 @pytest.mark.parametrize("chain", ["{}", "{} + temperature(tau=0.7)"])
 def test_a_broken_model_is_not_blamed_on_ones_own_strategy(own_registry, chain):
     """Nor do its neighbours' texts go lost."""
-    [name] = own.use_text("mine.py", OWN)
+    own.use_text("mine.py", OWN)
+    [name] = own.classes()
     whole = run(tiny("llama"), PROMPTS, chain.format(name))
     model = tiny("llama")
     breaking = Breaking(model, torch.nan, 3, 2)

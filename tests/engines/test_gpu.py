@@ -7,10 +7,16 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from guard_eval.decoding import Context, StrategyProcessor
 from guard_eval.decoding.contrastive import Proposer
-from guard_eval.decoding.steps import LogitStrategy, choose, first_state
+from guard_eval.decoding.steps import choose, first_state
 from guard_eval.engines.batching import BatchSizes, in_batches
 from guard_eval.engines.decode import Batch, decode
-from guard_eval.strategies import STRATEGIES, AdaptiveContrastiveSearch, ContrastiveSearch, parse
+from guard_eval.strategies import (
+    STRATEGIES,
+    AdaptiveContrastiveSearch,
+    ContrastiveSearch,
+    LogitStrategy,
+    parse,
+)
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")]
 

@@ -45,7 +45,9 @@ def test_the_tokens_that_are_watched_are_the_text(loaded, strategy):
     tokens = []
     made = watch("the cat sat", tokens.append, strategy, loaded, seed=3, **SHORT)
     assert made.text == generate("the cat sat", strategy, loaded, seed=3, progress=False, **SHORT)[0].text
-    assert "".join(token.text for token in tokens) == made.text
+    shown = "".join(token.text for token in tokens)
+    assert made.text.startswith(shown)
+    assert set(made.text[len(shown) :]) <= {"\N{REPLACEMENT CHARACTER}"}  # the limit cut a character
     assert len(tokens) == made.new_tokens
     assert bool(tokens[0].values) == any(name in strategy for name in ("guard", "mirostat", "acs"))
 
@@ -102,7 +104,7 @@ def test_measured_texts(loaded):
     ("wrong", "message"),
     [
         (lambda loaded: generate([3], model=loaded), "prompt 1 is of type int; give text or a Prompt"),
-        (lambda loaded: generate("x", Guard, loaded), r"Guard is a class; write Guard\(\)"),
+        (lambda loaded: generate("x", Guard, loaded), r"Guard'> is no strategy; write Guard\(\)"),
         (lambda loaded: generate("x", "gaurd", loaded), "did you mean 'guard'"),
         (lambda loaded: generate("x", model=loaded, max_new_tokens=0), "max_new_tokens = 0 is out of range"),
         (lambda loaded: generate("x", model=loaded, batch_size=0), "batch_size = 0 is out of range"),
@@ -112,14 +114,17 @@ def test_measured_texts(loaded):
         (lambda loaded: watch("x", print, model=loaded, temperature=2), "there is no option 'temperature'"),
         (lambda loaded: generate("x", model=loaded, stop=[5]), r"stop = \[5\] must be texts"),
         (lambda loaded: generate("x", model=loaded, stop=""), r"stop = \[''\] must be texts"),
-        (lambda loaded: generate("x", ["guard"], loaded), r"the strategy \['guard'\] is of type list"),
+        (lambda loaded: generate("x", ["guard"], loaded), r"\['guard'\] is no strategy"),
         (lambda loaded: generate(None, model=loaded), "prompt 1 is of type NoneType"),
         (lambda loaded: generate("x", model="./missing"), "there is no folder .*/missing; correct"),
         (lambda loaded: generate("x", model=""), "the model '': there is no such folder"),
-        (lambda loaded: generate("x", model=None), "model = None is of type NoneType; give a Hugging Face"),
+        (lambda loaded: generate("x", model=None), "model = None is no model; give a Hugging Face"),
         (lambda loaded: generate("x", model=loaded, amateur=""), "the model '': there is no such folder"),
         (lambda loaded: generate("x", model=loaded, seed="a"), "seed = 'a' must be a whole number"),
-        (lambda loaded: generate("x", model=loaded, dtype="float16"), "dtype = 'float16' has no effect on a"),
+        (
+            lambda loaded: generate("x", model=loaded, dtype="float16"),
+            "dtype have no effect on a loaded model",
+        ),
         (lambda loaded: watch("x", print, model=loaded, max_prompt_tokens="5"), "max_prompt_tokens = '5' is"),
         (lambda loaded: generate({"a": 1}, model=loaded), "prompts is of type dict; give a list"),
         (lambda loaded: generate(Texts([], []).to_frame(), model=loaded), "prompts is of type DataFrame"),

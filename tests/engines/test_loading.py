@@ -85,10 +85,14 @@ def remove(pattern):
     return lambda folder: [path.unlink() for path in folder.glob(pattern)]
 
 
-def leave_marks_alone(folder):
-    """Leave no tokenizer but the name of a class that comes up with its marks, [UNK] and others."""
-    remove("tokenizer*")(folder)
-    (folder / "tokenizer_config.json").write_text('{"tokenizer_class": "BertTokenizer"}')
+def name_tokenizer(kind):
+    """Leave no tokenizer but the name of a class, which comes up without words."""
+
+    def spoil(folder):
+        remove("tokenizer*")(folder)
+        (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": kind}))
+
+    return spoil
 
 
 def break_weights(folder):
@@ -133,7 +137,9 @@ def halve_vocabulary(folder):
             "broken, or hold more than weights",
         ),
         (remove("tokenizer*"), "has no tokenizer"),
-        (leave_marks_alone, "has no tokenizer"),
+        (name_tokenizer("BertTokenizer"), "has no tokenizer"),
+        (name_tokenizer("T5Tokenizer"), "has no tokenizer"),
+        (name_tokenizer("GPT2Tokenizer"), "has no tokenizer"),
         (write("tokenizer_config.json", "[]"), "no tokenizer that can be read: .* put its tokenizer.json"),
         (write("tokenizer.json", "{"), "no tokenizer that can be read: .* put its tokenizer.json"),
         (write("generation_config.json", "{"), "cannot load the model in .*generation_config.json"),
@@ -228,7 +234,7 @@ def test_a_quantised_model_is_left_as_transformers_gives_it(folder, monkeypatch)
 
 def test_a_quantised_model_whose_package_is_missing(folder):
     quantised(folder, {"quant_method": "bitsandbytes", "load_in_8bit": True})
-    refused(folder, "needs a package: .*bitsandbytes")
+    refused(folder, "cannot load the model in .*bitsandbytes")
 
 
 @pytest.fixture

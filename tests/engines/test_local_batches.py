@@ -22,7 +22,7 @@ CHAINS = (
 DRAWN = {
     *CHAINS,
     *("temperature", "top_k", "top_p", "typical", "min_p", "epsilon", "eta", "top_n_sigma"),
-    *("top_h", "p_less", "min_k", "xtc", "mirostat", "adaptive"),
+    *("p_less", "mirostat", "adaptive"),
 }
 
 

@@ -9,12 +9,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from importlib.metadata import entry_points
 from importlib.util import find_spec
-from types import SimpleNamespace
 from typing import Any
 
 import torch
 import transformers
-from transformers import GenerationConfig
 
 from guard_eval import progress
 from guard_eval.engines.encoding import EncodedPrompt, encode, eos_ids, make_continuation, split_by_length
@@ -53,15 +51,10 @@ def check_study(study: Study, strategies: Sequence[str]) -> None:
         local = study.command("generate", "--engine", "local", *options)
         raise StudyError(f"{named}. Write them with: {local}; then this command writes the rest")
     model = study.settings.model
-    if model.device not in {"auto", "cpu", "cuda"}:
+    if model.device != "auto" or isinstance(model.device_map, dict):
         raise StudyError(
-            f"model.device = {model.device!r}: vLLM takes the GPUs that it sees; set model.device = auto and "
-            "choose them by CUDA_VISIBLE_DEVICES"
-        )
-    if isinstance(model.device_map, dict):
-        raise StudyError(
-            "model.device_map is a table, and vLLM spreads a model evenly over the GPUs that it sees; "
-            "set model.device_map = auto, or use --engine local"
+            "vLLM spreads a model evenly over the GPUs that it sees; set model.device = auto and "
+            "model.device_map = auto, and choose GPUs by CUDA_VISIBLE_DEVICES"
         )
 
 
@@ -75,17 +68,9 @@ def open_vllm(work: Work) -> Iterator[Batches]:
     """
     if find_spec("vllm") is None:
         raise MissingExtraError("vllm", "vllm")
-    for name, value in _ENVIRONMENT.items():
-        os.environ.setdefault(name, value)
     study, model, generation = work.study, work.study.settings.model, work.study.settings.generation
-    described = describe(
-        study.locate_model(model.name), name=model.name, revision=model.revision, dtype=model.dtype
-    )
-    if model.device != "auto" and (model.device == "cpu") != (described.device == "cpu"):
-        raise StudyError(
-            f"model.device = {model.device!r}, and the vLLM that is installed here runs on "
-            f"{described.device}; set model.device = auto, or use --engine local"
-        )
+    location = study.locate_model(model.name)
+    described = describe(location, name=model.name, revision=model.revision, dtype=model.dtype)
     work.find({**work.known, "revision": described.revision, "dtype": described.dtype})
     check_study(study, [name for name, texts in work.missing.items() if texts])
     prompts = {prompt.id: prompt for texts in work.missing.values() for prompt, _ in texts}
@@ -95,14 +80,14 @@ def open_vllm(work: Work) -> Iterator[Batches]:
     progress.notice("loading the model")
     llm = start(
         described,
-        study.locate_model(model.name),
+        location,
         max_model_len=max((len(row.ids) for row in fitting), default=1) + generation.max_new_tokens,
         tensor_parallel_size=torch.cuda.device_count() if model.device_map else 1,
         # On a CPU compiling takes longer than most runs; on a GPU graphs are what makes vLLM fast.
         enforce_eager=described.device == "cpu" and not generation.compile,
         **({} if generation.batch_size == "auto" else {"max_num_seqs": generation.batch_size}),
     )
-    described = replace(described, dtype=_dtype_name(llm.llm_engine.model_config.dtype))
+    described = replace(described, dtype=str(llm.llm_engine.model_config.dtype).removeprefix("torch."))
     progress.notice(f"{described}: up to {batch_limit(llm)} texts at once")
 
     def batches(name: str, texts: Sequence[tuple[Prompt, int]]) -> Iterator[list[Continuation]]:
@@ -119,35 +104,16 @@ def open_vllm(work: Work) -> Iterator[Batches]:
 
 
 def describe(location: str, *, name: str, revision: str, dtype: str) -> LoadedModel:
-    """Return a model's tokenizer and settings as `loading.load` would, but without the model itself.
-
-    Args:
-        location: A folder or a Hub id.
-        name: What the study calls it.
-        revision: A Hub branch, tag or commit; a folder has none.
-        dtype: `float32`, `bfloat16`, `float16`, or `auto`: float32 on a CPU, else as the model was saved.
-
-    Raises:
-        StudyError: There is no such model, or it cannot be read.
-    """
+    """Return what `loading.load` would of a model that vLLM is to load; see `ModelFiles.describe`."""
+    for variable, value in _ENVIRONMENT.items():
+        os.environ.setdefault(variable, value)
     import vllm  # noqa: PLC0415 (this module is also read where there is none)
     from vllm.platforms import current_platform  # noqa: PLC0415
 
-    files = ModelFiles.open(location, revision)
-    try:
-        version: dict[str, Any] = dict(files.version)
-        ends: Any = GenerationConfig.from_pretrained(files.source, **version)
-    except OSError:
-        ends = None
-    here = current_platform.is_cpu()
-    if dtype == "auto":
-        dtype = "float32" if here else _dtype_name(files.config.dtype or "auto")
-    return LoadedModel(
-        model=SimpleNamespace(config=files.config, generation_config=ends),
-        tokenizer=files.read_tokenizer(),
-        name=name,
-        revision=files.revision,
-        dtype=dtype,
+    files, here = ModelFiles.open(location, revision), current_platform.is_cpu()
+    return files.describe(
+        name,
+        dtype=(files.expected_dtype(dtype, "cpu" if here else "cuda") or "auto").partition(",")[0],
         device="cpu" if here else current_platform.get_device_name(),
         versions=f"vllm {vllm.__version__}, torch {torch.__version__}, "
         f"transformers {transformers.__version__}",
@@ -169,8 +135,12 @@ def start(described: LoadedModel, location: str, **options: Any) -> Any:  # noqa
     }
     if not described.revision.startswith("sha256:"):
         settings |= {"revision": described.revision, "tokenizer_revision": described.revision}
-    if described.device == "cpu":  # its runner is the older one
-        settings |= {"gpu_memory_utilization": _memory_share(), "async_scheduling": False}
+    if described.device == "cpu":  # its runner is the older one, and it would take 92 % of all memory
+        import psutil  # type: ignore[import-untyped]  # noqa: PLC0415 (vLLM brings it)
+
+        memory = psutil.virtual_memory()
+        share = round(0.8 * memory.available / memory.total, 3)
+        settings |= {"gpu_memory_utilization": share, "async_scheduling": False}
     if not any(point.value == PROCESSOR for point in entry_points(group="vllm.logits_processors")):
         settings["logits_processors"] = [PROCESSOR]  # run from a checkout
     try:
@@ -180,18 +150,6 @@ def start(described: LoadedModel, location: str, **options: Any) -> Any:  # noqa
             f"vLLM cannot run the model {described.name!r}: {first_line(error)}; "
             "its own messages are above, and --engine local runs any causal language model"
         ) from error
-
-
-def _memory_share() -> float:
-    """Return how much of the machine's memory to take: vLLM would take 92 %, whatever others use of it."""
-    import psutil  # type: ignore[import-untyped]  # noqa: PLC0415 (vLLM brings it)
-
-    memory = psutil.virtual_memory()
-    return round(0.8 * float(memory.available) / float(memory.total), 3)
-
-
-def _dtype_name(dtype: object) -> str:
-    return str(dtype).removeprefix("torch.")
 
 
 def batch_limit(llm: Any) -> int:  # noqa: ANN401

@@ -20,10 +20,9 @@ import torch
 from torch import Tensor
 
 from guard_eval.decoding.noise import advance_keys
-from guard_eval.decoding.steps import Context, LogitStrategy, choose, first_state, needs_breakers
+from guard_eval.decoding.steps import Context, choose, first_state, needs_breakers
 from guard_eval.engines.vllm.request import StrategyRequest
-from guard_eval.strategies import Guard
-from guard_eval.strategies.values import is_own, steps_of
+from guard_eval.strategies import Guard, LogitStrategy, is_own, steps_of
 
 KEPT_STEPS = 16
 """Steps whose states are kept: vLLM discards the last few tokens when it sets a request back."""

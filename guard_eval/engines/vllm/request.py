@@ -16,9 +16,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from guard_eval.decoding.noise import row_key
-from guard_eval.decoding.steps import LogitStrategy
 from guard_eval.errors import StudyError
-from guard_eval.strategies import BeamSearch, Strategy, draws, parse, signature
+from guard_eval.strategies import BeamSearch, LogitStrategy, Strategy, draws, parse, signature
 
 STRATEGY, SEED, PROMPT_ID = "guard_eval", "guard_eval_seed", "guard_eval_prompt_id"
 RUN = "guard_eval_run"

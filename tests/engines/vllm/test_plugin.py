@@ -22,7 +22,6 @@ LOOKING_BACK = [
     "dry(multiplier=2, base=1.75, allowed_length=1, breakers=standard)",
     "repetition_penalty(penalty=1.5) + top_p(p=0.9)",
     "no_repeat_ngram(n=2) + mirostat(tau=2, eta=1) + frequency_penalty(penalty=0.5)",
-    "xtc(threshold=0.1, probability=0.5)",
 ]
 ROOM = 4
 BREAKERS = [3, 7, 11]
