@@ -114,10 +114,6 @@ def test_a_study_with_them(folder, again):
     assert {row["text"] for row in after} == {row["text"] for row in before}
     assert len(texts(folder, "greedy")) == 2  # not made again
 
-    file.write_text("from dataclasses import dataclass\nraise ValueError('no')\n", encoding="utf-8")
-    broken = again(*generate.split()[1:]).refused()
-    assert "my_strategies.py, line 2: ValueError: no; correct the file" in broken
-
 
 @pytest.fixture
 def examples(own_registry):
