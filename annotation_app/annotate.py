@@ -81,7 +81,8 @@ def _prepare(study: Study, store: Store, url: str) -> list[str]:
     pairs = sum(pair.for_people for pair in store_pairs.read(store))
     if not pairs:
         raise StudyError(f"{study.folder} has no pairs yet; run: {study.command('pair')}")
-    people = sum(rater.kind == "person" and not rater.is_out for rater in raters.read(store))
+    states = [rater.state for rater in raters.read(store) if rater.kind == "person"]
+    people = sum(state not in {"excluded", "revoked"} for state in states)
     progress.notice(f"{pairs} pairs, {annotation.raters_per_pair} people each, {people} invited")
     if annotation.recruitment.is_open:
         progress.notice(f"{raters.count_openings(store, study.plan)} more people can come without an invite")
@@ -100,7 +101,7 @@ def _prepare(study: Study, store: Store, url: str) -> list[str]:
 def _renew_invite(store: Store, name: str) -> str:
     """Return a new token for a rater, who is added if new."""
     known = any(rater.name == name and rater.kind == "person" for rater in raters.read(store))
-    return raters.renew_link(store, name) if known else raters.invite(store, name)[1]
+    return raters.invite(store, name, renew=known)[1]
 
 
 def _warnings(study: Study, store: Store) -> list[str]:

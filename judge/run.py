@@ -23,6 +23,7 @@ from guard_eval.errors import StudyError
 from guard_eval.store import Store, requests, settings
 from guard_eval.store.requests import BILLION, LEASE, Answered, Planned, Question, Settled
 from guard_eval.store.schema import chunks
+from guard_eval.store.verdicts import save_judged
 from guard_eval.study.judge_settings import Judge
 from judge.answers import read_usage
 from judge.client import Client
@@ -375,7 +376,7 @@ class Run:
             await self.journal.write(_note_failures, (error.row, error.kind, error.detail))
 
     def _save(self, db: Connection, now: datetime, verdicts: list[Any]) -> None:
-        requests.save_verdicts(db, self.rater, verdicts, now=now, declared=self.store.declared_now)
+        save_judged(db, self.rater, verdicts, now=now, declared=self.store.declared_now)
 
     def plan(self, question: Question, resample: int, *, batch: bool = False) -> Planned:
         """Return the request for a question, with the most that it can cost."""

@@ -21,14 +21,7 @@ from analysis.analyses.win_share import unit_proportion
 from guard_eval.records import RaterKind
 from guard_eval.store import RaterProgress, Store, notes
 from guard_eval.store import pairs as store_pairs
-from guard_eval.store.ratings import (
-    LETTER_COLUMNS,
-    PAIR_COLUMNS,
-    SHOWN_COLUMNS,
-    read_letters,
-    read_pairs,
-    read_shown,
-)
+from guard_eval.store.unblind import NamedRows, read_letters, read_pairs, read_shown
 
 READING = 71.0
 """Characters a second. People read 238 words a minute silently (Brysbaert 2019), 24 characters a second with
@@ -129,9 +122,9 @@ def read_ratings(store: Store, raters: Sequence[RaterProgress], *, slots: int, m
     """
     kinds = {rater.kind for rater in raters}
     kind: RaterKind = "simulated" if "simulated" in kinds and "person" not in kinds else "person"
-    pairs = _frame(read_pairs(store), PAIR_COLUMNS).set_index("pair_id")
-    shown = _frame(read_shown(store, kind), SHOWN_COLUMNS)
-    choices = _frame(read_letters(store), LETTER_COLUMNS).merge(shown, on="presentation")
+    pairs = _frame(read_pairs(store)).set_index("pair_id")
+    shown = _frame(read_shown(store, kind))
+    choices = _frame(read_letters(store)).merge(shown, on="presentation")
     last = choices.drop_duplicates(_CHOICE, keep="last")
     times = choices.drop_duplicates("presentation").set_index("presentation")["seconds"]
     shown["seconds"] = shown["presentation"].map(times)
@@ -199,10 +192,11 @@ def _criteria(counted: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _frame(rows: Sequence[tuple[object, ...]], columns: Sequence[str]) -> pd.DataFrame:
+def _frame(table: NamedRows) -> pd.DataFrame:
     """Return rows as a table, with the types of its columns even if there are none."""
-    table = pd.DataFrame.from_records(rows, columns=list(columns))
-    return table.astype({name: kind for name, kind in _TYPES.items() if name in columns})
+    columns, rows = table
+    frame = pd.DataFrame.from_records(rows, columns=columns)
+    return frame.astype({name: kind for name, kind in _TYPES.items() if name in columns})
 
 
 def _raters(
@@ -352,8 +346,7 @@ def _others(
 def _checks(store: Store, last: pd.DataFrame) -> pd.DataFrame:
     """Return a row for each answer to a gold pair or a repeat: `rater`, `role` and whether it `passed`."""
     side = last.assign(side=last["letter"] * last["side_of_a"])
-    with store.read() as db:
-        answers = store_pairs.expected_answers(db)
+    answers = {entry.pair.id: entry.expected for entry in store_pairs.read_gold(store)}
     gold = side[side["role"] == "gold"]
     expected = [
         {"a": 1, "b": -1}.get(answers.get(pair_id, {}).get(criterion, ""))

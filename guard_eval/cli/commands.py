@@ -59,11 +59,6 @@ COMMANDS = {
         "List the raters with their source, progress and state.",
     ),
     "raters add": Command(PEOPLE, "guard_eval.store.manage:add", "Invite people: make a link for each."),
-    "raters link": Command(
-        PEOPLE,
-        "guard_eval.store.manage:link",
-        "Make a new link for people who lost theirs; the old one no longer works.",
-    ),
     "raters assign": Command(
         PEOPLE,
         "guard_eval.store.manage:assign",
@@ -108,7 +103,7 @@ COMMANDS = {
         "Make a data set of the study, without its raters' identities.",
     ),
     "backup": Command(
-        RESULTS, "guard_eval.store.backup:backup", "Copy the study's database to a file while raters rate."
+        RESULTS, "guard_eval.store.export:backup", "Copy the study's database to a file while raters rate."
     ),
     "replicate": Command(
         RESULTS,

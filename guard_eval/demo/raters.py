@@ -44,7 +44,7 @@ def judge_all(store: Store, plan: Plan, criteria: Sequence[str]) -> int:
         questions = requests.read_questions(db, JUDGE, replace(plan, slots=2))
     judged = [(question, _choices(question.blind, criteria, JUDGE, plan)) for question in questions]
     with store.write() as (db, now):
-        requests.save_verdicts(db, judge, judged, now=now, declared=store.declared_now)
+        verdicts.save_judged(db, judge, judged, now=now, declared=store.declared_now)
     return len(judged)
 
 

@@ -8,43 +8,27 @@ import shlex
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType, TracebackType
-from typing import Self
-from urllib.parse import quote, quote_plus
+from typing import Any, Self
 
-from sqlalchemy import (
-    URL,
-    Connection,
-    Engine,
-    create_engine,
-    event,
-    func,
-    insert,
-    inspect,
-    literal,
-    make_url,
-    select,
-    text,
-)
+from sqlalchemy import URL, Connection, create_engine, event, func, insert, inspect, literal, make_url, select
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import ArgumentError, DatabaseError, OperationalError
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from guard_eval.database_url import UNREADABLE, decode
+from guard_eval.database_url import UNREADABLE, check_url
 from guard_eval.errors import MissingExtraError, StudyError
-from guard_eval.store.schema import SCHEMA, metadata, setting
+from guard_eval.store.schema import SCHEMA, SETTING, metadata, setting
 
 BUSY_SECONDS = 60
 """How long a write waits for another process: thousands of ratings, which take a few milliseconds each."""
 
-_RECYCLE_SECONDS = 3600
 _LOCK = func.pg_advisory_xact_lock(literal(0x67756172), func.hashtext(func.current_schema()))
 """PostgreSQL's lock for writers of one study; its first half keeps other programs' locks apart."""
 
-_NOW = func.clock_timestamp()
 _DURABLE = func.set_config(
     "synchronous_commit", func.replace(func.current_setting("synchronous_commit"), "off", "on"), True
 )
@@ -60,9 +44,6 @@ _REMEDIES = {
     "": "see that it is there and that no other program holds it, then do it again",
 }
 """What to do, by words of the driver's message."""
-
-_write_locks: dict[Path | None, threading.Lock] = {}
-_write_locks_guard = threading.Lock()
 
 
 class Store:
@@ -81,18 +62,30 @@ class Store:
     def __init__(
         self, url: str, *, declared: Mapping[str, str], clock: Callable[[], datetime] | None
     ) -> None:
-        self.url = parse_url(url)
-        self.is_sqlite = self.url.get_backend_name() == "sqlite"
-        self.file = Path(str(self.url.database)) if self.is_sqlite else None
+        address = parse_url(url)
+        self.is_sqlite = address.drivername == "sqlite"
+        self.file = Path(str(address.database)) if self.is_sqlite else None
+        server = URL.create("postgresql", host=address.host, port=address.port, database=address.database)
+        self.name = str(self.file or server)
         self.declared_now = declared
         self.slots_made: dict[str, int] = {}
         self.declared_kept = False
         self._clock = clock
-        self._thread = threading.local()
+        self._lock = threading.RLock()
+        self._transaction: tuple[Connection, datetime] | None = None
+        connecting: dict[str, Any] = {"pool_pre_ping": True, "connect_args": {"connect_timeout": 10}}
+        if self.file is not None:
+            connecting = {"connect_args": {"timeout": BUSY_SECONDS, "check_same_thread": False}}
+            if not is_writable(self.file):
+                connecting = {"creator": lambda: open_to_read(Path(str(address.database)))}
         try:
-            self.engine = _make_engine(self.url)
+            self.engine = create_engine(
+                address, hide_parameters=True, pool_size=8, max_overflow=24, **connecting
+            )
         except (ArgumentError, TypeError, ValueError):
             raise StudyError(UNREADABLE) from None
+        if self.is_sqlite:
+            event.listen(self.engine, "connect", set_up_sqlite)
 
     @classmethod
     def open(
@@ -123,16 +116,6 @@ class Store:
             raise
         return store
 
-    @property
-    def name(self) -> str:
-        """Return what messages call the database."""
-        if self.file is not None:
-            return str(self.file)
-        # a user's name may hold a password that was typed in the wrong place
-        return str(
-            URL.create("postgresql", host=self.url.host, port=self.url.port, database=self.url.database)
-        )
-
     def close(self) -> None:
         """Close all connections."""
         self.engine.dispose()
@@ -159,18 +142,19 @@ class Store:
         a lock, because SQLite's own waiting is unfair, and between processes at the database. A block within
         another one is a part of it.
         """
-        outer = getattr(self._thread, "transaction", None)
-        if outer is not None:
-            yield outer
-            return
-        lock = _write_lock(self.file) if self.is_sqlite else nullcontext()
-        with lock, self._begin("BEGIN IMMEDIATE", isolation_level="READ COMMITTED") as db:
-            now = datetime.now(UTC) if self.is_sqlite else db.execute(select(_NOW, _LOCK, _DURABLE)).one()[0]
-            self._thread.transaction = (db, self._clock() if self._clock else now)
-            try:
-                yield self._thread.transaction
-            finally:
-                self._thread.transaction = None
+        with self._lock:
+            if self._transaction is not None:
+                yield self._transaction
+                return
+            with self._begin("BEGIN IMMEDIATE", isolation_level="READ COMMITTED") as db:
+                now = datetime.now(UTC)
+                if not self.is_sqlite:
+                    now = db.execute(select(func.clock_timestamp(), _LOCK, _DURABLE)).one()[0]
+                self._transaction = (db, self._clock() if self._clock else now)
+                try:
+                    yield self._transaction
+                finally:
+                    self._transaction = None
 
     @contextmanager
     def _begin(self, statement: str, *, isolation_level: str) -> Iterator[Connection]:
@@ -183,12 +167,6 @@ class Store:
                     db.exec_driver_sql(statement)
                 yield db
 
-    def time(self, db: Connection) -> datetime:
-        """Return the time by the test's, the server's or this machine's clock."""
-        if self._clock is not None:
-            return self._clock()
-        return datetime.now(UTC) if self.is_sqlite else db.execute(select(_NOW)).scalar_one()
-
     @contextmanager
     def explained(self) -> Iterator[None]:
         """Turn what the driver says of a database that cannot be used into a `StudyError`."""
@@ -200,18 +178,9 @@ class Store:
             damaged = self.is_sqlite and type(error) is DatabaseError
             if not (unusable or damaged or error.statement is None):
                 raise
-            # SQLAlchemy's own text carries the statement, the driver's may carry the URL's password
-            reason = " ".join(hide_passwords(str(error.orig), self.url).split())
+            reason = " ".join(str(error.orig).split())  # SQLAlchemy's own text carries the statement
             remedy = next(remedy for words, remedy in _REMEDIES.items() if words in reason)
             raise StudyError(f"cannot use the database {self.name}: {reason}; {remedy}") from None
-
-    def _pair_command(self) -> str:
-        """Return the command that makes this database's tables."""
-        if self.file is None or not (self.file.parent / "study.toml").is_file():
-            return "guard-eval pair STUDY"
-        folder, here = self.file.parent.resolve(), Path.cwd()
-        name = folder.relative_to(here) if folder.is_relative_to(here) else folder
-        return f"guard-eval pair {shlex.quote(str(name))}"
 
     def _prepare(self, *, create: bool) -> None:
         """Check that the database holds this package's tables; with `create`, make what is missing."""
@@ -219,9 +188,8 @@ class Store:
             if not create:
                 raise StudyError(f"there is no database {self.file}; run: {self._pair_command()}")
             with suppress(OSError):  # another process made it meanwhile, or SQLite will say why it cannot be
-                make_private(self.file)
+                self.file.touch(mode=0o600, exist_ok=False)  # and so are the files that SQLite puts beside it
         with self.read() as db:
-            self._check_encoding(db)
             exists = self._has_schema(db)
         if not exists and not create:
             raise StudyError(f"the database {self.name} holds no study yet; run: {self._pair_command()}")
@@ -232,13 +200,14 @@ class Store:
             with self.write() as (db, _):
                 if not self._has_schema(db):  # another process may have made it meanwhile
                     metadata.create_all(db)
-                    db.execute(insert(setting).values(key="schema", value=SCHEMA))
+                    db.execute(insert(SETTING).values(key="schema", value=SCHEMA))
 
     def _has_schema(self, db: Connection) -> bool:
+        """Return whether the database holds a study; what is another program's is refused."""
         tables = set(inspect(db).get_table_names())
         version = None
-        if {setting.name, "presentation"} <= tables:
-            version = db.execute(select(setting.c.value).where(setting.c.key == "schema")).scalar()
+        if {SETTING.name, "presentation"} <= tables:
+            version = db.execute(select(setting.value).where(setting.key == "schema")).scalar()
         if version not in {None, SCHEMA}:
             raise StudyError(
                 f"the database {self.name} has schema {version}, and this guard-eval needs {SCHEMA}; read it "
@@ -249,97 +218,41 @@ class Store:
             raise StudyError(
                 f"{self.name} is not a guard-eval database: it holds {min(strange)!r}; name another"
             )
-        return version is not None
-
-    def _check_encoding(self, db: Connection) -> None:
-        encoding = "UTF8" if self.is_sqlite else db.execute(text("SHOW server_encoding")).scalar_one()
-        if encoding != "UTF8":
+        if not self.is_sqlite and db.exec_driver_sql("SHOW server_encoding").scalar_one() != "UTF8":
             raise StudyError(
-                f"the database {self.name} has the encoding {encoding}, which cannot hold every text; "
+                f"the database {self.name} cannot hold every text; "
                 "make one with: createdb --encoding=UTF8 --template=template0 NAME"
             )
+        return version is not None
+
+    def _pair_command(self) -> str:
+        """Return the command that makes this database's tables."""
+        folder = self.file.absolute().parent if self.file else Path()
+        known = self.file is not None and (folder / "study.toml").is_file()
+        name = str(folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder)
+        return f"guard-eval pair {shlex.quote(name) if known else 'STUDY'}"
 
 
 def parse_url(address: str) -> URL:
     """Return a database's URL with the driver the store uses.
 
     Raises:
-        StudyError: It is no URL, names another database system, or an SQLite database without a file.
+        StudyError: It is not plain, or an SQLite database without a file.
         MissingExtraError: PostgreSQL's driver is not installed.
     """
-    try:
-        url = make_url(address)
-    except (ArgumentError, ValueError):
-        raise StudyError(UNREADABLE) from None
-    # what stands in the wrong place may be a part of a password
-    user = " ".join([url.username or "", *url.normalized_query.get("user", ())])
-    if ":" in decode(user) or "@" in decode(f"{url.host or ''}{url.database or ''}"):
-        raise StudyError(UNREADABLE)
-    if url.get_backend_name() == "sqlite":
-        if url.host or url.username or url.password or url.database in {None, "", ":memory:"}:
+    url = make_url(check_url(address))
+    if url.drivername.lower().startswith("sqlite"):
+        if url.database in {None, "", ":memory:"}:
             raise StudyError(f"{UNREADABLE}; verdicts must outlive the program, so SQLite needs a file")
         return url.set(drivername="sqlite")
-    if url.drivername not in {"postgres", "postgresql", "postgresql+psycopg"}:
-        raise StudyError(
-            f"the database system {url.drivername!r} is not supported; use sqlite:/// or postgresql+psycopg://"
-        )
     if importlib.util.find_spec("psycopg") is None:
         raise MissingExtraError("postgres", "psycopg")
     return url.set(drivername="postgresql+psycopg")
 
 
-def hide_passwords(message: str, url: URL) -> str:
-    """Return `message` without the passwords of `url`, plain or as a URL has them."""
-    passwords = [url.password]
-    for key, values in url.normalized_query.items():
-        passwords += values if "password" in key.lower() else ()
-    for password in filter(None, passwords):
-        for form in (password, quote(password, safe=""), quote(password), quote_plus(password)):
-            message = message.replace(form, "***")
-    return message
-
-
 def is_writable(file: Path) -> bool:
     """Return whether a database can be written: its file, and the folder, for what SQLite puts beside it."""
     return not file.is_file() or (os.access(file, os.W_OK) and os.access(file.parent, os.W_OK))
-
-
-def make_private(file: Path) -> None:
-    """Make an empty file that only its owner can read; SQLite gives the same mode to the files beside it.
-
-    Raises:
-        OSError: It exists, or cannot be made.
-    """
-    os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-
-
-def _write_lock(file: Path | None) -> threading.Lock:
-    with _write_locks_guard:
-        return _write_locks.setdefault(file and file.resolve(), threading.Lock())
-
-
-def _make_engine(url: URL) -> Engine:
-    if url.get_backend_name() != "sqlite":
-        return create_engine(
-            url,
-            hide_parameters=True,
-            connect_args={"connect_timeout": 10},
-            pool_pre_ping=True,
-            pool_recycle=_RECYCLE_SECONDS,
-            pool_size=8,
-            max_overflow=24,
-        )
-    file = Path(str(url.database))
-    engine = create_engine(
-        url,
-        hide_parameters=True,
-        connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False},
-        pool_size=16,
-        max_overflow=48,
-        **({} if is_writable(file) else {"creator": lambda: open_to_read(file)}),
-    )
-    event.listen(engine, "connect", set_up_sqlite)
-    return engine
 
 
 def set_up_sqlite(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:

@@ -1,9 +1,12 @@
-"""`guard-eval export`: the verdicts, or another table of the study, as a CSV or JSONL file."""
+"""`guard-eval export` and `backup`: a table of the study as a file, or the whole database."""
 
 from __future__ import annotations
 
 import json
+import os
+import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, fields
 from datetime import datetime
 from pathlib import Path
@@ -14,7 +17,7 @@ from guard_eval.reporting.escaping import csv_text
 from guard_eval.reporting.writing import write_whole
 from guard_eval.results import Result
 from guard_eval.store import notes, unblind
-from guard_eval.store.database import Store
+from guard_eval.store.database import Store, parse_url
 from guard_eval.store.notes import Note
 from guard_eval.store.unblind import TidyRow
 from guard_eval.study import Study
@@ -92,3 +95,59 @@ def export(
 
 def _cell(value: str | float | datetime | None) -> str | float | None:
     return value.isoformat(timespec="milliseconds") if isinstance(value, datetime) else value
+
+
+@dataclass(frozen=True, kw_only=True)
+class Copied(Result):
+    """A backup: where it is, and how large."""
+
+    file: Path
+    bytes: int
+
+
+def backup(study: Study, file: Path, /) -> Copied:
+    """Copy the study's database to a file while raters rate.
+
+    The copy is the database of one moment, checked, and whole or not there at all. It is a database like the
+    study's own.
+
+    Args:
+        study: The study's folder.
+        file: The copy; there must be none yet.
+
+    Raises:
+        StudyError: The file exists or cannot be written, the database cannot be read, or it is PostgreSQL's,
+            whose pg_dump does this.
+    """
+    url = parse_url(study.database)
+    if url.drivername != "sqlite":
+        raise StudyError(
+            "PostgreSQL makes its own backups; run: pg_dump --format=custom "
+            f"--file={file} --dbname={url.set(drivername='postgresql').render_as_string()}"
+        )
+    if file.exists():
+        raise StudyError(f"{file} exists, and a backup overwrites nothing; name another file")
+    partial = file.with_name(f"{file.name}.partial")
+    try:
+        with Store.open(study.database) as store, store.explained(), store.engine.connect() as db:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            partial.unlink(missing_ok=True)
+            partial.touch(mode=0o600)
+            db.execution_options(isolation_level="AUTOCOMMIT")
+            db.exec_driver_sql("VACUUM INTO ?", (str(partial),))
+        with closing(sqlite3.connect(partial)) as copy:
+            (state,) = copy.execute("PRAGMA integrity_check").fetchone()
+        if state != "ok":
+            raise StudyError(
+                f"the copy is damaged ({state}), as {store.file} may be; restore an older backup"
+            )
+        with partial.open("rb+") as written:
+            os.fsync(written.fileno())
+        partial.replace(file)
+    except OSError as error:
+        raise StudyError(f"cannot write {file}: {error}; see that there is room and do it again") from error
+    finally:
+        partial.unlink(missing_ok=True)
+    size = file.stat().st_size
+    restore = f"To restore it: stop the server, move {store.file}* away, and copy {file} to {store.file}"
+    return Copied(lines=(f"{file}: {size:,} bytes", restore), file=file, bytes=size)

@@ -11,7 +11,7 @@ entered at a position that the seed draws for each rater and showing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -36,7 +36,20 @@ from guard_eval.errors import StudyError
 from guard_eval.records import BlindPair, Plan, Rater, Role, content_id
 from guard_eval.store import notes
 from guard_eval.store.database import Store
-from guard_eval.store.schema import FREE, IS_OUT, OPEN, UNRATED, note, pair, presentation, rater, slot
+from guard_eval.store.schema import (
+    FREE,
+    OPEN,
+    PAIR,
+    PRESENTATION,
+    RATER,
+    SLOT,
+    UNRATED,
+    note,
+    pair,
+    presentation,
+    rater,
+    slot,
+)
 from guard_eval.store.settings import put_value, read_value
 
 POOLS = {"person": "people", "simulated": "simulated"}
@@ -65,53 +78,52 @@ _REPEAT_EVERY = 10
 _RING_END = 2**31 - 1
 
 # Statements of a hand-out are prepared once: building one takes as long as running it.
-SKIPPED = exists().where(note.c.presentation_id == presentation.c.id, note.c.kind == "skip")
+_OF_RATER = presentation.rater_id == bindparam("rater")
+_IN_POOL = slot.pool == bindparam("pool")
+_FOR_ANYBODY = slot.for_rater.is_(None)
+_NEW = and_(_IN_POOL, ~exists().where(_OF_RATER, presentation.pair_id == slot.pair_id))
+SKIPPED = exists().where(note.presentation_id == presentation.id, note.kind == "skip")
 _MINE = (
-    select(presentation.c.id, presentation.c.slot_id, presentation.c.first)
-    .outerjoin(slot, slot.c.id == presentation.c.slot_id)
-    .where(
-        presentation.c.rater_id == bindparam("rater"),
-        UNRATED,
-        or_(presentation.c.slot_id.is_(None), slot.c.held_by == presentation.c.id, OPEN),
-        ~SKIPPED,
-    )
-    .order_by(presentation.c.id)
+    select(presentation.id, presentation.slot_id, presentation.first)
+    .outerjoin_from(PRESENTATION, SLOT)
+    .where(_OF_RATER, UNRATED, ~SKIPPED)
+    .where(or_(presentation.slot_id.is_(None), slot.held_by == presentation.id, OPEN))
+    .order_by(presentation.id)
     .limit(bindparam("limit"))
 )
 _HOLD = (
-    update(slot)
-    .where(slot.c.id == bindparam("slot"))
+    update(SLOT)
+    .where(slot.id == bindparam("slot"))
     .values(held_by=bindparam("holder"), leased_until=bindparam("until"), first=bindparam("side"))
 )
-_COUNTS = or_(presentation.c.rated_at.is_not(None), slot.c.held_by == presentation.c.id, and_(OPEN, ~SKIPPED))
+_COMPARISON = (pair.method_a, pair.method_b, presentation.first)
 _SHOWN = (
-    select(
-        pair.c.method_a,
-        pair.c.method_b,
-        presentation.c.first,
-        func.count(),
-        func.sum(case((_COUNTS, 1), else_=0)),
-    )
-    .join(pair, pair.c.id == presentation.c.pair_id)
-    .outerjoin(slot, slot.c.id == presentation.c.slot_id)
-    .where(presentation.c.rater_id == bindparam("rater"), presentation.c.role == "study")
-    .group_by(pair.c.method_a, pair.c.method_b, presentation.c.first)
+    select(*_COMPARISON, func.count(), func.count(presentation.rated_at))
+    .join_from(PRESENTATION, PAIR)
+    .where(_OF_RATER, presentation.role == "study")
+    .group_by(*_COMPARISON)
 )
-_CHECKS = select(presentation.c.role, presentation.c.pair_id).where(
-    presentation.c.rater_id == bindparam("rater"), presentation.c.role != "study"
-)
+_COUNT_RATED = select(func.count(presentation.rated_at)).where(_OF_RATER)
+_CHECKS = select(presentation.role, presentation.pair_id).where(_OF_RATER, presentation.role != "study")
 _RATED = (
-    select(presentation.c.pair_id, presentation.c.first)
-    .where(
-        presentation.c.rater_id == bindparam("rater"),
-        presentation.c.role == "study",
-        presentation.c.rated_at.is_not(None),
-    )
-    .order_by(presentation.c.id)
+    select(presentation.pair_id, presentation.first)
+    .where(_OF_RATER, presentation.role == "study", presentation.rated_at.is_not(None))
+    .order_by(presentation.id)
 )
-_NEW = and_(
-    slot.c.pool == bindparam("pool"),
-    ~exists().where(presentation.c.rater_id == bindparam("rater"), presentation.c.pair_id == slot.c.pair_id),
+_TEXTS = (
+    select(presentation.id, presentation.first, pair.prompt, pair.text_a, pair.text_b)
+    .join_from(PRESENTATION, PAIR)
+    .where(presentation.id.in_(bindparam("numbers", expanding=True)))
+)
+_PRESENT = insert(PRESENTATION).values(slot_id=bindparam("slot_id", None)).returning(presentation.id)
+_END_LEASES = (
+    update(SLOT)
+    .where(
+        # a lease that ends later than one of now is of before the clock was set back
+        or_(slot.leased_until <= bindparam("now"), slot.leased_until > bindparam("longest")),
+        _FOR_ANYBODY,
+    )
+    .values(held_by=None, leased_until=None)
 )
 
 
@@ -120,38 +132,22 @@ def _select_open(*wanted: ColumnElement[bool]) -> Select[Any]:
 
     `side` is the only one on which a slot can be shown: its own, or the other one than that of its partner.
     """
-    partner = slot.alias()
-    same_pair = and_(partner.c.pair_id == slot.c.pair_id, partner.c.pool == slot.c.pool)
-    beside = and_(same_pair, partner.c.number == slot.c.number + 1 - 2 * (slot.c.number % 2))
-    side = func.coalesce(slot.c.first, case((partner.c.first == "a", "b"), (partner.c.first == "b", "a")))
-    columns = (slot.c.id, slot.c.pair_id, slot.c.number, slot.c.for_rater, side.label("side"))
-    rows = select(*columns, pair.c.method_a, pair.c.method_b).select_from(slot).join(pair)
-    rows = rows.outerjoin(partner, beside).where(_NEW, OPEN, *wanted).order_by(slot.c.shuffle, slot.c.number)
+    partner = (partner_slot := SLOT.alias()).c
+    same_pair = and_(partner.pair_id == slot.pair_id, partner.pool == slot.pool)
+    beside = and_(same_pair, partner.number == slot.number + 1 - 2 * (slot.number % 2))
+    side = func.coalesce(slot.first, case((partner.first == "a", "b"), (partner.first == "b", "a")))
+    columns = (slot.id, slot.pair_id, slot.number, slot.for_rater, side.label("side"))
+    rows = select(*columns, pair.method_a, pair.method_b).select_from(SLOT).join(PAIR)
+    rows = rows.outerjoin(partner_slot, beside).where(_NEW, OPEN, *wanted).order_by(slot.shuffle, slot.number)
     return select(rows.limit(_CANDIDATES).subquery())
 
 
-_FOR_ANYBODY = slot.c.for_rater.is_(None)
 _START: Any = bindparam("start")
 _OPEN_SLOTS = union_all(
-    _select_open(slot.c.for_rater == bindparam("rater"), slot.c.shuffle >= 0),  # so SQLite takes the index
-    _select_open(_FOR_ANYBODY, slot.c.shuffle >= _START),
-    _select_open(_FOR_ANYBODY, slot.c.shuffle < _START),
+    _select_open(slot.for_rater == bindparam("rater"), slot.shuffle >= 0),  # so SQLite takes the index
+    _select_open(_FOR_ANYBODY, slot.shuffle >= _START),
+    _select_open(_FOR_ANYBODY, slot.shuffle < _START),
 ).limit(_CANDIDATES)
-_TEXTS = (
-    select(presentation.c.id, presentation.c.first, pair.c.prompt, pair.c.text_a, pair.c.text_b)
-    .join(pair)
-    .where(presentation.c.id.in_(bindparam("numbers", expanding=True)))
-)
-_PRESENT = insert(presentation).values(slot_id=bindparam("slot_id", None)).returning(presentation.c.id)
-_END_LEASES = (
-    update(slot)
-    .where(
-        # a lease that ends later than one of now is of before the clock was set back
-        or_(slot.c.leased_until <= bindparam("now"), slot.c.leased_until > bindparam("longest")),
-        _FOR_ANYBODY,
-    )
-    .values(held_by=None, leased_until=None)
-)
 
 
 # Slots: how they are made, opened, held and released.
@@ -165,16 +161,20 @@ def make_slots(store: Store, db: Connection, plan: Plan, pool: str = PEOPLE) -> 
         store.slots_made[pool] = plan.slots  # not before it is on disk
         return
     put_value(db, f"slots {pool}", str(plan.slots))
-    _make_missing(db, pool, plan.slots)
+    make_missing_slots(db)
     open_slots(db, pool)
 
 
-def make_missing_slots(store: Store, db: Connection, plan: Plan | None) -> None:
-    """Make the slots of pairs that were just added; with a plan, also those that it says."""
+def make_missing_slots(db: Connection) -> None:
+    """Make the slots that pairs lack for the plans that were used so far."""
+    of_people = (pair.expected.is_(None), pair.for_people)
     for pool in POOLS.values():
-        _make_missing(db, pool, _count_made(db, pool))
-    if plan is not None:
-        make_slots(store, db, plan)
+        for number in range(_count_made(db, pool)):
+            same = (slot.pair_id == pair.id, slot.pool == pool, slot.number == number)
+            lacking = db.execute(select(pair.id).where(*of_people, ~exists().where(*same))).scalars()
+            rows = [{"pair_id": pair_id, "shuffle": _ring_position(pair_id)} for pair_id in lacking]
+            if rows:
+                db.execute(insert(SLOT).values(pool=pool, number=number), rows)
 
 
 def _count_made(db: Connection, pool: str) -> int:
@@ -182,62 +182,52 @@ def _count_made(db: Connection, pool: str) -> int:
     return int(read_value(db, f"slots {pool}") or 0)
 
 
-def _make_missing(db: Connection, pool: str, count: int) -> None:
-    """Make the slots below `count` that pairs lack."""
-    for number in range(count):
-        same = (slot.c.pair_id == pair.c.id, slot.c.pool == pool, slot.c.number == number)
-        lacking = select(pair.c.id).where(
-            pair.c.expected.is_(None), pair.c.for_people, ~exists().where(*same)
-        )
-        new = [
-            {"pool": pool, "pair_id": pair_id, "number": number, "shuffle": _ring_position(pair_id)}
-            for pair_id in db.execute(lacking).scalars()
-        ]
-        if new:
-            db.execute(insert(slot), new)
-
-
 def open_slots(db: Connection, pool: str, *wanted: ColumnElement[bool]) -> None:
     """Open as many slots of the wanted pairs as are planned, rated and held ones first; close the others.
 
     A pair that too many raters skipped has none open; skips of raters who are excluded say nothing.
     """
-    of_pairs = (slot.c.pool == pool, *wanted)
-    ranks = [FREE, slot.c.leased_until.is_not(None), slot.c.number]
-    order = func.row_number().over(partition_by=slot.c.pair_id, order_by=ranks)
-    ranked = select(slot.c.id, order.label("rank")).where(*of_pairs).subquery()
+    of_pairs = (slot.pool == pool, *wanted)
+    ranks = [FREE, slot.leased_until.is_not(None), slot.number]
+    order = func.row_number().over(partition_by=slot.pair_id, order_by=ranks)
+    ranked = select(slot.id, order.label("rank")).where(*of_pairs).subquery()
     planned = select(ranked.c.id).where(ranked.c.rank <= _count_made(db, pool))
     skipped = (
-        select(presentation.c.pair_id)
-        .join(slot, slot.c.id == presentation.c.slot_id)
-        .join(rater, rater.c.id == presentation.c.rater_id)
-        .where(*of_pairs, SKIPPED, rater.c.excluded_at.is_(None))
-        .group_by(presentation.c.pair_id)
+        select(presentation.pair_id)
+        .join_from(PRESENTATION, SLOT)
+        .join_from(PRESENTATION, RATER)
+        .where(*of_pairs, SKIPPED, rater.excluded_at.is_(None))
+        .group_by(presentation.pair_id)
         .having(func.count() >= MOST_SKIPS)
     )
-    is_open = and_(slot.c.id.in_(planned), slot.c.pair_id.not_in(skipped))
-    db.execute(update(slot).where(*of_pairs).values(open=is_open))
+    is_open = and_(slot.id.in_(planned), slot.pair_id.not_in(skipped))
+    db.execute(update(SLOT).where(*of_pairs).values(open=is_open))
+
+
+def end_leases(db: Connection, plan: Plan, now: datetime) -> None:
+    """Free what is not rated and whose lease is over, unless it is of a roster."""
+    db.execute(_END_LEASES, {"now": now, "longest": now + plan.lease})
 
 
 def release(db: Connection, *wanted: ColumnElement[bool]) -> None:
     """Free the slots that these presentations hold; a verdict that still comes may be surplus."""
-    held = select(presentation.c.id).where(*wanted)
+    held = select(presentation.id).where(*wanted)
     free = {"held_by": None, "leased_until": None, "for_rater": None}
-    db.execute(update(slot).where(slot.c.held_by.in_(held)).values(free))
+    db.execute(update(SLOT).where(slot.held_by.in_(held)).values(free))
 
 
 def release_rater(db: Connection, rater_id: int, *, rated: bool) -> None:
     """Free what a rater holds and has not rated, with `rated` all that it holds, and its part of a roster."""
-    release(db, presentation.c.rater_id == rater_id, *(() if rated else (UNRATED,)))
-    db.execute(update(slot).where(slot.c.for_rater == rater_id, FREE).values(for_rater=None))
+    release(db, presentation.rater_id == rater_id, *(() if rated else (UNRATED,)))
+    db.execute(update(SLOT).where(slot.for_rater == rater_id, FREE).values(for_rater=None))
 
 
 def hold_again(db: Connection, rater_id: int) -> None:
     """Give a rater's rated presentations their slots back, unless another rater has taken them."""
-    rated = (presentation.c.rater_id == rater_id, presentation.c.rated_at.is_not(None))
-    latest = select(func.max(presentation.c.id)).where(presentation.c.slot_id == slot.c.id, *rated)
-    slots = select(presentation.c.slot_id).where(*rated)
-    db.execute(update(slot).where(FREE, slot.c.id.in_(slots)).values(held_by=latest.scalar_subquery()))
+    rated = (presentation.rater_id == rater_id, presentation.rated_at.is_not(None))
+    latest = select(func.max(presentation.id)).where(presentation.slot_id == slot.id, *rated)
+    slots = select(presentation.slot_id).where(*rated)
+    db.execute(update(SLOT).where(FREE, slot.id.in_(slots)).values(held_by=latest.scalar_subquery()))
 
 
 # A rater: its next pair, and what is left for it.
@@ -253,27 +243,17 @@ def claim(store: Store, who: Rater, plan: Plan, limit: int = 1) -> list[BlindPai
         KeyError: The rater is a model.
     """
     with store.write() as (db, now):
-        if limit < 1 or is_out(db, who):
+        if notes.find_rater(db, who).is_out:
             return []
-        return blind(db, claim_in(store, db, who, plan, now=now, limit=limit))
-
-
-def claim_in(
-    store: Store, db: Connection, who: Rater, plan: Plan, *, now: datetime, limit: int = 1
-) -> list[int]:
-    """Claim up to `limit` presentations within a transaction; return their numbers.
-
-    The caller has checked that the rater is admitted. A roster's slots stay with their rater.
-    """
-    make_slots(store, db, plan, POOLS[who.kind])
-    visit, numbers = _Visit(db, who, plan, now), []
-    for row in visit.read_open(limit):
-        if row.slot_id is not None:
-            visit.hold(row.slot_id, row.id, row.first)
-        numbers.append(row.id)
-    while len(numbers) < limit and (number := visit.claim_next()) is not None:
-        numbers.append(number)
-    return numbers
+        make_slots(store, db, plan, POOLS[who.kind])
+        visit = _Visit(db, who, plan, now, limit)
+        for row in visit.open:
+            if row.slot_id is not None:
+                visit.hold(row.slot_id, row.id, row.first)
+        numbers = [row.id for row in visit.open]
+        while len(numbers) < limit and (number := visit.claim_next()) is not None:
+            numbers.append(number)
+        return blind(db, numbers)
 
 
 def blind(db: Connection, numbers: Sequence[int]) -> list[BlindPair]:
@@ -293,23 +273,19 @@ def progress(store: Store, who: Rater, plan: Plan) -> tuple[int, int]:
     Raises:
         StudyError: The database does not know the rater.
     """
-    if store.slots_made.get(POOLS[who.kind]) != plan.slots:
-        with store.write() as (db, _):
-            make_slots(store, db, plan, POOLS[who.kind])
-    with store.read() as db:
-        rated = select(func.count(presentation.c.rated_at)).where(presentation.c.rater_id == who.id)
-        done = db.execute(rated).scalar_one()
-        if is_out(db, who):
+    pool = POOLS[who.kind]
+    with store.write() as (db, now):
+        make_slots(store, db, plan, pool)
+        done = db.execute(_COUNT_RATED, {"rater": who.id}).scalar_one()
+        if notes.find_rater(db, who).is_out:
             return done, 0
-        visit = _Visit(db, who, plan, store.time(db))
-        mine = visit.read_open(MOST_COUNTED)
-        limit = MOST_COUNTED if plan.quota is None else max(0, plan.quota - visit.counted)
-        free = or_(FREE, slot.c.leased_until <= visit.now)
-        for_rater = or_(_FOR_ANYBODY, slot.c.for_rater == who.id)
-        pairs = select(slot.c.pair_id).where(_NEW, free, slot.c.open, for_rater).distinct().limit(limit)
-        counted = select(func.count()).select_from(pairs.subquery())
-        new = int(db.execute(counted, {"rater": who.id, "pool": POOLS[who.kind]}).scalar_one())
-        return done, len(mine) + new + visit.count_checks(visit.counted + new)
+        visit = _Visit(db, who, plan, now, MOST_COUNTED)
+        free = or_(FREE, slot.leased_until <= visit.now)
+        for_rater = or_(_FOR_ANYBODY, slot.for_rater == who.id)
+        pairs = select(slot.pair_id).where(_NEW, free, slot.open, for_rater).distinct()
+        counted = select(func.count()).select_from(pairs.limit(visit.count_left()).subquery())
+        new = int(db.execute(counted, {"rater": who.id, "pool": pool}).scalar_one())
+        return done, len(visit.open) + new + visit.count_checks(visit.counted + new)
 
 
 def waits_until(store: Store, who: Rater, plan: Plan) -> datetime | None:
@@ -318,16 +294,15 @@ def waits_until(store: Store, who: Rater, plan: Plan) -> datetime | None:
     None if nothing more will come for it: the quota is reached, no pair is left that it has not seen, or it
     has waited for a whole lease.
     """
-    with store.read() as db:
-        now = store.time(db)
-        if is_out(db, who) or _Visit(db, who, plan, now).is_full():
+    with store.write() as (db, now):
+        if notes.find_rater(db, who).is_out or not _Visit(db, who, plan, now, 1).count_left():
             return None
-        leased = (slot.c.open, slot.c.leased_until > now, _FOR_ANYBODY)
-        statement = select(func.min(slot.c.leased_until)).where(_NEW, *leased)
+        leased = (slot.open, slot.leased_until > now, _FOR_ANYBODY)
+        statement = select(func.min(slot.leased_until)).where(_NEW, *leased)
         lease_end: datetime | None
         lease_end = db.execute(statement, {"rater": who.id, "pool": POOLS[who.kind]}).scalar_one()
         # no longer than a lease after the rater's last rating: a lease can be renewed for ever
-        rated = select(func.max(presentation.c.rated_at)).where(presentation.c.rater_id == who.id)
+        rated = select(func.max(presentation.rated_at)).where(presentation.rater_id == who.id)
         longest = min(db.execute(rated).scalar_one() or now, now) + plan.lease
         return None if lease_end is None or longest <= now else min(lease_end, longest)
 
@@ -342,73 +317,59 @@ def skip(store: Store, number: int, problems: Sequence[str], *, rater: Rater, co
         StudyError: The presentation was not handed to this rater or is rated, the rater is revoked, or no
             problem is given.
     """
-    with store.write() as (db, now):
+    with store.write() as (db, _):
         notes.check_owner(db, rater, number)
         notes.check_admitted(db, rater)
-        shown = select(presentation, SKIPPED.label("skipped")).where(presentation.c.id == number)
-        row = db.execute(shown).one()
+        columns = (presentation.pair_id, presentation.rated_at, SKIPPED.label("skipped"))
+        row = db.execute(select(*columns).where(presentation.id == number)).one()
         if row.skipped:
             return True
         if row.rated_at is not None or not problems:
             raise StudyError(f"presentation {number} was rated, or no reason to skip it is given; rate it")
-        rated = select(func.count(presentation.c.rated_at)).where(presentation.c.rater_id == rater.id)
-        skips = select(func.count()).where(note.c.rater_id == rater.id, note.c.kind == "skip")
-        if db.execute(skips).scalar_one() >= db.execute(rated).scalar_one() + SPARE_SKIPS:
+        rated = db.execute(_COUNT_RATED, {"rater": rater.id}).scalar_one()
+        skips = select(func.count()).where(note.rater_id == rater.id, note.kind == "skip")
+        if db.execute(skips).scalar_one() >= rated + SPARE_SKIPS:
             return False
-        notes.add(db, rater, "skip", ", ".join(problems), now=now, presentation=number)
-        if comment:
-            notes.add(db, rater, "comment", comment, now=now, presentation=number)
-        release(db, presentation.c.id == number)
-        open_slots(db, POOLS[rater.kind], slot.c.pair_id == row.pair_id)
+        notes.write(store, rater, "skip", ", ".join(problems), presentation=number)
+        notes.write(store, rater, "comment", comment, presentation=number, unless_same=True)
+        release(db, presentation.id == number)
+        open_slots(db, POOLS[rater.kind], slot.pair_id == row.pair_id)
         return True
-
-
-_STATUS = select(rater.c.name, rater.c.kind, IS_OUT).where(rater.c.id == bindparam("rater"))
-
-
-def is_out(db: Connection, who: Rater) -> bool:
-    """Return whether a rater is revoked or excluded; one of another study is a `StudyError`."""
-    row = db.execute(_STATUS, {"rater": who.id}).one_or_none()
-    if row is None or (row[0], row[1]) != (who.name, who.kind):
-        raise notes.unknown_rater(who)
-    return bool(row[2])
 
 
 class _Visit:
     """A rater of the study: what it was shown, and what comes next.
 
     Attributes:
+        open: Up to `limit` presentations that the rater has not rated, and may still rate.
         shown: How many pairs of the study it was shown, with those that it lost.
-        counted: Those that are rated, or may still be: the quota is about them.
+        counted: Those that are rated, or open: the quota is about them.
         lead: How often each method was A less how often it was B.
         checks: The gold pairs and repeats that it was shown besides.
     """
 
-    def __init__(self, db: Connection, who: Rater, plan: Plan, now: datetime) -> None:
+    def __init__(self, db: Connection, who: Rater, plan: Plan, now: datetime, limit: int) -> None:
         self.db, self.who, self.plan, self.now = db, who, plan, now
-        self.shown = self.counted = 0
+        self.open = db.execute(_MINE, {"rater": who.id, "limit": limit}).all()
+        self.counted = sum(row.slot_id is not None for row in self.open)
+        self.shown = 0
         self.lead: Counter[str] = Counter()
-        self.checks: dict[str, set[str]] = {"gold": set(), "repeat": set()}
-        for row in db.execute(_SHOWN, {"rater": who.id}):
-            self._add(*row)
+        for method_a, method_b, first, times, rated in db.execute(_SHOWN, {"rater": who.id}):
+            self.counted += rated
+            self._add(method_a, method_b, first, times)
+        self.checks: dict[Role, set[str]] = {"gold": set(), "repeat": set()}
         if plan.gold_every is not None or plan.repeats:
             for role, pair_id in db.execute(_CHECKS, {"rater": who.id}):
                 self.checks[role].add(pair_id)
 
-    def _add(self, method_a: str, method_b: str, first: str, times: int = 1, counted: int = 1) -> None:
+    def _add(self, method_a: str, method_b: str, first: str, times: int = 1) -> None:
         self.shown += times
-        self.counted += counted
-        sign = times if first == "a" else -times
-        self.lead[method_a] += sign
-        self.lead[method_b] -= sign
+        self.lead[method_a] += times if first == "a" else -times
+        self.lead[method_b] -= times if first == "a" else -times
 
-    def is_full(self) -> bool:
-        """Return whether the quota is reached."""
-        return self.plan.quota is not None and self.counted >= self.plan.quota
-
-    def read_open(self, limit: int) -> Sequence[Any]:
-        """Return what the rater was shown, has not rated, and may still rate."""
-        return self.db.execute(_MINE, {"rater": self.who.id, "limit": limit}).all()
+    def count_left(self) -> int:
+        """Return how many more pairs the quota allows."""
+        return MOST_COUNTED if self.plan.quota is None else max(0, self.plan.quota - self.counted)
 
     def hold(self, slot_id: int, number: int, side: str) -> None:
         """Let a presentation hold its slot for a lease."""
@@ -417,13 +378,15 @@ class _Visit:
 
     def claim_next(self) -> int | None:
         """Make the rater's next presentation; None if there is nothing more for it."""
-        number = self._claim_gold()
-        if number is None and self._repeat_turn(len(self.checks["repeat"])) <= self.counted:
-            number = self._claim_repeat()
-        if number is None and not self.is_full():
+        number = None
+        if self.plan.gold_every is not None and self._is_due("gold"):
+            number = self._claim_check("gold", self._read_gold())
+        if number is None and self.plan.repeats and self._is_due("repeat"):
+            number = self._claim_check("repeat", self._read_older())
+        if number is None and self.count_left():
             number = self._claim_slot()
         # when the study has nothing more for the rater, what is left of the repeats comes at the end
-        return self._claim_repeat() if number is None else number
+        return self._claim_check("repeat", self._read_older()) if number is None else number
 
     def _claim_slot(self) -> int | None:
         """Show a pair in an open slot, on the side that a coin draws unless a method would lead by too much.
@@ -445,6 +408,7 @@ class _Visit:
         row, side = min(options, key=cost)
         number = self._present(row.pair_id, side, slot_id=row.id, number=row.number)
         self.hold(row.id, number, side)
+        self.counted += 1
         self._add(row.method_a, row.method_b, side)
         return number
 
@@ -458,7 +422,7 @@ class _Visit:
         asked = {"rater": self.who.id, "pool": POOLS[self.who.kind], "start": start}
         rows = self.db.execute(_OPEN_SLOTS, asked).all()
         if len(rows) < _CANDIDATES:
-            self.db.execute(_END_LEASES, {"now": self.now, "longest": self.now + self.plan.lease})
+            end_leases(self.db, self.plan, self.now)
             rows = self.db.execute(_OPEN_SLOTS, asked).all()
         reserved = [row for row in rows if row.for_rater is not None]
         first = {row.pair_id: row for row in reversed(rows)}
@@ -471,51 +435,42 @@ class _Visit:
 
     # Checks: gold pairs and repeats, at positions that the seed draws.
 
-    def _claim_gold(self) -> int | None:
-        """Show the gold pair that is due, if there is one."""
-        waiting = self._read_gold() - self.checks["gold"]
-        if not waiting or self._gold_turn(len(self.checks["gold"])) > self.counted:
-            return None
-        chosen = min(waiting, key=lambda pair_id: content_id(self.plan.seed, self.who.name, "gold", pair_id))
-        self.checks["gold"].add(chosen)
-        # the side is drawn, so that a rater with a favourite side fails half of them
-        return self._present(chosen, "ba"[self._draw(2, "gold side", self.who.name, chosen)], role="gold")
-
-    def _claim_repeat(self) -> int | None:
-        """Show one of the older half of the pairs the rater has rated, with its sides swapped."""
-        if len(self.checks["repeat"]) >= self.plan.repeats:
-            return None
-        rated = self.db.execute(_RATED, {"rater": self.who.id}).all()
-        older = {row.pair_id: row.first for row in rated[: len(rated) // 2]}
-        waiting = older.keys() - self.checks["repeat"]
+    def _claim_check(self, role: Role, sides: Mapping[str, str]) -> int | None:
+        """Show a check that the rater was not shown, on its side; None if there is none."""
+        waiting = sides.keys() - self.checks[role]
         if not waiting:
             return None
-        chosen = min(
-            waiting, key=lambda pair_id: content_id(self.plan.seed, "repeat", self.who.name, pair_id)
-        )
-        self.checks["repeat"].add(chosen)
-        return self._present(chosen, "b" if older[chosen] == "a" else "a", role="repeat")
+        chosen = min(waiting, key=lambda pair_id: content_id(self.plan.seed, role, self.who.name, pair_id))
+        self.checks[role].add(chosen)
+        return self._present(chosen, sides[chosen], role=role)
+
+    def _read_gold(self) -> dict[str, str]:
+        """Return the gold pairs on sides that are drawn: a rater with a favourite side fails half of them."""
+        gold = self.db.execute(select(pair.id).where(pair.expected.is_not(None))).scalars()
+        return {pair_id: "ba"[self._draw(2, "gold side", self.who.name, pair_id)] for pair_id in gold}
+
+    def _read_older(self) -> dict[str, str]:
+        """Return the older half of the pairs the rater has rated, sides swapped, if a repeat is to come."""
+        if len(self.checks["repeat"]) >= self.plan.repeats:
+            return {}
+        rated = self.db.execute(_RATED, {"rater": self.who.id}).all()
+        return {row.pair_id: "b" if row.first == "a" else "a" for row in rated[: len(rated) // 2]}
 
     def count_checks(self, pairs: int) -> int:
         """Return how many gold pairs and repeats are still to come for who is shown so many pairs in all."""
-        gold = sum(self._gold_turn(turn) <= pairs for turn in range(len(self._read_gold())))
+        gold = self._read_gold() if self.plan.gold_every is not None else ()
+        due = sum(self._turn("gold", index) <= pairs for index in range(len(gold)))
         repeats = min(self.plan.repeats, pairs // 2)
-        return max(0, gold - len(self.checks["gold"])) + max(0, repeats - len(self.checks["repeat"]))
+        return max(0, due - len(self.checks["gold"])) + max(0, repeats - len(self.checks["repeat"]))
 
-    def _read_gold(self) -> set[str]:
-        """Return the gold pairs, if the plan has any mixed in."""
-        if self.plan.gold_every is None:
-            return set()
-        return set(self.db.execute(select(pair.c.id).where(pair.c.expected.is_not(None))).scalars())
+    def _is_due(self, role: Role) -> bool:
+        return self._turn(role, len(self.checks[role])) <= self.counted
 
-    def _gold_turn(self, turn: int) -> int:
-        """Return after how many of the study's pairs gold pair `turn` (0, 1, …) comes: one in each block."""
-        every = self.plan.gold_every or 1
-        return turn * every + 1 + self._draw(every, "gold", self.who.name, turn)
-
-    def _repeat_turn(self, turn: int) -> int:
-        """Return after how many of the study's pairs repeat `turn` (0, 1, …) comes: one in each block."""
-        return (turn + 1) * _REPEAT_EVERY + self._draw(_REPEAT_EVERY, "repeat", self.who.name, turn)
+    def _turn(self, role: Role, index: int) -> int:
+        """Return after how many of the study's pairs a check (0, 1, …) comes: one in each block of pairs."""
+        gold_every = self.plan.gold_every or 1
+        every, start = (gold_every, 1) if role == "gold" else (_REPEAT_EVERY, _REPEAT_EVERY)
+        return start + every * index + self._draw(every, role, self.who.name, index)
 
     def _draw(self, below: int, *key: object) -> int:
         return int(content_id(self.plan.seed, *key), 16) % below

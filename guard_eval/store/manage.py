@@ -42,15 +42,12 @@ def list_raters(study: Study, /) -> Raters:
 
     Args:
         study: The study's folder.
-
-    Raises:
-        StudyError: There is no database.
     """
-    with _open(study) as store:
+    with Store.open(study.database) as store:
         return _list(store)
 
 
-def add(study: Study, /, *names: str, url: str | None = None) -> Invited:
+def add(study: Study, /, *names: str, url: str | None = None, renew: bool = False) -> Invited:
     """Invite people: make a link for each.
 
     A link is shown once, and stored only as a hash. Send each to its rater.
@@ -59,25 +56,24 @@ def add(study: Study, /, *names: str, url: str | None = None) -> Invited:
         study: The study's folder.
         names: Under which names they rate.
         url: Where raters reach the app. By default it is where the app was served last.
+        renew: Make new links for people who lost theirs; the old ones no longer work.
 
     Raises:
-        StudyError: A name is taken or cannot be used; then nobody is invited.
+        StudyError: A name is taken, cannot be used, or is nobody's to renew; then nobody is invited.
     """
-    return _invite(study, names, url, lambda store, name: raters.invite(store, name)[1], "add")
-
-
-def link(study: Study, /, *names: str, url: str | None = None) -> Invited:
-    """Make a new link for people who lost theirs; the old one no longer works.
-
-    Args:
-        study: The study's folder.
-        names: Whose links they are.
-        url: Where raters reach the app. By default it is where the app was served last.
-
-    Raises:
-        StudyError: There is no such person, or it is revoked.
-    """
-    return _invite(study, names, url, raters.renew_link, "link")
+    with _open(study, names, "add") as store:
+        address = (url or settings.read(store, settings.APP_ADDRESS) or UNKNOWN_ADDRESS).rstrip("/")
+        with store.write():  # all of them or nobody
+            tokens = {name: raters.invite(store, name, renew=renew)[1] for name in names}
+    links = {name: f"{address}/?invite={token}" for name, token in tokens.items()}
+    lines = ["Invite links are shown once and stored only as hashes. Send each to its rater:"]
+    lines += [f"  {name}: {link}" for name, link in links.items()]
+    if address == UNKNOWN_ADDRESS:
+        lines.append(
+            f"The app was not served yet. Put its address in place of {UNKNOWN_ADDRESS}, such as "
+            "https://rate.example.org or, on this machine, http://localhost:8501; --url writes it."
+        )
+    return Invited(lines=tuple(lines), next=(study.command("annotate"),), links=links)
 
 
 def assign(study: Study, /, *names: str) -> Result:
@@ -127,9 +123,7 @@ def exclude(study: Study, /, *names: str, reason: str) -> Raters:
         StudyError: There is no such rater, it is excluded already, or the reason is empty.
     """
     says = "{}'s verdicts no longer count, and the pairs are free for others; nothing is deleted"
-    return _change(
-        study, names, "exclude", lambda store, name: raters.exclude(store, name, reason, _user()), says
-    )
+    return _change(study, names, "exclude", raters.decide, says, "exclude", reason, _user())
 
 
 def include(study: Study, /, *names: str, reason: str) -> Raters:
@@ -144,9 +138,7 @@ def include(study: Study, /, *names: str, reason: str) -> Raters:
         StudyError: There is no such rater, it is not excluded, or the reason is empty.
     """
     says = "{}'s verdicts count again, except on pairs that another rater has rated meanwhile"
-    return _change(
-        study, names, "include", lambda store, name: raters.include(store, name, reason, _user()), says
-    )
+    return _change(study, names, "include", raters.decide, says, "include", reason, _user())
 
 
 def erase(study: Study, /, *names: str, verdicts: bool = False, yes: bool = False) -> Raters:
@@ -164,84 +156,54 @@ def erase(study: Study, /, *names: str, verdicts: bool = False, yes: bool = Fals
         StudyError: There is no such person; then nobody is erased. Or nobody is there to be asked.
     """
     with _open(study, names, "erase") as store:
-        people = {who.name for who in raters.read(store) if who.kind == "person"}
-        if unknown := [name for name in names if name not in people]:
-            raise StudyError(
-                f"no person is called {' or '.join(map(repr, unknown))}, so nobody was erased; list the "
-                f"raters with: {study.command('raters list')}"
-            )
+        with store.read() as db:
+            for name in names:
+                raters.find(db, name, "person")
         if not yes and not sys.stdin.isatty():
             raise StudyError("there is no terminal to confirm this in, and nobody was erased; add --yes")
-        lines: list[str] = []
-        if yes or progress.confirm(f"Erase {', '.join(names)} for good? This cannot be undone."):
-            for name in names:
-                new_name, external_id = raters.erase(store, name, _user(), verdicts=verdicts)
-                what = "and the verdicts are removed" if verdicts else "whose verdicts stay"
-                lines.append(
-                    f"The identity and the comments are removed for good. It is {new_name} now, {what}."
-                )
-                words = " ".join(f"-e {shlex.quote(word)}" for word in (name, external_id) if word)
-                lines.append(
-                    f"Files that may still hold the name: grep -rlwi {words} {shlex.quote(str(study.folder))}"
-                )
-            lines.append("Not in reach: backups, copies elsewhere, compressed files, a server's log.")
-        return _list(store, *lines)
+        if not (yes or progress.confirm(f"Erase {', '.join(names)} for good? This cannot be undone.")):
+            return _list(store)
+        lines = []
+        for name in names:
+            new_name, external_id = raters.erase(store, name, _user(), verdicts=verdicts)
+            what = "and the verdicts are removed" if verdicts else "whose verdicts stay"
+            words = " ".join(f"-e {shlex.quote(word)}" for word in (name, external_id) if word)
+            lines += [
+                f"The identity and the comments are removed for good. It is {new_name} now, {what}.",
+                f"Files that may still hold the name: grep -rlwi {words} {shlex.quote(str(study.folder))}",
+            ]
+        return _list(store, *lines, "Not in reach: backups, other copies, compressed files, a server's log.")
 
 
-def _open(study: Study, names: Sequence[str] | None = None, action: str = "") -> Store:
+def _open(study: Study, names: Sequence[str], action: str) -> Store:
     """Open the database of a study, for an action that needs names."""
-    if names is not None and not names:
+    if not names:
         raise StudyError(f"{action} needs at least one name: {study.command(f'raters {action}', 'NAME')}")
-    return Store.open(study.database, declared=study.declared)
-
-
-def _invite(
-    study: Study, names: Sequence[str], url: str | None, make_token: Callable[[Store, str], str], action: str
-) -> Invited:
-    with _open(study, names, action) as store:
-        address = (url or settings.read(store, settings.APP_ADDRESS) or UNKNOWN_ADDRESS).rstrip("/")
-        with store.write():  # all of them or nobody
-            tokens = {name: make_token(store, name) for name in names}
-    links = {name: f"{address}/?invite={token}" for name, token in tokens.items()}
-    lines = ["Invite links are shown once and stored only as hashes. Send each to its rater:"]
-    lines += [f"  {name}: {link}" for name, link in links.items()]
-    if address == UNKNOWN_ADDRESS:
-        lines.append(
-            f"The app was not served yet. Put its address in place of {UNKNOWN_ADDRESS}, such as "
-            "https://rate.example.org or, on this machine, http://localhost:8501; --url writes it."
-        )
-    return Invited(lines=tuple(lines), next=(study.command("annotate"),), links=links)
+    return Store.open(study.database)
 
 
 def _change(
-    study: Study, names: Sequence[str], action: str, change: Callable[[Store, str], None], says: str
+    study: Study, names: Sequence[str], action: str, change: Callable[..., None], says: str, *more: str
 ) -> Raters:
     with _open(study, names, action) as store:
         with store.write():  # all of them or nobody
             for name in names:
-                change(store, name)
+                change(store, name, *more)
         return _list(store, *(says.format(name) for name in names))
 
 
 def _list(store: Store, *lines: str) -> Raters:
     everybody = tuple(raters.read(store))
-    heads = ("rater", "kind", "handed out", "rated", "state", "came from")
-    rows = [
-        (
-            *(who.name, who.kind, str(who.handed_out), str(who.rated), who.state),
-            " ".join(filter(None, (who.source, who.external_id))),
-        )
-        for who in everybody
-    ]
-    shown = [column for column in range(len(heads)) if column < 4 or any(row[column] for row in rows)]
+    heads = {name: name.replace("_", " ") for name in RaterProgress.__slots__}
+    heads = {name: head for name, head in heads.items() if any(getattr(each, name) for each in everybody)}
     table = Table(
         caption="",
-        columns=tuple(heads[column] for column in shown),
-        rows=tuple(tuple(row[column] for column in shown) for row in rows),
+        columns=tuple(heads.values()),
+        rows=tuple(tuple(getattr(each, name) for name in heads) for each in everybody),
         text_columns=2,
-        words=frozenset(range(4, len(shown))),
+        words=frozenset(index for index, name in enumerate(heads) if name not in {"handed_out", "rated"}),
     )
-    return Raters(lines=lines, tables=(table,) if rows else (), raters=everybody)
+    return Raters(lines=lines, tables=(table,) if everybody else (), raters=everybody)
 
 
 def _user() -> str:

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, Row, bindparam, insert, select
 
 from guard_eval.errors import StudyError
 from guard_eval.records import NOTE_KINDS, NoteKind, Rater
 from guard_eval.store.database import Store
-from guard_eval.store.schema import note
+from guard_eval.store.schema import IS_OUT, NOTE, PRESENTATION, RATER, note
 from guard_eval.store.schema import presentation as _presentation
 from guard_eval.store.schema import rater as _rater
 
-LONGEST = 20_000
-"""In characters. A longer comment comes from a program, not from a rater."""
+MOST_CHARACTERS = 20_000
+"""A longer note comes from a program, not from a rater."""
 
-DECISIONS: tuple[NoteKind, ...] = ("exclude", "include", "erase")
-"""Kinds that only the functions of these names write, because they record what these did."""
+_STATUS = select(_rater.name, _rater.kind, _rater.revoked_at, IS_OUT.label("is_out")).where(
+    _rater.id == bindparam("rater")
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,19 +44,36 @@ class Note:
     pair_id: str | None = None
 
 
-def write(store: Store, who: Rater, kind: NoteKind, detail: str, *, presentation: int | None = None) -> None:
+def write(
+    store: Store,
+    who: Rater,
+    kind: NoteKind,
+    detail: str,
+    *,
+    presentation: int | None = None,
+    unless_same: bool = False,
+) -> None:
     """Append a note on a rater, or on what it was shown; it is on disk when this returns.
+
+    With `unless_same` nothing is added that equals the presentation's last note of its kind, or is empty
+    where there is none. An empty text after another one takes that back.
 
     Raises:
         StudyError: The database does not know the rater, the presentation was not handed to it, or the note
             is too long.
-        ValueError: There is no such kind, or it is that of a decision.
+        ValueError: There is no such kind.
     """
-    if kind in DECISIONS:
-        raise ValueError(f"a note of the kind {kind!r} is written by raters.{kind}")
+    if kind not in NOTE_KINDS:
+        raise ValueError(f"{kind!r} is no kind of note; choose from: {', '.join(NOTE_KINDS)}")
+    if len(detail) > MOST_CHARACTERS:
+        raise StudyError(f"the {kind} has {len(detail)} characters; write at most {MOST_CHARACTERS}")
     with store.write() as (db, now):
         check_owner(db, who, presentation)
-        add(db, who, kind, detail, now=now, presentation=presentation)
+        earlier = select(note.detail).where(note.presentation_id == presentation, note.kind == kind)
+        last = db.execute(earlier.order_by(note.id.desc()).limit(1)).scalar() if unless_same else None
+        if not unless_same or detail != (last or ""):
+            values = {"rater_id": who.id, "presentation_id": presentation, "kind": kind}
+            db.execute(insert(NOTE).values(**values, detail=detail, at=now))
 
 
 def read(
@@ -66,74 +85,51 @@ def read(
 ) -> list[Note]:
     """Return all notes, or those of a rater, of a kind, or on a presentation, oldest first."""
     name = rater.name if isinstance(rater, Rater) else rater
-    wanted = {_rater.c.name: name, note.c.kind: kind, note.c.presentation_id: presentation}
+    wanted = {_rater.name: name, note.kind: kind, note.presentation_id: presentation}
     statement = (
         select(
-            _rater.c.name.label("rater"),
-            note.c.kind,
-            note.c.detail,
-            note.c.presentation_id.label("presentation"),
-            note.c.at,
-            _presentation.c.pair_id,
+            _rater.name.label("rater"),
+            note.kind,
+            note.detail,
+            note.presentation_id.label("presentation"),
+            note.at,
+            _presentation.pair_id,
         )
-        .select_from(note)
-        .join(_rater)
-        .outerjoin(_presentation, _presentation.c.id == note.c.presentation_id)
+        .select_from(NOTE)
+        .join(RATER)
+        .outerjoin(PRESENTATION, _presentation.id == note.presentation_id)
         .where(*(column == value for column, value in wanted.items() if value is not None))
-        .order_by(note.c.id)
+        .order_by(note.id)
     )
     with store.read() as db:
         return [Note(**row) for row in db.execute(statement).mappings()]
 
 
-def add(
-    db: Connection, who: Rater, kind: NoteKind, detail: str, *, now: datetime, presentation: int | None = None
-) -> None:
-    """Append a note; the caller has checked that the rater and the presentation belong together."""
-    if kind not in NOTE_KINDS:
-        raise ValueError(f"{kind!r} is no kind of note; choose from: {', '.join(NOTE_KINDS)}")
-    if len(detail) > LONGEST:
-        raise StudyError(f"the {kind} has {len(detail)} characters; write at most {LONGEST}")
-    values = {"rater_id": who.id, "presentation_id": presentation, "kind": kind, "detail": detail, "at": now}
-    db.execute(insert(note).values(values))
+def find_rater(db: Connection, who: Rater) -> Row[Any]:
+    """Return whether a rater is revoked (`revoked_at`), or revoked or excluded (`is_out`).
 
-
-def add_changed(
-    db: Connection, who: Rater, kind: NoteKind, detail: str, *, now: datetime, presentation: int
-) -> None:
-    """Append a note on a presentation, unless it is empty or equals the last note of its kind.
-
-    An empty text after another one takes that back, and is noted as well.
+    Raises:
+        StudyError: The database does not know the rater.
     """
-    earlier = select(note.c.detail).where(note.c.presentation_id == presentation, note.c.kind == kind)
-    last = db.execute(earlier.order_by(note.c.id.desc()).limit(1)).scalar_one_or_none()
-    if detail != (last or ""):
-        add(db, who, kind, detail, now=now, presentation=presentation)
-
-
-def check_owner(db: Connection, who: Rater, number: int | None) -> None:
-    """Check that the database knows a rater, and that the presentation of this number is the rater's."""
-    known = db.execute(select(_rater.c.name, _rater.c.kind).where(_rater.c.id == who.id)).one_or_none()
-    if known is None or tuple(known) != (who.name, who.kind):
-        raise unknown_rater(who)
-    if number is None:
-        return
-    mine = select(_presentation.c.rater_id).where(_presentation.c.id == number)
-    owner = db.execute(mine).scalar_one_or_none() if 0 < number < 2**31 else None
-    if owner is None:
-        raise StudyError(f"there is no presentation {number}; ask for the next pair")
-    if owner != who.id:
+    row = db.execute(_STATUS, {"rater": who.id}).one_or_none()
+    if row is None or (row.name, row.kind) != (who.name, who.kind):
         raise StudyError(
-            f"presentation {number} was not handed to the rater {who.name!r}; ask for the next pair"
+            f"the rater {who.name!r} is not of this study; invite it with: guard-eval raters add"
         )
+    return row
 
 
 def check_admitted(db: Connection, who: Rater) -> None:
-    """Raise a `StudyError` if a rater is revoked."""
-    if db.execute(select(_rater.c.revoked_at).where(_rater.c.id == who.id)).scalar_one() is not None:
-        raise StudyError(f"the rater {who.name!r} is revoked; ask the study's owner for a new invitation")
+    """Raise a `StudyError` if a rater is unknown or revoked."""
+    if find_rater(db, who).revoked_at is not None:
+        raise StudyError(f"the rater {who.name!r} is revoked; invite them under another name")
 
 
-def unknown_rater(who: Rater) -> StudyError:
-    """Return the error for a rater that the database does not know."""
-    return StudyError(f"the rater {who.name!r} is not of this study; invite it with: guard-eval raters add")
+def check_owner(db: Connection, who: Rater, number: int | None) -> None:
+    """Raise a `StudyError` unless a rater is known, and was handed the presentation if there is one."""
+    find_rater(db, who)
+    mine = select(_presentation.rater_id).where(_presentation.id == number)
+    if number is not None and not (0 < number < 2**31 and db.execute(mine).scalar() == who.id):
+        raise StudyError(
+            f"presentation {number} was not handed to the rater {who.name!r}; ask for the next pair"
+        )

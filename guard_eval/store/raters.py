@@ -9,20 +9,27 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
-from sqlalchemy import Connection, Row, and_, delete, func, insert, or_, select, update
+from sqlalchemy import Connection, Row, ScalarSelect, and_, delete, func, insert, or_, select, update
 
 from guard_eval.errors import StudyError
 from guard_eval.lookalike import hides, look
-from guard_eval.records import NoteKind, Plan, Rater, RaterKind
+from guard_eval.records import Decision, NoteKind, Plan, Rater, RaterKind
 from guard_eval.reporting.escaping import visible
 from guard_eval.store import handout, notes
 from guard_eval.store.database import Store
 from guard_eval.store.schema import (
     ERASING,
-    FREE,
     IS_OUT,
+    NOTE,
+    OPEN,
+    PRESENTATION,
+    RATER,
+    SETTING,
+    SLOT,
+    TOKEN,
+    VERDICT,
     check_name,
     note,
     presentation,
@@ -61,11 +68,6 @@ class RaterProgress:
     source: str | None = None
     external_id: str | None = None
 
-    @property
-    def is_out(self) -> bool:
-        """Return whether the rater is handed nothing more."""
-        return self.state in {"excluded", "revoked"}
-
 
 class Enrolment(NamedTuple):
     """What becomes of a person who comes without an invitation: a rater and its token, or a refusal.
@@ -78,39 +80,26 @@ class Enrolment(NamedTuple):
     refusal: Literal["full", "elsewhere"] | None = None
 
 
-def invite(store: Store, name: str) -> tuple[Rater, str]:
+def invite(store: Store, name: str, *, renew: bool = False) -> tuple[Rater, str]:
     """Add a person; return it and the token that lets it in, which is kept nowhere.
 
-    Raises:
-        StudyError: The name is taken, empty or too long.
-    """
-    with store.write() as (db, now):
-        who, invitation = _add(db, name, "person", now), secrets.token_urlsafe()
-        _admit(db, who.id, [invitation], now)
-        return who, invitation
-
-
-def renew_link(store: Store, name: str) -> str:
-    """Return a new token for a person; those given before no longer work.
+    With `renew` the person is there already, and tokens that it was given before no longer work.
 
     Raises:
-        StudyError: There is no such rater, it is no person, or it is revoked.
+        StudyError: The name is taken, empty or too long; or there is no such person, or it is revoked.
     """
+    invitation = secrets.token_urlsafe()
     with store.write() as (db, now):
-        row = find(db, name)
-        if row.kind != "person":
-            raise StudyError(f"the rater {name!r} is a {row.kind}, and only people come by a link")
-        if row.revoked_at is not None:
-            raise StudyError(f"the rater {name!r} is revoked; invite them under another name")
-        db.execute(delete(token).where(token.c.rater_id == row.id))
-        invitation = secrets.token_urlsafe()
-        _admit(db, row.id, [invitation], now)
-        return invitation
+        who = _rater(find(db, name, "person")) if renew else _add(db, name, "person", now)
+        notes.check_admitted(db, who)
+        db.execute(delete(TOKEN).where(token.rater_id == who.id))
+        _admit(db, who, [invitation], now)
+    return who, invitation
 
 
 def sign_in(store: Store, invitation: str) -> Rater | None:
     """Return whose token it is; None for one that is unknown or revoked."""
-    known = select(rater).join(token).where(token.c.hash == _hash(invitation), rater.c.revoked_at.is_(None))
+    known = select(RATER).join(TOKEN).where(token.hash == _hash(invitation), rater.revoked_at.is_(None))
     with store.read() as db:
         row = db.execute(known).one_or_none()
     return None if row is None else _rater(row)
@@ -140,28 +129,47 @@ def enrol(
     tokens = [_hash(f"{browser}\0{source}\0{external_id}") for browser in browsers or ()]
     tokens = tokens or [secrets.token_urlsafe()]
     with store.write() as (db, now):
-        known = select(rater).where(rater.c.source == source, rater.c.external_id == external_id)
-        row = db.execute(known).one_or_none()
-        if row is not None:
-            hashes = set(db.execute(select(token.c.hash).where(token.c.rater_id == row.id)).scalars())
-            admitted = [each for each in tokens if _hash(each) in hashes]
-            if browsers is not None and not admitted:
-                return Enrolment(refusal="elsewhere")
-            if row.revoked_at is None:
-                # two tabs opened at once have a cookie each; from now on either will do
-                _admit(db, row.id, [each for each in tokens if each not in admitted], now)
-            return Enrolment(_rater(row), (admitted or tokens)[0])
-        if _count_openings(store, db, plan, now) < 1:
-            return Enrolment(refusal="full")
-        who = _add(db, _pseudonym(db), "person", now, source=source, external_id=external_id)
-        _admit(db, who.id, tokens, now)
-        return Enrolment(who, tokens[0])
+        same = (rater.source == source, rater.external_id == external_id)
+        row = db.execute(select(RATER).where(*same)).one_or_none()
+        if row is None:
+            if count_openings(store, plan) < 1:
+                return Enrolment(refusal="full")
+            who = _add(db, _pseudonym(db), "person", now, source=source, external_id=external_id)
+            _admit(db, who, tokens, now)
+            return Enrolment(who, tokens[0])
+        hashes = set(db.execute(select(token.hash).where(token.rater_id == row.id)).scalars())
+        admitted = [each for each in tokens if _hash(each) in hashes]
+        if browsers is not None and not admitted:
+            return Enrolment(refusal="elsewhere")
+        if row.revoked_at is None:
+            # two tabs opened at once have a cookie each; from now on either will do
+            _admit(db, _rater(row), [each for each in tokens if each not in admitted], now)
+        return Enrolment(_rater(row), (admitted or tokens)[0])
 
 
 def count_openings(store: Store, plan: Plan) -> int:
-    """Return how many more raters without an invitation the study has work for."""
+    """Return for how many more raters without an invitation there is work.
+
+    Who enrolled, or holds a pair, within a lease is expected to rate its share.
+    """
     with store.write() as (db, now):
-        return _count_openings(store, db, plan, now)
+        handout.make_slots(store, db, plan)
+        handout.end_leases(db, plan, now)
+        of_people = slot.pool == handout.PEOPLE
+        pairs = db.execute(select(func.count()).where(of_people, slot.number == 0)).scalar_one()
+        share = max(1, min(pairs, plan.quota or pairs))
+        shown = (
+            select(func.count(presentation.id).filter(presentation.role == "study"))
+            .select_from(RATER)
+            .outerjoin(PRESENTATION, presentation.rater_id == rater.id)
+            .outerjoin(SLOT, slot.held_by == presentation.id)
+            .where(rater.source.is_not(None), ~IS_OUT)
+            .group_by(rater.id)
+            .having(or_(func.max(slot.leased_until) > now, rater.created_at > now - plan.lease))
+        )
+        expected = sum(max(0, share - count) for count in db.execute(shown).scalars())
+        free = select(func.count()).where(of_people, OPEN, slot.for_rater.is_(None))
+        return max(0, -(-(int(db.execute(free).scalar_one()) - expected) // share))
 
 
 def get_or_add(store: Store, name: str, kind: RaterKind) -> Rater:
@@ -171,49 +179,40 @@ def get_or_add(store: Store, name: str, kind: RaterKind) -> Rater:
         StudyError: The name belongs to a rater of another kind.
     """
     with store.write() as (db, now):
-        row = db.execute(select(rater).where(rater.c.name == name)).one_or_none()
-        if row is None:
+        if db.execute(select(rater.id).where(rater.name == name)).first() is None:
             return _add(db, name, kind, now)
-    if row.kind != kind:
-        raise StudyError(f"the rater {name!r} is a {row.kind}, not a {kind}; choose another name")
-    return _rater(row)
+        return _rater(find(db, name, kind))
 
 
 def read(store: Store) -> list[RaterProgress]:
     """Return every rater with its counts of the study's pairs, in the order they were added."""
-    shown = and_(presentation.c.rater_id == rater.c.id, presentation.c.role == "study")
-    counts = (func.count(presentation.c.id), func.count(presentation.c.rated_at))
-    everybody = (
-        select(rater, *counts).outerjoin(presentation, shown).group_by(rater.c.id).order_by(rater.c.id)
+    shown = and_(presentation.rater_id == rater.id, presentation.role == "study")
+    counts = (
+        func.count(presentation.id).label("handed_out"),
+        func.count(presentation.rated_at).label("rated"),
     )
-    said = select(note.c.rater_id, note.c.kind, note.c.detail).order_by(note.c.id)
+    last = [_select_last(kind).label(kind) for kind in ("consent", "finished")]
+    everybody = select(RATER, *counts, *last).outerjoin(PRESENTATION, shown)
     with store.read() as db:
-        rows = db.execute(everybody).all()
-        answers = db.execute(said.where(note.c.kind.in_(("consent", "finished"))))
-        last = {(rater_id, kind): detail for rater_id, kind, detail in answers}
-    result = []
-    for row in rows:
-        *_, handed_out, rated = row
-        agreed = json.loads(last.get((row.id, "consent"), "{}")).get("agreed", True)
-        finished = json.loads(last.get((row.id, "finished"), "{}")).get("rated") == rated
-        states: dict[RaterState, bool] = {
-            "excluded": row.excluded_at is not None,
-            "revoked": row.revoked_at is not None,
-            "declined": not agreed,
-            "finished": finished,
-        }
-        result.append(
-            RaterProgress(
-                name=row.name,
-                kind=row.kind,
-                handed_out=handed_out,
-                rated=rated,
-                state=next((state for state, holds in states.items() if holds), ""),
-                source=row.source,
-                external_id=row.external_id,
-            )
-        )
-    return result
+        rows = db.execute(everybody.group_by(rater.id).order_by(rater.id)).all()
+    names = ("name", "kind", "handed_out", "rated", "source", "external_id")
+    return [RaterProgress(**{name: getattr(row, name) for name in names}, state=_state(row)) for row in rows]
+
+
+def _select_last(kind: NoteKind) -> ScalarSelect[Any]:
+    """Return the query for a rater's last note of a kind."""
+    said = select(note.detail).where(note.rater_id == rater.id, note.kind == kind)
+    return said.order_by(note.id.desc()).limit(1).correlate(RATER).scalar_subquery()
+
+
+def _state(row: Row[Any]) -> RaterState:
+    if row.excluded_at is not None:
+        return "excluded"
+    if row.revoked_at is not None:
+        return "revoked"
+    if not json.loads(row.consent or "{}").get("agreed", True):
+        return "declined"
+    return "finished" if json.loads(row.finished or "{}").get("rated") == row.rated else ""
 
 
 def is_out(store: Store, who: Rater) -> bool:
@@ -223,7 +222,7 @@ def is_out(store: Store, who: Rater) -> bool:
         StudyError: The database does not know the rater.
     """
     with store.read() as db:
-        return handout.is_out(db, who)
+        return bool(notes.find_rater(db, who).is_out)
 
 
 def revoke(store: Store, name: str) -> None:
@@ -234,26 +233,36 @@ def revoke(store: Store, name: str) -> None:
     """
     with store.write() as (db, now):
         row = find(db, name)
-        db.execute(update(rater).where(rater.c.id == row.id).values(revoked_at=row.revoked_at or now))
+        db.execute(update(RATER).where(rater.id == row.id).values(revoked_at=row.revoked_at or now))
         handout.release_rater(db, row.id, rated=False)
 
 
-def exclude(store: Store, name: str, reason: str, by: str) -> None:
-    """Leave a rater's verdicts out and free its slots; nothing is deleted, and the decision is noted.
+def decide(store: Store, name: str, decision: Literal["exclude", "include"], reason: str, by: str) -> None:
+    """Leave a rater's verdicts out and free its slots, or take it in again; the decision is noted.
+
+    Nothing is deleted. Of a rater who is taken in again counts what no other rater has rated by now.
 
     Raises:
-        StudyError: There is no such rater, it is excluded already, or no name or no reason is given.
+        StudyError: There is no such rater, there is nothing to decide, or no name or no reason is given.
     """
-    _decide(store, name, "exclude", reason, by)
-
-
-def include(store: Store, name: str, reason: str, by: str) -> None:
-    """Take an excluded rater in again; what it rated counts where no other rater has the slot by now.
-
-    Raises:
-        StudyError: There is no such rater, it is not excluded, or no name or no reason is given.
-    """
-    _decide(store, name, "include", reason, by)
+    check_name("name of who decides", by)
+    if not reason.strip():
+        raise StudyError(f"the reason to {decision} {name!r} is empty; write one, as the report will show it")
+    with store.write() as (db, now):
+        row = find(db, name)
+        if (row.excluded_at is None) != (decision == "exclude"):
+            state = "excluded already; its notes say why" if row.excluded_at else "not excluded"
+            raise StudyError(f"the rater {name!r} is {state}; there is nothing to {decision}")
+        excluded_at = now if decision == "exclude" else None
+        db.execute(update(RATER).where(rater.id == row.id).values(excluded_at=excluded_at))
+        if decision == "exclude":
+            handout.release_rater(db, row.id, rated=True)
+        else:
+            handout.hold_again(db, row.id)
+        shown = select(presentation.pair_id).where(presentation.rater_id == row.id)
+        handout.open_slots(db, handout.PEOPLE, slot.pair_id.in_(shown))
+        detail = json.dumps({"by": by, "reason": reason}, ensure_ascii=False)
+        notes.write(store, _rater(row), decision, detail)
 
 
 def erase(store: Store, name: str, by: str, *, verdicts: bool = False) -> tuple[str, str]:
@@ -270,41 +279,39 @@ def erase(store: Store, name: str, by: str, *, verdicts: bool = False) -> tuple[
         StudyError: There is no such rater, it is no person, or another program forbids the overwriting.
     """
     with store.write() as (db, now):
-        row = find(db, name)
-        if row.kind != "person":
-            raise StudyError(f"the rater {name!r} is a {row.kind}; only people are erased")
+        row = find(db, name, "person")
         pseudonym = f"erased-{row.id}"
         while _look_alike(db, pseudonym) not in {None, name}:
             pseudonym += "-"
-        revoke(store, name)
-        db.execute(insert(setting).values(key=ERASING, value="a person"))  # lets rows be changed and removed
-        mine = note.c.rater_id == row.id
-        kinds = note.c.kind.not_in(notes.DECISIONS) if verdicts else note.c.kind.in_(_OWN_WORDS)
-        db.execute(delete(note).where(mine, kinds))
+        handout.release_rater(db, row.id, rated=verdicts)
+        db.execute(insert(SETTING).values(key=ERASING, value="a person"))  # lets rows be changed and removed
+        mine, is_decision = note.rater_id == row.id, note.kind.in_(get_args(Decision))
+        db.execute(delete(NOTE).where(mine, ~is_decision if verdicts else note.kind.in_(_OWN_WORDS)))
+        for decided in db.execute(select(NOTE).where(mine, is_decision)).all():
+            detail = _without(decided.detail, [name, row.external_id], pseudonym)
+            db.execute(update(NOTE).where(note.id == decided.id).values(detail=detail))
         if verdicts:
-            handout.release_rater(db, row.id, rated=True)
-            shown = select(presentation.c.id).where(presentation.c.rater_id == row.id)
-            for table in (note, verdict):
-                db.execute(delete(table).where(table.c.presentation_id.in_(shown)))
-            db.execute(delete(presentation).where(presentation.c.rater_id == row.id))
-        for each in db.execute(select(note).where(mine, note.c.kind.in_(notes.DECISIONS))).all():
-            detail = _without(each.detail, [name, row.external_id], pseudonym)
-            db.execute(update(note).where(note.c.id == each.id).values(detail=detail))
-        db.execute(delete(setting).where(setting.c.key == ERASING))
-        db.execute(delete(token).where(token.c.rater_id == row.id))
+            shown = select(presentation.id).where(presentation.rater_id == row.id)
+            db.execute(delete(VERDICT).where(verdict.presentation_id.in_(shown)))
+            db.execute(delete(PRESENTATION).where(presentation.rater_id == row.id))
+        db.execute(delete(SETTING).where(setting.key == ERASING))
+        db.execute(delete(TOKEN).where(token.rater_id == row.id))
         anonymous = {"name": pseudonym, "source": None, "external_id": None}
-        db.execute(update(rater).where(rater.c.id == row.id).values(anonymous))
+        revoked = {"revoked_at": row.revoked_at or now}
+        db.execute(update(RATER).where(rater.id == row.id).values(anonymous | revoked))
         detail = json.dumps({"by": by, "verdicts": "removed" if verdicts else "kept"})
-        notes.add(db, _rater(row), "erase", detail, now=now)
+        notes.write(store, Rater(id=row.id, name=pseudonym, kind="person"), "erase", detail)
     _scrub(store)
     return pseudonym, row.external_id or ""
 
 
-def find(db: Connection, name: str) -> Row[Any]:
-    """Return the row of the rater of that name, or raise a `StudyError`."""
-    row = db.execute(select(rater).where(rater.c.name == name)).one_or_none()
+def find(db: Connection, name: str, kind: RaterKind | None = None) -> Row[Any]:
+    """Return the row of the rater of that name, of any kind or of this one; or raise a `StudyError`."""
+    row = db.execute(select(RATER).where(rater.name == name)).one_or_none()
     if row is None:
         raise StudyError(f"there is no rater named {name!r}; list them with: guard-eval raters list STUDY")
+    if kind not in {None, row.kind}:
+        raise StudyError(f"the rater {name!r} is a {row.kind}, not a {kind}; choose another name")
     return row
 
 
@@ -325,18 +332,18 @@ def _add(db: Connection, name: str, kind: RaterKind, now: datetime, **more: str)
         alike = "" if other == name else f", which looks like {name!a}"
         raise StudyError(f"a rater named {other!a} exists{alike}; choose another name")
     values = {"name": name, "kind": kind, "created_at": now, **more}
-    number = db.execute(insert(rater).values(values).returning(rater.c.id)).scalar_one()
+    number = db.execute(insert(RATER).values(values).returning(rater.id)).scalar_one()
     return Rater(id=number, name=name, kind=kind)
 
 
 def _look_alike(db: Connection, name: str) -> str | None:
-    names = db.execute(select(rater.c.name)).scalars()
+    names = db.execute(select(rater.name)).scalars()
     return next((other for other in names if look(other) == look(name)), None)
 
 
 def _pseudonym(db: Connection) -> str:
     """Return the first free one of P-1, P-2, …, counting from those who enrolled before."""
-    number = db.execute(select(func.count()).where(rater.c.external_id.is_not(None))).scalar_one() + 1
+    number = db.execute(select(func.count()).where(rater.external_id.is_not(None))).scalar_one() + 1
     while _look_alike(db, f"P-{number}") is not None:
         number += 1
     return f"P-{number}"
@@ -346,66 +353,16 @@ def _hash(invitation: str) -> str:
     return hashlib.sha256(invitation.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _admit(db: Connection, rater_id: int, tokens: Sequence[str], now: datetime) -> None:
+def _admit(db: Connection, who: Rater, tokens: Sequence[str], now: datetime) -> None:
     for each in tokens:
-        db.execute(insert(token).values(hash=_hash(each), rater_id=rater_id, created_at=now))
-
-
-def _count_openings(store: Store, db: Connection, plan: Plan, now: datetime) -> int:
-    """Return for how many raters there is work beside those who enrolled or had a pair within a lease."""
-    handout.make_slots(store, db, plan)
-    of_people = slot.c.pool == handout.PEOPLE
-    pairs = db.execute(select(func.count()).where(of_people, slot.c.number == 0)).scalar_one()
-    share = max(1, min(pairs, plan.quota or pairs))
-    enrolled = rater.c.source.is_not(None)
-    busy = (
-        select(func.count(presentation.c.rated_at).filter(presentation.c.role == "study"))
-        .select_from(rater)
-        .outerjoin(presentation, presentation.c.rater_id == rater.c.id)
-        .outerjoin(slot, slot.c.held_by == presentation.c.id)
-        .where(enrolled, ~IS_OUT)
-        .group_by(rater.c.id)
-        .having(or_(func.max(slot.c.leased_until) > now, rater.c.created_at > now - plan.lease))
-    )
-    work = sum(max(0, share - rated) for rated in db.execute(busy).scalars())
-    unrated = (
-        select(func.count())
-        .select_from(slot)
-        .outerjoin(presentation, presentation.c.id == slot.c.held_by)
-        .outerjoin(rater, rater.c.id == presentation.c.rater_id)
-        .where(of_people, slot.c.open, slot.c.for_rater.is_(None))
-        .where(presentation.c.rated_at.is_(None), or_(FREE, enrolled))
-    )
-    return max(0, -(-(int(db.execute(unrated).scalar_one()) - work) // share))
-
-
-def _decide(store: Store, name: str, kind: Literal["exclude", "include"], reason: str, by: str) -> None:
-    check_name("name of who decides", by)
-    if not reason.strip():
-        raise StudyError(f"the reason to {kind} {name!r} is empty; write one, as the report will show it")
-    with store.write() as (db, now):
-        row = find(db, name)
-        if (row.excluded_at is None) != (kind == "exclude"):
-            state = "excluded already; its notes say why" if row.excluded_at else "not excluded"
-            raise StudyError(f"the rater {name!r} is {state}; there is nothing to {kind}")
-        detail = json.dumps({"by": by, "reason": reason}, ensure_ascii=False)
-        notes.add(db, _rater(row), kind, detail, now=now)
-        excluded_at = now if kind == "exclude" else None
-        db.execute(update(rater).where(rater.c.id == row.id).values(excluded_at=excluded_at))
-        if excluded_at is None:
-            handout.hold_again(db, row.id)
-        else:
-            handout.release_rater(db, row.id, rated=True)
-        pairs = select(presentation.c.pair_id).where(presentation.c.rater_id == row.id)
-        handout.open_slots(db, handout.PEOPLE, slot.c.pair_id.in_(pairs))
+        db.execute(insert(TOKEN).values(hash=_hash(each), rater_id=who.id, created_at=now))
 
 
 def _without(detail: str, identity: Sequence[str | None], pseudonym: str) -> str:
     """Return a decision's note without the name and the id, if they occur in it as whole words."""
-    values = json.loads(detail)
-    for part in filter(None, identity):
-        pattern = rf"(?<!\w){re.escape(part)}(?!\w)"
-        values = {key: re.sub(pattern, pseudonym, str(value)) for key, value in values.items()}
+    words = "|".join(re.escape(word) for word in identity if word)
+    pattern = rf"(?<!\w)({words})(?!\w)"
+    values = {key: re.sub(pattern, pseudonym, value) for key, value in json.loads(detail).items()}
     return json.dumps(values, ensure_ascii=False)
 
 
@@ -415,11 +372,10 @@ def _scrub(store: Store) -> None:
     Raises:
         StudyError: Another program has the database open in a way that forbids it.
     """
-    tables = (rater, token, note, verdict, presentation)
     with store.explained(), store.engine.connect() as connection:
         db = connection.execution_options(isolation_level="AUTOCOMMIT")
-        for statement in ["VACUUM"] if store.is_sqlite else [f"VACUUM (FULL) {each.name}" for each in tables]:
-            db.exec_driver_sql(statement)
+        tables = "" if store.is_sqlite else "(FULL) rater, token, note, verdict, presentation"
+        db.exec_driver_sql(f"VACUUM {tables}")
         busy = store.is_sqlite and db.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").one()[0]
     if busy:
         raise StudyError(

@@ -12,7 +12,7 @@ them.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Literal
@@ -43,11 +43,15 @@ from sqlalchemy import (
 from sqlalchemy.types import TypeDecorator
 
 from guard_eval.errors import StudyError
-from guard_eval.records import BlindPair, Choice, JudgeSpending, Plan, Rater, content_id
-from guard_eval.store import verdicts
+from guard_eval.records import BlindPair, JudgeSpending, Plan, Rater, content_id
+from guard_eval.store import notes
 from guard_eval.store.schema import (
-    IS_OUT,
+    PAIR,
+    PRESENTATION,
+    RATER,
+    VERDICT,
     Moment,
+    add_index,
     chunks,
     metadata,
     pair,
@@ -61,6 +65,8 @@ LEASE = timedelta(seconds=30)
 """The open requests of a run that has not renewed them for so long are lost: the run was killed."""
 
 BILLION = 10**9
+
+_TOKENS = ("input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens")
 
 
 class Compressed(TypeDecorator[bytes]):
@@ -78,7 +84,7 @@ class Compressed(TypeDecorator[bytes]):
         return None if value is None else zlib.decompress(value)
 
 
-request = Table(
+REQUEST = Table(
     "request",
     metadata,
     Column("id", Integer, primary_key=True),
@@ -96,10 +102,7 @@ request = Table(
     Column("response", Compressed, doc="the answer as it came"),
     Column("model", Text, doc="the snapshot that the server says it used"),
     Column("fingerprint", Text, doc="the server's name for its configuration"),
-    Column("input_tokens", Integer),
-    Column("cached_tokens", Integer),
-    Column("output_tokens", Integer),
-    Column("reasoning_tokens", Integer),
+    *(Column(name, Integer) for name in _TOKENS),
     Column("cost", BigInteger, doc="billionths of a US dollar: the most it can cost, then its cost"),
     Column("failure", String(16), doc="why it brought no verdict"),
     Column("detail", Text, doc="the same in words"),
@@ -109,13 +112,14 @@ request = Table(
     Column("leased_until", Moment, nullable=False),
     CheckConstraint("state IN ('open', 'answered', 'unbilled', 'lost')", name="state"),
 )
-_LIVE = request.c.state.in_(("open", "answered"))
-_OPEN = request.c.state == literal_column("'open'")  # a literal: SQLite uses the index for no parameter
-_ANSWERED = request.c.state == "answered"
-Index("uq_request_live", request.c.key, unique=True, sqlite_where=_LIVE, postgresql_where=_LIVE)
-Index("ix_request_cost", request.c.cost)
-Index("ix_request_open", request.c.leased_until, sqlite_where=_OPEN, postgresql_where=_OPEN)
-refuse_changes(request, condition="OLD.response IS NOT NULL", columns=("response",))
+request = REQUEST.c
+_LIVE = request.state.in_(("open", "answered"))
+_OPEN = request.state == literal_column("'open'")  # a literal: SQLite uses the index for no parameter
+_ANSWERED = request.state == "answered"
+add_index("uq_request_live", request.key, where=_LIVE, unique=True)
+Index("ix_request_cost", request.cost)
+add_index("ix_request_open", request.leased_until, where=_OPEN)
+refuse_changes(REQUEST, condition="OLD.response IS NOT NULL", columns=("response",))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -164,9 +168,6 @@ class Usage:
     reasoning_tokens: int | None = None
 
 
-_TOKENS = ("input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens")
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Answered:
     """A request that was answered before: its row, the response, and the token limit it was sent with."""
@@ -205,7 +206,7 @@ def check_judge(db: Connection, judge: Rater) -> None:
     Raises:
         StudyError: It is revoked or excluded.
     """
-    if db.execute(select(IS_OUT).where(rater.c.id == judge.id)).scalar_one():
+    if notes.find_rater(db, judge).is_out:
         raise StudyError(
             f"the rater {judge.name!r} is revoked or excluded; give the judge another name in study.toml to "
             "start from the beginning"
@@ -219,13 +220,13 @@ def read_questions(db: Connection, name: str, plan: Plan) -> list[Question]:
     i-th order. A judge of one order sees every other number; neighbouring pairs take turns.
     """
     done = (
-        select(presentation.c.pair_id, presentation.c.number)
-        .join(rater)
-        .where(rater.c.name == name, presentation.c.rated_at.is_not(None))
+        select(presentation.pair_id, presentation.number)
+        .join(RATER)
+        .where(rater.name == name, presentation.rated_at.is_not(None))
     )
     rated = {tuple(row) for row in db.execute(done)}
     failed = {key[1:] for key in read_failures(db, name)}
-    pairs = db.execute(select(pair).where(pair.c.expected.is_(None))).all()
+    pairs = db.execute(select(PAIR).where(pair.expected.is_(None))).all()
     questions = [
         _question(row, row.id, number)
         for row in sorted(pairs, key=lambda row: content_id(plan.seed, name, row.id))
@@ -269,34 +270,32 @@ def reserve(
         limit: What all requests of the study may cost together, in billionths of a US dollar.
         batch: Our name for the batch they are sent in.
     """
-    lose_abandoned(db, now)
-    wanted = _LIVE | request.c.response.is_not(None)
+    # the runs whose lease has ended were killed, and their requests may have been paid
+    ended = (_OPEN, request.batch.is_(None), request.leased_until <= now)
+    db.execute(update(REQUEST).where(*ended).values(state="lost"))
+    wanted = _LIVE | request.response.is_not(None)
     live: dict[str, Reserved] = dict(_read_rows(db, [each.key for each in planned], wanted))
-    spent = 0 if limit is None else db.execute(select(func.sum(request.c.cost))).scalar_one() or 0
-    mine = select(request.c.id).where(_OPEN, request.c.run == run).limit(1)
+    spent = 0 if limit is None else db.execute(select(func.sum(request.cost))).scalar_one() or 0
+    mine = select(request.id).where(_OPEN, request.run == run).limit(1)
     waits = limit is not None and db.execute(mine).first() is not None
-    outcomes: list[Reserved | None] = []
-    rows: list[dict[str, Any]] = []
+    same: dict[str, Any] = {"rater_id": judge.id, "batch": batch, "state": "open", "run": run}
+    same |= {"sent_at": now, "leased_until": now + LEASE}
+    outcomes: list[Reserved] = []
     for each in planned:
         outcome = live.get(each.key)
         if outcome is None and limit is not None and spent + (each.cost or 0) > limit:
-            outcome = "busy" if waits or rows else "budget"
-        outcomes.append(outcome)
+            outcome = "busy" if waits else "budget"
         if outcome is None:
-            live[each.key] = "busy"
+            row = {name: getattr(each.question, name) for name in ("purpose", "pair_id", "number")}
+            row |= {name: getattr(each, name) for name in ("key", "form", "max_output_tokens", "cost")}
+            outcome = int(db.execute(_INSERT, row | same | {"sent": each.body}).scalar_one())
+            live[each.key], waits = "busy", True
             spent += each.cost or 0
-            question = each.question
-            rows.append({
-                "key": each.key, "rater_id": judge.id, "purpose": question.purpose,
-                "pair_id": question.pair_id, "number": question.number, "batch": batch, "state": "open",
-                "form": each.form, "max_output_tokens": each.max_output_tokens, "sent": each.body,
-                "cost": each.cost, "sent_at": now, "run": run, "leased_until": now + LEASE,
-            })  # fmt: skip
-    numbers = iter(db.execute(_INSERT, rows).scalars()) if rows else iter(())
-    return [int(next(numbers)) if outcome is None else outcome for outcome in outcomes]
+        outcomes.append(outcome)
+    return outcomes
 
 
-_INSERT = insert(request).returning(request.c.id, sort_by_parameter_order=True)
+_INSERT = insert(REQUEST).returning(request.id)
 
 
 def _read_rows(
@@ -304,32 +303,26 @@ def _read_rows(
 ) -> Iterator[tuple[str, Answered | Literal["busy", "batch"]]]:
     """Yield requests with these keys: that they are under way or in a batch, and then what was answered."""
     names = ("key", "id", "response", "max_output_tokens", "batch")
-    statement = select(*(request.c[name] for name in names)).where(wanted)
-    statement = statement.order_by(request.c.response.is_not(None))
+    statement = select(*(request[name] for name in names)).where(wanted)
+    statement = statement.order_by(request.response.is_not(None))
     for part in chunks(keys):
-        for key, row, response, tokens, batch in db.execute(statement.where(request.c.key.in_(part))):
+        for key, row, response, tokens, batch in db.execute(statement.where(request.key.in_(part))):
             if response is None:  # an answer may be empty
                 yield key, "busy" if batch is None else "batch"
             else:
                 yield key, Answered(row=row, response=response, max_output_tokens=tokens)
 
 
-def lose_abandoned(db: Connection, now: datetime) -> None:
-    """Close the open requests of runs whose lease has ended: they may have been paid."""
-    ended = (_OPEN, request.c.batch.is_(None), request.c.leased_until <= now)
-    db.execute(update(request).where(*ended).values(state="lost"))
-
-
 def renew(db: Connection, run: str, until: datetime) -> None:
     """Let the run's open requests stay its own until then."""
-    db.execute(update(request).where(request.c.run == run, _OPEN).values(leased_until=until))
+    db.execute(update(REQUEST).where(request.run == run, _OPEN).values(leased_until=until))
 
 
-_ROW = update(request).where(request.c.id == bindparam("row"))
+_ROW = update(REQUEST).where(request.id == bindparam("row"))
 _SETTLE = _ROW.values(
     # a lease that ended while the answer was on its way stays ended: another run may have the key
-    state=case((request.c.state == "lost", "lost"), else_=bindparam("then", type_=String)),
-    cost=func.coalesce(bindparam("paid", type_=BigInteger), request.c.cost),
+    state=case((request.state == "lost", "lost"), else_=bindparam("then", type_=String)),
+    cost=func.coalesce(bindparam("paid", type_=BigInteger), request.cost),
 )
 
 
@@ -355,33 +348,16 @@ def note_failures(db: Connection, failures: Sequence[tuple[int, str, str]]) -> N
         db.execute(_ROW, rows)
 
 
-def save_verdicts(
-    db: Connection,
-    judge: Rater,
-    answers: Sequence[tuple[Question, Mapping[str, Choice]]],
-    *,
-    now: datetime,
-    declared: Mapping[str, str],
-) -> None:
-    """Append verdicts of the study, with the presentations they belong to.
-
-    Raises:
-        StudyError: The judge is revoked or excluded, or a choice is none of the three.
-    """
-    check_judge(db, judge)
-    verdicts.save_of_judge(db, judge, answers, now=now, declared=declared)
-
-
 def read_answers(db: Connection, keys: Sequence[str]) -> dict[str, Answered]:
     """Return the answers to requests by key, where there are any."""
-    rows = _read_rows(db, keys, request.c.response.is_not(None))
+    rows = _read_rows(db, keys, request.response.is_not(None))
     return {key: row for key, row in rows if isinstance(row, Answered)}
 
 
 def read_criteria(db: Connection, judge: str) -> set[str]:
     """Return the criteria on which the judge of that name has given verdicts."""
-    criteria = select(verdict.c.criterion).join_from(verdict, presentation).join_from(presentation, rater)
-    return set(db.execute(criteria.where(rater.c.name == judge).distinct()).scalars())
+    criteria = select(verdict.criterion).join_from(VERDICT, PRESENTATION).join_from(PRESENTATION, RATER)
+    return set(db.execute(criteria.where(rater.name == judge).distinct()).scalars())
 
 
 def read_failures(db: Connection, judge: str | None = None) -> dict[tuple[str, str, int], tuple[str, str]]:
@@ -389,38 +365,38 @@ def read_failures(db: Connection, judge: str | None = None) -> dict[tuple[str, s
 
     The keys are judge, pair and number.
     """
-    columns = (request.c.pair_id, request.c.number)
-    same = (presentation.c[each.name] == each for each in (request.c.rater_id, *columns))
-    rated = select(presentation.c.id).where(*same, presentation.c.rated_at.is_not(None))
+    columns = (request.pair_id, request.number)
+    same = (presentation[each.name] == each for each in (request.rater_id, *columns))
+    rated = select(presentation.id).where(*same, presentation.rated_at.is_not(None))
     statement = (
-        select(rater.c.name, *columns, request.c.failure, request.c.detail)
-        .join(rater)
-        .where(request.c.purpose == "study", request.c.failure.is_not(None), ~rated.exists())
-        .order_by(request.c.id)
+        select(rater.name, *columns, request.failure, request.detail)
+        .join(RATER)
+        .where(request.purpose == "study", request.failure.is_not(None), ~rated.exists())
+        .order_by(request.id)
     )
     if judge is not None:
-        statement = statement.where(rater.c.name == judge)
+        statement = statement.where(rater.name == judge)
     return {(row[0], row[1], row[2]): (row[3], row[4]) for row in db.execute(statement)}
 
 
 def read_spending(db: Connection) -> list[JudgeSpending]:
     """Return what each judge that was ever asked has taken over all runs, by name."""
-    state, cost, count = request.c.state, request.c.cost, func.count()
+    state, cost, count = request.state, request.cost, func.count()
     sent = state != "unbilled"
     columns = {
         "requests": count.filter(sent),
         "answers": count.filter(_ANSWERED),
         "lost": count.filter(state == "lost"),
         "open": count.filter(_OPEN),
-        "unmetered": count.filter(_ANSWERED, request.c.output_tokens.is_(None)),
+        "unmetered": count.filter(_ANSWERED, request.output_tokens.is_(None)),
         "unpriced": count.filter(sent, cost.is_(None)),
-        **{name: func.sum(request.c[name]) for name in _TOKENS},
+        **{name: func.sum(request[name]) for name in _TOKENS},
         "usd": func.sum(cost).filter(_ANSWERED),
         "held_usd": func.sum(cost).filter(~_ANSWERED),
     }
-    statement = select(rater.c.name, *columns.values()).join_from(request, rater)
+    statement = select(rater.name, *columns.values()).join_from(REQUEST, RATER)
     spending = []
-    for judge, *row in db.execute(statement.group_by(rater.c.name).order_by(rater.c.name)):
+    for judge, *row in db.execute(statement.group_by(rater.name).order_by(rater.name)):
         values: dict[str, Any] = {name: int(value or 0) for name, value in zip(columns, row, strict=True)}
         values |= {name: values[name] / BILLION for name in ("usd", "held_usd")}
         spending.append(JudgeSpending(judge=judge, **values))
@@ -429,10 +405,10 @@ def read_spending(db: Connection) -> list[JudgeSpending]:
 
 def read_models(db: Connection) -> list[dict[str, Any]]:
     """Return which models each judge's answers came from, as `JudgeUsage.seen`, in the order first seen."""
-    columns = (rater.c.name.label("judge"), request.c.model, request.c.fingerprint)
-    first, last = func.min(request.c.sent_at).label("first"), func.max(request.c.sent_at).label("last")
-    statement = select(*columns, func.count().label("answers"), first, last).join_from(request, rater)
-    statement = statement.where(_ANSWERED).group_by(*columns).order_by(rater.c.name, first)
+    columns = (rater.name.label("judge"), request.model, request.fingerprint)
+    first, last = func.min(request.sent_at).label("first"), func.max(request.sent_at).label("last")
+    statement = select(*columns, func.count().label("answers"), first, last).join_from(REQUEST, RATER)
+    statement = statement.where(_ANSWERED).group_by(*columns).order_by(rater.name, first)
     return [dict(row) for row in db.execute(statement).mappings()]
 
 
@@ -455,28 +431,25 @@ class Attempt:
 
 def read_attempts(db: Connection, pair_ids: Sequence[str]) -> list[Attempt]:
     """Return the requests of the study about these pairs, oldest first."""
-    texts = (pair.c.position, pair.c.prompt, pair.c.text_a, pair.c.text_b)
-    statement = select(request, rater.c.name.label("judge"), *texts).join_from(request, rater).join(pair)
-    wanted = (request.c.purpose == "study", request.c.pair_id.in_(pair_ids))
-    names = ("judge", "state", "form", "sent", "sent_at", "response", "cost", "failure", "detail")
+    texts = (pair.position, pair.prompt, pair.text_a, pair.text_b)
+    statement = select(REQUEST, rater.name.label("judge"), *texts).join_from(REQUEST, RATER).join(PAIR)
+    wanted = (request.purpose == "study", request.pair_id.in_(pair_ids))
+    names = Attempt.__annotations__.keys() - {"question", "usage"}
     return [
         Attempt(
             question=_question(row, row.pair_id, row.number),
             usage=Usage(**{name: getattr(row, name) for name in Usage.__slots__}),
             **{name: getattr(row, name) for name in names},
         )
-        for row in db.execute(statement.where(*wanted).order_by(request.c.id))
+        for row in db.execute(statement.where(*wanted).order_by(request.id))
     ]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Batch:
-    """Requests that a provider answers within a day.
+    """Requests that a provider answers within a day, by our name for them and by the provider's.
 
-    Attributes:
-        name: Our name for it.
-        provider_id: The provider's; None if the run ended before the provider said it.
-        sent_at: When the requests were written.
+    `provider_id` is None if the run ended before the provider said it.
     """
 
     name: str
@@ -490,11 +463,11 @@ def adopt_batches(db: Connection, judge: Rater, run: str, now: datetime) -> tupl
     Returns:
         The batches of this run, and how many others are unfinished.
     """
-    unfinished = (_OPEN, request.c.rater_id == judge.id, request.c.batch.is_not(None))
-    free = request.c.leased_until <= now
-    db.execute(update(request).where(*unfinished, free).values(run=run, leased_until=now + LEASE))
-    columns = (request.c.batch, request.c.provider_id, request.c.run)
-    statement = select(*columns, func.min(request.c.sent_at)).where(*unfinished).group_by(*columns)
+    unfinished = (_OPEN, request.rater_id == judge.id, request.batch.is_not(None))
+    free = request.leased_until <= now
+    db.execute(update(REQUEST).where(*unfinished, free).values(run=run, leased_until=now + LEASE))
+    columns = (request.batch, request.provider_id, request.run)
+    statement = select(*columns, func.min(request.sent_at)).where(*unfinished).group_by(*columns)
     rows = db.execute(statement).all()
     mine = [Batch(name=row[0], provider_id=row[1], sent_at=row[3]) for row in rows if row[2] == run]
     return mine, len(rows) - len(mine)
@@ -502,17 +475,16 @@ def adopt_batches(db: Connection, judge: Rater, run: str, now: datetime) -> tupl
 
 def read_batch(db: Connection, batch: str) -> dict[str, tuple[int, int | None]]:
     """Return the open requests of a batch: by key their rows, and the most that they can cost."""
-    mine = select(request.c.key, request.c.id, request.c.cost).where(request.c.batch == batch, _OPEN)
+    mine = select(request.key, request.id, request.cost).where(request.batch == batch, _OPEN)
     return {row.key: (row.id, row.cost) for row in db.execute(mine)}
 
 
 def change_batch(db: Connection, batch: str, **values: str | int) -> None:
     """Change the open requests of a batch: the provider's name for it, or their state in the end."""
-    db.execute(update(request).where(request.c.batch == batch, _OPEN).values(values))
+    db.execute(update(REQUEST).where(request.batch == batch, _OPEN).values(values))
 
 
 def read_in_batches(db: Connection, judge: str) -> set[str]:
     """Return the keys of the judge's requests in batches that are not done."""
-    statement = select(request.c.key).join_from(request, rater)
-    waiting = statement.where(rater.c.name == judge, _OPEN, request.c.batch.is_not(None))
-    return set(db.execute(waiting).scalars())
+    waiting = (rater.name == judge, _OPEN, request.batch.is_not(None))
+    return set(db.execute(select(request.key).join_from(REQUEST, RATER).where(*waiting)).scalars())

@@ -12,7 +12,7 @@ sort, so they form paths and even circles, and both can be coloured (Euler's spl
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from sqlalchemy import bindparam, select, update
@@ -21,9 +21,9 @@ from guard_eval.errors import StudyError
 from guard_eval.records import Plan, content_id
 from guard_eval.store import handout, raters
 from guard_eval.store.database import Store
-from guard_eval.store.schema import pair, presentation, slot
+from guard_eval.store.schema import PRESENTATION, SLOT, pair, presentation, slot
 
-_PLANS = 8
+_PLANS = 16
 """How many plans are tried where none has every method within one."""
 
 
@@ -56,57 +56,48 @@ def assign(store: Store, names: Sequence[str], plan: Plan) -> int:
             quota is too small.
     """
     with store.write() as (db, _):
-        rows = [raters.find(db, name) for name in names]
-        for row in rows:
-            is_out = row.revoked_at is not None or row.excluded_at is not None
-            if row.kind != "person" or is_out:
-                state = "revoked or excluded" if is_out else f"a {row.kind}"
-                raise StudyError(f"the rater {row.name!r} is {state}; a roster is of people who may rate")
-        people = [row.id for row in rows]
-        if not people or len(set(people)) < len(people):
-            raise StudyError(
-                f"the roster {', '.join(names)!r} names no rater, or one twice; name each rater once"
-            )
+        rows = [raters.find(db, name, "person") for name in names]
+        if out := [row.name for row in rows if row.revoked_at or row.excluded_at]:
+            raise StudyError(f"revoked or excluded: {', '.join(out)}; a roster is of people who may rate")
+        if not names or len(set(names)) < len(names):
+            raise StudyError(f"the roster {', '.join(names)!r} names no rater, or one twice")
         handout.make_slots(store, db, plan)
-        begun = select(slot.c.pair_id).outerjoin(presentation, presentation.c.slot_id == slot.c.id)
-        begun = begun.where(slot.c.for_rater.is_not(None) | presentation.c.id.is_not(None))
-        columns = (pair.c.id, pair.c.method_a, pair.c.method_b)
-        untouched = (slot.c.pool == handout.PEOPLE, slot.c.number == 0, pair.c.id.not_in(begun))
-        statement = select(*columns).join(slot, slot.c.pair_id == pair.c.id).where(*untouched)
-        pairs = {row.id: Comparison(row.method_a, row.method_b) for row in db.execute(statement)}
+        begun = select(slot.pair_id).outerjoin(PRESENTATION, presentation.slot_id == slot.id)
+        begun = begun.where(slot.for_rater.is_not(None) | presentation.id.is_not(None))
+        untouched = (slot.pool == handout.PEOPLE, slot.number == 0, pair.id.not_in(begun))
+        statement = select(pair.id, pair.method_a, pair.method_b).join(SLOT, slot.pair_id == pair.id)
+        pairs = {
+            pair_id: Comparison(*methods) for pair_id, *methods in db.execute(statement.where(*untouched))
+        }
         if not pairs:
             raise StudyError(
                 "no pair is left to plan a roster for; plan it after guard-eval pair, before anybody rates"
             )
-        sides = plan_roster(pairs, people, slots=plan.slots, seed=plan.seed)
+        sides = plan_roster(pairs, [row.id for row in rows], slots=plan.slots, seed=plan.seed)
         load = max(Counter(seat.rater_id for seat in sides).values())
         if plan.quota is not None and load > plan.quota:
             raise StudyError(
-                f"a roster of {len(people)} would rate up to {load} pairs each, and the quota "
+                f"a roster of {len(rows)} would rate up to {load} pairs each, and the quota "
                 f"is {plan.quota}; name more raters or raise the quota"
             )
-        which = (
-            slot.c.pool == handout.PEOPLE,
-            slot.c.pair_id == bindparam("of"),
-            slot.c.number == bindparam("no"),
-        )
-        keep = update(slot).where(*which).values(for_rater=bindparam("who"), first=bindparam("side"))
+        wanted = (slot.pair_id == bindparam("of"), slot.number == bindparam("no"))
+        keep = update(SLOT).where(slot.pool == handout.PEOPLE, *wanted)
+        keep = keep.values(for_rater=bindparam("who"), first=bindparam("side"))
         db.execute(keep, list(_number_slots(sides, plan.slots)))
         return len(sides)
 
 
 def plan_roster(pairs: Mapping[str, Comparison], people: Sequence[int], *, slots: int, seed: int) -> _Sides:
-    """Return who is shown each pair, and on which side."""
+    """Return who is shown each pair, and on which side: the most even one of several plans."""
     seats = _seat(pairs, people, slots, seed)
-    parts = _colour(_couple(pairs, seats))
-    best: _Sides = {}
-    worst = len(seats) + 1
+    parts = _colour(pairs, seats)
+    best, least = {}, len(seats) + 1
     for attempt in range(_PLANS):
         sides = _turn(pairs, parts, (seed, attempt))
         lead = max(map(abs, count_leads(pairs, sides).values()))
-        if lead < worst:
-            best, worst = sides, lead
-        if worst <= 1:
+        if lead < least:
+            best, least = sides, lead
+        if least <= 1:
             break
     return best
 
@@ -127,56 +118,41 @@ def _seat(pairs: Mapping[str, Comparison], people: Sequence[int], slots: int, se
     return seats
 
 
-def _couple(pairs: Mapping[str, Comparison], seats: Sequence[Seat]) -> dict[Seat, list[Seat]]:
-    """Return the showings with which each is coupled: of its pair, and of its rater and comparison."""
+def _colour(pairs: Mapping[str, Comparison], seats: Sequence[Seat]) -> list[_Sides]:
+    """Return the parts that hang together, with sides: coupled showings have opposite ones."""
     links: dict[Seat, list[Seat]] = {seat: [] for seat in seats}
     waiting: dict[tuple[object, ...], Seat] = {}
     for seat in seats:
         for group in ((seat.pair_id,), (seat.rater_id, pairs[seat.pair_id])):
-            partner = waiting.pop(group, None)
-            if partner is None:
+            if (partner := waiting.pop(group, None)) is None:
                 waiting[group] = seat
             else:
                 links[seat].append(partner)
                 links[partner].append(seat)
-    return links
-
-
-def _colour(links: Mapping[Seat, Sequence[Seat]]) -> list[_Sides]:
-    """Return the parts that hang together, with sides: coupled showings have opposite ones."""
-    parts: list[_Sides] = []
-    done: set[Seat] = set()
-    for start in links:
-        if start in done:
-            continue
-        part, waiting = {start: 1}, [start]
-        while waiting:
-            seat = waiting.pop()
-            new = [other for other in links[seat] if other not in part]
+    parts = []
+    while links:
+        queue = [next(iter(links))]
+        part = {queue[0]: 1}
+        while queue:
+            seat = queue.pop()
+            new = [partner for partner in links.pop(seat) if partner not in part]
             part |= dict.fromkeys(new, -part[seat])
-            waiting += new
+            queue += new
         parts.append(part)
-        done |= part.keys()
     return parts
 
 
-def _turn(pairs: Mapping[str, Comparison], parts: Iterable[_Sides], key: tuple[int, int]) -> _Sides:
-    """Mirror each part by chance, then while that brings the sides of raters and methods nearer to even."""
-    turned = []
-    for part in parts:
-        sign = 1 if int(content_id(*key, "side", *min(part)), 16) % 2 else -1
-        turned.append({seat: sign * side for seat, side in part.items()})
-    total = count_leads(pairs, {seat: side for part in turned for seat, side in part.items()})
-    improved = True
-    while improved:
-        improved = False
-        for part in turned:
-            leads = count_leads(pairs, part)
-            if sum(value * (value - total[key]) for key, value in leads.items()) < 0:
-                improved = True
-                part |= {seat: -side for seat, side in part.items()}
-                total.subtract({key: 2 * value for key, value in leads.items()})
-    return {seat: side for part in turned for seat, side in part.items()}
+def _turn(pairs: Mapping[str, Comparison], parts: Sequence[_Sides], key: tuple[int, int]) -> _Sides:
+    """Mirror parts, in a drawn order, where that brings the sides of raters and methods nearer to even."""
+    leads: Counter[tuple[int, str]] = Counter()
+    sides: _Sides = {}
+    for drawn, part in sorted((content_id(*key, "side", *min(part)), part) for part in parts):
+        added = count_leads(pairs, part)
+        pull = sum(count * leads[group] for group, count in added.items())
+        sign = -1 if pull > 0 or (pull == 0 and int(drawn, 16) % 2) else 1
+        sides |= {seat: sign * side for seat, side in part.items()}
+        leads.update({group: sign * count for group, count in added.items()})
+    return sides
 
 
 def count_leads(pairs: Mapping[str, Comparison], sides: _Sides) -> Counter[tuple[int, str]]:
@@ -188,7 +164,7 @@ def count_leads(pairs: Mapping[str, Comparison], sides: _Sides) -> Counter[tuple
     return leads
 
 
-def _number_slots(sides: _Sides, slots: int) -> Iterable[dict[str, object]]:
+def _number_slots(sides: _Sides, slots: int) -> Iterator[dict[str, object]]:
     """Yield the slots of all showings: even numbers for one side, and odd ones for the other while they last.
 
     So couples fill up, and a slot that is kept for no rater still evens out its pair.

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from sqlalchemy import (
     DDL,
@@ -21,6 +21,7 @@ from sqlalchemy import (
     Boolean,
     CheckConstraint,
     Column,
+    ColumnElement,
     DateTime,
     Dialect,
     Float,
@@ -104,24 +105,17 @@ class Moment(TypeDecorator[datetime]):
         return value and (value if value.tzinfo else value.replace(tzinfo=UTC)).astimezone(UTC)
 
 
-metadata = MetaData(
-    naming_convention={
-        "ix": "ix_%(table_name)s_%(column_0_name)s",
-        "pk": "pk_%(table_name)s",
-        "fk": "fk_%(table_name)s_%(column_0_name)s",
-        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
-        "ck": "ck_%(table_name)s_%(constraint_name)s",
-    }
-)
+metadata = MetaData()
 
-setting = Table(
+SETTING = Table(
     "setting",
     metadata,
     Column("key", String(200), primary_key=True, doc="such as schema or study_hash"),
     Column("value", AnyText, nullable=False),
 )
+setting = SETTING.c
 
-rater = Table(
+RATER = Table(
     "rater",
     metadata,
     Column("id", Integer, primary_key=True),
@@ -135,34 +129,31 @@ rater = Table(
     CheckConstraint("kind IN ('person', 'model', 'simulated', 'simulated_model')", name="kind"),
     UniqueConstraint("source", "external_id"),
 )
+rater = RATER.c
 
-token = Table(
+TOKEN = Table(
     "token",
     metadata,
     Column("hash", String(64), primary_key=True, doc="SHA-256 of an invitation; the token is stored nowhere"),
     Column("rater_id", Integer, ForeignKey("rater.id"), nullable=False, index=True),
     Column("created_at", Moment, nullable=False),
 )
+token = TOKEN.c
 
-pair = Table(
+PAIR = Table(
     "pair",
     metadata,
     Column("id", Text, primary_key=True, doc="hash of methods and continuations"),
-    Column("dataset", AnyText, nullable=False),
-    Column("prompt_id", AnyText, nullable=False),
-    Column("prompt", AnyText, nullable=False),
-    Column("method_a", AnyText, nullable=False),
-    Column("method_b", AnyText, nullable=False),
-    Column("continuation_a", AnyText, nullable=False),
-    Column("continuation_b", AnyText, nullable=False),
-    Column("text_a", AnyText, nullable=False),
-    Column("text_b", AnyText, nullable=False),
+    *(Column(name, AnyText, nullable=False) for name in ("dataset", "prompt_id", "prompt")),
+    *(Column(name, AnyText, nullable=False) for name in ("method_a", "continuation_a", "text_a")),
+    *(Column(name, AnyText, nullable=False) for name in ("method_b", "continuation_b", "text_b")),
     Column("position", Integer, nullable=False, doc="its parity decides the side that a judge sees first"),
     Column("for_people", Boolean, nullable=False, server_default=true(), doc="people rate it too"),
     Column("expected", JSON(none_as_null=True), doc="of a gold pair: the better text by criterion"),
 )
+pair = PAIR.c
 
-slot = Table(
+SLOT = Table(
     "slot",
     metadata,
     Column("id", Integer, primary_key=True),
@@ -171,28 +162,23 @@ slot = Table(
     Column("number", Integer, nullable=False, doc="0, 1, …; 2k and 2k + 1 show opposite sides"),
     Column("first", String(1), doc="which of the pair's texts is shown as A; NULL: not decided yet"),
     Column("shuffle", Integer, nullable=False, doc="its position in the order of hand-out"),
-    Column(
-        "open", Boolean, nullable=False, server_default=true(), doc="it may be handed out when it is free"
-    ),
+    Column("open", Boolean, nullable=False, server_default=true(), doc="it may be handed out when free"),
     Column("for_rater", Integer, ForeignKey("rater.id"), doc="for whom a roster keeps it"),
     Column("held_by", Integer, unique=True, doc="the presentation that has it; NULL: it is free"),
     Column("leased_until", Moment, doc="then, if unrated, it is free for others"),
     UniqueConstraint("pair_id", "pool", "number"),
     CheckConstraint("first IN ('a', 'b')", name="first"),
 )
+slot = SLOT.c
 
-presentation = Table(
+PRESENTATION = Table(
     "presentation",
     metadata,
     Column("id", Integer, primary_key=True),
-    Column(
-        "slot_id", Integer, ForeignKey("slot.id"), index=True, doc="NULL: a judge's, a gold pair's, a repeat"
-    ),
+    Column("slot_id", Integer, ForeignKey("slot.id"), index=True, doc="NULL: a judge's, gold, or a repeat"),
     Column("pair_id", Text, ForeignKey("pair.id"), nullable=False, index=True),
     Column("rater_id", Integer, ForeignKey("rater.id"), nullable=False),
-    Column(
-        "number", Integer, nullable=False, doc="the slot's; of a judge's: 2 × sample, + 1 in the other order"
-    ),
+    Column("number", Integer, nullable=False, doc="the slot's; a judge's: 2 × sample, + 1: other order"),
     Column("first", String(1), nullable=False, doc="which of the pair's texts is shown as A"),
     Column("role", String(8), nullable=False, server_default="study", doc="study, gold or repeat"),
     Column("handed_out", Moment, nullable=False),
@@ -202,35 +188,26 @@ presentation = Table(
     CheckConstraint("role IN ('study', 'gold', 'repeat')", name="role"),
     sqlite_autoincrement=True,  # a page shows a number that was removed: no new row may have it
 )
+presentation = PRESENTATION.c
 
-FREE = slot.c.held_by.is_(None)
-OPEN = and_(FREE, slot.c.open)
-UNRATED = presentation.c.rated_at.is_(None)
-IS_OUT = rater.c.revoked_at.is_not(None) | rater.c.excluded_at.is_not(None)
+FREE = slot.held_by.is_(None)
+OPEN = and_(FREE, slot.open)
+UNRATED = presentation.rated_at.is_(None)
+IS_OUT = rater.revoked_at.is_not(None) | rater.excluded_at.is_not(None)
 
-Index(
-    "ix_slot_free",
-    slot.c.pool,
-    slot.c.for_rater,
-    slot.c.shuffle,
-    slot.c.number,
-    sqlite_where=OPEN,
-    postgresql_where=OPEN,
-)
-_LEASED = slot.c.leased_until.is_not(None)
-Index("ix_slot_lease", slot.c.leased_until, sqlite_where=_LEASED, postgresql_where=_LEASED)
-_IN_SLOT = presentation.c.slot_id.is_not(None)
-Index(
-    "uq_presentation_once",
-    presentation.c.rater_id,
-    presentation.c.pair_id,
-    unique=True,
-    sqlite_where=_IN_SLOT,
-    postgresql_where=_IN_SLOT,
-)
-Index("ix_presentation_open", presentation.c.rater_id, sqlite_where=UNRATED, postgresql_where=UNRATED)
 
-verdict = Table(
+def add_index(name: str, *columns: Column[Any], where: ColumnElement[bool], unique: bool = False) -> None:
+    """Add an index of the rows for which `where` holds."""
+    Index(name, *columns, unique=unique, sqlite_where=where, postgresql_where=where)
+
+
+add_index("ix_slot_free", slot.pool, slot.for_rater, slot.shuffle, slot.number, where=OPEN)
+add_index("ix_slot_lease", slot.leased_until, where=slot.leased_until.is_not(None))
+add_index("ix_presentation_open", presentation.rater_id, where=UNRATED)
+_OF_SLOT = presentation.slot_id.is_not(None)
+add_index("uq_presentation_once", presentation.rater_id, presentation.pair_id, where=_OF_SLOT, unique=True)
+
+VERDICT = Table(
     "verdict",
     metadata,
     Column("presentation_id", Integer, ForeignKey("presentation.id"), primary_key=True),
@@ -244,8 +221,9 @@ verdict = Table(
     CheckConstraint("choice IN ('A', 'tie', 'B')", name="choice"),
     CheckConstraint("revision >= 0", name="revision"),
 )
+verdict = VERDICT.c
 
-note = Table(
+NOTE = Table(
     "note",
     metadata,
     Column("id", Integer, primary_key=True),
@@ -255,6 +233,7 @@ note = Table(
     Column("detail", AnyText, nullable=False, doc="text, or JSON, as the kind has it"),
     Column("at", Moment, nullable=False),
 )
+note = NOTE.c
 
 
 def refuse_changes(table: Table, *, condition: str = "TRUE", columns: Sequence[str] = ()) -> None:
@@ -288,5 +267,5 @@ def refuse_changes(table: Table, *, condition: str = "TRUE", columns: Sequence[s
         event.listen(table, "after_create", trigger)
 
 
-for _table in (verdict, note):
+for _table in (VERDICT, NOTE):
     refuse_changes(_table)

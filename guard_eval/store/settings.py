@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sqlalchemy import Connection, exists, select
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import Connection, delete, insert, literal, select
 
 from guard_eval.records import PEOPLE_OF, Rater, content_id, settings_part
 from guard_eval.store.database import Store
-from guard_eval.store.schema import presentation, rater, setting, verdict
+from guard_eval.store.schema import SETTING, presentation, rater, setting, verdict
 
 APP_ADDRESS = "app address"
 """Where the app was served last."""
@@ -22,14 +21,13 @@ _CRITERION = "criterion "
 
 def read_value(db: Connection, key: str) -> str | None:
     """Return the value of a key, or None if there is none."""
-    return db.execute(select(setting.c.value).where(setting.c.key == key)).scalar_one_or_none()
+    return db.execute(select(setting.value).where(setting.key == key)).scalar_one_or_none()
 
 
 def put_value(db: Connection, key: str, value: str) -> None:
     """Store a value under a key, in place of an earlier one."""
-    insert = sqlite.insert if db.dialect.name == "sqlite" else postgresql.insert
-    row = insert(setting).values(key=key, value=value)
-    db.execute(row.on_conflict_do_update(index_elements=[setting.c.key], set_={"value": value}))
+    db.execute(delete(SETTING).where(setting.key == key))
+    db.execute(insert(SETTING).values(key=key, value=value))
 
 
 def read(store: Store, key: str) -> str | None:
@@ -47,8 +45,7 @@ def set_app_address(store: Store, url: str) -> None:
 def set_results_seen(store: Store) -> None:
     """Store the present time as the one at which the results were first seen, unless there is one."""
     with store.write() as (db, now):
-        if read_value(db, RESULTS_SEEN) is None:
-            put_value(db, RESULTS_SEEN, now.isoformat())
+        put_value(db, RESULTS_SEEN, read_value(db, RESULTS_SEEN) or now.isoformat())
 
 
 def check_writable(store: Store) -> None:
@@ -59,7 +56,7 @@ def check_writable(store: Store) -> None:
 
 def declared(store: Store, part: str) -> str | None:
     """Return a part of `Study.declared` as the first verdict of its raters found it; None before that."""
-    return read(store, _declared_key(part))
+    return read(store, f"declared {content_id(part)}")
 
 
 def keep_declared(db: Connection, who: Rater, declared: Mapping[str, str]) -> bool:
@@ -68,17 +65,14 @@ def keep_declared(db: Connection, who: Rater, declared: Mapping[str, str]) -> bo
     Returns whether they were stored before: then nobody need ask again.
     """
     part = settings_part(who.name, who.kind)
-    if part not in declared or read_value(db, _declared_key(part)) is not None:
+    key = f"declared {content_id(part)}"
+    if part not in declared or read_value(db, key) is not None:
         return True
-    of_part = rater.c.id == who.id if who.kind in PEOPLE_OF else rater.c.kind.not_in(PEOPLE_OF)
-    rated = (presentation.c.rated_at.is_not(None), presentation.c.rater_id == rater.c.id, of_part)
-    if db.execute(select(presentation.c.id).where(*rated).limit(1)).first() is None:
-        put_value(db, _declared_key(part), declared[part])
+    of_part = rater.id == who.id if who.kind in PEOPLE_OF else rater.kind.not_in(PEOPLE_OF)
+    rated = (presentation.rated_at.is_not(None), presentation.rater_id == rater.id, of_part)
+    if db.execute(select(presentation.id).where(*rated).limit(1)).first() is None:
+        put_value(db, key, declared[part])
     return False
-
-
-def _declared_key(part: str) -> str:
-    return f"declared {content_id(part)}"
 
 
 def set_criteria(store: Store, words: Mapping[str, str]) -> None:
@@ -87,18 +81,18 @@ def set_criteria(store: Store, words: Mapping[str, str]) -> None:
     A criterion on which there are verdicts keeps the words that it had.
     """
     with store.write() as (db, _):
-        for name, words_of_name in words.items():
+        for name in words:
             if not _has_verdicts(db, name):
-                put_value(db, _CRITERION + name, words_of_name)
+                put_value(db, _CRITERION + name, words[name])
 
 
 def criteria(store: Store) -> dict[str, str]:
     """Return in which words the criteria with verdicts were asked when the first one came, by name."""
     with store.read() as db:
-        rows = db.execute(select(setting.c.key, setting.c.value).where(setting.c.key.startswith(_CRITERION)))
+        rows = db.execute(select(setting.key, setting.value).where(setting.key.startswith(_CRITERION)))
         words = {row.key.removeprefix(_CRITERION): row.value for row in rows}
-        return {name: text for name, text in words.items() if _has_verdicts(db, name)}
+        return {name: words[name] for name in words if _has_verdicts(db, name)}
 
 
 def _has_verdicts(db: Connection, criterion: str) -> bool:
-    return bool(db.execute(select(exists().where(verdict.c.criterion == criterion))).scalar_one())
+    return db.execute(select(literal(1)).where(verdict.criterion == criterion).limit(1)).first() is not None

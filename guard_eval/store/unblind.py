@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, and_, case, exists, func, select
+from sqlalchemy import ColumnElement, Select, and_, case, exists, func, select
 
 from guard_eval.records import TIE, Choice, RaterKind, Role
 from guard_eval.store.database import Store
-from guard_eval.store.schema import pair, presentation, rater, slot, verdict
+from guard_eval.store.schema import (
+    PAIR,
+    PRESENTATION,
+    RATER,
+    SLOT,
+    VERDICT,
+    pair,
+    presentation,
+    rater,
+    slot,
+    verdict,
+)
 
-SURPLUS = and_(presentation.c.slot_id.is_not(None), slot.c.held_by.is_(None), rater.c.excluded_at.is_(None))
+SURPLUS = and_(presentation.slot_id.is_not(None), slot.held_by.is_(None), rater.excluded_at.is_(None))
 """Another rater has the slot; an excluded rater has none."""
 
 
@@ -72,27 +85,33 @@ class TidyRow:
     handed_out: str = ""
 
 
-_IN_ORDER = presentation.c.first == "a"
-_SHOWN_FIRST = case((_IN_ORDER, pair.c.method_a), else_=pair.c.method_b)
-_SHOWN_LAST = case((_IN_ORDER, pair.c.method_b), else_=pair.c.method_a)
+NamedRows = tuple[list[str], list[tuple[Any, ...]]]
+"""The names of the columns, and the rows."""
+
+_SHOWN = (
+    PRESENTATION.join(PAIR)
+    .join(RATER, rater.id == presentation.rater_id)
+    .outerjoin(SLOT, slot.held_by == presentation.id)
+)
+_IN_ORDER = presentation.first == "a"
+_SHOWN_FIRST = case((_IN_ORDER, pair.method_a), else_=pair.method_b)
+_SHOWN_LAST = case((_IN_ORDER, pair.method_b), else_=pair.method_a)
 _COLUMNS: dict[str, ColumnElement[Any]] = {
-    **{name: pair.c[name] for name in ("dataset", "prompt_id", "method_a", "method_b")},
-    **{name: verdict.c[name] for name in ("criterion", "revision", "at")},
-    **{name: verdict.c[name] for name in ("seconds", "active_seconds", "ends_seen")},
-    **{name: presentation.c[name] for name in ("pair_id", "role", "handed_out")},
-    "presentation": presentation.c.id,
-    "slot": presentation.c.number,
-    "rater": rater.c.name,
-    "rater_kind": rater.c.kind,
-    "excluded": rater.c.excluded_at.is_not(None),
+    **{name: pair[name] for name in ("dataset", "prompt_id", "method_a", "method_b")},
+    **{name: verdict[name] for name in ("criterion", "revision", "at")},
+    **{name: verdict[name] for name in ("seconds", "active_seconds", "ends_seen")},
+    **{name: presentation[name] for name in ("pair_id", "role", "handed_out")},
+    "presentation": presentation.id,
+    "slot": presentation.number,
+    "rater": rater.name,
+    "rater_kind": rater.kind,
+    "excluded": rater.excluded_at.is_not(None),
     "surplus": SURPLUS,
-    "position": verdict.c.choice,
+    "position": verdict.choice,
     "shown_first": _SHOWN_FIRST,
-    "verdict": case(
-        (verdict.c.choice == "A", _SHOWN_FIRST), (verdict.c.choice == "B", _SHOWN_LAST), else_=TIE
-    ),
-    "length_a": func.length(pair.c.text_a),
-    "length_b": func.length(pair.c.text_b),
+    "verdict": case((verdict.choice == "A", _SHOWN_FIRST), (verdict.choice == "B", _SHOWN_LAST), else_=TIE),
+    "length_a": func.length(pair.text_a),
+    "length_b": func.length(pair.text_b),
 }
 
 
@@ -102,46 +121,73 @@ def tidy(store: Store, *, include_surplus: bool = False, include_excluded: bool 
     Gold pairs and repeats are no part of the study. What is surplus or an excluded rater's is left out by
     default.
     """
-    later = verdict.alias()
+    later = VERDICT.alias().c
     newer = exists().where(
-        later.c.presentation_id == verdict.c.presentation_id,
-        later.c.criterion == verdict.c.criterion,
-        later.c.revision > verdict.c.revision,
+        later.presentation_id == verdict.presentation_id,
+        later.criterion == verdict.criterion,
+        later.revision > verdict.revision,
     )
-    wanted = [presentation.c.role == "study", ~newer]
+    wanted = [presentation.role == "study", ~newer]
     if not include_surplus:
         wanted.append(~SURPLUS)
     if not include_excluded:
-        wanted.append(rater.c.excluded_at.is_(None))
-    return _read_rows(store, *wanted)
+        wanted.append(rater.excluded_at.is_(None))
+    return _read_rows(store, ("place", "pair_id", "rater", "presentation", "criterion"), *wanted)
 
 
 def history(store: Store) -> list[TidyRow]:
     """Return every revision of every verdict, gold pairs and repeats too, by presentation and criterion."""
-    rows = _read_rows(store)
-    return sorted(rows, key=lambda row: (row.presentation, row.criterion, row.revision))
+    return _read_rows(store, ("presentation", "criterion", "revision"))
 
 
-def _read_rows(store: Store, *wanted: ColumnElement[bool]) -> list[TidyRow]:
-    """Return the verdicts for which `wanted` holds, by position, rater, presentation and criterion."""
-    statement = (
-        select(pair.c.position.label("place"), *(column.label(name) for name, column in _COLUMNS.items()))
-        .select_from(verdict)
-        .join(presentation, presentation.c.id == verdict.c.presentation_id)
-        .join(pair, pair.c.id == presentation.c.pair_id)
-        .join(rater, rater.c.id == presentation.c.rater_id)
-        .outerjoin(slot, slot.c.held_by == presentation.c.id)
-        .where(*wanted)
-    )
+def _read_rows(store: Store, order: Sequence[str], *wanted: ColumnElement[bool]) -> list[TidyRow]:
+    """Return the verdicts for which `wanted` holds, in the order of these columns."""
+    columns = [column.label(name) for name, column in _COLUMNS.items()]
+    statement = select(*columns, pair.position.label("place")).select_from(_SHOWN.join(VERDICT))
     with store.read() as db:
-        # sorted here because databases disagree on how text sorts
-        rows = sorted(
-            db.execute(statement),
-            key=lambda row: (row[0], row.pair_id, row.rater, row.presentation, row.criterion),
-        )
-    return [_restore(row) for row in rows]
+        rows = db.execute(statement.where(*wanted)).all()
+    # sorted here because databases disagree on how text sorts
+    return [_restore(row) for row in sorted(rows, key=attrgetter(*order))]
 
 
-def _restore(row: Row[Any]) -> TidyRow:
+def _restore(row: Any) -> TidyRow:  # noqa: ANN401 (a row of SQLAlchemy)
     moments = {name: getattr(row, name).isoformat(timespec="milliseconds") for name in ("at", "handed_out")}
-    return TidyRow(**dict(zip(_COLUMNS, row[1:], strict=True)) | moments)
+    return TidyRow(**dict(zip(_COLUMNS, row, strict=False)) | moments)
+
+
+def read_shown(store: Store, kind: RaterKind) -> NamedRows:
+    """Return the presentations that raters of a kind have rated, in the order shown.
+
+    `side_of_a` is 1 if the comparison's first method was shown as A, else −1.
+    """
+    columns = [_COLUMNS[name].label(name) for name in ("presentation", "pair_id", "rater", "role")]
+    columns += [_COLUMNS[name].label(name) for name in ("surplus", "excluded")]
+    side = case((_IN_ORDER, 1), else_=-1).label("side_of_a")
+    shown = select(*columns, side).select_from(_SHOWN).order_by(presentation.id)
+    return _read_tuples(store, shown.where(rater.kind == kind, presentation.rated_at.is_not(None)))
+
+
+def read_letters(store: Store) -> NamedRows:
+    """Return each revision of each choice, by presentation, criterion and revision.
+
+    `letter` is 1 for A, −1 for B and 0 for a tie. `seconds` is the active time of the rating, or all of it
+    where that is not known.
+    """
+    letter = case((verdict.choice == "A", 1), (verdict.choice == "B", -1), else_=0).label("letter")
+    seconds = func.coalesce(verdict.active_seconds, verdict.seconds).label("seconds")
+    columns = (verdict.presentation_id.label("presentation"), verdict.criterion, letter, seconds)
+    order = (verdict.presentation_id, verdict.criterion, verdict.revision)
+    return _read_tuples(store, select(*columns).order_by(*order))
+
+
+def read_pairs(store: Store) -> NamedRows:
+    """Return the pairs of the study; `characters` are those of its texts."""
+    characters = func.length(pair.prompt) + func.length(pair.text_a) + func.length(pair.text_b)
+    columns = (pair.prompt_id, pair.method_a, pair.method_b, characters.label("characters"), pair.for_people)
+    return _read_tuples(store, select(pair.id.label("pair_id"), *columns).where(pair.expected.is_(None)))
+
+
+def _read_tuples(store: Store, statement: Select[Any]) -> NamedRows:
+    with store.read() as db:
+        cursor = db.execute(statement).cursor  # the driver's tuples: SQLAlchemy's rows take as long again
+        return statement.selected_columns.keys(), [] if cursor is None else list(cursor.fetchall())

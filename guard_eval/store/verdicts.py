@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import Any
 
 from sqlalchemy import Connection, bindparam, insert, select, update
 
@@ -13,45 +13,39 @@ from guard_eval.errors import StudyError
 from guard_eval.records import CHOICES, BlindPair, Choice, NoteKind, Plan, Rater
 from guard_eval.store import handout, notes
 from guard_eval.store.database import Store
-from guard_eval.store.schema import UNRATED, check_name, presentation, rater, slot, verdict
+from guard_eval.store.requests import Question, check_judge
+from guard_eval.store.schema import (
+    PRESENTATION,
+    RATER,
+    SLOT,
+    UNRATED,
+    VERDICT,
+    check_name,
+    presentation,
+    rater,
+    slot,
+    verdict,
+)
 from guard_eval.store.settings import keep_declared
 
-if TYPE_CHECKING:
-    from guard_eval.store.requests import Question
-
 _OWNER = (
-    select(
-        presentation,
-        slot.c.held_by,
-        slot.c.open,
-        rater.c.name,
-        rater.c.kind,
-        rater.c.revoked_at,
-        rater.c.excluded_at,
-        handout.SKIPPED.label("skipped"),
-    )
-    .join(rater, rater.c.id == presentation.c.rater_id)
-    .outerjoin(slot, slot.c.id == presentation.c.slot_id)
-    .where(presentation.c.id == bindparam("number"))
+    select(PRESENTATION, slot.held_by, slot.open, rater.name, rater.revoked_at, rater.excluded_at)
+    .add_columns(handout.SKIPPED.label("skipped"))
+    .join_from(PRESENTATION, RATER)
+    .outerjoin_from(PRESENTATION, SLOT)
+    .where(presentation.id == bindparam("number"))
 )
+_NUMBERS: Any = bindparam("numbers", expanding=True)
 _CURRENT = (
-    select(verdict.c.presentation_id, verdict.c.criterion, verdict.c.revision, verdict.c.choice)
-    .where(verdict.c.presentation_id.in_(bindparam("numbers", expanding=True)))
-    .order_by(verdict.c.revision)
+    select(verdict.presentation_id, verdict.criterion, verdict.revision, verdict.choice)
+    .where(verdict.presentation_id.in_(_NUMBERS))
+    .order_by(verdict.revision)
 )
-_INSERT = insert(verdict)
-_SHOW = insert(presentation).returning(presentation.c.id, sort_by_parameter_order=True)
-_RATED = (
-    update(presentation)
-    .where(presentation.c.id == bindparam("rated"), UNRATED)
-    .values(rated_at=bindparam("now"))
-)
+_INSERT = insert(VERDICT)
+_RATED = update(PRESENTATION).where(presentation.id.in_(_NUMBERS), UNRATED).values(rated_at=bindparam("now"))
 _KEEP_SLOT = (
-    update(slot).where(slot.c.id == bindparam("slot")).values(held_by=bindparam("holder"), leased_until=None)
+    update(SLOT).where(slot.id == bindparam("slot")).values(held_by=bindparam("holder"), leased_until=None)
 )
-
-_Latest = dict[tuple[int, str], tuple[int, Choice]]
-"""The newest revision and its choice, by presentation and criterion."""
 
 
 def save(
@@ -88,31 +82,24 @@ def save(
         if row is None or row.revoked_at is not None or (row.rater_id, row.name) != (rater.id, rater.name):
             notes.check_owner(db, rater, number)  # says what is wrong
             notes.check_admitted(db, rater)
-            raise AssertionError
+        assert row is not None
         longest = (now - row.handed_out).total_seconds() if by_browser else math.inf
-        measured = {
-            "seconds": _duration(seconds, longest),
-            "active_seconds": _duration(active_seconds, longest),
-            "ends_seen": ends_seen,
-        }
-        latest = _read_latest(db, [number]) if row.rated_at is not None else {}
         if not store.declared_kept:
             store.declared_kept = keep_declared(db, rater, store.declared_now)
-        _append(db, [(number, choices)], latest, now=now, **measured)
+        measured = {"seconds": _duration(seconds, longest), "ends_seen": ends_seen}
+        measured["active_seconds"] = _duration(active_seconds, longest)
+        _append(db, {number: choices}, now=now, **measured)
         free = row.held_by is None and row.open and row.excluded_at is None and not row.skipped
         if row.slot_id is not None and (free or (row.held_by == number and row.rated_at is None)):
             db.execute(_KEEP_SLOT, {"slot": row.slot_id, "holder": number})
         remarks: dict[NoteKind, str | None] = {"comment": comment, "problem": problem}
         for kind, text in remarks.items():
-            if text is not None:
-                notes.add_changed(db, rater, kind, text, now=now, presentation=number)
-        if then is None or row.excluded_at is not None:
-            return None
-        following = handout.blind(db, handout.claim_in(store, db, rater, then, now=now))
-        return next(iter(following), None)
+            if text or (text is not None and (row.rated_at is not None or row.skipped)):
+                notes.write(store, rater, kind, text, presentation=number, unless_same=True)
+        return None if then is None else next(iter(handout.claim(store, rater, then)), None)
 
 
-def save_of_judge(
+def save_judged(
     db: Connection,
     judge: Rater,
     answers: Sequence[tuple[Question, Mapping[str, Choice]]],
@@ -125,30 +112,25 @@ def save_of_judge(
     The first verdict on a question makes its presentation. What repeats the current choice adds nothing.
 
     Raises:
-        StudyError: A choice is none of the three.
+        StudyError: The judge is revoked or excluded, or a choice is none of the three.
     """
+    check_judge(db, judge)
     for _, choices in answers:
         _check_choices(choices)
     keep_declared(db, judge, declared)
-    columns = (presentation.c.pair_id, presentation.c.number, presentation.c.id)
-    pairs = presentation.c.pair_id.in_({question.pair_id for question, _ in answers})
-    mine = select(*columns).where(presentation.c.rater_id == judge.id, pairs)
-    numbers = {(row[0], row[1]): int(row[2]) for row in db.execute(mine)}
-    same = {"rater_id": judge.id, "role": "study", "handed_out": now}
-    new = {
-        (each.pair_id, each.number): {
-            **same,
-            "pair_id": each.pair_id,
-            "number": each.number,
-            "first": each.first,
-        }
-        for each, _ in answers
-        if (each.pair_id, each.number) not in numbers
-    }
+    asked = presentation.pair_id.in_({question.pair_id for question, _ in answers})
+    columns = (presentation.pair_id, presentation.number, presentation.id)
+    shown = select(*columns).where(presentation.rater_id == judge.id, asked)
+    known = {(pair_id, number) for pair_id, number, _ in db.execute(shown)}
+    new = [
+        {"pair_id": question.pair_id, "number": question.number, "first": question.first}
+        for question, _ in answers
+        if (question.pair_id, question.number) not in known
+    ]
     if new:
-        numbers |= dict(zip(new, db.execute(_SHOW, list(new.values())).scalars(), strict=True))
-    entries = [(numbers[each.pair_id, each.number], choices) for each, choices in answers]
-    _append(db, entries, _read_latest(db, list(numbers.values())), now=now)
+        db.execute(insert(PRESENTATION).values(rater_id=judge.id, role="study", handed_out=now), new)
+    numbers = {(pair_id, number): shown_as for pair_id, number, shown_as in db.execute(shown)}
+    _append(db, {numbers[each.pair_id, each.number]: choices for each, choices in answers}, now=now)
 
 
 def current(store: Store, number: int, *, rater: Rater) -> dict[str, Choice]:
@@ -164,9 +146,9 @@ def current(store: Store, number: int, *, rater: Rater) -> dict[str, Choice]:
 
 def trail(store: Store, rater: Rater) -> list[int]:
     """Return the rater's rated presentations of all visits, in the order shown, checks among the rest."""
-    mine = (presentation.c.rater_id == rater.id, presentation.c.rated_at.is_not(None))
+    mine = (presentation.rater_id == rater.id, presentation.rated_at.is_not(None))
     with store.read() as db:
-        return list(db.execute(select(presentation.c.id).where(*mine).order_by(presentation.c.id)).scalars())
+        return list(db.execute(select(presentation.id).where(*mine).order_by(presentation.id)).scalars())
 
 
 def presented(store: Store, number: int, *, rater: Rater) -> BlindPair:
@@ -191,30 +173,24 @@ def _check_choices(choices: Mapping[str, Choice]) -> None:
 
 
 def _append(
-    db: Connection,
-    entries: Sequence[tuple[int, Mapping[str, Choice]]],
-    latest: _Latest,
-    *,
-    now: datetime,
-    **measured: float | None,
+    db: Connection, entries: Mapping[int, Mapping[str, Choice]], *, now: datetime, **measured: float | None
 ) -> None:
-    """Append what differs from `latest`, and bring that up to date."""
-    rows: list[dict[str, object]] = []
-    changed: set[int] = set()
-    for number, choices in entries:
+    """Append what differs from the current choices, by presentation."""
+    latest = _read_latest(db, list(entries))
+    rows = []
+    for number, choices in entries.items():
         for criterion, choice in choices.items():
             revision, before = latest.get((number, criterion), (-1, None))
             if before != choice:
-                latest[number, criterion] = (revision + 1, choice)
-                changed.add(number)
                 row = {"presentation_id": number, "criterion": criterion, "revision": revision + 1}
                 rows.append({**row, "choice": choice, "at": now, **measured})
     if rows:
         db.execute(_INSERT, rows)
-        db.execute(_RATED, [{"rated": number, "now": now} for number in sorted(changed)])
+        db.execute(_RATED, {"numbers": [row["presentation_id"] for row in rows], "now": now})
 
 
-def _read_latest(db: Connection, numbers: Sequence[int]) -> _Latest:
+def _read_latest(db: Connection, numbers: Sequence[int]) -> dict[tuple[int, str], tuple[int, Choice]]:
+    """Return the newest revision and its choice, by presentation and criterion."""
     return {
         (row.presentation_id, row.criterion): (row.revision, row.choice)
         for row in db.execute(_CURRENT, {"numbers": list(numbers)})

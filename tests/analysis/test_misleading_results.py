@@ -163,7 +163,7 @@ def rated(tmp_path, make_pairs):
 
 def exclude(study, name, reason):
     with Store.open(study.database) as store:
-        store_raters.exclude(store, name, reason, "owner")
+        store_raters.decide(store, name, "exclude", reason, "owner")
 
 
 def test_excluded_raters_are_in_the_answer_and_the_result_is_given_with_them(rated, ran):

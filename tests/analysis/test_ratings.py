@@ -31,7 +31,7 @@ class Study:
         texts = {"prompt": "p" * length, "text_a": "a" * length, "text_b": "b" * length}
         pair = make_pair(number, id=name, method_a=A, method_b=B, dataset="d", **texts)
         values = {field: getattr(pair, field) for field in Pair.__dataclass_fields__}
-        db.execute(insert(schema.pair).values(values | more))
+        db.execute(insert(schema.PAIR).values(values | more))
 
     def pressed(self, presentation, pair, rater, *, first="a", role="study", seconds=30.0, **letters):
         with self.store.write() as (db, _):
@@ -45,14 +45,14 @@ class Study:
                 "handed_out": NOW,
                 "rated_at": NOW,
             }
-            db.execute(insert(schema.presentation).values(shown))
+            db.execute(insert(schema.PRESENTATION).values(shown))
             for criterion, letter in letters.items():
                 self.add_verdict(db, presentation, criterion, letter, seconds=seconds)
 
     @staticmethod
     def add_verdict(db, presentation, criterion, letter, *, revision=0, seconds=None):
         db.execute(
-            insert(schema.verdict).values(
+            insert(schema.VERDICT).values(
                 presentation_id=presentation,
                 criterion=criterion,
                 revision=revision,
@@ -67,7 +67,7 @@ class Study:
         at = NOW.replace(minute=minute)
         values = {"rater_id": self.people[rater], "presentation_id": presentation, "kind": kind}
         with self.store.write() as (db, _):
-            db.execute(insert(schema.note).values(**values, detail=detail, at=at))
+            db.execute(insert(schema.NOTE).values(**values, detail=detail, at=at))
 
     def ratings(self, slots=2):
         return read_ratings(self.store, raters.read(self.store), slots=slots, most_skips=3)
@@ -135,7 +135,7 @@ def test_a_change_of_mind_counts_as_it_stands_and_keeps_its_time(four):
 
 
 def test_excluded_raters_do_not_count_and_are_told_of(four):
-    raters.exclude(four.store, "ben", "for the test", "owner")
+    raters.decide(four.store, "ben", "exclude", "for the test", "owner")
     ratings = four.ratings()
     assert (ratings.counted, ratings.excluded, ratings.filled) == (4, 4, (1, 4, 0))
     assert ratings.criteria["kappa"][0].note == "no item was rated twice"
@@ -146,12 +146,12 @@ def test_nothing_tells_which_method_is_ahead(study, four):
     """A study in which every verdict goes to the other method looks the same."""
     mirrored = study(("ann", "ben"), pairs=5)
     with four.store.read() as db:
-        shown = db.execute(schema.presentation.select()).mappings().all()
-        verdicts = db.execute(schema.verdict.select()).mappings().all()
+        shown = db.execute(schema.PRESENTATION.select()).mappings().all()
+        verdicts = db.execute(schema.VERDICT.select()).mappings().all()
     with mirrored.store.write() as (db, _):
         swap = {"a": "b", "b": "a"}
-        db.execute(insert(schema.presentation), [{**row, "first": swap[row["first"]]} for row in shown])
-        db.execute(insert(schema.verdict), [dict(row) for row in verdicts])
+        db.execute(insert(schema.PRESENTATION), [{**row, "first": swap[row["first"]]} for row in shown])
+        db.execute(insert(schema.VERDICT), [dict(row) for row in verdicts])
     one, other = four.ratings(), mirrored.ratings()
     assert repr(one) == repr(other)
     assert one.criteria.to_dict() == other.criteria.to_dict()
@@ -192,7 +192,7 @@ def test_fast_is_more_than_half_below_reading(study, seconds, flagged):
     # 710 characters at 71 a second take 10 s; the answers lean to no side and make no run.
     paced = study(pairs=len(seconds), length=708)
     with paced.store.write() as (db, _):
-        db.execute(update(schema.pair).values(prompt="p" * 238))
+        db.execute(update(schema.PAIR).values(prompt="p" * 238))
     for number, taken in enumerate(seconds):
         paced.pressed(number, f"p{number}", "ann", fluency="AB"[number % 2], seconds=taken)
     assert ("fast" in paced.lines()["ann"].flags) is flagged

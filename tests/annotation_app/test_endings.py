@@ -106,7 +106,7 @@ def test_who_is_out_gets_no_code_whenever_that_happens(recruiting, when, out):
         assert codes_on(page) == ["CODE-DONE"]
     with built.open() as store:
         if out == "exclude":
-            raters.exclude(store, "P-1", "3 s a pair", "owner")
+            raters.decide(store, "P-1", "exclude", "3 s a pair", "owner")
         else:
             raters.revoke(store, "P-1")
     acts = {

@@ -210,7 +210,7 @@ def test_a_link_that_was_replaced_stops_within_half_a_minute(study, monkeypatch)
     built = study()
     page = start(built)
     with built.open() as store:
-        raters.renew_link(store, "ann")
+        raters.invite(store, "ann", renew=True)
     monkeypatch.setattr(rating, "RECOUNT_SECONDS", -1.0)
     assert "withdrawn" in words(rate(page, "A", "B"))
     assert built.stored() == []

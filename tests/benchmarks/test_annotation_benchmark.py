@@ -53,8 +53,8 @@ def test_the_check_finds_what_is_lost_and_what_is_stored_twice(compare, rated):
     study, log = rated
     assert compare(study, log) == (3, 0, 0)
     with create_engine(Study.open(study.folder).database).begin() as connection:
-        row = connection.execute(schema.verdict.select()).first()
-        connection.execute(insert(schema.verdict).values({**row._mapping, "revision": 1}))
+        row = connection.execute(schema.VERDICT.select()).first()
+        connection.execute(insert(schema.VERDICT).values({**row._mapping, "revision": 1}))
     assert compare(study, log) == (3, 0, 1)
     # One rating that never reached the database, and one that stands there as another verdict.
     (unrated,) = set(range(4)) - {number for _, number, _ in log.acknowledged}

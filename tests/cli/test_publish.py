@@ -147,7 +147,7 @@ def test_a_name_in_a_text_or_in_the_pages_own_words_refuses_nothing(tmp_path, na
     prompt = f"{name} had a rose; will it grow at the root of this tale"
     study = make(tmp_path / "study", names=(name, "Ann", "Bo"), prompt=prompt)
     with open_store(study) as store:
-        store_raters.exclude(store, "Bo", reason="too fast", by="root")
+        store_raters.decide(store, "Bo", "exclude", reason="too fast", by="root")
     assert publish(study, tmp_path / "out").verdicts == 24
 
 

@@ -23,7 +23,7 @@ def spent_by(store):
 def end_leases(store):
     """Let the lease of a killed run end now, and not in half a minute."""
     with store.write() as (db, _):
-        db.execute(requests.request.update().values(leased_until=datetime(2020, 1, 1, tzinfo=UTC)))
+        db.execute(requests.REQUEST.update().values(leased_until=datetime(2020, 1, 1, tzinfo=UTC)))
 
 
 def test_one_question_goes_online_and_the_others_in_a_batch(run, store, pairs, server):

@@ -285,7 +285,7 @@ def test_kill_9_costs_at_most_what_was_in_flight(*, run, store, pairs, server, f
     in_flight = server._now
     time.sleep(0.3)
     with store.write() as (db, _):  # its lease ends now, and not in half a minute
-        db.execute(requests.request.update().values(leased_until=datetime(2020, 1, 1, tzinfo=UTC)))
+        db.execute(requests.REQUEST.update().values(leased_until=datetime(2020, 1, 1, tzinfo=UTC)))
     ledger = run(concurrency=16)
     assert ledger.failures.total() == 0
     assert len({row.presentation for row in unblind.tidy(store)}) == 80
@@ -297,12 +297,12 @@ def test_kill_9_costs_at_most_what_was_in_flight(*, run, store, pairs, server, f
 def test_one_live_request_for_each_key(run, store, pairs):
     pairs(1)
     run()
-    rows = requests.select(requests.request)
+    rows = requests.select(requests.REQUEST)
     with store.read() as db:
         row = dict(db.execute(rows).mappings().first())
     del row["id"]
     with pytest.raises(Exception, match=r"(?i)unique"), store.write() as (db, _):
-        db.execute(requests.request.insert().values({**row, "state": "open"}))
+        db.execute(requests.REQUEST.insert().values({**row, "state": "open"}))
 
 
 def test_the_raw_bytes_of_request_and_response_are_kept(run, store, pairs, server):

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from guard_eval.records import BlindPair, Choice, Plan
-from guard_eval.store import Store, raters, requests
+from guard_eval.store import Store, raters, requests, verdicts
 
 START = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 
@@ -59,7 +59,7 @@ def judge() -> Callable[..., list[BlindPair]]:
             questions = requests.read_questions(db, name, plan)
         given = [(question, {"fluency": choose(question.blind)}) for question in questions]
         with store.write() as (db, now):
-            requests.save_verdicts(db, rater, given, now=now, declared=store.declared_now)
+            verdicts.save_judged(db, rater, given, now=now, declared=store.declared_now)
         return [question.blind for question in questions]
 
     return judge

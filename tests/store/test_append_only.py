@@ -8,7 +8,7 @@ from sqlalchemy import insert, text
 from sqlalchemy.exc import DBAPIError
 
 from guard_eval.store import handout, pairs, raters
-from guard_eval.store.requests import request
+from guard_eval.store.requests import REQUEST
 
 pytestmark = pytest.mark.both_databases
 
@@ -31,7 +31,7 @@ def ann(store, make_pairs, plan):
     with store.write() as (db, now):
         when = {"sent_at": now, "leased_until": now + timedelta(hours=1)}
         for key, state, response in (("k0", "answered", b"an answer"), ("k1", "open", None)):
-            db.execute(insert(request).values(key=key, state=state, response=response, **same, **when))
+            db.execute(insert(REQUEST).values(key=key, state=state, response=response, **same, **when))
     return who
 
 

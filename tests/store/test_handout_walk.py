@@ -55,12 +55,12 @@ class Walk:
 
     def exclude(self, who):
         if who not in self.excluded and len(self.excluded) < 2:
-            raters.exclude(self.store, who.name, "too fast", "owner")
+            raters.decide(self.store, who.name, "exclude", "too fast", "owner")
             self.excluded.append(who)
 
     def include(self, _):
         if self.excluded:
-            raters.include(self.store, self.excluded.pop(0).name, "a mistake", "owner")
+            raters.decide(self.store, self.excluded.pop(0).name, "include", "a mistake", "owner")
 
     def finish(self):
         """Let everybody rate all that is left, when all leases are over."""
@@ -126,12 +126,12 @@ def test_a_couple_keeps_its_sides_when_its_raters_go_and_come_back(store, make_p
         rate_all(store, rater, many)
     before = {(row.pair_id, row.shown_first) for row in unblind.tidy(store)}
     for rater in everybody[:2]:
-        raters.exclude(store, rater.name, "why", "who")
+        raters.decide(store, rater.name, "exclude", "why", "who")
     for rater in everybody[slots : slots + 2]:
         for shown in handout.claim(store, rater, many, limit=4):
             rate(store, rater, shown)
     for rater in everybody[:2]:
-        raters.include(store, rater.name, "why", "who")
+        raters.decide(store, rater.name, "include", "why", "who")
     for rater in everybody:
         rate_all(store, rater, many)
     assert len(unblind.tidy(store)) == 12 * slots

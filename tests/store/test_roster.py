@@ -89,8 +89,8 @@ def test_a_roster_that_cannot_be_is_refused(store, make_pairs, plan):
         ([], None, "names no rater"),
         (["Ann", "Ann"], None, "or one twice"),
         (["Ann", "Nobody"], None, "no rater named 'Nobody'"),
-        (["judge"], None, "'judge' is a model; a roster is of people"),
-        (["out"], None, "'out' is revoked or excluded; a roster"),
+        (["judge"], None, "'judge' is a model, not a person"),
+        (["out"], None, "revoked or excluded: out; a roster"),
         (["Ann", "Ben"], 3, "up to 4 pairs each, and the quota is 3"),
     ):
         with pytest.raises(StudyError, match=message):

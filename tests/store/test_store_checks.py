@@ -94,22 +94,17 @@ def test_gold_repeats_and_quota_together_keep_the_promise_of_progress(store, mak
     assert len(verdicts.trail(store, ann)) == 13
 
 
-def test_bad_gold_is_refused(store, make_pairs):
+def test_gold_that_differs_from_what_is_stored_is_refused(store, make_pairs):
     pairs.add(store, make_pairs(1))
     pairs.add_gold(store, make_gold(1))
     (entry,) = make_gold(1)
-    twice = replace(entry.pair, text_a="né", text_b=" ne\u0301\r\n")
     for wrong, message in (
-        ({"expected": {"fluency": "b"}}, "with another answer"),
+        ({"expected": {"fluency": "b"}}, "with another expected"),
         ({"pair": replace(entry.pair, text_a="new")}, "with another text_a"),
-        ({"pair": make_pairs(1)[0]}, "is in the study and gold"),
-        ({"expected": {}}, "no expected answer"),
-        ({"pair": twice}, "the same text twice"),
-        ({"expected": {"fluency": "tie"}}, "expects 'tie' on 'fluency'; write 'a' or 'b'"),
-        ({"expected": {"": "a"}}, "criterion '' is empty"),
+        ({"pair": make_pairs(1)[0]}, "is in the study with another expected"),
     ):
         with pytest.raises(StudyError, match=message):
             pairs.add_gold(store, [replace(entry, **wrong)])
-    with pytest.raises(StudyError, match="is in the study and gold"):
+    with pytest.raises(StudyError, match="is in the study with another expected"):
         pairs.add(store, [entry.pair])
     assert pairs.read_gold(store) == [entry]

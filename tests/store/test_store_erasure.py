@@ -11,7 +11,7 @@ from sqlalchemy import update
 
 from guard_eval.errors import StudyError
 from guard_eval.store import Store, handout, notes, pairs, raters, unblind
-from guard_eval.store.schema import rater
+from guard_eval.store.schema import RATER, rater
 
 
 def known_by(store, plan, name="Ada Lovelace", external="5f0c0ffee-ada"):
@@ -19,15 +19,15 @@ def known_by(store, plan, name="Ada Lovelace", external="5f0c0ffee-ada"):
     raters.invite(store, "Grace")
     ada = raters.enrol(store, external, "prolific", plan, browsers=["b"]).rater
     with store.write() as (db, _):
-        db.execute(update(rater).where(rater.c.id == ada.id).values(name=name))
+        db.execute(update(RATER).where(rater.id == ada.id).values(name=name))
     ada = replace(ada, name=name)
     notes.write(store, ada, "arrival", f'{{"session": "{external}"}}')
     notes.write(store, ada, "background", f'{{"languages": "{name}"}}')
     notes.write(store, ada, "consent", '{"agreed": true}')
     for shown in rate_all(store, ada, plan):
         rate(store, ada, shown, "B", comment=f"{name} was here", problem="offensive")
-    raters.exclude(store, name, f"{name} ({external}) was fast", "owner")
-    raters.include(store, name, "a mistake", "owner")
+    raters.decide(store, name, "exclude", f"{name} ({external}) was fast", "owner")
+    raters.decide(store, name, "include", "a mistake", "owner")
     return ada
 
 
@@ -115,7 +115,7 @@ def test_a_name_of_one_letter_changes_no_other_word(store, make_pairs, plan):
     ada, _ = raters.invite(store, "A")
     raters.invite(store, f"erased-{ada.id}")
     notes.write(store, ada, "practice", '{"choices": {"fluency": "A"}}')
-    raters.exclude(store, "A", "A was fast. And careless", "owner")
+    raters.decide(store, "A", "exclude", "A was fast. And careless", "owner")
     new, _ = raters.erase(store, "A", "owner")
     assert new == f"erased-{ada.id}-"
     details = {note.kind: note.detail for note in notes.read(store)}

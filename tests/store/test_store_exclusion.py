@@ -23,7 +23,7 @@ def ann(store, make_pairs, one):
 def test_an_excluded_raters_verdicts_are_left_out_and_its_slots_filled_again(store, ann, one):
     (ben,) = people(store, "Ben")
     assert handout.claim(store, ben, one) == []
-    raters.exclude(store, "Ann", "all in two seconds", "the owner")
+    raters.decide(store, "Ann", "exclude", "all in two seconds", "the owner")
     assert unblind.tidy(store) == []
     assert handout.progress(store, ben, one) == (0, 3)
     assert len(rate_all(store, ben, one)) == 3
@@ -38,7 +38,7 @@ def test_an_excluded_rater_signs_in_and_saves_but_is_given_nothing(store, make_p
     pairs.add(store, make_pairs(2))
     ann, token = raters.invite(store, "Ann")
     shown = handout.claim(store, ann, plan)[0]
-    raters.exclude(store, "Ann", "why", "who")
+    raters.decide(store, "Ann", "exclude", "why", "who")
     assert raters.sign_in(store, token) == ann
     assert handout.claim(store, ann, plan) == []
     assert handout.progress(store, ann, plan) == (0, 0)
@@ -51,10 +51,10 @@ def test_an_excluded_rater_signs_in_and_saves_but_is_given_nothing(store, make_p
 def test_a_rater_taken_in_again_has_back_what_nobody_took(store, ann, one):
     (ben,) = people(store, "Ben")
     before = {row.pair_id for row in unblind.tidy(store)}
-    raters.exclude(store, "Ann", "why", "who")
+    raters.decide(store, "Ann", "exclude", "why", "who")
     rate(store, ben, handout.claim(store, ben, one)[0])
     (taken,) = (row.pair_id for row in unblind.tidy(store))
-    raters.include(store, "Ann", "a mistake", "who")
+    raters.decide(store, "Ann", "include", "a mistake", "who")
     rows = unblind.tidy(store, include_surplus=True)
     assert {row.pair_id for row in rows if row.rater == "Ann" and not row.surplus} == before - {taken}
     assert {row.pair_id for row in rows if row.surplus} == before & {taken}
@@ -64,9 +64,9 @@ def test_a_rater_taken_in_again_has_back_what_nobody_took(store, ann, one):
 
 
 def test_the_decisions_are_notes_with_reason_and_name(store, ann, clock):
-    raters.exclude(store, "Ann", "too fast — 2 s", "Ève")
+    raters.decide(store, "Ann", "exclude", "too fast — 2 s", "Ève")
     clock.advance(days=1)
-    raters.include(store, "Ann", "she explained", "Ève")
+    raters.decide(store, "Ann", "include", "she explained", "Ève")
     first, second = notes.read(store, rater="Ann")
     assert (first.kind, json.loads(first.detail)) == ("exclude", {"by": "Ève", "reason": "too fast — 2 s"})
     assert (second.kind, json.loads(second.detail)) == ("include", {"by": "Ève", "reason": "she explained"})
@@ -76,16 +76,16 @@ def test_the_decisions_are_notes_with_reason_and_name(store, ann, clock):
 @pytest.mark.usefixtures("ann")
 def test_a_decision_that_cannot_be_is_refused(store):
     raters.invite(store, "Out")
-    raters.exclude(store, "Out", "why", "who")
-    for decide, arguments, message in (
-        (raters.exclude, ("Eve", "why", "who"), "no rater named 'Eve'"),
-        (raters.exclude, ("Ann", " ", "who"), "reason to exclude 'Ann' is empty"),
-        (raters.exclude, ("Ann", "why", ""), "who decides '' is empty"),
-        (raters.exclude, ("Out", "why", "who"), "'Out' is excluded already"),
-        (raters.include, ("Ann", "why", "who"), "'Ann' is not excluded"),
+    raters.decide(store, "Out", "exclude", "why", "who")
+    for arguments, message in (
+        (("Eve", "exclude", "why", "who"), "no rater named 'Eve'"),
+        (("Ann", "exclude", " ", "who"), "reason to exclude 'Ann' is empty"),
+        (("Ann", "exclude", "why", ""), "who decides '' is empty"),
+        (("Out", "exclude", "why", "who"), "'Out' is excluded already"),
+        (("Ann", "include", "why", "who"), "'Ann' is not excluded"),
     ):
         with pytest.raises(StudyError, match=message):
-            decide(store, *arguments)
+            raters.decide(store, *arguments)
     assert len(unblind.tidy(store)) == 2
     assert len(notes.read(store)) == 1
 
@@ -100,9 +100,9 @@ def test_a_slot_that_three_had_counts_once(store, make_pairs, one, clock):
     rate(store, ann, late)
     assert [row.rater for row in unblind.tidy(store)] == ["Ben"]
     for name in ("Ann", "Ben"):
-        raters.exclude(store, name, "why", "who")
+        raters.decide(store, name, "exclude", "why", "who")
     assert len(rate_all(store, eve, one)) == 1
-    raters.include(store, "Ben", "why", "who")
+    raters.decide(store, "Ben", "include", "why", "who")
     rows = unblind.tidy(store, include_surplus=True, include_excluded=True)
     assert [(row.rater, row.excluded, row.surplus) for row in rows] == [
         ("Ann", True, False),

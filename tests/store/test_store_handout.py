@@ -146,7 +146,7 @@ def test_a_clock_set_back_does_not_keep_a_slot_for_as_long(store, one_pair, one,
     assert handout.claim(store, ann, one) == [shown]  # a refresh
     rate(store, ann, shown)
     assert verdicts.trail(store, ann) == [shown.presentation]
-    raters.exclude(store, "Ann", "why", "who")
+    raters.decide(store, "Ann", "exclude", "why", "who")
     assert len(handout.claim(store, ben, one)) == 1
     clock.advance(days=-1)
     assert len(handout.claim(store, one_pair[2], one)) == 1
@@ -224,7 +224,7 @@ def test_a_pair_that_several_skipped_is_given_to_nobody_new(store, make_pairs, p
     # another number of raters a pair opens no pair again
     assert handout.claim(store, last, replace(plan, slots=4)) == []
     # skips of somebody who is excluded say nothing
-    raters.exclude(store, "R0", "skips everything", "owner")
+    raters.decide(store, "R0", "exclude", "skips everything", "owner")
     assert len(handout.claim(store, last, plan)) == 1
 
 

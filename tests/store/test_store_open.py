@@ -3,11 +3,10 @@
 import os
 import sqlite3
 from pathlib import Path
-from urllib.parse import quote, quote_plus
 
 import pytest
 from rating import people, rate_all
-from sqlalchemy import URL, insert
+from sqlalchemy import insert
 from sqlalchemy.exc import DBAPIError
 
 from guard_eval.errors import MissingExtraError, StudyError
@@ -87,7 +86,7 @@ def test_another_programs_tables_and_a_small_encoding_are_refused(postgres_serve
     assert "is not a guard-eval database" in refuse(postgres_url, create=True)
     url = postgres_server.new_database("ENCODING 'LATIN1' TEMPLATE template0")
     message = refuse(url, create=True)
-    assert "encoding LATIN1" in message
+    assert "cannot hold every text" in message
     assert "createdb --encoding=UTF8" in message
     postgres_server.drop_database(url)
 
@@ -126,16 +125,6 @@ def test_a_server_that_cannot_be_used_is_refused_without_its_password(url):
         assert ";" in str(error)  # a remedy follows
 
 
-@pytest.mark.parametrize("password", ["hunter2", "hun ter/2+", "%41"])
-def test_a_drivers_message_loses_the_password_however_it_is_written(password):
-    for url in (
-        URL.create("postgresql", username="ann", password=password, host="h"),
-        URL.create("postgresql", host="h", query={"sslpassword": password}),
-    ):
-        for written in (password, quote(password, safe=""), quote_plus(password)):
-            assert database.hide_passwords(f"no {written}!", url) == "no ***!"
-
-
 def test_a_missing_driver_names_the_extra(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(MissingExtraError, match=r"guard-eval\[postgres\]"):
@@ -155,7 +144,7 @@ def test_a_full_disk_is_explained_and_loses_nothing(tmp_path, make_pairs):
 
 def test_exceptions_hold_no_text_of_the_study(store):
     with pytest.raises(DBAPIError) as caught, store.write() as (db, _):
-        db.execute(insert(schema.setting), {"key": "app address", "value": None})
+        db.execute(insert(schema.SETTING), {"key": "app address", "value": None})
     assert "SQL parameters hidden" in str(caught.value)
     assert "'value': None" not in str(caught.value)
 

@@ -96,7 +96,7 @@ def test_surplus_excluded_and_repeats_are_there_and_marked(store, make_pairs, pl
     clock.advance(hours=1)
     rate_all(store, ann, one)
     rate(store, late, lost, "tie")
-    raters.exclude(store, "Ann", "why", "who")
+    raters.decide(store, "Ann", "exclude", "why", "who")
     rows = [(row.rater, row.role, row.surplus, row.excluded, row.position) for row in unblind.history(store)]
     assert rows == [
         ("late", "study", True, False, "tie"),

@@ -31,7 +31,7 @@ from guard_eval.records import Gold, Pair, Plan
 from guard_eval.store import Store, notes, unblind
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store import raters as store_raters
-from guard_eval.store.schema import presentation
+from guard_eval.store.schema import PRESENTATION
 from guard_eval.study.folder import Study
 
 SEED = 902104577
@@ -97,7 +97,7 @@ class Built:
     def age(self) -> None:
         """Let all pairs have been handed out two days ago."""
         with self.open() as store, store.write() as (db, now):
-            db.execute(update(presentation).values(handed_out=now - timedelta(days=2)))
+            db.execute(update(PRESENTATION).values(handed_out=now - timedelta(days=2)))
 
     @property
     def plan(self) -> Plan:
