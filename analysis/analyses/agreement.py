@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -62,7 +61,7 @@ class RatingCounts:
 def raw_agreement(ratings: RatingCounts) -> float | None:
     """Return the share of pairs of ratings of an item that agree, averaged over the items rated twice."""
     counts = ratings.rated_twice().counts
-    return float(_agreeing(counts).mean()) if len(counts) else None
+    return float(agreeing(counts).mean()) if len(counts) else None
 
 
 def fleiss_kappa(ratings: RatingCounts, *, level: float = 0.95) -> Estimate:
@@ -87,7 +86,7 @@ def _chance_corrected(
 ) -> Estimate:
     """Estimate (raw − chance) / (1 − chance) from sums: items, items rated twice, agreement, shares."""
     counts, sizes = ratings.counts, ratings.sizes
-    sums = ratings.by_unit(np.ones(len(counts)), sizes >= 2, _agreeing(counts), *(counts / sizes[:, None]).T)
+    sums = ratings.by_unit(np.ones(len(counts)), sizes >= 2, agreeing(counts), *(counts / sizes[:, None]).T)
 
     def function(sums: Floats) -> Floats:
         chance = by_chance(sums[..., 3:] / sums[..., :1])
@@ -96,39 +95,32 @@ def _chance_corrected(
     return _coefficient(ratings, sums, function, name, level)
 
 
-def _agreeing(counts: Floats) -> Floats:
+def agreeing(counts: Floats) -> Floats:
     """Return the share of agreeing pairs of ratings of each item; 0 for an item rated once."""
     sizes = counts.sum(axis=1)
     return np.asarray((counts * (counts - 1)).sum(axis=1) / np.maximum(1, sizes * (sizes - 1)))
 
 
-def krippendorff_alpha(ratings: RatingCounts, *, metric: str = "ordinal", level: float = 0.95) -> Estimate:
-    """Estimate Krippendorff's α (Krippendorff 2019, ch. 12), `nominal`, `ordinal` or `interval`.
+def krippendorff_alpha(ratings: RatingCounts, *, level: float = 0.95) -> Estimate:
+    """Estimate Krippendorff's ordinal α (Krippendorff 2019, ch. 12).
 
-    Items rated once are left out, as α is defined. The ordinal distance of two categories is the squared
-    distance of their mid-ranks among all ratings kept; the interval metric puts categories at 0, 1, 2.
+    Items rated once are left out, as α is defined. The distance of two categories is the squared distance of
+    their mid-ranks among all ratings kept.
     """
-    if metric not in {"nominal", "ordinal", "interval"}:
-        raise ValueError(f"the metric is nominal, ordinal or interval, not {metric!r}")
     kept, q = ratings.rated_twice(), ratings.counts.shape[1]
     counts = kept.counts
     together = counts[:, :, None] * counts[:, None, :] - counts[:, :, None] * np.eye(q)
     together /= np.maximum(1, counts.sum(axis=1) - 1)[:, None, None]
     sums = kept.by_unit(*counts.T, *together.reshape(len(counts), q * q).T)
-    function = partial(_alpha, categories=q, metric=metric)
-    return _coefficient(kept, sums, function, f"Krippendorff's α, {metric}", level)
+    return _coefficient(kept, sums, _ordinal_alpha, "Krippendorff's α, ordinal", level)
 
 
-def _alpha(sums: Floats, *, categories: int, metric: str) -> Floats:
+def _ordinal_alpha(sums: Floats) -> Floats:
     """Return α = 1 − (N − 1) Σ o δ / Σ n n δ from category totals and coincidences."""
-    totals = sums[..., :categories]
-    coincidences = sums[..., categories:].reshape(*sums.shape[:-1], categories, categories)
-    index = np.broadcast_to(np.arange(categories, dtype=float), totals.shape)
-    if metric == "ordinal":
-        index = totals.cumsum(axis=-1) - totals / 2
-    distance = (index[..., :, None] - index[..., None, :]) ** 2
-    if metric == "nominal":
-        distance = np.sign(distance)
+    q = int(np.sqrt(sums.shape[-1]))  # q totals and q² coincidences
+    totals, coincidences = sums[..., :q], sums[..., q:].reshape(*sums.shape[:-1], q, q)
+    rank = totals.cumsum(axis=-1) - totals / 2
+    distance = (rank[..., :, None] - rank[..., None, :]) ** 2
     observed = (coincidences * distance).sum(axis=(-1, -2))
     expected = (totals[..., :, None] * totals[..., None, :] * distance).sum(axis=(-1, -2))
     return np.asarray(1 - (totals.sum(axis=-1) - 1) * observed / expected)

@@ -5,10 +5,9 @@ Comparisons are never pooled, and neither are people, models and simulated rater
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
 from itertools import combinations
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -21,11 +20,12 @@ from guard_eval.estimate import sign_flip
 from guard_eval.records import TIE
 from guard_eval.reporting.words import KIND_PLACE, RATERS, and_list, equals, number, percent, plural, title
 
-REDUNDANT = "redundant criteria"
 UNBALANCED = "unbalanced sides"
 """The kind of finding that bears on how many results there are."""
 REDUNDANT_KAPPA = 0.8
 """Two criteria count as one from this κ on ("almost perfect", Landis and Koch 1977)."""
+ROUNDING = 1e-12
+"""A κ that is the threshold but for rounding is the threshold."""
 SIDE_ALPHA = 0.01
 """Sides as uneven as chance makes them this seldom, where it decides by pair, are reported."""
 UNEVEN = 0.6
@@ -37,143 +37,116 @@ UNSEEN = 0.1
 TEXTS_SHOWN = 3
 """Prompt, A and B."""
 FEWEST = 10
-"""Below this number of showings, or of non-tied verdicts, there is no finding on raters or criteria."""
-
-_MISSING = -9
-_ROUNDING = 1e-12
-"""A κ that is the threshold but for rounding is the threshold."""
-_SHEET = ["cell", "rater", "pair", "showing"]
-
-Severity = Literal["note", "warning"]
+"""Below this number of showings, or of non-tied verdicts, nothing is found."""
+SHOWING = ["rater", "pair_id", "showing"]
+"""A pair of texts as one rater once saw it; it has a verdict on each criterion."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Finding:
-    """One thing an audit found.
+class Finding(NamedTuple):
+    """What an audit found in one comparison.
 
     Attributes:
         kind: What it is, such as `redundant criteria`.
-        where: The rater or criterion, the comparison and the kind of raters it concerns.
         what: The finding with its figures, in words.
         severity: A `warning` bears on how the results may be read; a `note` does not.
+        rater: The rater whom it concerns, if it is one.
     """
 
     kind: str
-    where: str
     what: str
-    severity: Severity
-
-
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class CodedVerdicts:
-    """The verdicts as numbers, and what the numbers stand for.
-
-    `rows` has cell, pair, rater, criterion and showing as codes; `side` is 1 for the cell's first method,
-    −1 for its second and 0 for a tie; `first` is the side shown first, or 0 where unknown;
-    `ends_seen` is the table's, or NaN.
-    """
-
-    rows: pd.DataFrame
-    cells: tuple[tuple[str, str, str], ...]
-    raters: Sequence[str]
-    criteria: Sequence[str]
-
-    @classmethod
-    def of(cls, frame: pd.DataFrame) -> CodedVerdicts:
-        """Return a validated table, which has each comparison one way round, as numbers."""
-        by_cell = frame.groupby(["method_a", "method_b", "rater_kind"], sort=True)
-        known: list[tuple[str, str, str]] = list(by_cell.groups)  # type: ignore[arg-type]
-        cells = sorted(known, key=lambda cell: (KIND_PLACE[cell[2]], cell))
-        numbers = np.array([cells.index(cell) for cell in known], dtype=np.int64)
-        rows = pd.DataFrame({"cell": numbers[by_cell.ngroup().to_numpy()]})
-        names = {}
-        for name in ("pair_id", "rater", "criterion"):
-            rows[name.removesuffix("_id")], values = pd.factorize(frame[name], sort=True)
-            names[name] = list(values)
-        rows["side"] = side_of_a(frame, "verdict")
-        rows["first"] = side_of_a(frame, "shown_first") if "shown_first" in frame else 0
-        rows["showing"] = pd.factorize(frame["presentation"])[0] if "presentation" in frame else rows["first"]
-        rows["ends_seen"] = frame["ends_seen"].to_numpy() if "ends_seen" in frame else np.nan
-        return cls(rows=rows, cells=tuple(cells), raters=names["rater"], criteria=names["criterion"])
-
-    def where(self, cell: int, about: str = "") -> str:
-        """Return a comparison and who judged it, in words."""
-        a, b, kind = self.cells[cell]
-        return f"{about}{', ' if about else ''}{a} against {b}, {RATERS.get(kind, kind)}"
-
-    def answer(self, cell: int, side: int) -> str:
-        """Return the verdict that a side means."""
-        return TIE if side == 0 else self.cells[cell][0 if side == 1 else 1]
+    severity: Literal["note", "warning"] = "warning"
+    rater: str = ""
 
 
 def audits(evidence: Evidence) -> pd.DataFrame:
     """Return the findings of all audits, warnings first: kind, where, what, severity."""
-    table = CodedVerdicts.of(evidence.frame)
-    findings = [
-        *redundant_criteria(table),
-        *unbalanced_sides(table),
-        *unvarying_raters(table),
-        *unseen_ends(table),
-    ]
-    findings.sort(key=lambda finding: finding.severity != "warning")
-    return frame_of([asdict(finding) for finding in findings], ("kind", "where", "what", "severity"))
+    frame = evidence.frame
+    first = side_of_a(frame, "shown_first") if "shown_first" in frame else 0
+    frame = frame.assign(
+        side=side_of_a(frame, "verdict"),
+        first=first,
+        showing=frame.get("presentation", first),
+        ends_seen=frame.get("ends_seen", np.nan),
+    )
+    cells: dict[Any, pd.DataFrame] = dict(
+        iter(frame.groupby(["method_a", "method_b", "rater_kind"], sort=True))
+    )
+    records = []
+    for a, b, kind in sorted(cells, key=lambda cell: KIND_PLACE[cell[2]]):
+        rows = cells[a, b, kind]
+        # Of many methods, most comparisons have too few verdicts.
+        for finding in _findings(rows, (a, b)) if len(rows) >= FEWEST else ():
+            about = f"rater {finding.rater}, " if finding.rater else ""
+            where = f"{about}{a} against {b}, {RATERS[kind]}"
+            records.append(
+                {"kind": finding.kind, "where": where, "what": finding.what, "severity": finding.severity}
+            )
+    records.sort(key=lambda record: record["severity"] != "warning")
+    return frame_of(records, ("kind", "where", "what", "severity"))
 
 
-def redundant_criteria(table: CodedVerdicts) -> Iterator[Finding]:
-    """Yield the groups of criteria that agree on a showing: a pair of texts as one rater once saw it.
+def _findings(rows: pd.DataFrame, methods: tuple[str, str]) -> Iterator[Finding]:
+    """Yield the findings of all audits of one comparison by one kind of raters."""
+    groups = rows.groupby(SHOWING, sort=True)
+    showings = groups.agg(
+        first=("first", "first"),
+        ends_seen=("ends_seen", "max"),
+        criteria=("side", "size"),
+        lowest=("side", "min"),
+        highest=("side", "max"),
+    ).reset_index()
+    if len(showings) >= FEWEST:
+        yield from redundant_criteria(rows)
+        yield from unbalanced_sides(showings, methods)
+        yield from unvarying_raters(rows, showings, methods)
+        yield from unseen_ends(showings)
+
+
+def redundant_criteria(rows: pd.DataFrame) -> Iterator[Finding]:
+    """Yield the groups of criteria that agree on a showing.
 
     Criteria are linked if Cohen's κ (Cohen 1960) between them is at least `REDUNDANT_KAPPA`. A group is what
     such links connect. If κ is undefined there is no link.
     """
-    sheets = table.rows.groupby(_SHEET, sort=True)
-    number_of = sheets.ngroup().to_numpy()
-    verdicts = np.full((sheets.ngroups, len(table.criteria)), _MISSING, dtype=np.int8)
-    verdicts[number_of, table.rows["criterion"]] = table.rows["side"]
-    cell = np.zeros(sheets.ngroups, dtype=np.int64)
-    cell[number_of] = table.rows["cell"]
-    for index in range(len(table.cells)):
-        subset = verdicts[cell == index]
-        kappas = {
-            (left, right): kappa
-            for left, right in combinations(range(len(table.criteria)), 2)
-            if (kappa := _kappa(_cross_table(subset[:, left], subset[:, right]))) is not None
-        }
-        alike = np.zeros((len(table.criteria), len(table.criteria)), dtype=bool)
-        for pair, kappa in kappas.items():
-            alike[pair] = kappa >= REDUNDANT_KAPPA - _ROUNDING
-        groups, group_of = connected_components(alike, directed=False)
-        for group in (np.flatnonzero(group_of == label).tolist() for label in range(groups)):
-            if len(group) < 2:
-                continue
-            whole = subset[:, group][(subset[:, group] != _MISSING).all(axis=1)]
-            same = int((whole == whole[:, :1]).all(axis=1).sum())
-            least = min(kappas[pair] for pair in combinations(group, 2) if pair in kappas)
-            names = and_list([title(table.criteria[code]) for code in group])
-            what = (
-                f"{names} carry the same verdict on {same} of {plural(len(whole), 'showing')}, any two with "
-                f"κ\u00a0≥\u00a0{number(least)}: they hardly count as separate evidence"
-            )
-            yield Finding(kind=REDUNDANT, where=table.where(index), what=what, severity="warning")
+    verdicts = rows.pivot_table(index=SHOWING, columns="criterion", values="side", aggfunc="first")
+    names, sides = [str(name) for name in verdicts], verdicts.to_numpy(dtype=float)
+    kappas = {pair: _kappa(sides[:, pair]) for pair in combinations(range(len(names)), 2)}
+    alike = np.zeros((len(names), len(names)), dtype=bool)
+    for pair, kappa in kappas.items():
+        alike[pair] = kappa >= REDUNDANT_KAPPA - ROUNDING
+    count, group_of = connected_components(alike, directed=False)
+    for group in (np.flatnonzero(group_of == label).tolist() for label in range(count)):
+        if len(group) < 2:
+            continue
+        whole = _complete(sides[:, group])
+        same = int((whole == whole[:, :1]).all(axis=1).sum())
+        least = float(np.nanmin([kappas[pair] for pair in combinations(group, 2)]))
+        yield Finding(
+            kind="redundant criteria",
+            what=(
+                f"{and_list([title(names[index]) for index in group])} carry the same verdict on {same} of "
+                f"{plural(len(whole), 'showing')}, any two with κ\u00a0≥\u00a0{number(least)}: they hardly "
+                "count as separate evidence"
+            ),
+        )
 
 
-def _kappa(counts: NDArray[np.int64]) -> float | None:
-    """Return Cohen's κ of two criteria's verdicts, [3, 3]; None if it is undefined or n is small."""
-    n = int(counts.sum())
-    if n < FEWEST or counts.diagonal().max() == n:
-        return None
-    chance = float(counts.sum(axis=0) @ counts.sum(axis=1)) / n**2
-    return (int(counts.trace()) / n - chance) / (1 - chance)
+def _complete(sides: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the showings with a verdict on each of some criteria."""
+    return np.asarray(sides[~np.isnan(sides).any(axis=1)])
 
 
-def _cross_table(left: NDArray[np.int8], right: NDArray[np.int8]) -> NDArray[np.int64]:
-    """Return how often two criteria have each pair of verdicts, [3, 3]."""
-    both = (left != _MISSING) & (right != _MISSING)
-    pairs = 3 * (left[both].astype(np.int64) + 1) + right[both] + 1
-    return np.bincount(pairs, minlength=9).reshape(3, 3)
+def _kappa(sides: NDArray[np.float64]) -> float:
+    """Return Cohen's κ of two criteria's verdicts, [showings, 2]; NaN if it is undefined or n is small."""
+    both = _complete(sides)
+    if len(both) < FEWEST or np.ptp(both) == 0:
+        return np.nan
+    chance = sum((both == side).mean(axis=0).prod() for side in (-1, 0, 1))
+    return float(((both[:, 0] == both[:, 1]).mean() - chance) / (1 - chance))
 
 
-def unbalanced_sides(table: CodedVerdicts) -> Iterator[Finding]:
-    """Yield the comparisons where one method was shown first more often than chance would have it.
+def unbalanced_sides(showings: pd.DataFrame, methods: tuple[str, str]) -> Iterator[Finding]:
+    """Say that one method was shown first more often than chance would have it.
 
     Sides are decided by pair in most designs (one side for all raters, or slots that balance each other), so
     that a pair's showings are no separate throws. The test is the sign-flip test of each pair's showings with
@@ -181,59 +154,52 @@ def unbalanced_sides(table: CodedVerdicts) -> Iterator[Finding]:
     image, whatever the showings of the pair have to do with each other. A showing counts once, however many
     criteria it has. A table that does not say what was shown first has no findings.
     """
-    known = table.rows[table.rows["first"] != 0].drop_duplicates(_SHEET)
-    for index in range(len(table.cells)):
-        showings = known["first"][known["cell"] == index]
-        nets = showings.groupby(known["pair"]).sum().to_numpy()
-        test = sign_flip(nets)
-        if test.p is None or test.p > SIDE_ALPHA:
-            continue
-        n, side = len(showings), 1 if nets.sum() > 0 else -1
-        times = (n + abs(int(nets.sum()))) // 2
-        what = (
-            f"{table.answer(index, side)} was shown first in {times} of {plural(n, 'showing')} "
-            f"({percent(times / n)}; sign-flip test by pair, {equals(test.p)}): "
-            "preferences for place and method mix"
-        )
-        severity: Severity = "warning" if times / n > UNEVEN else "note"
-        yield Finding(kind=UNBALANCED, where=table.where(index), what=what, severity=severity)
+    known = showings[showings["first"] != 0]
+    nets = known.groupby("pair_id")["first"].sum().to_numpy()
+    test = sign_flip(nets)
+    if test.p is None or test.p > SIDE_ALPHA:
+        return
+    n, ahead = len(known), methods[0] if nets.sum() > 0 else methods[1]
+    times = (n + abs(int(nets.sum()))) // 2
+    yield Finding(
+        kind=UNBALANCED,
+        what=(
+            f"{ahead} was shown first in {times} of {plural(n, 'showing')} ({percent(times / n)}; sign-flip "
+            f"test by pair, {equals(test.p)}): preferences for place and method mix"
+        ),
+        severity="warning" if times / n > UNEVEN else "note",
+    )
 
 
-def unvarying_raters(table: CodedVerdicts) -> Iterator[Finding]:
-    """Yield the raters whose verdicts hardly depend on what they read, of those with `FEWEST` showings.
+def unvarying_raters(
+    rows: pd.DataFrame, showings: pd.DataFrame, methods: tuple[str, str]
+) -> Iterator[Finding]:
+    """Yield the habits of raters whose verdicts hardly depend on what they read, of those with `FEWEST`.
 
     The kinds are: one verdict on everything; one verdict for all criteria of a showing, on every showing
     (straight-lining); and, from `ONE_SIDED` of at least `FEWEST` non-tied verdicts on, one place or one
     method. The last may be the method's merit, and is a note.
     """
-    rows = table.rows.drop_duplicates([*_SHEET, "criterion"])
+    several = showings["criteria"] > 1
+    straight = several & (showings["lowest"] == showings["highest"])
     decided = rows["side"] != 0
     placed = decided & (rows["first"] != 0)
-    marks = rows[["cell", "rater"]].assign(
+    marks = rows[["rater"]].assign(
         verdicts=1,
         decided=decided,
         low=rows["side"] == 1,
         placed=placed,
         at_first=placed & (rows["side"] == rows["first"]),
     )
-    sheets = rows.groupby(_SHEET)["side"].agg(["min", "max", "count"]).reset_index()
-    sheets["several"] = sheets["count"] > 1
-    sheets["straight"] = sheets["several"] & (sheets["min"] == sheets["max"])
-    habits = (
-        sheets.groupby(["cell", "rater"])
-        .agg(showings=("count", "size"), several=("several", "sum"), straight=("straight", "sum"))
-        .join(marks.groupby(["cell", "rater"]).sum())
-        .astype(int)
-    )
-    often: list[Any] = list(habits[habits["showings"] >= FEWEST].reset_index().itertuples())
+    sheets = showings[["rater"]].assign(showings=1, several=several, straight=straight)
+    sums = sheets.groupby("rater").sum().join(marks.groupby("rater").sum()).astype(int)
+    often: list[Any] = list(sums[sums["showings"] >= FEWEST].itertuples())
     for row in often:
-        where = table.where(row.cell, f"rater {table.raters[row.rater]}")
-        for kind, what in _unvarying(row, table.cells[row.cell][:2]):
-            severity: Severity = "note" if kind == "one method" else "warning"
-            yield Finding(kind=kind, where=where, what=what, severity=severity)
+        for kind, what in _habits(row, methods):
+            yield Finding(kind, what, "note" if kind == "one method" else "warning", str(row.Index))
 
 
-def _unvarying(did: Any, methods: tuple[str, str]) -> Iterator[tuple[str, str]]:  # noqa: ANN401  a row of numbers
+def _habits(did: Any, methods: tuple[str, str]) -> Iterator[tuple[str, str]]:  # noqa: ANN401  a row of numbers
     """Yield the kind of each habit worth reporting, and the sentence."""
     answers = {methods[0]: did.low, methods[1]: did.decided - did.low, TIE: did.verdicts - did.decided}
     always = next((answer for answer, times in answers.items() if times == did.verdicts), None)
@@ -242,36 +208,32 @@ def _unvarying(did: Any, methods: tuple[str, str]) -> Iterator[tuple[str, str]]:
     elif did.several >= FEWEST and did.straight == did.several:
         yield "straight-lining", f"one verdict for all criteria on each of {plural(did.several, 'showing')}"
     places = ("the text shown first", "the text shown second")
-    yield from _one_sided("one place", did.at_first, did.placed, places)
+    sided = [("one place", did.at_first, did.placed, places)]
     if always is None:
-        yield from _one_sided("one method", did.low, did.decided, methods)
+        sided.append(("one method", did.low, did.decided, methods))
+    for kind, part, whole, names in sided:
+        times, name = (part, names[0]) if 2 * part > whole else (whole - part, names[1])
+        if whole >= FEWEST and times >= ONE_SIDED * whole:
+            of = plural(whole, "non-tied verdict")
+            yield kind, f"{times} of {of} are for {name} ({percent(times / whole)})"
 
 
-def _one_sided(kind: str, part: int, whole: int, names: tuple[str, str]) -> Iterator[tuple[str, str]]:
-    times, name = (part, names[0]) if 2 * part > whole else (whole - part, names[1])
-    if whole >= FEWEST and times >= ONE_SIDED * whole:
-        verdicts = plural(whole, "non-tied verdict")
-        yield kind, f"{times} of {verdicts} are for {name} ({percent(times / whole)})"
-
-
-def unseen_ends(table: CodedVerdicts) -> Iterator[Finding]:
-    """Yield the comparisons with showings that were rated before the end of every text was on the screen.
+def unseen_ends(showings: pd.DataFrame) -> Iterator[Finding]:
+    """Say how many showings were rated before the end of every text was on the screen.
 
     The table says so in the column `ends_seen`: how many of prompt, A and B were seen to their end, at the
     first submission. Showings without it are left out.
     """
-    known = table.rows.groupby(_SHEET)["ends_seen"].max().dropna().reset_index()
-    for index in range(len(table.cells)):
-        group = known[known["cell"] == index]
-        unseen = group[group["ends_seen"] < TEXTS_SHOWN]
-        if unseen.empty:
-            continue
-        counts = np.bincount(unseen["rater"].to_numpy())
-        rater, times = int(counts.argmax()), int(counts.max())
-        share = len(unseen) / len(group)
-        what = (
-            f"{len(unseen)} of {plural(len(group), 'showing')} ({percent(share)}) were rated before the end "
-            f"of every text had been on the screen; {times} of them by rater {table.raters[rater]}"
-        )
-        severity: Severity = "warning" if share > UNSEEN else "note"
-        yield Finding(kind="unseen ends", where=table.where(index), what=what, severity=severity)
+    known = showings[showings["ends_seen"].notna()]
+    by_rater = known.loc[known["ends_seen"] < TEXTS_SHOWN, "rater"].value_counts()
+    if not (unseen := int(by_rater.sum())):
+        return
+    share = unseen / len(known)
+    yield Finding(
+        kind="unseen ends",
+        what=(
+            f"{unseen} of {plural(len(known), 'showing')} ({percent(share)}) were rated before the end of "
+            f"every text had been on the screen; {by_rater.max()} of them by rater {by_rater.idxmax()}"
+        ),
+        severity="warning" if share > UNSEEN else "note",
+    )

@@ -23,24 +23,7 @@ Correction = Literal["holm", "bh"]
 CORRECTION_NAMES = {"holm": "Holm", "bh": "Benjamini–Hochberg"}
 ALL = "all datasets"
 """The dataset of a result over all of them."""
-CELL_COLUMNS = ("simulated", "rater_kind", "judge", "method_a", "method_b", "criterion")
-
-
-@dataclass(frozen=True, kw_only=True)
-class MeasuredMetrics:
-    """Automatic metrics of a study.
-
-    Attributes:
-        table: Columns dataset, strategy, texts, then one column per metric.
-        intervals: Low and high by dataset, strategy and metric, where there is an interval.
-        notes: What each was measured with.
-        level: The intervals' confidence level.
-    """
-
-    table: pd.DataFrame
-    intervals: Mapping[tuple[str, str, str], tuple[float, float]] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-    level: float = 0.95
+CELL_COLUMNS = ("rater_kind", "judge", "method_a", "method_b", "criterion")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,6 +45,12 @@ class Exclusion:
     at: str
     results: Literal["before", "after"]
     verdicts: int
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of what an analysis rests on."""
+    packages = ("guard-eval", "numpy", "scipy", "statsmodels", "pandas", "matplotlib")
+    return {"Python": platform.python_version(), **{name: version(name) for name in packages}}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,10 +80,9 @@ class Context:
         panel: The judges who count as one besides, if that was declared.
         composite: The criteria whose weighted mean is an overall result, if one was declared.
         random_part: Whether the pairs that people rated are known to be a random part of those judged.
-        metrics: The automatic metrics, if they were measured.
+        metrics: The scores of automatic metrics with intervals and meanings; empty if none was measured.
         examples: Pairs to show side by side.
         judging: How judges were asked; `None` if none was.
-        failures: (kind, count) of verdicts that are missing since a judge failed.
         exclusions: The raters whose verdicts were left out.
         with_excluded: All verdicts with theirs, if some were left out.
         versions: Versions of the software, by name.
@@ -124,13 +112,12 @@ class Context:
     panel: JudgePanel | None = None
     composite: Composite | None = None
     random_part: bool = False
-    metrics: MeasuredMetrics | None = None
+    metrics: pd.DataFrame = field(default_factory=pd.DataFrame)
     examples: tuple[Pair, ...] = ()
     judging: JudgeUsage | None = None
-    failures: tuple[tuple[str, int], ...] = ()
     exclusions: tuple[Exclusion, ...] = ()
     with_excluded: pd.DataFrame | None = None
-    versions: Mapping[str, str] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=versions)
     settings: str = ""
     command: str = ""
 
@@ -157,12 +144,6 @@ class Context:
         if self.planned is None:
             reasons.append("no comparison was declared before the verdicts were collected")
         return tuple(reasons)
-
-
-def versions() -> dict[str, str]:
-    """Return the versions of what an analysis rests on."""
-    packages = ("guard-eval", "numpy", "scipy", "statsmodels", "pandas", "matplotlib")
-    return {"Python": platform.python_version(), **{name: version(name) for name in packages}}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -211,16 +192,12 @@ class Evidence:
 
 def cell_record(cell: Cell) -> dict[str, Any]:
     """Return a cell as the first columns of a row."""
-    return {
-        "simulated": cell.rater_kind in SIMULATED,
-        **{name: getattr(cell, name) for name in CELL_COLUMNS[1:]},
-    }
+    return {name: getattr(cell, name) for name in CELL_COLUMNS}
 
 
-def estimate_record(estimate: Estimate | None, name: str, prefix: str = "") -> dict[str, float | None]:
+def estimate_record(estimate: Estimate, name: str, prefix: str = "") -> dict[str, float | None]:
     """Return an estimate as three columns: its value, named `name`, and its limits."""
-    value, low, high = (None,) * 3 if estimate is None else (estimate.value, estimate.low, estimate.high)
-    return {name: value, f"{prefix}low": low, f"{prefix}high": high}
+    return {name: estimate.value, f"{prefix}low": estimate.low, f"{prefix}high": estimate.high}
 
 
 def frame_of(
@@ -228,17 +205,20 @@ def frame_of(
 ) -> pd.DataFrame:
     """Return records as a frame of Python objects, so that None stays None and an integer an integer.
 
+    A frame with kinds of raters has the column `simulated` first.
+
     Args:
         records: The rows.
         columns: The columns of a frame without rows.
         order: Columns to sort by; kinds of raters stand in the order people, unknown, models, simulated.
     """
-    names = list(records[0]) if records else list(columns)
-    rows = list(records)
-    if order:
-        rows.sort(
-            key=lambda row: tuple(
-                KIND_PLACE[row[name]] if name == "rater_kind" else row[name] for name in order
-            )
-        )
-    return pd.DataFrame({name: pd.Series([row[name] for row in rows], dtype=object) for name in names})
+
+    def key(row: Mapping[str, Any]) -> tuple[object, ...]:
+        return tuple(KIND_PLACE[row[name]] if name == "rater_kind" else row[name] for name in order)
+
+    rows = sorted(records, key=key)
+    names = rows[0] if rows else columns
+    table = {name: [row[name] for row in rows] for name in names}
+    if "rater_kind" in table:
+        table = {"simulated": [kind in SIMULATED for kind in table["rater_kind"]], **table}
+    return pd.DataFrame({name: pd.Series(cells, dtype=object) for name, cells in table.items()})

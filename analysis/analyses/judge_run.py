@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import UTC
 
 import pandas as pd
 
@@ -16,19 +15,9 @@ CHECKS = ("identical", "shuffled", "swapped", "padded")
 """In the order in which they are reported."""
 
 
-SPENDING = {
-    "open": "under_way",
-    "input_tokens": "prompt_tokens",
-    "output_tokens": "completion_tokens",
-    "unmetered": "answers_without_tokens",
-    "unpriced": "requests_without_price",
-}
-"""The columns of judge_spending.csv that are not named as the fields of `JudgeSpending`."""
-
-
 def spending(evidence: Evidence) -> pd.DataFrame:
     """Return tokens and cost of each judge, over all runs, calibration included."""
-    return frame_of([asdict(row) for row in _usage(evidence).spent]).rename(columns=SPENDING)
+    return frame_of([asdict(row) for row in _usage(evidence).spent])
 
 
 def failures(evidence: Evidence) -> pd.DataFrame:
@@ -38,17 +27,15 @@ def failures(evidence: Evidence) -> pd.DataFrame:
 
 def models(evidence: Evidence) -> pd.DataFrame:
     """Return which models answered each judge's requests; a judge should have one."""
-    rows = _usage(evidence).seen
-    times = [{name: row[name].astimezone(UTC).isoformat() for name in ("first", "last")} for row in rows]
-    return frame_of([{**row, **time} for row, time in zip(rows, times, strict=True)])
+    return frame_of(_usage(evidence).seen)
 
 
 def changed_models(usage: JudgeUsage) -> tuple[str, ...]:
     """Return the judges of which more than one model answered, each with these, in a sentence."""
-    known: dict[str, list[str]] = {}
+    known: dict[str, dict[str, None]] = {}
     for row in sorted(usage.seen, key=lambda row: row["first"]):
-        if row["model"] is not None and row["model"] not in known.setdefault(row["judge"], []):
-            known[row["judge"]].append(row["model"])
+        if row["model"] is not None:
+            known.setdefault(row["judge"], {})[row["model"]] = None
     return tuple(
         f"The model behind {judge} changed while it judged: {', then '.join(names)}."
         for judge, names in known.items()
@@ -64,13 +51,12 @@ def calibration(evidence: Evidence) -> pd.DataFrame:
     that were not answered in every order are `missing` and not counted.
     """
     groups: dict[tuple[str, str, str], list[UsageRow]] = {}
-    for each in _usage(evidence).checked:
+    checked = _usage(evidence).checked
+    for each in sorted(checked, key=lambda row: (row["judge"], CHECKS.index(row["check"]), row["criterion"])):
         groups.setdefault((each["judge"], each["check"], each["criterion"]), []).append(each)
     records = []
-    for (judge, check, criterion), items in sorted(groups.items(), key=lambda group: _place(group[0])):
-        whole = [
-            each["answers"] for each in items if each["answers"] and len(each["answers"]) == each["asked"]
-        ]
+    for (judge, check, criterion), items in groups.items():
+        whole = [each["answers"] for each in items if len(each["answers"]) == each["asked"]]
         outcomes = [_outcome(check, answers) for answers in whole]
         hits = [outcome == 1 for outcome in outcomes]
         share = unit_proportion(hits, pd.RangeIndex(len(hits)).to_numpy(), level=evidence.level)
@@ -87,10 +73,6 @@ def calibration(evidence: Evidence) -> pd.DataFrame:
             }
         )
     return frame_of(records)
-
-
-def _place(key: tuple[str, str, str]) -> tuple[str, int, str]:
-    return key[0], CHECKS.index(key[1]), key[2]
 
 
 def _outcome(check: str, answers: Sequence[str]) -> int:

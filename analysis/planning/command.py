@@ -6,12 +6,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib import colormaps
 from matplotlib.axes import Axes
 
 from analysis.planning.formulas import MAX_ITEMS, MAX_RATERS, Design, items_needed, power_at
@@ -94,11 +94,10 @@ def power(
     if output is not None and output.suffix.lower() not in FORMATS:
         raise StudyError(f"{output}: the name of a figure ends in {', '.join(FORMATS)}; change the ending")
     pilot = None if from_ is None else read_pilot(from_)
-    taken = {} if pilot is None else {"ties": pilot.ties, "icc": pilot.icc, "criteria": pilot.criteria}
-    assumptions = {"ties": ties, "icc": icc, "criteria": criteria}
-    known = {
-        name: value for part in (taken, assumptions) for name, value in part.items() if value is not None
-    }
+    known = {"ties": ties, "icc": icc, "criteria": criteria}
+    if pilot is not None:
+        known = {name: getattr(pilot, name) if value is None else value for name, value in known.items()}
+    assumed: dict[str, Any] = {name: value for name, value in known.items() if value is not None}
     design = Design(
         share=share,
         alpha=alpha,
@@ -107,7 +106,7 @@ def power(
         margin=margin,
         judge_r=judge_r,
         judged=judged,
-        **known,  # type: ignore[arg-type]
+        **assumed,
     )
     plan = plan_study(
         design,
@@ -142,20 +141,27 @@ def plan_study(
     needs = needs.astype({"raters": int})
     needs["verdicts"] = needs["items"] * needs["raters"] * design.criteria
     if design != design.only():
-        needs["without"] = [items_needed(design.only(), m) for m in raters]
+        needs["without"] = pd.Series([items_needed(design.only(), m) for m in raters], dtype=float)
     largest = 1000 if needs["items"].isna().all() else 1.4 * needs["items"].max()
     largest = min(largest, design.judged) if design.judge_r is not None else largest
     sizes = sorted({*np.linspace(2, max(10.0, largest), POINTS).astype(int).tolist(), *items})
     points = [(m, n, power_at(design, n, m)) for m in raters for n in sizes]
     curve = pd.DataFrame(points, columns=["raters", "items", "power"])
+    answer = _answer(design, needs)
     return Plan(
-        lines=(*heading, _answer(design, needs)),
+        lines=(*heading, answer),
         tables=(_table(design, needs, curve, items),),
         next=("guard-eval new my-study",),
         design=asdict(design),
         needs=needs,
         curve=curve,
-        drawing=_figure(design, needs, curve),
+        drawing=drawn(
+            partial(_draw, design, curve),
+            name="power",
+            heading=f"{_goal(design)} ({percent(design.ties, 0)} ties, ICC {design.icc:.2g})",
+            description=f"Power rises with the number of items. {answer}",
+            height=HEIGHT_INCHES,
+        ),
     )
 
 
@@ -181,48 +187,39 @@ def _goal(design: Design) -> str:
 def _answer(design: Design, needs: pd.DataFrame) -> str:
     """Return what the needs come to, in a sentence or two."""
     whom = ", for all raters of the same kind" if design.rater_sd is not None else ""
+    if design.judge_r is not None:
+        whom = f", assisted by a judge of r = {design.judge_r:g} on {design.judged} items"
     holm = f", Holm over {design.criteria} criteria" if design.criteria > 1 else ""
     goal = (
         f"{_goal(design)} with a power of {percent(design.power, 0)}{whom} (α = {design.alpha:g}, "
         f"{percent(design.ties, 0)} ties, ICC {design.icc:.2g}{holm})"
     )
-    enough = needs.dropna(subset=["items"])
-    unit = "items"
-    if design.judge_r is not None:
-        unit = f"items by people, beside a judge of r = {design.judge_r:g} on {design.judged}"
-    sizes = [
-        f"{items:.0f} {unit if index == 0 else 'items'} with {plural(raters, 'rater')} each"
-        for index, (raters, items) in enumerate(_pairs(enough))
+    rows: list[Any] = list(needs.itertuples())
+    enough = [
+        f"{row.items:.0f} items with {plural(row.raters, 'rater')} each"
+        for row in rows
+        if not math.isnan(row.items)
     ]
-    few = needs.loc[needs["items"].isna(), "raters"]
-    more = " more raters" if design.rater_sd is not None else " more than are possible"
-    lines = (
-        [f"{goal} takes {', '.join(sizes[:-1]) + ' or ' if sizes[1:] else ''}{sizes[-1]}."] if sizes else []
-    )
-    if len(few):
-        subject = f"With {and_list([plural(value, 'rater') for value in few])} no number of items is enough"
-        lines.append(f"{subject}." if sizes else f"{goal} takes{more}.")
-    return " ".join(lines)
-
-
-def _pairs(needs: pd.DataFrame) -> list[tuple[int, float]]:
-    """Return numbers of raters and of items."""
-    return list(zip(needs["raters"].tolist(), needs["items"].tolist(), strict=True))
+    few = [plural(row.raters, "rater") for row in rows if math.isnan(row.items)]
+    if not enough:
+        return f"{goal} takes more than {few[-1]}: no number of items is enough."
+    sizes = f"{', '.join(enough[:-1])} or {enough[-1]}" if enough[1:] else enough[0]
+    answer = f"{goal} takes {sizes}."
+    return f"{answer} With {and_list(few)} no number of items is enough." if few else answer
 
 
 def _table(design: Design, needs: pd.DataFrame, curve: pd.DataFrame, items: Sequence[int]) -> Table:
     """Return the needs as a table, with the power of the numbers of items that were asked for."""
-    columns = ["Raters", "Items", "Verdicts"]
-    if "without" in needs:
-        columns.append("These raters alone" if design.judge_r is None else "Without the judge")
+    heads = {"raters": "Raters", "items": "Items", "verdicts": "Verdicts"}
+    heads["without"] = "These raters alone" if design.judge_r is None else "Without the judge"
     powers = curve.set_index(["raters", "items"])["power"].to_dict()
-    rows: list[tuple[str | int, ...]] = []
-    for raters, *others in zip(*(needs[name].tolist() for name in needs), strict=True):
-        cells = [NOTHING if value is None or math.isnan(value) else f"{value:.0f}" for value in others]
+    rows = []
+    for raters, *others in needs.itertuples(index=False, name=None):
+        cells = [NOTHING if math.isnan(value) else f"{value:.0f}" for value in others]
         rows.append((raters, *cells, *(f"{100 * powers[raters, n]:.0f}" for n in items)))
     shown = " The last columns are the power in % with so many items." if items else ""
     return Table(
-        columns=(*columns, *(f"{n} items" for n in items)),
+        columns=(*(heads[name] for name in map(str, needs)), *(f"{n} items" for n in items)),
         rows=tuple(rows),
         caption=f"Items for a power of {percent(design.power, 0)}",
         note=(
@@ -233,35 +230,12 @@ def _table(design: Design, needs: pd.DataFrame, curve: pd.DataFrame, items: Sequ
     )
 
 
-def _figure(design: Design, needs: pd.DataFrame, curve: pd.DataFrame) -> Drawing:
-    """Return power against items, a line for each number of raters."""
-    sizes = "; ".join(
-        f"{plural(raters, 'rater')}: {'never' if math.isnan(items) else f'{items:.0f}'}"
-        for raters, items in _pairs(needs)
-    )
-    return drawn(
-        partial(_draw, design, curve),
-        name="power",
-        heading=f"{_goal(design)} ({percent(design.ties, 0)} ties, ICC {design.icc:.2g})",
-        description=f"Power rises with the number of items. It passes {percent(design.power, 0)} at {sizes}.",
-        height=HEIGHT_INCHES,
-    )
-
-
 def _draw(design: Design, curve: pd.DataFrame, axes: Axes) -> None:
-    known = curve["raters"].unique().tolist()
-    for index, raters in enumerate(known):
-        points = curve[curve["raters"] == raters]
-        axes.plot(
-            points["items"],
-            100 * points["power"],
-            color=colormaps["viridis_r"](0.15 + 0.85 * index / max(1, len(known) - 1)),
-            linewidth=1.4,
-            marker=MARKERS[index % len(MARKERS)],
-            markersize=4,
-            markevery=4,
-            label=plural(raters, "rater"),
-        )
+    """Draw power against items, a line for each number of raters."""
+    lines: dict[Any, pd.DataFrame] = dict(iter(curve.groupby("raters")))
+    for (raters, points), marker in zip(lines.items(), cycle(MARKERS), strict=False):
+        label = plural(raters, "rater")
+        axes.plot(points["items"], 100 * points["power"], marker=marker, markevery=4, label=label)
     axes.axhline(100 * design.power, **GUIDE)
     axes.set(ylim=(0, 101), xlabel="items", ylabel="power, %")
     axes.set_xlim(left=0)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from scipy import special, stats
@@ -61,9 +60,13 @@ class Design:
 
     def __post_init__(self) -> None:
         """Refuse the first value that is impossible."""
-        for is_wrong, problem in _problems(self):
-            if is_wrong:
-                raise StudyError(problem)
+        for name, (is_possible, remedy) in _ranges(self).items():
+            if not is_possible:
+                raise StudyError(f"--{name.replace('_', '-')} {getattr(self, name):g}: give {remedy}")
+        modes = {"--rater-sd": self.rater_sd, "--margin": self.margin, "--judge-r": self.judge_r}
+        chosen = [option for option, value in modes.items() if value is not None]
+        if len(chosen) > 1:
+            raise StudyError(f"{' and '.join(chosen)} are different plans; leave all but one of them out")
 
     @property
     def distance(self) -> float:
@@ -93,57 +96,26 @@ class Design:
         return replace(self, rater_sd=None, judge_r=None)
 
 
-def _problems(design: Design) -> Iterator[tuple[bool, str]]:
-    """Yield whether a value is impossible, and the message that names it with its remedy."""
-    d = design
-    yield (
-        d.margin is None and (not 0 < d.share < 1 or d.share == HALF),
-        (
-            f"a share of {d.share:g} cannot be planned for: name the smallest win share worth finding, "
-            "between 0 and 1 and not 0.5, such as 0.55"
-        ),
-    )
+def _ranges(d: Design) -> dict[str, tuple[bool, str]]:
+    """Return for each value whether it is possible, and the remedy if it is not."""
     room = 1.0 if d.margin is not None else 2 * min(d.share, 1 - d.share)
-    yield (
-        not 0 <= d.ties < room,
-        (
-            f"{d.ties:g} ties do not go with a share of {d.share:g}: ties lie between 0 and below {room:g} "
-            "(share = wins + ties/2, and there must be some wins and losses)"
+    is_share = 0 < d.share < 1 and d.share != HALF
+    most_sd = math.sqrt(max(0.0, (1 - d.icc) * d.rating_variance))
+    return {
+        "share": (d.margin is not None or is_share, "the smallest share worth finding, such as 0.55"),
+        "ties": (0 <= d.ties < room, f"0 or more ties, and below {room:g}: share = wins + ties/2"),
+        "icc": (0 <= d.icc <= 1, "an ICC from 0 (raters agree by chance) to 1"),
+        "alpha": (0 < d.alpha < HALF, "an error rate above 0 and below 0.5, say 0.05"),
+        "power": (d.alpha < d.power <= 0.99, f"one above α = {d.alpha:g} and up to 0.99, such as 0.8"),
+        "criteria": (1 <= d.criteria <= 50, "a whole number from 1 to 50"),
+        "rater_sd": (
+            d.rater_sd is None or 0 < d.rater_sd <= most_sd,
+            f"a standard deviation of raters' own shares above 0, and with this ICC up to {most_sd:.3f}",
         ),
-    )
-    yield not 0 <= d.icc <= 1, f"an ICC of {d.icc:g}: give one from 0 (raters agree by chance) to 1"
-    yield not 0 < d.alpha < 0.5, f"an α of {d.alpha:g}: give an error rate above 0 and below 0.5, say 0.05"
-    yield (
-        not d.alpha < d.power <= 0.99,
-        f"a power of {d.power:g}: give one above α = {d.alpha:g} and up to 0.99, such as 0.8",
-    )
-    yield not 1 <= d.criteria <= 50, f"{d.criteria} criteria: give a whole number from 1 to 50"
-    yield (
-        d.rater_sd is not None and not 0 < d.rater_sd < HALF,
-        (
-            f"raters' own shares with a standard deviation of {d.rater_sd}: give one above 0 and below 0.5, "
-            "such as 0.05"
-        ),
-    )
-    yield (
-        d.rater_sd is not None and d.rater_sd**2 > (1 - d.icc) * d.rating_variance,
-        (
-            f"no raters are like that: own shares with a standard deviation of {d.rater_sd} beside an ICC of "
-            f"{d.icc:g}; give a smaller --rater-sd or --icc"
-        ),
-    )
-    yield (
-        d.margin is not None and not 0 < d.margin < HALF,
-        f"a margin of {d.margin}: give a distance from one half above 0 and below 0.5, such as 0.05",
-    )
-    yield (
-        d.judge_r is not None and not 0 <= d.judge_r < 1,
-        f"a judge's r of {d.judge_r}: give a correlation with people from 0 to below 1, say 0.6",
-    )
-    yield not 2 <= d.judged <= MAX_ITEMS, f"{d.judged} judged items: give a number from 2 to {MAX_ITEMS}"
-    modes = {"--rater-sd": d.rater_sd, "--margin": d.margin, "--judge-r": d.judge_r}
-    chosen = [option for option, value in modes.items() if value is not None]
-    yield len(chosen) > 1, f"{' and '.join(chosen)} are different plans; leave all but one of them out"
+        "margin": (d.margin is None or 0 < d.margin < HALF, "a distance above 0 and below 0.5, say 0.05"),
+        "judge_r": (d.judge_r is None or 0 <= d.judge_r < 1, "a correlation from 0 to below 1, say 0.6"),
+        "judged": (2 <= d.judged <= MAX_ITEMS, f"a number of items from 2 to {MAX_ITEMS}"),
+    }
 
 
 def power_at(design: Design, items: int, raters: int) -> float:

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from analysis.analyses.audits import UNBALANCED
 from analysis.analyses.exclusions import exclusion_words
 from analysis.analyses.shares import deciding_p
-from analysis.reports.columns import (
-    count_raters,
-    differs,
-    group_name,
-    plain_name,
-    possible_ranks,
-)
-from analysis.reports.results import Results, Row, rows_of
+from analysis.reports.columns import count_raters, differs, group_name, limits, plain_name, possible_ranks
+from analysis.reports.results import Results, Row, group_of, grouped, rows_of
 from guard_eval.estimate import why_no_p
 from guard_eval.records import PEOPLE_OF, SIMULATED
 from guard_eval.reporting.words import (
@@ -38,17 +31,12 @@ MAX_FACTS = 4
 """Lines on who rated what."""
 MAX_NAMED = 3
 """Methods that a sentence names before it counts the rest."""
-NO_EVIDENCE, TOO_FEW, NO_TEST, NOTHING_TO_TEST = (
-    "no evidence",
-    "too few prompts",
-    "no test",
-    "nothing to test",
-)
+NO_EVIDENCE, TOO_FEW, NO_TEST, BALANCED = "no evidence", "too few prompts", "no test", "nothing to test"
 PREFERRED = "preferred"
 UNDECIDED = {
     TOO_FEW: "Too few {unit}s favour a method to tell them apart on {names}.",
     NO_TEST: "On {names} there is no test: {note}.",
-    NOTHING_TO_TEST: "On {names} every {unit} is balanced, so there is nothing to test.",
+    BALANCED: "On {names} every {unit} is balanced, so there is nothing to test.",
 }
 """Why there is no p."""
 CLEAR_LEAD = 0.505
@@ -57,23 +45,26 @@ CLEAR_LEAD = 0.505
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AnswerLine:
-    """A line of the first screen: a bar from 0 to 100 % with its figures; `None` if undefined.
+    """A line of the first screen: a bar from 0 to 100 % with its figures.
 
     Attributes:
         label: The criterion, or the method that is ranked.
-        share: The share of the method ahead, or the expected share of a ranked one.
-        low: Its lower limit.
-        high: Its upper limit.
-        p: The deciding p, as papers print it; or the ranks that are possible.
-        word: What p says.
+        share: The share of the method ahead, or the expected share of a ranked one; `None` if undefined.
+        low: Its lower limit, or None.
+        high: Its upper limit, or None.
+        word: The deciding p and what it says; or the ranks that are possible.
     """
 
     label: str
     share: float | None
     low: float | None
     high: float | None
-    p: str
     word: str
+
+    @property
+    def figures(self) -> tuple[str, str, str]:
+        """Return share, interval and word, as they are printed."""
+        return percent(self.share), limits(self.low, self.high), self.word
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -85,8 +76,7 @@ class FirstScreen:
         answer: The answer in two or three sentences.
         lines: One line for each criterion, or for each ranked method.
         heads: The headings of the lines' columns.
-        left: The method on the bars' left, or empty.
-        right: The method on their right.
+        sides: The methods on the left and on the right of the bars, or what the sides mean.
         foot: The unit, the test, the correction, and for whom the answer holds.
     """
 
@@ -94,26 +84,28 @@ class FirstScreen:
     answer: str
     lines: tuple[AnswerLine, ...]
     heads: tuple[str, ...]
-    left: str
-    right: str
+    sides: tuple[str, str]
     foot: str
 
     @property
     def summary(self) -> str:
         """Return facts and answer as one paragraph."""
-        return " ".join((". ".join((*self.facts, "")).strip(), self.answer))
+        return " ".join((*(f"{fact}." for fact in self.facts), self.answer))
 
 
 def first_screen(results: Results) -> FirstScreen:
     """Return the first screen of a report."""
-    context, groups = results.context, _groups(results.answering)
-    first = next(iter(groups.values()))
+    context = results.context
+    in_order = sorted(results.answering, key=lambda row: KIND_PLACE[row.rater_kind])
+    # The rows of the family, or all of them.
+    groups = [[row for row in rows if row.family] or rows for rows in grouped(in_order, group_of).values()]
+    first, *others = groups
     if results.is_ranked:
         lines, heads, sides = _ranking_lines(results)
         answer = [_ranking_answer(results, first)]
     else:
         lines, heads, sides = _share_lines(results, groups)
-        judges = [rows for who, rows in groups.items() if who[1] and rows is not first]
+        judges = [rows for rows in others if rows[0].judge]
         answer = [_shares_answer(first, results), *_judges_answer(judges, first, results)]
     answer += _uneven_sides(results)
     if context.composite is not None and context.composite.weights:
@@ -125,17 +117,9 @@ def first_screen(results: Results) -> FirstScreen:
         answer=" ".join(answer),
         lines=lines,
         heads=heads,
-        left=sides[0],
-        right=sides[1],
+        sides=sides,
         foot=_foot(results, first),
     )
-
-
-def _groups(rows: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
-    """Return the rows of the family, or all, by who judged, people first."""
-    in_order = sorted(rows, key=lambda row: KIND_PLACE[row.rater_kind])
-    groups = _grouped(in_order, lambda row: (row.rater_kind, row.judge))
-    return {who: [row for row in group if row.family] or group for who, group in groups.items()}
 
 
 def _facts(results: Results) -> tuple[str, ...]:
@@ -179,7 +163,7 @@ def verdict_word(row: Row, alpha: float) -> str:
         return NO_TEST
     # The smallest p is 1 if at most one unit favours a method; if one does, the share is not one half.
     if row.smallest_p >= 1 and row.win_share is not None and abs(row.win_share - 0.5) < 1e-9:
-        return NOTHING_TO_TEST
+        return BALANCED
     return TOO_FEW if why_no_p(row.smallest_p, alpha) or "no corrected p" in row.note else NO_TEST
 
 
@@ -191,53 +175,60 @@ def seen_from(row: Row, method: str) -> tuple[float | None, float | None, float 
     return share, low, high
 
 
-def method_ahead(row: Row) -> str:
-    """Return the method with the larger share, the first one of two equal ones."""
-    return str(row.method_a if row.win_share is None or row.win_share >= 0.5 else row.method_b)
+def ahead_and_behind(row: Row) -> tuple[str, str]:
+    """Return the method with the larger share, the first one of two equal ones; and the other."""
+    is_first = row.win_share is None or row.win_share >= 0.5
+    return (row.method_a, row.method_b) if is_first else (row.method_b, row.method_a)
 
 
-def _behind(row: Row) -> str:
-    return str(row.method_b if method_ahead(row) == row.method_a else row.method_a)
+def leading_method(rows: Sequence[Row]) -> str:
+    """Return which method of one comparison has the larger share in the mean of rows."""
+    is_first = sum((row.win_share or 0.5) - 0.5 for row in rows) >= 0
+    return str(rows[0].method_a if is_first else rows[0].method_b)
 
 
 def _lead(row: Row) -> float:
     """Return the share of the method that is ahead."""
-    return seen_from(row, method_ahead(row))[0] or 0.5
+    return seen_from(row, ahead_and_behind(row)[0])[0] or 0.5
 
 
-def _share_lines(
-    results: Results, groups: dict[tuple[str, str], list[Row]]
-) -> tuple[tuple[AnswerLine, ...], tuple[str, ...], tuple[str, str]]:
+Lines = tuple[tuple[AnswerLine, ...], tuple[str, ...], tuple[str, str]]
+"""The lines, their headings, and the sides of the bars."""
+
+
+def _share_lines(results: Results, groups: Sequence[list[Row]]) -> Lines:
     """Return a line for each criterion, of the method that is ahead over all lines."""
-    people = {who: rows for who, rows in groups.items() if not who[1]} or groups
-    rows = [row for group in people.values() for row in group][:MAX_LINES]
-    first = rows[0]
-    is_turned = sum((row.win_share or 0.5) - 0.5 for row in rows) < 0
-    right, left = (first.method_b, first.method_a) if is_turned else (first.method_a, first.method_b)
+    people = [rows for rows in groups if not rows[0].judge] or groups
+    rows = [row for group in people for row in group][:MAX_LINES]
+    first, lead = rows[0], leading_method(rows)
     lines = []
     for row in rows:
         label, p = capital(title(row.criterion)), deciding_p(row)
-        share, low, high = seen_from(row, row.method_b if is_turned else row.method_a)
+        share, low, high = seen_from(row, row.method_a if lead == first.method_a else row.method_b)
+        word = verdict_word(row, results.context.alpha)
         lines.append(
             AnswerLine(
-                label=f"{label} · {group_name(row.rater_kind, row.judge)}" if len(people) > 1 else label,
+                label=f"{label} · {group_name(row)}" if len(people) > 1 else label,
                 share=share,
                 low=low,
                 high=high,
-                p="" if p is None else p_value(p),
-                word=verdict_word(row, results.context.alpha),
+                word=word if p is None else f"{p_value(p)} · {word}",
             )
         )
     corrected = f" ({first.correction.split('–')[0]})" if any(row.family > 1 for row in rows) else ""
-    heads = ("Criterion", f"{right} won", _interval_head(results), f"p{corrected}")
-    return tuple(lines), heads, (left, right)
+    other = first.method_b if lead == first.method_a else first.method_a
+    return (
+        tuple(lines),
+        ("Criterion", f"{lead} won", _interval_head(results), f"p{corrected}"),
+        (other, lead),
+    )
 
 
 def _interval_head(results: Results) -> str:
     return f"{percent(results.evidence.level, 0)} interval"
 
 
-def _ranking_lines(results: Results) -> tuple[tuple[AnswerLine, ...], tuple[str, ...], tuple[str, str]]:
+def _ranking_lines(results: Results) -> Lines:
     """Return a line for each of the best methods of the first ranking."""
     rows = results.rankings[0]
     lines = tuple(
@@ -246,8 +237,7 @@ def _ranking_lines(results: Results) -> tuple[tuple[AnswerLine, ...], tuple[str,
             share=row.expected_share,
             low=row.share_low,
             high=row.share_high,
-            p=f"rank {possible_ranks(row)}" if row.possible_best else possible_ranks(row),
-            word="",
+            word=f"rank {possible_ranks(row)}" if row.possible_best else possible_ranks(row),
         )
         for row in rows[:MAX_LINES]
     )
@@ -258,30 +248,23 @@ def _ranking_lines(results: Results) -> tuple[tuple[AnswerLine, ...], tuple[str,
 def _shares_answer(rows: Sequence[Row], results: Results) -> str:
     """Say who was preferred, and on what no difference was found."""
     alpha = results.context.alpha
-    by_word = _grouped(rows, lambda row: PREFERRED if differs(row, alpha) else verdict_word(row, alpha))
-    winners = _grouped(by_word.get(PREFERRED, ()), lambda row: (method_ahead(row), _behind(row)))
+    by_word = grouped(rows, lambda row: PREFERRED if differs(row, alpha) else verdict_word(row, alpha))
+    winners = grouped(by_word.get(PREFERRED, ()), ahead_and_behind)
     sentences = [
         f"{name} was preferred to {other} on {_with_shares(won)}." for (name, other), won in winners.items()
     ]
     if none := by_word.get(NO_EVIDENCE):
         where = f" on {_criteria(none)}" if len(by_word) > 1 else ""
         sentences.append(f"No difference between {none[0].method_a} and {none[0].method_b} was found{where}.")
-        leads = _grouped((row for row in none if _lead(row) >= CLEAR_LEAD), method_ahead)
+        leads = grouped((row for row in none if _lead(row) >= CLEAR_LEAD), ahead_and_behind)
         if leads:
-            parts = [f"{name} won more often on {_with_shares(ahead)}" for name, ahead in leads.items()]
+            parts = [f"{name} won more often on {_with_shares(ahead)}" for (name, _), ahead in leads.items()]
             chance = "but results this far from 50\u00a0% are to be expected by chance"
             sentences.append(f"{and_list(parts)}, {chance}.")
     for word, text in UNDECIDED.items():
         if known := by_word.get(word):
             sentences.append(text.format(names=_criteria(known), unit=known[0].unit, note=known[0].note))
     return " ".join((*sentences, *_equivalent(results, rows)))
-
-
-def _grouped(rows: Iterable[Row], key: Callable[[Row], Any]) -> dict[Any, list[Row]]:
-    groups: dict[Any, list[Row]] = {}
-    for row in rows:
-        groups.setdefault(key(row), []).append(row)
-    return groups
 
 
 def _criteria(rows: Sequence[Row]) -> str:
@@ -294,8 +277,7 @@ def _with_shares(rows: Sequence[Row]) -> str:
 
 def _equivalent(results: Results, rows: Sequence[Row]) -> Iterator[str]:
     """Say on which criteria methods are shown to be equally good, if a margin was declared."""
-    who = (rows[0].rater_kind, rows[0].judge)
-    group = [row for row in rows_of(results["equivalence"]) if (row.rater_kind, row.judge) == who]
+    group = [row for row in rows_of(results["equivalence"]) if group_of(row) == group_of(rows[0])]
     if not group:
         return
     shown = [row for row in group if row.conclusion in {"equivalent", "different but negligible"}]
@@ -315,7 +297,7 @@ def _judges_answer(groups: Sequence[list[Row]], first: Sequence[Row], results: R
         who = _the(name) if _the(name) != name else f"The judge {name}"
         different = [row for row in rows if differs(row, alpha)]
         also = "also " if bool(different) == any(differs(row, alpha) for row in first) else ""
-        parts = [f"{method_ahead(row)} on {title(row.criterion)}" for row in different[:MAX_SPELT_OUT]]
+        parts = [f"{ahead_and_behind(row)[0]} on {title(row.criterion)}" for row in different[:MAX_SPELT_OUT]]
         yield f"{who} {also}preferred {and_list(parts)}." if parts else f"{who} {also}found no difference."
     if len(groups) > MAX_NAMED:
         yield f"The table has {len(groups) - MAX_NAMED} more judges."
@@ -324,11 +306,11 @@ def _judges_answer(groups: Sequence[list[Row]], first: Sequence[Row], results: R
 def _ranking_answer(results: Results, first: Sequence[Row]) -> str:
     """Say who leads each ranking, and how many comparisons show a difference."""
     alpha, tables = results.context.alpha, results.rankings
-    several = len({(rows[0].rater_kind, rows[0].judge) for rows in tables}) > 1
-    sentences = []
-    for rows in tables[:MAX_SPELT_OUT]:
-        who = f" by {group_name(rows[0].rater_kind, rows[0].judge)}" if several else ""
-        sentences.append(ranking_sentence(rows, alpha, who=who))
+    several = len({group_of(rows[0]) for rows in tables}) > 1
+    sentences = [
+        ranking_sentence(rows, alpha, who=f", judged by {group_name(rows[0])}," if several else "")
+        for rows in tables[:MAX_SPELT_OUT]
+    ]
     if len(tables) > MAX_SPELT_OUT:
         sentences.append(f"{plural(len(tables) - MAX_SPELT_OUT, 'more ranking')} stand below.")
     shown = sum(differs(row, alpha) for row in first)
@@ -344,7 +326,7 @@ def _ranking_answer(results: Results, first: Sequence[Row]) -> str:
 def ranking_sentence(rows: Sequence[Row], alpha: float, *, who: str = "") -> str:
     """Name the leading method, those that may lead as well, and the last; or say that no method is better."""
     names, first = [row.method for row in rows], rows[0]
-    on = f"On {title(first.criterion)}{f', judged{who},' if who else ''}"
+    on = f"On {title(first.criterion)}{who}"
     p = first.p_any_difference_adjusted
     about = f"any difference: {equals(p)}" if p is not None else "no test of any difference"
     if p is None or p > alpha:
@@ -388,11 +370,7 @@ def _uneven_sides(results: Results) -> Iterator[str]:
 def _foot(results: Results, rows: Sequence[Row]) -> str:
     """Say what counts once, what the test is, and for whom the answer holds."""
     context, first = results.context, rows[0]
-    pooled = next(
-        row
-        for row in rows_of(results["coverage"])
-        if (row.rater_kind, row.judge) == (first.rater_kind, first.judge)
-    )
+    covered = next(row for row in rows_of(results["coverage"]) if group_of(row) == group_of(first))
     test = "exact sign-flip test" if "exact sign-flip" in first.method else "sign-flip test"
     if context.sequential:
         test = "test that holds whenever one looks"
@@ -406,9 +384,9 @@ def _foot(results: Results, rows: Sequence[Row]) -> str:
     elif context.raters == "random":
         whom = "The result is about all raters of the same kind."
     else:
-        whose = count_raters(pooled.raters, first.rater_kind)
+        whose = count_raters(covered.raters, first.rater_kind)
         whom = f"The result is about these {whose}, not raters in general."
-    sentences = [f"Each {pooled.unit} counts once (n = {pooled.units}; {test}{correction}).", whom]
+    sentences = [f"Each {covered.unit} counts once (n = {covered.units}; {test}{correction}).", whom]
     if any(_excludes_half(row) and verdict_word(row, context.alpha) == NO_EVIDENCE for row in rows):
         sentences.append("An interval can exclude 50\u00a0% without evidence: it is not corrected as p is.")
     if context.why_exploratory:

@@ -41,11 +41,12 @@ def plain_name(name: str) -> str:
     return name.replace("SIMULATED ", "") or name
 
 
-def group_name(kind: str, judge: str = "") -> str:
-    """Return who judged: people together, or one judge."""
-    if judge:
-        return plain_name(judge)
-    return {"person": "people", "unknown": "raters of unknown kind", "model": "models"}.get(kind, "raters")
+def group_name(row: Row) -> str:
+    """Return who judged a row, or a cell: people together, or one judge."""
+    if row.judge:
+        return plain_name(row.judge)
+    names = {"person": "people", "unknown": "raters of unknown kind", "model": "models"}
+    return names.get(row.rater_kind, "raters")
 
 
 def count_raters(count: int, kind: str) -> str:
@@ -93,9 +94,9 @@ def _limits_of(row: Row, prefix: str = "") -> tuple[float | None, float | None]:
 
 
 def _cost(row: Row) -> str:
-    if row.requests_without_price and row.requests_without_price == row.requests:
+    if row.unpriced and row.unpriced == row.requests:
         return "unknown"
-    return f"{dollars(row.usd)} or more" if row.requests_without_price else dollars(row.usd)
+    return f"{dollars(row.usd)} or more" if row.unpriced else dollars(row.usd)
 
 
 SHOWN: dict[str, Callable[..., Cell]] = {
@@ -187,7 +188,7 @@ def cell_columns(rows: Sequence[Row], criterion: Callable[[str], str] = capital)
         columns["Comparison"] = lambda row: f"{row.method_a} against {row.method_b}"
     columns["Criterion"] = lambda row: criterion(title(row.criterion))
     if differ("rater_kind", "judge"):
-        columns["Judged by"] = lambda row: group_name(row.rater_kind, row.judge)
+        columns["Judged by"] = group_name
     if any(getattr(row, "dataset", ALL) != ALL for row in rows):
         columns["Dataset"] = show("text dataset")
     return columns

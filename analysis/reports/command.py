@@ -93,7 +93,7 @@ def _study_evidence(
             raise StudyError(
                 f"{path} is a study, whose study.toml declares what holds for it; leave {option} out"
             )
-    table, context = read_study(study, seen=True)
+    table, context = read_study(study)
     return Evidence.of(table, context), study.report
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Annotated, Any, Literal
 import pandas as pd
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from analysis.analyses.evidence import Context, Correction, RaterSampling, versions
+from analysis.analyses.evidence import Context, Correction, RaterSampling
 from analysis.verdicts.combined import Composite, JudgePanel, PanelRule
 from analysis.verdicts.family import declared_results
 from analysis.verdicts.layout import REMARKS
@@ -25,6 +26,8 @@ from guard_eval.study.problems import explain, problems_of
 
 FILE_NAME = "report.toml"
 """The file beside a table that is read without being named."""
+SAME_IN_CONTEXT = ("question", "texts", "seed", "alpha", "correction", "margin", "raters", "random_part")
+"""What a report's context calls as the settings do."""
 _PAIR_DESPITE_PROMPTS = (
     f"the unit was declared to be the pair, although several pairs share a {PROMPT}: tests find differences "
     "too often and intervals are too narrow"
@@ -134,48 +137,29 @@ def table_context(
     verdicts = _with_unit(verdicts, own.unit)
     composite = None if own.composite is None else Composite(weights=own.composite)
     values = own.model_dump(exclude_none=True)
-    words = ", ".join(f"{key} = {_as_words(value)}" for key, value in values.items())
+    words = ", ".join(f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in values.items())
     declared = [f"Declared {source}: {words}."] if values and source else []
     if own.family:
         declared.append(
             "That the family was declared before the verdicts were collected is its author's word."
         )
+    defaults: dict[str, Any] = {"question": "Which of the compared methods is better?", "texts": "texts"}
     return verdicts, Context(
         name=own.title or name,
-        question=own.question or "Which of the compared methods is better?",
-        texts=own.texts or "texts",
-        seed=own.seed,
         planned=declared_results(verdicts, own.family, composite),
-        alpha=own.alpha or 0.05,
-        correction=own.correction or "holm",
-        margin=own.margin,
-        raters=own.raters or "fixed",
         panel=None if own.panel is None else JudgePanel(rule=own.panel),
         composite=composite,
-        random_part=bool(own.random_part),
         declared=tuple(declared),
-        versions=versions(),
         command=command,
+        **(defaults | {field: values[field] for field in SAME_IN_CONTEXT if field in values}),
     )
 
 
 def command_line(tables: Sequence[Path], options: Mapping[str, str | None], overrides: Sequence[str]) -> str:
     """Return the command line that was given, for a shell."""
-    parts = ["guard-eval", "report", *(table.name for table in tables)]
-    for option, value in options.items():
-        parts += [option, value] if value is not None else []
-    for assignment in overrides:
-        parts += ["--set", assignment]
-    return shlex.join(parts)
-
-
-def _as_words(value: object) -> str:
-    if isinstance(value, dict):
-        return "; ".join(
-            f"{key} {weight:g}" if isinstance(weight, float) else f"{key} {weight}"
-            for key, weight in value.items()
-        )
-    return "; ".join(map(str, value)) if isinstance(value, list) else str(value)
+    chosen = [part for option, value in options.items() if value is not None for part in (option, value)]
+    settings = [part for assignment in overrides for part in ("--set", assignment)]
+    return shlex.join(["guard-eval", "report", *(table.name for table in tables), *chosen, *settings])
 
 
 def _with_unit(verdicts: pd.DataFrame, unit: ReportUnit | None) -> pd.DataFrame:

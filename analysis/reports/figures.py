@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 
 from analysis.reports.answer import is_simulated
 from analysis.reports.columns import cell_columns, differs, group_name, limits, possible_ranks
-from analysis.reports.results import Results, Row, rows_of
+from analysis.reports.results import Results, Row, cell_of, grouped, rows_of
 from guard_eval.reporting.drawing import FIRST, GUIDE, NARROW, WIDTH, Drawing, in_rows, interval_line, short
 from guard_eval.reporting.words import percent, title
 
@@ -20,12 +20,11 @@ SHORT_LABEL = 20
 
 def drawings(results: Results) -> dict[str, Drawing]:
     """Return the figures by name: a ranking for each criterion, or the shares of each comparison."""
-    keys = ["rater_kind", "judge", "method_a", "method_b"]
     if results.is_ranked:
         groups, name, draw = results.rankings, "ranking", ranking_figure
     else:
-        groups = [rows_of(group) for _, group in results["win_shares"].groupby(keys, sort=False)]
-        name, draw = "shares", share_figure
+        comparisons = grouped(rows_of(results["win_shares"]), lambda row: cell_of(row)[:-1])
+        groups, name, draw = list(comparisons.values()), "shares", share_figure
     return {f"{name}-{n}": draw(results, rows, f"{name}-{n}") for n, rows in enumerate(groups, start=1)}
 
 
@@ -90,7 +89,7 @@ def ranking_figure(results: Results, rows: Sequence[Row], name: str) -> Drawing:
 
     labels = [row.method for row in shown]
     described = "; ".join(f"{row.rank}. {row.method}: {percent(row.expected_share)}" for row in shown)
-    who = group_name(shown[0].rater_kind, shown[0].judge)
+    who = group_name(shown[0])
     return in_rows(
         draw,
         labels,

@@ -36,7 +36,7 @@ def methods(results: Results) -> tuple[str, ...]:
     """Return how the figures were computed, a sentence or two each."""
     context, rows = results.context, results.answering
     is_random = context.raters == "random"
-    family = {group_name(row.rater_kind, row.judge): row.family for row in rows if row.family > 1}
+    family = {group_name(row): row.family for row in rows if row.family > 1}
     sizes = [f"{size} for {who}" for who, size in family.items()]
     by_pair = all(row.unit == "pair" for row in rows)
     together = any(row.units < row.pairs for row in rows)
@@ -87,7 +87,7 @@ def limitations(results: Results) -> tuple[str, ...]:
     """Return what a reader must keep in mind, as far as it applies to these data."""
     context, rows = results.context, results.answering
     people = any(row.rater_kind not in {*PEOPLE_OF, *SIMULATED} for row in rows)
-    unfinished, failures = context.unfinished, [f"{kind}: {count}" for kind, count in context.failures]
+    unfinished, missing = context.unfinished, sum(row.count for row in rows_of(results["judge_failures"]))
     fewest, units = min(row.pairs for row in rows), min(row.units for row in rows)
     few_for_kappa = any(
         row.kappa_low is not None and row.pairs_rated_twice < KAPPA_PAIRS
@@ -106,7 +106,7 @@ def limitations(results: Results) -> tuple[str, ...]:
             "kappa": _when(few_for_kappa, pairs=KAPPA_PAIRS),
             "no_position": _when(results["position"].empty),
             "models": _when(any(row.rater_kind == "model" for row in rows)),
-            "failures": _when(failures, what=and_list(failures) if failures else ""),
+            "failures": _when(missing, what=plural(missing, "showing")),
         },
     )
     warned = list(dict.fromkeys(row.note for row in rows if row.note))[:MAX_NOTES]

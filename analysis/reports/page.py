@@ -9,8 +9,8 @@ from pathlib import Path
 import pandas as pd
 
 from analysis.analyses.evidence import Context, Evidence
-from analysis.reports.answer import AnswerLine, FirstScreen, first_screen, is_simulated
-from analysis.reports.columns import group_name, limits
+from analysis.reports.answer import FirstScreen, first_screen, is_simulated
+from analysis.reports.columns import group_name
 from analysis.reports.files import as_json, frame_csv, verdicts_csv, write_files
 from analysis.reports.methods import limitations, methods
 from analysis.reports.questions import Question, questions
@@ -20,7 +20,7 @@ from analysis.verdicts.tidy import UNKNOWN_KIND
 from guard_eval.errors import StudyError
 from guard_eval.records import Pair
 from guard_eval.reporting.rendering import render
-from guard_eval.reporting.words import percent, title, titled
+from guard_eval.reporting.words import title, titled
 
 _TEMPLATES = Path(__file__).parent / "templates"
 
@@ -57,18 +57,6 @@ class ReportPage:
     examples: tuple[ShownExample, ...]
     methods: tuple[str, ...]
     limits: tuple[str, ...]
-
-    def share(self, line: AnswerLine) -> str:
-        """Return a line's share."""
-        return percent(line.share)
-
-    def interval(self, line: AnswerLine) -> str:
-        """Return a line's interval."""
-        return limits(line.low, line.high)
-
-    def word(self, line: AnswerLine) -> str:
-        """Return a line's p and what it says."""
-        return " · ".join(filter(None, (line.p, line.word)))
 
 
 def write_report(evidence: Evidence, folder: Path, *, paper: bool = False) -> WrittenReport:
@@ -151,5 +139,5 @@ def _example(pair: Pair, frame: pd.DataFrame) -> ShownExample:
     for cell, rows in by_cell(with_judges(example)):
         a, b = (int((rows["verdict"] == method).sum()) for method in methods)
         text = f"{pair.method_a} {a} · tie {len(rows) - a - b} · {pair.method_b} {b}"
-        counted.append(f"{title(cell.criterion)} ({group_name(cell.rater_kind, cell.judge)}): {text}")
+        counted.append(f"{title(cell.criterion)} ({group_name(cell)}): {text}")
     return ShownExample(pair=pair, verdicts=tuple(counted))

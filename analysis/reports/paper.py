@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 from analysis.analyses.evidence import ALL
 from analysis.analyses.shares import deciding_p
 from analysis.analyses.win_share import pooled_binomial
-from analysis.reports.answer import is_simulated, method_ahead, ranking_sentence, seen_from, verdict_word
-from analysis.reports.columns import (
-    cell_columns,
-    count_raters,
-    differs,
-    group_name,
-    possible_ranks,
-    show,
+from analysis.reports.answer import (
+    ahead_and_behind,
+    is_simulated,
+    ranking_sentence,
+    seen_from,
+    verdict_word,
 )
+from analysis.reports.columns import cell_columns, count_raters, differs, group_name, possible_ranks, show
 from analysis.reports.figures import main_figure
 from analysis.reports.methods import methods
-from analysis.reports.results import Results, Row, rows_of
+from analysis.reports.results import Results, Row, cell_of, group_of, grouped, rows_of
 from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.drawing import short
 from guard_eval.reporting.escaping import NOTHING, clean, escape_latex, one_line
-from guard_eval.reporting.tables import LONG_CELL, Columns, Table, table_of, to_latex, to_markdown
+from guard_eval.reporting.tables import LONG_CELL, Table, table_of, to_latex, to_markdown
 from guard_eval.reporting.words import (
     and_list,
     equals,
@@ -42,9 +42,8 @@ MAX_ROWS = 40
 """Rows of the table; more do not fit a page, and are in csv/."""
 MAX_RESULTS = 6
 """Results in the sentence."""
-COLUMN_POINTS, SMALLEST_SCALE, LETTER_POINTS = 219, 0.85, 3.9
-"""One of ACL's two columns; the scale below which its tables are hard to read; and an average letter."""
 _PACKAGES = r"""% Needs \usepackage{array,booktabs,graphicx,textcomp}. Made by guard-eval.
+% As table* it takes both columns of a page.
 \providecommand{\fitwidth}[1]{\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{#1}}
 """
 CITED = (
@@ -67,17 +66,16 @@ CITED = (
 def manuscript(results: Results) -> dict[str, str | bytes]:
     """Return the files of paper/ by path within the report; the same input gives the same bytes."""
     table = _ranking_table(results) if results.is_ranked else _share_table(results)
-    figure = main_figure(results)
     sentence = _ranking_sentence(results) if results.is_ranked else _share_sentence(results)
     if is_simulated(results):
         sentence = f"SIMULATED verdicts, evidence of nothing: {sentence}"
+        table = replace(table, caption=f"SIMULATED. {table.caption}")
     notes = _methods(results)
     cited = list(dict.fromkeys(key for note in notes for key in _keys(note)))
-    latex = to_latex(table, label="tab:verdicts", across=_is_wide(table))
     return {
-        "paper/table.tex": f"{_PACKAGES}{latex}\n",
+        "paper/table.tex": f"{_PACKAGES}{to_latex(table, label='tab:verdicts')}\n",
         "paper/tables.md": "\n\n".join(to_markdown(each) for each in (table, *paper_tables(results))) + "\n",
-        "paper/figure.pdf": figure.pdf,
+        "paper/figure.pdf": main_figure(results).pdf,
         "paper/sentence.txt": f"{one_line(sentence)}\n",
         "paper/sentence.tex": f"{_latex(sentence)}\n",
         "paper/methods.tex": " ".join(map(_cited, notes)) + "\n",
@@ -112,68 +110,48 @@ def _references() -> Mapping[str, str]:
     return {entry[entry.index("{") + 1 : entry.index(",")]: entry for entry in entries}
 
 
-def _is_wide(table: Table) -> bool:
-    """Return whether a table would be hard to read if it was shrunk to one of two columns."""
-    columns = zip(table.columns, *table.rows, strict=True)
-    longest = [max(len(str(cell)) for cell in column) for column in columns]
-    points = LETTER_POINTS * sum(min(length, LONG_CELL) for length in longest) + 8 * len(longest)
-    return points > COLUMN_POINTS / SMALLEST_SCALE
-
-
-def _mark(results: Results) -> str:
-    return "SIMULATED. " if is_simulated(results) else ""
-
-
-def _judged_by(results: Results) -> str:
-    names = [
-        group_name(row.rater_kind, row.judge) if row.judge else count_raters(row.raters, row.rater_kind)
-        for row in rows_of(results["coverage"])
-    ]
+def _judged_by(rows: Sequence[Row]) -> str:
+    """Return who judged, from rows of coverage."""
+    names = [group_name(row) if row.judge else count_raters(row.raters, row.rater_kind) for row in rows]
     return and_list(names)
 
 
-def _percent_of(name: str, prefix: str = "") -> Callable[[Row], str]:
+def _percent_of(name: str) -> Callable[[Row], str]:
     """Return a column of the wins, ties or losses in percent of all three."""
-
-    def cell(row: Row) -> str:
-        counts = {each: getattr(row, f"{prefix}{each}") for each in ("wins", "ties", "losses")}
-        return number(100 * counts[name] / sum(counts.values()), 1)
-
-    return cell
+    return lambda row: number(100 * getattr(row, name) / (row.wins + row.ties + row.losses), 1)
 
 
 def _share_table(results: Results) -> Table:
     rows, context = results.answering, results.context
     first, columns = rows[0], cell_columns(rows, criterion=str)
-    conclusions = {
-        (row.rater_kind, row.judge, row.criterion): row.conclusion for row in rows_of(results["equivalence"])
-    }
-    margin: Columns[Row] = {
-        f"Within {100 * (context.margin or 0):g} points of 50 %": lambda row: conclusions.get(
-            (row.rater_kind, row.judge, row.criterion), NOTHING
-        )
-    }
+    left = len(columns)
     several = "Comparison" in columns
     of = "the first-named method" if several else first.method_a
     against = "" if several else f": {short(first.method_a)} against {short(first.method_b)}"
     cut = f" The first {MAX_ROWS} of {len(rows)} results." if len(rows) > MAX_ROWS else ""
     overall = "" if context.composite is None else f" The composite: {context.composite}."
+    columns |= {name: _percent_of(name.lower()) for name in ("Wins", "Ties", "Losses")}
+    columns |= {
+        "Share": lambda row: number(row.win_share, 1, scale=100),
+        f"{100 * first.level:g}\u00a0% CI": show("interval"),
+        "p": lambda row: NOTHING if deciding_p(row) is None else p_value(deciding_p(row)),
+    }
+    if context.margin is not None:
+        shown = {cell_of(row): row.conclusion for row in rows_of(results["equivalence"])}
+        columns[f"Within {100 * context.margin:g} points of 50 %"] = lambda row: shown[cell_of(row)]
     return table_of(
         rows[:MAX_ROWS],
-        {
-            **columns,
-            **{name: _percent_of(name.lower()) for name in ("Wins", "Ties", "Losses")},
-            "Share": lambda row: number(row.win_share, 1, scale=100),
-            f"{100 * first.level:g}\u00a0% CI": show("interval"),
-            "p": lambda row: NOTHING if deciding_p(row) is None else p_value(deciding_p(row)),
-            **(margin if conclusions else {}),
-        },
-        caption=f"{_mark(results)}Verdicts of {_judged_by(results)} on {context.texts}{against}, in percent",
+        columns,
+        caption=f"Verdicts of {_everybody(results)} on {context.texts}{against}, in percent",
         note=f"Share: wins plus half the ties of {of}, mean over pairs. n: {_sizes(rows)}. p: "
         f"{_test(rows)}{_corrected(rows)}. Bold: p at most {rate(context.alpha)}.{overall}{cut}",
-        text_columns=len(columns),
+        text_columns=left,
         strong=lambda row: differs(row, context.alpha),
     )
+
+
+def _everybody(results: Results) -> str:
+    return _judged_by(rows_of(results["coverage"]))
 
 
 def _test(rows: Sequence[Row]) -> str:
@@ -185,14 +163,14 @@ def _test(rows: Sequence[Row]) -> str:
 def _sizes(rows: Sequence[Row]) -> str:
     """Return on how many prompts, pairs and ratings each result rests."""
     counts = {
+        "prompt": [row.units for row in rows if row.unit == "prompt"],
         "pair": [row.pairs for row in rows],
         "rating": [row.wins + row.ties + row.losses for row in rows],
     }
-    if any(row.unit == "prompt" for row in rows):
-        counts = {"prompt": [row.units for row in rows], **counts}
     return ", ".join(
         f"{min(of)} to {plural(max(of), name)}" if min(of) < max(of) else plural(max(of), name)
         for name, of in counts.items()
+        if of
     )
 
 
@@ -206,40 +184,38 @@ def _corrected(rows: Sequence[Row]) -> str:
 def _share_sentence(results: Results) -> str:
     """Return n, shares, intervals, p, test, correction and software, for each result up to a few."""
     rows, context = results.answering, results.context
-    judged = len({(row.rater_kind, row.judge) for row in rows}) > 1
+    judged = len({group_of(row) for row in rows}) > 1
     pairs = and_list([plural(count, "pair") for count in dict.fromkeys(results["coverage"]["pairs"])])
     parts = [_result(row, results, judged=judged) for row in rows[:MAX_RESULTS]]
     more = f"; {len(rows) - MAX_RESULTS} further results are in the table" if len(rows) > MAX_RESULTS else ""
-    text = f"{_judged_by(results)} compared {pairs} of {context.texts}: {'; '.join(parts)}{more}"
+    text = f"{_everybody(results)} compared {pairs} of {context.texts}: {'; '.join(parts)}{more}"
     return f"{text} ({_test(rows)}, two-sided{_corrected(rows)}; {_software(results)})."
 
 
 def _result(row: Row, results: Results, *, judged: bool) -> str:
     is_different, p = differs(row, results.context.alpha), deciding_p(row)
-    winner = method_ahead(row) if is_different else str(row.method_a)
-    share, low, high = seen_from(row, winner)
-    text = f"win share of {winner} {percent(share)}"
+    method, other = ahead_and_behind(row) if is_different else (row.method_a, row.method_b)
+    share, low, high = seen_from(row, method)
+    text = f"win share of {method} {percent(share)}"
     if low is not None and high is not None:
         text += f", {100 * row.level:g}\u00a0% CI [{100 * low:.1f}, {100 * high:.1f}]"
     figures = f"({text}, {'no p' if p is None else equals(p)}, n = {_sizes([row])})"
-    who = f", judged by {group_name(row.rater_kind, row.judge)}," if judged else ""
+    who = f", judged by {group_name(row)}," if judged else ""
     on = f"on {title(row.criterion)}{who}"
     if is_different:
-        loser = row.method_b if winner == row.method_a else row.method_a
-        return f"{on} {winner} was preferred to {loser} {figures}"
+        return f"{on} {method} was preferred to {other} {figures}"
     what = "no evidence of a difference" if p is not None else verdict_word(row, results.context.alpha)
-    return f"{on} there was {what} between {row.method_a} and {row.method_b} {figures}"
+    return f"{on} there was {what} between {method} and {other} {figures}"
 
 
 def _software(results: Results) -> str:
-    return f"guard-eval {results.context.versions.get('guard-eval', '')}".strip()
+    return f"guard-eval {results.context.versions['guard-eval']}"
 
 
 def _first_rankings(results: Results) -> list[list[Row]]:
     """Return the rankings by people, or by the first judge: one for each criterion."""
     first = results.rankings[0][0]
-    who = (first.rater_kind, first.judge)
-    return [rows for rows in results.rankings if (rows[0].rater_kind, rows[0].judge) == who]
+    return [rows for rows in results.rankings if group_of(rows[0]) == group_of(first)]
 
 
 def _ranking_table(results: Results) -> Table:
@@ -261,7 +237,7 @@ def _ranking_table(results: Results) -> Table:
     return Table(
         columns=tuple(heads),
         rows=tuple(map(tuple, lines[:MAX_ROWS])),
-        caption=f"{_mark(results)}Methods ranked by {group_name(first.rater_kind, first.judge)}",
+        caption=f"Methods ranked by {group_name(first)}",
         note=(
             f"Rank: with the possible ranks, all at once at {100 * first.level:g}\u00a0%. Share: expected "
             f"win share against the average other method, in percent.{cut}"
@@ -270,14 +246,16 @@ def _ranking_table(results: Results) -> Table:
 
 
 def _ranking_sentence(results: Results) -> str:
-    """Return what the page says of each ranking, with n and software."""
+    """Return what the page says of each ranking by the first kind of raters, with n and software."""
+    rankings = _first_rankings(results)
+    first = rankings[0][0]
+    covered = [row for row in rows_of(results["coverage"]) if group_of(row) == group_of(first)]
     parts = [
         f"{ranking_sentence(rows, results.context.alpha)[:-1]}, n = {plural(rows[0].units, rows[0].unit)}"
-        for rows in _first_rankings(results)[:MAX_RESULTS]
+        for rows in rankings[:MAX_RESULTS]
     ]
-    pairs = plural(int(results["coverage"]["pairs"].iloc[0]), "pair")
-    compared = f"{_judged_by(results)} compared {pairs} of {results.context.texts}"
-    return f"{compared}. {'. '.join(parts)} ({_software(results)})."
+    compared = f"compared {plural(covered[0].pairs, 'pair')} of {results.context.texts}"
+    return f"{_judged_by(covered)} {compared}. {'. '.join(parts)} ({_software(results)})."
 
 
 def _methods(results: Results) -> list[str]:
@@ -296,46 +274,29 @@ def _methods(results: Results) -> list[str]:
 
 
 def paper_tables(results: Results) -> tuple[Table, ...]:
-    """Return the tables of the GUARD paper: pooled shares with its binomial test, and people beside judges.
+    """Return the tables of the GUARD paper: pooled shares with its binomial test.
 
     The test takes ratings of one pair for independent, which they are not; `sensitivity.csv` has it beside
     the test that holds.
     """
-    keys, tables = ["rater_kind", "judge", "method_a", "method_b"], []
-    columns = {"Criterion": show("words criterion"), "Dataset": show("text dataset")}
-    for (kind, judge, a, b), group in results["win_shares"].groupby(keys, sort=False):
-        tables.append(
-            table_of(
-                rows_of(group),
-                {
-                    **columns,
-                    str(a): lambda row: number(100 * row.win_share_pooled, 1),
-                    str(b): lambda row: number(100 * (1 - row.win_share_pooled), 1),
-                    "p": _binomial,
-                },
-                caption=f"Share of {group_name(str(kind), str(judge))} favouring a strategy, ties split, %",
-                note="Exact binomial test on non-tied ratings, taken as independent.",
-                text_columns=2,
-                strong=lambda row: row.dataset == ALL,
-            )
+    comparisons = grouped(rows_of(results["win_shares"]), lambda row: cell_of(row)[:-1])
+    return tuple(
+        table_of(
+            rows,
+            {
+                "Criterion": show("words criterion"),
+                "Dataset": show("text dataset"),
+                rows[0].method_a: lambda row: number(100 * row.win_share_pooled, 1),
+                rows[0].method_b: lambda row: number(100 * (1 - row.win_share_pooled), 1),
+                "p": _binomial,
+            },
+            caption=f"Share of {group_name(rows[0])} favouring a strategy, ties split, %",
+            note="Exact binomial test on non-tied ratings, taken as independent.",
+            text_columns=2,
+            strong=lambda row: row.dataset == ALL,
         )
-    beside = results["people_beside_judge"]
-    for judge, group in beside.groupby("judge", sort=False) if len(beside) else ():
-        counts = {
-            f"{who}: {name}": _percent_of(name, f"{who}_")
-            for who in ("people", "judge")
-            for name in ("wins", "losses", "ties")
-        }
-        tables.append(
-            table_of(
-                rows_of(group),
-                {**columns, **counts, "Agree?": lambda row: "yes" if row.agree else "no"},
-                caption=f"People beside {group_name('', str(judge))}, %",
-                note="Agree: the same method has the larger share for both; an equal share is no agreement.",
-                text_columns=2,
-            )
-        )
-    return tuple(tables)
+        for rows in comparisons.values()
+    )
 
 
 def _binomial(row: Row) -> str:

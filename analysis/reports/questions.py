@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -26,7 +26,7 @@ from analysis.reports.columns import (
     page_words,
     plain_name,
 )
-from analysis.reports.results import Results, Row, rows_of
+from analysis.reports.results import Results, Row, cell_of, group_of, rows_of
 from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.tables import Table
@@ -39,7 +39,6 @@ from guard_eval.reporting.words import (
     percent,
     plural,
     sentence,
-    spaced,
     title,
 )
 
@@ -114,7 +113,7 @@ def _declared(results: Results, words: Mapping[str, Any]) -> Question | None:
 def _people(rows: Sequence[Row]) -> list[Row]:
     """Return the rows of people, or without any those of the first judge: kinds are never pooled."""
     first = next((row for row in rows if not row.judge), rows[0])
-    return [row for row in rows if (row.rater_kind, row.judge) == (first.rater_kind, first.judge)]
+    return [row for row in rows if group_of(row) == group_of(first)]
 
 
 def _ranking(results: Results) -> Question | None:
@@ -126,7 +125,7 @@ def _ranking(results: Results) -> Question | None:
         p = first.p_any_difference_adjusted
         units = f"{first.comparisons} comparisons of {plural(first.units, first.unit)}"
         note = f"{units}; any difference: {'no test' if p is None else equals(p)}. {capital(first.note)}"
-        caption = f"{capital(title(first.criterion))}, judged by {group_name(first.rater_kind, first.judge)}"
+        caption = f"{capital(title(first.criterion))}, judged by {group_name(first)}"
         declared = FrameTable(frame="ranking", caption=caption, left=words["left"], columns=words["columns"])
         tables.append(declared.table(rows, note=note.strip()))
     methods = plural(results["ranking"]["method"].nunique(), "method")
@@ -214,9 +213,9 @@ def _other_analyses(results: Results) -> str:
     alpha = results.context.alpha
     rows = _people(rows_of(_alternatives(results, results["sensitivity"])))
     tested = [row for row in rows if row.p is not None]
-    default = {_result(row): row.p <= alpha for row in tested if row.default}
-    others = [row for row in tested if not row.default and _result(row) in default]
-    apart = [row for row in others if (row.p <= alpha) != default[_result(row)]]
+    default = {cell_of(row): row.p <= alpha for row in tested if row.default}
+    others = [row for row in tested if not row.default and cell_of(row) in default]
+    apart = [row for row in others if (row.p <= alpha) != default[cell_of(row)]]
     if not others:
         return "There is no other test"
     if not apart:
@@ -224,10 +223,6 @@ def _other_analyses(results: Results) -> str:
     names = [f"{_brief(row.analysis)} on {title(row.criterion)} ({equals(row.p)})" for row in apart[:2]]
     more = [f"{len(apart) - 2} more"] if len(apart) > 2 else []
     return f"{len(others) - len(apart)} of {len(others)} would; not {and_list([*names, *more])}"
-
-
-def _result(row: Row) -> tuple[str, ...]:
-    return row.rater_kind, row.judge, row.method_a, row.method_b, row.criterion
 
 
 def _brief(analysis: str) -> str:
@@ -277,12 +272,12 @@ def _judges(results: Results) -> str:
     alpha, rows = results.context.alpha, rows_of(results["judges"])
     same = sum(row.same_as_most * row.pairs for row in rows) / sum(row.pairs for row in rows)
     answer = f"the same verdict as most people on {percent(same, 0)} of pairs"
-    winners = {_result(row): _winner(row, alpha) for row in results.answering}
+    winners = {cell_of(row): _winner(row, alpha) for row in results.answering}
     alike = []
     for row in rows:
-        people = (PEOPLE_OF[row.rater_kind], "", *_result(row)[2:])
-        if people in winners and _result(row) in winners:
-            alike.append(winners[people] == winners[_result(row)])
+        people = (PEOPLE_OF[row.rater_kind], "", *cell_of(row)[2:])
+        if people in winners and cell_of(row) in winners:
+            alike.append(winners[people] == winners[cell_of(row)])
     if not alike:
         return capital(answer)
     lead = "The same result" if all(alike) else f"The same result on {sum(alike)} of {len(alike)}"
@@ -348,55 +343,35 @@ def _judge_notes(results: Results) -> list[str]:
 
 def _metrics(results: Results) -> Question | None:
     """Return the metrics over all datasets; the CSV has those of each dataset."""
-    if results.context.metrics is None:
-        return None
     frame = results["metrics"]
+    if frame.empty:
+        return None
     if (frame["dataset"] == ALL).any():
         frame = frame[frame["dataset"] == ALL]
-    names = [str(name) for name in frame.columns[3:] if frame[name].notna().any()]
-    rows = frame.to_dict("records")
+    meanings = dict(zip(frame["title"], frame["meaning"], strict=True))
+    cells = {(row.strategy, row.title): coefficient(row.value, row.low, row.high) for row in rows_of(frame)}
+    strategies, names = list(frame["strategy"].unique()), list(meanings)
     tables = []
     for start in range(0, len(names), METRICS_PER_TABLE):
         shown = names[start : start + METRICS_PER_TABLE]
-        cells = [
-            (str(row["strategy"]), *(_metric(results, row, name, limits=True) for name in shown))
-            for row in rows
-        ]
-        tables.append(
-            Table(
-                columns=("Strategy", *(capital(spaced(name)) for name in shown)),
-                rows=tuple(cells),
-                caption="More metrics" if start else "Automatic metrics",
-            )
+        rows = (
+            (strategy, *(cells.get((strategy, name), NOTHING) for name in shown)) for strategy in strategies
         )
+        caption = "More metrics" if start else "Automatic metrics"
+        tables.append(Table(columns=("Strategy", *shown), rows=tuple(rows), caption=caption))
+    compared = [method for method in results.comparisons[0] if method in strategies]
+    values = [
+        f"{name} {and_list([f'{cells[method, name].split()[0]} ({method})' for method in compared])}"
+        for name in names[:2]
+        if compared and all((method, name) in cells for method in compared)
+    ]
     return Question(
         anchor="metrics",
         question="What do automatic metrics say?",
-        answer=capital("; ".join(_compared_metrics(results, rows, names[:2]))) or "See the tables",
-        notes=results.context.metrics.notes,
+        answer="; ".join(values) or "See the tables",
+        notes=tuple(f"{name}: {meaning}" for name, meaning in meanings.items()),
         tables=tuple(tables),
     )
-
-
-def _metric(results: Results, row: Mapping[Any, Any], name: str, *, limits: bool = False) -> str:
-    content, metrics = row[name], results.context.metrics
-    if isinstance(content, str) or pd.isna(content):
-        return content if isinstance(content, str) else NOTHING
-    known = metrics.intervals.get((row["dataset"], row["strategy"], name)) if metrics and limits else None
-    return coefficient(float(content), *(known or (None, None)))
-
-
-def _compared_metrics(
-    results: Results, rows: Sequence[Mapping[Any, Any]], names: Sequence[str]
-) -> Iterator[str]:
-    """Yield what the two methods of the first comparison have in a metric."""
-    known = {row["strategy"]: row for row in rows}
-    methods = [method for method in results.comparisons[0] if method in known]
-    if len(methods) < 2:
-        return
-    for name in names:
-        parts = [f"{_metric(results, known[method], name)} ({method})" for method in methods]
-        yield f"{spaced(name)} {and_list(parts)}"
 
 
 ANSWERS: dict[str, Callable[[Results], str]] = {

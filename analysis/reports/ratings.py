@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from analysis.analyses.win_share import unit_proportion
 from guard_eval.records import RaterKind
 from guard_eval.store import RaterProgress, Store, notes
 from guard_eval.store import pairs as store_pairs
+from guard_eval.store.notes import Note
 from guard_eval.store.unblind import NamedRows, read_letters, read_pairs, read_shown
 
 READING = 71.0
@@ -50,6 +51,8 @@ MEANINGS = {
 
 LETTERS = {1: "A", 0: "tie", -1: "B"}
 _CHOICE = ["presentation", "criterion"]
+_NOTE = [column.name for column in fields(Note)]
+_REMARK = ["when", "rater", "prompt_id", "kind", "text"]
 _TYPES = {
     "presentation": int,
     "letter": int,
@@ -60,17 +63,6 @@ _TYPES = {
     "excluded": bool,
     "for_people": bool,
 }
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Remark:
-    """What a rater wrote about a pair, and when, in UTC; `kind` is comment, problem or skip."""
-
-    rater: str
-    kind: str
-    prompt_id: str
-    text: str
-    when: str
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -87,7 +79,6 @@ class Ratings:
         excluded: Ratings of excluded raters.
         filled: How many pairs have 0, 1, … `slots` ratings.
         seconds: Median seconds of active time for a pair; None if not recorded.
-        seconds_left: What the missing ratings take at that pace.
         criteria: By comparison and criterion: `verdicts`, `ties`, `same` (two raters of a pair who say the
             same), Fleiss' κ (`kappa`) and `first`, the share of A among verdicts that are no ties.
         raters: By rater: pace, agreement, sides, checks and `flags`.
@@ -104,11 +95,15 @@ class Ratings:
     excluded: int
     filled: tuple[int, ...]
     seconds: float | None
-    seconds_left: float | None
     criteria: pd.DataFrame
     raters: pd.DataFrame
-    remarks: tuple[Remark, ...] = field(repr=False)
+    remarks: pd.DataFrame = field(repr=False)
     often_skipped: int = 0
+
+    @property
+    def missing(self) -> int:
+        """Return how many ratings are missing."""
+        return sum((self.slots - number) * pairs for number, pairs in enumerate(self.filled))
 
 
 def read_ratings(store: Store, raters: Sequence[RaterProgress], *, slots: int, most_skips: int) -> Ratings:
@@ -129,37 +124,36 @@ def read_ratings(store: Store, raters: Sequence[RaterProgress], *, slots: int, m
     times = choices.drop_duplicates("presentation").set_index("presentation")["seconds"]
     shown["seconds"] = shown["presentation"].map(times)
     shown["net"] = shown["presentation"].map(last.groupby("presentation")["letter"].sum())
+    shown["reading"] = shown["pair_id"].map(pairs["characters"]) / READING
     study = shown[shown["role"] == "study"]
-    for_people = pairs[pairs["for_people"]]
     counts = ~study["surplus"] & ~study["excluded"]
-    per_pair = study.loc[counts, "pair_id"].value_counts().reindex(for_people.index, fill_value=0)
-    missing = int((slots - per_pair).clip(lower=0).sum())
-    seconds = None if study["seconds"].isna().all() else float(study["seconds"].median())
-    remarks, skips = _remarks(
-        _read_remarks(store, pairs, {rater.name for rater in raters if rater.kind == kind})
-    )
+    per_pair = study.loc[counts, "pair_id"].value_counts()
+    per_pair = per_pair.reindex(pairs.index[pairs["for_people"]], fill_value=0)
+    written = pd.DataFrame([asdict(note) for note in notes.read(store)], columns=_NOTE)
+    remarks = _remarks(written[written["rater"].isin([rater.name for rater in raters if rater.kind == kind])])
     return Ratings(
         rater_kind=kind,
         pairs=len(pairs),
         slots=slots,
-        wanted=len(for_people) * slots,
+        wanted=len(per_pair) * slots,
         counted=int(counts.sum()),
         surplus=int(study["surplus"].sum()),
         excluded=int((study["excluded"] & ~study["surplus"]).sum()),
         filled=tuple(np.bincount(per_pair.clip(upper=slots), minlength=slots + 1).tolist()),
-        seconds=seconds,
-        seconds_left=None if seconds is None else missing * seconds,
+        seconds=None if study["seconds"].isna().all() else float(study["seconds"].median()),
         criteria=_criteria(last[last["presentation"].isin(study.loc[counts, "presentation"])], pairs),
         raters=_raters(
             [rater for rater in raters if rater.kind == kind],
-            first=choices.drop_duplicates(_CHOICE),
-            last=last,
-            shown=shown.assign(reading=shown["pair_id"].map(pairs["characters"]) / READING),
-            checks=_checks(store, last),
-            others=_others(store, raters, remarks),
+            sums=_sums_by_rater(last[last["role"] == "study"], shown, _checks(store, last)),
+            paces=shown.groupby("rater")["seconds"].median(),
+            favourites=_favourite_answers(choices.drop_duplicates(_CHOICE)),
+            remarks=Counter(zip(remarks["rater"], remarks["kind"], strict=True)),
+            failed=_failed_checks(written),
         ),
-        remarks=remarks,
-        often_skipped=sum(count >= most_skips for count in skips.values()),
+        remarks=remarks.assign(prompt_id=remarks["pair_id"].map(pairs["prompt_id"]).fillna(""))[_REMARK],
+        often_skipped=int(
+            (remarks.loc[remarks["kind"] == "skip", "pair_id"].value_counts() >= most_skips).sum()
+        ),
     )
 
 
@@ -202,66 +196,65 @@ def _frame(table: NamedRows) -> pd.DataFrame:
 def _raters(
     raters: Sequence[RaterProgress],
     *,
-    first: pd.DataFrame,
-    last: pd.DataFrame,
-    shown: pd.DataFrame,
-    checks: pd.DataFrame,
-    others: Mapping[str, Mapping[str, object]],
+    sums: pd.DataFrame,
+    paces: pd.Series,
+    favourites: Mapping[str, tuple[str, float]],
+    remarks: Counter[tuple[str, str]],
+    failed: set[str],
 ) -> pd.DataFrame:
     """Return a row for each rater, in the order they were added.
 
     The columns are `seconds` (all of them), `pace` (the median for a pair), `ties`, `same` (how often another
     rater says the same), `first` (the share of pairs on which the answers lean to A), `gold` and `repeats`
-    with those that were failed or changed, the least likely `favourite` answer, `flags`, and `others`.
+    with those that were failed or changed, the least likely `favourite` answer, `flags`, `remarks`, `skipped`
+    and `state`.
 
     Args:
         raters: The raters.
-        first: What each rater pressed first on each presentation and criterion.
-        last: What stands now.
-        shown: What each has rated, with the seconds that `reading` it takes.
-        checks: Answers to gold pairs and repeats.
-        others: What is known of each rater besides.
+        sums: Sums over each rater's choices, presentations and checks.
+        paces: Each rater's median seconds for a pair.
+        favourites: The answer that each gives too often, and how likely that is.
+        remarks: How many remarks of each kind a rater has.
+        failed: Who failed the comprehension check twice.
     """
-    sums = _sums_by_rater(last[last["role"] == "study"], shown, checks)
-    sums = sums.reindex([rater.name for rater in raters], fill_value=0)
-    paces = shown.groupby("rater")["seconds"].median()
-    favourites = _favourite_answers(first)
+    names = [rater.name for rater in raters]
+    sums = sums.reindex(names, fill_value=0)
+    leaning, to_a = sums["leaning"], sums["to_a"]
     # twice the smaller tail: exact for a share of one half
-    fewer = np.minimum(sums["to_a"], sums["leaning"] - sums["to_a"])
-    side_chances = pd.Series(2 * binom.cdf(fewer, sums["leaning"], 0.5), index=sums.index)
-    rows = []
-    each: Any  # a row, whose columns mypy does not know
-    for rater, each in zip(raters, sums.itertuples(), strict=True):
-        favourite, chance = favourites.get(rater.name, ("", 1.0))
-        known = dict(others[rater.name])
-        flags = {
-            "fast": each.timed >= FAST_PAIRS and 2 * each.fast > each.timed,
-            "same answer": chance < RARE,
-            "gold": each.gold_failed >= GOLD_FAILED and 2 * each.gold_failed >= each.gold,
-            "one side": each.leaning > 0 and side_chances[rater.name] < RARE,
-            "failed the check": known.pop("failed_check"),
+    side_chances = 2 * binom.cdf(np.minimum(to_a, leaning - to_a), leaning, 0.5)
+    answers = [favourites.get(name, ("", 1.0)) for name in names]
+    flags = pd.DataFrame(
+        {
+            "fast": (sums["timed"] >= FAST_PAIRS) & (2 * sums["fast"] > sums["timed"]),
+            "same answer": [chance < RARE for _, chance in answers],
+            "gold": (sums["gold_failed"] >= GOLD_FAILED) & (2 * sums["gold_failed"] >= sums["gold"]),
+            "one side": (leaning > 0) & (side_chances < RARE),
+            "failed the check": [name in failed for name in names],
         }
-        leaning = np.arange(each.leaning)
-        rows.append(
-            {
-                "rater": rater.name,
-                "rated": rater.rated,
-                "handed_out": rater.handed_out,
-                "seconds": float(each.seconds),
-                "pace": float(paces.get(rater.name, np.nan)),
-                "ties": each.ties / each.choices if each.choices else None,
-                "same": each.same / each.compared if each.compared else None,
-                "first": unit_proportion(leaning < each.to_a, leaning, level=LEVEL),
-                "gold": each.gold,
-                "gold_failed": each.gold_failed,
-                "repeats": each.repeats,
-                "repeats_changed": each.repeats_changed,
-                "favourite": favourite,
-                "flags": [flag for flag, holds in flags.items() if holds],
-                **known,
-            }
-        )
-    return pd.DataFrame(rows)
+    )
+    shares = [
+        unit_proportion(np.arange(n) < times, np.arange(n), level=LEVEL)
+        for n, times in zip(leaning, to_a, strict=True)
+    ]
+    table = pd.DataFrame(
+        {
+            "rater": names,
+            "rated": [rater.rated for rater in raters],
+            "handed_out": [rater.handed_out for rater in raters],
+            "seconds": sums["seconds"],
+            "pace": paces.reindex(names),
+            "ties": sums["ties"] / sums["choices"],
+            "same": sums["same"] / sums["compared"],
+            "first": shares,
+            **{name: sums[name] for name in ("gold", "gold_failed", "repeats", "repeats_changed")},
+            "favourite": [answer for answer, _ in answers],
+            "flags": [list(flags.columns[row]) for row in flags.to_numpy(dtype=bool)],
+            "remarks": [remarks[name, "comment"] + remarks[name, "problem"] for name in names],
+            "skipped": [remarks[name, "skip"] for name in names],
+            "state": [rater.state for rater in raters],
+        }
+    )
+    return table.reset_index(drop=True)
 
 
 def _sums_by_rater(study: pd.DataFrame, shown: pd.DataFrame, checks: pd.DataFrame) -> pd.DataFrame:
@@ -315,32 +308,17 @@ def _favourite_answers(first: pd.DataFrame) -> dict[str, tuple[str, float]]:
     # as if each answer had been given once more, for three may be all there are
     shares = (others + 1).div(others.sum(axis=1) + len(LETTERS), axis=0)
     n = counts.sum(axis=1)
-    tries = len(LETTERS) * n.groupby("rater").transform("size")
-    best: dict[str, tuple[float, str]] = {}
-    for letter, name in LETTERS.items():
-        chances = np.minimum(1.0, tries * binom.sf(counts[letter] - 1, n, shares[letter]))
-        for rater, chance, times, tried in zip(
-            counts.index.get_level_values("rater"), chances, counts[letter], n, strict=True
-        ):
-            best[rater] = min(best.get(rater, (1.0, "")), (float(chance), f"{name}, {times} of {tried}"))
-    return {rater: (text, chance) for rater, (chance, text) in best.items()}
-
-
-def _others(
-    store: Store, raters: Sequence[RaterProgress], remarks: Sequence[Remark]
-) -> dict[str, dict[str, object]]:
-    """Return the state of each rater, what it wrote, and whether it failed the comprehension check twice."""
-    failed, states = _failed_checks(store), {rater.name: rater.state for rater in raters}
-    written = Counter((remark.rater, remark.kind) for remark in remarks)
-    return {
-        name: {
-            "remarks": written[name, "comment"] + written[name, "problem"],
-            "skipped": written[name, "skip"],
-            "state": state,
-            "failed_check": name in failed,
-        }
-        for name, state in states.items()
-    }
+    tries = len(LETTERS) * n.groupby("rater").transform("size").to_numpy()
+    tails = np.asarray(binom.sf(counts - 1, n.to_numpy()[:, None], shares))
+    rows, rarest = np.arange(len(counts)), tails.argmin(axis=1)
+    best = counts.index.to_frame(index=False).assign(
+        chance=np.minimum(1.0, tries * tails[rows, rarest]),
+        letter=np.array(list(LETTERS.values()))[rarest],
+        times=counts.to_numpy()[rows, rarest],
+        n=n.to_numpy(),
+    )
+    answers: list[Any] = list(best.sort_values("chance", kind="stable").drop_duplicates("rater").itertuples())
+    return {row.rater: (f"{row.letter}, {row.times} of {row.n}", row.chance) for row in answers}
 
 
 def _checks(store: Store, last: pd.DataFrame) -> pd.DataFrame:
@@ -361,44 +339,20 @@ def _checks(store: Store, last: pd.DataFrame) -> pd.DataFrame:
     return checks.assign(passed=(checks["side"] == checks["expected"]).astype(bool))
 
 
-def _failed_checks(store: Store) -> set[str]:
+def _failed_checks(written: pd.DataFrame) -> set[str]:
     """Return who tried the comprehension check twice or more and never passed."""
-    tried: dict[str, list[bool]] = {}
-    for note in notes.read(store, kind="check"):
-        tried.setdefault(note.rater, []).append(bool(json.loads(note.detail).get("passed")))
-    return {rater for rater, passed in tried.items() if len(passed) > 1 and not any(passed)}
+    checks = written[written["kind"] == "check"]
+    passed = checks["detail"].map(lambda detail: bool(json.loads(detail).get("passed")))
+    tried = passed.astype(bool).groupby(checks["rater"]).agg(["size", "any"])
+    return set(tried.index[(tried["size"] > 1) & ~tried["any"].astype(bool)])
 
 
-def _read_remarks(store: Store, pairs: pd.DataFrame, names: set[str]) -> list[tuple[Any, ...]]:
-    """Return what these raters wrote about pairs, oldest first."""
-    prompts = pairs["prompt_id"]
-    return [
-        (
-            note.presentation,
-            note.kind,
-            note.rater,
-            note.pair_id,
-            prompts.get(note.pair_id, ""),
-            note.detail,
-            note.at,
-        )
-        for note in notes.read(store)
-        if note.kind in {"comment", "problem", "skip"} and note.presentation and note.rater in names
-    ]
-
-
-def _remarks(rows: Sequence[tuple[Any, ...]]) -> tuple[tuple[Remark, ...], Counter[str]]:
-    """Return the remarks that stand, newest first, and how often each pair was skipped.
+def _remarks(written: pd.DataFrame) -> pd.DataFrame:
+    """Return the remarks that stand, newest first.
 
     Of the remarks on one showing the last stands, unless it was taken back.
     """
-    standing: dict[tuple[int, str], tuple[Any, ...]] = {}
-    for row in rows:
-        standing.pop(row[:2], None)  # so that the order is that of the last word
-        standing[row[:2]] = row
-    kept = [row for row in reversed(standing.values()) if row[5]]
-    remarks = tuple(
-        Remark(rater=rater, kind=kind, prompt_id=prompt_id, text=text, when=f"{at:%Y-%m-%d %H:%M}")
-        for _, kind, rater, _, prompt_id, text, at in kept
-    )
-    return remarks, Counter(pair_id for _, kind, _, pair_id, *_ in kept if kind == "skip")
+    about = written["kind"].isin(["comment", "problem", "skip"]) & written["presentation"].notna()
+    last = written[about].drop_duplicates(["presentation", "kind"], keep="last")
+    standing = last[last["detail"] != ""].iloc[::-1].rename(columns={"detail": "text"})
+    return standing.assign(when=[f"{at:%Y-%m-%d %H:%M}" for at in standing["at"]])

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from functools import cached_property
-from importlib import import_module
+from pkgutil import resolve_name
 from typing import Any
 
 import pandas as pd
@@ -13,18 +12,36 @@ import pandas as pd
 from analysis.analyses.evidence import ALL, CELL_COLUMNS, Evidence, frame_of
 from analysis.analyses.shares import shares
 from guard_eval.errors import StudyError
-from guard_eval.estimate import adjust
 from guard_eval.records import PEOPLE_OF
 
 MAX_IN_FULL = 24
 """Results (comparison, criterion, who judged) up to which several methods' comparisons are all in full."""
 Row = Any
 """A row of a frame, as a tuple with names."""
+Analyse = Callable[[Evidence], pd.DataFrame]
 
 
 def rows_of(frame: pd.DataFrame) -> list[Row]:
     """Return the rows of a frame as tuples with names."""
     return list(frame.itertuples(index=False))
+
+
+def group_of(row: Row) -> tuple[str, str]:
+    """Return who judged a row: a kind of raters and, if it is a judge, its name."""
+    return row.rater_kind, row.judge
+
+
+def grouped(rows: Iterable[Row], key: Callable[[Row], Any]) -> dict[Any, list[Row]]:
+    """Return rows by a key, in the order of the first of each."""
+    groups: dict[Any, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(key(row), []).append(row)
+    return groups
+
+
+def cell_of(row: Row) -> tuple[str, ...]:
+    """Return what no two rows over all datasets share: who judged which methods on which criterion."""
+    return (*group_of(row), row.method_a, row.method_b, row.criterion)
 
 
 class Results:
@@ -79,9 +96,8 @@ class Results:
     @property
     def rankings(self) -> list[list[Row]]:
         """Return the rows of each ranking, the best method first."""
-        keys = ["rater_kind", "judge", "criterion", "group"]
-        frame = self["ranking"]
-        return [rows_of(group) for _, group in frame.groupby(keys, sort=False)] if len(frame) else []
+        ranked = grouped(rows_of(self["ranking"]), lambda row: (*group_of(row), row.criterion, row.group))
+        return list(ranked.values())
 
     def exports(self) -> dict[str, pd.DataFrame]:
         """Return every frame with rows, by the name of its CSV file."""
@@ -107,98 +123,63 @@ class Results:
 
         If it was declared, a judge assists people, or tests and intervals hold whenever one looks.
         """
-        frame = self["win_shares"]
-        frame = frame[frame["dataset"] == ALL]
-        other = pd.DataFrame()
+        frame, other = self["win_shares"], pd.DataFrame()
         if self.context.sequential:
             other = self["sequential"]
-        elif self.context.assisted_by is not None:
-            other = self._assisted_shares()
-        if not len(other):
-            return rows_of(frame)
-        key, names = list(CELL_COLUMNS[1:]), ["win_share", "low", "high", "p", "p_adjusted", "method"]
-        known = {tuple(row[name] for name in key): row for row in other.to_dict("records")}
-        records = []
-        for row in frame.to_dict("records"):
-            declared = known.get(tuple(row[name] for name in key))
-            changed = {} if declared is None else {name: declared[name] for name in names} | {"smallest_p": 0}
-            records.append({str(name): cell for name, cell in (row | changed).items()})
-        return rows_of(frame_of(records))
-
-    def _assisted_shares(self) -> pd.DataFrame:
-        """Return the declared judge's assisted shares as rows of people, corrected over people's family."""
-        group = self["assisted"]
-        if not len(group):
-            return group
-        group = group[(group["judge"] == self.context.assisted_by) & group["people_assisted"].notna()]
-        return group.assign(
-            rater_kind=group["rater_kind"].map(PEOPLE_OF),
-            judge="",
-            win_share=group["people_assisted"],
-            p_adjusted=pd.Series(adjust(list(group["p"])), index=group.index, dtype=object),
-        )
+        elif self.context.assisted_by is not None and len(self["assisted"]):
+            other = self["assisted"].rename(columns={"people_assisted": "win_share"})
+            other = other[(other["judge"] == self.context.assisted_by) & other["win_share"].notna()]
+            other = other.assign(rater_kind=other["rater_kind"].map(PEOPLE_OF), judge="")
+        known = {cell_of(row): row for row in rows_of(other)}
+        names = ("win_share", "low", "high", "p", "p_adjusted", "method")
+        rows = rows_of(frame[frame["dataset"] == ALL])
+        for index, row in enumerate(rows):
+            if declared := known.get(cell_of(row)):
+                changed = {name: getattr(declared, name) for name in names}
+                rows[index] = row._replace(**changed, smallest_p=0)
+        return rows
 
 
-@dataclass(frozen=True, slots=True)
-class Analysis:
-    """Where the function of an analysis is, which is loaded when it is used, and on what it runs.
+def _analysis(function: str, needs: str = "", *, on_part: bool = False) -> Callable[[Results], pd.DataFrame]:
+    """Return an analysis whose module is loaded when it is used.
 
-    Attributes:
+    Args:
         function: Its module in `analysis.analyses`, and its name.
         needs: A property of the results, or a field of the context, without which it finds nothing.
         on_part: Whether it runs on the comparisons alone that are analysed in every way.
     """
 
-    function: str
-    needs: str = ""
-    on_part: bool = False
-
-    def run(self, results: Results) -> pd.DataFrame:
-        """Return the frame, without rows if there is nothing to find."""
-        owner = results if hasattr(results, self.needs) else results.context
-        if self.needs and not getattr(owner, self.needs):
+    def run(results: Results) -> pd.DataFrame:
+        owner = results if hasattr(results, needs) else results.context
+        if needs and not getattr(owner, needs):
             return frame_of([], CELL_COLUMNS)
-        module, name = self.function.split(":")
-        function = getattr(import_module(f"analysis.analyses.{module}"), name)
-        frame: pd.DataFrame = function(results.part if self.on_part else results.evidence)
-        return frame
+        analyse: Analyse = resolve_name(f"analysis.analyses.{function}")
+        return analyse(results.part if on_part else results.evidence)
 
-
-def _shares(results: Results) -> pd.DataFrame:
-    return shares(results.evidence, by_dataset=results.in_full)
-
-
-def _metrics(results: Results) -> pd.DataFrame:
-    return pd.DataFrame() if results.context.metrics is None else results.context.metrics.table
-
-
-def _assisted(results: Results) -> pd.DataFrame:
-    whole = results.context.assisted_by is not None
-    return Analysis("assisted:assisted", needs="has_judges", on_part=not whole).run(results)
+    return run
 
 
 ANALYSES: dict[str, Callable[[Results], pd.DataFrame]] = {
-    "win_shares": _shares,
-    "ranking": Analysis("ranking:ranking", needs="has_several_methods").run,
-    "coverage": Analysis("shares:coverage").run,
+    "win_shares": lambda results: shares(results.evidence, by_dataset=results.in_full),
+    "ranking": _analysis("ranking:ranking", "has_several_methods"),
+    "coverage": _analysis("shares:coverage"),
     # Of many methods, no comparison is analysed in every way.
-    "sensitivity": Analysis("sensitivity:sensitivity", needs="in_full", on_part=True).run,
-    "agreement": Analysis("agreement:agreement", on_part=True).run,
-    "raters": Analysis("raters:raters").run,
-    "position": Analysis("position:position").run,
-    "length": Analysis("length:length", needs="has_lengths", on_part=True).run,
-    "judges": Analysis("judges:judges", needs="has_judges", on_part=True).run,
-    "people_beside_judge": Analysis("judges:people_beside_judge", needs="has_judges", on_part=True).run,
-    "assisted": _assisted,
-    "equivalence": Analysis("equivalence:equivalence", needs="margin").run,
-    "sequential": Analysis("sequential:sequential", needs="sequential").run,
-    "audits": Analysis("audits:audits").run,
-    "excluded_raters": Analysis("exclusions:excluded_raters", needs="exclusions").run,
-    "with_excluded_raters": Analysis("exclusions:with_excluded_raters", needs="exclusions").run,
-    "metrics": _metrics,
-    "judge_spending": Analysis("judge_run:spending", needs="judging").run,
-    "judge_failures": Analysis("judge_run:failures", needs="judging").run,
-    "judge_models": Analysis("judge_run:models", needs="judging").run,
-    "judge_calibration": Analysis("judge_run:calibration", needs="judging").run,
+    "sensitivity": _analysis("sensitivity:sensitivity", "in_full", on_part=True),
+    "agreement": _analysis("agreement:agreement", on_part=True),
+    "raters": _analysis("raters:raters"),
+    "position": _analysis("position:position"),
+    "length": _analysis("length:length", "has_lengths", on_part=True),
+    "judges": _analysis("judges:judges", "has_judges", on_part=True),
+    "assisted": _analysis("assisted:assisted", "has_judges"),
+    "equivalence": _analysis("equivalence:equivalence", "margin"),
+    "sequential": _analysis("sequential:sequential", "sequential"),
+    "audits": _analysis("audits:audits"),
+    "excluded_raters": _analysis("exclusions:excluded_raters", "exclusions"),
+    "with_excluded_raters": _analysis("exclusions:with_excluded_raters", "exclusions"),
+    "metrics": lambda results: results.context.metrics,
+    "judge_spending": _analysis("judge_run:spending", "judging"),
+    "judge_failures": _analysis("judge_run:failures", "judging"),
+    "judge_models": _analysis("judge_run:models", "judging"),
+    "judge_calibration": _analysis("judge_run:calibration", "judging"),
 }
 """Every analysis, by the name of its CSV file."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -95,22 +95,20 @@ def read_status(folder: Path, overrides: Sequence[str]) -> Status:
         study = Study.open(folder, overrides)
     except StudyError as error:
         broken = Part(part="settings", state="broken", text=str(error))
-        return _status(folder, (broken, *_files(folder)), None)
-    parts = list(_texts_and_metrics(study))
-    ratings = None
+        return _status(folder, (broken,), None)
+    parts, ratings = list(_texts_and_metrics(study)), None
     try:
         if study.settings.database is not None or (folder / "study.db").exists():
             with Store.open(study.database, declared=study.declared) as store:
                 everybody = raters.read(store)
                 ratings = read_ratings(store, everybody, slots=study.plan.slots, most_skips=MOST_SKIPS)
-                parts += _verdicts(study, everybody, ratings)
                 changes = compare_declared(study.declared, {PEOPLE: settings.declared(store, PEOPLE)})
-        else:
-            parts.append(_no_pairs(study))
     except StudyError as error:
         return _status(folder, (*parts, Part(part="database", state="broken", text=str(error))), None)
     if ratings is None or not ratings.pairs:
-        return _status(folder, parts, None)
+        draw = Part(part="pairs", state="missing", text="none drawn", next=(study.command("pair"),))
+        return _status(folder, (*parts, draw), None)
+    parts += _verdicts(study, everybody, ratings)
     return _status(folder, parts, ratings, changes=changes[0].changes)
 
 
@@ -125,10 +123,11 @@ def _status(
     following = [] if broken else [command for part in (*needed, *choices) for command in part.next]
     if not broken and not following:
         lines += ["", f"All is done: open {folder / 'report' / 'index.html'}"]
-    shown = ratings is not None and ratings.counted > 0
+    if rated := ratings if ratings is not None and ratings.counted else None:
+        lines += ["", headline(rated)]
     return Status(
-        lines=(*lines, *(("", headline(ratings)) if shown and ratings else ())),
-        tables=tuple(_tables(ratings)) if shown and ratings else (),
+        lines=tuple(lines),
+        tables=tuple(_tables(rated)) if rated else (),
         warnings=tuple(_warnings(ratings, changes)) if ratings else (),
         next=tuple(following),
         exit_code=2 if broken else 0,
@@ -178,27 +177,26 @@ def _texts(study: Study, prompts: list[Prompt]) -> Part:
 
 
 def _metrics(study: Study, *, has_texts: bool) -> Part:
-    page = study.metrics / "metrics.html"
+    texts = study.continuations.glob("*/*.jsonl")
     measure = (study.command("measure"),) if has_texts else ()
+    page = study.metrics / "metrics.html"
+    return _page("metrics", page, texts, missing="not measured", older="the newest text", then=measure)
+
+
+def _page(
+    part: str, page: Path, sources: Iterable[Path], *, missing: str, older: str, then: tuple[str, ...]
+) -> Part:
+    """Return whether a page is there, and newer than what it is made from."""
     if not page.is_file():
-        return Part(part="metrics", state="missing", text="not measured", next=measure)
-    newest = max((path.stat().st_mtime for path in study.continuations.glob("*/*.jsonl")), default=0.0)
-    if newest > page.stat().st_mtime:
-        text = f"{page}, older than the newest text"
-        return Part(part="metrics", state="partial", text=text, next=measure)
-    return Part(part="metrics", state="complete", text=str(page))
-
-
-def _no_pairs(study: Study) -> Part:
-    return Part(part="pairs", state="missing", text="none drawn", next=(study.command("pair"),))
+        return Part(part=part, state="missing", text=missing, next=then)
+    if max((path.stat().st_mtime for path in sources), default=0.0) > page.stat().st_mtime:
+        return Part(part=part, state="partial", text=f"{page}, older than {older}", next=then)
+    return Part(part=part, state="complete", text=str(page))
 
 
 def _verdicts(study: Study, everybody: Sequence[RaterProgress], ratings: Ratings) -> Iterator[Part]:
     """Yield the pairs, who rates them, and the report."""
     kinds = Counter(rater.kind for rater in everybody)
-    if not ratings.pairs:
-        yield _no_pairs(study)
-        return
     yield Part(part="pairs", state="complete", text=_count(ratings.pairs, "pair"))
     invited = kinds["person"] or kinds["simulated"]
     text = f"{ratings.counted} of {ratings.wanted} ratings, {_count(invited, 'rater')}"
@@ -229,28 +227,11 @@ def _judges(study: Study, pairs: int, rated: dict[str, int]) -> Part:
 
 
 def _report(study: Study, *, rated: bool) -> Part:
-    page = study.report / "index.html"
+    files = (study.folder / name for name in ("study.db", "study.db-wal"))
+    written = [path for path in files if path.exists() and path.stat().st_size]  # an empty log is a reader's
     report = (study.command("report"),) if rated else ()
-    if not page.is_file():
-        return Part(part="report", state="missing", text="not written", next=report)
-    files = (study.folder / name for name in ("study.db", "study.db-wal"))  # an empty log is a reader's
-    changed = max(
-        (path.stat().st_mtime for path in files if path.exists() and path.stat().st_size), default=0
-    )
-    if changed > page.stat().st_mtime:
-        text = f"{page}, older than the database"
-        return Part(part="report", state="partial", text=text, next=report)
-    return Part(part="report", state="complete", text=str(page))
-
-
-def _files(folder: Path) -> Iterator[Part]:
-    """Yield the contents of a folder whose settings cannot be read."""
-    for name in ("prompts.jsonl", "continuations", "metrics", "study.db", "report"):
-        path = folder / name
-        if path.is_dir():
-            yield Part(part=name, state="complete", text=_count(sum(1 for _ in path.iterdir()), "file"))
-        elif path.exists():
-            yield Part(part=name, state="complete", text=f"{path.stat().st_size:,} bytes")
+    page = study.report / "index.html"
+    return _page("report", page, written, missing="not written", older="the database", then=report)
 
 
 def headline(ratings: Ratings) -> str:
@@ -265,13 +246,13 @@ def headline(ratings: Ratings) -> str:
         f"{pairs if for_people == ratings.pairs else f'{for_people} of {pairs}'}, "
         f"{ratings.slots} {who[ratings.slots > 1]} each."
     )
-    missing = sum((ratings.slots - number) * pairs for number, pairs in enumerate(ratings.filled))
-    if missing and ratings.seconds is not None and ratings.seconds_left is not None:
+    if ratings.missing and ratings.seconds is not None:
+        remaining = duration(ratings.missing * ratings.seconds)
         return (
-            f"{text} {missing} to go: about {duration(ratings.seconds_left)} of rating in all, at "
+            f"{text} {ratings.missing} to go: about {remaining} of rating in all, at "
             f"{duration(ratings.seconds)} a pair."
         )
-    return f"{text} {missing} to go." if missing else text
+    return f"{text} {ratings.missing} to go." if ratings.missing else text
 
 
 def _warnings(ratings: Ratings, changes: Sequence[str]) -> Iterator[str]:
@@ -298,15 +279,12 @@ def _tables(ratings: Ratings) -> Iterator[Table]:
         yield _criteria_table(ratings.criteria)
     if len(ratings.raters):
         yield _raters_table(ratings.raters)
-    if ratings.remarks:
+    if len(ratings.remarks):
         older = len(ratings.remarks) - REMARKS
         yield Table(
             caption="Comments, problems and skipped pairs",
             columns=("when", "rater", "prompt", "kind", "text"),
-            rows=tuple(
-                tuple(map(one_line, (each.when, each.rater, each.prompt_id, each.kind, each.text)))
-                for each in ratings.remarks[:REMARKS]
-            ),
+            rows=tuple(tuple(map(one_line, row)) for row in ratings.remarks[:REMARKS].to_numpy().tolist()),
             text_columns=5,
             note=f"and {older} older ones: guard-eval export --table notes" if older > 0 else "",
         )

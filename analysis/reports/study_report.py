@@ -13,7 +13,7 @@ from pkgutil import resolve_name
 
 import pandas as pd
 
-from analysis.analyses.evidence import Context, Exclusion, MeasuredMetrics, versions
+from analysis.analyses.evidence import Context, Exclusion
 from analysis.verdicts.combined import Composite, JudgePanel
 from analysis.verdicts.family import with_composites
 from analysis.verdicts.tidy import validate
@@ -22,7 +22,7 @@ from guard_eval.metrics.scores import METRICS
 from guard_eval.records import PEOPLE_OF, Pair, RaterKind
 from guard_eval.reporting.words import judged_by
 from guard_eval.rubric import CRITERIA, Criterion, criteria, reworded
-from guard_eval.store import Store, TidyRow, raters, requests, unblind
+from guard_eval.store import Store, TidyRow, raters, unblind
 from guard_eval.store import notes as store_notes
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store import settings as store_settings
@@ -31,6 +31,7 @@ from guard_eval.study.declared import compare_declared
 from guard_eval.study.settings import Settings
 from guard_eval.texts.describe import plan_changes
 
+METRIC_COLUMNS = ["metric", "dataset", "strategy", "value", "low", "high", "level", "n", "note", "signature"]
 EXAMPLES = 3
 """How many pairs the report shows side by side."""
 
@@ -57,12 +58,8 @@ def _rows(study: Study, store: Store) -> list[TidyRow]:
     raise StudyError(f"{study.folder} has no verdicts yet; collect some: {collect}")
 
 
-def read_study(study: Study, *, seen: bool = False) -> tuple[pd.DataFrame, Context]:
-    """Return the verdicts of a study, and the context of its report.
-
-    Args:
-        study: The study.
-        seen: Whether the results are now seen, so that later exclusions are known to be later.
+def read_study(study: Study) -> tuple[pd.DataFrame, Context]:
+    """Return the verdicts of a study, and the context of its report; its results now count as seen.
 
     Raises:
         StudyError: There are no verdicts, or the tables of metrics cannot be read.
@@ -70,16 +67,15 @@ def read_study(study: Study, *, seen: bool = False) -> tuple[pd.DataFrame, Conte
     with Store.open(study.database, declared=study.declared) as store:
         rows = _rows(study, store)
         context = study_context(study, store, rows)
-        if seen:
-            with suppress(StudyError):  # a database that cannot be written has no later exclusions either
-                store_settings.set_results_seen(store)
+        with suppress(StudyError):  # a database that cannot be written has no later exclusions either
+            store_settings.set_results_seen(store)
     return validate(table_of(rows)), context
 
 
 def study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> Context:
     """Return the context of a study with these verdicts."""
     settings, pairs = study.settings, store_pairs.read(store)
-    asked = _asked(settings)
+    asked, people, panel = _asked(settings), settings.annotation.raters_per_pair, settings.panel
     everybody = unblind.tidy(store, include_excluded=True)
     return Context(
         name=settings.name,
@@ -94,33 +90,23 @@ def study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> Contex
         declared=(*_compared_run(settings), *plan_changes(study, pairs)),
         unfinished=_unfinished(settings, pairs, rows),
         planned=_family(settings, {row.rater_kind for row in rows}),
-        alpha=settings.analysis.alpha,
-        correction=settings.analysis.correction,
         margin=settings.analysis.equivalence_margin,
-        sequential=settings.analysis.sequential,
-        raters=settings.analysis.raters,
-        raters_per_item=_raters_per_item(settings),
-        assisted_by=settings.analysis.assisted_by,
-        panel=_panel(settings),
+        **settings.analysis.model_dump(exclude={"equivalence_margin"}),
+        # How many raters make an item complete; a judge is a result of its own.
+        raters_per_item={"person": people, "simulated": people, "model": 1, "simulated_model": 1},
+        panel=None
+        if panel is None
+        else JudgePanel(rule=panel.rule, members=None if panel.members is None else tuple(panel.members)),
         composite=None if settings.composite is None else Composite(weights=settings.composite),
         random_part=settings.pairs.human_pairs is not None,
         metrics=_read_metrics(study.metrics),
         examples=tuple(sorted(pairs, key=lambda pair: pair.id)[:EXAMPLES]),
         judging=resolve_name("judge.usage:judge_usage")(study, store) if settings.judge else None,
-        failures=_failures(store),
         exclusions=_exclusions(store, everybody),
         with_excluded=validate(table_of(everybody)) if any(row.excluded for row in everybody) else None,
-        versions=versions(),
         settings=(study.folder / "study.toml").read_text(encoding="utf-8"),
         command=study.command("report"),
     )
-
-
-def _failures(store: Store) -> tuple[tuple[str, int], ...]:
-    """Return how many questions to judges have no verdict, by kind of failure."""
-    with store.read() as db:
-        failures = requests.read_failures(db)
-    return tuple(sorted(Counter(kind for kind, _ in failures.values()).items()))
 
 
 def _exclusions(store: Store, everybody: Sequence[TidyRow]) -> tuple[Exclusion, ...]:
@@ -163,19 +149,6 @@ def _compared_run(settings: Settings) -> tuple[str, ...]:
     return (f"Of {runs} texts a prompt by each strategy {which}, as study.toml declares{others}.",)
 
 
-def _panel(settings: Settings) -> JudgePanel | None:
-    if settings.panel is None:
-        return None
-    members = settings.panel.members
-    return JudgePanel(rule=settings.panel.rule, members=None if members is None else tuple(members))
-
-
-def _raters_per_item(settings: Settings) -> dict[str, int]:
-    """Return how many raters make an item complete; a judge is a result of its own."""
-    people = settings.annotation.raters_per_pair
-    return {"person": people, "simulated": people, "model": 1, "simulated_model": 1}
-
-
 def _unfinished(settings: Settings, pairs: Sequence[Pair], rows: Sequence[TidyRow]) -> tuple[str, ...]:
     """Return what has still to be rated, in words: by people together, and by each judge."""
     ratings = sum(pair.for_people for pair in pairs) * settings.annotation.raters_per_pair
@@ -205,31 +178,18 @@ def _family(settings: Settings, kinds: set[RaterKind]) -> tuple[tuple[str, str, 
     return cells if settings.composite is None else with_composites(cells)
 
 
-def _read_metrics(folder: Path) -> MeasuredMetrics | None:
-    """Return the metrics that a report shows, with their intervals; None if nothing was measured."""
+def _read_metrics(folder: Path) -> pd.DataFrame:
+    """Return the scores that a report shows, each with what it means; empty if nothing was measured."""
     try:
         scores = pd.read_csv(folder / "scores.csv")
-        table = scores.pivot_table(
-            index=["dataset", "strategy"], columns="metric", values="value", sort=False, dropna=False
-        )
-        texts = scores.groupby(["dataset", "strategy"], sort=False)["n"].max().rename("texts")
-        wide = table.join(texts).dropna(subset="texts").reset_index()
-        known = scores.dropna(subset=["low", "high"]).set_index(["dataset", "strategy", "metric"])
-        limits = known[["low", "high"]].astype(float).to_numpy().tolist()
-        intervals = {
-            (str(dataset), str(strategy), str(metric)): (low, high)
-            for (dataset, strategy, metric), (low, high) in zip(known.index, limits, strict=True)
-        }
+        shown = scores.loc[scores["metric"].isin(METRICS), METRIC_COLUMNS]
     except FileNotFoundError:
-        return None
+        return pd.DataFrame()
     except (ValueError, KeyError) as error:
         raise StudyError(
-            f"cannot read the tables in {folder} ({error}); run guard-eval measure again"
+            f"cannot read the scores in {folder} ({error}); run guard-eval measure again"
         ) from error
-    shown = [name for name in METRICS if name in wide.columns and wide[name].notna().any()]
-    return MeasuredMetrics(
-        table=wide[["dataset", "strategy", "texts", *shown]],
-        intervals=intervals,
-        level=float(known["level"].iloc[0]) if len(known) else 0.95,
-        notes=tuple(f"{METRICS[name].title}: {METRICS[name].meaning}" for name in shown),
+    title, meaning = (
+        [getattr(METRICS[name], field) for name in shown["metric"]] for field in ("title", "meaning")
     )
+    return shown.astype(object).where(shown.notna(), None).assign(title=title, meaning=meaning)

@@ -66,14 +66,12 @@ def test_published_coefficients_with_missing_cells():
     assert fleiss_kappa(ratings).value == pytest.approx(0.76117, abs=5e-6)
     assert gwet_ac1(ratings).value == pytest.approx(0.77544, abs=5e-6)
     assert raw_agreement(ratings) == pytest.approx(0.81818, abs=5e-6)
-    for metric, value in (("nominal", 0.743421), ("ordinal", 0.815388), ("interval", 0.849107)):
-        assert krippendorff_alpha(ratings, metric=metric).value == pytest.approx(value, abs=5e-7)
+    assert krippendorff_alpha(ratings).value == pytest.approx(0.815388, abs=5e-7)
 
 
 def test_published_coefficients_of_complete_data():
     ratings = RatingCounts.of(SIX_RATERS)
     assert gwet_ac1(ratings).value == pytest.approx(0.4448007, abs=5e-8)
-    assert krippendorff_alpha(ratings, metric="nominal").value == pytest.approx(0.4204384, abs=5e-8)
     # irrCAC's linearised errors are near the jackknife's.
     assert fleiss_kappa(ratings).error == pytest.approx(0.08119291, rel=0.05)
     assert gwet_ac1(ratings).error == pytest.approx(0.08418757, rel=0.05)
@@ -83,30 +81,23 @@ def test_published_coefficients_of_complete_data():
     assert kappa.error == pytest.approx(0.05891072, rel=0.05)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 def test_as_in_statsmodels_and_the_krippendorff_package(seed):
     counts = drawn(seed)
-    assert fleiss_kappa(RatingCounts.of(counts)).value == pytest.approx(
-        inter_rater.fleiss_kappa(counts), abs=1e-9
-    )
-    for metric in ("nominal", "ordinal", "interval"):
-        theirs = krippendorff.alpha(value_counts=counts, level_of_measurement=metric)
-        assert krippendorff_alpha(RatingCounts.of(counts), metric=metric).value == pytest.approx(
-            theirs, abs=1e-9
-        )
-    rng = np.random.default_rng(seed)
-    first = rng.integers(0, 3, 40)
-    second = np.where(rng.random(40) < 0.6, first, rng.integers(0, 3, 40))
-    counted = np.zeros((3, 3))
-    np.add.at(counted, (first, second), 1)
-    theirs = inter_rater.cohens_kappa(counted)
-    assert cohen_kappa(first, second, unit=np.arange(40)).value == pytest.approx(theirs.kappa, abs=1e-9)
+    ratings, kappa = RatingCounts.of(counts), inter_rater.fleiss_kappa(counts)
+    alpha = krippendorff.alpha(value_counts=counts, level_of_measurement="ordinal")
+    assert fleiss_kappa(ratings).value == pytest.approx(kappa, abs=1e-9)
+    assert krippendorff_alpha(ratings).value == pytest.approx(alpha, abs=1e-9)
+    counted = np.random.default_rng(seed).integers(1, 9, (3, 3))
+    first, second = two_raters(counted)
+    kappa = inter_rater.cohens_kappa(counted).kappa
+    assert cohen_kappa(first, second, unit=np.arange(len(first))).value == pytest.approx(kappa, abs=1e-9)
 
 
 def test_alpha_by_hand():
     # Two raters: (a, a), (a, b). Coincidences: aa 2, ab 1, ba 1; totals 3 and 1.
     # D_o = 2/4 = .5, D_e = 2·3·1/(4·3) = .5, alpha = 0.
-    assert krippendorff_alpha(RatingCounts.of([[2, 0], [1, 1]]), metric="nominal").value == pytest.approx(0)
+    assert krippendorff_alpha(RatingCounts.of([[2, 0], [1, 1]])).value == pytest.approx(0)
 
 
 def test_kappa_by_hand():
@@ -157,15 +148,6 @@ def test_pairs_of_a_prompt_are_one_unit():
     one, other = fleiss_kappa(RatingCounts.of(counts)), fleiss_kappa(RatingCounts.of(twice, unit))
     assert (one.value, one.low, one.high) == pytest.approx((other.value, other.low, other.high))
     assert fleiss_kappa(RatingCounts.of(twice)).high < other.high
-
-
-def test_the_interval_covers():
-    rng, hits, kappa = np.random.default_rng(4), 0, None
-    truth = fleiss_kappa(RatingCounts.of(drawn(0, items=200_000))).value
-    for seed in rng.integers(0, 2**31, 200):
-        kappa = fleiss_kappa(RatingCounts.of(drawn(seed, items=60)))
-        hits += kappa.low <= truth <= kappa.high
-    assert 0.9 <= hits / 200 <= 0.99
 
 
 def test_kinds_and_lone_raters():

@@ -1,6 +1,5 @@
 """The analyses as data frames: against hand arithmetic, published figures and other programs."""
 
-import csv
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +15,7 @@ from analysis.analyses.audits import audits
 from analysis.analyses.equivalence import equivalence
 from analysis.analyses.evidence import ALL, Context, Evidence
 from analysis.analyses.judge_run import calibration
-from analysis.analyses.judges import judges, people_beside_judge
+from analysis.analyses.judges import judges
 from analysis.analyses.length import length, share_at_equal_length
 from analysis.analyses.position import position
 from analysis.analyses.ranking import ranking
@@ -26,7 +25,7 @@ from analysis.analyses.sequential import sequential
 from analysis.analyses.shares import coverage, shares
 from analysis.analyses.win_share import pooled_binomial
 from analysis.stats.alternative_annotator import alternative_annotator
-from analysis.verdicts.tidy import read, validate
+from analysis.verdicts.tidy import validate
 from guard_eval.errors import StudyError
 from guard_eval.records import JudgeUsage
 
@@ -53,15 +52,6 @@ def joined(*tables):
     return validate(pd.concat(tables, ignore_index=True))
 
 
-def papers_table():
-    """The paper's people, rebuilt from its counts, beside its judge's verdicts."""
-    if not GPT4.exists():
-        pytest.skip("needs guard_llm_gpt4.csv, which is not published with this project")
-    model = read(GPT4, rater_kind="model")
-    pairs = {name: sorted(set(group["pair_id"])) for name, group in model.groupby("dataset")}
-    return joined(papers_people(pairs), model)
-
-
 def test_the_papers_human_shares_and_p_values():
     frame = shares(evidence(validate(papers_people()), planned=(("GUARD", "ACS", "coherence"),)))
     printed = {  # tab:humaneval_resultglacs
@@ -79,18 +69,6 @@ def test_the_papers_human_shares_and_p_values():
     assert 100 * fluency.win_share_pooled == pytest.approx(52.83, abs=0.005)
     assert coherence.p_pooled_binomial == pytest.approx(2.874966592398616e-06)
     assert fluency.p_pooled_binomial == pytest.approx(0.0181888, abs=5e-8)
-
-
-def test_people_beside_the_papers_judge():
-    frame = people_beside_judge(evidence(papers_table(), planned=(("GUARD", "ACS", "coherence"),)))
-    with (GOLDEN / "guard_human_beside_llm_from_paper.csv").open(encoding="utf-8") as file:
-        printed = list(csv.DictReader(file))
-    assert len(printed) == len(frame) == 8
-    for line in printed:
-        row = only(frame, criterion=line["criterion"], dataset=line["dataset"] or ALL)
-        assert row.agree == (line["agree"] == "yes")
-        whole = row.judge_wins + row.judge_ties + row.judge_losses
-        assert 100 * row.judge_wins / whole == pytest.approx(float(line["llm_guard_pct"]), abs=0.051)
 
 
 def test_a_share_by_hand():
@@ -221,7 +199,6 @@ def test_a_judge_beside_people_by_hand():
     assert row.same_as_most == pytest.approx(3 / 4)
     assert row.with_a_person == pytest.approx((2 / 3 + 0 + 1 / 3 + 2 / 3) / 4)
     assert row.among_people == pytest.approx((1 / 3 + 1 + 0 + 1 / 3) / 4)
-    assert (row.judge_for_a_people_for_b, row.people_for_a_judge_for_b) == (1, 0)
 
 
 def test_the_alternative_annotator_test():
@@ -349,7 +326,6 @@ ANALYSES = (
     sensitivity,
     ranking,
     judges,
-    people_beside_judge,
     audits,
 )
 
@@ -359,9 +335,7 @@ def verdicts():
     return validate(drawn_verdicts(prompts=12, compared=COMPARED))
 
 
-@pytest.mark.parametrize(
-    "analysis", [each for each in ANALYSES if each not in {judges, people_beside_judge, audits}]
-)
+@pytest.mark.parametrize("analysis", [each for each in ANALYSES if each not in {judges, audits}])
 def test_kinds_are_never_pooled(analysis, verdicts):
     person = verdicts["rater_kind"] == "person"
     apart = [analysis(evidence(validate(part))) for part in (verdicts[person], verdicts[~person])]

@@ -123,7 +123,7 @@ def test_what_exists_and_what_is_missing(four):
     assert (ratings.counted, ratings.wanted, ratings.filled) == (8, 10, (1, 0, 4))
     # 20, 30, 30, 30, 30, 30, 40, 50 s
     assert ratings.seconds == 30.0
-    assert ratings.seconds_left == 2 * 30.0
+    assert ratings.missing == 2
 
 
 def test_a_change_of_mind_counts_as_it_stands_and_keeps_its_time(four):
@@ -166,7 +166,7 @@ def test_the_last_remark_on_a_pair_stands_unless_it_was_taken_back(four):
     four.note("ben", "problem", "", 4, minute=7)
     four.note("ann", "consent", '{"agreed": true}')
     ratings = four.ratings()
-    assert [(each.rater, each.text, each.prompt_id, each.when) for each in ratings.remarks] == [
+    assert [(each.rater, each.text, each.prompt_id, each.when) for each in ratings.remarks.itertuples()] == [
         ("ann", "not so odd", "prompt-0", "2026-01-02 03:06"),
         ("ben", "both good", "prompt-0", "2026-01-02 03:05"),
     ]

@@ -12,7 +12,7 @@ from html_page import Page
 from verdicts_by_hand import COMPARED, drawn_verdicts, papers_people, table
 
 import analysis
-from analysis.analyses.evidence import Context, Evidence, MeasuredMetrics
+from analysis.analyses.evidence import Context, Evidence
 from analysis.reports.page import write_report
 from analysis.verdicts.tidy import read, validate
 from guard_eval.errors import StudyError
@@ -43,20 +43,23 @@ def verdicts(kind="person", raters=4, items=10, method_a=A, **columns):
 def context(**changes):
     texts = {"prompt": EVIL, "text_a": EVIL, "text_b": "שלום עולם"}
     example = make_pair(id="book-0", dataset="book", method_a=A, method_b=B, **texts)
-    metrics = {"dataset": ["book"], "strategy": [A], "texts": [50], "diversity": [-0.5], "note": ["=x"]}
+    score = {
+        "metric": "diversity",
+        "dataset": "book",
+        "strategy": A,
+        "value": -0.5,
+        "low": None,
+        "high": None,
+    }
     whole = Context(
         name="A study & <its> name",
         question="Which is better?",
         seed=7,
         planned=((A, B, "coherence"),),
-        metrics=MeasuredMetrics(
-            table=pd.DataFrame(metrics),
-            intervals={("book", A, "diversity"): (90.0, 95.5)},
-            notes=("Measured with care.",),
+        metrics=pd.DataFrame(
+            [score | {"note": "=x", "title": "Diversity", "meaning": "Measured with care."}]
         ),
         examples=(example,),
-        failures=(("unparsable", 3),),
-        versions={"python": "3.11"},
         settings=f'name = "x"\n# {EVIL}\n',
         command="guard-eval report study",
     )
@@ -132,7 +135,14 @@ def test_untrusted_text_is_shown_and_not_obeyed(written):
 
 def test_names_that_are_no_plain_letters(tmp_path):
     name = '<b>$x_1$ "中文" &amp; |=1'
-    write(verdicts(method_a=name, items=4), tmp_path, paper=True, planned=None, examples=(), metrics=None)
+    write(
+        verdicts(method_a=name, items=4),
+        tmp_path,
+        paper=True,
+        planned=None,
+        examples=(),
+        metrics=pd.DataFrame(),
+    )
     assert "b" not in {
         tag for tag, each in page_of(tmp_path).tags if "style" not in each and tag == "b" and each
     }
@@ -142,7 +152,7 @@ def test_names_that_are_no_plain_letters(tmp_path):
 def test_metrics_are_data_to_a_spreadsheet(written):
     with (written[0] / "csv" / "metrics.csv").open(encoding="utf-8") as file:
         (row,) = csv.DictReader(file)
-    assert (row["note"], row["diversity"]) == ("'=x", "-0.5")
+    assert (row["note"], row["value"]) == ("'=x", "-0.5")
 
 
 def test_verdicts_come_back(written, tmp_path):
@@ -153,7 +163,7 @@ def test_verdicts_come_back(written, tmp_path):
 def test_an_earlier_reports_tables_do_not_stay(tmp_path):
     write(verdicts(), tmp_path, paper=True)
     (tmp_path / "csv" / "mine.csv").write_text("kept", encoding="utf-8")
-    write(verdicts().drop(columns="shown_first"), tmp_path, metrics=None)
+    write(verdicts().drop(columns="shown_first"), tmp_path, metrics=pd.DataFrame())
     for name in ("csv/position.csv", "csv/metrics.csv", "paper/table.tex"):
         assert not (tmp_path / name).exists()
     assert (tmp_path / "csv" / "mine.csv").exists()

@@ -18,4 +18,4 @@ def test_the_command(run, tmp_path):
     numbers = json.loads(run("power", *options, "--ties", "0.2", "--json").out)
     assert [need["raters"] for need in numbers["needs"]] == [1, 3]
     assert (numbers["design"]["ties"], numbers["design"]["icc"]) == (0.2, 0.0)
-    assert "a share of 0.5 cannot be planned for" in run("power", "--share", "0.5").refused()
+    assert "--share 0.5: give the smallest share" in run("power", "--share", "0.5").refused()
