@@ -246,7 +246,11 @@ def test_an_interval_that_excludes_one_half_without_evidence_is_explained(tmp_pa
 
 def test_many_methods_are_ranked_first(tmp_path):
     frame = validate(drawn_verdicts(prompts=20, compared=COMPARED))
-    analysis.report(frame, tmp_path)
+    analysis.report(frame, tmp_path, paper=True)
+    # Its p are people's alone, so no judge is named.
+    sentence = (tmp_path / "paper" / "sentence.txt").read_text(encoding="utf-8")
+    assert sentence.startswith("3 people compared 60 pairs")
+    assert "gpt" not in sentence
     page = page_of(tmp_path)
     questions = [each["id"] for tag, each in page.tags if tag == "details" and "id" in each]
     assert questions[0] == "ranking"
