@@ -27,9 +27,6 @@ from guard_eval.store import handout, raters
 
 Ending = Literal["completed", "no_place", "ran_out", "screened_out", "declined", "ended"]
 
-POLL_SECONDS = 10.0
-"""How often a waiting page looks for a pair."""
-
 
 def show(app: App, ending: Ending, visit: Visit | None = None) -> str:
     """Show how a visit ended; return the name of the page.
@@ -73,12 +70,5 @@ def nothing_left(app: App, visit: Visit) -> str:
     minutes = max(1, round(app.plan.lease.total_seconds() / 60))
     with markup.page(texts.title, fill(texts.lead, minutes=minutes)):
         st.button(label(texts.button), key="more", type="primary")
-    _poll(time.monotonic() + POLL_SECONDS / 2)
+    markup.poll(time.monotonic())
     return "waiting"
-
-
-# A fragment that is run again and again by itself; the first time is when the page is shown.
-@st.fragment(run_every=POLL_SECONDS)
-def _poll(since: float) -> None:
-    if time.monotonic() > since:
-        st.rerun()

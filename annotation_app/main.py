@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 
 import streamlit as st
 
@@ -20,12 +21,12 @@ _ICON = (
 def main() -> None:
     """Show the page that fits where this visitor is."""
     if "visit" in st.session_state:
-        _show(state.served())
+        _show(state.app)
         return
     # Visitors who are not signed in come one by one and at a pace: many of them must not slow those who rate.
     with state.ENTRANCE:
         time.sleep(_PACE_SECONDS)
-        _show(state.served())
+        _show(state.app)
 
 
 def _show(app: App) -> None:
@@ -38,6 +39,10 @@ def _show(app: App) -> None:
         state.log(error, "showing a page")
         markup.unavailable(app.words)
         view = "trouble"
+        if "visit" in st.session_state:
+            markup.poll(time.monotonic())
+            with suppress(*state.STUDY_ERRORS):
+                rating.may_continue(app, st.session_state["visit"])  # if not, the visit ends
     markup.add_script(app.words, view)
 
 

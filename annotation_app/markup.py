@@ -7,6 +7,7 @@ that text is escaped and goes into `st.html`.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -19,6 +20,9 @@ from annotation_app.wording import Wording
 from guard_eval.reporting.escaping import escape_markdown
 from guard_eval.rubric import Criterion
 
+POLL_SECONDS = 10.0
+"""How often a waiting page looks whether it can go on."""
+
 
 @cache
 def asset(name: str) -> str:
@@ -26,9 +30,8 @@ def asset(name: str) -> str:
     return Path(__file__).with_name(name).read_text(encoding="utf-8")
 
 
-def label(text: str) -> str:
-    """Return `text` for the label of one of Streamlit's elements, which would render Markdown."""
-    return escape_markdown(text)
+label = escape_markdown
+"""Return a text for the label of one of Streamlit's elements, which would render Markdown."""
 
 
 @contextmanager
@@ -91,6 +94,14 @@ def unavailable(words: Wording) -> None:
     # A key of its own: the page that failed may have begun already.
     with page(texts.title, texts.lead, key="trouble"):
         st.button(label(texts.button), key="again", type="primary")
+
+
+# A fragment that is run again and again by itself; the first time is when the page is shown.
+@st.fragment(run_every=POLL_SECONDS)
+def poll(since: float) -> None:
+    """Show the page anew every few seconds from the time `since` on, of the monotonic clock."""
+    if time.monotonic() > since + POLL_SECONDS / 2:
+        st.rerun()
 
 
 def add_script(words: Wording, view: str) -> None:

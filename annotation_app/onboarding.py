@@ -6,7 +6,7 @@ browser or another one, is not asked again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import streamlit as st
 
@@ -15,7 +15,7 @@ from annotation_app.markup import forward, label
 from annotation_app.panel import Submission
 from annotation_app.state import App, Visit
 from annotation_app.wording import PracticePair, Question, fill
-from guard_eval.records import BlindPair, NoteKind, content_id
+from guard_eval.records import BlindPair, content_id
 
 ATTEMPTS = 2
 """How often the comprehension check may be tried."""
@@ -47,12 +47,6 @@ def show_next(app: App, visit: Visit) -> str | None:  # noqa: PLR0911 (a page ea
     return _check(app, visit) if unchecked else None
 
 
-def _record(app: App, visit: Visit, kind: NoteKind, detail: Mapping[str, object]) -> None:
-    """Note an answer and show the next page; what cannot be noted is answered by the page of main.py."""
-    state.record(app, visit, kind, detail)
-    st.rerun()
-
-
 # Consent.
 
 
@@ -63,8 +57,7 @@ def _has_agreed(visit: Visit) -> bool | None:
 
 
 def _ask_consent(app: App, visit: Visit) -> str:
-    has_declined = _has_agreed(visit) is False
-    if has_declined and visit.opened != "consent":
+    if _has_agreed(visit) is False and visit.opened != "consent":
         return endings.show(app, "declined", visit)
     texts = app.words.consent
     with markup.page(texts.title, texts.lead):
@@ -74,10 +67,9 @@ def _ask_consent(app: App, visit: Visit) -> str:
             declined = st.button(label(texts.decline), key="decline")
     if agreed or declined:
         visit.open("")
-        if declined and has_declined:
-            st.rerun()
         words = {"language": app.words.language, "wording": content_id("consent", texts.model_dump())}
-        _record(app, visit, "consent", {"agreed": agreed, **words})
+        state.record(app, visit, "consent", {"agreed": agreed, **words})
+        st.rerun()
     return "consent"
 
 
@@ -89,7 +81,8 @@ def _ask_background(app: App, visit: Visit) -> str:
     with markup.page(texts.title, texts.lead):
         answers = _ask("background", texts.questions, texts.button)
     if answers is not None:
-        _record(app, visit, "background", answers)
+        state.record(app, visit, "background", answers)
+        st.rerun()
     return "background"
 
 
@@ -124,16 +117,16 @@ def _show_instructions(app: App, visit: Visit) -> str:
         if visit.progress["check"] and not visit.progress["check"][-1]["passed"]:
             st.html(markup.problem(app.words.check.wrong))
         st.html(markup.definitions(texts.questions, app.criteria) + markup.points(texts.points))
-        if visit.enrolled:
+        if visit.progress["arrival"]:  # the rater came without an invite
             address = f"{(st.context.url or '').rstrip('/')}/?invite={visit.token}"
             st.html(markup.code(texts.link, address, lead=texts.link_lead))
         begun = visit.trail or visit.progress["instructions"]
         pressed = forward(texts.again if begun else texts.start, key="start")
     if pressed:
         visit.open("")
-        if begun:
-            st.rerun()
-        _record(app, visit, "instructions", {"language": app.words.language})
+        if not begun:
+            state.record(app, visit, "instructions", {"language": app.words.language})
+        st.rerun()
     return "instructions"
 
 
@@ -204,5 +197,6 @@ def _check(app: App, visit: Visit) -> str:
             wrong = [each.name for each in texts.questions if answers[each.name] != each.right]
             detail = {"attempt": len(attempts) + 1, "answers": answers, "wrong": wrong, "passed": not wrong}
             visit.open("instructions" if wrong else "")
-            _record(app, visit, "check", detail)
+            state.record(app, visit, "check", detail)
+            st.rerun()
     return name

@@ -2,6 +2,7 @@
    Keys work wherever the focus is, but for fields that are written in. Texts are put in as text nodes and nothing else. */
 
 const IDLE = 30_000; // ms without a sign of life that still count as reading
+const KEPT = 30 * 24 * 3600_000; // ms for which a draft is kept whose rater does not come back
 const PATIENCE = 6_000; // ms without an answer of the server before the rater is informed
 const TRIES = 3; // unanswered runs after which what was sent waits for another press
 const FIELDS = "textarea, select, [contenteditable], input:not([type=radio], [type=checkbox])";
@@ -83,7 +84,7 @@ class Draft {
   store() {
     this.tick();
     const { choices, comment, problems, sent, shown, active } = this;
-    const times = { seconds: shown / 1000, active: active / 1000 };
+    const times = { at: Date.now(), seconds: shown / 1000, active: active / 1000 };
     remember(this.key, { choices, comment, problems, ends: [...this.ends], sent, ...times });
   }
 
@@ -109,11 +110,13 @@ class Panel {
     this.view = this.draft = this.pending = this.listeners = null;
     this.at = 0; // the criterion that the keys answer
     this.keys = recall("ge-keys") ?? true;
+    const isOld = (key) => key.startsWith("draft-") && !(Date.now() - recall(key)?.at < KEPT);
+    (withStorage(Object.keys) ?? []).filter(isOld).forEach(forget);
   }
 
   /* The server's answer: another pair, or the same one and why. */
   show(view, send) {
-    const before = this.view;
+    const content = JSON.stringify([view.drafts, view.pair, view.criteria]);
     Object.assign(this, { view, send, busy: false, skipping: false });
     clearTimeout(this.waiting);
     this.listen();
@@ -121,7 +124,8 @@ class Panel {
       Draft.settle(view, ...view.acknowledged);
       if (this.pending?.press === view.acknowledged[1]) this.pending = null;
     }
-    if (before?.pair !== view.pair || before.drafts !== view.drafts || !this.root?.isConnected) this.begin();
+    if (this.content !== content || !this.root?.isConnected) this.begin();
+    this.content = content;
     if (view.failed && view.failed === this.draft.sent) this.changed();
     if (view.failed && view.failed === this.pending?.press) this.pending = null;
     // What was sent before the connection broke, or the page was loaded again, is sent again.
@@ -408,10 +412,9 @@ function question(panel, criterion, index) {
   const inputs = LETTERS.map((letter, place) => make("input", {
     type: "radio", name: id, value: letter, "aria-keyshortcuts": place + 1,
     checked: panel.draft.choices[criterion.name] === letter,
-    onchange: () => {
-      panel.choose(index, letter);
-      panel.turn(panel.unanswered()[0] ?? index); // the keys go on with what is not answered yet
-    },
+    onchange: () => panel.choose(index, letter),
+    // After a press the keys go on with what is not answered yet; the click that an arrow key makes has no detail.
+    onclick: ({ detail }) => { if (detail) panel.turn(panel.unanswered().find((other) => other !== index) ?? index); },
   }));
   const answers = inputs.map((input, place) => make("label", { class: "ge-answer" },
     input, make("span", {}, words[input.value]), make("kbd", { "aria-hidden": "true" }, place + 1)));
@@ -445,13 +448,12 @@ function remarks(panel) {
 
 function foot(panel) {
   const { view: { words, done, earlier, extras }, parts } = panel;
-  const keys = (names) => ({ "aria-keyshortcuts": names });
-  const isFirst = !extras || !done;
-  const previous = button("ge-plain", words.back, () => panel.go("back"), { disabled: isFirst, ...keys("Backspace") }, "⌫");
+  const back = { disabled: !extras || !done, "aria-keyshortcuts": "Backspace" };
+  const previous = button("ge-plain", words.back, () => panel.go("back"), back, "⌫");
   const latest = earlier ? [button("ge-plain", words.latest, () => panel.go("latest"))] : [];
   parts.remark = button("ge-quiet", "", () => panel.open(), { "aria-expanded": "false", "aria-controls": "ge-remarks" });
   parts.alert = make("div", { class: "ge-alert", role: "alert" });
-  parts.save = button("ge-save", words.save, () => panel.save(), keys("Enter Control+Enter"), "⏎");
+  parts.save = button("ge-save", words.save, () => panel.save(), { "aria-keyshortcuts": "Enter Control+Enter" }, "⏎");
   const remark = extras ? [parts.remark] : [];
   parts.foot = make("footer", { class: "ge-foot" }, previous, ...latest, ...remark, parts.alert, parts.save);
   return parts.foot;

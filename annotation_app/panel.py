@@ -7,8 +7,8 @@ session believes to show: a press that comes twice, or after a restart, finds th
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Annotated, Any, Literal
 
 import streamlit as st
@@ -99,7 +99,10 @@ def show(app: App, visit: Visit, pair: BlindPair, view: Mapping[str, object], ac
     `view` has the other names that panel.js reads.
     """
     component = st.components.v2.component("guard_eval_pair", js=_PAIR_SCRIPT, isolate_styles=False)
-    receive = partial(_receive, actions)
+
+    def receive() -> None:  # before the page is shown, so that one run is enough
+        _handle(actions, st.session_state.get(_KEY) or {})
+
     data = {
         **view,
         **visit.view(),
@@ -117,32 +120,29 @@ def show(app: App, visit: Visit, pair: BlindPair, view: Mapping[str, object], ac
         st.rerun()
 
 
-def _receive(actions: Actions) -> None:
-    """Handle what was sent before the page is shown, so that one run is enough."""
-    st.session_state["received"] = True
-    _handle(actions, st.session_state.get(_KEY) or {})
-
-
 def _handle(actions: Actions, sent: Mapping[str, Any]) -> bool:
     """Act on what the browser sent; return whether it sent anything."""
     visit: Visit | None = st.session_state.get("visit")
-    event = next((name for name in _MESSAGES if sent.get(name) is not None), None)
+    event = next((name for name in _MESSAGES if sent.get(name)), None)
     if visit is None or event is None:
         return False
+    st.session_state["received"] = True
     visit.clear_messages()
-    app = state.served()
+    app, is_complete = state.app, True
     try:
-        message = _MESSAGES[event].model_validate(sent[event])
-    except ValidationError:
-        return True  # no panel sends it
-    is_complete = True
-    try:
+        # Half an emoji, which a limit of characters may leave in a comment, has no UTF-8.
+        text = json.dumps(sent[event], ensure_ascii=False).encode(errors="replace")
+        message = _MESSAGES[event].model_validate_json(text)
         app.check_file()
         if isinstance(message, Submission):
             visit.failed = message.press
             is_complete = all(criterion.name in message.choices for criterion in app.criteria)
-        if is_complete and event in actions and state.is_latest(app, visit):
+        if not is_complete:  # it was open before a restart with other criteria
+            visit.problem = app.words.rating.not_saved
+        elif event in actions and state.is_latest(app, visit):
             actions[event](app, visit, message)
+    except ValidationError:  # no panel sends it
+        visit.problem = app.words.rating.not_saved
     except state.STUDY_ERRORS as error:
         state.log(error, f"handling a {event}")
         visit.problem = app.words.rating.not_saved

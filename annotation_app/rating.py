@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from contextlib import suppress
 from typing import Any
 
 import streamlit as st
@@ -16,7 +17,7 @@ from guard_eval.records import BlindPair
 from guard_eval.store import handout, notes, raters, verdicts
 
 RECOUNT_SECONDS = 30.0
-"""The greatest age of a count of the rater's pairs, and of a check of the invite."""
+"""The greatest age of a count of the rater's pairs."""
 
 
 def show(app: App) -> None:
@@ -29,7 +30,7 @@ def show(app: App) -> None:
 @st.fragment
 def _show_pair() -> None:
     visit: Visit | None = st.session_state.get("visit")
-    app = state.served()
+    app = state.app
     pair = _get_pair(app, visit) if visit else None
     if visit is None or pair is None:
         st.rerun()  # another page is to be shown
@@ -57,7 +58,7 @@ def _get_pair(app: App, visit: Visit) -> BlindPair | None:
 
 def fetch(app: App, visit: Visit) -> None:
     """Set the pair that the rater sees next, if any, and count how many are left."""
-    if _is_old(visit):
+    if time.monotonic() - visit.counted > RECOUNT_SECONDS:
         _count(app, visit)
     if visit.pair is None and visit.earlier:
         visit.pair = verdicts.presented(app.store, visit.trail[visit.at], rater=visit.rater)
@@ -65,10 +66,6 @@ def fetch(app: App, visit: Visit) -> None:
         visit.pair = next(iter(handout.claim(app.store, visit.rater, app.plan)), None)
     if not visit.earlier and (visit.pair is None) != (visit.available == 0):
         _count(app, visit)  # the count is out of date
-
-
-def _is_old(visit: Visit) -> bool:
-    return time.monotonic() - visit.counted > RECOUNT_SECONDS
 
 
 def _count(app: App, visit: Visit) -> None:
@@ -94,33 +91,24 @@ def _earlier_answers(app: App, visit: Visit) -> dict[str, Any]:
 
 
 def _submit(app: App, visit: Visit, submission: Submission) -> None:
-    """Save a submission, whichever of the rater's pairs it is about, and go to the next pair.
-
-    The store takes nothing from a revoked rater, who reads that the study has ended. With a link that was
-    replaced nothing more is saved after half a minute.
-    """
-    if _is_old(visit) and not _may_continue(app, visit):
+    """Save a submission, whichever of the rater's pairs it is about, and go to the next pair."""
+    if not may_continue(app, visit):
         return
     first = submission.pair not in visit.trail
-    try:
-        following = verdicts.save(
-            app.store,
-            submission.pair,
-            {criterion.name: submission.choices[criterion.name] for criterion in app.criteria},
-            rater=visit.rater,
-            # A change of mind has no measures of its own: the first ones count for the pair.
-            seconds=submission.seconds if first else None,
-            active_seconds=submission.active if first else None,
-            ends_seen=submission.ends if first else None,
-            by_browser=True,
-            comment=submission.comment,
-            problem=None if submission.problems is None else ", ".join(submission.problems),
-            then=app.plan if first or submission.pair == visit.trail[-1] else None,
-        )
-    except StudyError:
-        if _may_continue(app, visit):
-            raise
-        return
+    following = verdicts.save(
+        app.store,
+        submission.pair,
+        {criterion.name: submission.choices[criterion.name] for criterion in app.criteria},
+        rater=visit.rater,
+        # A change of mind has no measures of its own: the first ones count for the pair.
+        seconds=submission.seconds if first else None,
+        active_seconds=submission.active if first else None,
+        ends_seen=submission.ends if first else None,
+        by_browser=True,
+        comment=submission.comment,
+        problem=None if submission.problems is None else ", ".join(submission.problems),
+        then=app.plan if first or submission.pair == visit.trail[-1] else None,
+    )
     if first:
         visit.trail.append(submission.pair)
         visit.available = max(0, visit.available - 1)
@@ -130,14 +118,15 @@ def _submit(app: App, visit: Visit, submission: Submission) -> None:
     visit.note = app.words.rating.saved
 
 
-def _may_continue(app: App, visit: Visit) -> bool:
+def may_continue(app: App, visit: Visit) -> bool:
     """Return whether the visit's invite still holds; if not, let the visit end."""
     if raters.sign_in(app.store, visit.token) == visit.rater:
         return True
-    if raters.is_out(app.store, visit.rater):
-        visit.go_to(len(visit.trail))  # nothing more is handed out
-    else:
-        del st.session_state["visit"]
+    with suppress(StudyError):  # raised for a rater who was erased
+        if raters.is_out(app.store, visit.rater):
+            visit.go_to(len(visit.trail))  # nothing more is handed out
+            return False
+    del st.session_state["visit"]
     return False
 
 

@@ -69,8 +69,15 @@ COOKIE_SECONDS = 70 * 24 * 3600
 
 PATHS = frozenset(
     {
-        *("/", "/favicon.png", "/manifest.json", "/health", "/_stcore/health", "/_stcore/host-config"),
-        *("/auth/login", "/auth/logout", "/oauth2callback"),
+        "/",
+        "/favicon.png",
+        "/manifest.json",
+        "/health",
+        "/_stcore/health",
+        "/_stcore/host-config",
+        "/auth/login",
+        "/auth/logout",
+        "/oauth2callback",
     }
 )
 """What a rater's browser, a provider of accounts or a monitor asks for, besides /static/."""
@@ -80,13 +87,12 @@ def run(opened: socket.socket, on_ready: Callable[[], None]) -> None:
     """Serve the study of `state.serve_study` on a bound socket until a signal ends it.
 
     Args:
-        opened: The socket. Messages leave it at once, and so do those of the connections that it accepts.
+        opened: The socket.
         on_ready: Called before the first visitor is answered.
 
     Raises:
         StudyError: The server did not start; the log says why.
     """
-    opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     bootstrap.load_config_options(OPTIONS)
 
     @asynccontextmanager
@@ -120,7 +126,7 @@ def run(opened: socket.socket, on_ready: Callable[[], None]) -> None:
 
 def show_error_page(_error: Exception) -> bool:
     """Show a rater the same calm page for a defect, which Streamlit has logged by now."""
-    markup.unavailable(state.served().words)
+    markup.unavailable(state.app.words)
     return True
 
 
@@ -133,11 +139,10 @@ async def health(_request: Request) -> JSONResponse:
     if time.monotonic() - checked >= HEALTH_SECONDS:
         # Requests that come meanwhile get the last answer: no stranger makes the server write more often.
         _last_check[0], status = (time.monotonic(), status or 200), 200
-        app = state.served()
         try:
-            app.check_file()
             with anyio.fail_after(HEALTH_SECONDS):
-                await to_thread.run_sync(settings.check_writable, app.store, abandon_on_cancel=True)
+                await to_thread.run_sync(state.app.check_file, abandon_on_cancel=True)
+                await to_thread.run_sync(settings.check_writable, state.app.store, abandon_on_cancel=True)
         except state.STUDY_ERRORS as error:  # TimeoutError is an OSError
             status, slow = 503, f"the database did not answer within {HEALTH_SECONDS:.0f} s"
             state.log(StudyError(str(error) or slow), "the health check")
@@ -185,7 +190,7 @@ class Guard:
         elif scope["type"] == "websocket" and not _is_own_page(scope):
             await WebSocketClose(code=1008)(scope, receive, send)  # a policy was broken
         else:
-            await self._app(scope, receive, send)
+            await self._app(scope, _refuse_text(receive), send)
 
     async def _serve_file(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def add_headers(message: Message) -> None:
@@ -209,6 +214,17 @@ def _is_own_page(scope: Scope) -> bool:
     origins, host = headers.getlist("origin"), headers.get("host")
     is_own = not origins or origins in ([f"http://{host}"], [f"https://{host}"])
     return is_own and scope["path"] == "/_stcore/stream"
+
+
+def _refuse_text(receive: Receive) -> Receive:
+    """Return a `receive` for which text ends a websocket: Streamlit would log a traceback for each."""
+
+    async def receive_bytes() -> Message:
+        message = await receive()
+        is_text = message["type"] == "websocket.receive" and message.get("bytes") is None
+        return {"type": "websocket.disconnect", "code": 1003} if is_text else message
+
+    return receive_bytes
 
 
 def _new_cookie(*, secure: bool) -> str:

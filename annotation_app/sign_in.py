@@ -19,7 +19,9 @@ from streamlit.errors import StreamlitAuthError
 from annotation_app import endings, markup, state
 from annotation_app.markup import label
 from annotation_app.state import App, Visit
+from guard_eval.records import content_id
 from guard_eval.store import raters
+from guard_eval.store.schema import LONGEST_NAME
 from guard_eval.study.annotation_settings import Recruitment
 
 BROWSER_COOKIE = "guard_eval_browser_"
@@ -51,7 +53,7 @@ def enter(app: App) -> Visit | None:
         # A provider of accounts vouches for who comes; anybody can write Prolific's parameters.
         browsers = browser_secrets() if arrival.source == "prolific" else None
         enrolment = raters.enrol(app.store, arrival.external_id, arrival.source, app.plan, browsers=browsers)
-        visit = state.sign_in(app, enrolment.token) if enrolment.rater is not None else None
+        visit = state.sign_in(app, enrolment.token)
         if visit is None and enrolment.refusal != "elsewhere":  # revoked, or nothing is left to rate
             endings.show(app, "no_place" if enrolment.refusal else "ended")
             return None
@@ -72,8 +74,9 @@ def enter(app: App) -> Visit | None:
 def from_prolific(parameters: Mapping[str, str], recruitment: Recruitment) -> Arrival | None:
     """Return the visitor from Prolific, by the parameters that it puts into the address."""
     names = {"person": "PROLIFIC_PID", "study": "STUDY_ID", "session": "SESSION_ID"}
-    values = {key: parameters.get(name, "") for key, name in names.items()}
-    valid = {key: value for key, value in values.items() if _PARAMETER.fullmatch(value)}
+    valid = {
+        key: parameters[name] for key, name in names.items() if _PARAMETER.fullmatch(parameters.get(name, ""))
+    }
     if not recruitment.prolific or "person" not in valid or _is_other_study(parameters, recruitment):
         return None
     return Arrival("prolific", valid.pop("person"), valid)
@@ -91,14 +94,16 @@ def from_account(recruitment: Recruitment) -> Arrival | None:
     if not recruitment.oidc or not getattr(st.user, "is_logged_in", False):
         return None
     issuer, subject = st.user.get("iss"), st.user.get("sub")
-    return Arrival("oidc", f"{issuer} {subject}", {"issuer": str(issuer)}) if subject else None
+    account = f"{issuer} {subject}"
+    external_id = account if len(account) <= LONGEST_NAME else content_id("oidc", account)
+    return Arrival("oidc", external_id, {"issuer": str(issuer)}) if subject else None
 
 
 def browser_secrets() -> list[str]:
     """Return the browser's secrets; a browser that forbids cookies has another one at every visit."""
     cookies = st.context.cookies.to_dict()
     ours = [cookies[name] for name in sorted(cookies) if name.startswith(BROWSER_COOKIE)]
-    return ours[:10] or [secrets.token_urlsafe()]
+    return list(dict.fromkeys(ours))[:10] or [secrets.token_urlsafe()]
 
 
 def _show(app: App, refused: str) -> None:

@@ -13,10 +13,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
-
-from sqlalchemy.engine import make_url
 
 from annotation_app import wording
 from annotation_app.wording import PracticePair, Wording
@@ -36,8 +33,6 @@ ENTRANCE = threading.Lock()
 _ONBOARDING = {"arrival", "consent", "background", "instructions", "practice", "check", "finished"}
 """Kinds of notes that say how far a rater is; their details are JSON."""
 
-_served: list[App] = []
-
 
 @dataclass(frozen=True)
 class App:
@@ -53,7 +48,6 @@ class App:
     words: Wording
     criteria: tuple[Criterion, ...]
     practice: tuple[PracticePair, ...]
-    file: Path | None
     inode: int
     latest: dict[int, Visit] = field(default_factory=dict)
 
@@ -64,8 +58,8 @@ class App:
             OSError: It is missing.
             StudyError: Another file is there.
         """
-        if _inode(self.file) != self.inode:
-            raise StudyError(f"another file is in the place of {self.file}; start `annotate` again")
+        if _inode(self.store) != self.inode:
+            raise StudyError(f"another file is in the place of {self.store.file}; start `annotate` again")
 
 
 @dataclass
@@ -109,11 +103,6 @@ class Visit:
         """Return whether a pair that was rated before is shown."""
         return self.at < len(self.trail)
 
-    @property
-    def enrolled(self) -> bool:
-        """Return whether the rater came without an invite."""
-        return bool(self.progress["arrival"])
-
     def view(self) -> dict[str, Any]:
         """Return what the panel shows of this visit; `turn` differs at every call: the browser notices."""
         self.turn += 1
@@ -136,18 +125,19 @@ class Visit:
         self.clear_messages()
 
 
+app: App
+"""The study that this process serves."""
+
+
 def serve_study(study: Study) -> App:
     """Let this process's pages show a study, read anew.
 
     Raises:
         StudyError: Its wording or its database cannot be used.
     """
+    global app  # noqa: PLW0603 (a process serves one study)
     annotation, words = study.settings.annotation, wording.of_study(study)
-    url = make_url(study.database)
-    file = Path(url.database) if url.get_backend_name() == "sqlite" and url.database else None
     store = Store.open(study.database, declared=study.declared)
-    for before in _served:
-        before.store.close()
     app = App(
         store=store,
         plan=study.plan,
@@ -157,20 +147,13 @@ def serve_study(study: Study) -> App:
         practice=tuple(
             pair for pair in words.practice.pairs if pair.expected.keys() & set(annotation.criteria)
         ),
-        file=file,
-        inode=_inode(file),
+        inode=_inode(store),
     )
-    _served[:] = [app]
     return app
 
 
-def _inode(file: Path | None) -> int:
-    return file.stat().st_ino if file else 0
-
-
-def served() -> App:
-    """Return the served study."""
-    return _served[0]
+def _inode(store: Store) -> int:
+    return store.file.stat().st_ino if store.file else 0
 
 
 def log(error: Exception, doing: str) -> None:

@@ -22,6 +22,7 @@ from guard_eval.errors import StudyError
 from guard_eval.records import Choice
 from guard_eval.rubric import CRITERIA, Criterion, check_name
 from guard_eval.study import Study
+from guard_eval.study.criteria_settings import matches
 from guard_eval.study.files import parse_toml, read_toml
 from guard_eval.study.problems import explain, problems_of
 
@@ -78,6 +79,9 @@ class PracticePair(BaseModel):
 
 
 _SPECIAL: dict[str, Any] = {
+    "language": Annotated[
+        str, matches("[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*", "write a language as in HTML, such as pt-BR")
+    ],
     "direction": Literal["ltr", "rtl"],
     "background.questions": Annotated[list[Question], Field(min_length=1)],
     "check.questions": Annotated[list[CheckQuestion], Field(min_length=1)],
@@ -129,7 +133,9 @@ def _model_of(english: Mapping[str, Any], path: str = "") -> type[BaseModel]:
             kind = _model_of(text, f"{path}{key}.")
         elif isinstance(text, list):
             kind = Annotated[list[_Text], Field(min_length=1)]
-        fields[key] = (kind, ...)
+        # A criterion may be called as an attribute of all models, such as copy.
+        name = f"word_{key}" if hasattr(BaseModel, key) else key
+        fields[name] = (Annotated[kind, Field(alias=key)], ...)
     return create_model("Words", __config__=_STRICT, **fields)
 
 
@@ -165,7 +171,8 @@ def fill(text: str, **values: object) -> str:
 
 def rubric(words: Wording, names: Sequence[str]) -> tuple[Criterion, ...]:
     """Return the named criteria in this language, in the order given."""
-    return tuple(Criterion(name=name, **getattr(words.criteria, name).model_dump()) for name in names)
+    texts = words.criteria.model_dump(by_alias=True)
+    return tuple(Criterion(name=name, **texts[name]) for name in names)
 
 
 def _merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,11 +1,14 @@
-"""A study behind the pages of the app, without a server."""
+"""A study behind the pages of the app: without a server, or served to Chromium."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
+from app_browser import DESKTOP, Served, serving
 from app_study import Built, build, build_study, chromium, make_pair, served, shared_browser, visit  # noqa: F401
 from streamlit.components.v2.component_manager import BidiComponentManager
 
@@ -33,13 +36,49 @@ def came_from(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 
 @pytest.fixture
-def study(tmp_path: Path, new_database: Callable[[Path], str]) -> Callable[..., Built]:
+def study(tmp_path: Path, new_database: Callable[[Path], str]) -> Iterator[Callable[..., Built]]:
     """Build a study in a temporary folder and point the page at it."""
+    stores = []
 
     def make(number: int = 3, **options: object) -> Built:
         pairs = [make_pair(i) for i in range(number)]
         built = build(tmp_path / "study", pairs, new_database=new_database, **options)  # type: ignore[arg-type]
-        state.serve_study(Study.open(built.folder))
+        stores.append(state.serve_study(Study.open(built.folder)).store)
         return built
 
-    return make
+    yield make
+    for store in stores:
+        store.close()
+
+
+@pytest.fixture
+def serve(build_study: Callable[..., Built], tmp_path: Path) -> Iterator[Callable[..., Served]]:  # noqa: F811
+    """Serve a study of short texts until the test ends; no secret and no exception of it is logged."""
+    log = tmp_path / "log"
+    with ExitStack() as stack:
+
+        def begin(number: int = 1, **options: object) -> Served:
+            built = build_study(
+                tmp_path / "study", number=number, hostile=("marigold x", "thistle y"), **options
+            )
+            return Served(built, stack.enter_context(serving(built.folder, log)))
+
+        yield begin
+    logged = log.read_text()
+    unwanted = ("CODE-", "ann-id", "invite=", "Traceback", "message left out")
+    assert not [text for text in unwanted if text in logged]
+
+
+@pytest.fixture
+def browse(chromium: Any) -> Iterator[Callable[..., Any]]:  # noqa: F811
+    """Open an empty page in a browser of its own."""
+    contexts = []
+
+    def open_page(**options: object) -> Any:
+        contexts.append(chromium.new_context(**{**DESKTOP, **options}))
+        contexts[-1].set_default_timeout(15_000)
+        return contexts[-1].new_page()
+
+    yield open_page
+    for context in contexts:
+        context.close()

@@ -57,9 +57,8 @@ def test_all_is_in_sight_and_choosing_needs_no_server(served, visit):
 
     page.wait_for_timeout(200)
     sent = wire.sent
-    pick(page, "Coherence", "A is better")
-    pick(page, "Coherence", "Similar")
-    pick(page, "Fluency", "B is better")
+    for criterion, answer in (("Coherence", "A is better"), ("Coherence", "Similar"), ("Fluency", "Similar")):
+        pick(page, criterion, answer)
     page.wait_for_timeout(200)
     assert wire.sent == sent
     assert chosen(page) == 2
@@ -90,6 +89,13 @@ def test_the_keyboard_alone_is_enough(served, visit):
     assert served.revisions("eve") == 2
     # Of the same press nothing is left for the new pair.
     assert chosen(page) == 0
+    # An arrow key chooses, and the keys stay with its question.
+    coherence = page.get_by_role("radiogroup", name="Coherence")
+    coherence.get_by_role("radio").first.focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("3")
+    assert coherence.get_by_role("radio", name="B is better").is_checked()
+    assert chosen(page) == 1
     page.keyboard.press("Backspace")
     moved_on(page, "Pair 2 of 5")
     answers = [page.get_by_role("radiogroup", name=name) for name in ("Coherence", "Fluency")]
@@ -254,6 +260,10 @@ def test_a_restarted_server_takes_the_answers_still_on_the_screen(served, visit,
     away = reading.get_by_role("alert").get_by_text("The study cannot be reached just now")
     away.wait_for()
     assert contrast(reading, ".stMain button p") >= 4.5  # Streamlit disables it meanwhile
+    # What Streamlit says after it has given up; it writes over it when it is connected again.
+    state = "app => { app.dataset.testConnectionState = 'DISCONNECTED_FOREVER' }"
+    reading.locator(".stApp").evaluate(state)
+    assert away.is_visible()
     # Pressed while no server answers; what was pressed is sent again until it is saved.
     pick(page, "Fluency", "Similar")
     page.get_by_role("button", name="Save and continue").click()

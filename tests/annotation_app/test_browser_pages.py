@@ -3,9 +3,7 @@
 import json
 
 import pytest
-from app_browser import DESKTOP, PHONE, Wire, begin, contrast, faults, moved_on, pick, serving, where
-
-from guard_eval.store import unblind
+from app_browser import DESKTOP, PHONE, Wire, begin, contrast, faults, pick, save, where
 
 TITLE = 'Wit <b onclick="x">$& $` {criteria} **dry** $x_1$'
 DEFINITION = (
@@ -33,25 +31,6 @@ TITLES = [TITLE, "Length", "Kohärenz", "Sprachflüssigkeit"]
 pytestmark = pytest.mark.browser
 
 
-@pytest.fixture(scope="module")
-def site(build_study, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("site")
-    texts = {"number": 0, "hostile": ("One.", "Two.")}
-    people = {"raters": ("ann", "ben", "cas"), "slots": 3}
-    built = build_study(folder / "study", **texts, **people, criteria=CRITERIA, more=TABLES)
-    with serving(built.folder, folder / "log") as url:
-        yield built, url
-    assert "Traceback" not in (folder / "log").read_text()
-
-
-@pytest.fixture
-def page(chromium):
-    page = chromium.new_page(**DESKTOP)
-    page.set_default_timeout(15_000)
-    yield page
-    page.close()
-
-
 def shown(page, selector):
     return [each.text_content() for each in page.query_selector_all(selector)]
 
@@ -61,10 +40,11 @@ def fits(page):
     return page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
 
 
-def test_titles_and_definitions_are_text_on_every_page(site, page):
-    built, url = site
-    wire = Wire(page, url)
-    page.goto(f"{url}/?invite={built.tokens['ann']}")
+def test_titles_and_definitions_are_text_on_every_page(serve, browse):
+    page, phone = browse(), browse(**PHONE)
+    served = serve(0, raters=("ann", "ben"), criteria=CRITERIA, more=TABLES)
+    wire = Wire(page, served.url)
+    page.goto(served.link("ann"))
 
     page.wait_for_selector(".ge-rubric")
     assert shown(page, ".ge-rubric dt") == TITLES
@@ -100,41 +80,37 @@ def test_titles_and_definitions_are_text_on_every_page(site, page):
     page.wait_for_selector("h1 >> text=Vielen Dank")
     assert page.title() != "pwned"
     assert wire.foreign == []
-    with built.open() as store:
-        assert {row.criterion for row in unblind.tidy(store)} == set(CRITERIA)
+    assert {row.criterion for row in served.built.stored()} == set(CRITERIA)
 
-
-def test_four_criteria_with_long_words_fit_a_phone(site, chromium):
-    built, url = site
-    context = chromium.new_context(**PHONE)
-    page = context.new_page()
-    page.set_default_timeout(15_000)
-    page.goto(f"{url}/?invite={built.tokens['ben']}")
-    page.wait_for_selector(".ge-rubric")
-    assert fits(page)
-    page.get_by_role("button", name="Beginnen").click()
-    page.wait_for_selector(".ge-page h1 >> text=Übung 1 von 2")
-    for about in page.query_selector_all(".ge-about"):
+    # The same long words on a phone, all of them unfolded.
+    phone.goto(served.link("ben"))
+    phone.wait_for_selector(".ge-rubric")
+    assert fits(phone)
+    phone.get_by_role("button", name="Beginnen").click()
+    phone.wait_for_selector(".ge-page h1 >> text=Übung 1 von 2")
+    for about in phone.query_selector_all(".ge-about"):
         about.click()
-    assert all(each.is_visible() for each in page.query_selector_all(".ge-words p"))
-    assert fits(page)
-    context.close()
+    assert all(each.is_visible() for each in phone.query_selector_all(".ge-words p"))
+    assert fits(phone)
 
 
 # What axe-core finds.
 
 
 @pytest.mark.parametrize(
-    "options",
-    [{"color_scheme": "light"}, {"color_scheme": "dark", **PHONE}],
-    ids=["light", "dark-phone"],
+    ("name", "options"),
+    [
+        ("mia", {"color_scheme": "light", "viewport": {"width": 1920, "height": 1080}}),
+        ("max", {"color_scheme": "dark", **DESKTOP}),
+        ("ned", {"color_scheme": "dark", **PHONE, "viewport": {"width": 360, "height": 640}}),
+    ],
 )
-def test_no_page_has_serious_faults(served, visit, options):
-    page = visit("", **options)
+def test_no_page_has_serious_faults(served, browse, name, options):
+    page, result = browse(**options), {}
     page.goto(served.url)
     page.get_by_text("Open the invite link").wait_for()
-    result = {"sign in": faults(page)}
-    page.goto(served.link({"light": "mia", "dark": "ned"}[options["color_scheme"]]))
+    result["sign in"] = faults(page)
+    page.goto(served.link(name))
     page.get_by_role("button", name="Start").wait_for()
     result["instructions"] = faults(page)
     begin(page)
@@ -145,21 +121,16 @@ def test_no_page_has_serious_faults(served, visit, options):
     page.get_by_role("button", name="Save and continue").click()
     page.get_by_role("alert").wait_for()
     result["half answered"] = faults(page)
-    for _ in range(5):
-        before = where(page)
+    while where(page) != "Thank you":
         for group in page.get_by_role("radiogroup").all():
             group.get_by_role("radio", name="Similar").click()
-        page.get_by_role("button", name="Save and continue").click()
-        moved_on(page, before)
-    page.get_by_role("heading", name="Thank you").wait_for()
+        save(page)
     result["thanks"] = faults(page)
     page.get_by_role("button", name="Back").click()
     page.get_by_role("button", name="To the newest pair").wait_for()
     result["an earlier pair"] = faults(page)
     assert {page: faults for page, faults in result.items() if faults} == {}
-    # axe-core cannot judge text on a shade.
-    assert contrast(page, ".ge-side .ge-text") >= 7
-
+    assert contrast(page, ".ge-side .ge-text") >= 7  # axe-core cannot judge text on a shade
     page.evaluate("document.querySelector('.ge-save').replaceChildren()")
     assert any("button-name" in fault for fault in faults(page))
 

@@ -4,7 +4,6 @@ Where a test here fails with a new version, adapt what its message names, run al
 the bound in pyproject.toml.
 """
 
-import inspect
 import re
 import tomllib
 from pathlib import Path
@@ -13,7 +12,6 @@ import pytest
 import streamlit as st
 from packaging.requirements import Requirement
 from streamlit import config
-from streamlit.web import bootstrap
 
 from annotation_app import server
 
@@ -27,21 +25,6 @@ def test_pyproject_bounds_streamlit_and_the_installed_one_is_within():
     major, minor = map(int, st.__version__.split(".")[:2])
     assert bound.specifier.contains(st.__version__)
     assert not bound.specifier.contains(f"{major}.{minor + 1}.0")
-
-
-@pytest.mark.parametrize(
-    ("function", "names"),
-    [
-        (st.App, {"script_path", "lifespan", "routes", "middleware", "on_script_error"}),
-        (st.components.v2.component, {"name", "js", "css", "isolate_styles"}),
-        (st.button, {"shortcut", "on_click", "key", "type"}),
-        (st.fragment, {"func", "run_every"}),
-        (st.container, {"horizontal", "key"}),
-        (bootstrap.load_config_options, {"flag_options"}),
-    ],
-)
-def test_a_function_takes_what_it_is_given(function, names):
-    assert names <= inspect.signature(function).parameters.keys()
 
 
 def test_the_page_is_a_file_with_scripts_that_can_be_allowed_by_their_hash():

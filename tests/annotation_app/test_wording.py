@@ -92,15 +92,9 @@ MISTAKES = [
     ("[consent]\nagree = 3", "consent.agree: 3: input should be a valid string"),
     ("[panel]\nside = 'Side'", "panel.side: 'Side': the names in braces must be: {letter}"),
     ("[ran_out]\nlead = 'Hi {name}'", "the names in braces must be: none"),
-    (
-        "[criteria.coherence]\ntitel = 'C'",
-        "criteria.coherence.titel: is not a setting; did you mean 'title'?",
-    ),
+    ("[criteria.coherence]\ntitel = 'C'", "criteria.coherence.titel: is not a setting; did you mean"),
     ("[criteria.wit]\ntitle = 'W'\ndefinition = 'd'", "criteria.wit: is not a setting; choose from"),
-    (
-        QUESTION.replace("right = 'a'", "right = 'c'"),
-        "check.questions[1]: right = 'c' must be one of answers: a",
-    ),
+    (f"{QUESTION[:-4]}'c'", "check.questions[1]: right = 'c' must be one of answers: a"),
     (QUESTION * 2, "two questions, or two practice pairs, have one name"),
     ("[practice]\npairs = []", "practice.pairs: []: list should have at least 1 item"),
     (f"{PAIR}expected = {{}}\nbecause = {{}}", "practice.pairs[1]: expected and because must name the same"),
@@ -110,6 +104,7 @@ MISTAKES = [
         "input should be 'A', 'tie' or 'B'",
     ),
     ("direction = 'up'", "direction: 'up': input should be 'ltr' or 'rtl'"),
+    ("direction = 'up'\n[consent]\ntitel = 'T'\nagree = 3", "my.toml has 3 problems:"),
 ]
 
 
@@ -120,16 +115,12 @@ def test_each_mistake_is_named(load, text, message):
     assert message in str(error.value)
 
 
-def test_everything_wrong_is_named_at_once(load):
-    with pytest.raises(StudyError, match=r"my.toml has 3 problems:") as error:
-        load("[consent]\ntitel = 'T'\nagree = 3\n[panel]\nside = 'Side'\n")
-    assert len(str(error.value).splitlines()) == 4
-
-
 def test_a_translation_must_be_complete(load):
     text = (FOLDER / "de.toml").read_text(encoding="utf-8").replace('language = "de"', 'language = "ar"')
     text = text.replace('direction = "ltr"', 'direction = "rtl"')
     assert load(text).direction == "rtl"
+    with pytest.raises(StudyError, match=r"language: 'pt_BR': write a language as in HTML, such as pt-BR"):
+        load(text.replace('language = "ar"', 'language = "pt_BR"'))
     with pytest.raises(StudyError, match=r"panel\.earlier: is missing; add it"):
         load(text.replace('earlier = "Ein früheres Paar"\n', ""))
     with pytest.raises(StudyError, match=r"criteria\.fluency: is missing; add it"):
@@ -146,6 +137,13 @@ definition = "How witty it is."
 """
 
 
+def test_a_criterion_may_have_any_name(load):
+    """Also that of something which every model of pydantic has."""
+    names = ("copy", "json", "model_dump", "model_config")
+    tables = "".join(f'[criteria.{name}]\ntitle = "T{name}"\ndefinition = "d"\n' for name in names)
+    assert [each.title for each in rubric(load(criteria=tables), names)] == [f"T{name}" for name in names]
+
+
 def test_a_file_of_words_has_the_last_word_on_a_criterion_and_another_language_need_not_have_its_own(load):
     def titles(words):
         return [each.title for each in rubric(words, ("wit", "toxicity", "coherence"))]
@@ -156,8 +154,6 @@ def test_a_file_of_words_has_the_last_word_on_a_criterion_and_another_language_n
     text = (FOLDER / "de.toml").read_text(encoding="utf-8").replace('language = "de"', 'language = "fr"')
     words = load(f'{text}\n[criteria.wit]\ntitle = "Esprit"\ndefinition = "…"\n', criteria=OWN)
     assert titles(words) == ["Esprit", "Toxicity", "Kohärenz"]
-
-
-def test_practice_pairs_may_have_an_answer_to_a_criterion_of_the_studys_own(load):
-    text = f"{PAIR}expected = {{wit = 'A'}}\nbecause = {{wit = 'so'}}\n"
-    assert load(text, criteria=OWN).practice.pairs[0].expected == {"wit": "A"}
+    # A practice pair may have an answer to it.
+    pair = f"{PAIR}expected = {{wit = 'A'}}\nbecause = {{wit = 'so'}}\n"
+    assert load(pair, criteria=OWN).practice.pairs[0].expected == {"wit": "A"}
