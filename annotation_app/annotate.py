@@ -62,7 +62,10 @@ def annotate(
         url = address_for_others(address, opened.getsockname()[1])
         store = state.serve_study(study).store
         lines = _prepare(study, store, url)
-        link = (f"{invite}: {url}/?invite={_renew_invite(store, invite)}",) if invite else ()
+        link: tuple[str, ...] = ()
+        if invite:
+            renew = any(rater.name == invite and rater.kind == "person" for rater in raters.read(store))
+            link = (f"{invite}: {url}/?invite={raters.invite(store, invite, renew=renew)[1]}",)
         if not is_local(address):
             lines.append(NO_TLS)
 
@@ -96,12 +99,6 @@ def _prepare(study: Study, store: Store, url: str) -> list[str]:
     if people and urlsplit(before).port != urlsplit(url).port:
         lines.append(f"Links that begin with {before} work if they begin with {url} instead.")
     return lines
-
-
-def _renew_invite(store: Store, name: str) -> str:
-    """Return a new token for a rater, who is added if new."""
-    known = any(rater.name == name and rater.kind == "person" for rater in raters.read(store))
-    return raters.invite(store, name, renew=known)[1]
 
 
 def _warnings(study: Study, store: Store) -> list[str]:
