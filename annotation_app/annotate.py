@@ -87,7 +87,7 @@ def _prepare(study: Study, store: Store, url: str) -> list[str]:
     states = [rater.state for rater in raters.read(store) if rater.kind == "person"]
     people = sum(state not in {"excluded", "revoked"} for state in states)
     progress.notice(f"{pairs} pairs, {annotation.raters_per_pair} people each, {people} invited")
-    if annotation.recruitment.is_open:
+    if annotation.recruitment.prolific or annotation.recruitment.oidc:
         progress.notice(f"{raters.count_openings(store, study.plan)} more people can come without an invite")
     for warning in _warnings(study, store):
         progress.warn(warning)

@@ -54,7 +54,7 @@ def show(app: App, ending: Ending, visit: Visit | None = None) -> str:
 def _show_code(app: App, ending: Ending) -> None:
     """Show the ending's completion code, if it has one, and where to go with it."""
     recruitment, texts = app.settings.recruitment, app.words.completed
-    code: str | None = getattr(recruitment.codes, ending, None)
+    code = None if ending == "ended" else recruitment.codes.get(ending)
     if code is None:
         return
     st.html(markup.code(texts.code, code))

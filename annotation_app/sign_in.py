@@ -22,7 +22,7 @@ from annotation_app.state import App, Visit
 from guard_eval.records import content_id
 from guard_eval.store import raters
 from guard_eval.store.schema import LONGEST_NAME
-from guard_eval.study.annotation_settings import Recruitment
+from guard_eval.study.settings import Recruitment
 
 BROWSER_COOKIE = "guard_eval_browser_"
 """How the name of the cookie begins that the server gives to every browser: a random secret.

@@ -22,7 +22,7 @@ from guard_eval.records import BlindPair, NoteKind, Plan, Rater, content_id
 from guard_eval.rubric import Criterion
 from guard_eval.store import Store, notes, raters, verdicts
 from guard_eval.study import Study
-from guard_eval.study.annotation_settings import Annotation
+from guard_eval.study.settings import Annotation
 
 STUDY_ERRORS = (StudyError, OSError)
 """What a missing, locked or broken study raises: the rater sees a calm page, the log names the cause."""

@@ -13,7 +13,6 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    ValidationError,
     create_model,
     model_validator,
 )
@@ -22,9 +21,7 @@ from guard_eval.errors import StudyError
 from guard_eval.records import Choice
 from guard_eval.rubric import CRITERIA, Criterion, check_name
 from guard_eval.study import Study
-from guard_eval.study.criteria_settings import matches
-from guard_eval.study.files import parse_toml, read_toml
-from guard_eval.study.problems import explain, problems_of
+from guard_eval.study.toml import check_tables, parse_toml, read_toml
 
 Wording = Any
 """The tables of the English file as a model's attributes: `words.panel.save`."""
@@ -80,7 +77,7 @@ class PracticePair(BaseModel):
 
 _SPECIAL: dict[str, Any] = {
     "language": Annotated[
-        str, matches("[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*", "write a language as in HTML, such as pt-BR")
+        str, Field(pattern="^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*$")  # as in HTML, such as pt-BR
     ],
     "direction": Literal["ltr", "rtl"],
     "background.questions": Annotated[list[Question], Field(min_length=1)],
@@ -110,10 +107,7 @@ def of_study(study: Study) -> Wording:
     table = _model_of(shipped_wording("en") | {"criteria": known})
     path = Path(custom.file if custom else language)
     tables = _merge(_merge(base, {"criteria": criteria}), changes)
-    try:
-        words: Wording = table.model_validate(tables)
-    except ValidationError as error:
-        raise StudyError(explain(path, problems_of(error, table, tables))) from None
+    words: Wording = check_tables(table, tables, path)
     for items in (words.background.questions, words.check.questions, words.practice.pairs):
         if len({item.name for item in items}) < len(items):
             raise StudyError(f"{path}: two questions, or two practice pairs, have one name; change one")

@@ -5,10 +5,9 @@
     texts = [generate(prompts, strategy) for strategy in (Guard(), TopP(p=0.9))]
     measure(*texts)
 
-From a program: `generate` and `watch` make texts, `load_model` keeps a model for several calls, `measure`
-scores texts; every strategy is a class; `analysis` reads verdicts. What the commands do with a study is in
-`guard_eval.cli.commands`. Each name is loaded when it is used, and nothing is imported here: until
-`__main__` has changed the search path, a module could come from the current folder.
+`generate` and `watch` make texts, `load_model` keeps a model for several calls, `measure` scores texts, and
+every strategy is a class. Each name is loaded when it is used, and nothing is imported here: until `__main__`
+has changed the search path, a module could come from the current folder.
 """
 
 TYPE_CHECKING = False
@@ -38,17 +37,16 @@ else:
             return metadata.version("guard-eval")
         if name == "__all__":
             return [public for public in __dir__() if public != "__version__"]
-        if name in _MODULES:
-            return getattr(import_module(_MODULES[name]), name)
-        strategies = import_module("guard_eval.strategies.values") if name[:1].isupper() else None
-        if strategies is None or not hasattr(strategies, name):
+        if name not in _MODULES and not name[:1].isupper():
             raise AttributeError(f"module 'guard_eval' has no {name!r}; `dir(guard_eval)` lists what it has")
-        return getattr(strategies, name)
+        return getattr(import_module(_MODULES.get(name, "guard_eval.strategies.values")), name)
 
     def __dir__() -> list[str]:
         from guard_eval.strategies import values  # noqa: PLC0415
 
-        classes = (
-            name for name, kind in vars(values).items() if getattr(kind, "__module__", "") == values.__name__
-        )
-        return sorted([*_MODULES, *(name for name in classes if name[0].isupper()), "__version__"])
+        classes = [
+            name
+            for name, kind in vars(values).items()
+            if isinstance(kind, type) and kind.__module__ == values.__name__
+        ]
+        return sorted([*_MODULES, *classes, "__version__"])

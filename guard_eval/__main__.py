@@ -14,14 +14,13 @@ _HOME = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))  # noqa: PT
 
 def main() -> None:
     """Run the command line. Ctrl-C while it loads ends it at once and without a traceback."""
-    loading = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    if loading:
+    handler = signal.getsignal(signal.SIGINT)
+    if handler is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     leave_out_current_folder()
     from guard_eval.cli.frame import main as run  # noqa: PLC0415 (only now nothing else is found)
 
-    if loading:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGINT, handler)
     run()
 
 
@@ -32,11 +31,10 @@ def leave_out_current_folder() -> None:
     """
     os.environ["PYTHONSAFEPATH"] = "1"
     here = os.path.realpath(os.curdir)
-    if here == _HOME:
-        return
-    sys.path[:] = [entry for entry in sys.path if os.path.realpath(entry) != here]
-    listed = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    os.environ["PYTHONPATH"] = os.pathsep.join(entry for entry in listed if os.path.realpath(entry) != here)
+    if here != _HOME:
+        sys.path[:] = [entry for entry in sys.path if os.path.realpath(entry) != here]
+        listed = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+        os.environ["PYTHONPATH"] = os.pathsep.join(path for path in listed if os.path.realpath(path) != here)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,4 @@
-"""Errors that a user can fix: each message names the thing, the value and the remedy.
-
-The command line prints the message and leaves with code 2; everything else is a defect and shows its
-traceback.
-"""
+"""Errors that a user can fix: each message names the thing, the value and the remedy."""
 
 from __future__ import annotations
 
@@ -13,10 +9,7 @@ _PASSWORD = re.compile(r"(?i)(://(?!\[)[^\s/:'\"]*:)[^\s'\"]*(?=@)|(password=)[^
 
 
 class StudyError(ValueError):
-    """Something the user gave cannot be used; the message says what, and what to do.
-
-    Passwords are removed from URLs in the message.
-    """
+    """Something the user gave cannot be used. Passwords are removed from URLs in the message."""
 
     def __init__(self, message: str) -> None:
         super().__init__(_PASSWORD.sub(lambda match: f"{match[1] or match[2]}***", message))

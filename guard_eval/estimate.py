@@ -28,9 +28,7 @@ MAX_DENOMINATOR = 5040
 """Scores are fractions with denominators up to this one, or the sign-flip test enumerates or draws."""
 MAX_ADDITIONS = 500_000_000
 """Work that an exact sign-flip test may take, in additions of floats (about a quarter of a second)."""
-MAX_ENUMERATED_UNITS = 20
-MAX_DRAWS, MAX_DRAWN_SIGNS = 100_000, 50_000_000
-BLOCK_SIGNS = 1 << 22
+MAX_ENUMERATED_UNITS, MAX_DRAWS, MAX_DRAWN_SIGNS, BLOCK_SIGNS = 20, 100_000, 50_000_000, 1 << 22
 ROUNDING = 1e-12
 """Relative differences up to this one are rounding."""
 
@@ -45,17 +43,11 @@ class Estimate:
     """A statistic with its interval and its test. Undefined values are None, and `note` gives the reason.
 
     Attributes:
-        value: The point estimate.
-        low: The lower confidence limit.
-        high: The upper confidence limit.
-        level: The confidence level.
-        error: The standard error behind a t interval.
-        df: The degrees of freedom of that error.
-        p: The two-sided p-value; positive, as no number of this machine is too small to be written as one.
+        low, high: The confidence limits at `level`.
+        error, df: The standard error behind a t interval, and its degrees of freedom.
+        p: The two-sided p-value, which is never 0.
         n: How many independent units the estimate rests on.
-        unit: What a unit is.
         method: The method with its settings.
-        note: What a reader must know before using the estimate.
         smallest_p: The smallest p that these units could have given.
     """
 
@@ -245,15 +237,12 @@ def _exact_p(magnitudes: Floats, total: float) -> float | None:
 
 def _draw_patterns(magnitudes: Floats, total: float, seed: int) -> tuple[int, int]:
     """Return how many drawn patterns of signs have |Σ| of at least `total`, and how many were drawn."""
-    sizes, counts = np.unique(magnitudes, return_counts=True)
+    sizes, rng, extreme = np.sort(magnitudes), np.random.default_rng(seed), 0
     draws = max(1000, min(MAX_DRAWS, MAX_DRAWN_SIGNS // len(sizes)))
-    rng, extreme = np.random.default_rng(seed), 0
     rows = max(1, BLOCK_SIGNS // len(sizes))
     for start in range(0, draws, rows):
-        shape = (min(rows, draws - start), len(sizes))
-        coins = rng.integers(0, 2, size=shape, dtype=np.int8) if counts.max() == 1 else None
-        heads = rng.binomial(counts, 0.5, size=shape) if coins is None else coins
-        extreme += int((np.abs((2 * heads - counts) @ sizes) >= total).sum())
+        heads = rng.integers(0, 2, size=(min(rows, draws - start), len(sizes)), dtype=np.int8)
+        extreme += int((np.abs((2 * heads - 1) @ sizes) >= total).sum())
     return extreme, draws
 
 
@@ -289,9 +278,8 @@ def adjust(
         adjusted = fdrcorrection(family, method={"bh": "indep", "by": "negcorr"}[method])[1]
     limits: list[float | None] = [0.0] * len(family)
     if smallest is not None:
-        limits = adjust(
-            [None if p is None else low for p, low in zip(p_values, smallest, strict=True)], method
-        )
+        tests = zip(p_values, smallest, strict=True)
+        limits = adjust([None if p is None else low for p, low in tests], method)
     return [
         None if p is None or limit is None or why_no_p(limit, alpha) else value
         for p, limit, value in zip(p_values, limits, adjusted.tolist(), strict=True)

@@ -20,39 +20,28 @@ Choice = Literal["A", "tie", "B"]
 CHOICES: tuple[Choice, ...] = ("A", "tie", "B")
 
 RaterKind = Literal["person", "model", "simulated", "simulated_model"]
-"""Who rates. No statistic pools kinds; `simulated` raters and a `simulated_model`, their judge, exist so that
-a report can be seen without data."""
+"""Who rates. No statistic pools kinds; simulated ones exist so that a report can be seen without data."""
 
 PEOPLE_OF: Mapping[str, str] = {"model": "person", "simulated_model": "simulated"}
 """The kinds that are judges, and the people whom each is compared with: simulated with simulated ones."""
 
-PEOPLE = "people"
-"""The part of a study's settings that holds for people, and for simulated raters in their place."""
-
-
-def settings_part(name: str, kind: str) -> str:
-    """Return which part of a study's settings (`Study.declared`) holds for a rater: people's or a judge's.
-
-    >>> settings_part("Ann", "person"), settings_part("gpt-5", "model")
-    ('people', 'judge gpt-5')
-    """
-    return f"judge {name}" if kind in PEOPLE_OF else PEOPLE
-
-
 SIMULATED: frozenset[str] = frozenset({"simulated", "simulated_model"})
 """The kinds whose verdicts are made up."""
+
+PEOPLE = "people"
+"""The part of a study's settings that holds for people, and for simulated raters in their place."""
 
 TIE = "tie"
 """The verdict that names neither method, in tidy tables."""
 
-VisitStep = Literal["arrival", "consent", "background", "instructions", "practice", "check"]
-"""What is noted of a rater before the first pair."""
-
 Decision = Literal["exclude", "include", "erase"]
 """What the study's owner decides about a rater."""
 
-NoteKind = Literal[VisitStep, "comment", "problem", "skip", "finished", Decision]
-"""What is noted of a rater besides verdicts. `comment`, `problem` and `skip` belong to a pair."""
+NoteKind = Literal[
+    "arrival", "consent", "background", "instructions", "practice", "check", "finished",
+    "comment", "problem", "skip", Decision,
+]  # fmt: skip
+"""What is noted of a rater besides verdicts: steps of a visit, remarks on a pair, the owner's decisions."""
 
 NOTE_KINDS: tuple[NoteKind, ...] = get_args(NoteKind)
 
@@ -60,8 +49,12 @@ MESSAGE_BYTES = 20_000_000
 """The most that the app sends to a browser at once: a pair's texts, as JSON."""
 
 Role = Literal["study", "gold", "repeat"]
-"""Why a pair is shown: for the study, to see whether a clear case is seen, or whether the rater agrees with
-itself. Raters see no difference, and only the study's count as verdicts."""
+"""Why a pair is shown. Raters see no difference, and only the study's own count as verdicts."""
+
+
+def settings_part(name: str, kind: str) -> str:
+    """Return which part of a study's settings (`Study.declared`) holds for a rater: people's or a judge's."""
+    return f"judge {name}" if kind in PEOPLE_OF else PEOPLE
 
 
 # made once: json.dumps makes one at every call
@@ -71,13 +64,10 @@ _AS_JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys
 def content_id(*parts: object) -> str:
     """Return 16 hexadecimal digits that stand for `parts`, the same on every machine.
 
-    >>> content_id("wikitext-0001", "guard") == content_id("wikitext-0001", "guard")
-    True
     >>> content_id("ab", "c") == content_id("a", "bc")
     False
     """
-    text = _AS_JSON(parts)
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return hashlib.sha256(_AS_JSON(parts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -125,20 +115,15 @@ class Recipe:
         A folder counts by its content alone, a model of the Hub by name and revision. What only some texts
         have (amateur, chat, engine, source, stop, a run after the first) counts where it is set.
         """
-        settings = self._identify(self.model, self.revision), self.revision, self.strategy, self.seed
-        limits = self.max_new_tokens, self.max_prompt_tokens, self.dtype
-        amateur = self.amateur and (
-            self._identify(self.amateur, self.amateur_revision or ""),
-            self.amateur_revision,
+        (model, revision), amateur = (
+            (name if not (version or "").startswith("sha256:") else "", version)
+            for name, version in ((self.model, self.revision), (self.amateur, self.amateur_revision))
         )
         rare = {name: getattr(self, name) for name in ("chat", "engine", "source", "stop")}
-        rare |= {"amateur": amateur, "run": run if run > 1 else 0}
+        rare |= {"amateur": self.amateur and amateur, "run": run if run > 1 else 0}
         rare = {name: value for name, value in rare.items() if value}
-        return content_id(prompt.id, prompt.text, *settings, *limits, *([rare] if rare else []))
-
-    @staticmethod
-    def _identify(model: str, revision: str) -> str:
-        return "" if revision.startswith("sha256:") else model
+        settings = model, revision, self.strategy, self.seed, self.max_new_tokens, self.max_prompt_tokens
+        return content_id(prompt.id, prompt.text, *settings, self.dtype, *([rare] if rare else []))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -171,10 +156,7 @@ class Continuation:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Trace:
-    """How a strategy adapted to the continuation with this id: lists of one number for each new token.
-
-    GUARD's are H_t, H_glob,t, k_t, α_t and q.
-    """
+    """How a strategy adapted to the text with this id: lists of a number for each token."""
 
     id: str
     prompt_id: str
@@ -185,8 +167,10 @@ class Trace:
 class Pair:
     """Two continuations of one prompt, with their names: only the store and the report see this.
 
-    `a` and `b` are the study's orientation (the first and second method of its comparison), never the sides
-    shown.
+    Attributes:
+        method_a: The first method of the study's comparison, which is not the side shown.
+        position: Where the seeded shuffle put it: 0, 1, …; even positions show `a` first to begin with.
+        for_people: Whether people rate it; a judge rates every pair.
     """
 
     id: str
@@ -200,9 +184,7 @@ class Pair:
     text_a: str
     text_b: str
     position: int
-    """Where the seeded shuffle put it: 0, 1, …; even positions show `a` first to begin with."""
     for_people: bool = True
-    """Whether people rate it; a judge rates every pair."""
 
     @staticmethod
     def make_id(method_a: str, method_b: str, continuation_a: str, continuation_b: str) -> str:
@@ -212,10 +194,7 @@ class Pair:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Gold:
-    """A pair with a clear answer, to see who reads. It is no part of the study.
-
-    `expected` has the better text by criterion. Criteria that are not clear are left out.
-    """
+    """A pair that is no part of the study, and whose better text is known on the criteria that are clear."""
 
     pair: Pair
     expected: Mapping[str, Literal["a", "b"]]
@@ -241,20 +220,17 @@ def as_shown(text: str) -> str:
 class BlindPair:
     """What a rater receives: two texts and no names. The app and the judge never get anything else.
 
-    `presentation` is the number under which the verdict comes back; it says nothing about methods or sides.
-    `of` makes of stored texts what is shown.
+    `presentation`, the number under which the verdict comes back, says nothing about methods or sides.
     """
 
     presentation: int
     prompt: str
     text_a: str
-    """The text shown as A: on the left, or first."""
     text_b: str
-    """The text shown as B: on the right, or second."""
 
     @classmethod
     def of(cls, presentation: int, prompt: str, text_a: str, text_b: str) -> Self:
-        """Make one of texts as they are stored."""
+        """Return stored texts as they are shown."""
         prompt, text_a, text_b = map(as_shown, (prompt, text_a, text_b))
         return cls(presentation=presentation, prompt=prompt, text_a=text_a, text_b=text_b)
 
@@ -293,13 +269,7 @@ class Plan:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DeclaredPart:
-    """A part of the settings: people's, or a judge's.
-
-    Attributes:
-        hash: The hash of the settings today.
-        first_hash: Their hash at the first verdict; None before there is one.
-        changes: What changed since, such as `analysis.alpha from 0.05 to 0.01`.
-    """
+    """People's settings or a judge's: their hash today and at the first verdict, and what changed since."""
 
     name: str
     hash: str
@@ -336,10 +306,6 @@ class JudgeSpending:
     written_tokens: int = 0
 
 
-UsageRow = Mapping[str, Any]
-"""A row of a table, by the names of its columns."""
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JudgeUsage:
     """How judges were asked. Each row names its `judge`.
@@ -348,15 +314,14 @@ class JudgeUsage:
         prompts: The version, description and text of a judge's prompt.
         failed: The kind, reason and count of what a judge left without a verdict.
         seen: A model and fingerprint that answered: how often, first and last, in UTC.
-        checked: A pair (`item`) and criterion of a calibration's check (`check`): for each order that was
-            answered `target` for the text that the check is about (the intact one, the padded one, the first
-            method's), `other` or `tie` (`answers`), and how many orders were `asked`.
+        checked: A pair (`item`), criterion and `check` of a calibration, how many orders were `asked`, and
+            the `answers`: `target`, the text that the check is about, `other` or `tie`.
         asked_otherwise: The judges whose settings changed while they judged, with the changes.
     """
 
-    prompts: tuple[Mapping[str, str], ...] = ()
+    prompts: tuple[Mapping[str, Any], ...] = ()
     spent: tuple[JudgeSpending, ...] = ()
-    failed: tuple[UsageRow, ...] = ()
-    seen: tuple[UsageRow, ...] = ()
-    checked: tuple[UsageRow, ...] = ()
+    failed: tuple[Mapping[str, Any], ...] = ()
+    seen: tuple[Mapping[str, Any], ...] = ()
+    checked: tuple[Mapping[str, Any], ...] = ()
     asked_otherwise: tuple[str, ...] = ()

@@ -7,12 +7,13 @@ definitions.
 
 from __future__ import annotations
 
-import math
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
+from typing import Annotated
+
+from pydantic import Field
 
 from guard_eval.errors import StudyError, nearest
 
@@ -33,46 +34,25 @@ class Criterion:
 
 _WORDS = tomllib.loads(Path(__file__).with_name("rubric.toml").read_text("utf-8"))
 
+CHOICE_LABELS: dict[str, str] = _WORDS.pop("choices")
+"""The three judgments of Appendix F, for "A", "tie" and "B"."""
+
 CRITERIA: dict[str, Criterion] = {name: Criterion(name=name, **words) for name, words in _WORDS.items()}
 """The six criteria of Appendix F by name, in its order."""
 
 HUMAN_CRITERIA: tuple[str, ...] = ("coherence", "fluency")
 """What the paper's human evaluation asked (`tab:humaneval_resultglacs`)."""
 
-CHOICE_LABELS: dict[str, str] = {
-    "A": "Method A is better",
-    "tie": "Both methods are similar",
-    "B": "Method B is better",
-}
-"""The three judgments of Appendix F."""
-
 COMPOSITE = "composite"
 """Takes the place of a criterion's name where a result is on the declared composite of criteria."""
 
 
-def check_weights(weights: Mapping[str, float]) -> Mapping[str, float]:
-    """Return the weights of a composite: of two criteria or more, each above 0.
-
-    Raises:
-        ValueError: They are not such.
-    """
-    if len(weights) < 2 or COMPOSITE in weights:
-        raise ValueError(
-            f"a composite is of two criteria or more, and no part of itself; {', '.join(weights) or 'none'} "
-            "is named: name others, or leave the composite out"
-        )
-    for name, weight in weights.items():
-        if not (math.isfinite(weight) and weight > 0):
-            raise ValueError(
-                f"the weight of {name} is {weight:g}; give a number above 0, or leave the criterion out"
-            )
-    return weights
+Weights = Annotated[dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]], Field(min_length=2)]
+"""The weights of a composite of two criteria or more."""
 
 
-def criteria(
-    names: Sequence[str], known: Mapping[str, Criterion] = MappingProxyType(CRITERIA)
-) -> tuple[Criterion, ...]:
-    """Return the named criteria in the order given, out of all that are known: the paper's by default.
+def criteria(names: Sequence[str], known: Mapping[str, Criterion]) -> tuple[Criterion, ...]:
+    """Return the named criteria in the order given, out of all that are known.
 
     Raises:
         StudyError: A name is unknown; the message offers the nearest one.
@@ -83,11 +63,7 @@ def criteria(
 
 
 def check_name(name: str, known: Iterable[str]) -> None:
-    """Check that a criterion is among those that are known by name.
-
-    Raises:
-        StudyError: It is not; the message offers the nearest one.
-    """
+    """Raise a `StudyError` that offers the nearest name if a criterion is not known by this one."""
     known = list(known)
     if name not in known:
         raise StudyError(f"unknown criterion {name!r}: {nearest(name, known)}")

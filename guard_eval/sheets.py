@@ -27,18 +27,14 @@ def sheet_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
             if sum(part.file_size for part in packed.infolist()) > MOST_BYTES:
                 raise ValueError("it unpacks to more than 512 MiB")  # noqa: TRY301 (reworded below)
         book = pd.read_excel(path, sheet_name=None, header=None, dtype=str, keep_default_na=False)
+        sheets = [sheet for sheet in book.values() if (sheet != "").to_numpy().any()]
+        if len(sheets) != 1:
+            raise ValueError(f"{len(sheets)} sheets have cells")  # noqa: TRY301 (reworded below)
     except ImportError:
         raise MissingExtraError("xlsx", "openpyxl") from None
     except (KeyError, ValueError, SyntaxError, zipfile.BadZipFile) as error:
-        raise StudyError(f"cannot read {path} as XLSX: {error}; save the sheet as 'CSV UTF-8'") from None
-    sheets = {name: sheet for name, sheet in book.items() if (sheet != "").to_numpy().any()}
-    if len(sheets) != 1:
-        raise StudyError(
-            f"{path} must have one sheet with cells, and has {len(sheets)} "
-            f"({', '.join(map(repr, sheets)) or 'none'}); save the sheet that counts as a file of its own"
-        )
-    [sheet] = sheets.values()
-    sheet = sheet.loc[:, (sheet != "").any()]  # columns that have a format and nothing else
+        raise StudyError(f"cannot read one sheet of {path}: {error}; save one as 'CSV UTF-8'") from None
+    sheet = sheets[0].loc[:, (sheets[0] != "").any()]  # columns that have a format and nothing else
     for number, cells in enumerate(sheet.to_numpy().tolist(), start=1):
         if not all(isinstance(cell, str) for cell in cells):
             raise StudyError(f"{path}: row {number} holds an error such as #N/A; fix its formula")

@@ -8,12 +8,12 @@ should not be preferred to itself. None of this is a verdict of the study.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from guard_eval.errors import StudyError
-from guard_eval.records import BlindPair, Choice, Pair, UsageRow, content_id
+from guard_eval.records import BlindPair, Choice, Pair, content_id
 from guard_eval.store import Store
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store.requests import Question
@@ -139,7 +139,7 @@ def read_unanswered(store: Store, judge: Judge, *, seed: int) -> list[Question]:
     return [each for each, outcome in zip(questions, outcomes, strict=True) if not isinstance(outcome, dict)]
 
 
-def read_checks(store: Store, judge: Judge, *, seed: int) -> list[UsageRow]:
+def read_checks(store: Store, judge: Judge, *, seed: int) -> list[Mapping[str, Any]]:
     """Return how the judge did in its calibration; nothing if it was never asked.
 
     Only answers to the same requests count: of the same texts, criteria, wording and settings.

@@ -247,7 +247,7 @@ class Asking:
             costs = [each.batch if self.batch else each.online for each in asked]
             expected, worst = (show_usd(sum(each[at] for each in costs if each)) for at in (0, 1))
             cost = f"for about {expected} and at worst {worst}"
-        return progress.confirm(f"Send {sum(each.requests for each in asked):,} requests, {cost}?")
+        return bool(progress.confirm(f"Send {sum(each.requests for each in asked):,} requests, {cost}?"))
 
     def run(self, previews: Sequence[Preview]) -> None:
         """Ask the judges, one after the other."""

@@ -156,7 +156,7 @@ def build_request(judge: Judge, messages: Sequence[Mapping[str, str]], form: For
     if judge.reasoning_effort is not None and "reasoning_effort" not in form.without:
         effort = judge.reasoning_effort
         body |= {"reasoning_effort": effort} if chat else {"reasoning": {"effort": effort}}
-    optional = {"seed": seed if chat else None, "temperature": temperature_of(judge), "top_p": judge.top_p}
+    optional = {"seed": seed if chat else None, "temperature": temperature_of(judge)}
     body |= {name: value for name, value in optional.items() if value is not None}
     body |= judge.extra_body
     for name in form.without:

@@ -51,7 +51,7 @@ class Asker:
         self._titles = {each.name: each.title for each in self._prompt.criteria}
         self._settings = [
             judge.rater_name, self._prompt.version, judge.model, judge.criteria, temperature_of(judge),
-            judge.reasoning_effort, judge.output, judge.base_url and judge.base_url.rstrip("/"), judge.top_p,
+            judge.reasoning_effort, judge.output, judge.base_url and judge.base_url.rstrip("/"),
             judge.extra_body, judge.answering_headers,
         ]  # fmt: skip
 

@@ -19,8 +19,8 @@ from urllib.parse import urlsplit
 from guard_eval import progress
 from guard_eval.errors import StudyError
 from guard_eval.reporting.escaping import visible
-from guard_eval.study.files import read_toml
 from guard_eval.study.judge_settings import Judge
+from guard_eval.study.toml import read_toml
 
 OPENAI = "https://api.openai.com/v1"
 """The server that is asked unless study.toml or OPENAI_BASE_URL names another."""

@@ -73,9 +73,8 @@ def test_a_slope_over_clusters_is_the_bias_reduced_gee():
 
 def test_noise_from_another_source_is_added_to_the_variance():
     rows = parts(np.array([1.0, 2.0, 4.0]))
-    assert jackknife(rows, mean, noise=0.5).error ** 2 == pytest.approx(
-        jackknife(rows, mean).error ** 2 + 0.5
-    )
+    alone = jackknife(rows, mean).error
+    assert jackknife(rows, mean, noise=0.5).error == pytest.approx(math.sqrt(alone**2 + 0.5))
 
 
 def test_limits_are_cut_at_the_bounds_and_say_so():
@@ -157,10 +156,6 @@ def test_drawn_patterns_are_a_valid_test_with_a_seed():
     assert "drawn patterns, seed 1" in estimate.method
     assert estimate.p == sign_flip(scores, seed=1).p
     assert sign_flip(np.abs(scores), seed=1).p == pytest.approx(1 / 100_001)
-    twice = sign_flip(
-        np.repeat(scores, 2) * np.tile([1.0, -1.0], 50), seed=1
-    )  # equal sizes are drawn together
-    assert (twice.p, twice.n) == (1.0, 100)
 
 
 def test_sign_flips_of_nothing_have_no_p():

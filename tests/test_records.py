@@ -10,60 +10,42 @@ from factories import RECIPE as ANY
 from guard_eval.records import Pair, content_id
 
 RECIPE = replace(ANY, model="org/model", revision="abc")
+AMATEUR = {"amateur": "org/small", "amateur_revision": "def", "chat": True}
+STOPPED = {"stop": ("\n\n", "é")}
 
 
 def test_content_id_is_the_start_of_a_sha256():
     assert content_id("a", 1) == hashlib.sha256(b'["a",1]').hexdigest()[:16]
-
-
-def test_content_id_takes_lone_surrogates():
     assert content_id("\ud800") != content_id("\udfff")
 
 
 @pytest.mark.parametrize(
-    ("field", "value"),
+    ("changes", "run", "rare"),
     [
-        ("model", "org/other"),
-        ("revision", "abd"),
-        ("strategy", "guard(window=4)"),
-        ("seed", 2),
-        ("max_new_tokens", 9),
-        ("max_prompt_tokens", 9),
-        ("dtype", "bfloat16"),
+        ({}, 1, ""),
+        ({}, 2, ',{"run":2}'),
+        (AMATEUR, 1, ',{"amateur":["org/small","def"],"chat":true}'),
+        ({"engine": "vllm", "source": "00"}, 1, ',{"engine":"vllm","source":"00"}'),
+        (STOPPED, 1, ',{"stop":["\\n\\n","é"]}'),
+        (STOPPED, 2, ',{"run":2,"stop":["\\n\\n","é"]}'),
     ],
 )
-def test_every_part_of_the_recipe_changes_the_id(field, value):
-    assert replace(RECIPE, **{field: value}).continuation_id(PROMPT) != RECIPE.continuation_id(PROMPT)
-
-
-def test_ids_are_what_they_were_before_amateurs_and_chats():
-    written_out = b'["p1","Once","org/model","abc","guard",1,8,8,"float32"]'
-    assert RECIPE.continuation_id(PROMPT) == hashlib.sha256(written_out).hexdigest()[:16]
+def test_ids_by_hand(changes, run, rare):
+    written_out = f'["p1","Once","org/model","abc","guard",1,8,8,"float32"{rare}]'
+    expected = hashlib.sha256(written_out.encode()).hexdigest()[:16]
+    assert replace(RECIPE, **changes).continuation_id(PROMPT, run) == expected
     assert ANY.continuation_id(PROMPT) == "eb6cba6623445652"  # printf … | sha256sum
 
 
-def test_amateur_and_chat_by_hand():
-    both = replace(RECIPE, amateur="org/small", amateur_revision="def", chat=True)
-    rare = b'{"amateur":["org/small","def"],"chat":true}'
-    written_out = b'["p1","Once","org/model","abc","guard",1,8,8,"float32",%s]' % rare
-    assert both.continuation_id(PROMPT) == hashlib.sha256(written_out).hexdigest()[:16]
-    folder = replace(both, amateur="./small", amateur_revision="sha256:00")
-    assert folder.continuation_id(PROMPT) == replace(folder, amateur="../small").continuation_id(PROMPT)
-    assert folder.continuation_id(PROMPT) != both.continuation_id(PROMPT)
-    assert replace(both, chat=False).continuation_id(PROMPT) != both.continuation_id(PROMPT)
-
-
-def test_runs_and_stop_strings_by_hand():
-    """The first run of a recipe without stop strings has the id that it had before there were such things."""
-    stopped = replace(RECIPE, stop=("\n\n", "é"))
-    parts = '["p1","Once","org/model","abc","guard",1,8,8,"float32",%s]'
-    for run, rare in ((1, '{"stop":["\\n\\n","é"]}'), (2, '{"run":2,"stop":["\\n\\n","é"]}')):
-        assert (
-            stopped.continuation_id(PROMPT, run) == hashlib.sha256((parts % rare).encode()).hexdigest()[:16]
-        )
-    second = (parts % '{"run":2}').encode()
-    assert RECIPE.continuation_id(PROMPT, 2) == hashlib.sha256(second).hexdigest()[:16]
-    assert RECIPE.continuation_id(PROMPT, 1) == RECIPE.continuation_id(PROMPT)
+@pytest.mark.parametrize(
+    "changes",
+    [
+        *({"model": "org/other"}, {"revision": "abd"}, {"strategy": "guard(window=4)"}, {"seed": 2}),
+        *({"max_new_tokens": 9}, {"max_prompt_tokens": 9}, {"dtype": "bfloat16"}),
+    ],
+)
+def test_every_part_of_the_recipe_changes_the_id(changes):
+    assert replace(RECIPE, **changes).continuation_id(PROMPT) != RECIPE.continuation_id(PROMPT)
 
 
 def test_the_prompts_text_changes_the_id_and_its_dataset_does_not():
@@ -73,7 +55,10 @@ def test_the_prompts_text_changes_the_id_and_its_dataset_does_not():
 
 def test_a_folder_is_known_by_its_content_not_by_its_name():
     here = replace(RECIPE, model="models/a", revision="sha256:00")
-    assert here.continuation_id(PROMPT) == replace(here, model="/elsewhere/a").continuation_id(PROMPT)
+    both = replace(here, amateur="./small", amateur_revision="sha256:00")
+    for recipe, field in ((here, "model"), (both, "model"), (both, "amateur")):
+        assert recipe.continuation_id(PROMPT) == replace(recipe, **{field: "../a"}).continuation_id(PROMPT)
+    assert both.continuation_id(PROMPT) != here.continuation_id(PROMPT)
 
 
 def test_a_pair_under_other_names_is_another_pair():

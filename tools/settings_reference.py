@@ -16,8 +16,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from guard_eval.study.criteria_settings import SettingsTable
-from guard_eval.study.files import StudyFile
+from guard_eval.study.criteria_settings import SettingsTable, StudyFile
 from guard_eval.study.settings import Settings
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"

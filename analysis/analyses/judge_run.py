@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from typing import Any
 
 import pandas as pd
 
 from analysis.analyses.evidence import Evidence, estimate_record, frame_of
 from analysis.analyses.win_share import unit_proportion
-from guard_eval.records import JudgeUsage, UsageRow
+from guard_eval.records import JudgeUsage
 
 CHECKS = ("identical", "shuffled", "swapped", "padded")
 """In the order in which they are reported."""
@@ -50,7 +51,7 @@ def calibration(evidence: Evidence) -> pd.DataFrame:
     disorder; swapped pairs with the same verdict both ways round; padded texts that are preferred. Items
     that were not answered in every order are `missing` and not counted.
     """
-    groups: dict[tuple[str, str, str], list[UsageRow]] = {}
+    groups: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
     checked = _usage(evidence).checked
     for each in sorted(checked, key=lambda row: (row["judge"], CHECKS.index(row["check"]), row["criterion"])):
         groups.setdefault((each["judge"], each["check"], each["criterion"]), []).append(each)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pandas as pd
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from analysis.analyses.evidence import Context, Correction, RaterSampling
 from analysis.verdicts.combined import Composite, JudgePanel, PanelRule
@@ -19,10 +19,8 @@ from analysis.verdicts.scores import PROMPT, UnitScores, with_units
 from analysis.verdicts.tidy import remarks
 from guard_eval.errors import StudyError
 from guard_eval.records import RaterKind
-from guard_eval.rubric import check_weights
-from guard_eval.study.files import read_toml
-from guard_eval.study.overrides import with_overrides
-from guard_eval.study.problems import explain, problems_of
+from guard_eval.rubric import Weights
+from guard_eval.study.toml import check_tables, read_toml, with_overrides
 
 FILE_NAME = "report.toml"
 """The file beside a table that is read without being named."""
@@ -83,7 +81,7 @@ class TableSettings(BaseModel):
     columns: dict[str, str] | None = None
     format: str | None = None
     panel: PanelRule | None = None
-    composite: Annotated[dict[str, float], AfterValidator(check_weights)] | None = None
+    composite: Weights | None = None
     random_part: bool | None = None
 
 
@@ -113,10 +111,7 @@ def check_settings(source: Path, values: Mapping[str, Any]) -> TableSettings:
         StudyError: Something is wrong; all of it is named, with the nearest valid names.
     """
     plain = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
-    try:
-        return TableSettings.model_validate(plain)
-    except ValidationError as error:
-        raise StudyError(explain(source, problems_of(error, TableSettings, plain))) from None
+    return check_tables(TableSettings, plain, source)
 
 
 def table_context(

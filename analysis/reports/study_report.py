@@ -75,7 +75,7 @@ def read_study(study: Study) -> tuple[pd.DataFrame, Context]:
 def study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> Context:
     """Return the context of a study with these verdicts."""
     settings, pairs = study.settings, store_pairs.read(store)
-    asked, people, panel = _asked(settings), settings.annotation.raters_per_pair, settings.panel
+    asked, people = _asked(settings), settings.annotation.raters_per_pair
     everybody = unblind.tidy(store, include_excluded=True)
     return Context(
         name=settings.name,
@@ -94,9 +94,7 @@ def study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> Contex
         **settings.analysis.model_dump(exclude={"equivalence_margin"}),
         # How many raters make an item complete; a judge is a result of its own.
         raters_per_item={"person": people, "simulated": people, "model": 1, "simulated_model": 1},
-        panel=None
-        if panel is None
-        else JudgePanel(rule=panel.rule, members=None if panel.members is None else tuple(panel.members)),
+        panel=settings.panel and JudgePanel(rule=settings.panel),
         composite=None if settings.composite is None else Composite(weights=settings.composite),
         random_part=settings.pairs.human_pairs is not None,
         metrics=_read_metrics(study.metrics),
@@ -140,7 +138,7 @@ def _compared_run(settings: Settings) -> tuple[str, ...]:
     if runs == 1:
         return ()
     which = (
-        f"run {pairs.run} was compared"
+        "the first was compared"
         if pairs.best_of_runs is None
         else f"the one with the highest {pairs.best_of_runs} was compared (of equals the seed decided)"
     )

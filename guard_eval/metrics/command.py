@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
@@ -31,9 +31,8 @@ from guard_eval.reporting.words import plural
 from guard_eval.study import Study
 from guard_eval.study.criteria_settings import SettingsTable
 from guard_eval.study.folder import locate_model
-from guard_eval.study.overrides import with_overrides
-from guard_eval.study.problems import explain, problems_of
 from guard_eval.study.settings import MetricSettings
+from guard_eval.study.toml import check_tables, with_overrides
 from guard_eval.texts.current import find_current
 from guard_eval.texts.generation_files import read_generations
 from guard_eval.texts.generations import HUMAN, Generation, generation_of
@@ -128,11 +127,7 @@ def measure(
 
 
 def _check_settings(tables: Mapping[str, Any]) -> FileSettings:
-    try:
-        return FileSettings.model_validate(tables)
-    except ValidationError as error:
-        problems = problems_of(error, FileSettings, tables)
-        raise StudyError(explain(Path("the command line"), problems)) from error
+    return check_tables(FileSettings, tables, "the command line")
 
 
 def _read_texts(source: Any, options: Mapping[str, Any]) -> Sequence[Generation]:  # noqa: ANN401
@@ -268,7 +263,7 @@ def best_texts(
         for name, text in texts.items()
     )
     humans = groups if any(prompt.reference is not None for prompt in prompts.values()) else []
-    with closing(ScoreCache(study.metrics / "scores.sqlite")) as cache:
+    with closing(ScoreCache(study.folder / "metrics" / "scores.sqlite")) as cache:
         tools = MetricTools(settings=settings, models=ScoringModels.of_study(study), cache=cache)
         outcomes, failures = measure_groups(groups, humans, tools)
     if failures:

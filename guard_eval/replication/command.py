@@ -160,7 +160,9 @@ def _measure(table: PaperTable, study: Study) -> Replication:
     missing = [name for name in printed if name not in set(ours["dataset"])]
     others = sorted(set(ours["dataset"]) - set(printed))
     notes = [f"not run: {', '.join(missing)}"] if missing else []
-    notes += [f"not in the paper: {', '.join(others)}; ours are in {study.metrics}/"] if others else []
+    notes += (
+        [f"not in the paper: {', '.join(others)}; ours are in {study.folder / 'metrics'}/"] if others else []
+    )
     model, several = name_model(table, study), len(table.models) > 1
     notes += (
         [f"the paper's figures are those of {model}; name another with --set model.name"] if several else []

@@ -18,10 +18,9 @@ from guard_eval.replication.paper import COHERENCE_MODEL, MODELS, NEW_TOKENS, Pa
 from guard_eval.replication.prompts import prompts_of
 from guard_eval.reporting.writing import write_whole
 from guard_eval.study import Study
-from guard_eval.study.files import read_toml
 from guard_eval.study.folder import BUNDLED, check_settings, seen_from
-from guard_eval.study.overrides import with_overrides
 from guard_eval.study.settings import needs_amateur
+from guard_eval.study.toml import read_toml, with_overrides
 from guard_eval.texts.new import prompt_lines
 from guard_eval.texts.prompts import read_prompts
 
@@ -96,7 +95,7 @@ def plan_study(
     for part, key in ((model, "name"), (model, "amateur"), (metrics, "coherence_model")):
         if isinstance(part.get(key), str):
             part[key] = seen_from(folder, part[key])
-    check_settings(tables, folder, overrides)
+    check_settings(tables, folder)
     prompts = prompts_of(table, paths, limit=limit, bundled=is_bundled, seed=tables["seed"])
     return StudyPlan(folder=folder, tables=tables, prompts=prompts)
 

@@ -10,49 +10,29 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from itertools import zip_longest
 from typing import Any
 
 from guard_eval.records import PEOPLE, DeclaredPart, settings_part
 from guard_eval.study.settings import Settings
 
-_OF_SOME_RATERS: Any = dict.fromkeys(
-    ("database", "publication", "metrics", "annotation", "criteria", "judge", "panel"), True
-) | {"model": {"device", "device_map"}, "generation": {"batch_size", "compile"}}
-"""Settings that change no rater's verdicts, or not every rater's."""
-
-_OF_VISITS: Any = {"recruitment": {"codes", "completion_url", "prolific_study"}}
-"""Settings of annotation that only say where raters come from and go to."""
-
-_OF_SENDING = {
-    "name",
-    "api_key_env",
-    "timeout",
-    "concurrency",
-    "headers",
-    "usd_per_million_input_tokens",
-    "usd_per_million_output_tokens",
-}
-"""Settings of a judge that say how and for how much requests are sent; of the headers some count."""
-
-_SHOWN_CHARACTERS = 60
-"""So much of a value a message repeats."""
-
 
 def declared_settings(settings: Settings) -> dict[str, str]:
-    """Return each part's settings as JSON, whose order of keys and comments in study.toml change nothing."""
-    shared = settings.model_dump(mode="json", exclude=_OF_SOME_RATERS)
-    tables = settings.model_dump(mode="json")
+    """Return each part's settings as JSON, whose order of keys and comments in study.toml change nothing.
+
+    Settings that change no verdict and no test are excluded where they are defined.
+    """
+    shared = settings.model_dump(mode="json")
+    metrics, annotation, criteria, judges = map(shared.pop, ("metrics", "annotation", "criteria", "judge"))
+    panel = shared.pop("panel")
     if settings.pairs.best_of_runs is not None:  # then metrics choose the texts
-        shared["metrics"] = tables["metrics"]
-    annotation = settings.annotation.model_dump(mode="json", exclude=_OF_VISITS)
+        shared["metrics"] = metrics
     parts: dict[str, dict[str, Any]] = {PEOPLE: {"annotation": annotation}}
-    for judge in settings.judge:
-        asked = judge.model_dump(mode="json", exclude=_OF_SENDING) | {"headers": judge.answering_headers}
-        parts[settings_part(judge.rater_name, "model")] = {"judge": asked, "panel": tables["panel"]}
-    criteria = [settings.annotation.criteria, *(judge.criteria for judge in settings.judge)]
-    for part, names in zip(parts.values(), criteria, strict=True):
-        own = {name: words for name, words in tables["criteria"].items() if name in names}
+    for judge, table in zip(settings.judge, judges, strict=True):
+        table["headers"] = judge.answering_headers
+        parts[settings_part(judge.rater_name, "model")] = {"judge": table, "panel": panel}
+    for part in parts.values():
+        names = part.get("judge", annotation)["criteria"]
+        own = {name: words for name, words in criteria.items() if name in names}
         part.update(shared, criteria=own)
     return {name: json.dumps(part, sort_keys=True, ensure_ascii=False) for name, part in parts.items()}
 
@@ -75,10 +55,11 @@ def compare_declared(
         DeclaredPart(
             name=name,
             hash=hash_declared(today),
-            first_hash=None if (before := first.get(name)) is None else hash_declared(before),
-            changes=() if before is None else tuple(_changes(json.loads(before), json.loads(today))),
+            first_hash=before and hash_declared(before),
+            changes=tuple(_changes(json.loads(before or today), json.loads(today))),
         )
         for name, today in declared.items()
+        for before in [first.get(name)]
     )
 
 
@@ -89,14 +70,5 @@ def _changes(before: object, after: object, key: str = "") -> list[str]:
             for name in sorted({*before, *after})
             for change in _changes(before.get(name), after.get(name), f"{key}.{name}".removeprefix("."))
         ]
-    if before == after:
-        return []
-    # as study.toml would have them, from shortly before the first difference
-    values = ["none" if value is None else json.dumps(value, ensure_ascii=False) for value in (before, after)]
-    pairs = enumerate(zip_longest(*values))
-    same = next((index for index, (old, new) in pairs if old != new), 0)
-    start = max(0, same - 20) if max(map(len, values)) > _SHOWN_CHARACTERS else 0
-    old, new = (
-        value[start:][:_SHOWN_CHARACTERS] + "…" * (len(value) > start + _SHOWN_CHARACTERS) for value in values
-    )
-    return [f"{key} from {old} to {new}"]
+    old, new = (json.dumps(value, ensure_ascii=False)[:60] for value in (before, after))
+    return [] if before == after else [f"{key} from {old} to {new}"]

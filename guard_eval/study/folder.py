@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -17,16 +17,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from guard_eval.database_url import check_location
 from guard_eval.errors import StudyError
 from guard_eval.records import Plan
+from guard_eval.rubric import CRITERIA
+from guard_eval.study.criteria_settings import find_study_file
 from guard_eval.study.declared import declared_settings, hash_declared
-from guard_eval.study.files import find_study_file, read_toml
-from guard_eval.study.overrides import with_overrides
-from guard_eval.study.problems import explain, problems_of
 from guard_eval.study.settings import Settings
+from guard_eval.study.toml import check_tables, read_toml, with_overrides
 
 BUNDLED = "bundled"
 """The name of the small model that comes with the package."""
@@ -54,18 +52,13 @@ class Study:
             StudyError: There is none, it is no TOML, or settings are wrong; then all of them are named.
         """
         folder = Path(folder)
-        path, command = folder / "study.toml", f"guard-eval new {shlex.quote(str(folder))}"
-        if folder.is_file():
-            raise StudyError(f"{str(folder)!r} is a file; name the folder of a study")
-        if not folder.is_dir():
-            raise StudyError(f"there is no folder {str(folder)!r}; make a study with: {command}")
-        with suppress(PermissionError):  # named below
+        path, name = folder / "study.toml", str(folder)
+        with suppress(PermissionError):  # named when the file is read
             if not path.exists():
-                raise StudyError(
-                    f"{str(folder)!r} is not a study: it has no study.toml; make one with: {command}"
-                )
+                remedy = f"name a study's folder, or make one with: guard-eval new {shlex.quote(name)}"
+                raise StudyError(f"there is no study.toml in {name!r}; {remedy}")
         tables = with_overrides(read_toml(path), overrides)
-        return cls(folder, check_settings(tables, folder, overrides), tuple(overrides))
+        return cls(folder, check_settings(tables, folder), tuple(overrides))
 
     def command(self, name: str, *arguments: str | Path) -> str:
         """Return a command on this study that a shell can run, with the settings of `--set`.
@@ -95,10 +88,11 @@ class Study:
         Raises:
             StudyError: It is missing, or is not a regular file in the study's folder.
         """
+        name = self.settings.prompts.file
         try:
-            return find_study_file(self.folder, self.settings.prompts.file)
-        except (FileNotFoundError, StudyError) as error:
-            raise StudyError(f"prompts.file: {self.settings.prompts.file!r}: {error}") from None
+            return find_study_file(self.folder, name)
+        except StudyError as error:
+            raise StudyError(f"prompts.file: {name!r}: {error}") from None
 
     @property
     def continuations(self) -> Path:
@@ -145,22 +139,12 @@ class Study:
         return locate_model(name, self.folder)
 
 
-def check_settings(tables: dict[str, Any], folder: Path, overrides: Sequence[str] = ()) -> Settings:
-    """Return the settings in the tables of a study.toml, which may not be written yet.
-
-    Args:
-        tables: The tables, with the settings of `--set` in them.
-        folder: The study's folder.
-        overrides: What `--set` said, to be named in a message.
-
-    Raises:
-        StudyError: Settings are wrong; all of them are named.
-    """
-    try:
-        return Settings.read(tables, folder)
-    except ValidationError as error:
-        problems = problems_of(error, Settings, tables)
-        raise StudyError(explain(folder / "study.toml", problems, overrides)) from error
+def check_settings(tables: Mapping[str, Any], folder: Path) -> Settings:
+    """Return the settings in the tables of a study.toml, or raise a `StudyError` that names all problems."""
+    own = tables.get("criteria")
+    names = [*CRITERIA, *(own if isinstance(own, dict) else ())]
+    context = {"folder": folder, "criteria": names}
+    return check_tables(Settings, tables, folder / "study.toml", context=context)
 
 
 def locate_model(name: str, folder: Path) -> str:
@@ -175,6 +159,6 @@ def locate_model(name: str, folder: Path) -> str:
 
 
 def seen_from(folder: Path, model: str) -> str:
-    """Return a model folder's path as study.toml needs it: seen from the study, if it was relative."""
-    path = Path(os.path.expanduser(model))  # noqa: PTH111
-    return model if not model or not path.is_dir() or path.is_absolute() else os.path.relpath(path, folder)
+    """Return a model folder's path as study.toml has it: seen from the study, if it was relative."""
+    is_relative = Path(model).is_dir() and not Path(model).is_absolute()
+    return os.path.relpath(model, folder) if is_relative else model

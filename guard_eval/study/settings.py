@@ -2,56 +2,43 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from itertools import chain
-from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Literal, Self, get_args
 
-from pydantic import AfterValidator, Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
 from guard_eval.database_url import check_url
-from guard_eval.rubric import Criterion, check_weights
+from guard_eval.errors import nearest
+from guard_eval.rubric import HUMAN_CRITERIA, Criterion, Weights
 from guard_eval.strategies import ContrastiveDecoding, draws, parse, signature
-from guard_eval.study.annotation_settings import Annotation
 from guard_eval.study.criteria_settings import (
+    CriteriaNames,
     OwnCriteria,
-    SettingsContext,
     SettingsTable,
+    StudyFile,
     each_once,
-    matches,
     rubric,
 )
-from guard_eval.study.files import find_study_file
 from guard_eval.study.judge_settings import Judge
 
-
-def _check_inside(name: str, info: ValidationInfo) -> str:
-    if isinstance(info.context, SettingsContext):
-        with suppress(FileNotFoundError):  # it may be written later
-            find_study_file(info.context.folder, name)
-    return name
-
-
+Name = Annotated[str, Field(min_length=1)]
+Count = Annotated[int, Field(ge=1, le=10_000_000)]
 StrategyName = Annotated[str, AfterValidator(lambda text: signature(parse(text)))]
 StrategyNames = Annotated[list[StrategyName], Field(min_length=1, max_length=1000), AfterValidator(each_once)]
-StopString = Annotated[
-    str,
-    Field(min_length=1, max_length=100),
-    matches("[^\ufffd]*", "no text ends before a broken character (U+FFFD); leave it out"),
+Couple = Annotated[list[StrategyName], Field(min_length=2, max_length=2), AfterValidator(each_once)]
+StopStrings = Annotated[list[Name], AfterValidator(lambda texts: sorted(set(texts)))]
+"""Their order changes no text."""
+Device = Literal["auto", "cpu", "cuda"] | Annotated[str, Field(pattern=r"^cuda:\d{1,3}$")]
+Code = Annotated[str, Field(pattern="^[A-Za-z0-9_-]{1,64}$")]
+Ending = Literal["completed", "no_place", "ran_out", "screened_out", "declined"]
+Language = Literal["en", "de"]
+"""Languages in which the app's wording is shipped."""
+# fmt: off
+MetricName = Literal[
+    "diversity", "mauve", "coherence", "bertscore", "perplexity", "repetition", "distinct", "self_bleu",
+    "length", "speed",
 ]
-StopStrings = Annotated[
-    list[StopString],
-    Field(max_length=16),
-    AfterValidator(lambda texts: sorted(set(texts))),  # their order changes no text
-]
-Device = Annotated[
-    str, matches(r"auto|cpu|cuda(:\d{1,3})?", "no device that is supported; write auto, cpu, cuda or cuda:1")
-]
-License = Annotated[
-    str, matches("[A-Za-z0-9][A-Za-z0-9.+-]{0,63}", "no SPDX identifier; write one such as CC-BY-4.0")
-]
+# fmt: on
 
 
 class Prompts(SettingsTable):
@@ -63,8 +50,8 @@ class Prompts(SettingsTable):
         limit: Only its first so many prompts.
     """
 
-    file: Annotated[str, Field(pattern=r"^[^\x00]+$"), AfterValidator(_check_inside)] = "prompts.jsonl"
-    limit: int | None = Field(default=None, ge=1)
+    file: Name = "prompts.jsonl"
+    limit: Count | None = None
 
 
 class Model(SettingsTable):
@@ -80,21 +67,13 @@ class Model(SettingsTable):
         amateur_revision: Its branch, tag or commit.
     """
 
-    name: str = Field(min_length=1)
+    name: Name
     revision: str = "main"
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
-    device: Device = "auto"
-    device_map: Annotated[str, Field(min_length=1)] | dict[str, int | str] | None = None
-    amateur: str | None = Field(default=None, min_length=1)
+    device: Device = Field(default="auto", exclude=True)
+    device_map: str | dict[str, int | str] | None = Field(default=None, exclude=True)
+    amateur: Name | None = None
     amateur_revision: str = "main"
-
-    def contradictions(self) -> Iterator[str]:
-        """Yield that the model lies in two places."""
-        if self.device_map is not None and self.device != "auto":
-            yield (
-                f"device = {self.device!r} and device_map = {self.device_map!r} both say where the model "
-                "lies; remove one"
-            )
 
 
 class GenerationSettings(SettingsTable):
@@ -112,21 +91,13 @@ class GenerationSettings(SettingsTable):
     """
 
     strategies: StrategyNames
-    runs: int = Field(default=1, ge=1, le=1000)
+    runs: Count = 1
     stop: StopStrings = Field(default=[])
-    max_new_tokens: int = Field(default=256, ge=1, le=1_000_000)
-    max_prompt_tokens: int = Field(default=256, ge=1, le=10_000_000)
-    batch_size: Annotated[int, Field(ge=1)] | Literal["auto"] = "auto"
+    max_new_tokens: Count = 256
+    max_prompt_tokens: Count = 256
+    batch_size: Count | Literal["auto"] = Field(default="auto", exclude=True)
     chat: bool = False
-    compile: bool = False
-
-
-# fmt: off
-MetricName = Literal[
-    "diversity", "mauve", "coherence", "bertscore", "perplexity", "repetition", "distinct", "self_bleu",
-    "length", "speed",
-]
-# fmt: on
+    compile: bool = Field(default=False, exclude=True)
 
 
 class MetricSettings(SettingsTable):
@@ -147,14 +118,14 @@ class MetricSettings(SettingsTable):
     """
 
     compute: list[MetricName] = Field(default=list(get_args(MetricName)), min_length=1)
-    coherence_model: str = Field(default="facebook/opt-2.7b", min_length=1)
-    mauve_model: str = Field(default="gpt2", min_length=1)
-    mauve_tokens: int = Field(default=128, ge=1)
-    mauve_buckets: Annotated[int, Field(ge=2)] | Literal["auto"] = "auto"
+    coherence_model: Name = "facebook/opt-2.7b"
+    mauve_model: Name = "gpt2"
+    mauve_tokens: Count = 128
+    mauve_buckets: Annotated[Count, Field(ge=2)] | Literal["auto"] = "auto"
     mauve_scaling: float = Field(default=5.0, gt=0)
-    mauve_seeds: int = Field(default=5, ge=1, le=100)
-    bertscore_model: str = Field(default="roberta-large", min_length=1)
-    bertscore_layer: int | None = Field(default=None, ge=1)
+    mauve_seeds: Count = 5
+    bertscore_model: Name = "roberta-large"
+    bertscore_layer: Count | None = None
     baseline: StrategyName | None = None
     level: float = Field(default=0.95, gt=0, lt=1)
 
@@ -165,28 +136,85 @@ class Pairs(SettingsTable):
     Attributes:
         compare: Couples of strategies.
         per_dataset: Prompts drawn from each dataset.
-        run: Where a strategy writes several texts a prompt, which of them is compared: 1, 2, ….
-        best_of_runs: Instead, the one with the highest value of this metric. A strategy of one text a prompt
-            has no choice.
-        human_pairs: Of each comparison people rate so many pairs, drawn at random; a judge rates all. None
-            where people rate all, too.
+        best_of_runs: Of several texts a prompt, the one with the highest value of this metric is compared;
+            by default the first.
+        human_pairs: Of each comparison people rate so many pairs, drawn at random, and a judge all; by
+            default people rate all, too.
     """
 
-    compare: list[Annotated[list[StrategyName], Field(min_length=2, max_length=2)]] = Field(
-        min_length=1, max_length=10_000
-    )
-    per_dataset: int = Field(default=50, ge=1)
-    run: int = Field(default=1, ge=1)
+    compare: Annotated[list[Couple], Field(min_length=1, max_length=10_000), AfterValidator(each_once)]
+    per_dataset: Count = 50
     best_of_runs: Literal["diversity", "coherence", "bertscore"] | None = None
     human_pairs: int | None = Field(default=None, ge=2)
 
-    def contradictions(self) -> Iterator[str]:
-        """Yield couples that compare nothing, or nothing new: in either order a pair is the same."""
-        for (first, second), count in Counter(tuple(sorted(couple)) for couple in self.compare).items():
-            if first == second:
-                yield f"{first} is compared with itself; name two strategies"
-            elif count > 1:
-                yield f"{first} and {second} are compared {count} times; remove all entries but one"
+
+class Pages(SettingsTable):
+    """Which pages a rater sees before the first pair, besides the instructions; `guard-eval new` names some.
+
+    Attributes:
+        consent: Whether to ask for consent first.
+        background: Whether to ask for the language background, as raters report it themselves.
+        practice: Whether to show practice pairs, with a word on each answer.
+        check: Whether to ask what was understood; who fails twice rates nothing.
+    """
+
+    consent: bool = False
+    background: bool = False
+    practice: bool = False
+    check: bool = False
+
+
+class Recruitment(SettingsTable):
+    """How raters come who were not invited by name, and what they take away.
+
+    Attributes:
+        prolific: Whether people who come with Prolific's parameters in the address may rate.
+        prolific_study: Prolific's id of the study; others are turned away.
+        oidc: Whether people who sign in with the provider of Streamlit's secrets.toml may rate.
+        codes: What a rater takes back to the platform when all is done (`completed`), when there was no work
+            before (`no_place`) or after consent (`ran_out`), when the check was failed (`screened_out`), and
+            without consent (`declined`). An ending without a code has only words.
+    """
+
+    prolific: bool = False
+    prolific_study: Code | None = Field(default=None, exclude=True)
+    oidc: bool = False
+    codes: dict[Ending, Code] = Field(default={}, exclude=True)
+
+    def address(self, code: str) -> str | None:
+        """Return the page of Prolific that takes a code."""
+        return f"https://app.prolific.com/submissions/complete?cc={code}" if self.prolific else None
+
+
+class Annotation(SettingsTable):
+    """What people are asked, in which words, and how pairs are shared out among them.
+
+    Attributes:
+        criteria: On what two texts are compared, in this order: the paper's criteria, and the study's own.
+        raters_per_pair: How many people rate each pair.
+        lease_minutes: A pair that is not rated by then may go to another rater.
+        pairs_per_rater: How many pairs one rater rates at most; None for as many as there are.
+        gold_every: One gold pair is mixed into so many others; None for none.
+        gold: A file in the study's folder with gold pairs, whose better text is known: a JSON object a line
+            with "prompt", "better" and "worse", and "criteria" if not all are clear.
+        repeats: How many of a rater's own pairs are shown again later, with the sides swapped.
+        language: In which of the shipped languages the app speaks.
+        wording: A TOML file in the study's folder whose words replace those of the language.
+        pages: What is shown before the first pair.
+        recruitment: How raters come who were not invited by name.
+    """
+
+    criteria: CriteriaNames = Field(default=list(HUMAN_CRITERIA), min_length=1)
+    raters_per_pair: Count = 4
+    lease_minutes: float = Field(default=30, gt=0, le=525_600)
+    pairs_per_rater: Count | None = None
+    gold_every: Count | None = None
+    gold: StudyFile | None = None
+    repeats: int = Field(default=0, ge=0, le=1000)
+    language: Language = "en"
+    wording: StudyFile | None = None
+    pages: Pages = Pages()
+    recruitment: Recruitment = Recruitment()
 
 
 class Analysis(SettingsTable):
@@ -212,41 +240,12 @@ class Analysis(SettingsTable):
     raters: Literal["fixed", "random"] = "fixed"
     assisted_by: str | None = None
 
-    def contradictions(self) -> Iterator[str]:
-        """Yield settings for which no test holds together."""
-        alone = {"sequential = true": self.sequential, "assisted_by": self.assisted_by is not None}
-        others = {
-            "raters = 'random'": self.raters == "random",
-            "correction = 'bh'": self.correction == "bh",
-            "equivalence_margin": self.equivalence_margin is not None,
-        }
-        chosen = [name for name, is_set in {**alone, **others}.items() if is_set]
-        if any(alone.values()) and len(chosen) > 1:
-            yield f"no test holds for {' with '.join(chosen)}: remove all but one"
-
-
-class Panel(SettingsTable):
-    """Judges who count as one besides, declared before there are verdicts.
-
-    Attributes:
-        rule: `majority`: what more judges say than anything else; `mean`: the mean of their scores.
-        members: The judges by name; all of them unless given.
-    """
-
-    rule: Literal["majority", "mean"]
-    members: Annotated[list[str], Field(min_length=2), AfterValidator(each_once)] | None = None
-
-
-class Publication(SettingsTable):
-    """What a published data set says of itself (docs/publication.md); it changes no result.
-
-    Attributes:
-        authors: Who made the study, as they are to be cited.
-        license: The SPDX identifier of the verdicts' licence, such as CC-BY-4.0.
-    """
-
-    authors: list[Annotated[str, Field(min_length=1, max_length=200)]] = Field(default=[])
-    license: License | None = None
+    @model_validator(mode="after")
+    def _check_guarantees(self) -> Self:
+        chosen = self.model_dump(exclude_defaults=True, exclude={"alpha"})
+        if len(chosen) > 1 and chosen.keys() & {"sequential", "assisted_by"}:
+            raise ValueError(f"no test holds for {' with '.join(chosen)}: remove all but one")
+        return self
 
 
 class Settings(SettingsTable):
@@ -257,13 +256,19 @@ class Settings(SettingsTable):
         question: What it asks; the report's first line.
         seed: Of every random choice: the same seed gives the same texts, pairs and sides.
         database: A server's URL, without password; default: the file study.db in the study's folder.
+        panel: Judges also count as one rater: by `majority`, or by the `mean` of their scores.
         composite: The weights of criteria whose weighted mean is an overall result.
+        authors: Who made the study, as they are to be cited (docs/publication.md).
+        license: The SPDX identifier of the verdicts' licence, such as CC-BY-4.0.
     """
 
-    name: str = Field(min_length=1)
+    name: Name
     question: str = "Which decoding strategy writes better continuations?"
-    seed: int
-    database: Annotated[str, AfterValidator(check_url)] | None = None
+    seed: int = Field(ge=-(2**63), lt=2**63)
+    database: Annotated[str, AfterValidator(check_url)] | None = Field(default=None, exclude=True)
+    panel: Literal["majority", "mean"] | None = None
+    authors: list[str] = Field(default=[], exclude=True)
+    license: str | None = Field(default=None, exclude=True)
     prompts: Prompts = Prompts()
     model: Model
     generation: GenerationSettings
@@ -271,34 +276,14 @@ class Settings(SettingsTable):
     pairs: Pairs
     criteria: OwnCriteria = Field(default={})
     annotation: Annotation = Annotation()
-    judge: Annotated[list[Judge], Field(max_length=100)] = Field(default=[])
-    panel: Panel | None = None
-    composite: Annotated[dict[str, float], AfterValidator(check_weights)] | None = None
+    judge: list[Judge] = Field(default=[], max_length=100)
+    composite: Weights | None = None
     analysis: Analysis = Analysis()
-    publication: Publication = Publication()
-
-    @classmethod
-    def read(cls, tables: dict[str, Any], folder: Path) -> Settings:
-        """Return the settings in the tables of a study.toml, with what is in the study's folder.
-
-        Raises:
-            ValidationError: Something is wrong; `explain` words all of it.
-        """
-        custom = tables.get("criteria")
-        names = frozenset(custom) if isinstance(custom, dict) else frozenset()
-        return cls.model_validate(tables, context=SettingsContext(folder=folder, criteria=names))
 
     @property
     def rubric(self) -> dict[str, Criterion]:
         """Return the criteria that the study can name: the paper's, and its own."""
         return rubric(self.criteria)
-
-    @field_validator("judge", mode="after")
-    @classmethod
-    def _judges_know_the_criteria(cls, judges: list[Judge], info: ValidationInfo) -> list[Judge]:
-        known, annotation = rubric(info.data.get("criteria", {})), info.data.get("annotation")
-        criteria = list(known) if annotation is None else annotation.criteria
-        return [judge.in_study(known, criteria) for judge in judges]
 
     def amateur_of(self, strategy: str) -> str | None:
         """Return the amateur that a strategy, by its signature, is given: contrastive decoding's, or None."""
@@ -308,62 +293,48 @@ class Settings(SettingsTable):
         """Return how many texts a strategy, by its signature, writes to each prompt."""
         return self.generation.runs if draws(parse(strategy)) else 1
 
-    @property
-    def judge_names(self) -> list[str]:
-        """Return what the judges are called as raters."""
-        return [judge.rater_name for judge in self.judge]
+    @field_validator("judge")
+    @classmethod
+    def _complete_judges(cls, judges: list[Judge], info: ValidationInfo) -> list[Judge]:
+        known, annotation = rubric(info.data.get("criteria", {})), info.data.get("annotation")
+        each_once([judge.rater_name for judge in judges])
+        return [judge.in_study(known, annotation.criteria if annotation else []) for judge in judges]
 
-    def contradictions(self) -> Iterator[str]:
-        """Yield what tables say against each other."""
-        yield from self._unknown_names()
-        pairs, runs, panel, assisting = (
-            self.pairs,
-            self.generation.runs,
-            self.panel,
-            self.analysis.assisted_by,
-        )
-        asked = [self.annotation.criteria, *(judge.criteria for judge in self.judge)]
-        if pairs.run > runs:
-            yield f"pairs.run = {pairs.run}, and generation.runs = {runs}; lower the one, or raise the other"
-        if pairs.best_of_runs is not None and (pairs.run != 1 or runs == 1):
-            remedy = "remove pairs.run" if pairs.run != 1 else "raise generation.runs, or remove it"
-            yield f"pairs.best_of_runs = {pairs.best_of_runs!r} chooses among several runs; {remedy}"
-        for name in filter(needs_amateur, self.generation.strategies if self.model.amateur is None else ()):
-            yield (
-                f"generation.strategies names {name}, which needs a second, smaller model; name it as "
-                "model.amateur, or remove the strategy"
+    @model_validator(mode="after")
+    def _check_names(self) -> Self:
+        strategies, assisting = self.generation.strategies, self.analysis.assisted_by
+        asked = [*self.annotation.criteria, *chain(*(judge.criteria for judge in self.judge))]
+        problems = [
+            f"{key} names {name}, which is not in {table}: {nearest(name, known)}"
+            for key, names, table, known in (
+                ("pairs.compare", chain(*self.pairs.compare), "generation.strategies", strategies),
+                (
+                    "metrics.baseline",
+                    filter(None, [self.metrics.baseline]),
+                    "generation.strategies",
+                    strategies,
+                ),
+                (
+                    "analysis.assisted_by",
+                    filter(None, [assisting]),
+                    "[[judge]]",
+                    [judge.rater_name for judge in self.judge],
+                ),
+                ("composite", self.composite or (), "annotation.criteria", asked),
             )
-        for name, count in Counter(self.judge_names).items():
-            if count > 1:
-                yield f"{count} judges are called {name}; give each its own name, or ask one in samples"
-        if assisting is not None and pairs.human_pairs is None:
-            yield "analysis.assisted_by needs pairs that people do not rate; set pairs.human_pairs"
-        if panel is not None and len(self.judge) < 2:
-            yield (
-                f"[panel] needs two judges or more, and study.toml has {len(self.judge)}; add a [[judge]], "
-                "or remove [panel]"
-            )
-        if self.composite and not any(self.composite.keys() <= set(criteria) for criteria in asked):
-            yield (
-                f"composite is of {', '.join(self.composite)}, and neither people nor any judge is asked all "
-                f"of these; name some that are asked together (people: {', '.join(self.annotation.criteria)})"
-            )
-
-    def _unknown_names(self) -> Iterator[str]:
-        """Yield names of strategies, judges and criteria that other tables do not have."""
-        strategies, judges = self.generation.strategies, self.judge_names
-        panel = self.panel.members if self.panel else None
-        names: tuple[tuple[str, Iterable[str | None], str, list[str]], ...] = (
-            ("pairs.compare", chain.from_iterable(self.pairs.compare), "generation.strategies", strategies),
-            ("metrics.baseline", [self.metrics.baseline], "generation.strategies", strategies),
-            ("analysis.assisted_by", [self.analysis.assisted_by], "[[judge]]", judges),
-            ("panel.members", panel or (), "[[judge]]", judges),
-        )
-        for key, named, where, known in names:
-            for name in dict.fromkeys(named):
-                if name is not None and name not in known:
-                    choice = ", ".join(known) or "none"
-                    yield f"{key} names {name}, which {where} does not; add it, or choose from: {choice}"
+            for name in dict.fromkeys(names)
+            if name not in known
+        ]
+        problems += [
+            f"generation.strategies names {name}, which needs a smaller model: set model.amateur"
+            for name in strategies
+            if needs_amateur(name) and not self.model.amateur
+        ]
+        if assisting and not self.pairs.human_pairs:
+            problems.append("analysis.assisted_by needs pairs that people do not rate; set pairs.human_pairs")
+        if problems:
+            raise ValueError("\n".join(problems))
+        return self
 
 
 def needs_amateur(strategy: str) -> bool:

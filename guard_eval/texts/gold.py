@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from guard_eval.errors import StudyError
 from guard_eval.records import Gold, Pair, as_shown, content_id
-from guard_eval.study.files import StudyFile
+from guard_eval.study.criteria_settings import StudyFile
 from guard_eval.texts.rows import Record, read_json_lines
 
 BETTER, WORSE = "gold: better", "gold: worse"

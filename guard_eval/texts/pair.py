@@ -116,7 +116,7 @@ def _compared_texts(study: Study, drawn: Sequence[Prompt]) -> dict[str, list[Con
     methods = sorted({method for couple in pairs.compare for method in couple})
     for method, texts in find_current(study, methods, drawn).items():
         last = study.settings.runs_of(method)
-        numbers = range(1, last + 1) if pairs.best_of_runs else [min(pairs.run, last)]
+        numbers = range(1, last + 1) if pairs.best_of_runs else [1]
         runs = {number: texts.of_run(number) for number in numbers}
         names = {
             f"{method} (run {number})" if number > 1 else method: runs[number].values() for number in runs

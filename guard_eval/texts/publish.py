@@ -95,7 +95,7 @@ def publish(
     options += [word for name in allow for word in ("--allow", name)]
     following = (study.command("publish", folder, *options),) if dry_run else ()
     if license:  # checked like the setting that it takes the place of
-        study = Study.open(study.folder, [*study.overrides, f"publication.license={json.dumps(license)}"])
+        study = Study.open(study.folder, [*study.overrides, f"license={json.dumps(license)}"])
     with Store.open(study.database, declared=study.declared) as store:
         rows = unblind.tidy(store)
         if not rows:
@@ -104,7 +104,7 @@ def publish(
                 f"{study.command('annotate')}"
             )
         people, pairs = store_raters.read(store), {pair.id: pair for pair in store_pairs.read(store)}
-        names = _personal_names(store, people) - {*study.settings.publication.authors, *allow}
+        names = _personal_names(store, people) - {*study.settings.authors, *allow}
         _check_settings(study, names)
         pseudonyms = _pseudonyms(rows, {rater.name.casefold() for rater in people})
     verdicts = _verdicts(rows, pairs, pseudonyms)
@@ -214,8 +214,8 @@ def _typed_texts(study: Study) -> dict[str, str]:
         words = {"": name, ".title": own.title, ".definition": own.definition}
         texts |= {f"criteria.{name}{part}": text for part, text in words.items()}
     for key, values in (
-        ("judge", settings.judge_names),
-        ("publication.authors", settings.publication.authors),
+        ("judge", [judge.rater_name for judge in settings.judge]),
+        ("authors", settings.authors),
     ):
         texts |= {f"{key}[{number}]": value for number, value in enumerate(values, start=1)}
     return texts
@@ -255,7 +255,7 @@ def _declaration(study: Study, verdicts: Sequence[dict[str, Any]]) -> dict[str, 
         "family": family or None,
         "seed": settings.seed,
         "raters": analysis.raters,
-        "panel": settings.panel.rule if settings.panel and settings.panel.members is None else None,
+        "panel": settings.panel,
         "composite": settings.composite,
     }
     return {name: value for name, value in values.items() if value is not None}

@@ -76,13 +76,13 @@ def test_a_panel_has_one_of_its_own_scores():
 @pytest.mark.parametrize(
     ("weights", "message"),
     [
-        ({"coherence": 1}, "two criteria or more, and no part of itself; coherence is named"),
-        ({}, "two criteria or more, and no part of itself; none is named"),
-        ({"coherence": -1, "fluency": 2}, "the weight of coherence is -1; give a number above 0"),
-        ({"coherence": 0, "fluency": 0}, "the weight of coherence is 0; give a number above 0, or leave"),
-        ({"coherence": math.nan, "fluency": 1}, "the weight of coherence is nan"),
-        ({"coherence": math.inf, "fluency": 1}, "the weight of coherence is inf"),
-        ({"composite": 1, "fluency": 1}, "no part of itself"),
+        ({"coherence": 1}, "composite: .*should have at least 2 items"),
+        ({}, "composite: .*should have at least 2 items"),
+        ({"coherence": -1, "fluency": 2}, "composite.coherence: -1: input should be greater than 0"),
+        ({"coherence": 0, "fluency": 0}, "composite.coherence: 0: input should be greater than 0"),
+        ({"coherence": math.nan, "fluency": 1}, "composite.coherence: nan: input should be a"),
+        ({"coherence": math.inf, "fluency": 1}, "composite.coherence: inf: input should be a finite number"),
+        ({"composite": 1, "fluency": 1}, "'composite', on which there are no verdicts"),
         (
             {"coherence": 1, "fluidity": 1},
             "'fluidity', on which there are no verdicts; name criteria of: coh",
@@ -126,5 +126,7 @@ def test_of_a_bare_table_it_is_declared_in_a_file_or_for_one_run(tmp_path, monke
     assert "Holm for 2 results" in (tmp_path / "verdicts-report" / "index.html").read_text()
     assert "--set composite.coherence=3.0" in (tmp_path / "verdicts-report" / "report.md").read_text()
     (tmp_path / "report.toml").write_text("[composite]\ncoherence = -1\nfluency = 1\n")
-    with pytest.raises(StudyError, match=r"(?s)report.toml.*composite: the weight of coherence is -1"):
+    with pytest.raises(
+        StudyError, match=r"(?s)report.toml.*composite.coherence: -1: input should be greater than 0"
+    ):
         report(tmp_path / "verdicts.csv")

@@ -217,7 +217,7 @@ def test_the_table_the_answer_and_the_numbers_are_the_same():
         ({"judged": 1}, "--judged 1"),
         ({"output": "curve.doc"}, "ends in .svg"),
         ({"from_": "nowhere.csv"}, "cannot read"),
-        ({"from_": "."}, "is not a study"),
+        ({"from_": "."}, "there is no study"),
     ],
 )
 def test_bad_input(tmp_path, options, says):

@@ -237,15 +237,15 @@ def test_a_workbook_that_is_refused(tmp_path):
     wrong = [CELLS[0], [*CELLS[1][:6], "z", "1"]]
     with pytest.raises(StudyError, match=r"verdicts\.xlsx: the verdict 'z' names .* on sheet row 2"):
         read(workbook(tmp_path, {"a": wrong}))
-    with pytest.raises(StudyError, match=r"one sheet with cells, and has 2 \('a', 'b'\)"):
+    with pytest.raises(StudyError, match="2 sheets have cells; save one"):
         read(workbook(tmp_path, {"a": CELLS, "b": [["x"]]}))
-    with pytest.raises(StudyError, match=r"one sheet with cells, and has 0"):
+    with pytest.raises(StudyError, match="0 sheets have cells"):
         read(workbook(tmp_path, {"a": []}))
     with pytest.raises(StudyError, match=r"row 2 holds an error such as #N/A; fix its formula"):
         read(workbook(tmp_path, {"a": [CELLS[0], ["1", "#N/A"]]}))
     with zipfile.ZipFile(tmp_path / "other.zip", "w") as other:
         other.writestr("a.csv", GOOD)
-    with pytest.raises(StudyError, match=r"cannot read .*other\.zip as XLSX"):
+    with pytest.raises(StudyError, match=r"cannot read .*other\.zip"):
         read(tmp_path / "other.zip")
 
 

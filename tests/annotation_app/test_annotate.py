@@ -33,7 +33,7 @@ class Listener:
 
     warn = notice
 
-    def show(self, result, *, clear):
+    def show(self, result, *, clear=False):
         self.said += result.lines
 
 
@@ -98,7 +98,7 @@ def test_what_the_owner_should_know_first(study, run):
     text = path.read_text(encoding="utf-8").replace("seed = ", "seed = 1")
     path.write_text(f"{text}gold_every = 5\n[annotation.recruitment]\nprolific = true\n", encoding="utf-8")
     said = run(built.folder)
-    assert "settings changed after the first verdict: annotation.gold_every from none to 5" in said
+    assert "settings changed after the first verdict: annotation.gold_every from null to 5" in said
     assert "name a file of them as annotation.gold" in said
     assert "2 more people can come without an invite" in said
 

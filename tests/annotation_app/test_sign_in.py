@@ -8,7 +8,7 @@ from app_pages import press, view, visit, words
 from streamlit.testing.v1 import AppTest
 
 from guard_eval.store import raters
-from guard_eval.study.annotation_settings import Recruitment
+from guard_eval.study.settings import Recruitment
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("came_from")]
 
@@ -129,7 +129,6 @@ def test_who_is_not_signed_in_is_offered_to(recruiting, caplog):
     ("settings", "address"),
     [
         ({"prolific": True}, "https://app.prolific.com/submissions/complete?cc=C1"),
-        ({"prolific": True, "completion_url": "https://example.org/done"}, "https://example.org/done"),
         ({}, None),
     ],
 )

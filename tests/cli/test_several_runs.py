@@ -89,19 +89,15 @@ def test_batches_shards_and_order_change_no_run(run, three, tmp_path):
     assert {(row["prompt_id"], row.get("run", 1)): row["text"] for row in rows} == texts(three)
 
 
-def test_a_named_run_is_compared(run, three):
-    edit_settings(three, '[["guard", "acs"]]', '[["greedy", "top_k"]]\nrun = 2')
-    message = run("pair", "small", "--redraw").refused()
-    assert "top_k(k=50) (run 2) has no continuation" in message
+def test_the_first_run_is_compared(run, three):
+    edit_settings(three, '[["guard", "acs"]]', '[["greedy", "top_k"]]')
     assert run("generate", "small").code == 0
     assert run("pair", "small", "--redraw").code == 0
     study, made = Study.open(three), texts(three)
     with Store.open(study.database) as store:
         pairs = store_pairs.read(store)
     assert len(pairs) == 3
-    assert all(pair.text_b == made[pair.prompt_id, 2] for pair in pairs)
-    edit_settings(three, "run = 2", "run = 4")
-    assert "pairs.run = 4, and generation.runs = 3" in run("pair", "small").refused()
+    assert all(pair.text_b == made[pair.prompt_id, 1] for pair in pairs)
 
 
 def test_the_best_by_a_metric_is_compared_and_the_seed_decides_between_equals(run, three):

@@ -83,7 +83,7 @@ def test_settings_that_cannot_be_read(run, paired):
     ran = run("status", "small")
     assert ran.code == 2
     assert "is not valid TOML" in ran.out
-    assert "there is no folder 'nowhere'" in run("status", "nowhere").out
+    assert "there is no study.toml in 'nowhere'" in run("status", "nowhere").out
 
 
 def test_nothing_is_changed(run, paired):

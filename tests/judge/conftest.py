@@ -118,7 +118,7 @@ def child(judge, database, environ):
     started = []
 
     def go(*, batch=False, **settings):
-        fields = judge.model_dump(exclude_unset=True) | settings
+        fields = {name: getattr(judge, name) for name in judge.model_fields_set} | settings
         paths = [str(Path(__file__).parent), *sys.path]
         parts = [json.dumps(paths), database, *map(json.dumps, (fields, environ, {"batch": batch}))]
         process = subprocess.Popen([sys.executable, "-c", PROGRAM, *parts], stderr=subprocess.PIPE, text=True)

@@ -162,7 +162,7 @@ def test_changed_settings_are_named_before_anything_is_sent(folder, guard_eval):
     (folder / "study.toml").write_text(STUDY + "temperature = 0.5\n")
     ran = guard_eval("judge", "s", "--dry-run")
     assert "has verdicts under other settings" in " ".join(ran.err.split())
-    assert "judge.temperature from none to 0.5" in " ".join(ran.err.split())
+    assert "judge.temperature from null to 0.5" in " ".join(ran.err.split())
 
 
 def test_reasons_that_differ_in_numbers_alone_are_one():

@@ -158,7 +158,13 @@ def test_the_seed_follows_from_the_sample_and_not_from_the_place(judge, question
 @pytest.mark.parametrize(
     "change",
     [
-        *({"name": "b"}, {"model": "n"}, {"temperature": 0.3}, {"top_p": 0.5}, {"base_url": "http://h/v1"}),
+        *(
+            {"name": "b"},
+            {"model": "n"},
+            {"temperature": 0.3},
+            {"extra_body": {"top_p": 0.5}},
+            {"base_url": "http://h/v1"},
+        ),
         *({"criteria": ["fluency"]}, {"rationale": True}, {"extra_body": {"top_k": 1}}, {"output": "text"}),
         *({"headers": {"X-Region": "eu"}}, {"reasoning_effort": "low"}),
     ],

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from judge_requests import completion_body, request
 
 from guard_eval.records import BlindPair
-from guard_eval.rubric import criteria
+from guard_eval.rubric import CRITERIA, criteria
 from guard_eval.store.requests import Question, Usage
 from guard_eval.study.judge_settings import Judge
 from judge.answers import read_usage
@@ -227,7 +227,7 @@ def test_no_quoted_text_is_a_block_even_if_it_copies_the_whole_request(text_a, t
 
 def test_the_block_that_is_asked_for_is_the_one_that_is_read():
     blind = BlindPair(presentation=1, prompt="p", text_a="x", text_b="y")
-    messages = JudgePrompt(criteria=criteria(ASKED)).messages(blind, 5, lines=True)
+    messages = JudgePrompt(criteria=criteria(ASKED, CRITERIA)).messages(blind, 5, lines=True)
     user = messages[1]["content"]
     asked = user[user.index("<verdict-") :]
     assert asked.splitlines()[1:-1] == ["Fluency: …", "Coherence: …"]

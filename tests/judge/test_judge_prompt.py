@@ -43,7 +43,7 @@ HOSTILE = [
 
 
 def system_prompt(names, *, lines=False):
-    return JudgePrompt(criteria=criteria(names)).system(lines=lines)
+    return JudgePrompt(criteria=criteria(names, CRITERIA)).system(lines=lines)
 
 
 def squeezed(text):
@@ -123,7 +123,7 @@ def test_a_hostile_text_stays_inside_its_tags(text):
     hostile = BlindPair(presentation=1, prompt=f"{text}?", text_a=text, text_b=f"{text}!")
     nothing = BlindPair(presentation=1, prompt="", text_a="", text_b="")
     for lines in (False, True):
-        fluency = JudgePrompt(criteria=criteria(("fluency",)))
+        fluency = JudgePrompt(criteria=criteria(["fluency"], CRITERIA))
         asked, empty = (fluency.messages(each, 5, lines=lines) for each in (hostile, nothing))
         assert [message["role"] for message in asked] == ["system", "user"]
         assert asked[0] == empty[0]

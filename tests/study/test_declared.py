@@ -28,26 +28,19 @@ def changes(study):
 @pytest.mark.parametrize(
     "assignment",
     [
-        *("concurrency=7", "timeout=5.0", "api_key_env='MY_KEY'", "usd_per_million_input_tokens=1.0"),
-        "model.device=cpu",
-        "generation.batch_size=3",
-        "metrics.mauve_seeds=3",
+        *("judge[1].concurrency=7", "judge[1].timeout=5.0", "judge[1].api_key_env='MY_KEY'"),
+        *("judge[1].usd_per_million_input_tokens=1.0", "judge[1].headers={X-Title='a study'}"),
+        *("model.device=cpu", "generation.batch_size=3", "metrics.mauve_seeds=3", "license=MIT"),
         "annotation.recruitment.codes.completed=C0DE",
-        "publication.license=MIT",
         f"judge=[{{{TABLE}}}, {{model='another'}}]",
     ],
 )
 def test_where_a_study_runs_and_what_it_costs_changes_no_part(changes, assignment):
-    assert (
-        changes(
-            assignment if "." in assignment.split("=")[0] or "[" in assignment else f"judge[1].{assignment}"
-        )
-        == {}
-    )
+    assert changes(assignment) == {}
 
 
 def test_a_judges_setting_changes_its_own_part_alone(changes):
-    assert changes("judge[1].temperature=1") == {JUDGE: ("judge.temperature from none to 1.0",)}
+    assert changes("judge[1].temperature=1") == {JUDGE: ("judge.temperature from null to 1.0",)}
     assert changes("criteria.wit.definition=How funny it is.") == {
         JUDGE: ('criteria.wit.definition from "How witty it is." to "How funny it is."',)
     }
@@ -64,16 +57,9 @@ def test_what_people_see_changes_their_part(changes):
     }
 
 
-def test_a_change_within_a_long_text_is_shown_where_it_begins(study):
-    parts = [study("annotation.wording=w.toml", w__toml="x" * 500 + word).declared for word in ("old", "new")]
-    [people] = compare_declared(parts[1], parts[0])
-    assert people.changes == (f'annotation.wording.text from {"x" * 20}old" to {"x" * 20}new"',)
-
-
 def test_what_all_were_told_to_compare_changes_every_part(changes):
-    assert changes("analysis.alpha=0.01") == dict.fromkeys(
-        [PEOPLE, JUDGE], ("analysis.alpha from 0.05 to 0.01",)
-    )
+    alpha = ("analysis.alpha from 0.05 to 0.01",)
+    assert changes("analysis.alpha=0.01") == {PEOPLE: alpha, JUDGE: alpha}
 
 
 def test_metrics_count_where_they_choose_the_texts(study):

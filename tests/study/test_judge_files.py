@@ -11,14 +11,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from guard_eval.errors import StudyError
-from guard_eval.study.files import StudyFile
-from guard_eval.study.judge_settings import (
-    LONGEST_EXAMPLES_BYTES,
-    LONGEST_PROMPT_BYTES,
-    PLACEHOLDERS,
-    Judge,
-    fill,
-)
+from guard_eval.study.criteria_settings import StudyFile
+from guard_eval.study.judge_settings import PLACEHOLDERS, Judge, fill
+from guard_eval.study.toml import LARGEST_FILE_BYTES
 
 EXAMPLE = {"prompt": "p", "a": "x", "b": "y", "verdict": {"fluency": "A", "wit": "tie"}}
 
@@ -54,19 +49,18 @@ def test_examples_are_read_with_their_study_and_count_in_the_hash(judge):
     ("name", "says"),
     [
         ("none.txt", "there is no such file in the study's folder"),
-        ("", "it is no file; name a file in the study's folder"),
-        (".", "it is no file"),
+        (".", "there is no such file"),
         ("../secret.txt", "it is outside the study's folder; copy it there"),
-        ("sub/../../secret.txt", "there is no such file"),
+        ("sub/../../secret.txt", "it is outside the study's folder"),
         ("{absolute}", "it is outside the study's folder"),
         ("link.txt", "it is outside the study's folder"),
         ("folder_link/secret.txt", "it is outside the study's folder"),
         ("loop.txt", "this is no file's name"),
-        ("pipe", "it is no file"),
+        ("pipe", "there is no such file"),
         ("nul\\u0000.txt", "this is no file's name"),
         ("/dev/zero", "it is outside the study's folder"),
         ("~/secret.txt", "there is no such file"),
-        ("latin.txt", "it is no text in UTF-8"),
+        ("latin.txt", "is no text in UTF-8"),
     ],
 )
 def test_no_file_outside_the_study_is_read(judge, tmp_path, name, says):
@@ -90,22 +84,20 @@ def test_a_link_within_the_study_may_be_followed(judge, tmp_path):
 
 
 def test_files_have_a_size(judge):
-    with pytest.raises(StudyError, match="it is larger than 32,768 bytes"):
-        judge('prompt = "own.txt"', own="{{criteria}}".ljust(LONGEST_PROMPT_BYTES + 1))
-    with pytest.raises(StudyError, match="it is larger than 1,048,576 bytes"):
-        judge('examples = "own.txt"', own=lines(EXAMPLE).ljust(LONGEST_EXAMPLES_BYTES + 1))
+    assert judge('prompt = "own.txt"', own="{{criteria}}".ljust(LARGEST_FILE_BYTES))
+    with pytest.raises(StudyError, match=r"own\.txt is larger than 1,048,576 bytes"):
+        judge('prompt = "own.txt"', own="{{criteria}}".ljust(LARGEST_FILE_BYTES + 1))
 
 
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "it lacks {{criteria}}, the numbered criteria"),
-        ("Judge {criteria}.", "it lacks {{criteria}}"),
-        ("{{criteria}} {{critera}}", "{{critera}} is not filled in; known are: {{criteria}}, {{judg"),
-        ("{{criteria}} {{0.__class__}}", "{{0.__class__}} is not filled in"),
-        ("{{criteria}} {{criteria.__init__.__globals__}}", "is not filled in"),
-        ("{{criteria}} {{criteria!r:>99999999}}", "is not filled in"),
-        ("{{criteria}} {{}}", "{{}} is not filled in"),
+        ("", "it has the placeholders []; write {{criteria}}, and others only of {{criteria}}, {{judgm"),
+        ("Judge {criteria}.", "it has the placeholders []"),
+        ("{{criteria}} {{critera}}", "it has the placeholders ['critera', 'criteria']"),
+        ("{{criteria}} {{0.__class__}}", "['0.__class__', 'criteria']"),
+        ("{{criteria}} {{criteria!r:>99999999}}", "['criteria', 'criteria!r:>99999999']"),
+        ("{{criteria}} {{}}", "['', 'criteria']"),
     ],
 )
 def test_a_template_is_checked_for_its_fields(judge, text, says):
@@ -118,35 +110,30 @@ def test_a_template_is_checked_for_its_fields(judge, text, says):
     [
         ("", "list should have at least 1 item"),
         (lines(*[EXAMPLE] * 65), "list should have at most 64 items"),
-        ("[]", "example 1: input should be an object; write 1 to 64 lines, each"),
-        (f"{lines(EXAMPLE)}\n{{", "JSON: invalid JSON: key must be a string at line 2"),
-        (lines(EXAMPLE, {**EXAMPLE, "winner": "A"}), "example 2: winner: "),
-        (lines({"prompt": "p", "a": "x", "verdict": {"wit": "A"}}), "example 1: b: field required"),
-        (lines({**EXAMPLE, "verdict": {"fluency": "a", "wit": "A"}}), "example 1: verdict: fluency: "),
+        ("[]", "example[1]: []: input should be a valid dictionary"),
+        (f"{lines(EXAMPLE)}\n{{", "key must be a string at line 2"),
+        (lines(EXAMPLE, {**EXAMPLE, "ration": "A"}), "example[2].ration: is not a setting; did you mean 'ra"),
+        (lines({"prompt": "p", "a": "x", "verdict": {"wit": "A"}}), "example[1].b: is missing; add it"),
+        (lines({**EXAMPLE, "verdict": {"fluency": "a", "wit": "A"}}), "example[1].verdict.fluency: 'a': "),
         (
             lines({**EXAMPLE, "verdict": {"fluency": "A"}}),
-            "m: example 1 of own.txt has no wit, which this judge",
+            "m: example 1 has no wit, rationale, which",
         ),
-        (lines({**EXAMPLE, "verdict": {**EXAMPLE["verdict"], "wti": "A"}}), "unknown criterion 'wti'"),
-        (lines({**EXAMPLE, "rationale": "w" * 1001}), "example 1: rationale: "),
+        (lines({**EXAMPLE, "rationale": "w" * 1001}), "example[1].rationale: "),
+        (lines({**EXAMPLE, "rationale": "so"}, EXAMPLE), "m: example 2 has no rationale, which this judge"),
     ],
 )
 def test_examples_are_checked_line_by_line(judge, text, says):
     with pytest.raises(StudyError, match=re.escape(says)):
-        judge('examples = "own.txt"', own=text)
-
-
-def test_examples_have_a_rationale_where_one_is_asked_for(judge):
-    with pytest.raises(StudyError, match=r"example 2 of own\.txt has no rationale, which this judge"):
-        judge('rationale = true, examples = "own.txt"', own=lines({**EXAMPLE, "rationale": "so"}, EXAMPLE))
+        judge('rationale = true, examples = "own.txt"', own=text)
 
 
 def test_without_a_study_a_file_is_given_as_what_it_says():
-    with pytest.raises(ValidationError, match="a file is read with its study"):
+    with pytest.raises(ValidationError, match="dictionary or instance of StudyFile"):
         Judge(model="m", prompt="prompt.txt")
     given = Judge(model="m", prompt=StudyFile(file="p", text="{{criteria}}"))
     assert Judge(**given.model_dump()) == given
-    with pytest.raises(ValidationError, match="it lacks"):
+    with pytest.raises(ValidationError, match="the placeholders"):
         Judge(model="m", prompt=StudyFile(file="p", text=""))
 
 
@@ -161,14 +148,14 @@ def test_what_is_filled_in_is_never_read_again(text, values):
 @pytest.mark.parametrize(
     ("name", "value", "says"),
     [
-        *((name, 1, f"extra_body cannot contain '{name}'") for name in (
+        *((name, 1, f"'{name}' cannot be added; set a key's variable in api_key_env") for name in (
             *("model", "messages", "instructions", "chat_template", "response_format"),
             *("guided_json", "max_tokens", "maxOutputTokens", "temperature", "n", "stream", "tools", "store"),
             *("mcp_servers", "logit_bias", "extra_headers", "api_key", "base_url", "Reasoning_Effort"),
         )),
-        ("service_tier", "priority", "costs more than the known prices"),
-        ("speed", "FAST", "costs more than the known prices"),
-        ("x", {"y": "sk-0123456789abcdef"}, r"extra_body.x looks like a key.*api_key_env"),
+        ("service_tier", "priority", "'service_tier' cannot be added"),
+        ("speed", "FAST", "'speed' cannot be added"),
+        ("x", {"y": "sk-0123456789abcdef"}, "'x' cannot be added"),
         ("x", date(2026, 1, 1), "not a valid JSON value"),
     ],
 )  # fmt: skip
@@ -180,17 +167,15 @@ def test_what_a_body_may_not_add(name, value, says):
 @pytest.mark.parametrize(
     ("headers", "says"),
     [
-        *(({name: "1"}, "looks like a secret.*api_key_env") for name in (
+        *(({name: "1"}, f"'{name}' cannot be added; set a key's variable in api_key_env") for name in (
             *("Authorization", "x-api-key", "Cookie", "Proxy-Authorization", "X-Auth-Token", "My-Secret"),
+            *("Host", "Content-Length", "Transfer-Encoding"),
         )),
-        ({"X-Plain": "Bearer abc"}, "looks like a secret"),
-        ({"X-Plain": "sk-0123456789abcdef"}, "looks like a secret"),
-        ({"Host": "other.example"}, "headers cannot contain 'Host'"),
-        ({"Content-Length": "1"}, "headers cannot contain 'Content-Length'"),
+        ({"X-Plain": "Bearer abc"}, "'X-Plain' cannot be added"),
+        ({"X-Plain": "sk-0123456789abcdef"}, "'X-Plain' cannot be added"),
         ({"Bad Name": "1"}, "should match pattern"),
         ({"X-A": "1\r\nX-B: 2"}, "should match pattern"),
         ({"X-A": "é"}, "should match pattern"),
-        ({"X-A": "1", "x-a": "2"}, "twice"),
     ],
 )  # fmt: skip
 def test_what_a_header_may_not_be(headers, says):
@@ -199,6 +184,14 @@ def test_what_a_header_may_not_be(headers, says):
 
 
 def test_plain_fields_are_taken():
-    body = {"logprobs": True, "top_logprobs": 3, "provider": {"order": ["a"]}, "service_tier": "flex"}
-    judge = Judge(model="m", extra_body=body, top_p=0.9, temperature="default")
-    assert (judge.extra_body, judge.temperature) == (body, "default")
+    body = {
+        "top_p": 0.9,
+        "top_logprobs": 3,
+        "prompt_cache_key": "k",
+        "provider": {"order": ["a"]},
+        "service_tier": "flex",
+    }
+    headers = {"X-Title": "a study", "anthropic-workspace": "w"}
+    judge = Judge(model="m", extra_body=body, headers=headers, temperature="default")
+    assert (judge.extra_body, judge.headers, judge.temperature) == (body, headers, "default")
+    assert judge.answering_headers == {"anthropic-workspace": "w"}

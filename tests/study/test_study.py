@@ -9,9 +9,9 @@ from pydantic import ValidationError
 from guard_eval.errors import StudyError
 from guard_eval.rubric import CRITERIA, Criterion
 from guard_eval.study import Study
-from guard_eval.study.annotation_settings import Annotation, Recruitment
-from guard_eval.study.criteria_settings import LONGEST_DEFINITION, OwnCriterion
-from guard_eval.study.overrides import with_overrides
+from guard_eval.study.criteria_settings import OwnCriterion
+from guard_eval.study.settings import Annotation, Recruitment
+from guard_eval.study.toml import with_overrides
 from guard_eval.texts.new import TEMPLATE
 
 WIT = Criterion(name="wit", title="Wit", definition="How witty it is.")
@@ -39,53 +39,26 @@ def test_a_byte_order_mark_comments_and_order_are_no_settings(study):
 
 
 DEFAULTS = [
-    "generation.batch_size='auto'",
-    "generation.runs=1",
-    "generation.stop=[]",
-    "metrics.level=0.95",
-    "annotation.language=en",
-    "annotation.repeats=0",
-    "annotation.pages.check=false",
-    "annotation.recruitment.oidc=false",
-    "database=sqlite:///elsewhere.db",
+    *("generation.batch_size='auto'", "generation.runs=1", "generation.stop=[]", "metrics.level=0.95"),
+    *("annotation.language=en", "annotation.repeats=0", "annotation.pages.check=false"),
+    *("annotation.recruitment.oidc=false", "database=sqlite:///elsewhere.db"),
     "criteria.fun={title='Fun', definition='Nobody is asked.'}",
 ]
 CHANGES = [
-    "seed=4",
-    "model.amateur=x",
-    "model.amateur_revision=x",
-    "generation.chat=true",
-    "generation.runs=3",
-    "metrics.mauve_tokens=64",
-    "annotation.language=de",
-    "annotation.pairs_per_rater=9",
-    "annotation.gold_every=9",
-    "annotation.repeats=1",
-    "annotation.pages.check=true",
-    "annotation.recruitment.prolific=true",
-    "annotation.criteria=['wit']",
-    JUDGE,
+    *("seed=4", "model.amateur=x", "model.amateur_revision=x", "generation.chat=true", "generation.runs=3"),
+    *("metrics.mauve_tokens=64", "annotation.language=de", "annotation.pairs_per_rater=9", JUDGE),
+    *("annotation.gold_every=9", "annotation.repeats=1", "annotation.pages.check=true"),
+    *("annotation.recruitment.prolific=true", "annotation.criteria=['wit']"),
 ]
-OF_JUDGE = {
-    "name='the strict one'": True,
-    "samples=2": True,
-    "style='chat'": True,
-    "output='text'": True,
-    "temperature=0.5": True,
-    "reasoning_effort='low'": True,
-    "max_output_tokens=600": True,
-    "samples=1, style='auto', output='auto', concurrency=64": False,
-    "timeout=5, api_key_env='OTHER_KEY'": False,
-}
+OF_JUDGE = ["name='strict'", "samples=2", "style='chat'", "output='text'", "temperature=0.5"]
+OF_JUDGE += ["reasoning_effort='low'", "max_output_tokens=600", "headers={anthropic-workspace='w'}"]
 
 
 def test_the_hash_counts_what_can_change_a_result_and_nothing_else(study):
-    first = study().hash
-    assert {line for line in DEFAULTS if study(line).hash != first} == set()
-    assert {line for line in CHANGES if study(line).hash == first} == set()
-    judged = study(JUDGE).hash
-    result = {line: study(f"judge=[{{model='m', {line}}}]").hash != judged for line in OF_JUDGE}
-    assert result == OF_JUDGE
+    first, judged = study().hash, study(JUDGE).hash
+    assert [line for line in DEFAULTS if study(line).hash != first] == []
+    assert [line for line in CHANGES if study(line).hash == first] == []
+    assert [line for line in OF_JUDGE if study(f"judge=[{{model='m', {line}}}]").hash == judged] == []
 
 
 def test_batch_sizes_device_maps_and_stop_strings(study):
@@ -117,13 +90,13 @@ def test_people_and_judges_are_asked_in_the_studys_order_and_with_its_words(stud
     assert opened.settings.rubric == {**CRITERIA, "fluency": flow, "wit": WIT}
 
 
-@given(st.text(max_size=LONGEST_DEFINITION + 5))
+@given(st.text(max_size=1005))
 def test_whatever_is_taken_is_shown_whole_on_one_line(text):
     try:
         taken = OwnCriterion(title="T", definition=text).definition
     except ValidationError:
         return
-    assert 0 < len(taken) <= LONGEST_DEFINITION
+    assert 0 < len(taken) <= 1000
     assert taken.replace("\u200c", "").replace("\u200d", "").isprintable()
     assert taken == " ".join(taken.split())
 
@@ -158,13 +131,10 @@ def test_where_a_model_is_looked_for(study):
 
 
 def test_no_folder_and_no_study(tmp_path):
-    with pytest.raises(StudyError, match=r"there is no folder .*guard-eval new"):
-        Study.open(tmp_path / "nowhere")
-    with pytest.raises(StudyError, match=r"is not a study: it has no study.toml"):
-        Study.open(tmp_path)
-    (tmp_path / "study.toml").touch()
-    with pytest.raises(StudyError, match="is a file; name the folder of a study"):
-        Study.open(tmp_path / "study.toml")
+    (tmp_path / "file").touch()
+    for path in (tmp_path / "nowhere", tmp_path, tmp_path / "file"):
+        with pytest.raises(StudyError, match=r"no study.toml in .*; name a study's folder, or .* new "):
+            Study.open(path)
 
 
 @pytest.mark.parametrize(
@@ -174,14 +144,13 @@ def test_no_folder_and_no_study(tmp_path):
         ("l[1].x = two words", {"a": {"c": 0}, "l": [{"x": "two words"}], "s": "t"}),
         ("l[1] = {y = 1}", {"a": {"c": 0}, "l": [{"y": 1}], "s": "t"}),
         ("s=1\nseed=2", {"a": {"c": 0}, "l": [{"x": 0}], "s": "1\nseed=2"}),
-        ("s", "write it as table.key=value"),
-        ("l[2].x=1", r"there is no entry 2 in a list of 1; write such as judge\[1\]"),
-        ("l[" + "9" * 5000 + "]=1", "there is no entry 99999999999999999999 in a list of 1"),
-        ("l.x=1", "there is no entry x in a list of 1"),
-        ("m[1].x=1", r"there is no entry 1 in a list of 0; write such as judge\[1\]"),
-        ("a[1]=1", "there is no entry 1 in a list of 0"),
-        ("s.x=1", "what should hold 'x' is neither a table nor a list"),
-        ("s.x.y=1", "what should hold 'x' is neither a table nor a list"),
+        *(
+            (wrong, "this names no setting; write table.key=value or judge")
+            for wrong in (
+                *("s", "l[2].x=1", "l[0].x=1", "l[" + "9" * 5000 + "]=1", "l.x=1", "m[1].x=1", "a[1]=1"),
+                *("s.x=1", "s.x.y=1", "s[1]=1", "=1"),
+            )
+        ),
     ],
 )
 def test_settings_of_one_run(assignment, result):

@@ -1,0 +1,182 @@
+"""TOML files, which may be a stranger's: read, changed for one run by `--set`, and checked all at once."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar, get_args
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from guard_eval.errors import StudyError, nearest
+
+Table = TypeVar("Table", bound=BaseModel)
+
+LARGEST_FILE_BYTES = 2**20
+
+_PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
+_DEEP_KEY = re.compile(rf"(?<![\w-]){_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{64}}", re.ASCII)
+"""A key of more than 64 parts, on which tomllib takes quadratic time."""
+
+_ASSIGNMENT = re.compile(r"\s*([\w-]+(?:\.[\w-]+|\[[1-9]\d{0,8}\])*)\s*=(.*)", re.DOTALL)
+
+_SHOWN_CHARACTERS, _SHOWN_PROBLEMS = 200, 50
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a file, without a byte order mark and with line feeds alone as line ends.
+
+    Raises:
+        StudyError: It cannot be read, is no regular file, is too large, or is not UTF-8.
+    """
+    try:
+        if path.exists() and not path.is_file():  # a pipe would keep us waiting
+            raise StudyError(f"{path} is not a regular file; name another file")
+        with path.open("rb") as file:
+            content = file.read(LARGEST_FILE_BYTES + 1)
+    except OSError as error:
+        raise StudyError(f"cannot read {path}: {error.strerror}; fix that, or name another file") from None
+    if len(content) > LARGEST_FILE_BYTES:
+        raise StudyError(f"{path} is larger than {LARGEST_FILE_BYTES:,} bytes; write less")
+    try:
+        return content.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        raise StudyError(f"{path} is no text in UTF-8 (byte {error.start}); save it as UTF-8") from None
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Return the tables of a TOML file, or raise as `read_text` and `parse_toml` do."""
+    return parse_toml(read_text(path), path)
+
+
+def parse_toml(text: str, source: Path | str) -> dict[str, Any]:
+    """Return the tables of a TOML text, in time that grows with its length.
+
+    Raises:
+        StudyError: It is not TOML, or has keys, nesting or numbers without a sensible end.
+    """
+    try:
+        if _DEEP_KEY.search(text):
+            raise ValueError("a key has more than 64 parts")  # noqa: TRY301 (worded below)
+        tables = tomllib.loads(text)
+        json.dumps(tables, default=str)  # whatever can be written can be shown in a message
+    except (ValueError, RecursionError) as error:
+        raise StudyError(f"{source} is not valid TOML: {error}; fix that line") from None
+    return tables
+
+
+def with_overrides(tables: dict[str, Any], assignments: Sequence[str]) -> dict[str, Any]:
+    """Return the tables of a TOML file with some values replaced.
+
+    Args:
+        tables: The file's tables; they stay as they are.
+        assignments: Each `table.key=value`, or `judge[2].key=value` for the second table of a list. The value
+            is TOML; what is no TOML is a text, so that texts need no quotation marks.
+
+    Raises:
+        StudyError: Assignments cannot be read; all of these are named.
+
+    >>> with_overrides({"seed": 1}, ["seed=2", "model.name=gpt2", "pairs.per_dataset = 3"])
+    {'seed': 2, 'model': {'name': 'gpt2'}, 'pairs': {'per_dataset': 3}}
+    """
+    tables, problems = copy.deepcopy(tables), []
+    for text in assignments:
+        try:
+            _assign(tables, text)
+        except (LookupError, TypeError):
+            problems.append(
+                f"--set {text}: this names no setting; write table.key=value or judge[1].key=value"
+            )
+    if problems:
+        raise StudyError("\n  ".join(problems))
+    return tables
+
+
+def _assign(table: Any, assignment: str) -> None:  # noqa: ANN401 (tables, lists and values of TOML)
+    """Set a value in a table, or raise a `LookupError` or `TypeError`, as Python does for a wrong key."""
+    match = _ASSIGNMENT.fullmatch(assignment)
+    if match is None:
+        raise LookupError
+    for part in re.findall(r"\[?[\w-]+", match[1]):
+        key = int(part[1:]) - 1 if part.startswith("[") else part
+        if isinstance(key, str) != isinstance(table, dict):
+            raise TypeError
+        parent, table = table, table.setdefault(key, {}) if isinstance(key, str) else table[key]
+    text = match[2].strip()
+    try:
+        [(_, parent[key])] = tomllib.loads(f"value = {text}").items()
+    except (ValueError, RecursionError):  # no TOML, or more than a value
+        parent[key] = text
+
+
+def check_tables(
+    table: type[Table], data: Mapping[str, Any], source: Path | str, context: object = None
+) -> Table:
+    """Return the tables of a file, with the settings of `--set` in them, as the model of the whole file.
+
+    Raises:
+        StudyError: Something is wrong; all of it is named, with the nearest valid names.
+    """
+    try:
+        return table.model_validate(data, context=context)
+    except ValidationError as error:
+        problems = problems_of(error, table, data)
+    if (count := len(problems)) > _SHOWN_PROBLEMS:
+        problems[_SHOWN_PROBLEMS:] = [f"and {count - _SHOWN_PROBLEMS} more"]
+    raise StudyError("\n  ".join([f"{source} has {count} problem{'s' * (count > 1)}:", *problems]))
+
+
+def problems_of(error: ValidationError, table: type[BaseModel], data: object) -> list[str]:
+    """Return what pydantic found wrong with the data of a model, a line for each problem."""
+    places: dict[str, tuple[str, str]] = {}
+    for detail in error.errors(include_url=False):
+        name, known = _find_place(detail, table, data)
+        value, message = "", detail["msg"].removeprefix("Value error, ")
+        if detail["type"] == "default_factory_not_called":
+            continue  # the value that it would follow from is wrong, and is named itself
+        if detail["type"] == "missing":
+            message = "is missing; add it"
+        elif detail["type"] == "extra_forbidden":
+            message = f"is not a setting; {nearest(str(detail['loc'][-1]), known)}"
+        # What is wrong with a database's URL may be its password.
+        elif not isinstance(detail["input"], dict | tuple | BaseModel) and not name.startswith("database"):
+            value = repr(detail["input"])[:_SHOWN_CHARACTERS]
+        message = message if message[:2].isupper() else message[:1].lower() + message[1:]
+        if name in places:  # each kind of value that a place takes has a message of its own
+            value, before = places[name]
+            message = f"{before}, or {message.removeprefix('input should be ')}"
+        places[name] = value, message
+    return [
+        ": ".join(filter(None, (name[:_SHOWN_CHARACTERS], value, line[: 5 * _SHOWN_CHARACTERS])))
+        for name, (value, message) in places.items()
+        for line in message.split("\n")
+    ]
+
+
+def _find_place(detail: ErrorDetails, table: type[BaseModel], data: Any) -> tuple[str, list[str]]:  # noqa: ANN401
+    """Return a problem's place, without the types that pydantic names in it, and the keys of its table."""
+    name, keys = "", []
+    for part in detail["loc"]:
+        try:
+            data = data[part]
+        except (LookupError, TypeError):  # a type that pydantic names, or what is missing
+            if detail["type"] != "missing":
+                continue
+        name += f"[{part + 1}]" if isinstance(part, int) else f".{part}"
+        keys = list(table.model_fields)
+        if field := table.model_fields.get(str(part)):
+            table = next(_tables_in(field.annotation), table)
+    return name.removeprefix("."), keys
+
+
+def _tables_in(annotation: object) -> Iterator[type[BaseModel]]:
+    """Yield the tables in the type of a setting, such as those of a list of tables."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for inner in get_args(annotation):
+        yield from _tables_in(inner)
