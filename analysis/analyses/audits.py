@@ -38,8 +38,8 @@ TEXTS_SHOWN = 3
 """Prompt, A and B."""
 FEWEST = 10
 """Below this number of showings, or of non-tied verdicts, nothing is found."""
-SHOWING = ["rater", "pair_id", "showing"]
-"""A pair of texts as one rater once saw it; it has a verdict on each criterion."""
+Comparison = tuple[str, str, str]
+"""The two methods, and the kind of raters."""
 
 
 class Finding(NamedTuple):
@@ -60,46 +60,51 @@ class Finding(NamedTuple):
 
 def audits(evidence: Evidence) -> pd.DataFrame:
     """Return the findings of all audits, warnings first: kind, where, what, severity."""
-    frame = evidence.frame
-    first = side_of_a(frame, "shown_first") if "shown_first" in frame else 0
-    frame = frame.assign(
-        side=side_of_a(frame, "verdict"),
-        first=first,
-        showing=frame.get("presentation", first),
-        ends_seen=frame.get("ends_seen", np.nan),
-    )
-    cells: dict[Any, pd.DataFrame] = dict(
-        iter(frame.groupby(["method_a", "method_b", "rater_kind"], sort=True))
-    )
     records = []
-    for a, b, kind in sorted(cells, key=lambda cell: KIND_PLACE[cell[2]]):
-        rows = cells[a, b, kind]
-        # Of many methods, most comparisons have too few verdicts.
-        for finding in _findings(rows, (a, b)) if len(rows) >= FEWEST else ():
+    for (a, b, kind), rows, showings in _by_comparison(evidence.frame):
+        for finding in (
+            *redundant_criteria(rows),
+            *unbalanced_sides(showings, (a, b)),
+            *unvarying_raters(rows, showings, (a, b)),
+            *unseen_ends(showings),
+        ):
             about = f"rater {finding.rater}, " if finding.rater else ""
             where = f"{about}{a} against {b}, {RATERS[kind]}"
             records.append(
                 {"kind": finding.kind, "where": where, "what": finding.what, "severity": finding.severity}
             )
-    records.sort(key=lambda record: record["severity"] != "warning")
+    kinds = list(dict.fromkeys(record["kind"] for record in records))
+    records.sort(key=lambda record: (record["severity"] != "warning", kinds.index(record["kind"])))
     return frame_of(records, ("kind", "where", "what", "severity"))
 
 
-def _findings(rows: pd.DataFrame, methods: tuple[str, str]) -> Iterator[Finding]:
-    """Yield the findings of all audits of one comparison by one kind of raters."""
-    groups = rows.groupby(SHOWING, sort=True)
-    showings = groups.agg(
-        first=("first", "first"),
-        ends_seen=("ends_seen", "max"),
-        criteria=("side", "size"),
-        lowest=("side", "min"),
-        highest=("side", "max"),
-    ).reset_index()
-    if len(showings) >= FEWEST:
-        yield from redundant_criteria(rows)
-        yield from unbalanced_sides(showings, methods)
-        yield from unvarying_raters(rows, showings, methods)
-        yield from unseen_ends(showings)
+def _by_comparison(frame: pd.DataFrame) -> Iterator[tuple[Comparison, pd.DataFrame, pd.DataFrame]]:
+    """Yield each comparison by a kind of raters that has enough showings, with its verdicts and its showings.
+
+    A showing is a pair of texts as one rater once saw it; it has a verdict on each criterion. All are
+    numbered at once, since a table may have a million verdicts, and many methods have many comparisons.
+    """
+    cells = frame.groupby(["method_a", "method_b", "rater_kind"], sort=True)
+    first = side_of_a(frame, "shown_first") if "shown_first" in frame else 0
+    table = frame[["rater", "criterion"]].assign(
+        cell=cells.ngroup(),
+        pair=pd.factorize(frame["pair_id"])[0],
+        side=side_of_a(frame, "verdict"),
+        first=first,
+        ends_seen=frame.get("ends_seen", np.nan),
+        presentation=frame.get("presentation", first),
+    )
+    table["showing"] = table.groupby(["cell", "rater", "pair", "presentation"], sort=True).ngroup()
+    seen = table.drop_duplicates("showing").set_index("showing")[["cell", "rater", "pair", "first"]]
+    groups = table.groupby("showing")
+    sides = groups["side"].agg(["size", "min", "max"])
+    seen = seen.join(sides.set_axis(["criteria", "lowest", "highest"], axis=1))
+    seen = seen.assign(ends_seen=groups["ends_seen"].max())
+    rows, showings = (dict(iter(part.groupby("cell"))) for part in (table, seen))
+    known: list[Any] = list(cells.groups)
+    for at, cell in sorted(enumerate(known), key=lambda each: KIND_PLACE[each[1][2]]):
+        if len(showings[at]) >= FEWEST:
+            yield cell, rows[at], showings[at]
 
 
 def redundant_criteria(rows: pd.DataFrame) -> Iterator[Finding]:
@@ -108,7 +113,9 @@ def redundant_criteria(rows: pd.DataFrame) -> Iterator[Finding]:
     Criteria are linked if Cohen's κ (Cohen 1960) between them is at least `REDUNDANT_KAPPA`. A group is what
     such links connect. If κ is undefined there is no link.
     """
-    verdicts = rows.pivot_table(index=SHOWING, columns="criterion", values="side", aggfunc="first")
+    if rows["criterion"].nunique() < 2:
+        return
+    verdicts = rows.pivot_table(index="showing", columns="criterion", values="side", aggfunc="first")
     names, sides = [str(name) for name in verdicts], verdicts.to_numpy(dtype=float)
     kappas = {pair: _kappa(sides[:, pair]) for pair in combinations(range(len(names)), 2)}
     alike = np.zeros((len(names), len(names)), dtype=bool)
@@ -155,7 +162,7 @@ def unbalanced_sides(showings: pd.DataFrame, methods: tuple[str, str]) -> Iterat
     criteria it has. A table that does not say what was shown first has no findings.
     """
     known = showings[showings["first"] != 0]
-    nets = known.groupby("pair_id")["first"].sum().to_numpy()
+    nets = known.groupby("pair")["first"].sum().to_numpy()
     test = sign_flip(nets)
     if test.p is None or test.p > SIDE_ALPHA:
         return

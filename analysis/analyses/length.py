@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import replace
-
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
@@ -14,12 +11,12 @@ from statsmodels.genmod.generalized_estimating_equations import GEE
 from analysis.analyses.evidence import CELL_COLUMNS, Evidence, cell_record, estimate_record, frame_of
 from analysis.analyses.win_share import unit_proportion
 from analysis.verdicts.scores import UnitScores, by_cell
-from guard_eval.estimate import Estimate, join_notes
+from guard_eval.estimate import UNBOUNDED, Estimate, join_notes
 from guard_eval.reporting.words import plural
 
 METHOD = "GEE on log₂ of the length ratio, bias-reduced errors over units, t"
-SHARES, NUMBERS = (0.0, 1.0), (-math.inf, math.inf)
-"""The possible values of a share, and of a slope."""
+BEYOND = "the line predicts a share beyond 0 or 1 at equal length"
+EXTRAPOLATED = "the same method's text is longer in every pair, so the share is extrapolated"
 _ITEM = ["method_a", "method_b", "pair_id"]
 
 
@@ -47,58 +44,43 @@ def share_at_equal_length(
     if len(count) > 1 and count.min() >= 2:
         columns += [(code == number) - count[number] / len(x) for number in range(1, len(count))]
     design, units = np.column_stack(columns), int(index.max(initial=-1)) + 1
-    why = _why_undefined(x, design, units)
+    order = np.argsort(index, kind="stable")
+    why, df = _why_undefined(y, design, index), units - design.shape[1]
     if not why:
-        share, slope = _fitted(y, design, index, units - design.shape[1], level)
-        if share is not None and slope is not None:
-            if not x.min() <= 0 <= x.max():
-                note = "the same method's text is longer in every pair, so the share is extrapolated"
-                share = share.with_note(note)
-            return share, slope
-        why = "the line goes through some or all items, so their spread about it is unknown"
+        model = GEE(y[order], design[order], groups=index[order], cov_struct=Independence())
+        fit = model.fit(cov_type="bias_reduced", maxiter=1)
+        errors = np.sqrt(np.diag(fit.cov_params()))
+        share, slope = (
+            Estimate(value=float(fit.params[at]), level=level, n=units, method=METHOD).with_error(
+                float(errors[at]), df, null=null, bounds=bounds
+            )
+            for at, (null, bounds) in enumerate(((0.5, (0.0, 1.0)), (0.0, UNBOUNDED)))
+        )
+        if not 0 <= (share.value or 0.0) <= 1:
+            share = Estimate(level=level, n=units, method=METHOD, note=BEYOND)
+        elif not x.min() <= 0 <= x.max():
+            share = share.with_note(EXTRAPOLATED)
+        return share, slope
     return (Estimate(level=level, n=units, method=METHOD, note=why),) * 2
 
 
-def _why_undefined(x: NDArray[np.float64], design: NDArray[np.float64], units: int) -> str:
-    k = design.shape[1]
+def _why_undefined(y: NDArray[np.float64], design: NDArray[np.float64], unit: NDArray[np.int64]) -> str:
+    """Return why the model cannot be fitted, or nothing."""
+    units, k = int(unit.max(initial=-1)) + 1, design.shape[1]
     if units <= k:
         return f"{units} units are too few for {k} coefficients"
-    if np.ptp(x) == 0:
+    if np.ptp(design[:, 1]) == 0:
         return "the length ratio is the same in every pair"
     if np.linalg.matrix_rank(design) < k:
         return "the length ratio does not vary within datasets"
-    return ""
-
-
-def _fitted(
-    y: NDArray[np.float64], design: NDArray[np.float64], codes: NDArray[np.int64], df: int, level: float
-) -> tuple[Estimate | None, Estimate | None]:
-    """Return intercept and slope; None if one unit alone determines a coefficient, or all lie on the line."""
-    inverse = np.linalg.pinv(design)
-    residuals = y - design @ (inverse @ y)
-    leverage = np.zeros((int(codes.max()) + 1, design.shape[1], design.shape[1]))
+    residuals = y - design @ (np.linalg.pinv(design) @ y)
+    leverage = np.zeros((units, k, k))
     q = np.linalg.qr(design)[0]
-    np.add.at(leverage, codes, q[:, :, None] * q[:, None, :])
+    np.add.at(leverage, unit, q[:, :, None] * q[:, None, :])
+    # One unit alone determines a coefficient, or all items lie on the line.
     if np.linalg.eigvalsh(leverage).max() > 1 - 1e-9 or np.abs(residuals).max() < 1e-12:
-        return None, None
-    order = np.argsort(codes, kind="stable")
-    model = GEE(y[order], design[order], groups=codes[order], cov_struct=Independence())
-    fit = model.fit(cov_type="bias_reduced", maxiter=1)
-    share, slope = (
-        Estimate(value=float(value), level=level, n=len(leverage), method=METHOD).with_error(
-            float(error), df, null=null, bounds=bounds
-        )
-        for value, error, null, bounds in zip(
-            fit.params, np.sqrt(np.diag(fit.cov_params())), (0.5, 0.0), (SHARES, NUMBERS), strict=False
-        )
-    )
-    clipped = float(np.clip(share.value or 0.0, *SHARES))
-    if clipped != share.value:
-        share = replace(
-            share, value=clipped, low=min(share.low or 0.0, 1.0), high=max(share.high or 0.0, 0.0)
-        )
-        share = share.with_note("the line predicts beyond 0 or 1 and was cut there")
-    return share, slope
+        return "the line goes through some or all items, so their spread about it is unknown"
+    return ""
 
 
 def length(evidence: Evidence) -> pd.DataFrame:
@@ -131,25 +113,20 @@ def length(evidence: Evidence) -> pd.DataFrame:
         else:
             share = slope = Estimate(level=evidence.level, note="no pair has both lengths")
         unknown, differ = len(group) - len(known), int(group["differ"].fillna(False).astype(bool).sum())
+        left_out = f"{plural(unknown, 'pair')} without both lengths left out" if unknown else ""
+        several = f"{plural(differ, 'pair')} with several lengths; the middle one is taken" if differ else ""
         records.append(
             cell_record(cell)
             | {
                 "pairs": len(known),
                 "length_ratio": float(2 ** known["ratio"].mean()) if len(known) else None,
                 **estimate_record(longer, "longer_share", "longer_"),
-                "win_share": float(known["share"].mean()) if len(known) else None,
                 **estimate_record(share, "share_at_equal_length", "equal_"),
                 "p_share_at_equal_length": share.p,
                 **estimate_record(slope, "slope", "slope_"),
                 "p_slope": slope.p,
                 "method": METHOD,
-                "note": join_notes(
-                    f"{plural(unknown, 'pair')} without both lengths left out" if unknown else "",
-                    f"{plural(differ, 'pair')} with several lengths; the middle one is taken"
-                    if differ
-                    else "",
-                    share.note,
-                ),
+                "note": join_notes(left_out, several, share.note),
             }
         )
     return frame_of(records, CELL_COLUMNS)

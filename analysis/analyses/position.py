@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from analysis.analyses.evidence import Evidence, estimate_record, frame_of
 from analysis.analyses.win_share import unit_proportion
-from analysis.verdicts.scores import with_units
-from guard_eval.records import SIMULATED
+from analysis.verdicts.scores import side_of_a, with_units
 
+KEYS = ["method_a", "method_b", "rater_kind", "judge", "criterion", "pair_id", "rater"]
 UNBALANCED = 0.1
 """A share of first places this far from one half is named."""
 
@@ -31,15 +30,15 @@ def position(evidence: Evidence) -> pd.DataFrame:
         untied = cell[cell["side"] != 0]
         for_first = (untied["side"] == np.where(untied["a_first"], 1, -1)).to_numpy()
         a_first = float(cell["a_first"].mean())
-        flipped, changed, unit = _flips(cell)
+        both = cell[cell["a_first"]].merge(cell[~cell["a_first"]], on=[*KEYS, "unit"])
+        flipped = (both["side_x"] * both["side_y"] == -1).to_numpy()
         share = unit_proportion(for_first, untied["unit"].to_numpy(), level=evidence.level)
-        flips = unit_proportion(flipped, unit, level=evidence.level)
+        flips = unit_proportion(flipped, both["unit"].to_numpy(), level=evidence.level)
         mixed = (
             f"{a_first:.0%} of verdicts had the same method first, so preferences for place and method mix"
         )
         records.append(
             {
-                "simulated": kind in SIMULATED,
                 "rater_kind": kind,
                 "judge": judge,
                 "criterion": criterion,
@@ -48,9 +47,9 @@ def position(evidence: Evidence) -> pd.DataFrame:
                 "ties": len(cell) - len(untied),
                 **estimate_record(share, "first_share", "first_"),
                 "method_a_first": a_first,
-                "both_orders": len(unit),
+                "both_orders": len(both),
                 "flipped": int(flipped.sum()),
-                "changed": int(changed.sum()),
+                "changed": int((both["side_x"] != both["side_y"]).sum()),
                 **estimate_record(flips, "flip_rate", "flip_"),
                 "note": mixed if abs(a_first - 0.5) > UNBALANCED else "",
             }
@@ -60,23 +59,6 @@ def position(evidence: Evidence) -> pd.DataFrame:
 
 def _by_order(frame: pd.DataFrame) -> pd.DataFrame:
     """Return a row for each rater, pair, criterion and order: `side` is 1 for method_a, −1 for method_b."""
-    names = ["method_a", "method_b", "rater_kind", "judge", "criterion", "pair_id", "rater"]
-    for_a, for_b = ((frame["verdict"] == frame[name]).to_numpy(dtype=int) for name in names[:2])
-    a_first = (frame["shown_first"] == frame["method_a"]).to_numpy()
-    numbers = frame.assign(a_first=a_first).groupby([*names, "a_first"], sort=True).ngroup().to_numpy()
-    _, first, index = np.unique(numbers, return_index=True, return_inverse=True)
-    side = np.sign(np.bincount(index, weights=for_a - for_b)).astype(int)
-    return frame[[*names, "unit"]].iloc[first].assign(a_first=a_first[first], side=side)
-
-
-def _flips(cell: pd.DataFrame) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.int64]]:
-    """Return for each rater and pair seen in both orders whether it flipped, or changed, and its unit."""
-    key = cell.groupby(["method_a", "method_b", "pair_id", "rater"], sort=False).ngroup().to_numpy()
-    a_first, side = cell["a_first"].to_numpy(), cell["side"].to_numpy()
-    sides = np.full((int(key.max()) + 1, 2), -2)
-    for index, order in enumerate((a_first, ~a_first)):
-        sides[key[order], index] = side[order]
-    unit = np.zeros(len(sides), dtype=np.int64)
-    unit[key] = cell["unit"].to_numpy()
-    both = (sides > -2).all(axis=1)
-    return sides[both].prod(axis=1) == -1, sides[both, 0] != sides[both, 1], unit[both]
+    known = frame.assign(net=side_of_a(frame, "verdict"), a_first=frame["shown_first"] == frame["method_a"])
+    rows = known.groupby([*KEYS, "a_first"], sort=True).agg(net=("net", "sum"), unit=("unit", "first"))
+    return rows.assign(side=np.sign(rows["net"])).reset_index()

@@ -20,7 +20,6 @@ from analysis.stats.ranks.rank_sets import (
 )
 from analysis.verdicts.scores import UnitScores
 from guard_eval.estimate import adjust, join_notes, why_no_p
-from guard_eval.records import SIMULATED
 from guard_eval.reporting.words import KIND_PLACE, and_list
 from guard_eval.rubric import COMPOSITE
 
@@ -46,7 +45,6 @@ def ranking(evidence: Evidence) -> pd.DataFrame:
     for (kind, judge, criterion), cell in scores.groupby(["rater_kind", "judge", "criterion"], sort=True):
         for number, (group, apart) in enumerate(_groups(cell), start=1):
             key = {
-                "simulated": kind in SIMULATED,
                 "rater_kind": str(kind),
                 "judge": str(judge),
                 "criterion": str(criterion),
@@ -124,7 +122,6 @@ def _records(
     alone = f"never compared with {and_list(apart)}, which stand apart" if apart else ""
     common = {
         "level": level,
-        "ties_of_equals": float(1 / (1 + 2 * np.exp(-parameters[-1]))) if ties.any() else None,
         "comparisons": len(cell),
         "unit": by_unit.name,
         "units": by_unit.n,

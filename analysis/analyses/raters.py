@@ -8,7 +8,7 @@ import pandas as pd
 from analysis.analyses.evidence import Evidence, estimate_record, frame_of
 from analysis.analyses.win_share import unit_proportion
 from analysis.verdicts.scores import item_numbers, with_units
-from guard_eval.records import SIMULATED, TIE
+from guard_eval.records import TIE
 
 
 def raters(evidence: Evidence) -> pd.DataFrame:
@@ -41,7 +41,6 @@ def raters(evidence: Evidence) -> pd.DataFrame:
         pace = seconds[kind, name]
         records.append(
             {
-                "simulated": kind in SIMULATED,
                 "rater_kind": kind,
                 "rater": name,
                 "pairs": int(pairs),

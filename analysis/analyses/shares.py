@@ -12,7 +12,7 @@ from analysis.analyses.evidence import ALL, CORRECTION_NAMES, Evidence, cell_rec
 from analysis.analyses.win_share import fixed_share, pooled_binomial, random_share, unequal_weight_note
 from analysis.verdicts.scores import CELL, Cell, Planned, UnitScores, by_cell
 from guard_eval.estimate import adjust, join_notes, why_no_p
-from guard_eval.records import PEOPLE_OF, SIMULATED
+from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.words import KIND_PLACE
 from guard_eval.rubric import COMPOSITE
 
@@ -45,9 +45,7 @@ def shares(evidence: Evidence, *, by_dataset: Iterable[tuple[str, str]] | None =
         why = why_no_p(record["smallest_p"], evidence.alpha) if record["p"] is not None else ""
         if why:
             record |= {"p": None, "note": join_notes(record["note"], why)}
-        if why_no_p(record["smallest_pooled_p"], evidence.alpha):
-            record["p_pooled_binomial"] = None
-    return frame_of(records).drop(columns="smallest_pooled_p")
+    return frame_of(records)
 
 
 def _record(
@@ -55,11 +53,8 @@ def _record(
 ) -> dict[str, Any]:
     share = fixed_share(items, level=evidence.level)
     fewest, largest = int(items["raters"].min()), int(items["raters"].max())
-    notes = (
-        [f"pairs have between {fewest} and {largest} raters; every pair weighs the same"]
-        if fewest < largest
-        else []
-    )
+    uneven = f"pairs have between {fewest} and {largest} raters; every pair weighs the same"
+    notes = [uneven if fewest < largest else ""]
     if evidence.context.raters == "random" and cell.rater_kind not in PEOPLE_OF:
         share = random_share(scores, share)
         notes.append(unequal_weight_note(scores, share))
@@ -92,8 +87,7 @@ def _record(
         "family": 0,
         "declared_beforehand": evidence.context.planned is not None,
         "win_share_pooled": (wins + ties / 2) / len(scores),
-        "p_pooled_binomial": pooled.p,
-        "smallest_pooled_p": pooled.smallest_p,
+        "p_pooled_binomial": None if why_no_p(pooled.smallest_p, evidence.alpha) else pooled.p,
         "score_sum": float(score.sum()),
         "score_size": float(np.abs(score).sum()),
         "score_squares": float((score**2).sum()),
@@ -106,16 +100,10 @@ def plan_order(planned: Planned | None) -> Any:  # noqa: ANN401  a key for sort
     index = {cell: number for number, cell in enumerate(planned or ())}
 
     def key(row: Mapping[str, Any]) -> tuple[object, ...]:
-        in_plan = index.get((row["method_a"], row["method_b"], row["criterion"]), len(index))
-        criterion = (row["criterion"] != COMPOSITE, row["criterion"])
-        return (
-            KIND_PLACE[row["rater_kind"]],
-            row["judge"],
-            in_plan,
-            row["method_a"],
-            row["method_b"],
-            criterion,
-        )
+        cell = (row["method_a"], row["method_b"], row["criterion"])
+        is_composite = row["criterion"] == COMPOSITE
+        who = KIND_PLACE[row["rater_kind"]], row["judge"]
+        return (*who, index.get(cell, len(index)), *cell[:2], not is_composite, row["criterion"])
 
     return key
 
@@ -168,7 +156,6 @@ def coverage(evidence: Evidence) -> pd.DataFrame:
         days = sorted(set(at[rows]) - {"", "nan", "None"}) if at is not None else []
         records.append(
             {
-                "simulated": kind in SIMULATED,
                 "rater_kind": kind,
                 "judge": judge,
                 "raters": group["rater"].nunique(),

@@ -354,17 +354,12 @@ def _some(names: Sequence[str], most: int = MAX_SPELT_OUT) -> str:
     return f"{', '.join(names[:most])} and {len(names) - most} more"
 
 
-def _uneven_sides(results: Results) -> Iterator[str]:
+def _uneven_sides(results: Results) -> list[str]:
     """Say that a preference may be one for a place, if an audit found so."""
     audits = [row for row in rows_of(results["audits"]) if row.kind == UNBALANCED]
     uneven = [row.what for row in audits if row.severity == "warning"]
-    if len(uneven) == 1:
-        yield f"However, {uneven[0]}."
-    elif uneven:
-        yield (
-            f"However, in {len(uneven)} comparisons one method was mostly shown first: preferences for place "
-            "and method mix."
-        )
+    more = f" (so in {len(uneven)} comparisons)" if len(uneven) > 1 else ""
+    return [f"However, {uneven[0]}{more}."] if uneven else []
 
 
 def _foot(results: Results, rows: Sequence[Row]) -> str:

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 
 from analysis.reports.answer import is_simulated
-from analysis.reports.columns import cell_columns, differs, group_name, limits, possible_ranks
+from analysis.reports.columns import cell_columns, differs, group_name, possible_ranks
 from analysis.reports.results import Results, Row, cell_of, grouped, rows_of
 from guard_eval.reporting.drawing import FIRST, GUIDE, NARROW, WIDTH, Drawing, in_rows, interval_line, short
-from guard_eval.reporting.words import percent, title
+from guard_eval.reporting.words import title
 
 MAX_LINES = 30
 """Rows of a figure."""
@@ -55,18 +55,15 @@ def share_figure(results: Results, rows: Sequence[Row], name: str) -> Drawing:
         axes.set_xlim(0, 100)
         axes.set_xlabel(f"win share of {names[0]}, %\n(below 50: {names[1]} ahead)", loc="right")
 
-    described = "; ".join(
-        f"{label}: {percent(row.win_share)}, interval {limits(row.low, row.high)}"
-        for label, row in zip(labels, shown, strict=True)
-    )
     against = "" if several else f" of {first.method_a} against {first.method_b}"
     marked = f"; diamonds: p at most {results.context.alpha:g}" if strong else ""
+    heading = f"Win shares{against}, with {level:g} % intervals; the dashed line is no preference{marked}"
     return in_rows(
         draw,
         labels,
         name=name,
-        heading=f"Win shares{against}, with {level:g} % intervals; the dashed line is no preference{marked}",
-        description=f"{described}. The dashed line is 50 %, no preference.",
+        heading=heading,
+        description=heading,
         strong=strong,
         lines=2,
         simulated=is_simulated(results),
@@ -88,17 +85,16 @@ def ranking_figure(results: Results, rows: Sequence[Row], name: str) -> Drawing:
         axes.set_xlabel("expected win share, %\n(on the right: possible ranks)", loc="right")
 
     labels = [row.method for row in shown]
-    described = "; ".join(f"{row.rank}. {row.method}: {percent(row.expected_share)}" for row in shown)
-    who = group_name(shown[0])
+    heading = (
+        f"Expected win shares against the average other method on {title(shown[0].criterion)}, judged by "
+        f"{group_name(shown[0])}, with {level:g} % intervals and possible ranks"
+    )
     return in_rows(
         draw,
         labels,
         name=name,
-        heading=(
-            f"Expected win shares against the average other method on {title(shown[0].criterion)}, judged by "
-            f"{who}, with {level:g} % intervals and possible ranks"
-        ),
-        description=f"{described}.",
+        heading=heading,
+        description=heading,
         lines=2,
         simulated=is_simulated(results),
         width=_width(labels),

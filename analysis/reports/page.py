@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import pandas as pd
@@ -39,14 +39,6 @@ class WrittenReport:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShownExample:
-    """A pair and, per criterion and who judged, how many verdicts each continuation got."""
-
-    pair: Pair
-    verdicts: tuple[str, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
 class ReportPage:
     """Everything the templates print."""
 
@@ -54,7 +46,7 @@ class ReportPage:
     simulated: bool
     screen: FirstScreen
     questions: tuple[Question, ...]
-    examples: tuple[ShownExample, ...]
+    examples: tuple[tuple[Pair, list[str]], ...]
     methods: tuple[str, ...]
     limits: tuple[str, ...]
 
@@ -86,7 +78,7 @@ def write_report(evidence: Evidence, folder: Path, *, paper: bool = False) -> Wr
             simulated=is_simulated(results),
             screen=screen,
             questions=questions(results),
-            examples=tuple(_example(pair, evidence.frame) for pair in context.examples),
+            examples=tuple((pair, _verdicts_on(pair, evidence.frame)) for pair in context.examples),
             methods=methods(results),
             limits=limitations(results),
         )
@@ -116,21 +108,13 @@ def _facts(context: Context, screen: FirstScreen) -> dict[str, object]:
         "exploratory_because": list(context.why_exploratory),
         "seed": context.seed,
         "study_hash": context.study_hash,
-        "parts": [
-            {
-                "name": part.name,
-                "hash": part.hash,
-                "hash_at_first_verdict": part.first_hash,
-                "changes": list(part.changes),
-            }
-            for part in context.parts
-        ],
+        "parts": [asdict(part) for part in context.parts],
         "versions": dict(context.versions),
     }
 
 
-def _example(pair: Pair, frame: pd.DataFrame) -> ShownExample:
-    """Return a pair with its verdicts, counted for people and each judge, on each criterion."""
+def _verdicts_on(pair: Pair, frame: pd.DataFrame) -> list[str]:
+    """Return, per criterion and who judged, how many verdicts each continuation of a pair got."""
     methods: Sequence[str] = (pair.method_a, pair.method_b)
     example = frame[
         (frame["pair_id"] == pair.id) & frame["method_a"].isin(methods) & frame["method_b"].isin(methods)
@@ -140,4 +124,4 @@ def _example(pair: Pair, frame: pd.DataFrame) -> ShownExample:
         a, b = (int((rows["verdict"] == method).sum()) for method in methods)
         text = f"{pair.method_a} {a} · tie {len(rows) - a - b} · {pair.method_b} {b}"
         counted.append(f"{title(cell.criterion)} ({group_name(cell)}): {text}")
-    return ShownExample(pair=pair, verdicts=tuple(counted))
+    return counted

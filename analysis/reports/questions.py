@@ -14,12 +14,13 @@ import pandas as pd
 
 from analysis.analyses.evidence import ALL
 from analysis.analyses.judge_run import changed_models
-from analysis.analyses.sensitivity import POOLED, RANDOM, WITH_EXCLUDED
+from analysis.analyses.sensitivity import RANDOM
 from analysis.analyses.shares import deciding_p
-from analysis.reports.answer import seen_from, verdict_word
+from analysis.reports.answer import ahead_and_behind, leading_method, seen_from, verdict_word
 from analysis.reports.columns import (
     FrameTable,
     coefficient,
+    differs,
     dollars,
     group_name,
     limits,
@@ -220,14 +221,9 @@ def _other_analyses(results: Results) -> str:
         return "There is no other test"
     if not apart:
         return f"Yes: all {len(others)} are on the same side of {alpha:g}"
-    names = [f"{_brief(row.analysis)} on {title(row.criterion)} ({equals(row.p)})" for row in apart[:2]]
+    names = [f"{row.analysis.split(',')[0]} on {title(row.criterion)} ({equals(row.p)})" for row in apart[:2]]
     more = [f"{len(apart) - 2} more"] if len(apart) > 2 else []
     return f"{len(others) - len(apart)} of {len(others)} would; not {and_list([*names, *more])}"
-
-
-def _brief(analysis: str) -> str:
-    known = {POOLED: "the pooled binomial", WITH_EXCLUDED: "with the excluded raters"}
-    return known.get(analysis, analysis.split(",", maxsplit=1)[0])
 
 
 def _random(_: Results, frame: pd.DataFrame) -> pd.DataFrame:
@@ -242,15 +238,14 @@ def _other_raters(results: Results) -> str:
     alpha, coverage = results.context.alpha, results["coverage"]
     sure = [title(row.criterion) for row in known if row.p is not None and row.p <= alpha]
     raters = int(coverage[coverage["judge"] == ""]["raters"].max())
-    is_one = len({(row.method_a, row.method_b) for row in known}) == 1
-    is_turned = is_one and sum(row.win_share - 0.5 for row in known) < 0
-    parts = []
-    for row in known[:3]:
-        _, low, high = seen_from(row, row.method_b if is_turned else row.method_a)
-        parts.append(f"{title(row.criterion)} {limits(low, high, 0)}\u00a0%")
-    whose = f" for {known[0].method_b if is_turned else known[0].method_a}" if is_one else ""
+    is_single = len({(row.method_a, row.method_b) for row in known}) == 1
+    method = leading_method(known) if is_single else ""
+    parts = [
+        f"{title(row.criterion)} {limits(*seen_from(row, method or row.method_a)[1:], 0)}\u00a0%"
+        for row in known[:3]
+    ]
     lead = f"Yes on {and_list(sure)}" if sure else f"Unknown with {plural(raters, 'rater')}"
-    return f"{lead}: {and_list(parts)}{whose}"
+    return f"{lead}: {and_list(parts)}{f' for {method}' if method else ''}"
 
 
 def _order_and_length(results: Results) -> str:
@@ -272,23 +267,15 @@ def _judges(results: Results) -> str:
     alpha, rows = results.context.alpha, rows_of(results["judges"])
     same = sum(row.same_as_most * row.pairs for row in rows) / sum(row.pairs for row in rows)
     answer = f"the same verdict as most people on {percent(same, 0)} of pairs"
-    winners = {cell_of(row): _winner(row, alpha) for row in results.answering}
-    alike = []
-    for row in rows:
-        people = (PEOPLE_OF[row.rater_kind], "", *cell_of(row)[2:])
-        if people in winners and cell_of(row) in winners:
-            alike.append(winners[people] == winners[cell_of(row)])
+    winners = {
+        cell_of(row): ahead_and_behind(row)[0] if differs(row, alpha) else "" for row in results.answering
+    }
+    cells = [cell_of(row) for row in rows if cell_of(row) in winners]
+    alike = [winners.get((PEOPLE_OF[cell[0]], "", *cell[2:])) == winners[cell] for cell in cells]
     if not alike:
         return capital(answer)
     lead = "The same result" if all(alike) else f"The same result on {sum(alike)} of {len(alike)}"
     return f"{lead}, and {answer}"
-
-
-def _winner(row: Row, alpha: float) -> str:
-    p = deciding_p(row)
-    if p is None or p > alpha:
-        return ""
-    return str(row.method_a if (row.win_share or 0) > 0.5 else row.method_b)
 
 
 def _assisted(results: Results) -> str:

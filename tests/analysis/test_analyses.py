@@ -160,6 +160,13 @@ def test_the_length_slope_is_least_squares_with_hc3_errors():
     assert slope.p == pytest.approx(oracle.pvalues[1], rel=1e-8)
 
 
+def test_a_share_that_the_line_puts_beyond_one_is_undefined():
+    # Shares .9, .8, .8, .7 at ratios of 2, 3, 3, 4 lie about 1.1 − .1 x.
+    share, slope = share_at_equal_length([0.91, 0.8, 0.79, 0.7], [2, 3, 3, 4], np.zeros(4), np.arange(4))
+    assert (share.value, share.note) == (None, "the line predicts a share beyond 0 or 1 at equal length")
+    assert slope.value == pytest.approx(-0.105)
+
+
 def test_lengths_by_hand():
     rows_ = [("1", "x", 20.0, 10.0), ("2", "y", 20.0, 10.0), ("3", "x", 40.0, 10.0), ("4", "y", 10.0, 20.0)]
     frame = listed("pair_id verdict length_a length_b", rows_)
