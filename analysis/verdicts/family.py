@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import permutations
 
 import pandas as pd
 
@@ -12,7 +11,7 @@ from guard_eval.errors import StudyError
 from guard_eval.reporting.words import and_list
 from guard_eval.rubric import COMPOSITE
 
-_NAMED = 12
+_LISTED = 12
 """Results that a refusal lists."""
 
 
@@ -45,39 +44,25 @@ def named_results(verdicts: pd.DataFrame, entries: Sequence[str]) -> tuple[tuple
     Raises:
         StudyError: An entry names nothing of the table.
     """
-    compared = (
-        verdicts[["method_a", "method_b", "criterion"]]
-        .drop_duplicates()
-        .sort_values(["criterion", "method_a", "method_b"])
-    )
-    cells = [(str(a), str(b), str(c)) for a, b, c in compared.itertuples(index=False, name=None)]
-    criteria = list(dict.fromkeys(c for _, _, c in cells))
-    methods = sorted({name for a, b, _ in cells for name in (a, b)})
+    compared = verdicts[["criterion", "method_a", "method_b"]].drop_duplicates()
+    named: dict[str, list[tuple[str, str, str]]] = {}
+    for row in sorted(compared.itertuples(index=False, name=None)):
+        c, a, b = map(str, row)
+        named.setdefault(c, []).append((a, b, c))
+        for first, second in ((a, b), (b, a)):
+            for words in (f"{first} against {second}", f"{first} against {second}: {c}"):
+                named.setdefault(words, []).append((first, second, c))
     result: dict[tuple[str, str, str], None] = {}
     way_round: dict[frozenset[str], tuple[str, str]] = {}  # a comparison keeps its first order
     for entry in entries:
-        if entry in criteria:
-            named = [cell for cell in cells if cell[2] == entry]
-        else:
-            named = [
-                (a, b, c)
-                for a, b in permutations(methods, 2)
-                if entry.startswith(f"{a} against {b}")
-                for c in criteria
-                if entry in {f"{a} against {b}", f"{a} against {b}: {c}"}
-            ]
-        if not named:
+        if entry not in named:
+            known = [words for words in named if ": " not in words]
+            listed = and_list([*known[:_LISTED], *(["…"] if len(known) > _LISTED else [])])
             raise StudyError(
-                f"the family names {entry!r}, which the table does not compare; write a criterion "
-                f"({_some(criteria)}), METHOD against METHOD, or METHOD against METHOD: CRITERION, of the "
-                f"methods {_some(methods)}"
+                f"the family names {entry!r}, which the table does not compare; write one of {listed}, or "
+                "METHOD against METHOD: CRITERION"
             )
-        for a, b, c in named:
+        for a, b, c in named[entry]:
             first, second = way_round.setdefault(frozenset((a, b)), (a, b))
             result[first, second, c] = None
     return tuple(result)
-
-
-def _some(names: Sequence[str]) -> str:
-    more = [f"{len(names) - _NAMED} more"] if len(names) > _NAMED else []
-    return and_list([*names[:_NAMED], *more])
