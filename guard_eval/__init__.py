@@ -47,6 +47,6 @@ else:
         classes = [
             name
             for name, kind in vars(values).items()
-            if isinstance(kind, type) and kind.__module__ == values.__name__
+            if name[0].isupper() and isinstance(kind, type) and kind.__module__ == values.__name__
         ]
         return sorted([*_MODULES, *classes, "__version__"])

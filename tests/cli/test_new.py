@@ -40,21 +40,7 @@ def test_what_was_made_is_printed_and_named_for_the_next_command(run):
     assert "my study/prompts.jsonl: 4 prompts, examples to be replaced" in ran.out
     assert "guard-eval generate 'my study' --dry-run" in ran.out
     assert json.loads(run("new", "other", "--json").out)["prompts"] == 4
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"words": 3}, "--words is about a dataset"),
-        ({"dataset": "d", "prompts": "p"}, "give --prompts or --dataset, not both"),
-        ({"limit": 0}, "--limit 0: it is at least 1"),
-        ({"dataset": "d", "words": 0}, "--words 0: it is at least 1"),
-    ],
-)
-def test_options_that_cannot_be_followed_are_refused_before_anything_is_made(tmp_path, options, message):
-    with pytest.raises(StudyError, match=message):
-        new(tmp_path / "s", **options)
-    assert not (tmp_path / "s").exists()
+    assert "models/nope is no folder" in run("new", "third", "--model", "models/nope").out
 
 
 def test_nothing_is_overwritten(tmp_path):

@@ -90,19 +90,16 @@ def files_of(folder):
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def open_store(study):
-    return Store.open(study.database, declared=study.declared)
-
-
 def test_a_study_is_published_without_names_and_others_compute_the_same_shares(tmp_path):
     study = make(tmp_path / "study")
     result = publish(study, tmp_path / "out")
-    made = files_of(tmp_path / "out")
+    made, table = files_of(tmp_path / "out"), rows_of(tmp_path / "out" / "verdicts.csv")
     assert {"README.md", "pairs.jsonl", "report.toml", "verdicts.csv", "report/index.html"} <= made.keys()
-    assert (result.verdicts, len(rows_of(tmp_path / "out" / "verdicts.csv"))) == (36, 36)
+    assert (result.verdicts, len(table)) == (36, 36)
     everything = b"\n".join(made.values()).decode("utf-8", "replace").casefold()
-    for secret in (*PEOPLE[:2], CODE, "7.25", str(tmp_path)):
-        assert secret.casefold() not in everything, secret
+    assert [
+        word for word in (*PEOPLE[:2], CODE, "7.25", str(tmp_path)) if word.casefold() in everything
+    ] == []
     card = made["README.md"].decode()
     assert "Zoë Author: Tales. Data set." in card
     assert "- SHA-256 of the settings of people: " in card
@@ -110,11 +107,10 @@ def test_a_study_is_published_without_names_and_others_compute_the_same_shares(t
     assert "- config_name: verdicts\n  data_files: verdicts.csv\n" in card
     assert "SIMULATED" not in card
     assert "No licence was named" in card
-    published = json.loads(made["report/report.json"])
-    guard = [row for row in rows_of(tmp_path / "out" / "verdicts.csv") if row["verdict"] == "guard"]
     share = rows_of(tmp_path / "out" / "report" / "csv" / "win_shares.csv")[0]
-    assert float(share["win_share_pooled"]) == pytest.approx(len(guard) / 36)
-    assert published["name"] == "Tales"
+    wins = sum(row["verdict"] == "guard" for row in table)
+    assert float(share["win_share_pooled"]) == pytest.approx(wins / 36)
+    assert json.loads(made["report/report.json"])["name"] == "Tales"
     pairs = [json.loads(line) for line in made["pairs.jsonl"].decode().splitlines()]
     assert pairs[1]["text_a"] == "=1+1 Write to info@example.org at 10.1.2.3, said Anna, 42 years old."
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "study"]
@@ -125,56 +121,48 @@ def test_numbers_of_raters_follow_neither_names_nor_arrival(tmp_path):
         publish(make(tmp_path / name, **how), tmp_path / f"{name}-out")
         return (tmp_path / f"{name}-out" / "verdicts.csv").read_bytes()
 
-    first = published("a")
-    assert published("b", order=tuple(reversed(PEOPLE))) == first
-    # other names for the same people, whose slots come in another order: the numbers are the same three
-    assert {row["rater"] for row in rows_of(tmp_path / "a-out" / "verdicts.csv")} == {
-        "rater-1",
-        "rater-2",
-        "rater-3",
-    }
+    assert published("b", order=tuple(reversed(PEOPLE))) == published("a")
+    assert raters_of(tmp_path / "a-out") == {"rater-1", "rater-2", "rater-3"}
+
+
+def raters_of(folder):
+    return {row["rater"] for row in rows_of(folder / "verdicts.csv")}
 
 
 def test_a_rater_called_like_a_number_is_not_taken_for_another(tmp_path):
     publish(make(tmp_path / "study", names=("rater-2", "Ann", "Bo")), tmp_path / "out")
-    raters = {row["rater"] for row in rows_of(tmp_path / "out" / "verdicts.csv")}
-    assert raters == {"xrater-1", "xrater-2", "xrater-3"}
+    assert raters_of(tmp_path / "out") == {"xrater-1", "xrater-2", "xrater-3"}
 
 
-@pytest.mark.parametrize("name", ["Will", "Rose", "root", "tale", "greedily"])
+@pytest.mark.parametrize("name", ["Will", "root", "greedily"])
 def test_a_name_in_a_text_or_in_the_pages_own_words_refuses_nothing(tmp_path, name):
     prompt = f"{name} had a rose; will it grow at the root of this tale"
     study = make(tmp_path / "study", names=(name, "Ann", "Bo"), prompt=prompt)
-    with open_store(study) as store:
+    with Store.open(study.database, declared=study.declared) as store:
         store_raters.decide(store, "Bo", "exclude", reason="too fast", by="root")
     assert publish(study, tmp_path / "out").verdicts == 24
 
 
-@pytest.mark.parametrize(
-    ("top", "message"),
-    [
-        ('question = "What does Quentin Überall like?"', "question holds 'Quentin Überall'"),
-        (
-            '[criteria.wit]\ntitle = "Wit"\ndefinition = "as marge defines it"',
-            "criteria.wit.definition holds 'marge'",
-        ),
-        ('[criteria.marge]\ntitle = "Wit"\ndefinition = "as she has it"', "criteria.marge holds 'marge'"),
-        ('question = "sk-abc123def456ghi789jkl?"', "question holds sk-a…"),
-    ],
-)
-def test_a_setting_that_names_a_rater_or_holds_a_key_is_refused(tmp_path, top, message):
+REFUSED = [
+    ("question=What does Quentin Überall like?", "question holds 'Quentin Überall'"),
+    (
+        'criteria={wit={title="Wit", definition="as marge defines it"}}',
+        "criteria.wit.definition holds 'marge'",
+    ),
+    ('criteria={marge={title="Wit", definition="as she has it"}}', "criteria.marge holds 'marge'"),
+    ("question=sk-abc123def456ghi789jkl?", "question holds sk-a…"),
+    ("model.name=models/marge", "model.name holds 'marge'"),
+]
+
+
+def test_a_setting_that_names_a_rater_or_holds_a_key_is_refused(tmp_path):
     study = make(tmp_path / "study")
-    text = (study.folder / "study.toml").read_text(encoding="utf-8")
-    if top.startswith("question"):
-        text = text.replace('question = "Which is better?"', top)
-    else:
-        text += f"\n{top}\n"
-    (study.folder / "study.toml").write_text(text, encoding="utf-8")
-    with pytest.raises(StudyError) as error:
-        publish(Study.open(study.folder), tmp_path / "out")
-    assert message in str(error.value)
-    assert "789jkl" not in str(error.value)
-    assert not (tmp_path / "out").exists()
+    for setting, message in REFUSED:
+        with pytest.raises(StudyError) as error:
+            publish(Study.open(study.folder, [setting]), tmp_path / "out")
+        assert message in str(error.value)
+        assert "789jkl" not in str(error.value)
+        assert not (tmp_path / "out").exists()
 
 
 def test_a_method_may_be_called_like_a_rater_and_an_ordinary_word_is_let_through(tmp_path):
@@ -182,8 +170,7 @@ def test_a_method_may_be_called_like_a_rater_and_an_ordinary_word_is_let_through
     with pytest.raises(StudyError, match=r"question holds 'Which'"):
         publish(study, tmp_path / "out")
     publish(study, tmp_path / "out", allow=["Which"])
-    raters = {row["rater"] for row in rows_of(tmp_path / "out" / "verdicts.csv")}
-    assert raters == {"rater-1", "rater-2", "rater-3"}
+    assert raters_of(tmp_path / "out") == {"rater-1", "rater-2", "rater-3"}
 
 
 def test_the_value_of_a_key_is_refused_wherever_it_stands(tmp_path, monkeypatch):
@@ -195,12 +182,6 @@ def test_the_value_of_a_key_is_refused_wherever_it_stands(tmp_path, monkeypatch)
     wit = 'criteria={wit={title="Wit", definition="funny as she has it"}}'
     with pytest.raises(StudyError, match=r"criteria.wit.definition would hold the value"):
         publish(Study.open(study.folder, [wit]), tmp_path / "out")
-
-
-def test_the_name_of_the_models_folder_is_published_and_may_name_nobody(tmp_path):
-    study = make(tmp_path / "study")
-    with pytest.raises(StudyError, match=r"model.name holds 'marge'"):
-        publish(Study.open(study.folder, ["model.name=models/marge"]), tmp_path / "out")
 
 
 def test_addresses_folders_codes_and_wording_are_not_published(tmp_path):
@@ -244,7 +225,7 @@ def test_a_plan_before_the_first_verdict_is_a_preregistration_that_is_kept(tmp_p
     study = make(tmp_path / "study", names=())
     result = describe(study)
     assert (result.path, result.verdicts) == (study.folder / "plan.md", 0)
-    with open_store(study) as store:
+    with Store.open(study.database) as store:
         pairs = store_pairs.read(store)
     people, drawn = result.hashes["settings of people"], result.hashes["pairs"]
     date = datetime.now(UTC).date()
@@ -252,12 +233,8 @@ def test_a_plan_before_the_first_verdict_is_a_preregistration_that_is_kept(tmp_p
     assert drawn == hashlib.sha256("\n".join(sorted(pair.id for pair in pairs)).encode()).hexdigest()
     assert "it is a preregistration" in result.text
     assert "greedy" in result.text
-    assert plan_changes(study, pairs) == (
-        (
-            "Preregistration: compared with plan.md, the settings of people are unchanged; the pairs are "
-            "unchanged."
-        ),
-    )
+    [sentence] = plan_changes(study, pairs)
+    assert "the settings of people are unchanged; the pairs are unchanged." in sentence
     assert describe(study).text == result.text
     changed = Study.open(study.folder, ["analysis.alpha=0.01"])
     [sentence] = plan_changes(changed, pairs[1:])
@@ -281,10 +258,3 @@ def test_a_description_after_verdicts_says_what_was_collected(tmp_path, run):
     )
     (study.folder / "plan.md").write_text("I plan.")
     assert "holds no hash" in plan_changes(study, [])[0]
-
-
-def test_the_report_compares_the_study_with_its_plan(tmp_path):
-    plan = describe(make(tmp_path / "planned", names=())).text
-    study = make(tmp_path / "study")
-    (study.folder / "plan.md").write_text(plan, encoding="utf-8")
-    assert "the settings of people are unchanged" in "".join(plan_changes(study, []))

@@ -6,6 +6,29 @@ pytestmark = pytest.mark.slow
 
 REFUSED = [
     ("", ["nonsense"], 'Unknown command "nonsense"'),
+    ("", ["new"], "FOLDER"),
+    ("", ["new", ""], "is empty"),
+    ("", ["new", "a", "b"], "b"),
+    ("", ["new", "a", "--sed", "1"], "Did you mean --seed?"),
+    ("", ["new", "a", "--seed", "x"], "--seed"),
+    ("", ["new", "a", "--set", "seed=1"], "reads no settings"),
+    ("", ["new", "a", "--code", "none.py"], "none.py"),
+    ("", ["new", "a", "--prompts", "\x1b[31m"], "\\x1b[31m"),
+    ("", ["new", "a", "--words", "3"], "--words is about a dataset"),
+    ("", ["new", "a", "--dataset", "d", "--prompts", "p"], "give --prompts or --dataset, not both"),
+    ("", ["new", "a", "--dataset", "d", "--words", "0"], "--words 0: it is at least 1"),
+    ("", ["new", "a", "--model", "./nope"], "there is no folder"),
+    ("", ["new", "a", "--model", "my model"], "a Hugging Face id is OWNER/NAME"),
+    ("", ["try", "bundled", "Once", "--colour", "k", "--strategy", "greedy"], "choose from: entropy, prob"),
+    ("", ["try", "bundled", "Once", "--strategy", "gard"], "did you mean 'guard'?"),
+    ("", ["try", "bundled", "Once", "--strategy", "contrastive_decoding"], "needs a second, smaller model"),
+    ("", ["try", "bundled", "Once", "--max-new-tokens", "1000000"], "tokens"),
+    ("", ["measure", "x.jsonl", "--overrides", "seed=1"], "Unknown option"),
+    ("texts", ["measure", "nowhere.jsonl"], "nowhere.jsonl"),
+    ("texts", ["measure", "texts.jsonl", "--metrics", "divrsity"], "has 1 problem:\n  metrics.compute[1]"),
+    ("texts", ["measure", "texts.jsonl", "--metrics", "length", "--baseline", "two"], "choose from: texts"),
+    ("texts", ["measure", "texts.jsonl", "--set", "metrics.compote=1"], "metrics.compote"),
+    ("texts", ["measure", "texts.jsonl", "--prompts", "none.jsonl"], "none.jsonl"),
     (
         "",
         ["generate", "nowhere"],
@@ -49,7 +72,7 @@ REFUSED = [
     (
         "paired",
         ["raters", "erase", "small", "Ada", "--yes"],
-        "no person is called 'Ada'",
+        "there is no rater named 'Ada'",
     ),
     ("paired", ["export", "small", "--output", "v.xlsx"], "written as .csv or .jsonl"),
     ("paired", ["export", "small", "--table", "all"], "for --table. Choose from"),
@@ -60,6 +83,7 @@ REFUSED = [
     ("paired", ["judge", "small"], "add --yes"),
     ("paired", ["report", "small"], "has no verdicts yet"),
     ("paired", ["measure", "small", "--metrics", "bleu"], "bleu"),
+    ("paired", ["measure", "small", "--output", "x"], "--output is for files"),
     ("paired", ["demo", "small"], "SIMULATED raters would be added"),
 ]
 
@@ -73,6 +97,8 @@ def test_a_refusal_names_the_thing_and_the_remedy(run, tmp_path, request, refuse
     state, arguments, says = refused
     if state == "empty":
         (tmp_path / "empty").mkdir()
+    elif state == "texts":
+        (tmp_path / "texts.jsonl").write_text('{"text": "a b a b a"}')
     elif state:
         request.getfixturevalue(state)
     before = times()

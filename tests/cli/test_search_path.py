@@ -1,12 +1,11 @@
 """No module is taken from the folder in which a command is run."""
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from command_line import environment
+from command_line import run_process
 
 pytestmark = pytest.mark.slow
 
@@ -35,15 +34,8 @@ def remove_what_starting_takes(folder):
 
 
 def outcome(command, folder, **more):
-    done = subprocess.run(
-        [*command, "replicate", "form"],  # imports nearly everything, and does nothing
-        cwd=folder,
-        env=environment(**more),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return done.returncode, [path.name for path in folder.rglob("taken")], done.stderr
+    ran = run_process([*command, "replicate", "form"], folder, **more)  # imports nearly everything
+    return ran.code, [path.name for path in folder.rglob("taken")], ran.err
 
 
 @pytest.mark.parametrize("command", [MODULE, SCRIPT], ids=["module", "script"])
@@ -68,13 +60,10 @@ def test_processes_that_are_started_take_nothing_either(folder):
     )
     path = os.pathsep.join(("", str(ROOT)))
     remove_what_starting_takes(folder)
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", code], cwd=folder, env=environment(PYTHONPATH=path), check=False
-    )
-    assert done.returncode == 0
-    assert not list(folder.rglob("taken"))
+    ran = run_process([sys.executable, "-P", "-c", code], folder, PYTHONPATH=path)
+    assert (ran.code, list(folder.rglob("taken"))) == (0, [])
 
 
 def test_a_package_in_the_current_folder_is_found_where_it_is_this_one():
-    done = subprocess.run([*MODULE, "--version"], cwd=ROOT, env=environment(PYTHONPATH=""), check=False)
-    assert done.returncode == 0
+    ran = run_process([*MODULE, "--version"], ROOT, PYTHONPATH="")
+    assert (ran.code, ran.out[:13]) == (0, "guard-eval 0.")

@@ -3,12 +3,11 @@
 import json
 import shutil
 import stat
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from command_line import environment
+from command_line import run_process
 
 import guard_eval.demo
 
@@ -57,15 +56,8 @@ def test_commands_to_be_copied_have_the_path_where_the_name_is_not_found(tmp_pat
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
 
     def next_of(path, *arguments):
-        ran = subprocess.run(
-            [".venv/bin/guard-eval", *arguments],
-            cwd=tmp_path,
-            env=environment(PATH=path),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        return ran.stdout + ran.stderr
+        ran = run_process([".venv/bin/guard-eval", *arguments], tmp_path, PATH=path)
+        return ran.out + ran.err
 
     assert "Next: .venv/bin/guard-eval generate one --dry-run" in next_of("/usr/bin:/bin", "new", "one")
     assert "run: .venv/bin/guard-eval generate one" in next_of("/usr/bin:/bin", "pair", "one")
@@ -85,7 +77,7 @@ def test_completion_is_installed_for_the_shell_and_knows_commands_and_options(ty
             f"source {script}; COMP_WORDS=(guard-eval {' '.join(words)}); COMP_CWORD={len(words)}; "
             "$(complete -p guard-eval | sed 's/.*-F \\([^ ]*\\) .*/\\1/'); printf '%s\\n' ${COMPREPLY[@]}"
         )
-        return subprocess.run(["bash", "-c", ask], capture_output=True, text=True, check=True).stdout.split()
+        return run_process(["bash", "-c", ask]).out.split()
 
     assert completed("gen") == ["generate"]
     assert completed("generate", "small", "--strat") == ["--strategy"]

@@ -19,13 +19,8 @@ def parts(run, *arguments):
 
 def test_from_nothing_to_a_report(run, study):
     result, then = parts(run, "small")
-    assert {name: each["state"] for name, each in result.items()} == {
-        "settings": "complete",
-        "prompts": "complete",
-        "continuations": "missing",
-        "metrics": "missing",
-        "pairs": "missing",
-    }
+    states = " ".join(f"{name}:{each['state']}" for name, each in result.items())
+    assert states == "settings:complete prompts:complete continuations:missing metrics:missing pairs:missing"
     assert then == ["guard-eval generate small --dry-run"]
     assert run("generate", "small").code == 0
     assert parts(run, "small")[1] == ["guard-eval pair small", "guard-eval measure small"]
@@ -70,15 +65,9 @@ def test_broken_parts_are_named_and_the_others_still_shown(run, paired):
         index.unlink()
     (paired / "prompts.jsonl").write_text("{oops\n")
     ran = run("status", "small")
-    assert ran.code == 2
-    assert "Traceback" not in ran.err
-    assert "✗ prompts" in ran.out
-    assert "line 1: not valid JSON" in ran.out
-    assert "✗ database" in ran.out
-    assert "✓ settings" in ran.out
-
-
-def test_settings_that_cannot_be_read(run, paired):
+    assert (ran.code, ran.err) == (2, "")
+    for words in ("✗ prompts", "line 1: not valid JSON", "✗ database", "✓ settings"):
+        assert words in ran.out
     (paired / "study.toml").write_text("name = ")
     ran = run("status", "small")
     assert ran.code == 2

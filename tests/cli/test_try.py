@@ -37,16 +37,3 @@ def test_the_prompt_may_come_from_standard_input(run, monkeypatch):
     monkeypatch.setattr("sys.stdin", io.StringIO("The dog\n"))
     ran = run("try", "bundled", "--max-new-tokens", "5", "--strategy", "top_p(p=0.9)")
     assert ran.code == 0, ran.err
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--colour", "k", "--strategy", "greedy"], "no such number; choose from: entropy, prob"),
-        (["--strategy", "gard"], "did you mean 'guard'?"),
-        (["--strategy", "contrastive_decoding"], "needs a second, smaller model"),
-        (["--max-new-tokens", "1000000"], "tokens"),
-    ],
-)
-def test_wrong_options_are_named(run, options, message):
-    assert message in run("try", "bundled", "The dog", *options).refused()

@@ -38,32 +38,18 @@ def test_they_dislike_repetition_and_agree_more_than_chance():
     assert 0.45 < sum(map(str.__eq__, first, second)) / 180 < 0.95
 
 
-def test_their_kind_stands_in_the_database(tmp_path, make_pairs):
-    pairs = make_pairs(6)
-    with Store.open(f"sqlite:///{tmp_path / 's.db'}", create=True) as store:
-        store_pairs.add(store, pairs)
-        plan = Plan(seed=1, slots=4, lease=timedelta(minutes=1))
-        assert rate_all(store, plan, ["coherence"]) == 24
-        assert rate_all(store, plan, ["coherence"]) == 0
-        rows = unblind.tidy(store)
-    assert {row.rater_kind for row in rows} == {"simulated"}
-    assert {row.rater for row in rows} == set(NAMES)
-    assert all("SIMULATED" in row.rater for row in rows)
-
-
-def test_the_judge_judges_all_pairs_in_both_orders(tmp_path, make_pairs):
+def test_they_rate_and_judge_everything_once_and_are_marked(tmp_path, make_pairs):
     pairs = [replace(pair, for_people=index < 4) for index, pair in enumerate(make_pairs(6))]
     with Store.open(f"sqlite:///{tmp_path / 's.db'}", create=True) as store:
         store_pairs.add(store, pairs)
         plan = Plan(seed=1, slots=4, lease=timedelta(minutes=1))
-        assert rate_all(store, plan, ["coherence"]) == 16
-        assert judge_all(store, plan, ["coherence"]) == 12
-        assert judge_all(store, plan, ["coherence"]) == 0
-        rows = [row for row in unblind.tidy(store) if row.rater == JUDGE]
+        assert [rate_all(store, plan, ["coherence"]) for _ in range(2)] == [16, 0]
+        assert [judge_all(store, plan, ["coherence"]) for _ in range(2)] == [12, 0]
+        rows = unblind.tidy(store)
         with pytest.raises(StudyError, match="is a simulated_model, not a model"):
             raters.get_or_add(store, JUDGE, "model")
-    assert {row.rater_kind for row in rows} == {"simulated_model"}
-    assert "SIMULATED" in JUDGE
-    assert {(row.pair_id, row.shown_first) for row in rows} == {
-        (pair.id, method) for pair in pairs for method in (pair.method_a, pair.method_b)
-    }
+    kinds = {(row.rater, row.rater_kind) for row in rows}
+    assert kinds == {(name, "simulated") for name in NAMES} | {(JUDGE, "simulated_model")}
+    assert all("SIMULATED" in name for name, _ in kinds)
+    shown = {(row.pair_id, row.shown_first) for row in rows if row.rater == JUDGE}
+    assert shown == {(pair.id, method) for pair in pairs for method in (pair.method_a, pair.method_b)}

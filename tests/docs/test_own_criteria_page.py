@@ -1,8 +1,5 @@
 """The worked example of docs/criteria.md, as it stands on the page: checked, judged, rated and reported."""
 
-import re
-from pathlib import Path
-
 import pytest
 from command_line import run_here
 from factories import STUDY_HEAD, make_pair
@@ -14,14 +11,6 @@ from guard_eval.study import Study
 from judge.command import judge
 from judge.prompt import APPENDIX_F
 
-PAGE = Path(__file__).parents[2] / "docs" / "criteria.md"
-
-
-def blocks(language):
-    return re.findall(
-        rf"^```{language}\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
-    )
-
 
 @pytest.fixture
 def server():
@@ -31,17 +20,17 @@ def server():
 
 
 @pytest.fixture
-def folder(tmp_path):
-    (tmp_path / "study.toml").write_text(STUDY_HEAD + blocks("toml")[0], encoding="utf-8")
-    (tmp_path / "judge_prompt.txt").write_text(blocks("text")[0], encoding="utf-8")
-    (tmp_path / "judge_examples.jsonl").write_text(blocks("json")[0], encoding="utf-8")
+def folder(tmp_path, blocks):
+    (tmp_path / "study.toml").write_text(STUDY_HEAD + blocks("criteria.md", "toml")[0], encoding="utf-8")
+    (tmp_path / "judge_prompt.txt").write_text(blocks("criteria.md", "text")[0], encoding="utf-8")
+    (tmp_path / "judge_examples.jsonl").write_text(blocks("criteria.md", "json")[0], encoding="utf-8")
     with Store.open(Study.open(tmp_path).database, create=True) as store:
         pairs.add(store, [make_pair(number) for number in range(3)])
     return tmp_path
 
 
-def test_the_papers_template_on_the_page_is_the_one_that_is_used():
-    assert blocks("text")[1].strip() == APPENDIX_F
+def test_the_papers_template_on_the_page_is_the_one_that_is_used(blocks):
+    assert blocks("criteria.md", "text")[1].strip() == APPENDIX_F
 
 
 @pytest.mark.slow

@@ -2,18 +2,15 @@
 
 import json
 import re
-import subprocess
-from pathlib import Path
 
 import pytest
 import torch
-from command_line import command, environment, run_here
+from command_line import command, run_here, run_process
 from stepping import Follower, kept, left
 
 from guard_eval.strategies import own, parse
 from guard_eval.study import Study
 
-PAGE = Path(__file__).parents[2] / "docs" / "own_strategy.md"
 BASE = """
 name = "s"
 seed = 11
@@ -30,32 +27,19 @@ compare = [["greedy", "top_a(a=0.1)"]]
 """
 
 
-def blocks(language):
-    return re.findall(
-        rf"^```{language}\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
-    )
-
-
 @pytest.fixture
-def folder(tmp_path):
+def folder(tmp_path, blocks):
     made = tmp_path / "my-study"
     made.mkdir()
-    (made / "study.toml").write_text(BASE.format(strategies=blocks("toml")[0]), encoding="utf-8")
+    (made / "study.toml").write_text(
+        BASE.format(strategies=blocks("own_strategy.md", "toml")[0]), encoding="utf-8"
+    )
     lines = [json.dumps({"id": f"p{n}", "prompt": text}) for n, text in enumerate(["One day", "The dog"])]
     (made / "prompts.jsonl").write_text("\n".join(lines), encoding="utf-8")
-    (tmp_path / "my_strategies.py").write_text("\n\n".join(blocks("python")), encoding="utf-8")
-    return made
-
-
-def run(folder, *arguments):
-    return subprocess.run(
-        [*command(), *arguments],
-        cwd=folder.parent,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
+    (tmp_path / "my_strategies.py").write_text(
+        "\n\n".join(blocks("own_strategy.md", "python")), encoding="utf-8"
     )
+    return made
 
 
 @pytest.fixture
@@ -79,18 +63,18 @@ def texts(folder, name):
     return [json.loads(line) for line in lines]
 
 
-def test_a_function_in_ten_lines():
-    first = blocks("python")[0]
+def test_a_function_in_ten_lines(blocks):
+    first = blocks("own_strategy.md", "python")[0]
     assert len(first[first.index("@dataclass") :].splitlines()) <= 10
 
 
 @pytest.mark.slow
-def test_a_study_with_them(folder, again):
+def test_a_study_with_them(folder, again, blocks):
     """Made with the option, not without it; made again when the file has changed; measured with it."""
-    [generate, measure] = blocks("sh")[0].splitlines()
+    [generate, measure] = blocks("own_strategy.md", "sh")[0].splitlines()
     assert generate.split()[0] == measure.split()[0] == "guard-eval"
-    done = run(folder, *generate.split()[1:])
-    assert done.returncode == 0, done.stderr
+    done = run_process(command(*generate.split()[1:]), folder.parent)
+    assert done.code == 0, done
     before = texts(folder, "top_a(a=0.1)")
     chain = texts(folder, "dry(multiplier=0.8, base=1.75, allowed_length=2) + top_a(a=0.2)")
     assert {row["source"] for row in before + chain} == {before[0]["source"]}
@@ -116,8 +100,8 @@ def test_a_study_with_them(folder, again):
 
 
 @pytest.fixture
-def examples(own_registry):
-    own.use_text("page.py", "\n\n".join(blocks("python")))
+def examples(own_registry, blocks):
+    own.use_text("page.py", "\n\n".join(blocks("own_strategy.md", "python")))
 
 
 def test_what_they_leave_in(examples):

@@ -103,6 +103,6 @@ def test_the_first_page_claims_no_speed_that_the_benchmarks_lack():
 
 
 def test_no_page_shows_a_command_on_files_that_a_clone_lacks():
-    for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
+    for page in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
         for path in re.findall(r"(?<![\w/.])shared/[\w./*-]+", page.read_text(encoding="utf-8")):
             raise AssertionError(f"{page.name} names {path}")

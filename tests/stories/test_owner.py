@@ -40,7 +40,6 @@ def test_from_prompts_to_a_report(typed, run, study):
     assert measured.code == 0, measured
     with (study / "metrics" / "scores.csv").open() as file:
         rows = {row["strategy"]: row for row in csv.DictReader(file) if row["metric"] == "coherence"}
-    assert "scoring models: bundled" in measured.out
     assert "bundled scores what it wrote itself" in measured.err
     assert float(rows["greedy"]["value"]) > float(rows["top_k(k=50)"]["value"])
 

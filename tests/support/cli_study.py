@@ -3,11 +3,10 @@
 import fcntl
 import os
 import shutil
-import subprocess
 from functools import partial
 
 import pytest
-from command_line import Ran, command, environment, run_here
+from command_line import command, run_here, run_process
 
 SMALL = """
 name = "small"
@@ -42,20 +41,7 @@ def run(tmp_path, monkeypatch, capsys):
 @pytest.fixture
 def typed(tmp_path):
     """Return what runs a command as its user does, in a process of its own."""
-    return partial(_typed, tmp_path)
-
-
-def _typed(folder, *arguments, **more):
-    done = subprocess.run(
-        command(*arguments),
-        cwd=folder,
-        env=environment(**more),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=240,
-    )
-    return Ran(done.returncode, done.stdout, done.stderr)
+    return lambda *arguments, **more: run_process(command(*arguments), tmp_path, **more)
 
 
 def write_study(folder):
@@ -88,7 +74,7 @@ def paired_once(tmp_path_factory):
             making = tmp_path_factory.mktemp("making")
             write_study(making / "small")
             for step in ("generate", "pair"):
-                ran = _typed(making, step, "small")
+                ran = run_process(command(step, "small"), making)
                 assert ran.code == 0, ran
             making.rename(folder / "made")
     return folder / "made" / "small"

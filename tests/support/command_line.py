@@ -1,6 +1,7 @@
 """The command line as its user meets it: a process, its output, its exit code."""
 
 import os
+import subprocess
 import sys
 from dataclasses import dataclass
 
@@ -30,6 +31,26 @@ def command(*arguments):
 def environment(**more):
     clean = {key: value for key, value in os.environ.items() if not key.startswith("OPENAI_")}
     return {**clean, "COLUMNS": "120", "OMP_NUM_THREADS": "1", **more}
+
+
+def run_process(arguments, folder=None, *, timeout=240, stdout=subprocess.PIPE, **more):
+    """Run a program as its user does; `more` are variables of its environment."""
+    done = subprocess.run(
+        arguments,
+        cwd=folder,
+        env=environment(**more),
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+        timeout=timeout,
+    )
+    return Ran(done.returncode, done.stdout, done.stderr)
+
+
+def run_code(code, *arguments, folder=None, **more):
+    """Run a program of Python."""
+    return run_process([sys.executable, "-c", code, *map(str, arguments)], folder, **more)
 
 
 def run_here(monkeypatch, capsys, folder, *arguments, **more):

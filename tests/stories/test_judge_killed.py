@@ -1,0 +1,62 @@
+"""A judge's process ends by kill -9, and runs again: only what was in flight is paid twice."""
+
+import subprocess
+import threading
+from datetime import UTC, datetime
+
+import pytest
+from command_line import command, environment
+from fake_openai import KEY, FakeOpenAI, verdict
+
+from guard_eval.store import Store, requests, unblind
+from guard_eval.study import Study
+
+pytestmark = pytest.mark.slow
+ANSWERED, IN_FLIGHT, REQUESTS = 3, 2, 6
+
+
+@pytest.fixture
+def server():
+    """A server that answers three requests at once, and the others when `free` is set."""
+    server = FakeOpenAI()
+    server.free, server.waiting = threading.Event(), threading.Semaphore(0)
+
+    def act(ask):
+        if len(server.asks) > ANSWERED:
+            server.waiting.release()
+            server.free.wait(60)
+        return verdict(ask)
+
+    server.act = act
+    yield server
+    server.free.set()
+    server.close()
+
+
+def test_a_judge_that_is_killed_pays_nothing_twice(server, paired, typed):
+    asked = command("judge", "small", "--yes", "--set", f"judge[1].concurrency={IN_FLIGHT}")
+    account = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": server.url}
+    process = subprocess.Popen(
+        asked, cwd=paired.parent, env=environment(**account), stderr=subprocess.DEVNULL
+    )
+    for _ in range(IN_FLIGHT):
+        assert server.waiting.acquire(timeout=120), "the run did not get that far"
+    process.kill()
+    process.wait(timeout=60)
+    server.free.set()
+
+    study = Study.open(paired)
+    with Store.open(study.database) as store:
+        kept = {row.presentation for row in unblind.tidy(store)}
+        with store.write() as (db, _):  # what was in flight is waited for until its lease ends
+            db.execute(requests.REQUEST.update().values(leased_until=datetime(2020, 1, 1, tzinfo=UTC)))
+    assert len(kept) == ANSWERED
+    again = typed("judge", "small", "--yes", **account)
+    assert again.code == 0, again
+    with Store.open(study.database) as store:
+        judged = [row.presentation for row in unblind.tidy(store) if row.criterion == "fluency"]
+    assert len(judged) == len(set(judged)) == REQUESTS
+    assert kept < set(judged)
+    paid = sorted(server.paid.values())
+    assert paid == [1] * (REQUESTS - IN_FLIGHT) + [2] * IN_FLIGHT
+    assert "to ask: 0 requests" in typed("judge", "small", "--dry-run", **account).out
