@@ -1,7 +1,6 @@
 """The things a study is made of: prompt, continuation, pair, rater, plan. The contract between rooms.
 
-An id is a hash of what makes the thing what it is. The same thing has the same id on every machine, and doing
-a step twice does nothing.
+An id is a hash of what makes the thing what it is, so a step that is done twice does nothing.
 """
 
 from __future__ import annotations
@@ -85,14 +84,12 @@ class Recipe:
     """Everything but the prompt that can change a continuation's text.
 
     Attributes:
-        model: A Hugging Face id, or a folder's path as the study names it.
         revision: The Hub's revision, or for a folder the hash of its files.
         strategy: The strategy's signature, such as `top_k(k=50)`.
         max_prompt_tokens: How many of the prompt's last tokens are kept.
         amateur: Contrastive decoding's smaller model; other strategies have none.
         engine: What ran the model if that was not transformers: `vllm`, whose arithmetic rounds differently.
         source: A hash of the source of a strategy of the user's own.
-        stop: Strings before which a text ends.
     """
 
     model: str
@@ -115,15 +112,13 @@ class Recipe:
         A folder counts by its content alone, a model of the Hub by name and revision. What only some texts
         have (amateur, chat, engine, source, stop, a run after the first) counts where it is set.
         """
-        (model, revision), amateur = (
-            (name if not (version or "").startswith("sha256:") else "", version)
-            for name, version in ((self.model, self.revision), (self.amateur, self.amateur_revision))
-        )
+        models = [(self.model, self.revision), (self.amateur, self.amateur_revision)]
+        model, amateur = (("" if str(at).startswith("sha256:") else name, at) for name, at in models)
         rare = {name: getattr(self, name) for name in ("chat", "engine", "source", "stop")}
         rare |= {"amateur": self.amateur and amateur, "run": run if run > 1 else 0}
         rare = {name: value for name, value in rare.items() if value}
-        settings = model, revision, self.strategy, self.seed, self.max_new_tokens, self.max_prompt_tokens
-        return content_id(prompt.id, prompt.text, *settings, self.dtype, *([rare] if rare else []))
+        settings = *model, self.strategy, self.seed, self.max_new_tokens, self.max_prompt_tokens, self.dtype
+        return content_id(prompt.id, prompt.text, *settings, *([rare] if rare else []))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -28,10 +28,7 @@ from guard_eval.store import database
 
 # A machine that does other things too is slow now and then; CI tries the same examples every time.
 settings.register_profile(
-    "unhurried",
-    deadline=None,
-    derandomize="CI" in os.environ,
-    suppress_health_check=[HealthCheck.too_slow],
+    "unhurried", deadline=None, derandomize="CI" in os.environ, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("unhurried")
 
@@ -82,10 +79,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     both = metafunc.definition.get_closest_marker("both_databases") is not None
     kinds = [asked] if asked else KINDS if both else ["sqlite"]
     if kinds != ["sqlite"]:
-        marked = [
-            pytest.param(kind, marks=pytest.mark.postgres) if kind == "postgres" else kind for kind in kinds
-        ]
-        metafunc.parametrize("database_kind", marked, indirect=True)
+        marks = {"postgres": pytest.mark.postgres}
+        params = [pytest.param(kind, marks=marks.get(kind, ())) for kind in kinds]
+        metafunc.parametrize("database_kind", params, indirect=True)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -96,9 +92,7 @@ def _no_waiting_for_the_disk() -> Iterator[None]:
     @wraps(set_up)
     def quick(raw: DBAPIConnection, record: ConnectionPoolEntry) -> None:
         set_up(raw, record)
-        cursor = raw.cursor()
-        cursor.execute("PRAGMA synchronous = OFF")
-        cursor.close()
+        raw.cursor().execute("PRAGMA synchronous = OFF")
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(database, "set_up_sqlite", quick)

@@ -84,8 +84,6 @@ def test_beams_have_three_spellings():
         ("guard(windw=3)", "has no parameter 'windw': did you mean 'window'?"),
         ("greedy(k=3)", "has no parameter 'k': it takes none"),
         ("top_k(k=0)", "k = 0 must be greater than or equal to 1"),
-        ("top_p(p=0)", "TopP: p = 0 must be greater than 0"),
-        ("typical(tau=1.5)", "tau = 1.5 must be less than or equal to 1"),
         ("beam(B=2, beams=3)", "gives beams twice"),
         ("top_k(B=3)", "has no parameter 'B'"),
         ("top_k(k=3, k=4)", "gives k twice"),
@@ -94,16 +92,12 @@ def test_beams_have_three_spellings():
         ("top_k(temperature=0)", "temperature = 0 must be greater than 0"),
         ("top_p(p=much)", "p = 'much' must be a valid number"),
         ("guard(formulation=release)", "formulation = 'release' is unknown: did you mean 'released'?"),
-        ("guard(mapping=2)", "mapping = 2 is unknown: choose from: arctanh, log"),
         ("top_k(k=1+x)", "cannot read the strategy 'top_k(k=1+x)': write it as name"),
         ("top_k(50)", "write it as name or name(parameter=value"),
         ("top_k(k=__import__('os'))", "with numbers and words"),
-        ("top_k(k={[]: 1})", "with numbers and words"),
-        ("top_k(**x)", "write it as name or name(parameter=value"),
         ("top_k(**{'k': 3})", "write it as name or name(parameter=value"),
         ("top_k(", "cannot read the strategy"),
         ("(" * 5000, "cannot read the strategy"),
-        ("-" * 400 + "1", "cannot read the strategy"),
         ("", "cannot read the strategy"),
         ("dry + greedy", "greedy does not go with +"),
         ("guard + top_p", "guard does not go with +"),
@@ -111,11 +105,9 @@ def test_beams_have_three_spellings():
         ("dry + min_o", "unknown strategy 'min_o': did you mean 'min_p'?"),
         ("dry + min_p(q=1)", "has no parameter 'q'"),
         ("dry - min_p", "cannot read the strategy"),
-        ("dry + 3", "cannot read the strategy"),
         ("+ dry", "cannot read the strategy"),
         (" + ".join(["top_p(p=0.123)"] * 14), "characters long, and a file is named by it; 200 are possible"),
         ("epsilon(epsilon=1)", "epsilon = 1 must be less than 1"),
-        ("presence_penalty(penalty=1e9)", "must be less than or equal to 100"),
     ],
 )
 def test_bad_strategies_are_named_with_a_remedy(text, says):
@@ -135,11 +127,6 @@ def test_chains_read_back():
     assert parse("temperature + dry") != parse("dry + temperature")  # an order is a strategy
 
 
-def test_values_are_what_they_say():
-    assert parse("top_k(k=7)") == TopK(k=7)
-    assert parse("top_p(p=1)") == TopP(p=1.0)
-
-
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_the_page_names_each_strategy(name):
     assert re.search(rf"^\|.*`{name}[(`]", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
@@ -149,15 +136,11 @@ def test_the_page_names_each_strategy(name):
     ("make", "says"),
     [
         (lambda: TopK(k=2.5), "TopK: k = 2.5 must be a valid integer"),
-        (lambda: TopK(k=True), "TopK: k = True must be a valid integer"),
         (lambda: TopK(k="3"), "TopK: k = '3' must be a valid integer"),
-        (lambda: TopP(p="0.9"), "TopP: p = '0.9' must be a valid number"),
         (lambda: TopP(p=None), "TopP: p = None must be a valid number"),
         (lambda: TopP(p=math.nan), "TopP: p = nan must be a finite number"),
         (lambda: Guard(window=7.0), "Guard: window = 7.0 must be a valid integer"),
         (lambda: Guard() + TopK(), "guard does not go with + "),
-        (lambda: TopK() + Guard(), "guard does not go with + "),
-        (lambda: BeamSearch() + Guard(), "beam(beams=5) does not go with + "),
     ],
 )
 def test_bad_values_in_a_program_are_named_with_a_remedy(make, says):

@@ -62,10 +62,8 @@ def test_the_hash_counts_what_can_change_a_result_and_nothing_else(study):
 
 
 def test_batch_sizes_device_maps_and_stop_strings(study):
-    table = "{model = 0, lm_head = 'cpu'}"
-    settings = study(
-        f"model.device_map={table}", 'generation.stop=["é", "\\n", "é"]', "generation.runs=3"
-    ).settings
+    changes = ("model.device_map={model = 0, lm_head = 'cpu'}", 'generation.stop=["é", "\\n", "é"]')
+    settings = study(*changes, "generation.runs=3").settings
     assert settings.generation.batch_size == "auto"
     assert settings.model.device_map == {"model": 0, "lm_head": "cpu"}
     assert settings.generation.stop == ["\n", "é"]
