@@ -123,9 +123,9 @@ def databases(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
 @pytest.fixture
 def postgres_url(postgres_server: postgres.Server) -> Iterator[str]:
     """The URL of an empty PostgreSQL database."""
-    url = postgres_server.new_schema()
+    url = postgres_server.new_database()
     yield url
-    postgres_server.drop_schema(url)
+    postgres_server.drop_database(url)
 
 
 @pytest.fixture

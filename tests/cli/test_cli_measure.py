@@ -121,13 +121,6 @@ def test_a_dry_run_measures_nothing_and_names_the_models_that_would_be_downloade
     assert "the model './nope': there is no folder" in refused.err
 
 
-def test_without_a_network_all_missing_models_are_named_at_once_and_the_rest_is_measured(run, file, no_hub):
-    ran = run("measure", "texts.jsonl", "--metrics", "diversity,mauve,coherence,bertscore")
-    assert ran.code == 2
-    assert "Not on this machine: facebook/opt-2.7b, gpt2, roberta-large." in ran.err.splitlines()[0]
-    assert "37.50" in ran.out
-
-
 def test_one_run_or_all_of_a_published_file(run, tmp_path):
     rows = [
         {"prompt": "p", "generated_result": {"0": "a b", "1": "a b c d"}},

@@ -22,7 +22,6 @@ name = "Tales"
 question = "Which is better?"
 seed = 3
 authors = ["Zoë Author"]
-{top}
 [model]
 name = "bundled"
 [generation]
@@ -33,52 +32,35 @@ per_dataset = 12
 [annotation]
 criteria = ["fluency"]
 raters_per_pair = 3
-{recruitment}
-"""
-CODE = "C0FFEE42"
-RECRUITMENT = f"""[annotation.recruitment]
+[annotation.recruitment]
 prolific = true
 prolific_study = "61a2b3c4d5e6f708192a3b4c"
 [annotation.recruitment.codes]
-completed = "{CODE}"
+completed = "C0FFEE42"
 """
+CODE = "C0FFEE42"
 PEOPLE = ("Quentin Überall", "marge", "P-1")
-PROLIFIC = "5f3c9a1b2d4e6f708192a3b4"
 
 
-def make(folder, *, top="", recruitment=RECRUITMENT, prompt="Once upon a time", names=PEOPLE, order=None):
+def make(folder, *, prompt="Once upon a time", names=PEOPLE, order=None):
     """Make a study whose people have rated 12 pairs; `order` is the one in which they were invited."""
     folder.mkdir()
-    (folder / "study.toml").write_text(TOML.format(top=top, recruitment=recruitment), encoding="utf-8")
+    (folder / "study.toml").write_text(TOML, encoding="utf-8")
     study = Study.open(folder)
     with Store.open(f"sqlite:///{folder / 'study.db'}", declared=study.declared, create=True) as store:
-        store_pairs.add(
-            store,
-            [
-                make_pair(
-                    n,
-                    method_b="greedy",
-                    ids=(f"a{n}", f"b{n}"),
-                    dataset="tales",
-                    prompt_id=f"p{n}",
-                    prompt=f"{prompt} {n}",
-                    text_a=f"=1+{n} Write to info@example.org at 10.1.2.3, said Anna, 42 years old.",
-                    text_b=f"\n- The {n} end.",
-                )
-                for n in range(12)
-            ],
-        )
+        store_pairs.add(store, [_pair(n, f"{prompt} {n}") for n in range(12)])
         raters = {name: store_raters.invite(store, name)[0] for name in (order or names)}
         for number, name in enumerate(names):  # whoever was invited first, they answer alike
             for blind in handout.claim(store, raters[name], study.plan, limit=12):
-                verdicts.save(
-                    store,
-                    blind.presentation,
-                    {"fluency": "AB"[zlib.crc32(f"{number}{blind.prompt}".encode()) % 2]},
-                    rater=raters[name],
-                    seconds=7.25,
-                )
+                side = "AB"[zlib.crc32(f"{number}{blind.prompt}".encode()) % 2]
+                verdicts.save(store, blind.presentation, {"fluency": side}, rater=raters[name], seconds=7.25)
     return study
+
+
+def _pair(n, prompt):
+    texts = f"=1+{n} Write to info@example.org at 10.1.2.3, said Anna, 42 years old.", f"\n- The {n} end."
+    named = {"method_b": "greedy", "ids": (f"a{n}", f"b{n}"), "dataset": "tales", "prompt_id": f"p{n}"}
+    return make_pair(n, prompt=prompt, text_a=texts[0], text_b=texts[1], **named)
 
 
 def rows_of(path):

@@ -10,7 +10,6 @@ from factories import edit_settings, text_file
 from guard_eval.store import Store
 from guard_eval.store import pairs as store_pairs
 from guard_eval.study.folder import Study
-from guard_eval.texts.prompts import read_prompts
 
 pytestmark = pytest.mark.slow
 
@@ -53,28 +52,6 @@ def test_more_runs_make_the_missing_ones_and_fewer_remove_none(run, three):
     edit_settings(three, "runs = 1", "runs = 3")
     assert "would make 0" in run("generate", "small", "--dry-run").out
     assert texts(three) == made
-
-
-def test_ids_of_runs_by_hand(run, three):
-    assert run("generate", "small", "--strategy", "top_k").code == 0
-    prompts = {prompt.id: prompt.text for prompt in read_prompts(Study.open(three).prompts_path)}
-    revision = json.loads(text_file(three, "top_k(k=50)").with_name("recipe.json").read_text())["revision"]
-    assert revision.startswith("sha256:")
-    for row in lines(three):
-        further = [] if row.get("run", 1) == 1 else [{"run": row["run"]}]
-        parts = [
-            row["prompt_id"],
-            prompts[row["prompt_id"]],
-            "",
-            revision,
-            "top_k(k=50)",
-            5,
-            12,
-            24,
-            "float32",
-        ]
-        written = json.dumps([*parts, *further], ensure_ascii=False, separators=(",", ":"))
-        assert row["id"] == hashlib.sha256(written.encode()).hexdigest()[:16]
 
 
 def test_batches_shards_and_order_change_no_run(run, three, tmp_path):
@@ -128,16 +105,3 @@ def _diversity(text):
             return -1.0
         product *= 1 - round(100 * (1 - len(set(grams)) / len(grams)), 2) / 100
     return product
-
-
-def test_measure_counts_all_runs(run, three):
-    assert run("generate", "small").code == 0
-    shown = run("measure", "small", "--metrics", "diversity,length")
-    assert shown.code == 0, shown
-    assert "texts: 36, strategies: 4" in shown.out
-    scores = json.loads((three / "metrics" / "metrics.json").read_text())["scores"]
-    [one] = [s for s in scores if s["strategy"] == "top_k(k=50)" and s["metric"] == "words"]
-    made = texts(three)
-    assert one["value"] == pytest.approx(sum(len(t.split()) for t in made.values()) / 18)
-    assert (one["n"], one["runs"]) == (18, 3)
-    assert {s["runs"] for s in scores if s["strategy"] == "greedy"} == {1}

@@ -4,16 +4,11 @@ import json
 import shutil
 import stat
 import sys
-from pathlib import Path
 
 import pytest
 from command_line import run_process
 
-import guard_eval.demo
-
 pytestmark = pytest.mark.slow
-
-BUNDLED = Path(guard_eval.demo.__file__).parent / "model"
 
 
 @pytest.mark.parametrize("name", ["generate", "raters", "raters add"])
@@ -81,28 +76,3 @@ def test_completion_is_installed_for_the_shell_and_knows_commands_and_options(ty
 
     assert completed("gen") == ["generate"]
     assert completed("generate", "small", "--strat") == ["--strategy"]
-
-
-def test_other_models_and_batches_for_one_run(run, study, tmp_path):
-    """Neither the device nor the batch changes a text; another model's texts have a folder of their own."""
-
-    def runs():
-        return sorted((study / "continuations").iterdir())
-
-    def generate(*settings):
-        return run("generate", "small", "--strategy", "greedy", *(f"--set={each}" for each in settings))
-
-    assert generate().code == 0
-    (first,) = runs()
-    ran = generate("model.device=cpu", "generation.batch_size=1")
-    assert "greedy: 6 of 6 continuations exist" in ran.out
-    assert runs() == [first]
-    shutil.copytree(BUNDLED, tmp_path / "models" / "other")
-    (tmp_path / "models" / "other" / "generation_config.json").write_text("{}")
-    ran = generate("model.name=../models/other")
-    assert ran.code == 0, ran
-    (second,) = set(runs()) - {first}
-    assert json.loads((second / "recipe.json").read_text())["model"] == "../models/other"
-    assert len((second / "greedy.jsonl").read_text().splitlines()) == 6
-    assert "generation.batch_size: 'x'" in generate("generation.batch_size=x").refused()
-    assert "'tpu'" in generate("model.device=tpu").refused()

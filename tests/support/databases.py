@@ -6,10 +6,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from postgres import Server
-from sqlalchemy import select
 
 from guard_eval.store import Store
-from guard_eval.store.schema import metadata
 
 KINDS = ("sqlite", "postgres")
 
@@ -75,9 +73,3 @@ class Databases:
 def setting(url: str) -> str:
     """Return the line of study.toml that names a database; the study's own file is named by none."""
     return "" if url.startswith("sqlite") else f'database = "{url}"\n'
-
-
-def every_row(url: str) -> list[tuple[object, ...]]:
-    """Return all that a database holds."""
-    with Store.open(url) as store, store.read() as db:
-        return [tuple(row) for table in metadata.sorted_tables for row in db.execute(select(table))]

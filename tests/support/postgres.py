@@ -47,7 +47,7 @@ def _run(*command: object) -> None:
 
 
 class Server:
-    """A running server; each test gets a schema, or where it must a database, of its own."""
+    """A running server; each test gets a database of its own."""
 
     def __init__(self, binaries: Path, folder: Path, settings: Mapping[str, str]) -> None:
         """Make the files of a server in a folder, which is also that of its socket."""
@@ -85,16 +85,6 @@ class Server:
     def url(self, database: str = "postgres") -> str:
         """Return the URL of one of its databases."""
         return f"postgresql+psycopg://postgres@/{database}?host={self.socket}"
-
-    def new_schema(self) -> str:
-        """Make an empty schema, faster than a database; return a URL that sees nothing else."""
-        name = f"test_{next(self._numbers)}"
-        self._execute(f"CREATE SCHEMA {name}")
-        return f"{self.url()}&options=-csearch_path%3D{name}"
-
-    def drop_schema(self, url: str) -> None:
-        """Remove what `new_schema` made."""
-        self._execute(f"DROP SCHEMA {url.rpartition('%3D')[2]} CASCADE")
 
     def new_database(self, options: str = "") -> str:
         """Make an empty database, with `options` of CREATE DATABASE; return its URL."""
