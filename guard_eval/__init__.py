@@ -12,16 +12,21 @@ has changed the search path, a module could come from the current folder.
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from guard_eval.engines.library import Texts as Texts
-    from guard_eval.engines.library import Token as Token
-    from guard_eval.engines.library import generate as generate
-    from guard_eval.engines.library import load_model as load_model
-    from guard_eval.engines.library import watch as watch
-    from guard_eval.errors import StudyError as StudyError
-    from guard_eval.metrics.command import measure as measure
-    from guard_eval.records import Prompt as Prompt
+    from guard_eval.engines.library import Texts, Token, generate, load_model, watch
+    from guard_eval.errors import StudyError
+    from guard_eval.metrics.command import measure
+    from guard_eval.records import Prompt
     from guard_eval.strategies import *  # noqa: F403 (every strategy)
-else:
+
+__all__ = [  # noqa: F405 (of the strategies)
+    "AdaptiveContrastiveSearch", "AdaptiveDecoding", "BeamSearch", "Chain", "ContrastiveDecoding",
+    "ContrastiveSearch", "Dry", "EpsilonSampling", "EtaSampling", "FrequencyPenalty", "Greedy", "Guard",
+    "MinP", "Mirostat", "NoRepeatNgram", "PLess", "Penalty", "PresencePenalty", "Prompt",
+    "RepetitionPenalty", "Sampler", "Step", "StudyError", "Temperature", "Texts", "Token", "TopK",
+    "TopNSigma", "TopP", "Truncation", "Typical", "generate", "load_model", "measure", "watch",
+]  # fmt: skip
+
+if not TYPE_CHECKING:
     _MODULES = {
         **dict.fromkeys(("Texts", "Token", "generate", "load_model", "watch"), "guard_eval.engines.library"),
         "Prompt": "guard_eval.records",
@@ -35,18 +40,9 @@ else:
 
         if name == "__version__":
             return metadata.version("guard-eval")
-        if name == "__all__":
-            return [public for public in __dir__() if public != "__version__"]
-        if name not in _MODULES and not name[:1].isupper():
+        if name not in __all__:
             raise AttributeError(f"module 'guard_eval' has no {name!r}; `dir(guard_eval)` lists what it has")
-        return getattr(import_module(_MODULES.get(name, "guard_eval.strategies.values")), name)
+        return getattr(import_module(_MODULES.get(name, "guard_eval.strategies")), name)
 
     def __dir__() -> list[str]:
-        from guard_eval.strategies import values  # noqa: PLC0415
-
-        classes = [
-            name
-            for name, kind in vars(values).items()
-            if name[0].isupper() and isinstance(kind, type) and kind.__module__ == values.__name__
-        ]
-        return sorted([*_MODULES, *classes, "__version__"])
+        return [*__all__, "__version__"]

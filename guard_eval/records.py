@@ -273,40 +273,12 @@ class DeclaredPart:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class JudgeSpending:
-    """What one judge has taken over all runs. Requests that were surely not billed are left out.
-
-    Attributes:
-        lost: Requests whose answer never came, and which a server may have billed.
-        open: Requests under way, or in a batch.
-        unmetered: Answers without token counts.
-        usd: What the answers cost, at least: answers of unknown cost count for what was set aside.
-        held_usd: What is set aside for what is lost or open.
-        unpriced: Requests whose price is unknown; they are in neither sum.
-    """
-
-    judge: str
-    requests: int
-    answers: int
-    lost: int
-    open: int
-    unmetered: int
-    input_tokens: int
-    cached_tokens: int
-    output_tokens: int
-    reasoning_tokens: int
-    usd: float
-    held_usd: float
-    unpriced: int
-    written_tokens: int = 0
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class JudgeUsage:
     """How judges were asked. Each row names its `judge`.
 
     Attributes:
         prompts: The version, description and text of a judge's prompt.
+        spent: Requests, answers, tokens and dollars (`requests.read_spending`).
         failed: The kind, reason and count of what a judge left without a verdict.
         seen: A model and fingerprint that answered: how often, first and last, in UTC.
         checked: A pair (`item`), criterion and `check` of a calibration, how many orders were `asked`, and
@@ -315,7 +287,7 @@ class JudgeUsage:
     """
 
     prompts: tuple[Mapping[str, Any], ...] = ()
-    spent: tuple[JudgeSpending, ...] = ()
+    spent: tuple[Mapping[str, Any], ...] = ()
     failed: tuple[Mapping[str, Any], ...] = ()
     seen: tuple[Mapping[str, Any], ...] = ()
     checked: tuple[Mapping[str, Any], ...] = ()

@@ -10,11 +10,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Row
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
-from guard_eval.records import JudgeSpending
 from guard_eval.reporting.escaping import visible
 from guard_eval.reporting.tables import Table
 from guard_eval.results import Result
@@ -77,7 +76,7 @@ class Judged(Result):
     """
 
     previews: tuple[dict[str, object], ...] = ()
-    judges: tuple[JudgeSpending, ...] = ()
+    judges: tuple[Mapping[str, Any], ...] = ()
     failures: tuple[Mapping[str, Any], ...] = ()
     page: Path | None = None
 
@@ -296,7 +295,7 @@ class Asking:
             tables=(_show_spending(spending),) if spending else (),
             next=(self.study.command("report"),),
             exit_code=WITH_FAILURES if self.failed or self.in_batches else 0,
-            judges=tuple(spending),
+            judges=tuple(each._asdict() for each in spending),
             failures=reasons,
         )
 
@@ -308,7 +307,7 @@ class Asking:
         return StudyError("\n  ".join(("some judges did not come to the end:", *lines)))
 
 
-def _show_spending(spending: Sequence[JudgeSpending]) -> Table:
+def _show_spending(spending: Sequence[Row[Any]]) -> Table:
     """Return a table of what each judge has taken over all runs."""
     facts = {
         "requests": "requests",

@@ -6,8 +6,10 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from guard_eval.records import JudgeSpending
+from sqlalchemy import Row
+
 from guard_eval.reporting.escaping import visible
 from guard_eval.store import Store, requests
 from guard_eval.store.requests import Question
@@ -150,7 +152,7 @@ def _costs(
     price: Price | None,
     judge: Judge,
     sizes: Sequence[int],
-    spent: JudgeSpending | None,
+    spent: Row[Any] | None,
     *,
     batch: bool = False,
 ) -> tuple[float, float] | None:

@@ -31,7 +31,7 @@ def judge_usage(study: Study, store: Store) -> JudgeUsage | None:
             }
             for judge in judges
         ),
-        spent=tuple(spending),
+        spent=tuple(each._asdict() for each in spending),
         failed=tuple(failed),
         seen=tuple(seen),
         checked=tuple(item for judge in judges for item in read_checks(store, judge, seed=seed)),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 import pandas as pd
@@ -18,7 +17,7 @@ CHECKS = ("identical", "shuffled", "swapped", "padded")
 
 def spending(evidence: Evidence) -> pd.DataFrame:
     """Return tokens and cost of each judge, over all runs, calibration included."""
-    return frame_of([asdict(row) for row in _usage(evidence).spent])
+    return frame_of(_usage(evidence).spent)
 
 
 def failures(evidence: Evidence) -> pd.DataFrame:

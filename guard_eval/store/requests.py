@@ -29,11 +29,13 @@ from sqlalchemy import (
     Index,
     Integer,
     LargeBinary,
+    Row,
     String,
     Table,
     Text,
     bindparam,
     case,
+    cast,
     func,
     insert,
     literal_column,
@@ -43,7 +45,7 @@ from sqlalchemy import (
 from sqlalchemy.types import TypeDecorator
 
 from guard_eval.errors import StudyError
-from guard_eval.records import BlindPair, JudgeSpending, Plan, Rater, content_id
+from guard_eval.records import BlindPair, Plan, Rater, content_id
 from guard_eval.store import notes
 from guard_eval.store.schema import (
     PAIR,
@@ -379,28 +381,30 @@ def read_failures(db: Connection, judge: str | None = None) -> dict[tuple[str, s
     return {(row[0], row[1], row[2]): (row[3], row[4]) for row in db.execute(statement)}
 
 
-def read_spending(db: Connection) -> list[JudgeSpending]:
-    """Return what each judge that was ever asked has taken over all runs, by name."""
+def read_spending(db: Connection) -> list[Row[Any]]:
+    """Return what each judge that was ever asked has taken over all runs, a row for each `judge`, by name.
+
+    Requests that were surely not billed are left out. Of the others, `lost` are those whose answer never
+    came, `open` are under way or in a batch, `unmetered` are answers without token counts, and `unpriced` are
+    in no sum. `usd` is what the answers cost, at least; `held_usd` is set aside for what is lost or open.
+    """
     state, cost, count = request.state, request.cost, func.count()
     sent = state != "unbilled"
+    sums: dict[str, Any] = {name: cast(func.sum(request[name]), BigInteger) for name in _TOKENS}
+    sums["usd"] = cast(func.sum(cost).filter(_ANSWERED), Float) / BILLION
+    sums["held_usd"] = cast(func.sum(cost).filter(~_ANSWERED), Float) / BILLION
     columns = {
         "requests": count.filter(sent),
         "answers": count.filter(_ANSWERED),
         "lost": count.filter(state == "lost"),
         "open": count.filter(_OPEN),
         "unmetered": count.filter(_ANSWERED, request.output_tokens.is_(None)),
+        **{name: func.coalesce(total, 0) for name, total in sums.items()},
         "unpriced": count.filter(sent, cost.is_(None)),
-        **{name: func.sum(request[name]) for name in _TOKENS},
-        "usd": func.sum(cost).filter(_ANSWERED),
-        "held_usd": func.sum(cost).filter(~_ANSWERED),
     }
-    statement = select(rater.name, *columns.values()).join_from(REQUEST, RATER)
-    spending = []
-    for judge, *row in db.execute(statement.group_by(rater.name).order_by(rater.name)):
-        values: dict[str, Any] = {name: int(value or 0) for name, value in zip(columns, row, strict=True)}
-        values |= {name: values[name] / BILLION for name in ("usd", "held_usd")}
-        spending.append(JudgeSpending(judge=judge, **values))
-    return spending
+    labelled = (column.label(name) for name, column in {"judge": rater.name, **columns}.items())
+    statement = select(*labelled).join_from(REQUEST, RATER).group_by(rater.name).order_by(rater.name)
+    return list(db.execute(statement))
 
 
 def read_models(db: Connection) -> list[dict[str, Any]]:

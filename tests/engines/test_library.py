@@ -11,7 +11,7 @@ from scipy.stats import entropy
 import guard_eval
 from guard_eval import Greedy, Guard, Mirostat, Prompt, StudyError, Texts, TopP, generate, measure, watch
 from guard_eval.engines import generation
-from guard_eval.strategies import parse
+from guard_eval.strategies import STRATEGIES, parse
 
 pytestmark = pytest.mark.slow
 
@@ -164,5 +164,6 @@ def test_numbers_may_be_numpys(loaded):
 def test_the_package_shows_what_it_has():
     assert {"generate", "measure", "watch", "load_model", "Guard", "__version__"} <= set(dir(guard_eval))
     assert all(getattr(guard_eval, name) is not None for name in dir(guard_eval))
+    assert {kind.__name__ for kind in STRATEGIES.values()} <= set(dir(guard_eval))
     with pytest.raises(AttributeError, match="no 'Gard'"):
         _ = guard_eval.Gard
