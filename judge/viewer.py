@@ -147,9 +147,8 @@ def _describe_attempt(attempt: Attempt) -> dict[str, str]:
     facts = [STATES[attempt.state], f"{attempt.sent_at:%Y-%m-%d %H:%M:%S} UTC", attempt.form]
     answer = None
     if attempt.response is not None:
-        usage = attempt.usage
-        facts.append(usage.model or "model not stated")
-        facts.append(f"tokens in: {usage.input_tokens}, out: {usage.output_tokens}")
+        facts.append(attempt.model or "model not stated")
+        facts.append(f"tokens in: {attempt.input_tokens}, out: {attempt.output_tokens}")
         if (result := read_answer(attempt.response)) is not None:
             answer = result.refusal or result.text
     if attempt.cost is not None:

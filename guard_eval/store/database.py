@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 from typing import Any, Self
 
 from sqlalchemy import URL, Connection, create_engine, event, func, insert, inspect, literal, make_url, select
@@ -55,8 +55,6 @@ class Store:
     Attributes:
         name: What messages call it: the file, or the server and the database's name there.
         declared_now: `Study.declared`, of which each part is stored with the first verdict of its raters.
-        slots_made: For how many raters a pair each pool has slots, as far as this process knows.
-        declared_kept: What people's part of `declared_now` was at their first verdict is known to be stored.
     """
 
     def __init__(
@@ -68,8 +66,6 @@ class Store:
         server = URL.create("postgresql", host=address.host, port=address.port, database=address.database)
         self.name = str(self.file or server)
         self.declared_now = declared
-        self.slots_made: dict[str, int] = {}
-        self.declared_kept = False
         self._clock = clock
         self._lock = threading.RLock()
         self._transaction: tuple[Connection, datetime] | None = None
@@ -123,9 +119,7 @@ class Store:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @contextmanager
@@ -149,7 +143,7 @@ class Store:
             with self._begin("BEGIN IMMEDIATE", isolation_level="READ COMMITTED") as db:
                 now = datetime.now(UTC)
                 if not self.is_sqlite:
-                    now = db.execute(select(func.clock_timestamp(), _LOCK, _DURABLE)).one()[0]
+                    now = db.execute(select(_LOCK, func.clock_timestamp(), _DURABLE)).one()[1]
                 self._transaction = (db, self._clock() if self._clock else now)
                 try:
                     yield self._transaction
@@ -210,27 +204,21 @@ class Store:
             version = db.execute(select(setting.value).where(setting.key == "schema")).scalar()
         if version not in {None, SCHEMA}:
             raise StudyError(
-                f"the database {self.name} has schema {version}, and this guard-eval needs {SCHEMA}; read it "
-                "with the version that made it, or move it away and draw the pairs again"
+                f"the database {self.name} has schema {version}, and this guard-eval needs {SCHEMA}; use the "
+                "version that made it"
             )
         strange = tables if self.is_sqlite else tables & set(metadata.tables)
         if version is None and strange:
-            raise StudyError(
-                f"{self.name} is not a guard-eval database: it holds {min(strange)!r}; name another"
-            )
+            raise StudyError(f"{self.name} is no study's database: it holds {min(strange)!r}; name another")
         if not self.is_sqlite and db.exec_driver_sql("SHOW server_encoding").scalar_one() != "UTF8":
-            raise StudyError(
-                f"the database {self.name} cannot hold every text; "
-                "make one with: createdb --encoding=UTF8 --template=template0 NAME"
-            )
+            raise StudyError(f"{self.name} cannot hold every text; run: createdb -E UTF8 -T template0 NAME")
         return version is not None
 
     def _pair_command(self) -> str:
         """Return the command that makes this database's tables."""
-        folder = self.file.absolute().parent if self.file else Path()
-        known = self.file is not None and (folder / "study.toml").is_file()
-        name = str(folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder)
-        return f"guard-eval pair {shlex.quote(name) if known else 'STUDY'}"
+        folder = self.file and self.file.parent
+        known = folder is not None and (folder / "study.toml").is_file()
+        return f"guard-eval pair {shlex.quote(str(folder)) if known else 'STUDY'}"
 
 
 def parse_url(address: str) -> URL:
@@ -271,7 +259,8 @@ def open_to_read(file: Path) -> sqlite3.Connection:
     SQLite makes files beside it, except where it may assume that it does not change. It may only if nothing
     is beside it: rows that were saved last are in the write-ahead log, and would silently be missing.
     """
-    has_log = any(path.stat().st_size for path in file.parent.glob(f"{file.name}-*"))
+    logs = (file.with_name(f"{file.name}-{log}") for log in ("wal", "journal"))
+    has_log = any(log.exists() and log.stat().st_size for log in logs)
     mode = "mode=ro" if has_log or is_writable(file) else "mode=ro&immutable=1"
     address = f"{file.resolve().as_uri()}?{mode}"
     return sqlite3.connect(address, uri=True, timeout=BUSY_SECONDS, check_same_thread=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import sqlite3
+import secrets
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, fields
@@ -17,7 +17,7 @@ from guard_eval.reporting.escaping import csv_text
 from guard_eval.reporting.writing import write_whole
 from guard_eval.results import Result
 from guard_eval.store import notes, unblind
-from guard_eval.store.database import Store, parse_url
+from guard_eval.store.database import Store, open_to_read, parse_url
 from guard_eval.store.notes import Note
 from guard_eval.store.unblind import TidyRow
 from guard_eval.study import Study
@@ -127,20 +127,17 @@ def backup(study: Study, file: Path, /) -> Copied:
         )
     if file.exists():
         raise StudyError(f"{file} exists, and a backup overwrites nothing; name another file")
-    partial = file.with_name(f"{file.name}.partial")
+    partial = file.with_name(f"{file.name}.{secrets.token_hex(4)}")
     try:
         with Store.open(study.database) as store, store.explained(), store.engine.connect() as db:
             file.parent.mkdir(parents=True, exist_ok=True)
-            partial.unlink(missing_ok=True)
-            partial.touch(mode=0o600)
+            partial.touch(mode=0o600, exist_ok=False)
             db.execution_options(isolation_level="AUTOCOMMIT")
             db.exec_driver_sql("VACUUM INTO ?", (str(partial),))
-        with closing(sqlite3.connect(partial)) as copy:
+        with closing(open_to_read(partial)) as copy:
             (state,) = copy.execute("PRAGMA integrity_check").fetchone()
         if state != "ok":
-            raise StudyError(
-                f"the copy is damaged ({state}), as {store.file} may be; restore an older backup"
-            )
+            raise StudyError(f"{store.file} is damaged ({state}); restore an older backup")
         with partial.open("rb+") as written:
             os.fsync(written.fileno())
         partial.replace(file)
@@ -149,5 +146,5 @@ def backup(study: Study, file: Path, /) -> Copied:
     finally:
         partial.unlink(missing_ok=True)
     size = file.stat().st_size
-    restore = f"To restore it: stop the server, move {store.file}* away, and copy {file} to {store.file}"
+    restore = f"To restore it: stop the server, move {store.file}* away, and run: cp -p {file} {store.file}"
     return Copied(lines=(f"{file}: {size:,} bytes", restore), file=file, bytes=size)

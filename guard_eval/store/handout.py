@@ -11,7 +11,7 @@ entered at a position that the seed draws for each rater and showing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -38,6 +38,7 @@ from guard_eval.store import notes
 from guard_eval.store.database import Store
 from guard_eval.store.schema import (
     FREE,
+    MOMENT,
     OPEN,
     PAIR,
     PRESENTATION,
@@ -84,11 +85,11 @@ _FOR_ANYBODY = slot.for_rater.is_(None)
 _NEW = and_(_IN_POOL, ~exists().where(_OF_RATER, presentation.pair_id == slot.pair_id))
 SKIPPED = exists().where(note.presentation_id == presentation.id, note.kind == "skip")
 _MINE = (
-    select(presentation.id, presentation.slot_id, presentation.first)
+    select(presentation.id, presentation.slot_id, presentation.first, slot.held_by)
     .outerjoin_from(PRESENTATION, SLOT)
     .where(_OF_RATER, UNRATED, ~SKIPPED)
     .where(or_(presentation.slot_id.is_(None), slot.held_by == presentation.id, OPEN))
-    .order_by(presentation.id)
+    .order_by(slot.held_by.is_(None), presentation.id)
     .limit(bindparam("limit"))
 )
 _HOLD = (
@@ -98,7 +99,7 @@ _HOLD = (
 )
 _COMPARISON = (pair.method_a, pair.method_b, presentation.first)
 _SHOWN = (
-    select(*_COMPARISON, func.count(), func.count(presentation.rated_at))
+    select(*_COMPARISON, func.count().label("times"), func.count(presentation.rated_at).label("rated"))
     .join_from(PRESENTATION, PAIR)
     .where(_OF_RATER, presentation.role == "study")
     .group_by(*_COMPARISON)
@@ -116,14 +117,11 @@ _TEXTS = (
     .where(presentation.id.in_(bindparam("numbers", expanding=True)))
 )
 _PRESENT = insert(PRESENTATION).values(slot_id=bindparam("slot_id", None)).returning(presentation.id)
+_IS_OVER, _LONGEST = slot.leased_until <= bindparam("now"), bindparam("longest", type_=MOMENT)
 _END_LEASES = (
     update(SLOT)
-    .where(
-        # a lease that ends later than one of now is of before the clock was set back
-        or_(slot.leased_until <= bindparam("now"), slot.leased_until > bindparam("longest")),
-        _FOR_ANYBODY,
-    )
-    .values(held_by=None, leased_until=None)
+    .where(or_(_IS_OVER, slot.leased_until > _LONGEST), _FOR_ANYBODY)
+    .values(held_by=case((~_IS_OVER, slot.held_by)), leased_until=case((~_IS_OVER, _LONGEST)))
 )
 
 
@@ -153,16 +151,12 @@ _OPEN_SLOTS = union_all(
 # Slots: how they are made, opened, held and released.
 
 
-def make_slots(store: Store, db: Connection, plan: Plan, pool: str = PEOPLE) -> None:
+def make_slots(db: Connection, plan: Plan, pool: str = PEOPLE) -> None:
     """Make the slots that pairs lack for a plan, and close those that an earlier plan had beyond it."""
-    if store.slots_made.get(pool) == plan.slots:
-        return
-    if _count_made(db, pool) == plan.slots:
-        store.slots_made[pool] = plan.slots  # not before it is on disk
-        return
-    put_value(db, f"slots {pool}", str(plan.slots))
-    make_missing_slots(db)
-    open_slots(db, pool)
+    if _count_made(db, pool) != plan.slots:
+        put_value(db, f"slots {pool}", str(plan.slots))
+        make_missing_slots(db)
+        open_slots(db, pool)
 
 
 def make_missing_slots(db: Connection) -> None:
@@ -205,7 +199,10 @@ def open_slots(db: Connection, pool: str, *wanted: ColumnElement[bool]) -> None:
 
 
 def end_leases(db: Connection, plan: Plan, now: datetime) -> None:
-    """Free what is not rated and whose lease is over, unless it is of a roster."""
+    """Free what is not rated and whose lease is over, unless it is of a roster.
+
+    A lease that ends later than one of now, as the clock was set back, is shortened to that.
+    """
     db.execute(_END_LEASES, {"now": now, "longest": now + plan.lease})
 
 
@@ -245,7 +242,7 @@ def claim(store: Store, who: Rater, plan: Plan, limit: int = 1) -> list[BlindPai
     with store.write() as (db, now):
         if notes.find_rater(db, who).is_out:
             return []
-        make_slots(store, db, plan, POOLS[who.kind])
+        make_slots(db, plan, POOLS[who.kind])
         visit = _Visit(db, who, plan, now, limit)
         for row in visit.open:
             if row.slot_id is not None:
@@ -275,7 +272,7 @@ def progress(store: Store, who: Rater, plan: Plan) -> tuple[int, int]:
     """
     pool = POOLS[who.kind]
     with store.write() as (db, now):
-        make_slots(store, db, plan, pool)
+        make_slots(db, plan, pool)
         done = db.execute(_COUNT_RATED, {"rater": who.id}).scalar_one()
         if notes.find_rater(db, who).is_out:
             return done, 0
@@ -301,9 +298,11 @@ def waits_until(store: Store, who: Rater, plan: Plan) -> datetime | None:
         statement = select(func.min(slot.leased_until)).where(_NEW, *leased)
         lease_end: datetime | None
         lease_end = db.execute(statement, {"rater": who.id, "pool": POOLS[who.kind]}).scalar_one()
-        # no longer than a lease after the rater's last rating: a lease can be renewed for ever
+        # no longer than a lease after the rater did something: a lease can be renewed for ever
         rated = select(func.max(presentation.rated_at)).where(presentation.rater_id == who.id)
-        longest = min(db.execute(rated).scalar_one() or now, now) + plan.lease
+        wrote = select(func.max(note.at)).where(note.rater_id == who.id)
+        last = max(filter(None, (db.execute(each).scalar_one() for each in (rated, wrote))), default=now)
+        longest = min(last, now) + plan.lease
         return None if lease_end is None or longest <= now else min(lease_end, longest)
 
 
@@ -350,22 +349,27 @@ class _Visit:
 
     def __init__(self, db: Connection, who: Rater, plan: Plan, now: datetime, limit: int) -> None:
         self.db, self.who, self.plan, self.now = db, who, plan, now
-        self.open = db.execute(_MINE, {"rater": who.id, "limit": limit}).all()
+        self.open = list(db.execute(_MINE, {"rater": who.id, "limit": limit}))
         self.counted = sum(row.slot_id is not None for row in self.open)
-        self.shown = 0
-        self.lead: Counter[str] = Counter()
-        for method_a, method_b, first, times, rated in db.execute(_SHOWN, {"rater": who.id}):
-            self.counted += rated
-            self._add(method_a, method_b, first, times)
+        self.shown, self.lead = 0, Counter[str]()
+        for row in db.execute(_SHOWN, {"rater": who.id}):
+            self.counted += row.rated
+            self._add(row[:3], row.times)
+        # what the rater lost, and nobody took, comes back as far as the quota goes
+        lost = [row for row in self.open if row.slot_id is not None and row.held_by is None]
+        while lost and plan.quota is not None and self.counted > plan.quota:
+            self.open.remove(lost.pop())
+            self.counted -= 1
         self.checks: dict[Role, set[str]] = {"gold": set(), "repeat": set()}
         if plan.gold_every is not None or plan.repeats:
             for role, pair_id in db.execute(_CHECKS, {"rater": who.id}):
                 self.checks[role].add(pair_id)
 
-    def _add(self, method_a: str, method_b: str, first: str, times: int = 1) -> None:
+    def _add(self, comparison: Sequence[str], times: int = 1) -> None:
+        method_a, method_b, first = comparison
+        lead = times if first == "a" else -times
+        self.lead.update({method_a: lead, method_b: -lead})
         self.shown += times
-        self.lead[method_a] += times if first == "a" else -times
-        self.lead[method_b] -= times if first == "a" else -times
 
     def count_left(self) -> int:
         """Return how many more pairs the quota allows."""
@@ -378,15 +382,14 @@ class _Visit:
 
     def claim_next(self) -> int | None:
         """Make the rater's next presentation; None if there is nothing more for it."""
-        number = None
-        if self.plan.gold_every is not None and self._is_due("gold"):
-            number = self._claim_check("gold", self._read_gold())
-        if number is None and self.plan.repeats and self._is_due("repeat"):
-            number = self._claim_check("repeat", self._read_older())
-        if number is None and self.count_left():
-            number = self._claim_slot()
+        roles: tuple[Role, ...] = ("gold", "repeat")
+        for role in roles:
+            is_due = self._turn(role, len(self.checks[role])) <= self.counted
+            if is_due and (number := self._claim_check(role)) is not None:
+                return number
+        number = self._claim_slot() if self.count_left() else None
         # when the study has nothing more for the rater, what is left of the repeats comes at the end
-        return self._claim_check("repeat", self._read_older()) if number is None else number
+        return self._claim_check("repeat") if number is None else number
 
     def _claim_slot(self) -> int | None:
         """Show a pair in an open slot, on the side that a coin draws unless a method would lead by too much.
@@ -409,7 +412,7 @@ class _Visit:
         number = self._present(row.pair_id, side, slot_id=row.id, number=row.number)
         self.hold(row.id, number, side)
         self.counted += 1
-        self._add(row.method_a, row.method_b, side)
+        self._add((row.method_a, row.method_b, side))
         return number
 
     def _read_open_slots(self) -> list[Row[Any]]:
@@ -429,14 +432,15 @@ class _Visit:
         return reserved or [row for row in rows if first[row.pair_id] is row]
 
     def _present(self, pair_id: str, first: str, role: Role = "study", **of_slot: int) -> int:
-        values = {"pair_id": pair_id, "first": first, "role": role, "number": 0, **of_slot}
-        values |= {"rater_id": self.who.id, "handed_out": self.now}
-        return int(self.db.execute(_PRESENT, values).scalar_one())
+        shown = {"pair_id": pair_id, "first": first, "role": role, "number": 0, **of_slot}
+        to_whom = {"rater_id": self.who.id, "handed_out": self.now}
+        return int(self.db.execute(_PRESENT, shown | to_whom).scalar_one())
 
     # Checks: gold pairs and repeats, at positions that the seed draws.
 
-    def _claim_check(self, role: Role, sides: Mapping[str, str]) -> int | None:
-        """Show a check that the rater was not shown, on its side; None if there is none."""
+    def _claim_check(self, role: Role) -> int | None:
+        """Show a gold pair or a repeat that the rater was not shown; None if there is none."""
+        sides = self._read_gold() if role == "gold" else self._read_older()
         waiting = sides.keys() - self.checks[role]
         if not waiting:
             return None
@@ -446,6 +450,8 @@ class _Visit:
 
     def _read_gold(self) -> dict[str, str]:
         """Return the gold pairs on sides that are drawn: a rater with a favourite side fails half of them."""
+        if self.plan.gold_every is None:
+            return {}
         gold = self.db.execute(select(pair.id).where(pair.expected.is_not(None))).scalars()
         return {pair_id: "ba"[self._draw(2, "gold side", self.who.name, pair_id)] for pair_id in gold}
 
@@ -458,13 +464,9 @@ class _Visit:
 
     def count_checks(self, pairs: int) -> int:
         """Return how many gold pairs and repeats are still to come for who is shown so many pairs in all."""
-        gold = self._read_gold() if self.plan.gold_every is not None else ()
-        due = sum(self._turn("gold", index) <= pairs for index in range(len(gold)))
+        gold = sum(self._turn("gold", index) <= pairs for index in range(len(self._read_gold())))
         repeats = min(self.plan.repeats, pairs // 2)
-        return max(0, due - len(self.checks["gold"])) + max(0, repeats - len(self.checks["repeat"]))
-
-    def _is_due(self, role: Role) -> bool:
-        return self._turn(role, len(self.checks[role])) <= self.counted
+        return max(0, gold - len(self.checks["gold"])) + max(0, repeats - len(self.checks["repeat"]))
 
     def _turn(self, role: Role, index: int) -> int:
         """Return after how many of the study's pairs a check (0, 1, …) comes: one in each block of pairs."""

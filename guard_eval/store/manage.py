@@ -170,7 +170,7 @@ def erase(study: Study, /, *names: str, verdicts: bool = False, yes: bool = Fals
             words = " ".join(f"-e {shlex.quote(word)}" for word in (name, external_id) if word)
             lines += [
                 f"The identity and the comments are removed for good. It is {new_name} now, {what}.",
-                f"Files that may still hold the name: grep -rlwi {words} {shlex.quote(str(study.folder))}",
+                f"Files that may still hold the name: grep -rlwiF {words} {shlex.quote(str(study.folder))}",
             ]
         return _list(store, *lines, "Not in reach: backups, other copies, compressed files, a server's log.")
 
@@ -209,5 +209,5 @@ def _list(store: Store, *lines: str) -> Raters:
 def _user() -> str:
     try:
         return getuser()
-    except OSError:  # a container's user may have no name
+    except (KeyError, OSError):  # a container's user may have no name
         return "owner"

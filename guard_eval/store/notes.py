@@ -113,9 +113,7 @@ def find_rater(db: Connection, who: Rater) -> Row[Any]:
     """
     row = db.execute(_STATUS, {"rater": who.id}).one_or_none()
     if row is None or (row.name, row.kind) != (who.name, who.kind):
-        raise StudyError(
-            f"the rater {who.name!r} is not of this study; invite it with: guard-eval raters add"
-        )
+        raise StudyError(f"the rater {who.name!r} is not of this study; run: guard-eval raters add")
     return row
 
 
@@ -130,6 +128,4 @@ def check_owner(db: Connection, who: Rater, number: int | None) -> None:
     find_rater(db, who)
     mine = select(_presentation.rater_id).where(_presentation.id == number)
     if number is not None and not (0 < number < 2**31 and db.execute(mine).scalar() == who.id):
-        raise StudyError(
-            f"presentation {number} was not handed to the rater {who.name!r}; ask for the next pair"
-        )
+        raise StudyError(f"presentation {number} was not handed to {who.name!r}; ask for the next pair")

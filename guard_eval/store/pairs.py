@@ -65,7 +65,7 @@ def add(store: Store, new: Sequence[Pair], plan: Plan | None = None, *, replace_
             db.execute(insert(PAIR), rows)
         handout.make_missing_slots(db)
         if plan is not None:
-            handout.make_slots(store, db, plan)
+            handout.make_slots(db, plan)
         return len(rows)
 
 
@@ -118,17 +118,13 @@ def _select_new(db: Connection, rows: Sequence[Mapping[str, Any]]) -> list[dict[
         row = {name: storable(value) if isinstance(value, str) else value for name, value in each.items()}
         methods = {row["method_a"], row["method_b"]}
         if len(methods) == 1 or TIE in methods:
-            raise StudyError(
-                f"the pair {row['id']!r} compares {row['method_a']!r} with {row['method_b']!r}; name two "
-                f"methods, neither of them {TIE!r}"
-            )
+            a, b = row["method_a"], row["method_b"]
+            raise StudyError(f"pair {row['id']} compares {a!r} with {b!r}; name two methods, not {TIE!r}")
         before = known.setdefault(row["id"], row)
         changed = [name for name in row if name != "position" and row[name] != before[name]]
         if changed:
-            raise StudyError(
-                f"the pair {row['id']!r} is in the study with another {' and '.join(changed)}; "
-                "verdicts belong to the texts shown, so begin a new study for new texts"
-            )
+            what = f"the pair {row['id']} is in the study with another {' and '.join(changed)}"
+            raise StudyError(f"{what}; begin a new study for new texts")
     return list(known.values())[stored:]
 
 

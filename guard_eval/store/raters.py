@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, NamedTuple, get_args
 
-from sqlalchemy import Connection, Row, ScalarSelect, and_, delete, func, insert, or_, select, update
+from sqlalchemy import Connection, Row, ScalarSelect, delete, func, insert, or_, select, update
 
 from guard_eval.errors import StudyError
 from guard_eval.lookalike import hides, look
@@ -153,7 +153,7 @@ def count_openings(store: Store, plan: Plan) -> int:
     Who enrolled, or holds a pair, within a lease is expected to rate its share.
     """
     with store.write() as (db, now):
-        handout.make_slots(store, db, plan)
+        handout.make_slots(db, plan)
         handout.end_leases(db, plan, now)
         of_people = slot.pool == handout.PEOPLE
         pairs = db.execute(select(func.count()).where(of_people, slot.number == 0)).scalar_one()
@@ -186,13 +186,14 @@ def get_or_add(store: Store, name: str, kind: RaterKind) -> Rater:
 
 def read(store: Store) -> list[RaterProgress]:
     """Return every rater with its counts of the study's pairs, in the order they were added."""
-    shown = and_(presentation.rater_id == rater.id, presentation.role == "study")
+    is_study = presentation.role == "study"
     counts = (
-        func.count(presentation.id).label("handed_out"),
-        func.count(presentation.rated_at).label("rated"),
+        func.count(presentation.id).filter(is_study).label("handed_out"),
+        func.count(presentation.rated_at).filter(is_study).label("rated"),
+        func.count(presentation.rated_at).label("with_checks"),
     )
     last = [_select_last(kind).label(kind) for kind in ("consent", "finished")]
-    everybody = select(RATER, *counts, *last).outerjoin(PRESENTATION, shown)
+    everybody = select(RATER, *counts, *last).outerjoin(PRESENTATION, presentation.rater_id == rater.id)
     with store.read() as db:
         rows = db.execute(everybody.group_by(rater.id).order_by(rater.id)).all()
     names = ("name", "kind", "handed_out", "rated", "source", "external_id")
@@ -212,7 +213,7 @@ def _state(row: Row[Any]) -> RaterState:
         return "revoked"
     if not json.loads(row.consent or "{}").get("agreed", True):
         return "declined"
-    return "finished" if json.loads(row.finished or "{}").get("rated") == row.rated else ""
+    return "finished" if json.loads(row.finished or "{}").get("rated") == row.with_checks else ""
 
 
 def is_out(store: Store, who: Rater) -> bool:
@@ -291,9 +292,12 @@ def erase(store: Store, name: str, by: str, *, verdicts: bool = False) -> tuple[
             detail = _without(decided.detail, [name, row.external_id], pseudonym)
             db.execute(update(NOTE).where(note.id == decided.id).values(detail=detail))
         if verdicts:
-            shown = select(presentation.id).where(presentation.rater_id == row.id)
-            db.execute(delete(VERDICT).where(verdict.presentation_id.in_(shown)))
-            db.execute(delete(PRESENTATION).where(presentation.rater_id == row.id))
+            shown = presentation.rater_id == row.id
+            pair_ids = db.execute(select(presentation.pair_id).where(shown)).scalars().all()
+            ids = select(presentation.id).where(shown)
+            db.execute(delete(VERDICT).where(verdict.presentation_id.in_(ids)))
+            db.execute(delete(PRESENTATION).where(shown))
+            handout.open_slots(db, handout.PEOPLE, slot.pair_id.in_(pair_ids))
         db.execute(delete(SETTING).where(setting.key == ERASING))
         db.execute(delete(TOKEN).where(token.rater_id == row.id))
         anonymous = {"name": pseudonym, "source": None, "external_id": None}
@@ -323,10 +327,7 @@ def _add(db: Connection, name: str, kind: RaterKind, now: datetime, **more: str)
     """Add a rater, with `more` of its columns filled; its name must look like no other's."""
     check_name("rater's name", name)
     if hides(name) or visible(name) != name or name != name.strip():
-        raise StudyError(
-            f"the rater's name {name!a} has characters that cannot be seen, or begins or ends with a blank; "
-            "write it without them"
-        )
+        raise StudyError(f"the rater's name {name!a} has blanks or marks that cannot be seen; remove them")
     other = _look_alike(db, name)
     if other is not None:
         alike = "" if other == name else f", which looks like {name!a}"
@@ -379,6 +380,6 @@ def _scrub(store: Store) -> None:
         busy = store.is_sqlite and db.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").one()[0]
     if busy:
         raise StudyError(
-            "the person is taken out, but another program is reading the database, and the old bytes are "
-            "still in its files; stop it, then erase the rater once more by its new name"
+            "the person is taken out, but another program reads the database, so old bytes are still in its "
+            "files; stop it, then erase the rater once more by its new name"
         )

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
@@ -23,7 +23,6 @@ from sqlalchemy import (
     Column,
     ColumnElement,
     Connection,
-    Dialect,
     Float,
     ForeignKey,
     Index,
@@ -42,17 +41,17 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.types import TypeDecorator
 
 from guard_eval.errors import StudyError
 from guard_eval.records import BlindPair, Plan, Rater, content_id
 from guard_eval.store import notes
 from guard_eval.store.schema import (
+    MOMENT,
     PAIR,
     PRESENTATION,
     RATER,
     VERDICT,
-    Moment,
+    Converted,
     add_index,
     chunks,
     metadata,
@@ -60,6 +59,7 @@ from guard_eval.store.schema import (
     presentation,
     rater,
     refuse_changes,
+    required,
     verdict,
 )
 
@@ -71,47 +71,34 @@ BILLION = 10**9
 _TOKENS = ("input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens")
 
 
-class Compressed(TypeDecorator[bytes]):
-    """Bytes that are stored by zlib."""
-
-    impl = LargeBinary
-    cache_ok = True
-
-    def process_bind_param(self, value: bytes | None, dialect: Dialect) -> bytes | None:  # noqa: ARG002
-        """Return what the database is given."""
-        return None if value is None else zlib.compress(value, 1)
-
-    def process_result_value(self, value: bytes | None, dialect: Dialect) -> bytes | None:  # noqa: ARG002
-        """Return the bytes as they were."""
-        return None if value is None else zlib.decompress(value)
-
+_COMPRESSED = Converted(LargeBinary(), lambda plain: zlib.compress(plain, 1), zlib.decompress)
 
 REQUEST = Table(
     "request",
     metadata,
     Column("id", Integer, primary_key=True),
-    Column("key", String(64), nullable=False, index=True, doc="SHA-256 of what the study decides about it"),
-    Column("rater_id", Integer, ForeignKey("rater.id"), nullable=False, index=True),
-    Column("purpose", String(12), nullable=False, doc="study or calibration"),
-    Column("pair_id", Text, ForeignKey("pair.id"), nullable=False, index=True),
-    Column("number", Integer, nullable=False, doc="twice the sample, plus 1 for the other order"),
-    Column("batch", String(16), index=True, doc="our name for the batch it is sent in"),
-    Column("provider_id", Text, doc="the provider's name for the batch; NULL until it is known"),
-    Column("state", String(8), nullable=False),
-    Column("form", Text, nullable=False, doc="interface, output form, and what was left out"),
-    Column("max_output_tokens", Integer, nullable=False),
-    Column("sent", Compressed, nullable=False, doc="the request as it is sent"),
-    Column("response", Compressed, doc="the answer as it came"),
-    Column("model", Text, doc="the snapshot that the server says it used"),
-    Column("fingerprint", Text, doc="the server's name for its configuration"),
+    required("key", String(64), index=True),  # SHA-256 of what the study decides about it
+    required("rater_id", Integer, ForeignKey("rater.id"), index=True),
+    required("purpose", String(12)),  # study or calibration
+    required("pair_id", Text, ForeignKey("pair.id"), index=True),
+    required("number", Integer),  # twice the sample, plus 1 for the other order
+    Column("batch", String(16), index=True),  # our name for the batch it is sent in
+    Column("provider_id", Text),  # the provider's name for the batch; NULL until it is known
+    required("state", String(8)),
+    required("form", Text),  # interface, output form, and what was left out
+    required("max_output_tokens", Integer),
+    required("sent", _COMPRESSED),  # the request as it is sent
+    Column("response", _COMPRESSED),  # the answer as it came
+    Column("model", Text),  # the snapshot that the server says it used
+    Column("fingerprint", Text),  # the server's name for its configuration
     *(Column(name, Integer) for name in _TOKENS),
-    Column("cost", BigInteger, doc="billionths of a US dollar: the most it can cost, then its cost"),
-    Column("failure", String(16), doc="why it brought no verdict"),
-    Column("detail", Text, doc="the same in words"),
-    Column("sent_at", Moment, nullable=False),
-    Column("seconds", Float(53), doc="from the request to the answer"),
-    Column("run", String(16), nullable=False, doc="the run that sends it"),
-    Column("leased_until", Moment, nullable=False),
+    Column("cost", BigInteger),  # billionths of a US dollar: the most it can cost, then its cost
+    Column("failure", String(16)),  # why it brought no verdict
+    Column("detail", Text),  # the same in words
+    required("sent_at", MOMENT),
+    Column("seconds", Float(53)),  # from the request to the answer
+    required("run", String(16)),  # the run that sends it
+    required("leased_until", MOMENT),
     CheckConstraint("state IN ('open', 'answered', 'unbilled', 'lost')", name="state"),
 )
 request = REQUEST.c
@@ -209,10 +196,7 @@ def check_judge(db: Connection, judge: Rater) -> None:
         StudyError: It is revoked or excluded.
     """
     if notes.find_rater(db, judge).is_out:
-        raise StudyError(
-            f"the rater {judge.name!r} is revoked or excluded; give the judge another name in study.toml to "
-            "start from the beginning"
-        )
+        raise StudyError(f"the judge {judge.name!r} is revoked or excluded; name it anew in study.toml")
 
 
 def read_questions(db: Connection, name: str, plan: Plan) -> list[Question]:
@@ -228,9 +212,9 @@ def read_questions(db: Connection, name: str, plan: Plan) -> list[Question]:
     )
     rated = {tuple(row) for row in db.execute(done)}
     failed = {key[1:] for key in read_failures(db, name)}
-    pairs = db.execute(select(PAIR).where(pair.expected.is_(None))).all()
+    pairs = db.execute(select(PAIR, pair.id.label("pair_id")).where(pair.expected.is_(None))).all()
     questions = [
-        _question(row, row.id, number)
+        _question(row, number)
         for row in sorted(pairs, key=lambda row: content_id(plan.seed, name, row.id))
         for number in _numbers(plan, row.position)
         if (row.id, number) not in rated
@@ -238,11 +222,11 @@ def read_questions(db: Connection, name: str, plan: Plan) -> list[Question]:
     return sorted(questions, key=lambda each: (each.pair_id, each.number) in failed)
 
 
-def _question(row: Any, pair_id: str, number: int) -> Question:  # noqa: ANN401 (a row of SQLAlchemy)
+def _question(row: Any, number: int) -> Question:  # noqa: ANN401 (a row of SQLAlchemy)
     turned = (number + row.position) % 2 == 1
     texts = (row.text_b, row.text_a) if turned else (row.text_a, row.text_b)
     blind = BlindPair.of(0, row.prompt, *texts)
-    return Question(pair_id=pair_id, number=number, first="b" if turned else "a", blind=blind)
+    return Question(pair_id=row.pair_id, number=number, first="b" if turned else "a", blind=blind)
 
 
 def _numbers(plan: Plan, position: int) -> range:
@@ -417,7 +401,7 @@ def read_models(db: Connection) -> list[dict[str, Any]]:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Attempt:
+class Attempt(Usage):
     """A request of the study as it was sent, and what came of it; `cost` is set aside until it is known."""
 
     judge: str
@@ -427,7 +411,6 @@ class Attempt:
     sent: bytes
     sent_at: datetime
     response: bytes | None
-    usage: Usage
     cost: int | None
     failure: str | None
     detail: str | None
@@ -438,14 +421,11 @@ def read_attempts(db: Connection, pair_ids: Sequence[str]) -> list[Attempt]:
     texts = (pair.position, pair.prompt, pair.text_a, pair.text_b)
     statement = select(REQUEST, rater.name.label("judge"), *texts).join_from(REQUEST, RATER).join(PAIR)
     wanted = (request.purpose == "study", request.pair_id.in_(pair_ids))
-    names = Attempt.__annotations__.keys() - {"question", "usage"}
+    rows = db.execute(statement.where(*wanted).order_by(request.id)).all()
+    names = {each.name for each in fields(Attempt)} - {"question"}
     return [
-        Attempt(
-            question=_question(row, row.pair_id, row.number),
-            usage=Usage(**{name: getattr(row, name) for name in Usage.__slots__}),
-            **{name: getattr(row, name) for name in names},
-        )
-        for row in db.execute(statement.where(*wanted).order_by(request.id))
+        Attempt(question=_question(row, row.number), **{name: getattr(row, name) for name in names})
+        for row in rows
     ]
 
 

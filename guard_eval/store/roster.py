@@ -61,7 +61,7 @@ def assign(store: Store, names: Sequence[str], plan: Plan) -> int:
             raise StudyError(f"revoked or excluded: {', '.join(out)}; a roster is of people who may rate")
         if not names or len(set(names)) < len(names):
             raise StudyError(f"the roster {', '.join(names)!r} names no rater, or one twice")
-        handout.make_slots(store, db, plan)
+        handout.make_slots(db, plan)
         begun = select(slot.pair_id).outerjoin(PRESENTATION, presentation.slot_id == slot.id)
         begun = begun.where(slot.for_rater.is_not(None) | presentation.id.is_not(None))
         untouched = (slot.pool == handout.PEOPLE, slot.number == 0, pair.id.not_in(begun))
@@ -70,16 +70,11 @@ def assign(store: Store, names: Sequence[str], plan: Plan) -> int:
             pair_id: Comparison(*methods) for pair_id, *methods in db.execute(statement.where(*untouched))
         }
         if not pairs:
-            raise StudyError(
-                "no pair is left to plan a roster for; plan it after guard-eval pair, before anybody rates"
-            )
+            raise StudyError("no pair is left to plan a roster for; plan it before anybody rates")
         sides = plan_roster(pairs, [row.id for row in rows], slots=plan.slots, seed=plan.seed)
         load = max(Counter(seat.rater_id for seat in sides).values())
         if plan.quota is not None and load > plan.quota:
-            raise StudyError(
-                f"a roster of {len(rows)} would rate up to {load} pairs each, and the quota "
-                f"is {plan.quota}; name more raters or raise the quota"
-            )
+            raise StudyError(f"{load} pairs for one rater are above the quota {plan.quota}; name more raters")
         wanted = (slot.pair_id == bindparam("of"), slot.number == bindparam("no"))
         keep = update(SLOT).where(slot.pool == handout.PEOPLE, *wanted)
         keep = keep.values(for_rater=bindparam("who"), first=bindparam("side"))

@@ -11,8 +11,9 @@ judge's tables are in `guard_eval.store.requests`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, TypeVar
 
 from sqlalchemy import (
@@ -37,7 +38,7 @@ from sqlalchemy import (
     event,
     true,
 )
-from sqlalchemy.types import TypeDecorator
+from sqlalchemy.types import TypeDecorator, TypeEngine
 
 from guard_eval.errors import StudyError
 
@@ -74,44 +75,48 @@ def check_name(what: str, name: str) -> None:
     if not name.strip():
         raise StudyError(f"the {what} {name!r} is empty; write something")
     if len(name) > LONGEST_NAME:
-        raise StudyError(
-            f"the {what} {name[:40]!r}… has {len(name)} characters; write at most {LONGEST_NAME}"
-        )
+        raise StudyError(f"the {what} {name[:40]!r}… has {len(name)} characters; the most are {LONGEST_NAME}")
 
 
-class AnyText(TypeDecorator[str]):
-    """Text of any characters; see `storable`."""
+class Converted(TypeDecorator[Any]):
+    """A column's type of which values are converted on their way into the database, and back."""
 
-    impl = Text
+    impl: TypeEngine[Any] | type[TypeEngine[Any]] = Text
     cache_ok = True
 
-    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002
+    def __init__(
+        self, impl: TypeEngine[Any], write: Callable[[Any], Any], read: Callable[[Any], Any]
+    ) -> None:
+        super().__init__()
+        self.impl, self.write, self.read = impl, write, read
+
+    def process_bind_param(self, value: object, dialect: Dialect) -> object:  # noqa: ARG002
         """Return what the database is given."""
-        return None if value is None else storable(value)
+        return None if value is None else self.write(value)
+
+    def process_result_value(self, value: object, dialect: Dialect) -> object:  # noqa: ARG002
+        """Return what Python is given."""
+        return None if value is None else self.read(value)
 
 
-class Moment(TypeDecorator[datetime]):
-    """A moment in UTC: `timestamptz` on PostgreSQL, text that sorts by time on SQLite; aware in Python."""
+def _to_utc(moment: datetime) -> datetime:
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
 
-    impl = DateTime(timezone=True)
-    cache_ok = True
 
-    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002
-        """Return the moment in UTC."""
-        return value and value.astimezone(UTC)
+ANY_TEXT = Converted(Text(), storable, str)
+"""Text of any characters; see `storable`."""
 
-    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002
-        """Return the stored moment; SQLite has dropped the zone, which is UTC."""
-        return value and (value if value.tzinfo else value.replace(tzinfo=UTC)).astimezone(UTC)
-
+MOMENT = Converted(DateTime(timezone=True), _to_utc, _to_utc)
+"""A moment in UTC: `timestamptz` on PostgreSQL, text that sorts by time on SQLite, which drops the zone."""
 
 metadata = MetaData()
+required = partial(Column[Any], nullable=False)
 
 SETTING = Table(
     "setting",
     metadata,
-    Column("key", String(200), primary_key=True, doc="such as schema or study_hash"),
-    Column("value", AnyText, nullable=False),
+    Column("key", String(200), primary_key=True),  # such as schema or study_hash
+    required("value", ANY_TEXT),
 )
 setting = SETTING.c
 
@@ -119,13 +124,13 @@ RATER = Table(
     "rater",
     metadata,
     Column("id", Integer, primary_key=True),
-    Column("name", AnyText, nullable=False, unique=True, doc="a pseudonym, or a model's name"),
-    Column("kind", String(16), nullable=False),
-    Column("created_at", Moment, nullable=False),
-    Column("revoked_at", Moment, doc="from then on the rater is let in no more"),
-    Column("excluded_at", Moment, doc="set while the rater's verdicts are left out"),
-    Column("source", AnyText, doc="where a rater without invitation came from, such as prolific"),
-    Column("external_id", AnyText, doc="the source's own name for the rater, who is paid by it"),
+    required("name", ANY_TEXT, unique=True),  # a pseudonym, or a model's name
+    required("kind", String(16)),
+    required("created_at", MOMENT),
+    Column("revoked_at", MOMENT),  # from then on the rater is let in no more
+    Column("excluded_at", MOMENT),  # set while the rater's verdicts are left out
+    Column("source", ANY_TEXT),  # where a rater without invitation came from, such as prolific
+    Column("external_id", ANY_TEXT),  # the source's own name for the rater, who is paid by it
     CheckConstraint("kind IN ('person', 'model', 'simulated', 'simulated_model')", name="kind"),
     UniqueConstraint("source", "external_id"),
 )
@@ -134,22 +139,22 @@ rater = RATER.c
 TOKEN = Table(
     "token",
     metadata,
-    Column("hash", String(64), primary_key=True, doc="SHA-256 of an invitation; the token is stored nowhere"),
-    Column("rater_id", Integer, ForeignKey("rater.id"), nullable=False, index=True),
-    Column("created_at", Moment, nullable=False),
+    Column("hash", String(64), primary_key=True),  # SHA-256 of an invitation; the token is stored nowhere
+    required("rater_id", Integer, ForeignKey("rater.id"), index=True),
+    required("created_at", MOMENT),
 )
 token = TOKEN.c
 
 PAIR = Table(
     "pair",
     metadata,
-    Column("id", Text, primary_key=True, doc="hash of methods and continuations"),
-    *(Column(name, AnyText, nullable=False) for name in ("dataset", "prompt_id", "prompt")),
-    *(Column(name, AnyText, nullable=False) for name in ("method_a", "continuation_a", "text_a")),
-    *(Column(name, AnyText, nullable=False) for name in ("method_b", "continuation_b", "text_b")),
-    Column("position", Integer, nullable=False, doc="its parity decides the side that a judge sees first"),
-    Column("for_people", Boolean, nullable=False, server_default=true(), doc="people rate it too"),
-    Column("expected", JSON(none_as_null=True), doc="of a gold pair: the better text by criterion"),
+    Column("id", Text, primary_key=True),  # hash of methods and continuations
+    *(required(name, ANY_TEXT) for name in ("dataset", "prompt_id", "prompt")),
+    *(required(name, ANY_TEXT) for name in ("method_a", "continuation_a", "text_a")),
+    *(required(name, ANY_TEXT) for name in ("method_b", "continuation_b", "text_b")),
+    required("position", Integer),  # its parity decides the side that a judge sees first
+    required("for_people", Boolean, server_default=true()),  # people rate it too
+    Column("expected", JSON(none_as_null=True)),  # of a gold pair: the better text by criterion
 )
 pair = PAIR.c
 
@@ -157,15 +162,15 @@ SLOT = Table(
     "slot",
     metadata,
     Column("id", Integer, primary_key=True),
-    Column("pool", String(16), nullable=False, doc="people or simulated: raters who share the slots"),
-    Column("pair_id", Text, ForeignKey("pair.id"), nullable=False),
-    Column("number", Integer, nullable=False, doc="0, 1, …; 2k and 2k + 1 show opposite sides"),
-    Column("first", String(1), doc="which of the pair's texts is shown as A; NULL: not decided yet"),
-    Column("shuffle", Integer, nullable=False, doc="its position in the order of hand-out"),
-    Column("open", Boolean, nullable=False, server_default=true(), doc="it may be handed out when free"),
-    Column("for_rater", Integer, ForeignKey("rater.id"), doc="for whom a roster keeps it"),
-    Column("held_by", Integer, unique=True, doc="the presentation that has it; NULL: it is free"),
-    Column("leased_until", Moment, doc="then, if unrated, it is free for others"),
+    required("pool", String(16)),  # people or simulated: raters who share the slots
+    required("pair_id", Text, ForeignKey("pair.id")),
+    required("number", Integer),  # 0, 1, …; 2k and 2k + 1 show opposite sides
+    Column("first", String(1)),  # which of the pair's texts is shown as A; NULL: not decided yet
+    required("shuffle", Integer),  # its position in the order of hand-out
+    required("open", Boolean, server_default=true()),  # it may be handed out when free
+    Column("for_rater", Integer, ForeignKey("rater.id")),  # for whom a roster keeps it
+    Column("held_by", Integer, unique=True),  # the presentation that has it; NULL: it is free
+    Column("leased_until", MOMENT),  # then, if unrated, it is free for others
     UniqueConstraint("pair_id", "pool", "number"),
     CheckConstraint("first IN ('a', 'b')", name="first"),
 )
@@ -175,14 +180,14 @@ PRESENTATION = Table(
     "presentation",
     metadata,
     Column("id", Integer, primary_key=True),
-    Column("slot_id", Integer, ForeignKey("slot.id"), index=True, doc="NULL: a judge's, gold, or a repeat"),
-    Column("pair_id", Text, ForeignKey("pair.id"), nullable=False, index=True),
-    Column("rater_id", Integer, ForeignKey("rater.id"), nullable=False),
-    Column("number", Integer, nullable=False, doc="the slot's; a judge's: 2 × sample, + 1: other order"),
-    Column("first", String(1), nullable=False, doc="which of the pair's texts is shown as A"),
-    Column("role", String(8), nullable=False, server_default="study", doc="study, gold or repeat"),
-    Column("handed_out", Moment, nullable=False),
-    Column("rated_at", Moment, doc="when the first verdict came"),
+    Column("slot_id", Integer, ForeignKey("slot.id"), index=True),  # NULL: a judge's, gold, or a repeat
+    required("pair_id", Text, ForeignKey("pair.id"), index=True),
+    required("rater_id", Integer, ForeignKey("rater.id")),
+    required("number", Integer),  # the slot's; a judge's: 2 × sample, + 1: other order
+    required("first", String(1)),  # which of the pair's texts is shown as A
+    required("role", String(8), server_default="study"),  # study, gold or repeat
+    required("handed_out", MOMENT),
+    Column("rated_at", MOMENT),  # when the first verdict came
     UniqueConstraint("rater_id", "pair_id", "role", "number"),
     CheckConstraint("first IN ('a', 'b')", name="first"),
     CheckConstraint("role IN ('study', 'gold', 'repeat')", name="role"),
@@ -211,13 +216,13 @@ VERDICT = Table(
     "verdict",
     metadata,
     Column("presentation_id", Integer, ForeignKey("presentation.id"), primary_key=True),
-    Column("criterion", AnyText, primary_key=True),
-    Column("revision", Integer, primary_key=True, autoincrement=False, doc="0, 1, …; the highest is current"),
-    Column("choice", String(3), nullable=False, doc="by the letters on the screen, not by method"),
-    Column("at", Moment, nullable=False),
+    Column("criterion", ANY_TEXT, primary_key=True),
+    Column("revision", Integer, primary_key=True, autoincrement=False),  # 0, 1, …; the highest is current
+    required("choice", String(3)),  # by the letters on the screen, not by method
+    required("at", MOMENT),
     Column("seconds", Float(53)),
     Column("active_seconds", Float(53)),
-    Column("ends_seen", Integer, doc="of prompt, A and B: how many were on the screen to their end"),
+    Column("ends_seen", Integer),  # of prompt, A and B: how many were on the screen to their end
     CheckConstraint("choice IN ('A', 'tie', 'B')", name="choice"),
     CheckConstraint("revision >= 0", name="revision"),
 )
@@ -227,11 +232,11 @@ NOTE = Table(
     "note",
     metadata,
     Column("id", Integer, primary_key=True),
-    Column("rater_id", Integer, ForeignKey("rater.id"), nullable=False, index=True),
+    required("rater_id", Integer, ForeignKey("rater.id"), index=True),
     Column("presentation_id", Integer, ForeignKey("presentation.id"), index=True),
-    Column("kind", String(16), nullable=False, doc="such as consent, comment or exclude"),
-    Column("detail", AnyText, nullable=False, doc="text, or JSON, as the kind has it"),
-    Column("at", Moment, nullable=False),
+    required("kind", String(16)),  # such as consent, comment or exclude
+    required("detail", ANY_TEXT),  # text, or JSON, as the kind has it
+    required("at", MOMENT),
 )
 note = NOTE.c
 

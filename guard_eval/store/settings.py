@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sqlalchemy import Connection, delete, insert, literal, select
+from sqlalchemy import Connection, bindparam, delete, insert, literal, select
 
 from guard_eval.records import PEOPLE_OF, Rater, content_id, settings_part
 from guard_eval.store.database import Store
@@ -17,11 +17,12 @@ RESULTS_SEEN = "results seen"
 """When a report first showed the results, ISO 8601, UTC. Who is excluded later was excluded knowing them."""
 
 _CRITERION = "criterion "
+_VALUE = select(setting.value).where(setting.key == bindparam("asked"))
 
 
 def read_value(db: Connection, key: str) -> str | None:
     """Return the value of a key, or None if there is none."""
-    return db.execute(select(setting.value).where(setting.key == key)).scalar_one_or_none()
+    return db.execute(_VALUE, {"asked": key}).scalar_one_or_none()
 
 
 def put_value(db: Connection, key: str, value: str) -> None:
@@ -59,20 +60,16 @@ def declared(store: Store, part: str) -> str | None:
     return read(store, f"declared {content_id(part)}")
 
 
-def keep_declared(db: Connection, who: Rater, declared: Mapping[str, str]) -> bool:
-    """Store the settings that hold for a rater, unless the part has verdicts, for which they cannot vouch.
-
-    Returns whether they were stored before: then nobody need ask again.
-    """
+def keep_declared(db: Connection, who: Rater, declared: Mapping[str, str]) -> None:
+    """Store the settings that hold for a rater, unless the part has verdicts, for which they cannot vouch."""
     part = settings_part(who.name, who.kind)
     key = f"declared {content_id(part)}"
     if part not in declared or read_value(db, key) is not None:
-        return True
+        return
     of_part = rater.id == who.id if who.kind in PEOPLE_OF else rater.kind.not_in(PEOPLE_OF)
     rated = (presentation.rated_at.is_not(None), presentation.rater_id == rater.id, of_part)
     if db.execute(select(presentation.id).where(*rated).limit(1)).first() is None:
         put_value(db, key, declared[part])
-    return False
 
 
 def set_criteria(store: Store, words: Mapping[str, str]) -> None:

@@ -84,8 +84,7 @@ def save(
             notes.check_admitted(db, rater)
         assert row is not None
         longest = (now - row.handed_out).total_seconds() if by_browser else math.inf
-        if not store.declared_kept:
-            store.declared_kept = keep_declared(db, rater, store.declared_now)
+        keep_declared(db, rater, store.declared_now)
         measured = {"seconds": _duration(seconds, longest), "ends_seen": ends_seen}
         measured["active_seconds"] = _duration(active_seconds, longest)
         _append(db, {number: choices}, now=now, **measured)

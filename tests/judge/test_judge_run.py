@@ -312,7 +312,7 @@ def test_the_raw_bytes_of_request_and_response_are_kept(run, store, pairs, serve
         (attempt,) = requests.read_attempts(db, [store_pairs.read(store)[0].id])
     assert attempt.sent == server.seen[-1].raw
     assert b'"system_fingerprint": "fp_1"' in attempt.response
-    assert attempt.usage.fingerprint == "fp_1"
+    assert attempt.fingerprint == "fp_1"
 
 
 def test_a_revoked_judge_is_not_asked(run, store, pairs, judge, server):

@@ -190,7 +190,11 @@ def test_a_copy_taken_while_raters_rate_is_whole(study, tmp_path, make_pairs):
         while not verdicts.trail(store, rater):
             pass
         backup(study, copy)
-        backup(study, tmp_path / "second.db")
+        two = [threading.Thread(target=backup, args=(study, tmp_path / "second.db")) for _ in range(2)]
+        for each in two:
+            each.start()
+        for each in two:
+            each.join()
         end.set()
         writer.join()
         after = len(unblind.tidy(store))

@@ -91,7 +91,7 @@ def test_a_roster_that_cannot_be_is_refused(store, make_pairs, plan):
         (["Ann", "Nobody"], None, "no rater named 'Nobody'"),
         (["judge"], None, "'judge' is a model, not a person"),
         (["out"], None, "revoked or excluded: out; a roster"),
-        (["Ann", "Ben"], 3, "up to 4 pairs each, and the quota is 3"),
+        (["Ann", "Ben"], 3, "4 pairs for one rater are above the quota 3"),
     ):
         with pytest.raises(StudyError, match=message):
             roster.assign(store, names, replace(plan, quota=quota))

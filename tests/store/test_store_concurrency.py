@@ -135,6 +135,20 @@ def test_twenty_threads_save_ten_times_each(store, make_pairs, plan):
     assert_exactly(unblind.tidy(store), 10, 20)
 
 
+def test_the_times_of_writers_run_forward(store_url):
+    """Each writer has a store, as processes have: the time is that at which it may write."""
+    times = []
+
+    def write():
+        with Store.open(store_url) as own:
+            for _ in range(40):
+                with own.write() as (_, now):
+                    times.append(now)
+
+    at_once([write] * 6)
+    assert times == sorted(times)
+
+
 def test_a_database_made_by_many_at_once_is_made_once(empty_url):
     def make():
         with Store.open(empty_url, create=True) as store:

@@ -67,6 +67,17 @@ def test_the_verdicts_go_too_where_asked_and_the_pairs_are_free(store, make_pair
     assert len(rate_all(store, ben, one)) == 4
 
 
+def test_a_pair_that_needs_fewer_now_is_not_opened_by_an_erasure(store, make_pairs, plan):
+    pairs.add(store, make_pairs(1))
+    ann, ben, cem = people(store, "Ann", "Ben", "Cem")
+    for who in (ann, ben):
+        rate_all(store, who, plan)
+    one = replace(plan, slots=1)
+    assert handout.claim(store, cem, one) == []
+    raters.erase(store, "Ann", "owner", verdicts=True)
+    assert handout.claim(store, cem, one) == []
+
+
 @given(
     name=st.text(st.characters(categories=("L", "N"), max_codepoint=0x2FFF), min_size=6, max_size=60),
     verdicts=st.booleans(),

@@ -149,7 +149,48 @@ def test_a_clock_set_back_does_not_keep_a_slot_for_as_long(store, one_pair, one,
     raters.decide(store, "Ann", "exclude", "why", "who")
     assert len(handout.claim(store, ben, one)) == 1
     clock.advance(days=-1)
+    assert handout.claim(store, one_pair[2], one) == []
+    clock.advance(minutes=30)
     assert len(handout.claim(store, one_pair[2], one)) == 1
+
+
+@pytest.mark.parametrize("change", [{"milliseconds": -1}, {"seconds": 30}])
+def test_a_lease_is_kept_when_the_clock_steps_back_or_leases_become_shorter(
+    store, one_pair, one, clock, change
+):
+    ann, ben, _ = one_pair
+    shown = handout.claim(store, ann, replace(one, lease=2 * one.lease))[0]
+    clock.advance(**change)
+    assert handout.claim(store, ben, one) == []
+    rate(store, ann, shown)
+    assert counted(store) == (["Ann"], [])
+
+
+def test_what_was_lost_comes_back_only_as_far_as_the_quota_goes(store, make_pairs, plan, clock):
+    pairs.add(store, make_pairs(2))
+    ann, ben = people(store, "Ann", "Ben")
+    one = replace(plan, slots=1, quota=1)
+    (lost,) = handout.claim(store, ann, one)
+    clock.advance(hours=1)
+    first, second = handout.claim(store, ben, replace(one, quota=2), limit=2)
+    assert handout.claim(store, ann, one) == []
+    other = first if second.prompt == lost.prompt else second
+    handout.skip(store, other.presentation, ["unreadable"], rater=ben)
+    rate(store, ann, handout.claim(store, ann, one)[0])
+    raters.revoke(store, "Ben")  # so that the lost one is free
+    assert handout.claim(store, ann, one) == []
+    assert handout.progress(store, ann, one) == (1, 0)
+
+
+def test_who_did_nothing_for_a_lease_waits_no_longer(store, one_pair, one, clock):
+    ann, ben, _ = one_pair
+    notes.write(store, ben, "consent", "{}")
+    for minutes, waits in ((20, True), (9, True), (1, False)):
+        clock.advance(minutes=minutes)
+        handout.claim(store, ann, one)  # who looks at her pair again and again
+        assert (handout.waits_until(store, ben, one) is not None) == waits
+    notes.write(store, ben, "practice", "{}")
+    assert handout.waits_until(store, ben, one) == clock() + one.lease
 
 
 def test_a_clock_set_forward_loses_no_rating(store, one_pair, one, clock):
@@ -192,7 +233,7 @@ def test_what_was_rated_or_has_no_reason_is_not_skipped(store, one_pair, plan):
     (shown,) = handout.claim(store, ann, plan)
     for who, reasons, message in (
         (ann, [], "was rated, or no reason"),
-        (ben, ["unreadable"], "not handed to the rater 'Ben'"),
+        (ben, ["unreadable"], "not handed to 'Ben'"),
     ):
         with pytest.raises(StudyError, match=message):
             handout.skip(store, shown.presentation, reasons, rater=who)

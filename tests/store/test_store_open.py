@@ -56,7 +56,7 @@ def test_another_programs_file_is_refused_and_left_alone(tmp_path, create):
         (b"\x89PNG\r\n\x1a\n" + bytes(5000), "file is not a database; name another file"),
         (
             (tmp_path / "other.db").read_bytes(),
-            "is not a guard-eval database: it holds 'rater'; name another",
+            "is no study's database: it holds 'rater'; name another",
         ),
     ):
         path.write_bytes(content)
@@ -83,11 +83,11 @@ def test_a_damaged_file_and_one_of_another_schema_are_refused(tmp_path, make_pai
 def test_another_programs_tables_and_a_small_encoding_are_refused(postgres_server, postgres_url):
     with Store.open(postgres_url, create=True) as store, store.write() as (db, _):
         db.exec_driver_sql("DELETE FROM setting")
-    assert "is not a guard-eval database" in refuse(postgres_url, create=True)
+    assert "is no study's database" in refuse(postgres_url, create=True)
     url = postgres_server.new_database("ENCODING 'LATIN1' TEMPLATE template0")
     message = refuse(url, create=True)
     assert "cannot hold every text" in message
-    assert "createdb --encoding=UTF8" in message
+    assert "createdb -E UTF8" in message
     postgres_server.drop_database(url)
 
 
@@ -177,7 +177,8 @@ def test_a_database_is_its_owners_from_the_start(tmp_path, make_pairs, monkeypat
 
 def test_a_study_on_storage_that_is_only_read_is_read(tmp_path, make_pairs, plan, monkeypatch):
     """As a server leaves it that was killed, its last rows stand in the log alone: they count too."""
-    path = tmp_path / "study.db"
+    path = tmp_path / "study[1].db"  # which is no pattern
+    (tmp_path / "study[1].db-old").write_text("something else")
     url = f"sqlite:///{path}"
     with Store.open(url, create=True) as store:
         pairs.add(store, make_pairs(6))
@@ -188,12 +189,12 @@ def test_a_study_on_storage_that_is_only_read_is_read(tmp_path, make_pairs, plan
         assert len(unblind.tidy(store)) == 6
         with pytest.raises(StudyError, match=r"readonly database; make the file and its folder writable"):
             raters.invite(store, "Ben")
-    assert [each.name for each in tmp_path.iterdir()] == ["study.db"]
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["study[1].db", "study[1].db-old"]
     assert path.read_bytes() == before
     monkeypatch.undo()
     with Store.open(url) as store:
         raters.invite(store, "Cas")
         monkeypatch.setattr(database, "is_writable", lambda _: False)
-        assert (tmp_path / "study.db-wal").stat().st_size
+        assert (tmp_path / "study[1].db-wal").stat().st_size
         with Store.open(url) as reader:
             assert [rater.name for rater in raters.read(reader)] == ["Ann", "Cas"]

@@ -4,11 +4,12 @@ import math
 from dataclasses import replace
 
 import pytest
+from factories import make_gold
 from rating import rate
 
 from guard_eval.errors import StudyError
 from guard_eval.records import Rater
-from guard_eval.store import Store, handout, pairs, raters
+from guard_eval.store import Store, handout, notes, pairs, raters
 
 
 def test_a_guess_does_not_sign_in(store):
@@ -51,8 +52,8 @@ UNSEEN = (
     "B\u2028n",
 )
 REFUSED = [
-    *((raters.invite, [name], "rater's name .*write") for name in ("", "  ", "x" * 201)),
-    *((raters.invite, [name], "characters that cannot be seen, or begins or ends.*write") for name in UNSEEN),
+    *((raters.invite, [name], "rater's name .*(write|most)") for name in ("", "  ", "x" * 201)),
+    *((raters.invite, [name], "has blanks or marks that cannot be seen; remove them") for name in UNSEEN),
     (raters.invite, ["Ann"], "'Ann' exists; choose another"),
     (raters.invite, ["ann"], "a rater named 'Ann' exists, which looks like"),
     (raters.invite, ["\uff21nn"], "a rater named 'Ann' exists, which looks like"),
@@ -154,6 +155,24 @@ def test_who_leaves_frees_the_opening_when_the_lease_is_over(store, make_pairs, 
     rate_some(store, new, one, 3)  # what the first one had open as well
     assert handout.claim(store, new, one) == handout.claim(store, gone, one) == []
     assert enrol(store, 3, one).refusal == "full"
+
+
+def test_a_pair_that_an_invited_person_left_is_work(store, make_pairs, one, clock):
+    pairs.add(store, make_pairs(1))
+    handout.claim(store, raters.invite(store, "Ann")[0], one)
+    assert raters.count_openings(store, one) == 0
+    clock.advance(hours=1)
+    assert enrol(store, 1, one).refusal is None
+
+
+def test_who_finished_is_known_by_the_checks_too(store, make_pairs, one):
+    pairs.add(store, make_pairs(1))
+    pairs.add_gold(store, make_gold(1))
+    gold = replace(one, gold_every=1)
+    who, _ = raters.invite(store, "Ann")
+    rate_some(store, who, gold, 2)
+    notes.write(store, who, "finished", '{"rated": 2}')
+    assert [(row.state, row.rated) for row in raters.read(store)] == [("finished", 1)]
 
 
 def test_a_finished_study_is_full_and_an_excluded_rater_opens_it(store, make_pairs, one, clock):
