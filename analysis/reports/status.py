@@ -160,7 +160,7 @@ def _texts(study: Study, prompts: list[Prompt]) -> Part:
         existing = find_texts(study, list(runs), prompts)
     except (StudyError, OSError) as error:
         return Part(part="continuations", state="broken", text=str(error))
-    counts = {name: len(each.texts) for name, each in existing.items()}
+    counts = {name: len(each) for name, each in existing.items()}
     total, wanted = sum(counts.values()), len(prompts) * sum(runs.values())
     text = f"{total} of {wanted}"
     if total == wanted and total:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -159,8 +158,8 @@ def format_of(file: VerdictFile, columns: Mapping[str, str] = MappingProxyType({
         return TABLE
     if first.keys() >= _SAMPLES:
         raise StudyError(
-            f"{file.path} holds texts of lm-evaluation-harness and no verdicts; score them with: "
-            f"guard-eval measure {shlex.quote(str(file.path))}"
+            f"{file.path} holds texts of lm-evaluation-harness and no verdicts; docs/formats.md says how "
+            "guard-eval measure scores them"
         )
     names = [name for name, form in FOREIGN.items() if form.claims(first)]
     if len(names) > 1:

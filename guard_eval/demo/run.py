@@ -18,7 +18,7 @@ from guard_eval.errors import StudyError
 from guard_eval.results import Result
 from guard_eval.store import Store
 from guard_eval.study import Study
-from guard_eval.texts.current import current_texts
+from guard_eval.texts.current import find_current
 from guard_eval.texts.pair import pair
 from guard_eval.texts.prompts import read_prompts
 
@@ -89,9 +89,9 @@ def generate_texts(study: Study) -> Result:
 def compare_texts(study: Study) -> Result:
     """Return the prompt on which greedy decoding loops most, as greedy and as GUARD continue it."""
     prompts = read_prompts(study.prompts_path)
-    greedy, guard = current_texts(study, ("greedy", "guard"), prompts).values()
-    worst = min(prompts, key=lambda prompt: appeal(greedy[prompt.id].text))
-    texts = {"prompt": worst.text, "greedy": greedy[worst.id].text, "guard": guard[worst.id].text}
+    greedy, guard = find_current(study, ("greedy", "guard"), prompts).values()
+    worst = min(prompts, key=lambda prompt: appeal(greedy[prompt.id, 1].text))
+    texts = {"prompt": worst.text, "greedy": greedy[worst.id, 1].text, "guard": guard[worst.id, 1].text}
     lines = (f"{name:>6}: {text}" for name, text in texts.items())
     excerpts = [textwrap.shorten(line, EXCERPT_CHARACTERS, placeholder=" …") for line in lines]
     return Result(lines=("On the prompt where greedy decoding does worst:", *excerpts))

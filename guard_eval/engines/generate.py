@@ -19,8 +19,8 @@ from guard_eval.results import Result
 from guard_eval.strategies import parse, signature
 from guard_eval.study.folder import Study
 from guard_eval.texts.continuations import append_continuations
-from guard_eval.texts.current import find_texts, missing_texts, model_revisions, other_runs
-from guard_eval.texts.model_hub import HubModels, find_models
+from guard_eval.texts.current import find_texts, model_revision, other_runs
+from guard_eval.texts.models import HubModels, find_models
 from guard_eval.texts.prompts import read_prompts
 from guard_eval.texts.shards import Shard, reserve
 
@@ -147,7 +147,7 @@ class Work:
         engine: What writes the texts.
         workers: How many models are at work at once with Ray, if the user says it.
         trace: Whether what strategies adapt is written, too.
-        known: `revision`, `dtype` and `amateur_revision` of the models; None where they are not known.
+        known: `revision` and `dtype` of the model; None where they are not known.
         missing: By strategy, the prompts and runs whose texts were missing at the start.
         written: How many of them were written, by strategy.
     """
@@ -168,12 +168,11 @@ class Work:
         prompts = read_prompts(study.prompts_path, limit=study.settings.prompts.limit)
         self._prompts = [prompt for prompt in prompts if shard.holds(prompt.id)]
         self.written: Counter[str] = Counter()
-        model, known = study.settings.model, model_revisions(study, read=True)
-        dtype = None
-        if known["revision"] is not None:
-            files = ModelFiles.open(study.locate_model(model.name), known["revision"])
+        model, revision, dtype = study.settings.model, model_revision(study), None
+        if revision is not None:
+            files = ModelFiles.open(study.locate_model(model.name), revision)
             dtype = files.expected_dtype(model.dtype, model.device)
-        self.find({**known, "dtype": dtype})
+        self.find({"revision": revision, "dtype": dtype})
         if engine == "vllm":
             from guard_eval.engines.vllm.generation import check_study  # noqa: PLC0415 (torch is heavy)
 
@@ -184,9 +183,10 @@ class Work:
         self.known = known
         engine = "vllm" if self.engine == "vllm" else None
         self._existing = find_texts(self.study, self._names, self._prompts, known=known, engine=engine)
+        runs = {name: range(1, self.study.settings.runs_of(name) + 1) for name in self._names}
         self.missing = {
-            name: list(missing_texts(self.study, name, self._prompts, self._existing[name]))
-            for name in self._names
+            name: [(p, run) for p in self._prompts for run in runs[name] if (p.id, run) not in existing]
+            for name, existing in self._existing.items()
         }
 
     @property
@@ -201,15 +201,15 @@ class Work:
 
     def result(self, lines: Sequence[str], *, next: tuple[str, ...] = ()) -> Generated:  # noqa: A002 (a field)
         """Return the command's result: how many texts exist, which runs do not count, and `lines`."""
-        existing = {name: len(each.texts) + self.written[name] for name, each in self._existing.items()}
-        part = "" if self.shard.count == 1 else f" of shard {self.shard}"
+        existing = {name: len(each) + self.written[name] for name, each in self._existing.items()}
+        part = "" if self.shard.count == 1 else f" of shard {self.shard.number}/{self.shard.count}"
         settings, counts = self.study.settings, []
         for name, count in existing.items():
             asked = len(self._prompts) * settings.runs_of(name)
             counts.append(f"{name}: {count} of {asked} continuations{part} exist")
             if settings.runs_of(name) < settings.generation.runs:
                 counts.append("  one text a prompt: it draws nothing, so another run would write the same")
-            if self.known["revision"] is None and self._existing[name].texts:
+            if self.known["revision"] is None and self._existing[name]:
                 counts.append(f"  not compared with {settings.model.name}, which is not on this machine")
         others = other_runs(self.study, self.known) if self.total else []
         counts += [f"another run is kept and not used: {other}" for other in others]
@@ -232,7 +232,7 @@ class Work:
         if self.amateur is not None:
             models[self.amateur] = (study.locate_model(self.amateur), model.amateur_revision)
         matches = find_models(models)
-        if problem := matches.problem():
+        if problem := matches.problem:
             raise StudyError(problem)
         return matches
 
@@ -246,7 +246,7 @@ class Work:
         if not self.total:
             return [f"would make 0 continuations with {model.name}"]
         matches, location = self.find_models(), self.study.locate_model(model.name)
-        lines = matches.lines()
+        lines = matches.lines
         if self.known["revision"] is not None and location not in matches.missing:
             from guard_eval.engines.encoding import encode, split_by_length  # noqa: PLC0415
 
@@ -272,9 +272,7 @@ class Work:
     def _estimate(self) -> list[str]:
         """Return how long the missing texts take, as far as existing ones say it."""
         names = [name for name, texts in self.missing.items() if texts]
-        timed = {
-            name: list(self._existing[name].texts.values()) for name in names if self._existing[name].texts
-        }
+        timed = {name: list(self._existing[name].values()) for name in names if self._existing[name]}
         if not timed:
             return []
         means = {name: sum(text.seconds for text in texts) / len(texts) for name, texts in timed.items()}

@@ -30,7 +30,7 @@ from guard_eval.errors import StudyError, nearest
 from guard_eval.records import Continuation, Prompt, content_id
 from guard_eval.strategies import Strategy, draws, parse
 from guard_eval.study.folder import BUNDLED, locate_model
-from guard_eval.texts.model_hub import find_models
+from guard_eval.texts.models import find_models
 
 
 class Texts(list[Continuation]):
@@ -272,7 +272,7 @@ def load_model(
     name = str(model)
     location = locate_model(name, Path())
     result = find_models({name: (location, "main")})
-    if problem := result.problem():
+    if problem := result.problem:
         raise StudyError(problem)
     with result.offline():
         return load(location, name=name, device=device, dtype=dtype)

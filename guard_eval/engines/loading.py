@@ -19,7 +19,7 @@ from transformers.utils.hub import cached_file
 
 from guard_eval.engines.packed import pack
 from guard_eval.errors import StudyError
-from guard_eval.texts.model_files import folder_revision, has_weights
+from guard_eval.texts.models import folder_revision, has_weights
 
 SMALL = 30_000_000
 """Parameters below which one thread decodes fastest: the work of a step is over before a second thread has

@@ -28,8 +28,7 @@ def open_local(work: Work) -> Iterator[Batches]:
         amateur = models.amateur if work.amateur else None
     for model in filter(None, (models.loaded, amateur)):
         progress.notice(f"{model.name} ({model.revision}), {model.dtype} on {model.device}")
-    known = {"revision": models.loaded.revision, "dtype": models.loaded.dtype}
-    work.find(known | {"amateur_revision": amateur.revision if amateur else None})
+    work.find({"revision": models.loaded.revision, "dtype": models.loaded.dtype})
 
     def batches(name: str, texts: Sequence[tuple[Prompt, int]]) -> Iterator[list[Continuation]]:
         traces: list[Trace] = []

@@ -36,7 +36,7 @@ from guard_eval.study.toml import check_tables, with_overrides
 from guard_eval.texts.current import find_current
 from guard_eval.texts.generation_files import read_generations
 from guard_eval.texts.generations import HUMAN, Generation, generation_of
-from guard_eval.texts.model_hub import HubModels, find_models
+from guard_eval.texts.models import HubModels, find_models
 from guard_eval.texts.prompts import read_prompts
 
 if TYPE_CHECKING:
@@ -54,7 +54,6 @@ class FileSettings(SettingsTable):
     """The settings of a measurement; for texts without a study they are changed by `--set`."""
 
     seed: int = Field(default=1, ge=0)
-    all_runs: bool = False
     metrics: MetricSettings = Field(default_factory=MetricSettings)
 
 
@@ -76,9 +75,8 @@ def measure(
     whose model is not available is named at the end (exit code 2); all others are written.
 
     Args:
-        source: A study's folder, or files of texts (JSONL, JSON, CSV, XLSX, Parquet, samples of
-            lm-evaluation-harness). A record has the text and, where known, prompt, reference, strategy,
-            dataset and id.
+        source: A study's folder, or files of texts (JSONL, JSON, CSV, XLSX, Parquet). A record has the text
+            and, where known, prompt, reference, strategy, dataset and id.
         metrics: Only these, with commas: diversity, mauve, coherence, bertscore, perplexity, repetition,
             distinct, self_bleu, length, speed.
         baseline: Compare every other strategy with this one, prompt by prompt.
@@ -111,7 +109,7 @@ def measure(
         chosen.setdefault("compute", list(WITHOUT_MODELS))
     settings = _check_settings(with_overrides({"metrics": chosen}, overrides))
     known = {prompt.id: prompt for prompt in read_prompts(prompts)} if prompts else None
-    options = {"prompts": known, "columns": column, "all_runs": settings.all_runs}
+    options = {"prompts": known, "columns": column}
     measured = _measure_texts(
         [text for each in source for text in _read_texts(each, options)],
         # A strategy in a file may have any name.
@@ -145,7 +143,7 @@ def _measure_study(study: Study, chosen: Mapping[str, Any], *, dry_run: bool) ->
     prompts = {prompt.id: prompt for prompt in read_prompts(study.prompts_path, limit=settings.prompts.limit)}
     runs = find_current(study, settings.generation.strategies, [*prompts.values()])
     generations = [
-        generation_of(text, prompts[text.prompt_id]) for run in runs.values() for text in run.texts.values()
+        generation_of(text, prompts[text.prompt_id]) for run in runs.values() for text in run.values()
     ]
     if not generations:
         raise StudyError(f"{study.folder} has no continuations yet; run: {study.command('generate')}")
@@ -188,10 +186,10 @@ def _measure_texts(
     datasets = {text.dataset for text in generations}
     line = f"texts: {len(generations)}, strategies: {len(strategies)}, datasets: {len(datasets)}"
     hub = _find_models(generations, settings, models, dry_run=dry_run)
-    problem = hub.problem()
+    problem = hub.problem
     if dry_run:
         return Measured(
-            lines=(line, f"metrics: {', '.join(settings.compute)}", *hub.lines()),
+            lines=(line, f"metrics: {', '.join(settings.compute)}", *hub.lines),
             warnings=(problem,) if problem else (),
             exit_code=2 if problem else 0,
         )

@@ -16,9 +16,9 @@ from guard_eval.metrics.command import measure
 from guard_eval.records import SIMULATED
 from guard_eval.replication.compare import SettingDifference, compare, legend, setting_sentence, tables_of
 from guard_eval.replication.measured import from_counts, from_metrics, from_verdicts
-from guard_eval.replication.paper import NEW_TOKENS, PaperTable, find_table, paper_tables, published
-from guard_eval.replication.study import name_model, plan_study, setting_differences
-from guard_eval.reporting.escaping import csv_text, escape_markdown
+from guard_eval.replication.paper import PaperTable, find_table, paper_tables, published
+from guard_eval.replication.study import lay_out, name_model, plan_study, setting_differences
+from guard_eval.reporting.escaping import escape_markdown
 from guard_eval.reporting.tables import Table, to_markdown
 from guard_eval.reporting.writing import write_whole
 from guard_eval.results import Result
@@ -28,6 +28,10 @@ from guard_eval.texts.pair import pair
 
 ROOT = Path("replication")
 """The folder of replications, unless one is named."""
+_LISTED = ("name", "TeX label", "about", "model", "asks")
+"""What is listed of a table."""
+_COLLECTING = {"people": ("annotate", "--invite", "NAME"), "judge": ("judge", "--dry-run")}
+"""Commands that collect verdicts, by who is asked."""
 VERDICTS_READER = "analysis.verdicts.tidy:read"
 """The reader of files of verdicts, loaded only when there is such a file."""
 
@@ -72,7 +76,7 @@ def replicate(
         folder: Where to make it; by default a folder in replication/.
         prompts: Files of prompts, or of generations with prompt and reference, or a folder of them; by
             default the folder prompts/.
-        limit: Only the first so many prompts of each dataset.
+        limit: Only so many prompts of each dataset, drawn by the seed.
         verdicts: For tables of people and judges: a file of verdicts or of counts. Nothing else is run.
         dry_run: Say what would be run, and stop.
         overrides: Settings in place of the paper's, each `table.key=value`.
@@ -97,96 +101,73 @@ def replicate(
         if dry_run:
             return Replication(table=entry.label, lines=(heading, *generate(study, dry_run=True).lines))
     else:
-        plan = plan_study(entry, folder, prompts, limit, overrides)
+        tables, used = plan_study(entry, folder, prompts, limit, overrides)
         if dry_run:
-            return Replication(table=entry.label, lines=(heading, plan.forecast()))
-        study = plan.lay_out()
-    return _collect(entry, study) if entry.asks else _measure(entry, study)
+            texts = len(used) * len(tables["generation"]["strategies"])
+            forecast = (
+                f"would write {folder / 'study.toml'} ({tables['model']['name']}) and {len(used)} prompts, "
+                f"and make {texts} texts of at most {tables['generation']['max_new_tokens']} tokens each"
+            )
+            return Replication(table=entry.label, lines=(heading, forecast))
+        study = lay_out(folder, tables, used)
+    return _run(entry, study)
 
 
 def list_tables() -> Replication:
-    """Return the tables and figures of the paper, with what their experiments take."""
-    rows = [
-        {
-            "name": table.name,
-            "TeX label": table.label,
-            "about": table.title,
-            "model": table.models[0] if len(table.models) == 1 else f"{len(table.models)} models",
-            "tokens": f"{tokens_needed(table):,}" if table.experiment else "",
-            "asks": " and ".join(table.asks),
-        }
-        for table in paper_tables()
-    ]
-    shown = Table(
-        columns=tuple(rows[0]),
-        rows=tuple(tuple(row.values()) for row in rows),
-        caption="",
-        note="Tokens are the most that the texts have with the paper's models and prompts.",
-        text_columns=4,
-        words=frozenset({5}),
-    )
-    return Replication(
-        tables=(shown,), figures=pd.DataFrame(rows), next=("guard-eval replicate NAME --dry-run",)
-    )
-
-
-def tokens_needed(table: PaperTable) -> int:
-    """Return the most tokens that the texts of a table have, with the paper's prompts."""
-    texts = len(table.models) * sum(table.prompts.values())
-    return texts * NEW_TOKENS * len(table.tables()["generation"]["strategies"])
+    """Return the tables and figures of the paper."""
+    rows = []
+    for table in paper_tables():
+        model = f"{table.models[0]}{', …' if table.models[1:] else ''}"
+        rows.append((table.name, table.label, table.title, model, " and ".join(table.asks)))
+    shown = Table(columns=_LISTED, rows=tuple(rows), caption="", text_columns=len(_LISTED))
+    listed = pd.DataFrame(rows, columns=_LISTED)
+    return Replication(tables=(shown,), figures=listed, next=("guard-eval replicate NAME --dry-run",))
 
 
 def _compare_file(table: PaperTable, path: Path, folder: Path | None) -> Replication:
     """Compare the verdicts in a file, or the counts of verdicts."""
     if not table.asks:
-        names = ", ".join(each.name for each in paper_tables() if each.asks)
-        raise StudyError(f"{table.label} is not a table of verdicts; --verdicts goes with: {names}")
+        raise StudyError(f"{table.label} is not a table of verdicts; guard-eval replicate says which are")
     who, kind = ("people", "person") if "people" in table.asks else ("judge", "model")
     ours = from_counts(path, who=who)
     if ours is None:
         ours = from_verdicts(resolve_name(VERDICTS_READER)(path, rater_kind=kind))
     note = f"from {path.name}; nothing is known of its setting but what the file says"
-    return _compare(table, folder, ours, (), [note])
+    return _compare(table, folder, ours, [], [note])
 
 
-def _measure(table: PaperTable, study: Study) -> Replication:
-    """Make texts and measure them."""
-    _show(generate(study))
-    measured = measure(study)
-    progress.show(replace(measured, next=()))
-    if measured.failures:  # of metrics whose models are not available; the others are measured
-        raise StudyError("\n".join(measured.failures))
-    ours, printed = from_metrics(measured.to_frame()), published(table.label)["dataset"].unique()
-    missing = [name for name in printed if name not in set(ours["dataset"])]
-    others = sorted(set(ours["dataset"]) - set(printed))
-    notes = [f"not run: {', '.join(missing)}"] if missing else []
-    notes += (
-        [f"not in the paper: {', '.join(others)}; ours are in {study.folder / 'metrics'}/"] if others else []
-    )
-    model, several = name_model(table, study), len(table.models) > 1
-    notes += (
-        [f"the paper's figures are those of {model}; name another with --set model.name"] if several else []
-    )
-    return _compare(table, study.folder, ours, setting_differences(table, study), notes, model)
-
-
-def _collect(table: PaperTable, study: Study) -> Replication:
-    """Make texts and pairs, compare the verdicts so far, and say how to collect more."""
-    _show(generate(study))
-    _show(pair(study))
-    commands = [study.command("annotate", "--invite", "NAME")] if "people" in table.asks else []
-    commands += [study.command("judge", "--dry-run")] if "judge" in table.asks else []
-    repeat = f"guard-eval replicate {table.name} {study.folder}, for the table of the verdicts so far"
-    with Store.open(study.database, declared=study.declared) as store:
-        verdicts = pd.DataFrame([asdict(row) for row in unblind.tidy(store)])
-    if verdicts.empty:
-        lines = ("There are no verdicts yet.",)
-        result = Replication(table=table.label, folder=study.folder, lines=lines)
+def _run(table: PaperTable, study: Study) -> Replication:
+    """Make texts, and measure them or the verdicts on their pairs; say how to collect more verdicts."""
+    progress.show(replace(generate(study), next=()))
+    model, following, notes = "", [], []
+    if table.asks:
+        progress.show(replace(pair(study), next=()))
+        following = [study.command(*_COLLECTING[who]) for who in table.asks]
+        following.append(
+            f"guard-eval replicate {table.name} {study.folder}, for the table of the verdicts so far"
+        )
+        with Store.open(study.database, declared=study.declared) as store:
+            verdicts = pd.DataFrame([asdict(row) for row in unblind.tidy(store)])
+        if verdicts.empty:
+            lines = ("There are no verdicts yet.",)
+            return Replication(table=table.label, folder=study.folder, lines=lines, next=tuple(following))
+        notes += ["SIMULATED raters: no person rated"] if set(verdicts["rater_kind"]) <= SIMULATED else []
+        ours = from_verdicts(verdicts)
     else:
-        notes = ["SIMULATED raters: no person rated"] if set(verdicts["rater_kind"]) <= SIMULATED else []
-        differences = setting_differences(table, study)
-        result = _compare(table, study.folder, from_verdicts(verdicts), differences, notes)
-    return replace(result, next=(*commands, repeat))
+        measured = measure(study)
+        progress.show(replace(measured, next=()))
+        if measured.failures:  # of metrics whose models are not available; the others are measured
+            raise StudyError("\n".join(measured.failures))
+        ours, model = from_metrics(measured.to_frame()), name_model(table, study)
+        datasets, printed = set(ours["dataset"]), set(published(table.label)["dataset"])
+        if missing := sorted(printed - datasets):
+            notes.append(f"not run: {', '.join(missing)}")
+        if others := sorted(datasets - printed):
+            notes.append(f"not in the paper: {', '.join(others)}; ours are in {study.metrics}/")
+        if len(table.models) > 1:
+            notes.append(f"the paper's figures are those of {model}; name another with --set model.name")
+    result = _compare(table, study.folder, ours, setting_differences(table, study), notes, model)
+    return replace(result, next=tuple(following))
 
 
 def _compare(  # noqa: PLR0917 (of three callers)
@@ -197,37 +178,26 @@ def _compare(  # noqa: PLR0917 (of three callers)
     notes: Sequence[str],
     model: str = "",
 ) -> Replication:
-    """Show our figures beside the paper's, and write them as Markdown and CSV if there is a folder for it."""
+    """Show our figures beside the paper's, and write them as Markdown if there is a folder for it."""
     figures = published(table.label)
     compared = compare(figures[figures["model"].isin(["", model])], ours, differences)
     if compared["ours"].isna().all() and table.asks:
         raise StudyError(
-            f"these verdicts have nothing of {table.label} ({', '.join(compared['metric'].unique())}); does "
-            "the column rater_kind say who judged?"
+            f"no verdict is of {table.label}: {table.title}; does the column rater_kind say who judged?"
         )
-    listed = compared.drop(columns=["number", "decimals", "half_unit", "is_exact", "shown", "cell"])
-    listed = listed.astype(object).where(listed.notna(), None)
-    # A spreadsheet would take the text "-0.78" for a formula.
-    listed["value"] = listed["value"].where(listed["value"].isin(["yes", "no"]), compared["number"])
+    listed = compared.drop(columns=["decimals", "half_unit", "is_exact", "shown", "cell"])
     head, tables = f"{table.label}: {table.title}", tables_of(compared)
     lines = [head, *filter(None, [setting_sentence(differences), *notes, legend(compared)])]
     if folder is not None:
         path = folder / f"replication-{table.name}.md"
         parts = [f"# {escape_markdown(head)}", *map(escape_markdown, lines[1:]), *map(to_markdown, tables)]
         write_whole(path, ("\n\n".join(parts) + "\n").encode(), make_folder=True)
-        rows = [tuple(listed.columns), *listed.itertuples(index=False, name=None)]
-        write_whole(path.with_suffix(".csv"), csv_text(rows).encode())
-        lines.append(f"replication: {path}, with intervals; also as .csv")
+        lines.append(f"replication: {path}")
     return Replication(
         table=table.label,
         folder=folder,
         setting=tuple(difference.words for difference in differences),
-        figures=listed,
+        figures=listed.astype(object).where(listed.notna(), None),
         lines=tuple(lines),
         tables=tables,
     )
-
-
-def _show(result: Result) -> None:
-    """Show what a step says; its next command is not ours."""
-    progress.show(Result(lines=result.lines, warnings=result.warnings))

@@ -7,20 +7,20 @@ number, and whether it must be the paper's because it is computed from the same 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from guard_eval.errors import StudyError
-from guard_eval.estimate import Floats, jackknife
+from guard_eval.estimate import jackknife
 from guard_eval.metrics.scores import OVERALL
 from guard_eval.records import SIMULATED
 from guard_eval.replication.prompts import dataset_named
 from guard_eval.strategies import parse
 
 COLUMNS = ["dataset", "strategy", "versus", "metric", "ours", "low", "high", "n", "is_exact"]
+_SUBJECT = ["dataset", "strategy", "versus", "criterion"]
 WHO = {"person": "people", "simulated": "people", "model": "judge", "simulated_model": "judge"}
 """Kinds of raters, in the words of the paper's metrics."""
 
@@ -28,12 +28,14 @@ WHO = {"person": "people", "simulated": "people", "model": "judge", "simulated_m
 def from_metrics(scores: pd.DataFrame) -> pd.DataFrame:
     """Return the scores of a study's datasets (`Measured.to_frame`), with the paper's names of these."""
     ours = scores[scores["value"].notna() & (scores["dataset"] != OVERALL)].rename(columns={"value": "ours"})
-    dataset = ours["dataset"].map(dataset_named)
-    return ours.assign(dataset=dataset, versus="", is_exact=False)[COLUMNS].astype({"n": "Int64"})
+    return _figures(ours.assign(dataset=ours["dataset"].map(dataset_named), versus="", is_exact=False))
 
 
-def _frame(rows: Iterable[tuple[object, ...]]) -> pd.DataFrame:
-    return pd.DataFrame(rows, columns=COLUMNS).astype({"n": "Int64"})
+def _figures(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the columns of figures; those of verdicts have their metric in three parts."""
+    if "metric" not in rows:
+        rows = rows.assign(metric=rows["who"] + "." + rows["criterion"] + "." + rows["what"])
+    return rows[COLUMNS].astype({"n": "Int64"})
 
 
 def from_verdicts(verdicts: pd.DataFrame) -> pd.DataFrame:
@@ -52,7 +54,7 @@ def from_verdicts(verdicts: pd.DataFrame) -> pd.DataFrame:
     methods = table[["method_a", "method_b"]].map(_signature)
     verdict = table["verdict"].map(_signature)
     first, second = methods.min(axis=1), methods.max(axis=1)
-    prompt = table.get("prompt_id", pd.Series(None, index=table.index, dtype=object))
+    prompt = table.assign(prompt_id=table.get("prompt_id"))["prompt_id"].replace("", None)
     answers = pd.DataFrame(
         {
             "who": table["rater_kind"].map(WHO),
@@ -60,18 +62,17 @@ def from_verdicts(verdicts: pd.DataFrame) -> pd.DataFrame:
             "second": second,
             "dataset": table["dataset"].map(dataset_named),
             "criterion": table["criterion"],
-            "unit": table["dataset"] + "\0" + prompt.where(prompt.notna() & (prompt != ""), table["pair_id"]),
+            "unit": table["dataset"] + "\0" + prompt.where(prompt.notna(), table["pair_id"]),
             "pair": table["pair_id"],
             "rater": table["rater"],
             "lead": (verdict == first).astype(int) - (verdict == second).astype(int),
         }
     )
     answers = answers.groupby(list(answers.columns[:-1]), sort=False)["lead"].sum().reset_index()
-    counts = answers.assign(
-        wins=(answers["lead"] > 0) * 1, ties=(answers["lead"] == 0) * 1, losses=(answers["lead"] < 0) * 1
-    )
+    lead = answers["lead"]
+    counts = answers.assign(wins=(lead > 0) * 1, ties=(lead == 0) * 1, losses=(lead < 0) * 1)
     shares = _shares(pd.concat([counts, counts.assign(criterion="overall")]))
-    return pd.concat([shares, _agreement(shares)])
+    return _figures(pd.concat([shares, _agreement(shares)]))
 
 
 def _shares(counts: pd.DataFrame, *, exact: bool = False) -> pd.DataFrame:
@@ -85,36 +86,30 @@ def _shares(counts: pd.DataFrame, *, exact: bool = False) -> pd.DataFrame:
     swapped = {"first": "second", "second": "first", "wins": "losses", "losses": "wins"}
     every = pd.concat([counts, counts.rename(columns=swapped)])
     every = pd.concat([every.assign(dataset="All"), every])
-    figures: list[tuple[object, ...]] = []
+    figures = []
     keys = ["who", "first", "second", "dataset", "criterion"]
     for (who, first, second, dataset, criterion), part in every.groupby(keys, sort=False):
         units = part.groupby("unit", sort=False)[["wins", "ties", "losses"]].sum()
         judged = units.sum(axis=1)
         amounts = {"win": units["wins"], "tie": units["ties"], "share": units["wins"] + units["ties"] / 2}
         for what, amount in amounts.items() if judged.any() else ():
-            share = jackknife(np.column_stack([100 * amount, judged]), _ratio, bounds=(0.0, 100.0))
-            limits = (None, None) if exact else (share.low, share.high)
-            metric = f"{who}.{criterion}.{what}"
-            figures.append((dataset, first, second, metric, share.value, *limits, judged.sum(), exact))
-    return _frame(figures)
-
-
-def _ratio(sums: Floats) -> Floats:
-    return sums[..., 0] / sums[..., 1]
+            sums = np.column_stack([100 * amount, judged])
+            share = jackknife(sums, lambda sums: sums[..., 0] / sums[..., 1], bounds=(0.0, 100.0))
+            low, high = (None, None) if exact else (share.low, share.high)
+            figures.append(
+                (who, first, second, dataset, criterion, what, share.value, low, high, judged.sum(), exact)
+            )
+    columns = ["who", "strategy", "versus", "dataset", "criterion", "what", "ours", "low", "high", "n"]
+    return pd.DataFrame(figures, columns=[*columns, "is_exact"])
 
 
 def _agreement(shares: pd.DataFrame) -> pd.DataFrame:
     """Return whether people and judges prefer the same strategy, if both judged."""
-    who, criterion, what = (shares["metric"].str.split(".").str[part] for part in range(3))
-    leads = shares.assign(lead=shares["ours"] - 50, criterion=criterion)[what == "share"]
-    people, judge = (leads[who[leads.index] == each] for each in ("people", "judge"))
-    both = people.merge(judge, on=["dataset", "strategy", "versus", "criterion"])
-    return both.assign(
-        metric="both." + both["criterion"] + ".agree",
-        ours=(both["lead_x"] * both["lead_y"] > 0).astype(float),
-        **dict.fromkeys(("low", "high", "n")),
-        is_exact=True,
-    )[COLUMNS]
+    leads = shares[shares["what"] == "share"].assign(lead=shares["ours"] - 50)
+    people, judge = (leads[leads["who"] == who] for who in ("people", "judge"))
+    both = people.merge(judge[[*_SUBJECT, "lead"]], on=_SUBJECT)
+    same = both["lead_x"] * both["lead_y"] > 0
+    return both.assign(who="both", what="agree", ours=same * 1.0, low=None, high=None, n=None, is_exact=True)
 
 
 def from_counts(path: Path, *, who: str) -> pd.DataFrame | None:
@@ -137,15 +132,16 @@ def from_counts(path: Path, *, who: str) -> pd.DataFrame | None:
     if not {"dataset", "criterion", "ties"} <= set(table):
         return None
     wins = [name for name in map(str, table) if name.endswith("_wins")]
-    if len(wins) != 2 or not all(pd.api.types.is_integer_dtype(table[name]) for name in ("ties", *wins)):
+    if len(wins) != 2 or set(table[["ties", *wins]].dtypes) != {np.dtype(int)}:
         raise StudyError(
             f"{path} holds no counts for two strategies ({', '.join(wins) or 'none'}); a line has dataset, "
             "criterion, and as whole numbers ties and NAME_wins for either strategy"
         )
     first, second = (_signature(name.removesuffix("_wins")) for name in wins)
     counts = table.rename(columns={wins[0]: "wins", wins[1]: "losses"})
-    counts["dataset"] = counts["dataset"].map(dataset_named)
-    return _shares(counts.assign(who=who, first=first, second=second, unit=counts["dataset"]), exact=True)
+    datasets = counts["dataset"].map(dataset_named)
+    counts = counts.assign(who=who, first=first, second=second, dataset=datasets, unit=datasets)
+    return _figures(_shares(counts, exact=True))
 
 
 @functools.cache

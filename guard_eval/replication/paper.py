@@ -56,13 +56,7 @@ class PaperTable:
         return {name: pairs if self.asks else PROMPTS[name] for name in self.datasets}
 
     def tables(self) -> dict[str, Any]:
-        """Return the study.toml of the experiment with the paper's first model, as tables.
-
-        Raises:
-            StudyError: There is nothing to run.
-        """
-        if not self.experiment:
-            raise StudyError(f"{self.label} has nothing to run: {self.here}")
+        """Return the study.toml of the experiment with the paper's first model, as tables."""
         tables = {"name": f"GUARD's paper: {self.experiment}", **copy.deepcopy(_CONTENT["base"])}
         for key, value in _CONTENT["experiments"][self.experiment].items():
             tables[key] = {**tables.get(key, {}), **value} if isinstance(value, dict) else value
@@ -98,12 +92,7 @@ def published(label: str) -> pd.DataFrame:
     `metric`). A metric of verdicts is who.criterion.what with who `people` or `judge` and what `win`, `tie`,
     `share` (ties split) or `agree`. `number` is the value as a number, 1 for a tick and 0 for a cross, and
     `half_unit` is half a unit of its last digit.
-
-    Raises:
-        StudyError: There is no such table of figures.
     """
-    if label not in labels():
-        raise StudyError(f"the paper has no table of figures {label!r}; choose from: {', '.join(labels())}")
     path = FOLDER / f"{label.removeprefix('tab:')}.csv"
     figures = pd.read_csv(path, dtype=str, keep_default_na=False)
     decimals = figures["value"].str.partition(".")[2].str.len()

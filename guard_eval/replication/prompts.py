@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import functools
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 
 from guard_eval.demo import PROMPTS as BUNDLED_PROMPTS
 from guard_eval.errors import StudyError
 from guard_eval.records import Prompt
 from guard_eval.replication.paper import PROMPTS, PaperTable
-from guard_eval.texts.generation_files import UNNAMED, read_generations
 from guard_eval.texts.pairing import draw_prompts
 from guard_eval.texts.prompts import read_prompts
-from guard_eval.texts.rows import TEXT, read_rows
 
 ALIASES = {
     "Wikitext": ("wikitext", "wiki", "wikitext103"),
@@ -42,7 +38,7 @@ def dataset_named(name: str) -> str:
     >>> dataset_named("wikitext"), dataset_named("book"), dataset_named("tales")
     ('Wikitext', 'BookCorpus', 'tales')
     """
-    plain = "".join(character for character in name.casefold() if character.isalnum())
+    plain = "".join(filter(str.isalnum, name.casefold()))
     return next((paper for paper, names in ALIASES.items() if plain in names), name)
 
 
@@ -54,70 +50,47 @@ def prompts_of(
     Args:
         table: The table.
         paths: Files of prompts or of generations, or folders of them; by default the folder `prompts`.
-        limit: The first so many prompts of each dataset.
+        limit: So many prompts of each dataset, drawn by the seed.
         bundled: Whether the bundled prompts serve if there are no others.
-        seed: The seed by which pairs are drawn.
+        seed: The study's seed.
 
     Raises:
         StudyError: There are no prompts, a file cannot be read, or two prompts have one id.
     """
     usual = [USUAL] if USUAL.is_dir() else [BUNDLED_PROMPTS] if bundled else []
-    datasets: dict[str, list[Prompt]] = {}
-    for prompt in read_files(paths or usual):
-        if prompt.dataset in table.datasets or prompt.dataset not in PROMPTS:  # not another table's
-            datasets.setdefault(prompt.dataset, []).append(prompt)
-    if not datasets:
+    prompts = [
+        prompt
+        for prompt in read_files(paths or usual)
+        if prompt.dataset in table.datasets or prompt.dataset not in PROMPTS  # not another table's
+    ]
+    if not prompts:
         raise StudyError(
             f"there are no prompts of {', '.join(table.datasets)}; name files with --prompts, or put them "
             f"into {USUAL}/: {WHERE}"
         )
-    if table.asks:
-        per_dataset = table.tables()["pairs"]["per_dataset"]
-        prompts = list(chain(*datasets.values()))
-        return draw_prompts(prompts, per_dataset=min(limit or per_dataset, per_dataset), seed=seed)
-    return [prompt for prompts in datasets.values() for prompt in prompts[:limit]]
+    per_dataset = table.tables()["pairs"]["per_dataset"] if table.asks else len(prompts)
+    return draw_prompts(prompts, per_dataset=min(limit or per_dataset, per_dataset), seed=seed)
 
 
 def read_files(paths: Sequence[Path]) -> list[Prompt]:
     """Return the prompts of files and of the files in folders, with the paper's names of datasets.
 
-    A file holds prompts as `guard-eval generate` takes them, or generations with prompt and reference each.
+    A file holds prompts, or generations with prompt and reference each; the name of its dataset is what its
+    own name begins with. A number in place of an id gets that name before it.
 
     Raises:
         StudyError: A file cannot be read, or two prompts have one id.
     """
-    folders = {path: sorted(path.iterdir()) for path in paths if path.is_dir()}
-    files = [file for path in paths for file in folders.get(path, [path])]
-    prompts = [
-        replace(prompt, dataset=dataset_named(prompt.dataset))
-        for file in files
-        if file in paths or file.suffix in _SUFFIXES
-        for prompt in _read(file)
-    ]
-    ids = Counter(prompt.id for prompt in prompts)
-    if repeated := [name for name, count in ids.items() if count > 1]:
-        raise StudyError(f"two prompts have the id {repeated[0]!r}; name each file once, or change one")
-    return prompts
-
-
-def _read(path: Path) -> list[Prompt]:
-    if path.suffix == ".txt" or not path.exists():
-        return read_prompts(path)
-    first = next(iter(read_rows(path)), None)
-    if first is None or not {*TEXT} & {*first.row}:
-        return read_prompts(path)
-    dataset = dataset_of(path)
     prompts: dict[str, Prompt] = {}
-    for text in read_generations(path, dataset=dataset):
-        if text.prompt is None:
-            raise StudyError(f"{path} has texts without a prompt (the first: {text.prompt_id!r}); {WHERE}")
-        name = dataset if text.dataset == UNNAMED else text.dataset
-        id_ = f"{name}-{text.prompt_id}" if text.prompt_id.isdigit() else text.prompt_id
-        prompts.setdefault(id_, Prompt(id=id_, dataset=name, text=text.prompt, reference=text.reference))
+    for path in paths:
+        files = (
+            [file for file in sorted(path.iterdir()) if file.suffix in _SUFFIXES] if path.is_dir() else [path]
+        )
+        for file in files:
+            known = dataset_named(file.stem.split("_")[0].split("-")[0])
+            for prompt in read_prompts(file, dataset=known if known in ALIASES else None):
+                name = f"{prompt.dataset}-{prompt.id}" if prompt.id.isdigit() else prompt.id
+                if name in prompts:
+                    raise StudyError(f"two prompts have the id {name!r}; name each file once, or change one")
+                prompts[name] = replace(prompt, id=name, dataset=dataset_named(prompt.dataset))
     return list(prompts.values())
-
-
-def dataset_of(path: Path) -> str:
-    """Return the dataset that a file's name begins with: the paper's name, or else the name itself."""
-    known = dataset_named(path.stem.split("_")[0].split("-")[0])
-    return known if known in ALIASES else path.stem

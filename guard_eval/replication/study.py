@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path, PurePath
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import tomli_w
@@ -25,51 +24,10 @@ from guard_eval.texts.new import prompt_lines
 from guard_eval.texts.prompts import read_prompts
 
 
-@dataclass(frozen=True, kw_only=True)
-class StudyPlan:
-    """A study before it is written."""
-
-    folder: Path
-    tables: Mapping[str, Any]
-    prompts: Sequence[Prompt] = field(repr=False)
-
-    def forecast(self) -> str:
-        """Return what would be written."""
-        generation = self.tables["generation"]
-        texts = len(self.prompts) * len(generation["strategies"])
-        counts = Counter(prompt.dataset for prompt in self.prompts)
-        datasets = ", ".join(f"{count} of {name}" for name, count in counts.items())
-        return (
-            f"would write {self.folder / 'study.toml'} ({self.tables['model']['name']}) and "
-            f"{len(self.prompts)} prompts ({datasets}), and make {texts} texts of at most "
-            f"{texts * generation['max_new_tokens']:,} tokens"
-        )
-
-    def lay_out(self) -> Study:
-        """Write the study's files, unless they are there, and return the study.
-
-        Raises:
-            StudyError: The folder has a study with other settings or prompts.
-        """
-        file, prompts = self.folder / "study.toml", self.folder / "prompts.jsonl"
-        lines = prompt_lines(self.prompts)
-        if not file.exists():
-            write_whole(prompts, lines, make_folder=True)
-            # Last, because its presence says that the folder is complete.
-            write_whole(file, tomli_w.dumps(dict(self.tables)).encode())
-            progress.notice(f"{file}: the settings; {len(self.prompts)} prompts beside it")
-        elif read_toml(file) != self.tables or prompts.read_bytes() != lines:
-            raise StudyError(
-                f"{self.folder} holds a replication with other settings or prompts; name another FOLDER, or "
-                "leave the options out to go on with it"
-            )
-        return Study.open(self.folder)
-
-
 def plan_study(
     table: PaperTable, folder: Path, paths: Sequence[Path], limit: int | None, overrides: Sequence[str]
-) -> StudyPlan:
-    """Return the study of a table, with the table's first model unless `overrides` name another one.
+) -> tuple[dict[str, Any], list[Prompt]]:
+    """Return the study.toml of a table as tables, and its prompts; the model is the table's first one.
 
     Raises:
         StudyError: There are no prompts, or a setting is wrong.
@@ -78,11 +36,8 @@ def plan_study(
     model, generation, metrics = tables["model"], tables["generation"], tables["metrics"]
     replaced = {each.partition("=")[0].strip() for each in overrides}
     is_bundled = model["name"] == BUNDLED
-    if (
-        model["name"] != MODELS[table.models[0]]
-        and "model.amateur" not in replaced
-        and model.pop("amateur", 0)
-    ):
+    own_model = model["name"] != MODELS[table.models[0]]
+    if own_model and "model.amateur" not in replaced and model.pop("amateur", ""):
         generation["strategies"] = [name for name in generation["strategies"] if not needs_amateur(name)]
         progress.notice(
             f"contrastive_decoding is left out: it needs a smaller model of {model['name']}'s family; name "
@@ -96,14 +51,32 @@ def plan_study(
         if isinstance(part.get(key), str):
             part[key] = seen_from(folder, part[key])
     check_settings(tables, folder)
-    prompts = prompts_of(table, paths, limit=limit, bundled=is_bundled, seed=tables["seed"])
-    return StudyPlan(folder=folder, tables=tables, prompts=prompts)
+    return tables, prompts_of(table, paths, limit=limit, bundled=is_bundled, seed=tables["seed"])
+
+
+def lay_out(folder: Path, tables: dict[str, Any], prompts: Sequence[Prompt]) -> Study:
+    """Write a study's files, unless they are there, and return the study.
+
+    Raises:
+        StudyError: The folder has a study with other settings or prompts.
+    """
+    settings, prompts_path, lines = folder / "study.toml", folder / "prompts.jsonl", prompt_lines(prompts)
+    if not settings.exists():
+        write_whole(prompts_path, lines, make_folder=True)
+        # Last, because its presence says that the folder is complete.
+        write_whole(settings, tomli_w.dumps(tables).encode())
+        progress.notice(f"{settings}: the settings; {len(prompts)} prompts beside it")
+    elif read_toml(settings) != tables or prompts_path.read_bytes() != lines:
+        raise StudyError(
+            f"{folder} holds a replication with other settings or prompts; name another FOLDER, or leave the "
+            "options out to go on with it"
+        )
+    return Study.open(folder)
 
 
 def name_model(table: PaperTable, study: Study) -> str:
     """Return the paper's name of a study's model; of one that it does not have, the table's first model."""
-    used = study.settings.model.name.casefold()
-    names = (name for name in table.models if used in {name.casefold(), MODELS[name].casefold()})
+    names = (name for name in table.models if MODELS[name] == study.settings.model.name)
     return next(names, table.models[0])
 
 
@@ -116,15 +89,14 @@ def setting_differences(table: PaperTable, study: Study) -> list[SettingDifferen
     settings, wanted = study.settings, MODELS[name_model(table, study)]
     generation, metrics = settings.generation, settings.metrics
     used, tokens, scorer = settings.model.name, generation.max_new_tokens, metrics.coherence_model
-    shown = PurePath(used).name if used.startswith((".", "/")) else used
     instead = f"not {wanted}" if table.named else f"where we take {wanted}, as the paper names none"
-    scored = "coherence" in metrics.compute
     differing = {
-        f"model {shown}, {instead}": used != wanted,
+        f"model {used}, {instead}": used != wanted,
         f"at most {tokens} tokens a text, not {NEW_TOKENS}": tokens != NEW_TOKENS,
         "prompts through a chat template": generation.chat,
-        f"coherence by {PurePath(scorer).name}, not {COHERENCE_MODEL}": scored and scorer != COHERENCE_MODEL,
     }
+    if "coherence" in metrics.compute:
+        differing[f"coherence by {scorer}, not {COHERENCE_MODEL}"] = scorer != COHERENCE_MODEL
     differences = [SettingDifference(words) for words, differs in differing.items() if differs]
     counts = Counter(p.dataset for p in read_prompts(study.prompts_path, limit=settings.prompts.limit))
     for dataset, number in table.prompts.items():

@@ -19,39 +19,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from itertools import groupby
 from pathlib import Path
-from typing import Annotated, Any
-
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from typing import Any
 
 from guard_eval.errors import StudyError
 from guard_eval.records import Continuation, Recipe, Trace, content_id
 from guard_eval.reporting.writing import write_whole
-from guard_eval.texts.shards import Shard
+from guard_eval.texts.shards import WHOLE, Shard
 
-RUN_FIELDS = (
-    "model",
-    "revision",
-    "dtype",
-    "seed",
-    "max_new_tokens",
-    "max_prompt_tokens",
-    "chat",
-    "stop",
-)
+RUN_FIELDS = ("model", "revision", "dtype", "seed", "max_new_tokens", "max_prompt_tokens", "chat", "stop")
 """What all texts of a folder share: fields of `Recipe`."""
 
 _STRATEGY_FIELDS = ("strategy", "amateur", "amateur_revision", "engine", "source")
 """Fields of `Recipe` that a text's line has where they are set."""
-
-
-class _TraceLine(BaseModel):
-    """A line of a file of traces: lists of finite numbers by name."""
-
-    model_config = ConfigDict(extra="allow", strict=True)
-    __pydantic_extra__: dict[str, list[Annotated[float, Field(allow_inf_nan=False)]]]
-
-    id: str
-    prompt_id: str
 
 
 def run_folder(continuations: Path, recipe: Recipe) -> Path:
@@ -75,33 +54,22 @@ def read_run_folders(continuations: Path) -> dict[Path, dict[str, Any]]:
 
 
 def _read_recipe(folder: Path) -> dict[str, Any]:
+    """Return what recipe.json says, by `RUN_FIELDS`."""
     path = folder / "recipe.json"
     try:
         values = json.loads(path.read_bytes())
         return {name: values[name] for name in RUN_FIELDS} | {"stop": tuple(values["stop"])}
-    except OSError as error:
+    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
         raise StudyError(
-            f"cannot read {path}: {error.strerror}; copy it together with the texts beside it"
-        ) from None
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise StudyError(
-            f"{path} is not a recipe of guard-eval generate ({type(error).__name__}: {error}); restore it, "
-            "or move its folder away to make the texts again"
+            f"cannot read the recipe {path} ({type(error).__name__}: {error}); copy it together with the "
+            "texts, or move its folder away to make them again"
         ) from None
 
 
-def continuation_files(folder: Path, strategy: str, *, kind: str = "") -> list[Path]:
+def continuation_files(folder: Path, strategy: str) -> list[Path]:
     """Return the files of a run's folder that hold a strategy's texts, of all shards and variants."""
-    name = re.compile(
-        rf"{re.escape(strategy)}(\.vllm)?(\.[0-9a-f]{{8}})?(\.shard-\d+-of-\d+)?{re.escape(kind)}\.jsonl"
-    )
-    paths = folder.iterdir() if folder.is_dir() else ()
-    return sorted(filter(lambda path: name.fullmatch(path.name), paths), key=lambda p: (len(p.name), p.name))
-
-
-def trace_files(folder: Path, strategy: str) -> list[Path]:
-    """Return the files of a run's folder that hold the traces of a strategy's texts."""
-    return continuation_files(folder, strategy, kind=".trace")
+    name = re.compile(rf"{re.escape(strategy)}(\.vllm)?(\.[0-9a-f]{{8}})?(\.shard-\d+-of-\d+)?\.jsonl")
+    return [path for path in sorted(folder.glob("*.jsonl")) if name.fullmatch(path.name)]
 
 
 def _stem(recipe: Recipe, shard: Shard) -> str:
@@ -112,11 +80,7 @@ def _stem(recipe: Recipe, shard: Shard) -> str:
     return f"{recipe.strategy}{engine}{digits}{shard.suffix}"
 
 
-def append_continuations(
-    continuations: Path,
-    batch: Sequence[Continuation],
-    shard: Shard = Shard(),  # noqa: B008 (frozen)
-) -> None:
+def append_continuations(continuations: Path, batch: Sequence[Continuation], shard: Shard = WHOLE) -> None:
     """Append texts to the files of their recipes and sync them. When this returns, they outlive a crash.
 
     Raises:
@@ -132,12 +96,7 @@ def append_continuations(
         _append(folder / f"{_stem(recipe, shard)}.jsonl", map(_row, texts))
 
 
-def append_traces(
-    continuations: Path,
-    recipe: Recipe,
-    batch: Iterable[Trace],
-    shard: Shard = Shard(),  # noqa: B008
-) -> None:
+def append_traces(continuations: Path, recipe: Recipe, batch: Iterable[Trace], shard: Shard = WHOLE) -> None:
     """Append traces, one object a line, with their values as lists by name.
 
     They are written before their texts, so that no text lacks its trace. After a crash in between, a trace
@@ -151,13 +110,13 @@ def _row(continuation: Continuation) -> dict[str, Any]:
     """Return what a text's line says; what it shares with the folder's other texts is in recipe.json."""
     row = asdict(continuation)
     recipe = row.pop("recipe")
-    if row["run"] == 1:
-        del row["run"]
     return row | {name: recipe[name] for name in _STRATEGY_FIELDS if recipe[name] is not None}
 
 
 def _append(path: Path, rows: Iterable[dict[str, Any]]) -> None:
-    rest = memoryview(b"".join(map(_line, rows)))
+    """Append objects as lines and sync them; a line that is torn before or after goes."""
+    lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    rest = memoryview(lines.encode("utf-8", "surrogatepass"))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("ab", buffering=0) as file:  # a buffer would try again to write what found no room
@@ -182,13 +141,6 @@ def _whole_lines(path: Path) -> int:
         return content.rfind(b"\n") + 1
 
 
-def _line(row: dict[str, Any]) -> bytes:
-    try:
-        return json.dumps(row, ensure_ascii=False).encode() + b"\n"
-    except UnicodeEncodeError:  # lone surrogates cannot be written as UTF-8; JSON's \\u escapes carry them
-        return json.dumps(row).encode() + b"\n"
-
-
 def read_continuations(path: Path) -> Iterator[Continuation]:
     """Yield the texts of a file in a run's folder, in the order they were written.
 
@@ -196,45 +148,16 @@ def read_continuations(path: Path) -> Iterator[Continuation]:
         StudyError: A whole line, or recipe.json beside the file, cannot be read.
     """
     shared = _read_recipe(path.parent)
-    for number, line in _read_lines(path):
-        try:
-            row = json.loads(line)
-            strategy = {name: row.pop(name, None) for name in _STRATEGY_FIELDS[1:]}
-            recipe = Recipe(**shared, strategy=row.pop("strategy"), **strategy)
-            yield Continuation(recipe=recipe, **row)
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            raise StudyError(
-                f"{path}, line {number}: not a continuation ({type(error).__name__}: {error}); remove it, "
-                "and guard-eval generate makes the text again"
-            ) from error
-
-
-def read_traces(paths: Iterable[Path]) -> list[Trace]:
-    """Return the traces of files, each text's once: in the place of its first line, with its last values.
-
-    Raises:
-        StudyError: A file cannot be read, or a whole line is not a trace.
-    """
-    traces: dict[str, Trace] = {}
-    for path in paths:
-        for number, line in _read_lines(path):
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            if not line.endswith(b"\n"):  # torn, or still written
+                return
             try:
-                row = _TraceLine.model_validate_json(line)
-            except ValidationError as error:
+                row = json.loads(line)
+                recipe = Recipe(**shared, **{name: row.pop(name, None) for name in _STRATEGY_FIELDS})
+                yield Continuation(recipe=recipe, **row)
+            except (ValueError, TypeError, AttributeError, RecursionError) as error:
                 raise StudyError(
-                    f"{path}, line {number}: not a trace of guard-eval generate --trace "
-                    f"({error.errors()[0]['msg']}); remove the line to go on without it"
-                ) from None
-            traces[row.id] = Trace(id=row.id, prompt_id=row.prompt_id, values=row.model_extra or {})
-    return list(traces.values())
-
-
-def _read_lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Yield each whole line and its number; a last line without an end is torn, or still written."""
-    try:
-        with path.open("rb") as file:
-            for number, line in enumerate(file, start=1):
-                if line.endswith(b"\n"):
-                    yield number, line
-    except OSError as error:
-        raise StudyError(f"cannot read {path}: {error.strerror}; fix that, or move it away") from error
+                    f"{path}, line {number}: not a continuation ({type(error).__name__}: {error}); remove "
+                    "it, and guard-eval generate makes the text again"
+                ) from error

@@ -27,21 +27,15 @@ def read_gold(file: StudyFile, *, criteria: Sequence[str]) -> list[Gold]:
         StudyError: A line is wrong; the message names it.
     """
     name = f"annotation.gold: {file.file}"
-    gold = [
-        _gold(record, criteria)
-        for record in read_json_lines(name, file.text.encode("utf-8", "surrogateescape"))
-    ]
-    if not gold:
-        raise StudyError(f"{name} has no gold pairs; write a JSON object a line")
-    return gold
+    return [_gold(record, criteria) for record in read_json_lines(name, file.text)]
 
 
 def _gold(record: Record, criteria: Sequence[str]) -> Gold:
+    """Return the gold pair of a line; the better text is that of the first method."""
     row, where = record.row, record.where
-    texts = [row.get(key) for key in ("prompt", "better", "worse")]
-    if not all(isinstance(text, str) and as_shown(text) for text in texts):
+    prompt, better, worse = texts = [str(row.get(key) or "") for key in ("prompt", "better", "worse")]
+    if not all(map(as_shown, texts)):
         raise StudyError(f'{where} needs "prompt", "better" and "worse", each a text')
-    prompt, better, worse = (str(text) for text in texts)
     if as_shown(better) == as_shown(worse):
         raise StudyError(
             f'{where}: "better" and "worse" are the same text, as raters see it; write one that is worse'

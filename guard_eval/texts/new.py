@@ -14,9 +14,8 @@ from guard_eval.results import Result
 from guard_eval.study import Study
 from guard_eval.study.folder import BUNDLED, locate_model, seen_from
 from guard_eval.study.settings import MetricSettings
-from guard_eval.texts.model_files import known_revision
-from guard_eval.texts.model_hub import check_name
-from guard_eval.texts.prompts import read_dataset, read_prompts
+from guard_eval.texts.models import check_name, known_revision
+from guard_eval.texts.prompts import read_prompts
 
 TEMPLATE = Path(__file__).with_name("study.toml.in").read_text(encoding="utf-8")
 """A new study's settings, with {names} in place of what differs."""
@@ -41,22 +40,17 @@ def new(
     *,
     model: str = "bundled",
     prompts: Path | None = None,
-    dataset: str | None = None,
-    words: int | None = None,
     limit: int | None = None,
     seed: int = 1,
 ) -> NewStudy:
     """Make a study: study.toml to edit, and prompts.
 
-    Prompts are copied into it: from a file, from a Hugging Face dataset, or a few examples to be replaced.
+    Prompts are copied into it: from a file, or a few examples to be replaced.
 
     Args:
         folder: The folder to make.
         model: A Hugging Face id, a folder, or 'bundled'.
         prompts: Prompts (JSONL, CSV or .txt) to copy into the study.
-        dataset: A Hugging Face dataset, or a folder of one: the texts of its split 'test', column 'text',
-            become prompts.
-        words: Words of a text that become the prompt; 32 unless given.
         limit: Take only the first so many prompts.
         seed: The study's seed.
 
@@ -70,45 +64,30 @@ def new(
             raise StudyError(
                 f"{path} exists already and would be overwritten; move it, or name another folder"
             )
-    if prompts and dataset:
-        raise StudyError("prompts come from a file or from a dataset; give --prompts or --dataset, not both")
-    if words is not None and dataset is None:
-        raise StudyError("--words is about a dataset; name one with --dataset, or leave it out")
-    for name, count in (("words", words), ("limit", limit)):
-        if count is not None and count < 1:
-            raise StudyError(f"--{name} {count}: it is at least 1")
+    if limit is not None and limit < 1:
+        raise StudyError(f"--limit {limit}: it is at least 1")
     location = locate_model(model, Path())
     check_name(model, location)
-    if dataset:
-        used = read_dataset(dataset, words=words or 32, limit=limit)
-    else:
-        used = read_prompts(prompts or Path(__file__).with_name("examples.jsonl"), limit=limit)
+    used = read_prompts(prompts or Path(__file__).with_name("examples.jsonl"), limit=limit)
     write_whole(prompts_path, prompt_lines(used), make_folder=True)
     write_whole(settings, _settings(folder, model, seed).encode())
-    replaced = ", examples to be replaced" if not (prompts or dataset) else ""
-    said = [
-        f"{settings}: the settings, to be edited",
-        f"{prompts_path}: {len(used)} prompt{'' if len(used) == 1 else 's'}{replaced}",
-    ]
-    if not Path(location).is_absolute() and known_revision(model, "main") is None:
-        said.append(
-            f"{model} is no folder, so it is taken for a Hugging Face id; it is not on this machine yet"
-        )
-    following = (Study.open(folder).command("generate", "--dry-run"),)
-    return NewStudy(folder=folder, prompts=len(used), lines=tuple(said), next=following)
+    replaced = "" if prompts else ", examples to be replaced"
+    lines = [f"{settings}: the settings, to be edited", f"{prompts_path}: {len(used)} prompts{replaced}"]
+    if known_revision(location, "main") is None:
+        lines.append(f"{model} is no folder but a Hugging Face id, and not on this machine yet")
+    next_command = Study.open(folder).command("generate", "--dry-run")
+    return NewStudy(folder=folder, prompts=len(used), lines=tuple(lines), next=(next_command,))
 
 
 def prompt_lines(prompts: Iterable[Prompt]) -> bytes:
     """Return prompts as the lines of a prompts.jsonl."""
-    rows = (
-        {"id": each.id, "dataset": each.dataset, "prompt": each.text, "reference": each.reference}
-        for each in prompts
-    )
-    texts = (
-        json.dumps({key: value for key, value in row.items() if value is not None}, ensure_ascii=False)
-        for row in rows
-    )
-    return "".join(f"{text}\n" for text in texts).encode("utf-8", "replace")
+    lines = []
+    for prompt in prompts:
+        row = {"id": prompt.id, "dataset": prompt.dataset, "prompt": prompt.text}
+        if prompt.reference is not None:
+            row["reference"] = prompt.reference
+        lines.append(json.dumps(row, ensure_ascii=False) + "\n")
+    return "".join(lines).encode("utf-8", "replace")
 
 
 def _settings(folder: Path, model: str, seed: int) -> str:
@@ -119,10 +98,9 @@ def _settings(folder: Path, model: str, seed: int) -> str:
         name=_toml_text(folder.resolve().name or "study"),
         seed=seed,
         model=_toml_text(seen_from(folder, model)),
-        compute=", ".join(map(_toml_text, compute if small else [*compute, "mauve", "bertscore"])),
+        compute=json.dumps(compute if small else [*compute, "mauve", "bertscore"]),
         scorer=_toml_text(BUNDLED if small else MetricSettings().coherence_model),
-        new_tokens=128 if small else 256,
-        prompt_tokens=128 if small else 256,
+        tokens=128 if small else 256,
     )
 
 

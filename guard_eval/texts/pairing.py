@@ -6,12 +6,11 @@ comparison sees the same prompts, and adding prompts to the file moves nothing.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import count, groupby
 
 from guard_eval.errors import StudyError
-from guard_eval.records import MESSAGE_BYTES, Continuation, Pair, Prompt, content_id
+from guard_eval.records import Continuation, Pair, Prompt, content_id
 
 
 def draw_prompts(prompts: Iterable[Prompt], *, per_dataset: int, seed: int) -> list[Prompt]:
@@ -21,28 +20,16 @@ def draw_prompts(prompts: Iterable[Prompt], *, per_dataset: int, seed: int) -> l
     return [prompt for _, group in groups for prompt in list(group)[:per_dataset]]
 
 
-def check_complete(prompts: Sequence[Prompt], texts: Mapping[str, Iterable[Continuation]]) -> None:
-    """Raise a `StudyError` if one of the sets of texts, by name, lacks that of a drawn prompt."""
-    for name, each in texts.items():
-        continued = {text.prompt_id for text in each}
-        missing = [prompt.id for prompt in prompts if prompt.id not in continued]
-        if missing:
-            raise StudyError(
-                f"{name} has no continuation for {len(missing)} of {len(prompts)} drawn prompts "
-                f"(the first is {missing[0]!r})"
-            )
-
-
 def make_pairs(
     prompts: Sequence[Prompt],
-    continuations: Mapping[str, Iterable[Continuation]],
+    texts: Mapping[str, Mapping[str, Continuation]],
     compare: Sequence[Sequence[str]],
     *,
     seed: int,
     human_pairs: int | None = None,
     existing: Sequence[Pair] = (),
 ) -> list[Pair]:
-    """Join the continuations of every compared couple of strategies on the drawn `prompts`.
+    """Join the texts of every compared couple of strategies on the drawn `prompts`.
 
     Positions alternate within each comparison and dataset, and the position's parity says which text a judge
     is shown first to begin with, so that sides are balanced there within one. Pairs that exist keep their
@@ -50,27 +37,23 @@ def make_pairs(
 
     Args:
         prompts: Those of `draw_prompts`.
-        continuations: Of each strategy, by signature.
+        texts: Of each strategy, by signature and the prompt's id.
         compare: Couples of signatures; the first is `method_a`.
         seed: The study's seed.
         human_pairs: How many pairs of each comparison people rate (`for_people`); None for all.
         existing: Pairs that are in the study already.
 
     Raises:
-        StudyError: A continuation is missing, or `existing` has pairs that these settings do not give.
+        StudyError: `existing` has pairs that these settings do not give.
     """
     rated = prompts_for_people(prompts, human_pairs)
-    texts = {method: list(continuations.get(method, ())) for couple in compare for method in couple}
-    check_complete(prompts, texts)
-    by_prompt = {method: {text.prompt_id: text for text in each} for method, each in texts.items()}
-    known = {pair.id: pair for pair in existing}
+    known = {pair.id: pair.position for pair in existing}
     ordered = sorted(prompts, key=lambda each: (each.dataset, content_id(seed, "position", each.id)))
     positions, pairs = count(len(known)), []
     for method_a, method_b in compare:
         for prompt in ordered:
-            a, b = by_prompt[method_a][prompt.id], by_prompt[method_b][prompt.id]
+            a, b = texts[method_a][prompt.id], texts[method_b][prompt.id]
             identifier = Pair.make_id(method_a, method_b, a.id, b.id)
-            before = known.get(identifier)
             pair = Pair(
                 id=identifier,
                 dataset=prompt.dataset,
@@ -82,32 +65,12 @@ def make_pairs(
                 continuation_b=b.id,
                 text_a=a.text,
                 text_b=b.text,
-                position=next(positions) if before is None else before.position,
+                position=known[identifier] if identifier in known else next(positions),
                 for_people=prompt.id in rated,
             )
-            _check_size(pair)
-            if before is not None and before.for_people != pair.for_people:
-                recorded = sum(pair.for_people for pair in existing)
-                raise StudyError(
-                    f"pairs.human_pairs = {human_pairs or 'all'} gives people other pairs than those drawn "
-                    f"before ({recorded} of {len(existing)} in the study); restore it, or start a new study"
-                )
             pairs.append(pair)
-    _check_kept(pairs, existing, prompts, compare)
+    _check_existing(existing, pairs, prompts, compare)
     return pairs
-
-
-def _check_size(pair: Pair) -> None:
-    """Refuse texts that the app could not send to a rater's browser in one message."""
-    texts = (pair.prompt, pair.text_a, pair.text_b)
-    most = 0.95 * MESSAGE_BYTES
-    if not pair.for_people or 12 * sum(map(len, texts)) < most:  # JSON has 12 bytes a character at most
-        return
-    if (size := len(json.dumps(texts))) > most:
-        raise StudyError(
-            f"the texts of prompt {pair.prompt_id!r} ({pair.dataset}) are too long for a rater's page: "
-            f"{size / 1e6:.0f} MB, and at most {most / 1e6:.0f} MB can be sent; shorten them"
-        )
 
 
 def prompts_for_people(prompts: Sequence[Prompt], number: int | None) -> set[str]:
@@ -115,7 +78,7 @@ def prompts_for_people(prompts: Sequence[Prompt], number: int | None) -> set[str
 
     They are the first of each dataset in the draw's order, a random sample, and as many as its size asks for.
     """
-    number, before = min(len(prompts), len(prompts) if number is None else number), 0
+    number, before = min(number or len(prompts), len(prompts)), 0
     chosen: set[str] = set()
     for _, group in groupby(prompts, key=lambda prompt: prompt.dataset):
         ids = [prompt.id for prompt in group]
@@ -126,25 +89,26 @@ def prompts_for_people(prompts: Sequence[Prompt], number: int | None) -> set[str
     return chosen
 
 
-def _check_kept(
-    pairs: Sequence[Pair], existing: Sequence[Pair], drawn: Sequence[Prompt], compare: Sequence[Sequence[str]]
+def _check_existing(
+    existing: Sequence[Pair], pairs: Sequence[Pair], drawn: Sequence[Prompt], compare: Sequence[Sequence[str]]
 ) -> None:
     """Refuse settings that no longer give pairs that exist; say which ones, and how a study is extended."""
-    kept = {pair.id for pair in pairs}
-    couples, ids = {tuple(couple) for couple in compare}, {prompt.id for prompt in drawn}
-    unknown = [pair for pair in existing if pair.id not in kept]
+    rated = {pair.id: pair.for_people for pair in pairs}
+    couples, prompts = {tuple(couple) for couple in compare}, {prompt.id for prompt in drawn}
+    changed = [pair for pair in existing if rated.get(pair.id) != pair.for_people]
     causes = dict.fromkeys(
         f"pairs.compare does not name {pair.method_a} with {pair.method_b}, in this order"
         if (pair.method_a, pair.method_b) not in couples
         else f"prompts.file, pairs.per_dataset or seed give other prompts of {pair.dataset}"
-        if pair.prompt_id not in ids
-        else f"the texts of {pair.method_a} or {pair.method_b} were made again with other settings, or other "
-        "runs are compared"
-        for pair in unknown
+        if pair.prompt_id not in prompts
+        else "pairs.human_pairs gives people other pairs"
+        if pair.id in rated
+        else f"{pair.method_a} or {pair.method_b} wrote other texts, or other runs are compared"
+        for pair in changed
     )
-    if unknown:
+    if changed:
         raise StudyError(
-            f"the database holds {len(unknown)} of {len(existing)} pairs that these settings no longer give: "
+            f"the database holds {len(changed)} of {len(existing)} pairs that these settings no longer give: "
             f"{'; '.join(causes)}. Take that back; a study is extended by adding to pairs.compare or raising "
             "pairs.per_dataset, and another needs a study of its own"
         )

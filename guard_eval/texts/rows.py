@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import io
@@ -19,7 +20,8 @@ from guard_eval.sheets import sheet_rows
 TEXT = ("text", "generated_text", "generated_result", "continuation", "output", "completion", "gen_text")
 """Keys of the text, the first that holds one."""
 
-_BYTE_ORDER_MARK = "\N{ZERO WIDTH NO-BREAK SPACE}"
+Rows = Iterable[tuple[int, Any]]
+"""The numbers of lines or records, and their values."""
 
 MOST_BYTES = 2**32
 """A larger file is refused before it takes a machine's memory: a few kilobytes can unpack to it."""
@@ -31,15 +33,15 @@ class Record:
 
     Attributes:
         where: The file and the row's position in it, for messages.
-        number: The number of its line, record or row, from 1.
+        number: The number of its line or record, from 1.
         row: Its values by key or heading; a cell without a value is "".
-        further: The rows of the prompt's other texts, if a record holds several.
+        further: How many more texts of the prompt the record holds.
     """
 
     where: str
     number: int
     row: Mapping[str, Any]
-    further: tuple[Mapping[str, Any], ...] = ()
+    further: int = 0
 
 
 def read_rows(path: Path) -> Iterator[Record]:
@@ -51,8 +53,8 @@ def read_rows(path: Path) -> Iterator[Record]:
         StudyError: The file cannot be read; file, record, value and remedy are named.
     """
     zipped = path.suffix.lower() == ".gz"
-    read = _FORMATS.get(Path(path.stem if zipped else path.name).suffix.lower())
-    if read is None:
+    suffix = Path(path.stem if zipped else path.name).suffix.lower()
+    if suffix not in _FORMATS:
         raise StudyError(f"{path}: name the file by its format: {', '.join(_FORMATS)}, or one with .gz")
     try:
         with gzip.open(path) if zipped else path.open("rb") as file:
@@ -62,33 +64,50 @@ def read_rows(path: Path) -> Iterator[Record]:
         raise StudyError(f"cannot read {path}: {reason}; fix that, or name another file") from error
     if len(data) > MOST_BYTES:
         raise StudyError(f"{path} has more than {MOST_BYTES >> 30} GiB; split it into several files")
-    yield from read(path, data)
+    unit = "record" if suffix in {".json", ".parquet"} else "line"
+    yield from _records(path, unit, _FORMATS[suffix](path, data))
 
 
-def read_json_lines(path: Path | str, data: bytes) -> Iterator[Record]:
-    """Yield the objects of JSON lines.
-
-    Args:
-        path: What the text is called in messages.
-        data: The text.
+def read_json_lines(name: str, text: str) -> Iterator[Record]:
+    """Yield the objects of JSON lines; `name` is what the text is called in messages.
 
     Raises:
         StudyError: A line is not a JSON object; it is named.
     """
-    for number, line in _lines(data):
-        where = f"{path}, line {number}"
-        yield _record(where, number, _parse(where, line))
+    yield from _records(name, "line", _parse_lines(name, text.encode("utf-8", "surrogateescape")))
 
 
-def _lines(data: bytes) -> Iterator[tuple[int, str]]:
+def _records(path: Path | str, unit: str, rows: Rows) -> Iterator[Record]:
+    """Yield records; a list in place of an object holds several texts of one prompt."""
+    for number, row in rows:
+        where = f"{path}, {unit} {number}"
+        # Contrastive decoding's authors publish such lines.
+        first, *further = row if isinstance(row, list) and row else [row]
+        if not isinstance(first, dict):
+            raise StudyError(f'{where}: {str(row)[:40]!r} is not a JSON object; write {{"text": "…"}}')
+        yield Record(where=where, number=number, row=first, further=len(further))
+
+
+def _decode(path: Path | str, data: bytes) -> str:
+    """Return a text without its byte order mark."""
+    if data[:2] in {codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE} or b"\0" in data[:4]:
+        raise StudyError(f"{path} is not UTF-8 but UTF-16 or UTF-32; save it as UTF-8")
+    return data.removeprefix(codecs.BOM_UTF8).decode("utf-8", "surrogateescape")
+
+
+def _read_lines(path: Path | str, data: bytes) -> Iterator[tuple[int, str]]:
     """Yield the filled lines. They end with a line feed alone: JSON strings may hold other line ends."""
-    text = data.decode("utf-8", "surrogateescape").removeprefix(_BYTE_ORDER_MARK)
-    for number, line in enumerate(text.split("\n"), start=1):
-        if line.strip():
-            yield number, line
+    lines = enumerate(_decode(path, data).split("\n"), start=1)
+    return ((number, line.strip("\r")) for number, line in lines if line.strip())
+
+
+def _parse_lines(path: Path | str, data: bytes) -> Rows:
+    """Return the values of JSON lines."""
+    return ((number, _parse(f"{path}, line {number}", line)) for number, line in _read_lines(path, data))
 
 
 def _parse(where: str, text: str) -> Any:  # noqa: ANN401 (a value of JSON)
+    """Return a value of JSON."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -96,67 +115,45 @@ def _parse(where: str, text: str) -> Any:  # noqa: ANN401 (a value of JSON)
         raise StudyError(f"{where}: not valid JSON ({reason}); complete or remove it") from error
 
 
-def _record(where: str, number: int, row: Any) -> Record:  # noqa: ANN401
-    # Contrastive decoding's authors publish a list of a prompt's texts a line.
-    rows = row if isinstance(row, list) and row else [row]
-    if not all(isinstance(each, dict) for each in rows):
-        raise StudyError(f'{where}: {str(row)[:40]!r} is not a JSON object; write {{"text": "…"}}')
-    return Record(where=where, number=number, row=rows[0], further=tuple(rows[1:]))
+def _parse_document(path: Path, data: bytes) -> Rows:
+    """Return the records of a list, or the one that is the whole document."""
+    lines = [line.strip() for _, line in _read_lines(path, data)]
+    if len(lines) > 1 and lines[0].startswith("{") and lines[0].endswith("}"):  # JSONL under another name
+        return _parse_lines(path, data)
+    value = _parse(str(path), "\n".join(lines) or "[]")
+    return enumerate(value if isinstance(value, list) else [value], start=1)
 
 
-def _read_json(path: Path, data: bytes) -> Iterator[Record]:
-    lines = list(_lines(data))
-    try:
-        value = _parse(str(path), "\n".join(line for _, line in lines)) if lines else []
-    except StudyError:
-        if len(lines) < 2 or lines[0][1].strip()[:1] != "{" or lines[0][1].strip()[-1:] != "}":
-            raise
-        yield from read_json_lines(path, data)  # JSONL under another name
-        return
-    if isinstance(value, dict) and not {*TEXT} & value.keys():
-        lists = [name for name, rows in value.items() if isinstance(rows, list)]
-        if len(lists) != 1:
-            raise StudyError(
-                f"{path} is an object with {len(lists)} lists ({', '.join(lists):.300}); leave one"
-            )
-        value = value[lists[0]]
-    for number, row in enumerate(value if isinstance(value, list) else [value], start=1):
-        yield _record(f"{path}, record {number}", number, row)
-
-
-def _read_csv(path: Path, data: bytes) -> Iterator[Record]:
+def _read_csv(path: Path, data: bytes) -> Rows:
+    """Yield the rows of a table, whichever of the usual separators it has."""
     csv.field_size_limit(2**31 - 1)  # a cell may hold a book
-    lines = data.decode("utf-8", "surrogateescape").removeprefix(_BYTE_ORDER_MARK).split("\n")
+    lines = _decode(path, data).split("\n")
     # Spreadsheets write semicolons if a comma is the decimal mark; headings have neither.
     mark = max("\t;," if ".tsv" in path.name.lower() else ",;\t", key=lines[0].count)
     # A bare carriage return outside quotes is an error, not a new row.
     reader = csv.reader((f"{line}\n" for line in lines), delimiter=mark, strict=True)
     try:
-        yield from _table(path, "line", ((reader.line_num, row) for row in reader if row))
+        yield from _with_headings(path, ((reader.line_num, row) for row in reader if row))
     except csv.Error as error:
         raise StudyError(
             f"{path}, line {reader.line_num}: not valid CSV ({error}); quote texts with line breaks or quotes"
         ) from error
 
 
-def _table(path: Path, unit: str, rows: Iterable[tuple[int, list[str]]]) -> Iterator[Record]:
-    """Yield the records of rows of cells; the first row has the headings."""
-    head: list[str] = []
+def _with_headings(path: Path, rows: Iterator[tuple[int, list[str]]]) -> Rows:
+    """Yield rows of cells as objects; the first row has the headings."""
+    head = [name.strip() for name in next(rows, (0, []))[1]]
     for number, row in rows:
-        where = f"{path}, {unit} {number}"
-        if not head:
-            head = [name.strip() for name in row]
-            if twice := [name for name in head if name and head.count(name) > 1]:
-                raise StudyError(f"{path}: two columns are called {twice[0]!r}; rename one")
-        elif len(row) == len(head):
-            yield Record(where=where, number=number, row=dict(zip(head, row, strict=True)))
-        else:
+        if len(row) != len(head):
             raise StudyError(
-                f"{where}: {len(row)} cells under {len(head)} headings; quote texts that hold a separator"
+                f"{path}, line {number}: {len(row)} cells under {len(head)} headings; quote texts that hold "
+                "a separator"
             )
+        yield number, dict(zip(head, row, strict=True))
 
 
-def _read_parquet(path: Path, data: bytes) -> Iterator[Record]:
+def _read_parquet(path: Path, data: bytes) -> Rows:
+    """Return the rows of a Parquet file, whose lists and objects stay what they are."""
     try:
         pa, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
     except ImportError:
@@ -164,23 +161,17 @@ def _read_parquet(path: Path, data: bytes) -> Iterator[Record]:
     try:
         rows = parquet.read_table(io.BytesIO(data)).to_pylist() if data else []
     except (pa.ArrowException, KeyError, OSError, UnicodeDecodeError) as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise StudyError(f"{path} cannot be read as Parquet: {reason}; write the file again") from error
-    for number, row in enumerate(rows, start=1):
-        yield Record(where=f"{path}, record {number}", number=number, row=row)
+        raise StudyError(f"{path} cannot be read as Parquet: {error!s:.200}; write the file again") from error
+    return enumerate(rows, start=1)
 
 
-def _read_plain_text(path: Path, data: bytes) -> Iterator[Record]:
-    for number, line in _lines(data):
-        yield Record(where=f"{path}, line {number}", number=number, row={"prompt": line.rstrip("\r")})
-
-
-_FORMATS: dict[str, Callable[[Path, bytes], Iterator[Record]]] = {
-    ".jsonl": read_json_lines,
-    ".json": _read_json,
+_FORMATS: dict[str, Callable[[Path, bytes], Rows]] = {
+    ".jsonl": _parse_lines,
+    ".json": _parse_document,
     ".csv": _read_csv,
     ".tsv": _read_csv,
     ".parquet": _read_parquet,
-    ".xlsx": lambda path, _: _table(path, "row", sheet_rows(path)),
-    ".txt": _read_plain_text,
+    ".xlsx": lambda path, _: _with_headings(path, sheet_rows(path)),
+    ".txt": lambda path, data: ((number, {"prompt": line}) for number, line in _read_lines(path, data)),
 }
+"""How the numbers and values of records are read, by suffix."""

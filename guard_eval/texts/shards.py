@@ -5,14 +5,13 @@ A prompt belongs to the shard that its id's hash says, so every machine comes to
 
 from __future__ import annotations
 
-import os
+import errno
 import re
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 from guard_eval.errors import StudyError
 from guard_eval.records import content_id
@@ -50,55 +49,39 @@ class Shard:
 
     @property
     def suffix(self) -> str:
-        """Return what the shard's files have in their names; nothing if there is only one."""
+        """What the shard's files have in their names; nothing if there is only one."""
         return "" if self.count == 1 else f".shard-{self.number}-of-{self.count}"
 
-    def __str__(self) -> str:
-        return f"{self.number}/{self.count}"
+
+WHOLE = Shard()
+"""All of a study."""
 
 
 @contextmanager
 def reserve(folder: Path, shard: Shard) -> Iterator[None]:
-    """Keep other processes from making the same shard in `folder` as long as the context lasts.
+    """Keep other processes from making the same texts in `folder` as long as the context lasts.
 
-    The lock is the system's (flock) and goes with the process however it ends. If the file system has no
-    locks, as some network ones (and on Windows), nothing is kept.
+    A shard excludes itself and the whole, the whole excludes everything. The locks are the system's (flock)
+    and go with the process however it ends; where there are none (some network file systems, Windows),
+    nothing is excluded.
 
     Raises:
-        StudyError: Another process makes this shard, or the folder cannot be written.
+        StudyError: Another process makes these texts.
     """
-    path = folder / f".generate-{shard.number}-of-{shard.count}.lock"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        file = path.open("a+", encoding="ascii")
-    except OSError as error:
-        raise StudyError(
-            f"cannot write {path}: {error.strerror}; fix that and run the command again"
-        ) from error
-    with file:
-        if not _lock(file):
-            file.seek(0)
-            what = "all of it" if shard.count == 1 else f"its shard {shard}"
-            raise StudyError(
-                f"another guard-eval generate (process {file.read().strip() or 'unknown'}) is making "
-                f"continuations of this study, {what}; wait for it, stop it, or give each its own --shard i/n"
-            )
-        file.truncate(0)
-        file.write(str(os.getpid()))
-        file.flush()
+    with ExitStack() as files:
         try:
-            yield
-        finally:
-            path.unlink(missing_ok=True)
-
-
-def _lock(file: IO[str]) -> bool:
-    """Lock a file; return False if another process holds it or is removing the file."""
-    try:
-        if sys.platform != "win32":
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return os.path.samestat(os.fstat(file.fileno()), Path(file.name).stat())
-    except (BlockingIOError, FileNotFoundError):
-        return False
-    except OSError:  # this file system has no locks
-        return True
+            folder.mkdir(parents=True, exist_ok=True)
+            for suffix in dict.fromkeys(("", shard.suffix)):
+                file = files.enter_context((folder / f".generate{suffix}.lock").open("ab"))
+                if sys.platform != "win32":
+                    mode = fcntl.LOCK_EX if suffix == shard.suffix else fcntl.LOCK_SH
+                    fcntl.flock(file, mode | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise StudyError(
+                f"another guard-eval generate is making these continuations in {folder}; wait for it, stop "
+                "it, or give each its own --shard i/n"
+            ) from None
+        except OSError as error:
+            if error.errno not in {errno.ENOLCK, errno.ENOTSUP}:
+                raise
+        yield

@@ -167,8 +167,8 @@ def test_a_signal_stops_a_command_as_ctrl_c_does(tmp_path, number, code):
     script = (
         "import sys, guard_eval.texts.new as m, time\n"
         "def wait(*a, **k): print('waiting', flush=True); time.sleep(60)\n"
-        "m.read_dataset = wait\n"
-        "from guard_eval.cli.frame import run; sys.exit(run(['new', 'x/y', '--dataset', 'd']))\n"
+        "m.read_prompts = wait\n"
+        "from guard_eval.cli.frame import run; sys.exit(run(['new', 'x/y']))\n"
     )
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "env": environment()}
     process = subprocess.Popen([sys.executable, "-c", script], cwd=tmp_path, **options)
@@ -215,10 +215,10 @@ def test_a_reader_that_closes_the_output_ends_the_command_without_a_traceback(tm
 
 def test_with_json_nothing_else_is_on_standard_output(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(
-        "guard_eval.texts.new.read_dataset", lambda *_, **__: sys.stdout.write("from a library\n") and []
+        "guard_eval.texts.new.read_prompts", lambda *_, **__: sys.stdout.write("from a library\n") and []
     )
     monkeypatch.chdir(tmp_path)
-    assert main_with(["new", "s", "--dataset", "d", "--json"]) == 0
+    assert main_with(["new", "s", "--json"]) == 0
     out, err = capsys.readouterr()
     assert json.loads(out)["prompts"] == 0
     assert "from a library" in err

@@ -127,11 +127,8 @@ def test_a_name_in_a_text_or_in_the_pages_own_words_refuses_nothing(tmp_path, na
 
 REFUSED = [
     ("question=What does Quentin Überall like?", "question holds 'Quentin Überall'"),
-    (
-        'criteria={wit={title="Wit", definition="as marge defines it"}}',
-        "criteria.wit.definition holds 'marge'",
-    ),
-    ('criteria={marge={title="Wit", definition="as she has it"}}', "criteria.marge holds 'marge'"),
+    ('criteria={wit={title="Wit", definition="as marge defines it"}}', "criteria holds 'marge'"),
+    ('criteria={marge={title="Wit", definition="as she has it"}}', "criteria holds 'marge'"),
     ("question=sk-abc123def456ghi789jkl?", "question holds sk-a…"),
     ("model.name=models/marge", "model.name holds 'marge'"),
 ]
@@ -162,7 +159,7 @@ def test_the_value_of_a_key_is_refused_wherever_it_stands(tmp_path, monkeypatch)
         publish(study, tmp_path / "out")
     monkeypatch.setenv("OPENAI_API_KEY", "as she has it")
     wit = 'criteria={wit={title="Wit", definition="funny as she has it"}}'
-    with pytest.raises(StudyError, match=r"criteria.wit.definition would hold the value"):
+    with pytest.raises(StudyError, match="criteria holds the value of OPENAI_API_KEY"):
         publish(Study.open(study.folder, [wit]), tmp_path / "out")
 
 
@@ -182,19 +179,11 @@ def test_addresses_folders_codes_and_wording_are_not_published(tmp_path):
 def test_a_folder_that_is_not_empty_is_refused_and_an_empty_one_is_taken(tmp_path, run):
     make(tmp_path / "study")
     (tmp_path / "out").mkdir()
-    assert run("publish", "study", "out", "--license", "CC-BY-4.0").code == 0
+    assert run("publish", "study", "out", "--set", "license=CC-BY-4.0").code == 0
     assert "not an empty folder" in run("publish", "study", "out").refused()
     (tmp_path / "file").touch()
     assert "not an empty folder" in run("publish", "study", "file").refused()
     assert "license: cc-by-4.0" in (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
-
-
-def test_a_dry_run_writes_nothing_and_names_the_command_that_does(tmp_path, run):
-    make(tmp_path / "study")
-    ran = run("publish", "study", "out", "--license", "MIT", "--allow", "Which", "--dry-run")
-    assert "Next: guard-eval publish study out --license MIT --allow Which" in ran.out
-    assert "verdicts.csv" in ran.out
-    assert not (tmp_path / "out").exists()
 
 
 def test_without_verdicts_there_is_nothing_to_publish(tmp_path):
@@ -211,20 +200,21 @@ def test_a_plan_before_the_first_verdict_is_a_preregistration_that_is_kept(tmp_p
         pairs = store_pairs.read(store)
     people, drawn = result.hashes["settings of people"], result.hashes["pairs"]
     date = datetime.now(UTC).date()
-    assert f"* Date: {date}\n* SHA-256 of the settings of people: {people}\n" in result.text
+    text = result.path.read_text(encoding="utf-8")
+    assert f"* Date: {date}\n* SHA-256 of the settings of people: {people}\n" in text
     assert drawn == hashlib.sha256("\n".join(sorted(pair.id for pair in pairs)).encode()).hexdigest()
-    assert "it is a preregistration" in result.text
-    assert "greedy" in result.text
+    assert "it is a preregistration" in text
+    assert "greedy" in text
     [sentence] = plan_changes(study, pairs)
     assert "the settings of people are unchanged; the pairs are unchanged." in sentence
-    assert describe(study).text == result.text
+    assert describe(study).path.read_text(encoding="utf-8") == text
     changed = Study.open(study.folder, ["analysis.alpha=0.01"])
     [sentence] = plan_changes(changed, pairs[1:])
     assert f"the settings of people DIFFER ({people[:16]} there, " in sentence
     assert sentence.count("DIFFER") == 2
     with pytest.raises(StudyError, match="a written plan is not replaced"):
         describe(changed)
-    assert (study.folder / "plan.md").read_text(encoding="utf-8") == result.text
+    assert (study.folder / "plan.md").read_text(encoding="utf-8") == text
 
 
 def test_a_description_after_verdicts_says_what_was_collected(tmp_path, run):

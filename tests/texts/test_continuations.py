@@ -20,9 +20,7 @@ from guard_eval.texts.continuations import (
     continuation_files,
     read_continuations,
     read_run_folders,
-    read_traces,
     run_folder,
-    trace_files,
 )
 from guard_eval.texts.shards import Shard
 
@@ -57,7 +55,7 @@ def test_a_line_has_the_text_and_the_folder_its_recipe(tmp_path):
     assert row == {
         "id": RECIPE.continuation_id(PROMPT), "prompt_id": "p1", "dataset": "d", "text": "é",
         "prompt_tokens": 1, "new_tokens": 2, "finish": "length", "seconds": 0.5, "batch": 1,
-        "device": "cpu", "versions": "torch 2", "strategy": "guard",
+        "device": "cpu", "versions": "torch 2", "run": 1, "strategy": "guard",
     }  # fmt: skip
     assert json.loads((file(tmp_path).parent / "recipe.json").read_text()) == {
         "model": "bundled", "revision": "sha256:00", "dtype": "float32", "seed": 3, "max_new_tokens": 8,
@@ -107,35 +105,22 @@ def test_a_file_that_is_torn_from_the_start(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("line", "says"),
-    [
-        ("{]", "line 2: not a continuation"),
-        ('{"id": "x"}', "KeyError: 'strategy'"),
-        ('{"strategy": "guard", "more": 1}', "unexpected keyword argument 'more'"),
-        ("[]", "line 2: not a cont"),
-    ],
+    "line", ["{]", '{"id": "x"}', '{"strategy": "guard", "more": 1}', "[]", "[" * 100_000]
 )
-def test_a_whole_line_that_is_wrong_is_named(tmp_path, line, says):
+def test_a_whole_line_that_is_wrong_is_named(tmp_path, line):
     append_continuations(tmp_path, [continuation()])
     with file(tmp_path).open("a") as stream:
         stream.write(line + "\n")
-    with pytest.raises(StudyError) as error:
+    with pytest.raises(StudyError, match=r"guard\.jsonl, line 2: not a continuation"):
         list(read_continuations(file(tmp_path)))
-    assert says in str(error.value)
 
 
 @pytest.mark.parametrize("recipe", ["", "[]", "{}", '{"seed": 3}', "[" * 100_000])
 def test_a_recipe_that_cannot_be_read_is_named(tmp_path, recipe):
     append_continuations(tmp_path, [continuation()])
     (run_folder(tmp_path, RECIPE) / "recipe.json").write_text(recipe)
-    with pytest.raises(StudyError, match=r"recipe\.json is not a recipe"):
+    with pytest.raises(StudyError, match=r"cannot read the recipe .*recipe\.json"):
         read_run_folders(tmp_path)
-
-
-def test_a_folder_that_cannot_be_made(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(StudyError, match="cannot write"):
-        append_continuations(tmp_path / "file", [continuation()])
 
 
 def test_the_shards_of_a_strategy_are_read_together(tmp_path):
@@ -149,7 +134,6 @@ def test_the_shards_of_a_strategy_are_read_together(tmp_path):
     assert [path.name for path in continuation_files(folder, "guard")] == [
         "guard.jsonl", "guard.shard-1-of-2.jsonl", "guard.shard-10-of-12.jsonl"
     ]  # fmt: skip
-    assert [path.name for path in trace_files(folder, "guard")] == ["guard.shard-1-of-2.trace.jsonl"]
     assert continuation_files(tmp_path / "nowhere", "guard") == []
 
 
@@ -170,61 +154,8 @@ def test_lines_that_found_room_before_the_disk_was_full_stay(tmp_path):
     assert list(read_continuations(file(tmp_path))) == batch
 
 
-ONE = Trace(id="one", prompt_id="p1", values={"H": [3.9, 5.6], "k": [10, 8], "alpha": [0.5, 1.0]})
-TWO = Trace(id="two", prompt_id="p2", values={"H": [3.9], "k": [10], "alpha": [0.5]})
-PART = Trace(id="three", prompt_id="p3", values={"H": [1.0, 2.0, 3.0]})
-
-
-def traces(folder):
-    return trace_files(run_folder(folder, RECIPE), "guard")
-
-
-def test_what_was_appended_is_read(tmp_path):
-    append_traces(tmp_path, RECIPE, [ONE, TWO], Shard(1, 2))
-    append_traces(tmp_path, RECIPE, [PART], Shard(2, 2))
-    assert read_traces(traces(tmp_path)) == [ONE, TWO, PART]
-    first = json.loads(traces(tmp_path)[0].read_text().splitlines()[0])
-    assert first == {"id": "one", "prompt_id": "p1", **ONE.values}
-    assert read_traces([]) == []
-
-
-def test_a_torn_line_is_skipped_and_a_second_trace_of_a_text_counts_once(tmp_path):
-    append_traces(tmp_path, RECIPE, [ONE, TWO, ONE])
-    with traces(tmp_path)[0].open("ab") as stream:
-        stream.write(b'{"id": "torn", "H": [1.')
-    assert read_traces(traces(tmp_path)) == [ONE, TWO]
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "nothing",
-        "[1, 2]",
-        "null",
-        '{"prompt_id": "p", "H": [1.0]}',
-        '{"id": "x", "H": [1.0]}',
-        '{"id": 7, "prompt_id": "p"}',
-        '{"id": [], "prompt_id": "p"}',
-        '{"id": "x", "prompt_id": "p", "H": 1.0}',
-        '{"id": "x", "prompt_id": "p", "H": ["1.0"]}',
-        '{"id": "x", "prompt_id": "p", "H": [true]}',
-        '{"id": "x", "prompt_id": "p", "H": [NaN]}',
-        '{"id": "x", "prompt_id": "p", "H": [1e999]}',
-        f'{{"id": "x", "prompt_id": "p", "H": [{10**400}]}}',
-        '{"id": "x", "prompt_id": "p", "H": [[1.0]]}',
-        "[" * 100_000,
-        "\udcff",
-    ],
-)
-def test_a_line_that_is_no_trace_is_named(line, tmp_path):
-    path = tmp_path / "guard.trace.jsonl"
-    path.write_text('{"id": "one", "prompt_id": "p1"}\n')
-    with path.open("ab") as file:
-        file.write(line.encode("utf-8", "surrogateescape") + b"\n")
-    with pytest.raises(StudyError, match=r"guard\.trace\.jsonl, line 2: not a trace"):
-        read_traces([path])
-
-
-def test_a_file_that_is_not_there(tmp_path):
-    with pytest.raises(StudyError, match=r"cannot read .*none.trace.jsonl: No such file"):
-        read_traces([tmp_path / "none.trace.jsonl"])
+def test_traces_are_lines_of_a_file_beside_their_texts(tmp_path):
+    trace = Trace(id="one", prompt_id="p1", values={"H": [3.9, 5.6], "k": [10, 8]})
+    append_traces(tmp_path, RECIPE, [trace], Shard(1, 2))
+    (path,) = run_folder(tmp_path, RECIPE).glob("guard.shard-1-of-2.trace.jsonl")
+    assert json.loads(path.read_text()) == {"id": "one", "prompt_id": "p1", "H": [3.9, 5.6], "k": [10, 8]}

@@ -11,8 +11,8 @@ from guard_eval.errors import StudyError
 from guard_eval.records import Prompt
 from guard_eval.study.folder import Study
 from guard_eval.texts.continuations import append_continuations, run_folder
-from guard_eval.texts.current import current_texts, find_texts, missing_texts, other_runs
-from guard_eval.texts.model_files import folder_revision
+from guard_eval.texts.current import find_current, find_texts, other_runs
+from guard_eval.texts.models import folder_revision
 from guard_eval.texts.shards import Shard
 
 PROMPTS = [Prompt(id=f"p{n}", dataset="d", text=f"Once {n}") for n in range(6)]
@@ -46,7 +46,7 @@ def find(study, strategy="guard", **options):
 
 
 def recipes(study, **options):
-    return {text.recipe for text in find(study, **options).texts.values()}
+    return {text.recipe for text in find(study, **options).values()}
 
 
 def test_only_what_the_settings_ask_for_is_current(study):
@@ -54,8 +54,7 @@ def test_only_what_the_settings_ask_for_is_current(study):
     others = [text for change in changes for text in texts(range(6), replace(RECIPE, **change))]
     earlier_prompt = factories.continuation("x", Prompt(id="p1", dataset="d", text="Never"), RECIPE)
     write(study(), others, [earlier_prompt], texts([0]))
-    assert {key: text.text for key, text in find(study()).texts.items()} == {("p0", 1): "text 0"}
-    assert list(missing_texts(study(), "guard", PROMPTS, find(study()))) == [(p, 1) for p in PROMPTS[1:]]
+    assert {key: text.text for key, text in find(study()).items()} == {("p0", 1): "text 0"}
 
 
 def test_shards_of_several_machines_are_joined_by_copying_files(study, tmp_path):
@@ -63,7 +62,7 @@ def test_shards_of_several_machines_are_joined_by_copying_files(study, tmp_path)
     there = tmp_path / "there"
     append_continuations(there, texts([1, 3, 5]), Shard(2, 2))
     shutil.copytree(there, study().continuations, dirs_exist_ok=True)
-    assert len(find(study()).texts) == 6
+    assert len(find(study())) == 6
 
 
 def test_a_line_that_was_copied_into_another_runs_folder_does_not_count(study):
@@ -71,7 +70,7 @@ def test_a_line_that_was_copied_into_another_runs_folder_does_not_count(study):
     write(study(), texts([0]), texts([1], other))
     ours, theirs = (run_folder(study().continuations, each) / "guard.jsonl" for each in (RECIPE, other))
     ours.write_bytes(ours.read_bytes() + theirs.read_bytes())
-    assert set(find(study()).texts) == {("p0", 1)}
+    assert set(find(study())) == {("p0", 1)}
 
 
 def test_runs_that_the_settings_leave_open_are_named_and_one_is_chosen_in_study_toml(study):
@@ -91,8 +90,7 @@ def test_all_strategies_are_of_one_run(study):
     acs = replace(RECIPE, strategy="acs(q=1)")
     write(study(), texts([0, 1]), texts([0], acs), texts(range(6), replace(RECIPE, seed=4)))
     chosen = find_texts(study(), ["guard", "acs(q=1)"], PROMPTS)
-    assert [len(each.texts) for each in chosen.values()] == [2, 1]
-    assert {each.folder for each in chosen.values()} == {run_folder(study().continuations, RECIPE)}
+    assert [len(each) for each in chosen.values()] == [2, 1]
 
 
 def test_texts_of_other_models_do_not_stand_in_for_one_that_is_missing(study):
@@ -100,9 +98,9 @@ def test_texts_of_other_models_do_not_stand_in_for_one_that_is_missing(study):
     for name, content in (("a", "sha256:01"), ("b", "sha256:02")):
         write(study(), texts(range(6), replace(RECIPE, model=name, revision=content)))
         nothing = {"revision": None, "dtype": None}
-        assert find(study("./missing")).texts == find(study("./missing"), known=nothing).texts == {}
+        assert find(study("./missing")) == find(study("./missing"), known=nothing) == {}
         with pytest.raises(StudyError, match=r"no run in .* has model = 'a', not './missing'"):
-            current_texts(study("./missing"), ["guard"], PROMPTS)
+            find_current(study("./missing"), ["guard"], PROMPTS)
     assert recipes(study("a")) == {replace(RECIPE, model="a", revision="sha256:01")}
 
 
@@ -139,15 +137,15 @@ def test_an_amateurs_folder_may_move_and_another_one_does_not_count(study, tmp_p
     recipe = replace(RECIPE, strategy=strategy, amateur=str(tmp_path / "here"), amateur_revision=revision)
     write(study(), texts(range(6), recipe))
     (tmp_path / "here").rename(tmp_path / "there")
-    assert len(find(study(amateur=str(tmp_path / "there")), strategy).texts) == 6
-    assert len(find(study(amateur=str(tmp_path / "other")), strategy).texts) == 0
+    assert len(find(study(amateur=str(tmp_path / "there")), strategy)) == 6
+    assert len(find(study(amateur=str(tmp_path / "other")), strategy)) == 0
 
 
 def test_an_engine_goes_on_with_its_own_texts_unless_another_has_made_all(study):
     vllm = replace(RECIPE, engine="vllm")
     write(study(), texts(range(5), vllm), texts([0]))
-    assert (len(find(study()).texts), len(find(study(), engine=None).texts)) == (5, 1)
-    assert len(find(study(), engine="vllm").texts) == 5
+    assert (len(find(study())), len(find(study(), engine=None))) == (5, 1)
+    assert len(find(study(), engine="vllm")) == 5
     write(study(), texts([5], vllm))
     assert recipes(study(), engine=None) == {vllm}
 
@@ -157,4 +155,4 @@ def test_texts_of_other_settings_are_named(study):
     (line,) = other_runs(study(), KNOWN)
     assert line.endswith("has seed = 4, not 3")
     with pytest.raises(StudyError, match=r"no run in .* has seed = 4, not 3.* guard-eval generate"):
-        current_texts(study(), ["guard"], PROMPTS)
+        find_current(study(), ["guard"], PROMPTS)

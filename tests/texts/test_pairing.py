@@ -16,7 +16,7 @@ PROMPTS = [Prompt(id=f"{d}-{i}", dataset=d, text=f"{d} {i}") for d in ("news", "
 
 
 def continuations(strategy, prompts=PROMPTS):
-    return [continuation(f"{strategy} on {p.id}", p, recipe(strategy=strategy)) for p in prompts]
+    return {p.id: continuation(f"{strategy} on {p.id}", p, recipe(strategy=strategy)) for p in prompts}
 
 
 MADE = {name: continuations(name) for name in ("guard", "acs(q=1)", "greedy")}
@@ -57,18 +57,14 @@ def test_more_prompts_move_no_pair():
 
 def test_a_text_that_changed_under_its_id_is_shown_to_the_store():
     first = make_pairs(PROMPTS[:2], MADE, [["guard", "greedy"]], seed=1)
-    edited = [replace(c, text=c.text + "!") if c.prompt_id == PROMPTS[0].id else c for c in MADE["guard"]]
+    name = PROMPTS[0].id
+    edited = MADE["guard"] | {name: replace(MADE["guard"][name], text="edited")}
     again = make_pairs(
         PROMPTS[:2], MADE | {"guard": edited}, [["guard", "greedy"]], seed=1, existing=first[::-1]
     )
     changed = [pair for pair in again if pair not in first]
-    assert [(pair.prompt_id, pair.text_a) for pair in changed] == [(PROMPTS[0].id, edited[0].text)]
+    assert [(pair.prompt_id, pair.text_a) for pair in changed] == [(name, "edited")]
     assert [(pair.id, pair.position) for pair in again] == [(pair.id, pair.position) for pair in first]
-
-
-def test_a_missing_continuation_is_named():
-    with pytest.raises(StudyError, match=r"greedy has no continuation for 1 of 40 drawn prompts \(the first"):
-        make_pairs(PROMPTS, {**MADE, "greedy": MADE["greedy"][:-1]}, [["guard", "greedy"]], seed=1)
 
 
 def test_the_setting_that_no_longer_gives_a_pair_is_named_and_no_other():
@@ -76,7 +72,7 @@ def test_the_setting_that_no_longer_gives_a_pair_is_named_and_no_other():
     drawn = draw_prompts(PROMPTS, per_dataset=6, seed=1)
     before = make_pairs(drawn, MADE, compare, seed=1)
     fewer, other = (draw_prompts(PROMPTS, per_dataset=n, seed=seed) for n, seed in ((4, 1), (6, 2)))
-    again = {**MADE, "greedy": [replace(text, id=text.id[::-1]) for text in MADE["greedy"]]}
+    again = {**MADE, "greedy": {key: replace(text, id=text.id[::-1]) for key, text in MADE["greedy"].items()}}
     for texts, prompts, couples, cause in (
         (
             MADE,
@@ -90,7 +86,7 @@ def test_the_setting_that_no_longer_gives_a_pair_is_named_and_no_other():
             again,
             drawn,
             compare,
-            "holds 12 of 12 pairs that these settings no longer give: the texts of guard or",
+            "holds 12 of 12 pairs that these settings no longer give: guard or greedy wrote",
         ),
     ):
         with pytest.raises(StudyError) as error:
@@ -132,34 +128,18 @@ def test_people_get_no_other_pairs_later():
     first = make_pairs(PROMPTS, MADE, compare, seed=1, human_pairs=10)
     assert make_pairs(PROMPTS, MADE, compare, seed=1, human_pairs=10, existing=first) == first
     for count in (12, None):
-        with pytest.raises(StudyError, match=r"human_pairs = .*\(10 of 40 in the study\); restore"):
+        with pytest.raises(StudyError, match=r"of 40 pairs .*: pairs.human_pairs gives people other pairs"):
             make_pairs(PROMPTS, MADE, compare, seed=1, human_pairs=count, existing=first)
 
 
 @pytest.mark.timeout(60)
 def test_many_pairs_are_made_again_in_time_that_grows_with_their_number():
     """With quadratic time, 8 000 pairs took 11 s, and these would take eight minutes."""
-    prompts = [Prompt(id=f"p{i}", dataset="d", text="t") for i in range(50_000)]
+    text, prompts = continuation(), [Prompt(id=f"p{i}", dataset="d", text="t") for i in range(50_000)]
     made = {
-        name: [
-            replace(continuation("x", PROMPTS[0], recipe()), id=f"{name}{p.id}", prompt_id=p.id)
-            for p in prompts
-        ]
+        name: {p.id: replace(text, id=f"{name}{p.id}", prompt_id=p.id) for p in prompts}
         for name in ("guard", "greedy")
     }
     first = make_pairs(prompts, made, [["guard", "greedy"]], seed=1)
     assert make_pairs(prompts, made, [["guard", "greedy"]], seed=1, existing=first) == first
     assert len(first) == 50_000
-
-
-def test_texts_too_long_for_a_raters_page_are_refused():
-    """A page holds 19 MB of JSON, in which an Arabic letter takes six bytes."""
-
-    def make(text):
-        texts = {"guard": MADE["guard"][:1], "greedy": [replace(MADE["greedy"][0], text=text)]}
-        return make_pairs(PROMPTS[:1], texts, [["guard", "greedy"]], seed=1)
-
-    assert len(make("a" * 18_000_000)) == 1
-    for text in ("a" * 20_000_000, "ع" * 3_400_000):
-        with pytest.raises(StudyError, match=r"prompt 'news-0' \(news\) are too long for a .* page: 2\d MB"):
-            make(text)

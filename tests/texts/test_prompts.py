@@ -1,11 +1,9 @@
 """Prompts from files: what is read, and what a bad line says."""
 
-import json
-
 import pytest
 
 from guard_eval.errors import StudyError
-from guard_eval.texts.prompts import read_dataset, read_prompts
+from guard_eval.texts.prompts import read_prompts
 
 
 def write(tmp_path, *lines, name="tales.jsonl"):
@@ -53,22 +51,15 @@ def test_plain_text_has_a_prompt_a_line(tmp_path):
     assert [p.text for p in read_prompts(write(tmp_path, "One\r", "Two", name="a.txt"))] == ["One", "Two"]
 
 
-def test_line_separators_inside_a_string_do_not_end_the_line(tmp_path):
-    assert (
-        read_prompts(write(tmp_path, json.dumps({"prompt": "a\u2028b"}, ensure_ascii=False)))[0].text
-        == "a\u2028b"
-    )
-
-
 @pytest.mark.parametrize(
     ("lines", "says"),
     [
         (["id,prompt", "1,A", "2,"], "line 3: there is no text under the key 'prompt'"),
-        (["id,text", "1,A"], "line 2: there is no text under the key 'prompt' (keys: 'id', 'text')"),
+        (["id,text", "1,A"], "line 2: there is no text under the key 'prompt' (keys: id, text)"),
         (["id,prompt", ""], "holds no prompts"),
         (['{"prompt": "A"}', '{"prompt": '], "line 2: not valid JSON"),
         (["[1]"], "line 1: '[1]' is not a JSON object"),
-        (['{"text": "A"}'], "line 1: there is no text under the key 'prompt' (keys: 'text')"),
+        (['{"text": "A"}'], "line 1: there is no text under the key 'prompt' (keys: text)"),
         (['{"prompt": 3}'], "line 1: 'prompt' is 3; it must be a string"),
         (
             ['{"prompt": "A", "id": "x"}', '{"prompt": "B", "id": "x"}'],
@@ -92,35 +83,3 @@ def test_bad_lines_are_named(tmp_path, lines, says):
 def test_no_such_file(tmp_path):
     with pytest.raises(StudyError, match=r"cannot read .*none.jsonl: No such file"):
         read_prompts(tmp_path / "none.jsonl")
-
-
-@pytest.fixture
-def dataset(tmp_path):
-    """A folder as the Hub has them: one split, a heading, an empty line and two texts."""
-    pytest.importorskip("datasets", reason="the extra [datasets] is not installed")
-    folder = tmp_path / "tales"
-    folder.mkdir()
-    texts = [" = Heading = ", "", "one  two three\nfour five", "six seven eight nine"]
-    (folder / "test.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
-    return str(folder)
-
-
-def test_a_datasets_texts_are_cut_into_prompt_and_reference(dataset):
-    first, second = read_dataset(dataset, words=3)
-    assert (first.id, first.dataset, first.text) == ("tales-2", "tales", "one  two three")
-    assert (first.reference, second.text, second.reference) == ("\nfour five", "six seven eight", " nine")
-    assert len(read_dataset(dataset, words=3, limit=1)) == 1
-
-
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        ({"split": "tst"}, "split 'tst'"),
-        ({"column": "body"}, "cannot load the column 'body' of the dataset"),
-        ({"words": 50}, "is longer than 50 words; ask for fewer"),
-    ],
-)
-def test_what_a_dataset_does_not_have_is_named(dataset, options, says):
-    with pytest.raises(StudyError) as error:
-        read_dataset(dataset, **options)
-    assert says in str(error.value)

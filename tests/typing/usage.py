@@ -15,10 +15,9 @@ from analysis.reports.study_report import study_verdicts
 from guard_eval.engines.generate import generate
 from guard_eval.metrics.command import measure
 from guard_eval.metrics.scores import Measured
-from guard_eval.records import Continuation
 from guard_eval.replication.command import replicate
 from guard_eval.study.folder import Study
-from guard_eval.texts.current import current_texts
+from guard_eval.texts.current import Texts, find_current
 from guard_eval.texts.pair import Paired, pair
 from guard_eval.texts.prompts import read_prompts
 from guard_eval.texts.publish import Published, publish
@@ -27,11 +26,11 @@ from guard_eval.texts.publish import Published, publish
 def a_study(folder: Path) -> str:
     """Run a study up to its report; return what it says."""
     study = Study.open(folder)
-    published: Published = publish(study, folder / "published", allow=["Which"], dry_run=bool(folder))
-    assert published.files
+    published: Published = publish(study, folder / "published", allow=["Which"])
+    assert published.verdicts
     generate(study, strategy=["guard"], shard="1/2")
     generate(study, engine="ray", workers=2)
-    texts: dict[str, dict[str, Continuation]] = current_texts(
+    texts: dict[str, Texts] = find_current(
         study, study.settings.generation.strategies, read_prompts(study.prompts_path)
     )
     lengths = [text.new_tokens for made in texts.values() for text in made.values()]

@@ -73,7 +73,7 @@ def test_texts_of_vllm_have_ids_of_their_own_and_count_as_made(tmp_path):
     append_continuations(made.continuations, [continuation(prompt=prompt, made_by=served)])
     assert json.loads(text_file(made.folder, "guard.vllm").read_text())["engine"] == "vllm"
     result = find_texts(made, ["guard"], [prompt])["guard"]
-    assert result.texts["p0", 1].recipe == served
+    assert result["p0", 1].recipe == served
 
 
 @pytest.mark.parametrize(
