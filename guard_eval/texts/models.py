@@ -90,7 +90,7 @@ def check_name(name: str, location: str) -> None:
     """
     if not _HUB_ID.fullmatch(location) and not (location and Path(location).is_dir()):
         raise StudyError(
-            f"the model {name!r}: there is no folder {location!r}, and a Hugging Face id is OWNER/NAME; "
+            f"the model {name!r}: there is no folder {location}, and a Hugging Face id is OWNER/NAME; "
             "correct the name"
         )
 

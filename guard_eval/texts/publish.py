@@ -190,16 +190,16 @@ def _check_private(
         "judge": "\n".join(judge.rater_name for judge in settings.judge),
         "authors": "\n".join(settings.authors),
     }
-    for place, text in typed.items():
+    for setting, text in typed.items():
         words = [
             repr(name) for name in names - harmless if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text)
         ]
         words += [f"{secret[:4]}…" for secret in _KEY.findall(text)]
-        problems += [f"{place} holds {word}" for word in words]
+        problems += [f"{setting} holds {word}" for word in words]
     for variable in (*_SECRET_VARIABLES, *(judge.api_key_env or "" for judge in settings.judge)):
         value = os.environ.get(variable, "")
-        places = [place for place, text in (typed | files).items() if len(value) > 7 and value in text]
-        problems += [f"{place} holds the value of {variable}" for place in places]
+        searched = (typed | files).items() if len(value) > 7 else ()
+        problems += [f"{name} holds the value of {variable}" for name, text in searched if value in text]
     if problems:
         raise StudyError(
             f"{study.folder} would be published with a rater's name or a key, so nothing was; change these "

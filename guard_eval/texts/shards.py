@@ -6,10 +6,11 @@ A prompt belongs to the shard that its id's hash says, so every machine comes to
 from __future__ import annotations
 
 import errno
+import os
 import re
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,22 +62,20 @@ WHOLE = Shard()
 def reserve(folder: Path, shard: Shard) -> Iterator[None]:
     """Keep other processes from making the same texts in `folder` as long as the context lasts.
 
-    A shard excludes itself and the whole, the whole excludes everything. The locks are the system's (flock)
-    and go with the process however it ends; where there are none (some network file systems, Windows),
+    A shard excludes itself and the whole; the whole excludes everything. The locks are the system's (flock),
+    and go with the process however it ends. Where there are none (some network file systems, Windows),
     nothing is excluded.
 
     Raises:
         StudyError: Another process makes these texts.
     """
-    with ExitStack() as files:
+    folder.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as locks:
         try:
-            folder.mkdir(parents=True, exist_ok=True)
             for suffix in dict.fromkeys(("", shard.suffix)):
-                file = files.enter_context((folder / f".generate{suffix}.lock").open("ab"))
-                if sys.platform != "win32":
-                    mode = fcntl.LOCK_EX if suffix == shard.suffix else fcntl.LOCK_SH
-                    fcntl.flock(file, mode | fcntl.LOCK_NB)
-        except BlockingIOError:
+                path = folder / f".generate{suffix}.lock"
+                locks.enter_context(_lock(path, shared=suffix != shard.suffix))
+        except (BlockingIOError, FileNotFoundError):
             raise StudyError(
                 f"another guard-eval generate is making these continuations in {folder}; wait for it, stop "
                 "it, or give each its own --shard i/n"
@@ -85,3 +84,25 @@ def reserve(folder: Path, shard: Shard) -> Iterator[None]:
             if error.errno not in {errno.ENOLCK, errno.ENOTSUP}:
                 raise
         yield
+
+
+@contextmanager
+def _lock(path: Path, *, shared: bool) -> Iterator[None]:
+    """Lock a file, and remove it in the end unless another process holds it too.
+
+    Raises:
+        BlockingIOError: Another process holds it.
+        FileNotFoundError: Another process is removing it.
+    """
+    with path.open("ab") as file:
+        if sys.platform != "win32":
+            fcntl.flock(file, fcntl.LOCK_NB | (fcntl.LOCK_SH if shared else fcntl.LOCK_EX))
+            if not os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                raise FileNotFoundError(path)
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                if sys.platform != "win32":
+                    fcntl.flock(file, fcntl.LOCK_NB | fcntl.LOCK_EX)
+                path.unlink()

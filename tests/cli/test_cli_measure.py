@@ -115,7 +115,7 @@ def test_a_dry_run_measures_nothing_and_names_the_models_that_would_be_downloade
     assert "nobody/no-such-model would be downloaded" in ran.out
     assert not (paired / "metrics").exists()
     assert ran.code == 2
-    assert "cannot be reached" in ran.err
+    assert "the Hugging Face Hub does not give" in ran.err
     refused = run("measure", "small", "--dry-run", "--set", "metrics.coherence_model=./nope")
     assert refused.code == 2
     assert "the model './nope': there is no folder" in refused.err
