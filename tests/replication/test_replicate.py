@@ -124,8 +124,8 @@ def test_verdicts_from_a_file(tmp_path):
 
 
 def test_a_dry_run_writes_nothing(tmp_path):
-    lines = replicate("llm", limit=3, overrides=["model.name=bundled"], dry_run=True).lines
-    assert "6 prompts, and make 24 texts of at most 256 tokens each" in lines[1]
+    lines = replicate("llm", limit=3, overrides=SMALL, dry_run=True).lines
+    assert "6 prompts, and make 24 texts of at most 8 tokens each" in lines[1]
     assert list(tmp_path.iterdir()) == []
 
 
@@ -168,44 +168,21 @@ def test_generations_as_their_authors_publish_them(tmp_path):
     assert (news.dataset, news.text, news.reference) == ("Wikinews", "Once", " upon")
 
 
-@pytest.mark.usefixtures("_prompts")
-@pytest.mark.parametrize(
-    ("table", "options", "message"),
-    [
-        ("lamda", {}, r"no table or figure 'lamda': did you mean 'lambda'\?"),
-        (
-            "main",
-            {"prompts": [Path("empty")]},
-            r"there are no prompts of Wikitext.*data_from_CD_repo/benchmarks",
-        ),
-        (
-            "main",
-            {"prompts": [Path("prompts"), Path("prompts")]},
-            "two prompts have the id '.*name each file",
-        ),
-        ("main", {"overrides": ["model.nam=x"]}, "model.nam: is not a setting; did you mean 'name'"),
-        (
-            "main",
-            {"verdicts": Path("v.csv")},
-            "not a table of verdicts; guard-eval replicate says which are",
-        ),
-        ("llm", {"verdicts": Path("v.csv")}, "v.csv"),
-        ("llm", {"verdicts": Path("v.csv"), "limit": 3}, "--limit has no effect; leave one of them out"),
-    ],
-)
-def test_what_is_refused(table, options, message):
+def test_what_is_refused(planned):
     Path("empty").mkdir()
-    with pytest.raises(StudyError, match=message):
-        replicate(table, Path("out"), **options)
-    assert not Path("out").exists()
-
-
-def test_without_prompts_it_says_where_they_are():
-    with pytest.raises(
-        StudyError,
-        match=r"there are no prompts of Wikitext, .*; name files with --prompts.*data_from_CD_repo",
+    twice, verdicts = [Path("prompts"), Path("prompts")], Path("v.csv")
+    for table, options, message in (
+        ("lamda", {}, r"no table or figure 'lamda': did you mean 'lambda'\?"),
+        ("main", {"prompts": [Path("empty")]}, r"no prompts of Wikitext.*data_from_CD_repo/benchmarks"),
+        ("main", {"prompts": twice}, "two prompts have the id '.*name each file"),
+        ("main", {"overrides": ["model.nam=x"]}, "model.nam: is not a setting; did you mean 'name'"),
+        ("main", {"verdicts": verdicts}, "not a table of verdicts; guard-eval replicate says which are"),
+        ("llm", {"verdicts": verdicts}, "v.csv"),
+        ("llm", {"verdicts": verdicts, "limit": 3}, "--limit has no effect; leave one of them out"),
     ):
-        replicate("main")
+        with pytest.raises(StudyError, match=message):
+            replicate(table, Path("out"), **options)
+    assert not Path("out").exists()
 
 
 def test_what_cannot_be_run_says_where_it_is():

@@ -25,8 +25,6 @@ def test_a_line_is_a_pair_with_its_clear_criteria():
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ("{", "line 1: not valid JSON"),
-        ("[]", "line 1: '[]' is not a JSON object"),
         (f"{json.dumps(GOLD)}\n{{", "line 2: not valid JSON"),
         (json.dumps({**GOLD, "worse": " "}), 'line 1 needs "prompt"'),
         (json.dumps({**GOLD, "worse": f" {GOLD['better']}\r\n"}), "are the same text, as raters see it"),
