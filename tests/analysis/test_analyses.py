@@ -1,7 +1,5 @@
 """The analyses as data frames: against hand arithmetic, published figures and other programs."""
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -23,14 +21,10 @@ from analysis.analyses.raters import raters
 from analysis.analyses.sensitivity import LEFT_OUT, POOLED, RANDOM, UNTIED, sensitivity
 from analysis.analyses.sequential import sequential
 from analysis.analyses.shares import coverage, shares
-from analysis.analyses.win_share import pooled_binomial
 from analysis.stats.alternative_annotator import alternative_annotator
 from analysis.verdicts.tidy import validate
 from guard_eval.errors import StudyError
 from guard_eval.records import JudgeUsage
-
-GOLDEN = Path(__file__).parents[1] / "golden"
-GPT4 = Path(__file__).parents[3] / "shared/data/judgments/guard_llm_gpt4.csv"
 
 
 def evidence(frame, **declared):
@@ -42,10 +36,13 @@ def rows(frame):
 
 
 def only(frame, **values):
-    (row,) = [
-        row for row in rows(frame) if all(getattr(row, name) == value for name, value in values.items())
-    ]
+    (row,) = [row for row in rows(frame) if values.items() <= row._asdict().items()]
     return row
+
+
+def total(frame, **declared):
+    """Return the one row of shares over all datasets."""
+    return only(shares(evidence(frame, **declared)), dataset=ALL)
 
 
 def joined(*tables):
@@ -73,7 +70,7 @@ def test_the_papers_human_shares_and_p_values():
 
 def test_a_share_by_hand():
     # Items 1, 1/2 and 0: mean 1/2, variance 1/4, error √(1/4/3), t with 2 degrees of freedom.
-    row = only(shares(evidence(table({"1": "xx", "2": "xy", "3": "yy"}))), dataset=ALL)
+    row = total(table({"1": "xx", "2": "xy", "3": "yy"}))
     half = stats.t.ppf(0.975, 2) * np.sqrt(0.25 / 3)
     assert (row.wins, row.ties, row.losses) == (3, 0, 3)
     assert (row.win_share, row.low, row.high) == pytest.approx((0.5, max(0, 0.5 - half), min(1, 0.5 + half)))
@@ -81,42 +78,32 @@ def test_a_share_by_hand():
 
 def test_the_exact_test_by_hand():
     # Scores 1 seven times and −1 once: |Σ| ≥ 6 for none, one, seven or eight minus signs: 18 of 256.
-    given = {str(pair): "x" for pair in range(7)} | {"7": "y"}
-    assert only(shares(evidence(table(given))), dataset=ALL).p == pytest.approx(18 / 256)
+    assert total(table(dict(enumerate("xxxxxxxy")))).p == pytest.approx(18 / 256)
+    assert total(table(dict(enumerate("--------")))).p_pooled_binomial is None
 
 
 def test_holm_counts_declared_tests_that_were_not_made():
-    better = table({str(pair): "x" for pair in range(8)}, criterion="a")
-    level = table({str(pair): "-" for pair in range(8)}, criterion="b")
+    better, level = (table(dict(enumerate(8 * word)), criterion=name) for word, name in ("xa", "-b"))
     frame = shares(evidence(joined(better, level), planned=(("x", "y", "a"), ("x", "y", "b"))))
     row = only(frame, criterion="a")
-    assert row.p == pytest.approx(2 / 256)
-    assert row.p_adjusted == pytest.approx(4 / 256)
+    assert (row.p, row.p_adjusted) == pytest.approx((2 / 256, 4 / 256))
     assert only(frame, criterion="b").p is None
 
 
 def test_a_p_that_could_not_have_been_small_is_withheld():
-    row = only(shares(evidence(table({str(pair): "x" for pair in range(4)}))), dataset=ALL)
-    assert row.p is None
-    assert row.p_adjusted is None
+    row = total(table(dict(enumerate("xxxx"))))
+    assert (row.p, row.p_adjusted) == (None, None)
     assert "cannot be below 0.125" in row.note
-
-
-def test_pooled_binomial_is_scipys():
-    assert pooled_binomial(7, 3).p == pytest.approx(stats.binomtest(7, 10).pvalue)
-    assert pooled_binomial(0, 0).p is None
-
-
-def test_notes_of_shares_name_unequal_raters_and_a_p_that_could_not_be_small():
-    two = [(str(n), "x", rater) for n in range(6) for rater in ("r", "s")]
-    row = only(shares(evidence(listed("pair_id verdict rater", two[:-1]))), dataset=ALL)
-    assert "pairs have between 1 and 2 raters" in row.note
     # Six pairs can give 2 / 2^6 = .031, and Holm doubles it: .063.
-    several = pd.concat([listed("pair_id verdict rater", two, criterion=name) for name in ("c", "d")])
-    for row in rows(shares(evidence(validate(several)))):
-        assert "no corrected p" in row.note
+    several = joined(*(table(dict(enumerate("xxxxxx")), criterion=name) for name in "cd"))
+    for row in rows(shares(evidence(several))):
         assert row.p_adjusted is None
-    assert "raters" not in row.note
+        assert "no corrected p" in row.note
+        assert "raters" not in row.note
+
+
+def test_a_note_names_unequal_raters():
+    assert "pairs have between 1 and 2 raters" in total(table({"1": "xx", "2": "xx", "3": "x"})).note
 
 
 def test_criteria_that_say_the_same_are_one_group():
@@ -133,15 +120,8 @@ def test_criteria_that_say_the_same_are_one_group():
 
 
 def test_position_and_flips_by_hand():
-    seen = [
-        ("1", "x", "x"),
-        ("1", "y", "y"),
-        ("2", "x", "x"),
-        ("2", "x", "y"),
-        ("3", "tie", "x"),
-        ("3", "y", "y"),
-    ]
-    frame = listed("pair_id verdict shown_first presentation", [(*row, str(n)) for n, row in enumerate(seen)])
+    seen = zip("112233", ["x", "y", "x", "x", "tie", "y"], "xyxyxy", "012345", strict=True)
+    frame = listed("pair_id verdict shown_first presentation", list(seen))
     row = only(position(evidence(frame)))
     # For the first: pairs 1 (twice), 2 (once), 3 (once); for the second: pair 2 once.
     assert (row.first, row.second, row.ties, row.simulated) == (4, 1, 1, False)
@@ -247,30 +227,38 @@ def test_a_judge_assists_people_who_rated_a_part():
 
 def test_an_audit_names_showings_that_were_rated_too_soon():
     rows_ = [(str(pair), "xy"[pair % 2], 2 if pair < 3 else 3) for pair in range(20)]
-    (finding,) = [
-        row
-        for row in rows(audits(evidence(listed("pair_id verdict ends_seen", rows_))))
-        if row.kind == "unseen ends"
-    ]
+    found = audits(evidence(listed("pair_id verdict ends_seen", rows_)))
+    finding = only(found, kind="unseen ends")
     assert finding.what.startswith("3 of 20")
     assert finding.severity == "warning"  # 15 %, more than one in ten
 
 
-def ranked_table(seed=1, prompts=30):
-    rng = np.random.default_rng(seed)
-    return validate(
-        pd.DataFrame(
-            {"pair_id": f"{n}{a}{b}", "prompt_id": f"p{n}", "dataset": "d", "method_a": a, "method_b": b}
-            | {"rater": "r", "rater_kind": "person", "criterion": "c"}
-            | {"verdict": rng.choice([a, b, "tie"], p=[0.7, 0.2, 0.1])}
-            for n in range(prompts)
-            for a, b in COMPARED
-        )
-    )
+def test_audits_name_raters_who_do_not_read():
+    places = {"always x": "x" * 12, "the first": "xy" * 6, "both": "xxyyxxyyxxyy"}
+    rows_ = [
+        (str(pair), word[pair], "xy"[pair % 2], rater, criterion)
+        for rater, word in places.items()
+        for pair in range(12)
+        for criterion in "cd"
+    ]
+    found = audits(evidence(listed("pair_id verdict shown_first rater criterion", rows_)))
+    habits = {(row.where.split(", x against")[0], row.kind) for row in rows(found) if "rater " in row.where}
+    assert habits == {
+        ("rater always x", "unvarying rater"),
+        ("rater the first", "straight-lining"),
+        ("rater the first", "one place"),
+        ("rater both", "straight-lining"),
+    }
 
 
 def test_a_ranking_puts_the_winner_first():
-    frame = ranking(evidence(ranked_table()))
+    rng = np.random.default_rng(1)
+    drawn = [
+        (f"{n}{a}{b}", f"p{n}", a, b, rng.choice([a, b, "tie"], p=[0.7, 0.2, 0.1]))
+        for n in range(30)
+        for a, b in COMPARED
+    ]
+    frame = ranking(evidence(listed("pair_id prompt_id method_a method_b verdict", drawn)))
     assert list(frame["method"]) == ["x", "y", "z"]
     assert list(frame["rank"]) == [1, 2, 3]
     assert frame["strength"].sum() == pytest.approx(0)
@@ -296,45 +284,26 @@ def test_coverage_by_hand():
     assert (row.raters, row.pairs, row.ratings, row.criteria) == (2, 2, 3, 1)
 
 
-@pytest.mark.parametrize(
-    ("check", "items", "hits", "opposite", "missing"),
-    [
-        ("identical", ("=", "=", "t", "o", ""), 2, 2, 1),
-        # both for it; one and a tie; one each way; two ties; one against; both against; one order alone
-        ("shuffled", ("tt", "t=", "to", "==", "o=", "oo", "t"), 2, 2, 1),
-        ("padded", ("tt", "=t", "ot", "==", "o=", "oo", ""), 2, 2, 1),
-        # the same method, or a tie, either way round
-        ("swapped", ("tt", "oo", "==", "to", "t=", ""), 3, 2, 1),
-    ],
-)
+CHECKS = [
+    ("identical", ("=", "=", "t", "o", ""), 2, 2, 1),
+    # both for it; one and a tie; one each way; two ties; one against; both against; one order alone
+    ("shuffled", ("tt", "t=", "to", "==", "o=", "oo", "t"), 2, 2, 1),
+    ("padded", ("tt", "=t", "ot", "==", "o=", "oo", ""), 2, 2, 1),
+    # the same method, or a tie, either way round
+    ("swapped", ("tt", "oo", "==", "to", "t=", ""), 3, 2, 1),
+]
+
+
+@pytest.mark.parametrize(("check", "items", "hits", "opposite", "missing"), CHECKS)
 def test_calibration_by_hand(check, items, hits, opposite, missing):
-    names = {"t": "target", "o": "other", "=": "tie"}
-    checked = tuple(
-        {
-            "judge": "m",
-            "check": check,
-            "item": str(n),
-            "criterion": "fluency",
-            "answers": tuple(names[letter] for letter in item),
-            "asked": 1 if check == "identical" else 2,
-        }
-        for n, item in enumerate(items)
-    )
+    names, asked = {"t": "target", "o": "other", "=": "tie"}, 1 if check == "identical" else 2
+    common = {"judge": "m", "check": check, "criterion": "fluency", "asked": asked}
+    checked = tuple(common | {"answers": tuple(names[letter] for letter in item)} for item in items)
     row = only(calibration(evidence(table({"1": "x"}), judging=JudgeUsage(checked=checked))))
     assert (row.hits, row.opposite, row.missing) == (hits, opposite, missing)
 
 
-ANALYSES = (
-    shares,
-    agreement,
-    raters,
-    position,
-    length,
-    sensitivity,
-    ranking,
-    judges,
-    audits,
-)
+ANALYSES = (shares, agreement, raters, position, length, sensitivity, ranking, judges, audits)
 
 
 @pytest.fixture(scope="module")

@@ -1,14 +1,13 @@
 """What could mislead a reader of results: the order of rows, excluded raters, models that pass for people."""
 
-import csv
 import json
-import math
 from pathlib import Path
 
 import pandas as pd
 import pytest
 from command_line import run_here
 from factories import STUDY_HEAD
+from verdicts_by_hand import listed
 
 import analysis
 from guard_eval.errors import StudyError
@@ -20,27 +19,18 @@ from guard_eval.study.folder import Study
 A, B = "guard", "top_k(k=50)"
 
 
-def table(pairs=12, raters=("ann", "bob", "cem"), verdict=None, **columns):
-    rows = [
-        {
-            "pair_id": f"p{pair:02d}",
-            "dataset": ("book", "news")[pair % 2],
-            "prompt_id": f"t{pair // 2}",
-            "method_a": A,
-            "method_b": B,
-            "rater": rater,
-            "criterion": criterion,
-            "verdict": verdict or (A, B, "tie")[(pair * pair + 2 * index + len(criterion)) % 3],
-            "shown_first": (A, B)[(pair + index) % 2],
-            "length_a": 100 + 7 * pair,
-            "length_b": 120 - 3 * pair,
-            **columns,
-        }
-        for pair in range(pairs)
+def table(raters=("ann", "bob", "cem"), verdict=None, **columns):
+    """Return verdicts on two criteria of twelve pairs of six prompts, in a fixed pattern."""
+    return pd.DataFrame(
+        {"pair_id": f"p{pair:02d}", "dataset": ("book", "news")[pair % 2], "prompt_id": f"t{pair // 2}"}
+        | {"method_a": A, "method_b": B, "rater": rater, "criterion": criterion}
+        | {"verdict": verdict or (A, B, "tie")[(pair * pair + 2 * index + len(criterion)) % 3]}
+        | {"shown_first": (A, B)[(pair + index) % 2], "length_a": 100 + 7 * pair, "length_b": 120 - 3 * pair}
+        | columns
+        for pair in range(12)
         for index, rater in enumerate(raters)
         for criterion in ("coherence", "fluency")
-    ]
-    return pd.DataFrame(rows)
+    )
 
 
 @pytest.fixture
@@ -84,27 +74,19 @@ def test_columns_have_true_names(ran, tmp_path):
     table(rater_kind="person").to_csv(tmp_path / "v.csv", index=False)
     for raters, test in (("fixed", "sign-flip"), ("random", "random effects")):
         assert ran("report", "v.csv", "--set", f"raters={raters}").code == 0
-        with (tmp_path / "v-report" / "csv" / "win_shares.csv").open(encoding="utf-8") as file:
-            rows = list(csv.DictReader(file))
-        assert {"p", "win_share", "method", "p_adjusted"} <= set(rows[0])
-        assert not any(name.endswith("_by_item") for name in rows[0])
-        if raters == "fixed":
-            assert all(test in row["method"] for row in rows)
+        frame = pd.read_csv(tmp_path / "v-report" / "csv" / "win_shares.csv")
+        assert {"p", "win_share", "method", "p_adjusted"} <= set(frame)
+        assert not any(name.endswith("_by_item") for name in frame)
+        assert frame["method"].str.contains(test).any()
 
 
 def ranked(prompts):
-    """A beats B beats C in every prompt."""
-    names = ("A", "B", "C")
-    rows = [
-        {"pair_id": f"{a}{b}{prompt}", "prompt_id": f"t{prompt}", "method_a": a, "method_b": b, "verdict": a}
-        for prompt in range(prompts)
-        for a, b in (names[:2], names[1:], ("A", "C"))
-    ]
-    one = {"dataset": "d", "rater": "ann", "rater_kind": "person", "criterion": "coherence"}
-    return pd.DataFrame(rows).assign(**one)
+    """Return verdicts in which A beats B and C, and B beats C, in every prompt."""
+    pairs = [(f"{a}{b}{n}", f"t{n}", a, b, a) for n in range(prompts) for a, b in ("AB", "BC", "AC")]
+    return listed("pair_id prompt_id method_a method_b verdict", pairs)
 
 
-@pytest.mark.parametrize("prompts", [2, 3, 4])
+@pytest.mark.parametrize("prompts", [2, 4])
 def test_few_prompts_give_no_ranks_and_no_p(prompts, tmp_path):
     rows = analysis.ranking(ranked(prompts))
     assert rows["possible_best"].isna().all()
@@ -122,15 +104,13 @@ def test_ranks_need_verdicts_that_vary():
 
 def test_a_notebook_reads_frames_and_files(tmp_path):
     table(rater_kind="person").to_csv(tmp_path / "v.csv", index=False)
-    from_file = analysis.shares(tmp_path / "v.csv")
     from_frame = analysis.shares(analysis.read(table(rater_kind="person")))
-    pd.testing.assert_frame_equal(from_file, from_frame)
+    pd.testing.assert_frame_equal(analysis.shares(tmp_path / "v.csv"), from_frame)
     assert {"read", "shares", "agreement", "ranking", "report", "figures"} <= set(dir(analysis))
     with pytest.raises(StudyError, match="no-file"):
         analysis.shares(tmp_path / "no-file.csv")
     with pytest.raises(StudyError, match="Series"):
         analysis.read(pd.Series([1, 2]))
-    assert math.isfinite(from_file["win_share"].iloc[0])
 
 
 STUDY = (
@@ -170,24 +150,19 @@ def test_excluded_raters_are_in_the_answer_and_the_result_is_given_with_them(rat
     exclude(rated, "Bob", "three seconds a pair")
     assert ran("report", rated.folder).code == 0
     page = numbers(rated.report)
-    said = "1\u00a0rater excluded before the results were first seen (three seconds a pair)"
+    before = "1\u00a0rater excluded before the results were first seen (three seconds a pair)"
     assert page["answer"].startswith("3\u00a0people rated 8\u00a0pairs")
-    assert said in page["answer"].split(". ")[0]
+    assert before in page["answer"].split(". ")[0]
     (row,) = page["tables"]["excluded_raters"]
-    assert (row["rater"], row["reason"], row["results"]) == ("Bob", "three seconds a pair", "before")
-    assert row["verdicts"] == 8
-    (counted,) = [row for row in page["tables"]["win_shares"] if row["dataset"] == "all datasets"]
-    (included,) = page["tables"]["with_excluded_raters"]
+    assert (row["rater"], row["results"], row["verdicts"]) == ("Bob", "before", 8)
+    counted, (included,) = page["tables"]["win_shares"][0], page["tables"]["with_excluded_raters"]
     assert (counted["win_share"], included["win_share"]) == (1, 0.75)
     assert (counted["raters"], included["raters"]) == (3, 4)
     exclude(rated, "Dee", "too often for the first")
     assert ran("report", rated.folder).code == 0
-    page = numbers(rated.report)
-    assert [row["results"] for row in page["tables"]["excluded_raters"]] == ["before", "after"]
-    assert "1\u00a0rater excluded after the results were first seen" in page["answer"]
     html = (rated.report / "index.html").read_text(encoding="utf-8")
-    assert "three seconds a pair" in html
-    assert "after the results were first seen" in html
+    assert before in html
+    assert "1\u00a0rater excluded after the results were first seen (too often for the first)" in html
 
 
 def test_every_line_of_the_page_speaks_of_the_same_method(tmp_path):
@@ -201,12 +176,8 @@ def test_every_line_of_the_page_speaks_of_the_same_method(tmp_path):
     assert f"fluency {low} to {high}\u00a0% for acs(q=1)" in page
 
 
-@pytest.mark.parametrize(
-    ("verdict", "declared"), [("tie", {}), (A, {}), (None, {"raters": "random"})], ids=["ties", "wins", "two"]
-)
-def test_equivalence_without_an_error_has_no_test(tmp_path, verdict, declared):
-    frame = table(raters=("ann", "bob"), verdict=verdict)
-    analysis.report(frame, tmp_path / "report", margin=0.1, **declared)
-    page = (tmp_path / "report" / "report.md").read_text()
-    rows = page.split("p of equivalence")[1].split("\n\n")[0]
+@pytest.mark.parametrize(("verdict", "raters"), [("tie", "fixed"), (A, "fixed"), (None, "random")])
+def test_equivalence_without_an_error_has_no_test(tmp_path, verdict, raters):
+    analysis.report(table(raters=("ann", "bob"), verdict=verdict), tmp_path, margin=0.1, raters=raters)
+    rows = (tmp_path / "report.md").read_text().split("p of equivalence")[1].split("\n\n")[0]
     assert rows.count("| no test |") == 2
