@@ -30,21 +30,15 @@ def test_a_few_units_by_going_through_all_flips():
     assert any_difference(nets).p == pytest.approx(expected)
 
 
-def test_nothing_to_test_and_units_that_say_nothing():
+def test_neither_names_nor_units_that_say_nothing_move_a_p():
     assert any_difference(np.zeros((5, 3))).p is None
     nets = np.array([[1.0, -1.0, 0.0]] * 6)
-    more = np.concatenate([nets, np.zeros((50, 3))])
-    assert any_difference(more).p == any_difference(nets).p == 1 / 2**5
-
-
-def test_no_name_moves_a_p_that_is_drawn():
+    assert any_difference(np.concatenate([nets, np.zeros((50, 3))])).p == any_difference(nets).p == 1 / 2**5
     rng = np.random.default_rng(5)
     nets = rng.integers(-3, 4, (40, 3)).astype(float)
     nets[:, 2] = -nets[:, 0] - nets[:, 1]
-    p = any_difference(nets).p
-    for _ in range(5):
-        again = nets[rng.permutation(40)][:, rng.permutation(3)]
-        assert any_difference(again).p == p
+    turned = nets[rng.permutation(40)][:, [2, 0, 1]]
+    assert any_difference(turned).p == any_difference(nets).p
 
 
 def test_many_units_give_the_p_of_their_flips(monkeypatch):
@@ -76,14 +70,11 @@ def test_methods_that_differ_surely_have_one_rank_and_the_others_share_theirs():
     assert sets(far, apart, 0.0, known=1) == ((1, 3),) * 3
 
 
-def test_the_line_of_one_difference_is_students_and_of_many_is_between_it_and_bonferronis():
+def test_the_line_of_one_difference_is_students_and_of_many_is_tukeys():
     rng = np.random.default_rng(1)
     one = rng.normal(size=(40, 1))
     line = simultaneous_line(np.hstack([one, -one]), df=39)
     assert line == pytest.approx(stats.t.isf(0.025, 39), abs=0.05)
-    many = rng.normal(size=(40, 6))
-    line = simultaneous_line(many - many.mean(axis=1, keepdims=True), df=39)
-    assert stats.t.isf(0.025, 39) + 0.5 < line < stats.t.isf(0.025 / 15, 39)
     # Tukey's studentised range, for equal variances without correlation
     equal = np.tile(np.eye(6) - 1 / 6, (200, 1)) * rng.normal(size=(1200, 1))
     assert simultaneous_line(equal, df=1199) * np.sqrt(2) == pytest.approx(

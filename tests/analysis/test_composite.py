@@ -5,6 +5,7 @@ import math
 
 import pandas as pd
 import pytest
+from verdicts_by_hand import listed
 
 from analysis import report as written
 from analysis import shares
@@ -14,24 +15,23 @@ from analysis.verdicts.scores import ScoredVerdicts
 from analysis.verdicts.tidy import validate
 from guard_eval.errors import StudyError
 
-WORD = {"x": "x", "y": "y", "-": "tie"}
-BOTH = Composite(weights={"coherence": 2, "fluency": 1})
+BOTH = {"coherence": 2, "fluency": 1}
 
 
-def table(pairs, kind="person", **more):
+def table(pairs, kind="person", raters="rst", **names):
     """Verdicts on x against y: of each pair a word a rater, its letters on coherence and on fluency.
 
     A space is a criterion that the rater did not judge.
     """
+    a, b = names.get("a", "x"), names.get("b", "y")
     rows = [
-        (f"p{pair}", f"r{rater}", criterion, WORD[letter])
+        (f"{a}{b}{pair}", raters[rater], criterion, {"x": a, "y": b, "-": "tie"}[letter])
         for pair, words in enumerate(pairs)
         for rater, word in enumerate(words)
-        for criterion, letter in zip(("coherence", "fluency"), word, strict=True)
+        for criterion, letter in zip(BOTH, word, strict=True)
         if letter != " "
     ]
-    rest = {"method_a": "x", "method_b": "y", "dataset": "d", "rater_kind": kind, **more}
-    return validate(pd.DataFrame(rows, columns=["pair_id", "rater", "criterion", "verdict"]).assign(**rest))
+    return listed("pair_id rater criterion verdict", rows, rater_kind=kind, method_a=a, method_b=b)
 
 
 THREE = [
@@ -39,38 +39,21 @@ THREE = [
     ["xx", "xy"],  # 1 and 1/3: mean 2/3
     ["yx", "--"],  # −1/3 and 0: mean −1/6
 ]
-
-
-def scored(frame, composite=BOTH, **more):
-    return ScoredVerdicts.of(frame, composite=composite, **more)
-
-
-def many(count=40, methods=("x", "y"), **more):
-    """Verdicts that say the same on both criteria."""
-    frames = []
-    for first, second in [(a, b) for a in methods for b in methods if a < b]:
-        words = [["xx", "--", "xx"][n % 3] if n % 4 else "yy" for n in range(count)]
-        frame = table([[word, words[index - 1]] for index, word in enumerate(words)]).astype(object)
-        names = {"x": first, "y": second, "tie": "tie"}
-        frame = frame.assign(method_a=first, method_b=second, verdict=frame["verdict"].map(names))
-        frame["pair_id"] = first + second + frame["pair_id"]
-        frames.append(frame)
-    return validate(pd.concat(frames, ignore_index=True).assign(**more))
+MANY = [["xx" if n % 4 else "yy"] * 2 for n in range(40)]
 
 
 def test_a_panel_has_one_of_its_own_scores():
-    frame = pd.concat(
-        [table([["xx"], ["yx"]], kind="model", rater=name) for name in "ab"]
-        + [table([["yy"], ["yy"]], kind="model", rater="c")],
-        ignore_index=True,
+    judged = {"a": ["xx", "yx"], "b": ["xx", "yx"], "c": ["yy", "yy"]}
+    frames = [table([[word] for word in words], "model", name) for name, words in judged.items()]
+    result = ScoredVerdicts.of(
+        validate(pd.concat(frames, ignore_index=True)),
+        composite=Composite(weights=BOTH),
+        panel=JudgePanel(rule="majority"),
     )
-    result = scored(validate(frame), panel=JudgePanel(rule="majority"))
     (panel,) = result.panels
     own = result.scores[(result.scores["judge"] == panel.name) & (result.scores["criterion"] == "composite")]
-    assert dict(zip(own["pair_id"], own["net"] / own["showings"], strict=True)) == {
-        "p0": 1,
-        "p1": pytest.approx(-1 / 3),
-    }
+    # x and x: 1; y and x: (−2 + 1)/3
+    assert (own["net"] / own["showings"]).tolist() == pytest.approx([1, -1 / 3])
 
 
 @pytest.mark.parametrize(
@@ -108,10 +91,10 @@ def test_a_criterion_of_its_name():
 
 @pytest.mark.slow
 def test_a_report_with_one_says_what_it_is(tmp_path):
-    result = written(many(), tmp_path, paper=True, composite={"coherence": 2, "fluency": 1})
+    result = written(table(MANY), tmp_path, paper=True, composite=BOTH)
     assert "x was preferred to y on the composite" in result.summary
     assert "the weighted mean of coherence (2) and fluency (1)" in result.summary
-    assert json.loads((tmp_path / "report.json").read_text())["composite"] == {"coherence": 2, "fluency": 1}
+    assert json.loads((tmp_path / "report.json").read_text())["composite"] == BOTH
     tables = (tmp_path / "paper/tables.md").read_text()
     assert "the weighted mean of coherence (2) and fluency (1)" in tables
 
@@ -119,7 +102,7 @@ def test_a_report_with_one_says_what_it_is(tmp_path):
 @pytest.mark.slow
 def test_of_a_bare_table_it_is_declared_in_a_file_or_for_one_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    many().to_csv("verdicts.csv", index=False)
+    table(MANY).to_csv("verdicts.csv", index=False)
     (tmp_path / "report.toml").write_text('family = ["coherence"]\n[composite]\ncoherence = 1\nfluency = 1\n')
     result = report(tmp_path / "verdicts.csv", overrides=["composite.coherence=3.0"])
     assert "the weighted mean of coherence (3) and fluency (1)" in result.answer

@@ -1,17 +1,14 @@
 """Judges are one result each; a declared panel's scores follow from its members' by hand arithmetic."""
 
-import csv
-
 import numpy as np
 import pandas as pd
 import pytest
+from verdicts_by_hand import listed
 
 from analysis.reports.command import report
 from analysis.verdicts.combined import JudgePanel
 from analysis.verdicts.scores import ScoredVerdicts
 from analysis.verdicts.tidy import validate
-
-WORD = {"x": "x", "y": "y", "-": "tie"}
 
 
 def judged(**judges):
@@ -20,14 +17,13 @@ def judged(**judges):
     Of a word's letters the first, third, … are verdicts with x shown first, the others with y first. A space
     is a pair that the judge did not judge.
     """
-    rows = []
-    for judge, words in judges.items():
-        for pair, word in enumerate(words):
-            for index, letter in enumerate(word.strip()):
-                rows.append((f"p{pair}", judge.replace("_", "-"), WORD[letter], "xy"[index % 2], str(index)))
-    names = ["pair_id", "rater", "verdict", "shown_first", "presentation"]
-    rest = {"method_a": "x", "method_b": "y", "criterion": "fluency", "dataset": "d", "rater_kind": "model"}
-    return validate(pd.DataFrame(rows, columns=names).assign(**rest))
+    rows = [
+        (f"p{pair}", judge, {"x": "x", "y": "y", "-": "tie"}[letter], "xy"[index % 2], str(index))
+        for judge, words in judges.items()
+        for pair, word in enumerate(words)
+        for index, letter in enumerate(word.strip())
+    ]
+    return listed("pair_id rater verdict shown_first presentation", rows, rater_kind="model")
 
 
 def scores_of(frame, rule, members=None):
@@ -76,10 +72,8 @@ def test_samples_are_averaged_within_a_judge_first():
     assert scores_of(frame, "mean")[0] == pytest.approx({"p0": (1 / 3 - 1) / 2})
     assert scores_of(frame, "majority")[0] == {"p0": 0}
     # numbers of samples without a small common denominator
-    rng = np.random.default_rng(1)
-    many = {f"j{n}": ["".join(rng.choice(["x", "y", "-"], n))] for n in (83, 89, 97, 79, 73, 71)}
-    value = {"x": 1, "y": -1, "-": 0}
-    mean = np.mean([np.mean([value[letter] for letter in words[0]]) for words in many.values()])
+    many = {f"j{n}": ["x" * (n // 2) + "-" * (n - n // 2)] for n in (83, 89, 97, 79, 73, 71)}
+    mean = np.mean([(int(name[1:]) // 2) / int(name[1:]) for name in many])
     assert scores_of(judged(**many), "mean")[0]["p0"] == pytest.approx(mean, abs=1e-8)
 
 
@@ -87,8 +81,8 @@ def test_the_report_and_its_command(tmp_path):
     path = tmp_path / "v.csv"
     THREE.to_csv(path, index=False)
     report(path, output=tmp_path / "panel", overrides=["panel=mean"])
-    with (tmp_path / "panel" / "csv" / "win_shares.csv").open(encoding="utf-8", newline="") as file:
-        assert [row["judge"] for row in csv.DictReader(file)] == ["a", "b", "c", "panel of 3 judges, mean"]
+    frame = pd.read_csv(tmp_path / "panel" / "csv" / "win_shares.csv")
+    assert frame["judge"].tolist() == ["a", "b", "c", "panel of 3 judges, mean"]
     page = (tmp_path / "panel" / "index.html").read_text(encoding="utf-8")
     assert "The panel of 3 judges, mean: a, b and c" in page
     assert "has no score of 1\u00a0pair that a member lacks" in page

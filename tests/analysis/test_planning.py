@@ -3,18 +3,17 @@
 import math
 
 import numpy as np
-import pandas as pd
 import pytest
 from planning import found_by_sign_flips, found_equivalent, found_for_other_raters, own_share_sd
 from scipy import stats
 from simulated_studies import Truth, simulate
 from statsmodels.stats import inter_rater
 from statsmodels.stats.proportion import power_ztost_prop
+from verdicts_by_hand import listed
 
 from analysis.planning.command import plan_study, power
 from analysis.planning.formulas import Design, items_needed, power_at
 from analysis.planning.pilot import most_demanding
-from analysis.verdicts.tidy import validate
 from guard_eval.errors import StudyError
 
 PAPER = Design(share=0.55, ties=0.32, icc=0.41)
@@ -47,29 +46,19 @@ def test_one_rater_without_ties_is_the_binomial(share, items):
     assert exact - 0.01 < power_at(Design(share=share, ties=0, icc=0), items, 1) < exact + 0.06
 
 
-def test_an_icc_of_1_makes_raters_superfluous_and_of_0_independent():
-    assert items_needed(Design(icc=1), 5) == items_needed(Design(icc=1), 1)
-    one, five = (items_needed(Design(icc=0, share=0.51), raters) for raters in (1, 5))
-    assert one / five == pytest.approx(5, rel=0.01)
-
-
 def test_equivalence_by_hand_and_by_statsmodels():
     # Shares of 1, ½ and 0 with 32 % ties vary by .68/4: .17 ((1.645 + 1.282)/.1)² items.
     by_hand = 0.17 * ((stats.norm.ppf(0.95) + stats.norm.ppf(0.9)) / 0.1) ** 2
     assert items_needed(Design(margin=0.1), 1) == math.ceil(by_hand)
     by_hand = 0.17 * (2 * stats.norm.ppf(0.95) / 0.1) ** 2
     assert items_needed(Design(margin=0.1, power=0.9), 1) == math.ceil(by_hand)
-    for items in (300, 600, 900):
+    # 98 % ties: a rating varies by .02/4, one beyond the margin by .05 · .9/2, √4.5 times as much.
+    by_hand = 0.005 * ((4.5**0.5 * stats.norm.ppf(0.95) + stats.norm.ppf(0.9)) / 0.05) ** 2
+    assert items_needed(Design(margin=0.05, ties=0.98), 1) == math.ceil(by_hand)
+    for items in (300, 900):
         oracle = power_ztost_prop(0.45, 0.55, items, 0.5, alpha=0.05, discrete=False)[0]
         ours = power_at(Design(margin=0.05, ties=0, icc=0), items, 1)
         assert ours == pytest.approx(float(oracle), abs=0.01)
-
-
-def test_nearly_all_ties_need_more_items_to_show_equivalence():
-    # 98 % ties: a rating varies by .02/4, one beyond the margin by .05 · .9/2, √4.5 times as much.
-    design = Design(margin=0.05, ties=0.98)
-    by_hand = 0.005 * ((4.5**0.5 * stats.norm.ppf(0.95) + stats.norm.ppf(0.9)) / 0.05) ** 2
-    assert items_needed(design, 1) == math.ceil(by_hand)
 
 
 def test_other_raters_end_where_items_no_longer_help():
@@ -119,7 +108,6 @@ def test_simulated_studies_show_equivalence_and_hold_for_other_raters_as_planned
 @pytest.mark.parametrize(
     "truth",
     [
-        Truth(share=0.6, ties=0.5, kappa=0.2),
         Truth(share=0.8, ties=0.1, kappa=0.7),
         Truth(rater_sd=0.5),
         Truth(share=0.55, kappa=0.3, model="dirichlet"),
@@ -138,55 +126,48 @@ def test_a_large_simulated_study_has_the_truth_asked_for(truth):
 
 
 def verdicts_of(rows):
-    columns = ["pair_id", "rater", "criterion", "verdict", "rater_kind"]
-    methods = {"dataset": "d", "method_a": "guard", "method_b": "acs"}
-    return pd.DataFrame([methods | dict(zip(columns, row, strict=True)) for row in rows])
-
-
-BY_PAIR = {"p1": ("guard", "guard"), "p2": ("tie", "tie"), "p3": ("acs", "guard"), "p4": ("tie", "guard")}
-PILOT = verdicts_of(
-    [
-        (pair, who, "fluency", verdict, "person")
-        for pair, both in BY_PAIR.items()
-        for who, verdict in zip(("Ada", "Bob"), both, strict=True)
-    ]
-    + [(f"p{n}", "gpt", "coherence", "tie", "model") for n in range(1, 5)]
-)
+    return listed("pair_id rater criterion verdict rater_kind", rows, method_a="guard", method_b="acs")
 
 
 def test_a_pilot_by_hand():
     # Scores 1 1 | 0 0 | −1 1 | 0 1 have means 1, 0, 0, ½ around 3/8: between 2 · .6875/3 = 11/24, within
     # (2 + .5)/4 = 5/8, so ICC(1) = (11/24 − 15/24)/(11/24 + 15/24) = −2/13, which is planned as 0.
-    pilot = most_demanding(validate(PILOT))
+    answers = {"Ada": ("guard", "tie", "acs", "tie"), "Bob": ("guard", "tie", "guard", "guard")}
+    rows = [
+        (f"p{pair}", who, "fluency", verdict, "person")
+        for who, verdicts in answers.items()
+        for pair, verdict in enumerate(verdicts)
+    ]
+    pilot = most_demanding(verdicts_of([*rows, ("p1", "gpt", "coherence", "tie", "model")]))
     assert (pilot.ties, pilot.icc, pilot.criteria) == (0.375, 0.0, 1)
     assert "fluency, guard against acs: 38\u00a0% ties" in pilot.line
     assert pilot.line.endswith("4\u00a0pairs, 2\u00a0raters")
 
 
 def test_the_most_demanding_criterion_has_few_ties():
-    rows = [("p1", "Ada", "fluency", "tie", "person"), ("p2", "Ada", "fluency", "acs", "person")]
-    rows += [("p1", "Ada", "coherence", "guard", "person"), ("p2", "Ada", "coherence", "acs", "person")]
-    pilot = most_demanding(validate(verdicts_of(rows)))
+    answers = [("p1", "fluency", "tie"), ("p2", "fluency", "acs")]
+    answers += [("p1", "coherence", "guard"), ("p2", "coherence", "acs")]
+    pilot = most_demanding(verdicts_of([(pair, "Ada", name, said, "person") for pair, name, said in answers]))
     assert pilot.line.startswith("coherence")
     assert "no item was rated twice" in pilot.line
     assert pilot.icc is None
     with pytest.raises(StudyError, match="simulated"):
-        most_demanding(validate(verdicts_of([("p1", "Bot", "fluency", "guard", "simulated")])))
+        most_demanding(verdicts_of([("p1", "Bot", "fluency", "guard", "simulated")]))
 
 
 def test_the_table_the_answer_and_the_numbers_are_the_same():
     plan = plan_study(Design(icc=0.41, criteria=2, judge_r=0.6), raters=(1, 3), items=(100, 200))
     first, second = plan.needs.itertuples(index=False)
-    assert first.verdicts == first.items * 2
-    assert second.verdicts == second.items * 6
+    assert (first.verdicts, second.verdicts) == (first.items * 2, second.items * 6)
     assert second.items < second.without
-    assert plan.tables[0].columns == (
-        *("Raters", "Items", "Verdicts", "Without the judge", "100 items", "200 items"),
+    power_of_100 = plan.curve.set_index(["raters", "items"])["power"][3, 100]
+    row = dict(zip(plan.tables[0].columns, plan.tables[0].rows[1], strict=True))
+    assert (row["Raters"], row["Items"]) == (3, f"{second.items:.0f}")
+    assert (row["Without the judge"], row["100 items"]) == (
+        f"{second.without:.0f}",
+        f"{100 * power_of_100:.0f}",
     )
-    assert plan.tables[0].rows[1][:2] == (3, f"{second.items:.0f}")
     assert f"{second.items:.0f} items with 3\u00a0raters each" in plan.lines[0]
-    points = plan.curve.set_index(["raters", "items"])["power"]
-    assert plan.tables[0].rows[1][4] == f"{100 * points[3, 100]:.0f}"
     few = plan_study(Design(share=0.6, rater_sd=0.1), raters=(3, 20))
     assert "With 3\u00a0raters no number of items is enough" in few.lines[0]
 
@@ -198,9 +179,6 @@ def test_the_table_the_answer_and_the_numbers_are_the_same():
         ({"share": 0.9, "ties": 0.3}, "below 0.2"),
         ({"margin": 0.1, "ties": 1.0}, "--ties 1: .*below 1"),
         ({"icc": 1.5}, "an ICC from 0"),
-        ({"criteria": 0}, "--criteria 0"),
-        ({"alpha": 0.7}, "error rate"),
-        ({"power": 1.0}, "up to 0.99"),
         ({"power": 0.01}, "above α"),
         ({"raters": "two"}, "--raters 'two'"),
         ({"raters": "0,3"}, "--raters 0"),
@@ -211,7 +189,6 @@ def test_the_table_the_answer_and_the_numbers_are_the_same():
         ({"margin": 0.5}, "below 0.5"),
         ({"margin": 0.1, "judge_r": 0.5}, "leave all but one of them out"),
         ({"judge_r": 1.2}, "--judge-r 1.2"),
-        ({"judged": 1}, "--judged 1"),
         ({"output": "curve.doc"}, "ends in .svg"),
         ({"from_": "nowhere.csv"}, "cannot read"),
         ({"from_": "."}, "there is no study"),

@@ -61,23 +61,17 @@ def test_far_apart_methods_converge_too():
 tables = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9), st.integers(0, 9)), min_size=6, max_size=6)
 
 
-@given(tables, st.permutations(range(4)))
+@given(tables)
 @settings(deadline=None)
-def test_the_order_of_methods_does_not_matter(rows, order):
-    wins, ties = matrices(rows, 4)
-    one = davidson(wins, ties, NAMES[:4])
-    other = davidson(wins[np.ix_(order, order)], ties[np.ix_(order, order)], [NAMES[k] for k in order])
-    assert (one.parameters is None) == (other.parameters is None)
-    if one.parameters is None:
-        assert one.reason
+def test_at_the_maximum_expected_points_equal_points_scored(rows):
+    result = davidson(*matrices(rows, 4), NAMES[:4])
+    if result.parameters is None:
+        assert result.reason
         return
-    assert other.parameters[:-1] == pytest.approx(one.parameters[order], abs=1e-5)
-    assert sum(one.parameters[:-1]) == pytest.approx(0, abs=1e-9)
-    assert sum(shares(one.parameters)) == pytest.approx(2)
-    # At the maximum, expected points equal points scored (the likelihood equations).
-    expected = chances(one.parameters[:-1], np.exp(one.parameters[-1]))
-    n = np.sum(rows, axis=1)
-    points = (expected[:, 0] - expected[:, 2]) * n
+    assert sum(result.parameters[:-1]) == pytest.approx(0, abs=1e-9)
+    assert sum(shares(result.parameters)) == pytest.approx(2)
+    expected = chances(result.parameters[:-1], np.exp(result.parameters[-1]))
+    points = (expected[:, 0] - expected[:, 2]) * np.sum(rows, axis=1)
     scored = np.array([won - lost for won, _, lost in rows])
     for k in range(4):
         sign = np.array([(i == k) - (j == k) for i, j in combinations(range(4), 2)])
@@ -99,15 +93,11 @@ def escapes(rows, size):
     return -result.fun > 1e-7
 
 
-def connected(rows):
-    return sum(any(row) for row in rows) >= 2
-
-
 def test_estimates_exist_just_where_no_direction_escapes():
     """All 3-method tables up to which counts are zero: the graphs' answer is the linear program's."""
     seen = {True: 0, False: 0}
     for rows in product(list(product((0, 1), repeat=3)), repeat=3):
-        if not connected(rows):
+        if sum(any(row) for row in rows) < 2:  # not connected
             continue
         undefined = bool(why_undefined(*matrices(rows, 3), NAMES[:3]))
         assert undefined == escapes(rows, 3), rows
@@ -119,12 +109,10 @@ def test_estimates_exist_just_where_no_direction_escapes():
     ("rows", "words"),
     [
         ([(5, 0, 0), (4, 0, 0), (3, 1, 3)], "without a loss or tie against the other methods: guard"),
-        ([(5, 2, 3), (4, 0, 0), (3, 0, 0)], "without a win or tie against the other methods: nucleus"),
         # Ties both ways and still no maximum: guard never loses to anyone.
         ([(5, 5, 0), (4, 0, 0), (3, 5, 0)], "without a loss: guard; without a win: nucleus; no cycle"),
         ([(0, 5, 0), (0, 4, 0), (0, 3, 0)], "no cycle of comparisons holds more wins than ties"),
         ([(5, 1, 5), (0, 0, 0), (0, 0, 0)], "{guard, acs} and {nucleus} are never compared"),
-        ([(0, 0, 0), (0, 0, 0), (0, 0, 0)], "{guard} and {acs} and {nucleus}"),
     ],
 )
 def test_undefined_says_why(rows, words):

@@ -67,11 +67,8 @@ def drawn_verdicts(prompts=40, copies=1, seed=3, datasets=2, compared=(("x", "y"
     return pd.DataFrame(rows)
 
 
-def papers_people(pair_ids=None):
-    """Return ratings of people that give the paper's counts; who chose what of a pair is not published.
-
-    `pair_ids` names the 50 pairs of each dataset, where they must be those of other verdicts.
-    """
+def papers_people():
+    """Return ratings of people that give the paper's counts; who chose what of a pair is not published."""
     rows = []
     counts = Path(__file__).parents[1] / "golden" / "guard_human_counts_from_paper.csv"
     with counts.open(encoding="utf-8") as file:
@@ -79,7 +76,7 @@ def papers_people(pair_ids=None):
             name, columns = line["dataset"], {"GUARD": "guard_wins", "tie": "ties", "ACS": "acs_wins"}
             given = [verdict for verdict, count in columns.items() for _ in range(int(line[count]))]
             rows += [
-                {"pair_id": pair_ids[name][i % 50] if pair_ids else f"{name}-{i % 50}", "dataset": name}
+                {"pair_id": f"{name}-{i % 50}", "dataset": name}
                 | {"method_a": "GUARD", "method_b": "ACS", "rater": f"person-{i // 50}"}
                 | {"rater_kind": "person", "criterion": line["criterion"], "verdict": verdict}
                 for i, verdict in enumerate(given)
