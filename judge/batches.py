@@ -10,11 +10,10 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
-import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -35,9 +34,6 @@ MOST_BYTES = 200_000_000
 LARGEST_FILE = 2**31
 """Bytes of a file of results."""
 
-KEPT = timedelta(days=30)
-"""How long a provider keeps a batch."""
-
 SECOND_LOOK_SECONDS = 5.0
 """Seconds between two searches for an interrupted batch: a provider's list may be a little behind."""
 
@@ -49,15 +45,14 @@ _CALLS = 12
 """Attempts at one call: a batch takes hours, so an outage of minutes is borne."""
 
 BAD_RESPONSE = "the server's answer is not that of a Batch API; run again later, or without --batch"
+_NEW_NAME = 'give the judge a new name (name = "…")'
+
 NO_ANSWER = JudgeError(kind="server_error", detail="the batch brought neither an answer nor an error")
+"""The failure of a request that an ended batch has forgotten."""
 
 
 class CallError(Exception):
-    """The provider refuses a call for good; `missing` says that it knows no such thing."""
-
-    def __init__(self, detail: str, *, missing: bool) -> None:
-        super().__init__(detail)
-        self.missing = missing
+    """The provider refuses a call for good."""
 
 
 class BatchRun(Run):
@@ -71,19 +66,12 @@ class BatchRun(Run):
         self._errors: dict[str, JudgeError] = {}  # by the request's key
         async with self.open():
             self.client.largest = LARGEST_FILE
-            try:
-                await self._collect(await self._adopt())
-                queue = deque(question for question, _ in await self.resolve(questions))
-                self.ledger.reused = len(questions) - len(queue)
-                await self.settle_form(queue)
-                unanswered = await self.resolve(queue)
-                while unanswered and not self._stop.is_set():
-                    unanswered = await self._ask_once(unanswered)
-            except asyncio.CancelledError:
-                progress.warn(
-                    "stopping: batches go on at the provider; run the same command again to collect them"
-                )
-                raise
+            await self._collect(await self._adopt())
+            queue = deque(question for question, _ in await self.resolve(questions))
+            await self.run_workers([self.ask_queue(queue, first=True)])
+            unanswered = await self.resolve(queue)
+            while unanswered and not self._stop.is_set():
+                unanswered = await self._ask_once(unanswered)
 
     async def _ask_once(self, unanswered: Sequence[tuple[Question, int]]) -> list[tuple[Question, int]]:
         """Ask questions in batches; return what is left to ask, with the sample to ask.
@@ -126,14 +114,13 @@ class BatchRun(Run):
 
     async def _adopt(self) -> list[Batch]:
         """Return the unfinished batches of ended runs; a killed run keeps its own for one lease."""
-        until = time.monotonic() + LEASE.total_seconds() + 2
-        while True:
+        for _ in range(int(LEASE.total_seconds()) + 2):
             with self.store.write() as (db, now):
                 batches, others = requests.adopt_batches(db, self.rater, self.name, now)
-            if not others or time.monotonic() > until:
+            if not others:
                 break
             await asyncio.sleep(1.0)
-        if others:
+        else:
             progress.warn(f"another run looks after {others} batches; run again when it has finished")
         recovered = [await self._recover(each) for each in batches]
         return [each for each in recovered if each is not None]
@@ -148,14 +135,10 @@ class BatchRun(Run):
                 await asyncio.sleep(SECOND_LOOK_SECONDS * self.pace)
                 provider_id = await self._find(batch.name)
         except CallError as error:
-            if not error.missing:
-                raise StudyError(f"the server does not list its batches: {error}; run again later") from None
-            progress.warn(
-                "a batch may have been made when a run was interrupted, and the server cannot list its "
-                "batches: its requests count as lost and are sent again"
-            )
-            self._change(batch.name, state="lost")
-            return None
+            raise StudyError(
+                f"{self.server.url} does not list its batches ({error}), and an interrupted run may have "
+                f"made one; run again later, or {_NEW_NAME}"
+            ) from None
         if provider_id is None:
             self._change(batch.name, state="unbilled", cost=0)
             return None
@@ -199,8 +182,9 @@ class BatchRun(Run):
             )
         except CallError as error:
             self._change(name, state="unbilled", cost=0)
-            words = "has no Batch API" if error.missing else f"does not take the batch: {error}"
-            raise StudyError(f"the server at {self.server.url} {words}; run without --batch") from None
+            raise StudyError(
+                f"{self.server.url} has no Batch API, or refuses the batch ({error}); run without --batch"
+            ) from None
         provider_id = _id_of(created)
         self._change(name, provider_id=provider_id)
         self.ledger.requests += len(planned)
@@ -237,25 +221,18 @@ class BatchRun(Run):
                 file = partial(self.client.get, f"/files/{name}/content")
                 self._store_results(batch, await self._call(file, raw=True))
         except CallError as error:
-            if not error.missing or datetime.now(UTC) - batch.sent_at < KEPT:
-                raise StudyError(
-                    f"the server at {self.server.url} lacks this study's batch {batch.provider_id} or its "
-                    f"results ({error}); set key and address to those it was sent with, run again later, or, "
-                    'if that batch is gone, give the judge a new name (name = "…")'
-                ) from None
-            progress.warn(f"the batch {batch.provider_id} is gone: its requests count as lost")
-            state = "gone"
+            raise StudyError(
+                f"{self.server.url} lacks the study's batch {batch.provider_id} or its results ({error}); "
+                "set key and address to those it was sent with, run again later, or, if that batch is gone, "
+                f"{_NEW_NAME}"
+            ) from None
         ended: dict[str, Any] = {"failure": NO_ANSWER.kind, "detail": NO_ANSWER.detail}
-        ended |= {"state": "lost"} if state in ("completed", "gone") else {"state": "unbilled", "cost": 0}
+        ended |= {"state": "lost"} if state == "completed" else {"state": "unbilled", "cost": 0}
         self._change(batch.name, **ended)
-        self.check_overcharge()
         fatal = next((each.fatal for each in self._errors.values() if each.fatal), None)
         if fatal is None and state == "failed":
-            errors = table_of(status.get("errors")).get("data") or []
-            words = "; ".join(excerpt(str(table_of(each).get("message"))) for each in errors)
-            fatal = (
-                f"the provider refused the batch {batch.provider_id}: {words or state}; run without --batch"
-            )
+            words = excerpt(json.dumps(status.get("errors")))
+            fatal = f"the provider refused the batch {batch.provider_id}: {words}; run without --batch"
         if fatal is not None:
             raise StudyError(fatal)
         return True
@@ -264,19 +241,22 @@ class BatchRun(Run):
         """Store what stands in a file of results."""
         with self.store.read() as db:
             rows = requests.read_batch(db, batch.name)
-        settled = []
+        settled = {}
         for line in content.splitlines():
             key = str(table_of(load_json(line)).get("custom_id"))
-            row, reserved = rows.pop(key, (None, None))
-            if row is None:
+            if key not in rows:
                 continue
+            row, _ = rows[key]
             if (error := self._read_error(line)) is None:
-                settled.append(self.price_answer(row, self.client.redact(line), reserved, batch=True))
+                settled[key] = self.price_answer(row, line, batch=True)
             else:
-                settled.append(settle_error(row, error))
+                settled[key] = settle_error(row, error)
                 self._errors[key] = error
-        with self.store.write() as (db, _):
-            requests.settle(db, settled)
+        with self.store.write() as (db, now):
+            requests.settle(db, now, list(settled.values()))
+        for key, answer in settled.items():
+            if answer.state == "answered":
+                self.count_cost(answer, rows[key][1])
 
     def _read_error(self, line: bytes) -> JudgeError | None:
         """Return why a line of a file of results has no answer; None if it has one, if only an empty one."""
@@ -319,7 +299,7 @@ class BatchRun(Run):
             if not missing and result.fatal is not None and result.kind != "transport":
                 raise StudyError(result.fatal)
             if missing or result.kind not in ATTEMPTS:
-                raise CallError(detail, missing=missing)
+                raise CallError(detail)
             if attempt < _CALLS:
                 await self.pause(max(result.wait or 0.0, self.backoff(attempt)))
                 if recheck is not None and result.billed:  # it may have been made

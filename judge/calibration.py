@@ -12,13 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from guard_eval.errors import StudyError
 from guard_eval.records import BlindPair, Choice, Pair, content_id
 from guard_eval.store import Store
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store.requests import Question
 from guard_eval.study.judge_settings import Judge
-from judge.parsing import Choices
 from judge.questions import Asker
 
 Side = Literal["A", "B"]
@@ -54,17 +52,12 @@ class CalibrationItem:
     target: Side
 
 
-def make_items(pairs: Sequence[Pair], *, seed: int, count: int = ITEMS) -> list[CalibrationItem]:
+def make_items(pairs: Sequence[Pair], *, seed: int) -> list[CalibrationItem]:
     """Return the calibration set of a study: the same for the same pairs and seed.
 
     Texts of too few words cannot be put into disorder; that check is left out for them.
-
-    Args:
-        pairs: The study's pairs.
-        seed: The study's seed.
-        count: From how many of them, drawn by the seed, it is made.
     """
-    drawn = sorted(pairs, key=lambda pair: content_id(seed, "calibration", pair.id))[:count]
+    drawn = sorted(pairs, key=lambda pair: content_id(seed, "calibration", pair.id))[:ITEMS]
     return [
         CalibrationItem(
             check=check,
@@ -73,7 +66,7 @@ def make_items(pairs: Sequence[Pair], *, seed: int, count: int = ITEMS) -> list[
                 pair_id=pair.id,
                 number=number,
                 purpose="calibration",
-                blind=BlindPair(presentation=0, prompt=pair.prompt, text_a=text_a, text_b=text_b),
+                blind=BlindPair.of(0, pair.prompt, text_a, text_b),
             ),
         )
         for pair in drawn
@@ -126,15 +119,8 @@ def padded(text: str, *, seed: int) -> str:
 
 
 def read_unanswered(store: Store, judge: Judge, *, seed: int) -> list[Question]:
-    """Return the calibration's questions on which there is no verdict of the judge.
-
-    Raises:
-        StudyError: The study has no pairs.
-    """
-    pairs = store_pairs.read(store)
-    if not pairs:
-        raise StudyError("the study has no pairs yet, of which a calibration could be made")
-    questions = [each.question for each in make_items(pairs, seed=seed)]
+    """Return the calibration's questions on which there is no verdict of the judge."""
+    questions = [each.question for each in make_items(store_pairs.read(store), seed=seed)]
     outcomes = Asker(judge, seed=seed).conclude_all(store, questions)
     return [each for each, outcome in zip(questions, outcomes, strict=True) if not isinstance(outcome, dict)]
 
@@ -148,17 +134,20 @@ def read_checks(store: Store, judge: Judge, *, seed: int) -> list[Mapping[str, A
     outcomes = Asker(judge, seed=seed).conclude_all(store, [each.question for each in items])
     if not any(isinstance(choices, dict) for choices in outcomes):
         return []
-    groups: dict[tuple[str, str], list[tuple[Side, Choices]]] = {}
+    groups: dict[tuple[str, str], list[tuple[CalibrationItem, object]]] = {}
     for item, choices in zip(items, outcomes, strict=True):
-        group = groups.setdefault((item.check, item.question.pair_id), [])
-        group.append((item.target, choices if isinstance(choices, dict) else {}))
+        groups.setdefault((item.check, item.question.pair_id), []).append((item, choices))
     return [
         {
             "judge": judge.rater_name,
             "check": check,
             "item": pair_id,
             "criterion": criterion,
-            "answers": tuple(_name_choice(each[criterion], target) for target, each in group if each),
+            "answers": tuple(
+                _name_choice(choices[criterion], item.target)
+                for item, choices in group
+                if isinstance(choices, dict)
+            ),
             "asked": len(group),
         }
         for (check, pair_id), group in groups.items()

@@ -15,8 +15,8 @@ from typing import Any, Self
 from guard_eval.errors import MissingExtraError, StudyError
 from judge.answers import load_json
 from judge.failures import JudgeError
-from judge.refusals import explain_fatal, explain_lost, is_page, read_error, read_refusal, redact
-from judge.server import MAKERS, Server, is_direct, is_own_key
+from judge.refusals import explain_lost, is_page, read_error, read_refusal, redact
+from judge.server import Server, is_own_key
 
 try:
     import httpx2
@@ -62,17 +62,12 @@ class Client:
     def __init__(self, server: Server, *, concurrency: int) -> None:
         self.server = server
         self.largest = LARGEST_RESPONSE
-        keyed = server.variable is not None
-        self._own_server = server.variable in MAKERS and is_own_key(str(server.variable), server.url)
         for name in _TALKATIVE:
             logging.getLogger(name).setLevel(logging.INFO)
-        direct = is_direct(server.url, keyed=keyed)
         # one for all pools: to read the certificates takes as long as some dozen requests
-        tls = httpx2.create_ssl_context(trust_env=not direct)
+        tls = httpx2.create_ssl_context(trust_env=not server.is_direct)
         try:
-            self._sdks = [
-                self._connect(tls, direct=direct) for _ in range(-(-concurrency // _REQUESTS_PER_POOL))
-            ]
+            self._sdks = [self._connect(tls) for _ in range(-(-concurrency // _REQUESTS_PER_POOL))]
         except (ImportError, ValueError, httpx2.InvalidURL):  # its words may hold a proxy's password
             raise StudyError(
                 "a proxy that the environment names cannot be used; correct HTTPS_PROXY, HTTP_PROXY or "
@@ -80,9 +75,11 @@ class Client:
             ) from None
         self._turns = itertools.cycle(self._sdks)
 
-    def _connect(self, tls: Any, *, direct: bool) -> openai.AsyncOpenAI:  # noqa: ANN401 (a context of ssl or truststore)
+    def _connect(self, tls: Any) -> openai.AsyncOpenAI:  # noqa: ANN401 (a context of ssl or truststore)
         more: dict[str, Any] = {}
-        if direct:  # with a transport of its own the client takes no proxy from the environment
+        if (
+            self.server.is_direct
+        ):  # with a transport of its own the client takes no proxy from the environment
             more["transport"] = httpx2.AsyncHTTPTransport(verify=tls, trust_env=False)
         return openai.AsyncOpenAI(
             api_key=self.server.key,
@@ -91,7 +88,7 @@ class Client:
             timeout=httpx2.Timeout(self.server.timeout, connect=min(self.server.timeout, CONNECT_SECONDS)),
             http_client=openai.DefaultAsyncHttpxClient(
                 follow_redirects=False,  # nothing that is sent here is meant for another server
-                trust_env=not direct,
+                trust_env=not self.server.is_direct,
                 verify=tls,
                 event_hooks={"request": [self._strip], "response": [self._read_body]},
                 **more,
@@ -107,7 +104,7 @@ class Client:
 
     async def _strip(self, request: httpx2.Request) -> None:
         """Take off what the environment adds, unless the request goes where the user's own key does."""
-        if self._own_server:
+        if is_own_key(str(self.server.variable), self.server.url):
             return
         names = _HEADERS | {name.lower().encode() for name in self.server.headers}
         kept = [
@@ -128,12 +125,13 @@ class Client:
             parts.append(part)
             size += len(part)
             if size > self.largest:
-                raise _TooLargeError("too large")
+                raise _TooLargeError("")
         response._content = b"".join(parts)  # noqa: SLF001 (httpx2 has no limit of size)
 
     async def post(self, path: str, body: bytes) -> bytes | JudgeError:
         """Send JSON once to a path below the server's address, and return what came."""
-        return await self._call("post", path, content=body)
+        result = await self._call("post", path, content=body)
+        return result if isinstance(result, JudgeError) else read_error(self.server, result) or result
 
     async def upload(self, name: str, content: bytes) -> bytes | JudgeError:
         """Upload a file of requests."""
@@ -144,10 +142,6 @@ class Client:
     async def get(self, path: str, query: Mapping[str, object] | None = None) -> bytes | JudgeError:
         """Return what is at a path below the server's address."""
         return await self._call("get", path, query=query)
-
-    def redact(self, content: bytes) -> bytes:
-        """Return bytes without the key."""
-        return redact(content, self.server.key)
 
     async def _call(
         self,
@@ -172,18 +166,15 @@ class Client:
         return self._read(response)
 
     def _read(self, response: httpx2.Response) -> bytes | JudgeError:
-        server, content, headers = self.server, response.content, response.headers
-        status, page = response.status_code, is_page(headers.get("content-type", ""), content)
-        if not response.is_success:
-            body = load_json(content)
-            if isinstance(body, list) and len(body) == 1:  # Gemini's
-                body = body[0]
-            error = body.get("error", body) if isinstance(body, dict) else content.decode(errors="replace")
-            return read_refusal(server, status, headers, error, page=page)
-        if page:
-            fatal = explain_fatal(server, "web_page", status=status)
-            return JudgeError(kind="rejected", detail="a web page", fatal=fatal)
-        return read_error(server, content, headers) or self.redact(content)
+        content, headers = response.content, response.headers
+        page = is_page(headers.get("content-type", ""), content)
+        if response.is_success and not page:
+            return redact(content, self.server.key)
+        body = load_json(content)
+        if isinstance(body, list) and body:  # Gemini's
+            body = body[0]
+        error = body.get("error", body) if isinstance(body, dict) else content.decode(errors="replace")
+        return read_refusal(self.server, response.status_code, headers, error, page=page)
 
     def _read_exception(self, error: Exception) -> JudgeError:
         cause = error.__cause__ if isinstance(error, openai.APIConnectionError) else error

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, Row
 
@@ -21,14 +21,14 @@ from guard_eval.store import Store, pairs, requests
 from guard_eval.study import Study
 from guard_eval.study.judge_settings import Judge
 from judge.calibration import read_unanswered
-from judge.preview import Preview, preview_judge
+from judge.preview import IN_BATCH, ONLINE, Preview, preview_judge
 from judge.price import KEYS, show_usd
 from judge.questions import read_left
 from judge.server import Server, connect_to, may_send_keys, parse_send_key
 from judge.viewer import write_page
 
-WITH_FAILURES = 3
-"""The exit code if all judges came to the end, and some questions have no verdict."""
+if TYPE_CHECKING:
+    from judge.run import Ledger
 
 _REASONS = 5
 """So many reasons of one kind of failure are printed."""
@@ -52,10 +52,9 @@ def count_reasons(failures: Iterable[tuple[str, str, str]]) -> list[dict[str, An
     reasons: dict[tuple[str, str, str], list[str]] = {}
     for judge, kind, detail in failures:
         reasons.setdefault((judge, kind, _VARIES.sub("#", detail)), []).append(detail)
-    ordered = sorted(reasons.items(), key=lambda each: (each[0][0], -len(each[1]), each[0]))
     return [
         {"judge": key[0], "kind": key[1], "count": len(details), "reason": details[0]}
-        for key, details in ordered
+        for key, details in sorted(reasons.items(), key=lambda each: (each[0][0], -len(each[1]), each[0]))
     ]
 
 
@@ -132,7 +131,11 @@ def judge(
         asking = Asking(study, store, budget, parse_send_key(send_key), batch=batch, calibrate=calibrate)
         previews = asking.preview(judges)
         if dry_run or not asking.confirm(previews, yes=yes):
-            result = replace(asking.show(previews, example=dry_run), next=(study.command("judge"),))
+            chosen = [("--only", only), ("--budget", budget and f"{budget:g}")]
+            chosen += [("--send-key", key) for key in send_key]
+            words = [word for name, value in chosen if value for word in (name, value)]
+            words += ["--batch"] * batch + ["--calibrate"] * calibrate
+            result = replace(asking.show(previews, example=dry_run), next=(study.command("judge", *words),))
         else:
             asking.run(previews)
             result = asking.summarize()
@@ -144,12 +147,12 @@ def judge(
 
 def _choose(study: Study, only: str | None) -> list[Judge]:
     judges = [each for each in study.settings.judge if only in (None, each.model, each.rater_name)]
-    if judges:
-        return judges
     known = ", ".join(each.rater_name for each in study.settings.judge)
-    if only and known:
+    if not known:
+        raise StudyError(f'{study.folder} has no judge; add to its study.toml: [[judge]] with model = "…"')
+    if not judges:
         raise StudyError(f"the study has no judge {only!r}; it has: {known}")
-    raise StudyError(f'{study.folder} has no judge; add to its study.toml: [[judge]] with model = "…"')
+    return judges
 
 
 @dataclass
@@ -164,10 +167,8 @@ class Asking:
         batch: Whether to ask by the Batch API.
         calibrate: Whether to ask about pairs whose answer is known.
         servers: Those of the judges that are asked, by their names.
+        ledgers: What the judges did, by their names.
         errors: What kept judges from their end, by their names.
-        failed: Judge, kind and sentence of each question that got no verdict.
-        in_batches: Questions that wait for a batch.
-        lines: What the judges did.
     """
 
     study: Study
@@ -177,10 +178,8 @@ class Asking:
     batch: bool
     calibrate: bool
     servers: dict[str, Server] = field(default_factory=dict)
+    ledgers: dict[str, Ledger] = field(default_factory=dict)
     errors: dict[str, StudyError] = field(default_factory=dict)
-    failed: list[tuple[str, str, str]] = field(default_factory=list)
-    in_batches: int = 0
-    lines: list[str] = field(default_factory=list)
 
     @contextmanager
     def _judge(self, judge: Judge) -> Iterator[None]:
@@ -203,9 +202,9 @@ class Asking:
     def show(self, previews: Sequence[Preview], *, example: bool) -> Judged:
         """Return the previews as a result, with the first request in full if an example is wanted."""
         lines = [line for each in previews for line in (*each.lines, "")]
-        first = next((each for each in previews if each.example), None)
-        if example and first is not None:
-            lines += [f"The first request to {first.name}, as it would be sent:", "", str(first.example), ""]
+        examples = [each for each in previews if each.example]
+        for each in examples[:example]:
+            lines += [f"The first request to {each.name}, as it would be sent:", "", str(each.example), ""]
         rows = tuple(row for each in previews for row in each.show_costs())
         table = Table(columns=("cost", "expected", "at worst"), rows=rows, caption="")
         return Judged(
@@ -241,60 +240,56 @@ class Asking:
             raise StudyError("there is no terminal to confirm the cost in; add --yes")
         progress.show(self.show(previews, example=False))
         asked = [each for each in previews if each.judge.rater_name in self.servers]
-        cost = f"for never more than {show_usd(self.budget)} over all runs"
-        if self.budget is None:
-            costs = [each.batch if self.batch else each.online for each in asked]
-            expected, worst = (show_usd(sum(each[at] for each in costs if each)) for at in (0, 1))
+        if self.budget is not None:
+            cost = f"for never more than {show_usd(self.budget)} over all runs"
+        else:
+            costs = [each.costs[IN_BATCH if self.batch else ONLINE] for each in asked]
+            expected, worst = (show_usd(sum(each)) for each in zip(*costs, strict=True))
             cost = f"for about {expected} and at worst {worst}"
         return bool(progress.confirm(f"Send {sum(each.requests for each in asked):,} requests, {cost}?"))
 
     def run(self, previews: Sequence[Preview]) -> None:
         """Ask the judges, one after the other."""
-        for each in previews:
-            name = each.judge.rater_name
-            if name in self.servers:
-                with self._judge(each.judge):
-                    self._run(each, self.servers[name])
-            elif name not in self.errors:
-                self.lines.append(f"{each.name}: nothing is left to ask")
-
-    def _run(self, preview: Preview, server: Server) -> None:
         from judge.batches import BatchRun  # noqa: PLC0415 (a preview needs no extra)
         from judge.run import Run  # noqa: PLC0415 (a preview needs no extra)
 
-        name = preview.name
-        with progress.task(name, total=len(preview.questions), unit="judgments") as advance:
-            run = (BatchRun if self.batch else Run)(
-                self.store,
-                preview.judge,
-                seed=self.study.settings.seed,
-                server=server,
-                price=preview.price,
-                budget_usd=self.budget,
-                advance=advance,
-            )
-            ledger = run.judge_questions(preview.questions)
-        for (kind, detail), count in ledger.failures.items():
-            self.failed += [(name, kind, detail)] * count
-        self.in_batches += ledger.in_batches
-        cost = f", {show_usd(ledger.cost / requests.BILLION)}" if preview.price is not None else ""
-        self.lines.append(
-            f"{name}: {ledger.verdicts} judged, {ledger.requests} requests sent, {ledger.reused} answers "
-            f"from earlier requests{cost}"
-        )
+        for each in previews:
+            if (server := self.servers.get(each.judge.rater_name)) is None:
+                continue
+            with (
+                self._judge(each.judge),
+                progress.task(each.name, total=len(each.questions), unit="judgments") as advance,
+            ):
+                run = (BatchRun if self.batch else Run)(
+                    self.store,
+                    each.judge,
+                    seed=self.study.settings.seed,
+                    server=server,
+                    price=each.price,
+                    budget_usd=self.budget,
+                    advance=advance,
+                )
+                self.ledgers[each.name] = run.judge_questions(each.questions)
 
     def summarize(self) -> Judged:
         """Return what this run did, and what the judges have taken over all runs."""
         with self.store.read() as db:
             spending, failures = requests.read_spending(db), read_reasons(db)
-        reasons = tuple(count_reasons(self.failed) if self.calibrate else failures)
-        if self.in_batches:
-            self.lines.append(f"{self.in_batches} questions are in batches; collect them by --batch, later")
+        failed = [(name, *why) for name, ledger in self.ledgers.items() for why in ledger.failures.elements()]
+        reasons = tuple(count_reasons(failed) if self.calibrate else failures)
+        lines = [
+            f"{name}: {ledger.verdicts} judged, {ledger.requests} requests sent, "
+            f"{show_usd(ledger.cost / requests.BILLION)}"
+            for name, ledger in self.ledgers.items()
+        ]
+        in_batches = sum(ledger.in_batches for ledger in self.ledgers.values())
+        if in_batches:
+            lines.append(f"{in_batches} questions are in batches; collect them by --batch, later")
         return Judged(
-            lines=(*self.lines, *_show_reasons(reasons)),
+            lines=(*(lines or ["nothing is left to ask"]), *_show_reasons(reasons)),
             tables=(_show_spending(spending),) if spending else (),
             next=(self.study.command("report"),),
-            exit_code=WITH_FAILURES if self.failed or self.in_batches else 0,
+            exit_code=3 if failed or in_batches else 0,
             judges=tuple(each._asdict() for each in spending),
             failures=reasons,
         )
@@ -313,11 +308,8 @@ def _show_spending(spending: Sequence[Row[Any]]) -> Table:
         "requests": "requests",
         "of these lost": "lost",
         "of these under way, or in a batch": "open",
-        "answers without token counts": "unmetered",
         "prompt tokens": "input_tokens",
-        "of these cached": "cached_tokens",
         "completion tokens": "output_tokens",
-        "of these reasoning": "reasoning_tokens",
         "US dollars": "usd",
         "set aside for lost or open": "held_usd",
     }
@@ -336,8 +328,6 @@ def _show_reasons(reasons: Sequence[Mapping[str, Any]]) -> list[str]:
         total = sum(each["count"] for each in listed)
         lines.append(f"failed: {judge}: {total} × {kind}{_REMEDIES.get(kind, '')}")
         lines += [f"    {each['count']} × {each['reason']}" for each in listed[:_REASONS]]
-        if len(listed) > _REASONS:
-            lines.append("    and others: --view FILE.html shows each")
     if reasons:
         lines.append("What got no answer is asked again by the same command; the report counts the rest.")
     return lines

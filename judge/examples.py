@@ -1,4 +1,4 @@
-"""What is special in how a judge is asked, and its examples: none of the study's own, no favoured side."""
+"""What is special in how a judge is asked, and its examples, none of which is the study's own."""
 
 from __future__ import annotations
 
@@ -18,23 +18,16 @@ def check_examples(store: Store, judge: Judge) -> None:
     Raises:
         StudyError: One is or has.
     """
-    if not judge.judged_examples:
-        return
-    pairs = store_pairs.read(store)
-    names = {name for pair in pairs for name in (pair.id, pair.continuation_a, pair.continuation_b)}
-    texts = {_normalize_space(text): pair.id for pair in pairs for text in (pair.text_a, pair.text_b)}
-    texts.pop("", None)
+    pairs = store_pairs.read(store) if judge.judged_examples else []
+    owners = {name: pair.id for pair in pairs for name in (pair.id, pair.continuation_a, pair.continuation_b)}
+    owners |= {_normalize_space(text): pair.id for pair in pairs for text in (pair.text_a, pair.text_b)}
+    owners.pop("", None)
     for number, example in enumerate(judge.judged_examples, start=1):
-        where = f"example {number} of the judge {judge.rater_name!r}"
-        if example.id in names:
-            raise StudyError(
-                f"{where} is called {example.id!r}, and so is a pair of the study; take one from elsewhere"
-            )
-        for side, text in (("a", example.a), ("b", example.b)):
-            if (pair_id := texts.get(_normalize_space(text))) is not None:
+        for part in (example.id, _normalize_space(example.a), _normalize_space(example.b)):
+            if part in owners:
                 raise StudyError(
-                    f"{where}: its text {side} is one of the study's own, of the pair {pair_id}, whose "
-                    "verdict it would give away; take one from elsewhere"
+                    f"example {number} of the judge {judge.rater_name!r} has the name or a text of the "
+                    f"study's pair {owners[part]}, whose verdict it would give away; take one from elsewhere"
                 )
 
 
@@ -54,17 +47,3 @@ def describe_special(judge: Judge) -> str | None:
     if judge.rationale:
         parts.append("a rationale before the verdict")
     return and_list(parts) if parts else None
-
-
-def find_one_sided(judge: Judge) -> list[str]:
-    """Return what speaks against the examples: criteria on which they all prefer the same side."""
-    sides = {
-        name: {example.verdict[name] for example in judge.judged_examples} - {"tie"}
-        for name in judge.criteria
-    }
-    return [
-        f"wherever an example prefers a text on {name}, it is {preferred.pop()}: a judge may learn the side; "
-        "swap the texts of some examples"
-        for name, preferred in sides.items()
-        if len(preferred) == 1
-    ]

@@ -1,14 +1,4 @@
-"""Why a judge gives no verdict, and what is done about each kind.
-
-| kind | the same request again | another sample |
-|---|---|---|
-| rate_limited | up to 12 times, at a lower pace | no |
-| server_error | up to 6 times | no |
-| transport | up to 4 times: each time may have been paid, unseen | no |
-| timeout | up to 4 times, with fewer at once; once if it was alone | no |
-| unparseable, wrong_schema, unreadable | no: it was paid, and the same would come back | up to 3 |
-| refusal, content_filter, truncated, too_long, rejected | no | no |
-"""
+"""Why a judge gives no verdict, and what is done about each kind."""
 
 from __future__ import annotations
 
@@ -31,7 +21,7 @@ ErrorKind = Literal[
 ]
 
 RESAMPLED: frozenset[ErrorKind] = frozenset({"unparseable", "wrong_schema", "unreadable"})
-"""Kinds that another sample may mend. The others would come again, and be paid again."""
+"""Kinds that another sample may mend. The same request would bring the same again, and be paid again."""
 
 OF_THE_SERVER: frozenset[ErrorKind] = frozenset(
     {"transport", "timeout", "server_error", "rate_limited", "unreadable"}
@@ -42,22 +32,16 @@ SAMPLES = 3
 """Requests for one question at most, when answers come that no verdict can be read from."""
 
 ATTEMPTS: dict[ErrorKind, int] = {"rate_limited": 12, "server_error": 6, "transport": 4, "timeout": 4}
-"""How often one request is sent at most while it meets this kind of failure. All others are final."""
+"""How often one request is sent at most while it meets this kind of failure. All others are final.
 
-Change = Literal[
-    "responses",
-    "output",
-    "limit",
-    "reasoning_effort",
-    "temperature",
-    "top_p",
-    "seed",
-    "store",
-    "system",
-    "guess",
-]
-"""What may help against a refusal of a request's form: the other interface, plain text, the other name of the
-token limit, a request without that parameter, or the next simpler form if the server does not say."""
+Each time may have been paid, unseen. A time-out of a request that was alone is final, too."""
+
+Omittable = Literal["reasoning_effort", "temperature", "top_p", "seed", "store", "system"]
+"""Parts of a request that can be left out. Without `system` the user's message has its words too."""
+
+Change = Omittable | Literal["responses", "output", "limit", "guess"]
+"""What may help if a request's form is refused: a request without that part, the other interface, plain text,
+the other name of the token limit, or the next simpler form if the server does not say."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from guard_eval.errors import StudyError
 from guard_eval.records import CHOICES
 from guard_eval.rubric import CHOICE_LABELS
 from guard_eval.study.judge_settings import Judge
-from judge.failures import Change
+from judge.failures import Change, Omittable
 from judge.prompt import RATIONALE, RATIONALE_WORDS
 
 Interface = Literal["chat", "responses"]
@@ -24,10 +24,9 @@ Limit = Literal["max_tokens", "max_completion_tokens"]
 PATHS: Mapping[str, str] = {"chat": "/chat/completions", "responses": "/responses"}
 """Where a request is posted, below the server's address."""
 
-OMITTABLE = ("reasoning_effort", "temperature", "top_p", "seed", "store", "system")
-"""What can be left out. Without `system` the user's message has its words too."""
-
-_OPTIONAL = ("seed", "system", "temperature")
+OMITTABLE = get_args(Omittable)
+_OPTIONAL = {"seed", "system", "temperature"}
+_OPEN = (None, "auto", "default")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,39 +69,24 @@ class Form:
         Raises:
             StudyError: study.toml fixes what would be changed.
         """
+        fixed = {name for name in (*OMITTABLE, "output") if getattr(judge, name, None) not in _OPEN}
+        if change in fixed and not (change == "output" and self.output == "text"):
+            raise StudyError(
+                f"the server of the judge {judge.model!r} does not take {change} = {getattr(judge, change)!r}"
+                f", which study.toml asks for ({detail}); remove {change} there, or name another model"
+            )
         form = self
         if change == "responses" and judge.style == "auto":
             form = replace(self, interface="responses")
         elif change == "limit" and self.interface == "chat":
             other: Limit = "max_tokens" if self.limit == "max_completion_tokens" else "max_completion_tokens"
             form = replace(self, limit=other)
-        elif change == "output" and self.output != "text":
-            _check_open("output", judge, detail)
+        elif change == "output" or (change == "guess" and self.output != "text" and "output" not in fixed):
             form = replace(self, output="text")
-        elif change in OMITTABLE:
-            _check_open(change, judge, detail)
-            form = self._leave_out(change)
-        elif change == "guess":
-            if self.output != "text" and judge.output == "auto":
-                form = replace(self, output="text")
-            else:
-                form = self._leave_out(*(name for name in _OPTIONAL if not _is_fixed(judge, name)))
+        elif change in OMITTABLE or change == "guess":
+            names = {change} if change in OMITTABLE else _OPTIONAL - fixed
+            form = replace(self, without=tuple(sorted({*self.without, *names})))
         return None if form == self else form
-
-    def _leave_out(self, *names: str) -> Form:
-        return replace(self, without=tuple(sorted({*self.without, *names})))
-
-
-def _is_fixed(judge: Judge, name: str) -> bool:
-    return getattr(judge, name, None) not in (None, "auto", "default")
-
-
-def _check_open(name: str, judge: Judge, detail: str) -> None:
-    if _is_fixed(judge, name):
-        raise StudyError(
-            f"the server of the judge {judge.model!r} does not take {name} = {getattr(judge, name)!r}, which "
-            f"study.toml asks for ({detail}); remove {name} there, or name another model"
-        )
 
 
 def make_schema(judge: Judge) -> dict[str, Any]:
@@ -110,10 +94,8 @@ def make_schema(judge: Judge) -> dict[str, Any]:
     labels = "; ".join(f"{choice}: {CHOICE_LABELS[choice]}" for choice in CHOICES)
     field = {"type": "string", "enum": list(CHOICES), "description": labels}
     reasons = {"type": "string", "description": f"Your reasons, in at most {RATIONALE_WORDS} words"}
-    properties = {
-        **({RATIONALE: reasons} if judge.rationale else {}),
-        **{name: dict(field) for name in judge.criteria},
-    }
+    rationale = {RATIONALE: reasons} if judge.rationale else {}
+    properties = rationale | dict.fromkeys(judge.criteria, field)
     return {
         "type": "object",
         "properties": properties,
@@ -124,10 +106,8 @@ def make_schema(judge: Judge) -> dict[str, Any]:
 
 def temperature_of(judge: Judge) -> float | None:
     """Return study.toml's temperature, else 0 unless the model takes none or samples are to differ."""
-    if judge.temperature == "default":
-        return None
     if judge.temperature is not None:
-        return judge.temperature
+        return None if judge.temperature == "default" else judge.temperature
     return None if judge.is_reasoning or judge.samples > 1 else 0.0
 
 
@@ -148,11 +128,10 @@ def build_request(judge: Judge, messages: Sequence[Mapping[str, str]], form: For
         body |= {"max_output_tokens": judge.max_output_tokens, "store": False}  # the texts are the study's
     if form.output == "json_schema":
         schema = {"name": "verdict", "strict": True, "schema": make_schema(judge)}
-        body |= (
-            {"response_format": {"type": "json_schema", "json_schema": schema}}
-            if chat
-            else {"text": {"format": {"type": "json_schema", **schema}}}
-        )
+        if chat:
+            body["response_format"] = {"type": "json_schema", "json_schema": schema}
+        else:
+            body["text"] = {"format": {"type": "json_schema", **schema}}
     if judge.reasoning_effort is not None and "reasoning_effort" not in form.without:
         effort = judge.reasoning_effort
         body |= {"reasoning_effort": effort} if chat else {"reasoning": {"effort": effort}}

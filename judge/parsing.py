@@ -14,16 +14,13 @@ from types import MappingProxyType
 from typing import Any
 
 from guard_eval.records import CHOICES, Choice
-from guard_eval.rubric import CRITERIA, spelling
+from guard_eval.rubric import spelling
 from judge.answers import excerpt, read_answer, without_thinking
 from judge.failures import JudgeError
 from judge.prompt import RATIONALE
 
 Choices = dict[str, Choice]
 """A verdict: one choice per criterion asked."""
-
-PAPER_TITLES = MappingProxyType({name: each.title for name, each in CRITERIA.items()})
-"""What the paper calls its criteria."""
 
 _DECORATION = " \t*_`'\"“”[]()."
 _BULLET = re.compile(r"^[\s>#*•–-]*(?:\d+[.)]\s*)?")
@@ -54,7 +51,7 @@ _JUDGMENTS: dict[str, Choice] = {
 
 
 def read_block(
-    content: str, names: Sequence[str], code: str, *, titles: Mapping[str, str] = PAPER_TITLES
+    content: str, names: Sequence[str], code: str, *, titles: Mapping[str, str] = MappingProxyType({})
 ) -> dict[str, Choice] | None:
     r"""Return the verdict of the blocks, or None unless they give just one choice for every criterion.
 
@@ -62,14 +59,15 @@ def read_block(
         content: The model's answer.
         names: The criteria that were asked; other lines are not read.
         code: What the tags must carry.
-        titles: What the criteria are called in the block, by name.
+        titles: What criteria are called in a block, by name, unless by their names.
 
     >>> read_block("<verdict-1f>\nFluency: Method A is better\n</verdict-1f>", ["fluency"], "1f")
     {'fluency': 'A'}
     """
     result: dict[str, Choice] = {}
-    for rest in _opening(code).split(content)[1:]:
-        inside = _closing(code).split(rest, maxsplit=1)[0]
+    tag = _tag("verdict", code)
+    for rest in re.split(rf"<\s*{tag}", content, flags=re.IGNORECASE)[1:]:
+        inside = re.split(rf"<\s*/\s*(?:{tag}|verdict\s*>)", rest, maxsplit=1, flags=re.IGNORECASE)[0]
         for name, words in _judgments(inside, names, titles):
             if not words.strip(_DECORATION + "…"):
                 continue  # the empty block, copied
@@ -79,22 +77,9 @@ def read_block(
     return {name: result[name] for name in names} if len(result) == len(set(names)) else None
 
 
-def _opening(code: str) -> re.Pattern[str]:
-    return re.compile(rf"<\s*verdict-{re.escape(code)}[0-9a-f]*\s*>", re.IGNORECASE)
-
-
-def _closing(code: str) -> re.Pattern[str]:
-    return re.compile(rf"<\s*/\s*verdict(?:-{re.escape(code)}[0-9a-f]*)?\s*>", re.IGNORECASE)
-
-
-def _rationale(code: str) -> re.Pattern[str]:
-    """Return what finds a rationale: from its opening tag to the first closing one, or to the end.
-
-    What a rationale says beyond that is read like the rest of the answer, whose blocks must all agree: so a
-    block that it quotes can spoil the verdict, and never make one.
-    """
-    tag = rf"{RATIONALE}-{re.escape(code)}[0-9a-f]*\s*>"
-    return re.compile(rf"<\s*{tag}.*?(?:<\s*/\s*{tag}|\Z)", re.DOTALL | re.IGNORECASE)
+def _tag(name: str, code: str) -> str:
+    """Return what matches a tag after its bracket; further digits of the code may follow."""
+    return rf"{name}-{re.escape(code)}[0-9a-f]*\s*>"
 
 
 def _judgments(block: str, names: Sequence[str], titles: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -136,7 +121,7 @@ def parse(
     names: Sequence[str],
     *,
     code: str | None = None,
-    titles: Mapping[str, str] = PAPER_TITLES,
+    titles: Mapping[str, str] = MappingProxyType({}),
 ) -> Choices | JudgeError:
     """Return the choices in an answer, or what is wrong with it; a rationale is no part of them.
 
@@ -144,7 +129,7 @@ def parse(
         body: The bytes of an HTTP 200 answer of either interface, or a line of a batch's results.
         names: The criteria that were asked; other fields are not read.
         code: What a verdict block must carry; None where there can be none.
-        titles: What the criteria are called in a block, by name.
+        titles: What criteria are called in a block, by name, unless by their names.
     """
     answer = read_answer(body)
     if answer is None:
@@ -168,8 +153,11 @@ def _read(
         answer = without_thinking(content)
         if answer is None:
             return JudgeError(kind="unparseable", detail=f"the thinking never ends: {excerpt(content)}")
-        if code is not None and _opening(code).search(answer):
-            verdict = _rationale(code).sub("", answer, count=1)
+        if code is not None and re.search(rf"<\s*{_tag('verdict', code)}", answer, re.IGNORECASE):
+            # what follows the end of a rationale is read like the rest of the answer, whose blocks must all
+            # agree: so a block that a rationale quotes can spoil the verdict, and never make one
+            tag = _tag(RATIONALE, code)
+            verdict = re.sub(rf"(?is)<\s*{tag}.*?(?:<\s*/\s*{tag}|\Z)", "", answer, count=1)
             return read_block(verdict, names, code, titles=titles) or JudgeError(
                 kind="wrong_schema", detail=f"not one judgment for each criterion: {excerpt(content)}"
             )
@@ -179,8 +167,8 @@ def _read(
     choices: dict[str, Any] = {name: fields.get(name) for name in names}
     if any(choice not in CHOICES for choice in choices.values()):
         return JudgeError(kind="wrong_schema", detail=f"not A, tie or B for each: {excerpt(content)}")
-    plain = {name.casefold(): choice for name, choice in choices.items()}
-    if any(plain.get(_name(other), value) != value for other, value in fields.items()):
+    plain = {spelling(name): choice for name, choice in choices.items()}
+    if any(plain.get(spelling(other), value) != value for other, value in fields.items()):
         return JudgeError(kind="wrong_schema", detail=f"two judgments on one criterion: {excerpt(content)}")
     return choices
 
@@ -199,7 +187,3 @@ def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return an object's fields; none if it names one twice, and so says two things."""
     fields = dict(pairs)
     return fields if len(fields) == len(pairs) else {}
-
-
-def _name(field: str) -> str:
-    return "_".join(field.casefold().replace("-", " ").split())

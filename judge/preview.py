@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +12,7 @@ from guard_eval.reporting.escaping import visible
 from guard_eval.store import Store, requests
 from guard_eval.store.requests import Question
 from guard_eval.study.judge_settings import Judge
-from judge.examples import check_examples, describe_special, find_one_sided
+from judge.examples import check_examples, describe_special
 from judge.failures import SAMPLES
 from judge.forms import PATHS, show_request
 from judge.price import KEYS, Price, find_price, show_usd
@@ -22,6 +20,7 @@ from judge.prompt import prompt_of
 from judge.questions import Asker, check_criteria, describe_changes
 from judge.server import key_variable, server_url
 
+ONLINE, IN_BATCH = "online", "in a batch"
 BYTES_PER_TOKEN = 4
 TOKENS_PER_CRITERION, TOKENS_OF_BRACES, TOKENS_OF_RATIONALE = 8, 4, 90
 REASONING_TOKENS = 1000
@@ -40,9 +39,8 @@ class Preview:
         open: Requests of earlier runs that have no answer yet, most of them in batches.
         requests: Requests to be paid if every answer can be read.
         price: The price of the judge's tokens, if it is known.
-        online: US dollars: expected, with tokens as earlier answers had them or else guessed, and at worst,
-            with a token for each byte, the longest answers, and every request sent three times.
-        batch: Both in a batch.
+        costs: US dollars online and in a batch: expected, with tokens as earlier answers had them or else
+            guessed, and at worst, with a token for each byte, the longest answers, and three samples.
         lines: The preview in words.
         warnings: What speaks against it.
         example: The first request in full; None if nothing is left to ask.
@@ -55,23 +53,19 @@ class Preview:
     open: int
     requests: int
     price: Price | None
-    online: tuple[float, float] | None
-    batch: tuple[float, float] | None
+    costs: Mapping[str, tuple[float, float]]
     lines: tuple[str, ...]
     warnings: tuple[str, ...]
     example: str | None
 
     def record(self) -> dict[str, object]:
         """Return the preview as `--json` prints it."""
-        expected, worst = self.online or (None, None)
         return {
             "judge": self.name,
             "model": visible(self.judge.model),
             "server": self.server,
             "requests": self.requests,
-            "answered": len(self.questions) - self.requests,
-            "expected_usd": expected,
-            "worst_usd": worst,
+            "usd": self.costs,
             "warnings": self.warnings,
         }
 
@@ -79,11 +73,8 @@ class Preview:
         """Return rows of a table: the cost online and in a batch, expected and at worst."""
         if not self.requests or self.price is None or self.price.assumed:
             return []
-        costs = {"online": self.online, "in a batch": self.batch}
         return [
-            (f"{self.name}, {way}", show_usd(each[0]), show_usd(each[1]))
-            for way, each in costs.items()
-            if each
+            (f"{self.name}, {way}", show_usd(usd), show_usd(most)) for way, (usd, most) in self.costs.items()
         ]
 
 
@@ -109,9 +100,8 @@ def preview_judge(store: Store, judge: Judge, questions: Sequence[Question], *, 
     sizes = [len(asker.build(*each)) for each in unanswered]
     price = find_price(judge, url)
     name, special = visible(judge.rater_name), describe_special(judge)
-    who = name if judge.rater_name == judge.model else f"{name} ({visible(judge.model)})"
     lines = [
-        f"judge: {who} at {url} (prompt {prompt_of(judge).version})",
+        f"judge: {name} (the model {visible(judge.model)}) at {url} (prompt {prompt_of(judge).version})",
         f"criteria: {visible(', '.join(judge.criteria))}",
         f"key: {'none is sent' if variable is None else f'that in {variable}, if it is set'}",
         f"to ask: {len(sizes):,} requests",
@@ -121,17 +111,19 @@ def preview_judge(store: Store, judge: Judge, questions: Sequence[Question], *, 
     ]
     if special:
         lines.append(f"asked with {visible(special)}")
-    if judge.extra_body:
-        lines.append(f"extra_body: {visible(json.dumps(judge.extra_body))}")
     if len(sizes) < len(questions):
         lines.append(f"{len(questions) - len(sizes):,} are answered or in a batch already")
-    warnings = find_one_sided(judge)
+    warnings = []
     if changes := describe_changes(store, judge):
         warnings.append(
             f"{name} has verdicts under other settings than study.toml has now ({'; '.join(changes)}), which "
             'stay as they are. Take back the change, or give the judge a new name there (name = "…"), under '
             "which all pairs are asked again"
         )
+    example = None
+    if unanswered:
+        path, request = PATHS[asker.form.interface], asker.build(*unanswered[0])
+        example = visible(f"[POST {path}]\n{show_request(request)}")
     return Preview(
         judge=judge,
         name=name,
@@ -140,36 +132,25 @@ def preview_judge(store: Store, judge: Judge, questions: Sequence[Question], *, 
         open=0 if spent is None else spent.open,
         requests=len(sizes),
         price=price,
-        online=_costs(price, judge, sizes, spent),
-        batch=_costs(price, judge, sizes, spent, batch=True),
+        costs={} if price is None else _estimate(price, judge, sizes, spent),
         lines=tuple(lines),
         warnings=tuple(warnings),
-        example=_show_example(asker, unanswered[0][0]) if unanswered else None,
+        example=example,
     )
 
 
-def _costs(
-    price: Price | None,
-    judge: Judge,
-    sizes: Sequence[int],
-    spent: Row[Any] | None,
-    *,
-    batch: bool = False,
-) -> tuple[float, float] | None:
-    """Return the expected cost of requests of so many bytes, and the cost at worst."""
-    if price is None:
-        return None
+def _estimate(
+    price: Price, judge: Judge, sizes: Sequence[int], spent: Row[Any] | None
+) -> dict[str, tuple[float, float]]:
+    """Return what requests of so many bytes cost online and in a batch: expected, and at worst."""
     if spent is not None and spent.answers and spent.input_tokens:
         prompt, answer = (round(each / spent.answers) for each in (spent.input_tokens, spent.output_tokens))
     else:
         prompt = round(sum(sizes) / BYTES_PER_TOKEN / max(len(sizes), 1))
         answer = TOKENS_OF_BRACES + TOKENS_PER_CRITERION * len(judge.criteria)
         answer += TOKENS_OF_RATIONALE * judge.rationale + REASONING_TOKENS * judge.is_reasoning
-    expected = len(sizes) * price.usd(prompt, answer, batch=batch)
-    longest = judge.max_output_tokens
-    worst = sum(count * price.usd(size, longest, batch=batch) for size, count in Counter(sizes).items())
-    return expected, SAMPLES * worst
-
-
-def _show_example(asker: Asker, question: Question) -> str:
-    return visible(f"[POST {PATHS[asker.form.interface]}]\n{show_request(asker.build(question))}")
+    costs = {}
+    for way, batch in ((ONLINE, False), (IN_BATCH, True)):
+        worst = (price.usd(size, judge.max_output_tokens, batch=batch) for size in sizes)
+        costs[way] = len(sizes) * price.usd(prompt, answer, batch=batch), SAMPLES * sum(worst)
+    return costs

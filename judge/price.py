@@ -5,7 +5,6 @@ A model that neither has costs nothing if its server is in this network, and has
 
 from __future__ import annotations
 
-import ipaddress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -13,10 +12,10 @@ from functools import lru_cache
 from importlib.metadata import version
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from guard_eval.store import requests
 from guard_eval.study.judge_settings import Judge
+from judge.server import locate
 
 if TYPE_CHECKING:
     from genai_prices.types import ModelPrice
@@ -78,17 +77,15 @@ class Price:
         """
         return to_billionths(self.usd(-(-len(body) // 64) * 64, max_output_tokens, batch=batch))
 
-    def per_million(self, *, batch: bool = False) -> tuple[float, float]:
-        """Return the US dollars of a million tokens of input and of output, in requests of usual length."""
-        return 1000 * self.usd(1000, 0, batch=batch), 1000 * self.usd(0, 1000, batch=batch)
-
     def __str__(self) -> str:
         """Name the figures for a million tokens, and their source."""
         if self.assumed:
             return f"none is counted, since {self.source}"
-        (usd_in, usd_out), (batch_in, batch_out) = self.per_million(), self.per_million(batch=True)
-        figures, batch = f"${usd_in:g} in, ${usd_out:g} out", f"${batch_in:g} in, ${batch_out:g} out"
-        return f"{figures} per million tokens; in a batch {batch} ({self.source})"
+        online, batch = (
+            f"${1000 * self.usd(1000, 0, batch=way):g} in, ${1000 * self.usd(0, 1000, batch=way):g} out"
+            for way in (False, True)
+        )
+        return f"{online} per million tokens; in a batch {batch} ({self.source})"
 
 
 def find_price(judge: Judge, url: str) -> Price | None:
@@ -96,7 +93,7 @@ def find_price(judge: Judge, url: str) -> Price | None:
     stated = judge.usd_per_million_input_tokens, judge.usd_per_million_output_tokens
     if stated == (None, None):
         listed = _find_listed(judge.model, url)
-        if listed is not None or not is_local(url):
+        if listed is not None or locate(url) == "far":
             return listed
         source = "its server is in this network, and its model in no list of prices"
         return Price(online=None, batch=None, source=source, assumed=True)
@@ -142,20 +139,6 @@ def _find_listed(model: str, url: str) -> Price | None:
     return Price(online=online, batch=batch, source=f"genai-prices {version('genai-prices')}")
 
 
-def is_local(url: str) -> bool:
-    """Return whether a server is on this machine or in this network, as far as its address shows.
-
-    >>> [is_local(url) for url in ("http://127.0.0.1:1/v1", "http://vllm:8000/v1", "https://api.x.ai/v1")]
-    [True, True, False]
-    """
-    host = urlsplit(url).hostname or ""
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return "." not in host or host.endswith((".local", ".localhost", ".internal", ".lan"))
-    return address.is_private or address.is_loopback
-
-
 def to_billionths(usd: float) -> int:
     """Return US dollars in billionths, rounded up, but for the noise of binary fractions.
 
@@ -166,12 +149,10 @@ def to_billionths(usd: float) -> int:
     return int(exact) + (exact > int(exact))
 
 
-def show_usd(amount: float | None) -> str:
+def show_usd(amount: float) -> str:
     """Return an amount of US dollars for people: to the cent, small ones to four places.
 
-    >>> show_usd(1234.5), show_usd(0.00042), show_usd(0), show_usd(None)
-    ('$1,234.50', '$0.0004', '$0.00', 'unknown')
+    >>> show_usd(1234.5), show_usd(0.00042), show_usd(0)
+    ('$1,234.50', '$0.0004', '$0.00')
     """
-    if amount is None:
-        return "unknown"
     return f"${amount:,.4f}" if 0 < amount < 0.1 else f"${amount:,.2f}"

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from guard_eval.errors import StudyError
 from guard_eval.records import CHOICES, BlindPair, Choice
@@ -142,7 +142,7 @@ Azure and Anthropic refuse `maxLength` in a strict schema."""
 _NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class JudgePrompt:
     """Everything that a judge reads, except the texts.
 
@@ -206,16 +206,18 @@ class JudgePrompt:
     @property
     def text(self) -> str:
         """Return the whole prompt, with placeholders in brackets for the texts of a pair."""
-        shown = BlindPair(
-            presentation=0, prompt="[the prompt]", text_a="[one text]", text_b="[the other text]"
-        )
+        shown = BlindPair.of(0, "[the prompt]", "[one text]", "[the other text]")
         parts = [f"[{each['role']}]\n{each['content']}" for each in self.messages(shown, 0)]
         return "\n\n".join(parts) + "\n"
 
-    @property
+    @cached_property
     def version(self) -> str:
         """Return 12 hexadecimal digits that change with any word of what is sent besides the texts."""
-        return _version(self)
+        papers = all(CRITERIA.get(each.name) == each for each in self.criteria)
+        if papers and self == JudgePrompt(criteria=self.criteria):
+            return PROMPT_VERSION
+        sent = [list(_before(self, 0, lines=lines)) for lines in (False, True)]
+        return _digest([PROMPT_VERSION, sent])
 
 
 RATIONALE = "rationale"
@@ -242,35 +244,29 @@ def blind_of(example: JudgedExample) -> BlindPair:
 
 
 def _values(asked: Sequence[Criterion]) -> dict[str, str]:
+    definitions = (f"{number}. {each.title}\n{each.definition}" for number, each in enumerate(asked, start=1))
     return {
         "count": _NUMBERS[len(asked)] if len(asked) < len(_NUMBERS) else str(len(asked)),
         "metrics": "metric" if len(asked) == 1 else "metrics",
         "judgments": "\n".join(f"- {CHOICE_LABELS[choice]}" for choice in CHOICES),
-        "criteria": "\n\n".join(_definition(number, each) for number, each in enumerate(asked, start=1)),
+        "criteria": "\n\n".join(definitions),
     }
 
 
-def _definition(number: int, criterion: Criterion) -> str:
-    return f"{number}. {criterion.title}\n{criterion.definition}"
-
-
 def _form(prompt: JudgePrompt, *, lines: bool) -> str:
+    names = [RATIONALE] * prompt.rationale + [each.name for each in prompt.criteria]
     if lines:
-        return RATIONALE_LINES_FORMAT.format(words=RATIONALE_WORDS) if prompt.rationale else LINES_FORMAT
-    names = [each.name for each in prompt.criteria]
-    fields = ", ".join(json.dumps(name) for name in ([RATIONALE, *names] if prompt.rationale else names))
-    if prompt.rationale:
-        return RATIONALE_JSON_FORMAT.format(fields=fields, words=RATIONALE_WORDS)
-    return JSON_FORMAT.format(fields=fields)
+        form = RATIONALE_LINES_FORMAT if prompt.rationale else LINES_FORMAT
+    else:
+        form = RATIONALE_JSON_FORMAT if prompt.rationale else JSON_FORMAT
+    return form.format(words=RATIONALE_WORDS, fields=", ".join(map(json.dumps, names)))
 
 
 def _block(prompt: JudgePrompt, code: str, verdict: Mapping[str, Choice], *, rationale: str) -> str:
     """Return the answer in plain text with its code. A criterion without a verdict has an ellipsis."""
     short = code[:CODE_DIGITS]
-    choices = [(each.title, verdict.get(each.name)) for each in prompt.criteria]
-    lines = "\n".join(
-        f"{title}: {'…' if choice is None else CHOICE_LABELS[choice]}" for title, choice in choices
-    )
+    words = CHOICE_LABELS | {None: "…"}
+    lines = "\n".join(f"{each.title}: {words[verdict.get(each.name)]}" for each in prompt.criteria)
     before = RATIONALE_BLOCK.format(code=short, rationale=rationale) if prompt.rationale else ""
     return before + BLOCK.format(code=short, lines=lines)
 
@@ -294,25 +290,16 @@ def _before(prompt: JudgePrompt, seed: int, *, lines: bool) -> tuple[Mapping[str
     return tuple(turns)
 
 
-@lru_cache(maxsize=64)
-def _version(prompt: JudgePrompt) -> str:
-    papers = all(CRITERIA.get(each.name) == each for each in prompt.criteria)
-    if papers and prompt == JudgePrompt(criteria=prompt.criteria):
-        return PROMPT_VERSION
-    sent = [list(_before(prompt, 0, lines=lines)) for lines in (False, True)]
-    return _digest([PROMPT_VERSION, sent])
-
-
 def _digest(words: object) -> str:
     return hashlib.sha256(json.dumps(words, ensure_ascii=False).encode()).hexdigest()[:12]
 
 
-def paper_version(*further: str) -> str:
-    """Return 12 hexadecimal digits that change with any word of ours or the paper's, and with `further`."""
+def paper_version() -> str:
+    """Return 12 hexadecimal digits that change with any word of ours or the paper's, and with our rules."""
     formats = [JSON_FORMAT, RATIONALE_JSON_FORMAT, LINES_FORMAT, RATIONALE_LINES_FORMAT]
     closings = [FRAME, JSON_CLOSING, LINES_CLOSING, RATIONALE_LINES_CLOSING, BLOCK, RATIONALE_BLOCK]
-    words = [fill(APPENDIX_F, _values(tuple(CRITERIA.values()))), TEXTS_ARE_DATA, *formats, *closings]
-    return _digest([*words, *further])
+    instructions = fill(APPENDIX_F, _values(tuple(CRITERIA.values())))
+    return _digest([instructions, TEXTS_ARE_DATA, *formats, *closings, RULES])
 
 
 @lru_cache(maxsize=256)
@@ -326,7 +313,7 @@ def nonce(blind: BlindPair, seed: int) -> str:
     return hashlib.sha256(json.dumps(texts).encode()).hexdigest()[:32]
 
 
-PROMPT_VERSION = paper_version(RULES)
+PROMPT_VERSION = paper_version()
 """Names the wording of the paper's prompt and of our additions: it changes with any word of them."""
 
 

@@ -9,9 +9,9 @@ from dataclasses import replace
 from datetime import timedelta
 
 from guard_eval.errors import StudyError
-from guard_eval.records import Plan, Rater, settings_part
+from guard_eval.records import Plan, settings_part
 from guard_eval.rubric import reworded
-from guard_eval.store import Store, raters, requests
+from guard_eval.store import Store, requests
 from guard_eval.store import settings as store_settings
 from guard_eval.store.requests import Answered, Question
 from guard_eval.study.declared import compare_declared
@@ -22,17 +22,12 @@ from judge.parsing import Choices, parse
 from judge.prompt import code, prompt_of
 
 
-def judge_plan(judge: Judge, *, seed: int) -> Plan:
-    """Return how pairs are shown to `judge`: each order of each sample is a showing."""
-    return Plan(
-        seed=seed, slots=2 * judge.samples, lease=timedelta(minutes=1), one_order=judge.orders == "one"
-    )
-
-
 def read_left(store: Store, judge: Judge, *, seed: int) -> list[Question]:
     """Return the questions that have no verdict of the judge, in the order in which they are asked."""
+    one_order = judge.orders == "one"
+    plan = Plan(seed=seed, slots=2 * judge.samples, lease=timedelta(minutes=1), one_order=one_order)
     with store.read() as db:
-        return requests.read_questions(db, judge.rater_name, judge_plan(judge, seed=seed))
+        return requests.read_questions(db, judge.rater_name, plan)
 
 
 class Asker:
@@ -76,9 +71,8 @@ class Asker:
         """Return the request in the present form. Its own seed follows from the sample."""
         messages = self._prompt.messages(question.blind, self._seed, lines=self.form.output == "text")
         name = f"{self._seed}:{question.number // 2}:{resample}:{question.purpose}"
-        seed = (
-            int.from_bytes(hashlib.sha256(name.encode()).digest()[:4]) >> 1
-        )  # servers take signed 32-bit seeds
+        digest = hashlib.sha256(name.encode()).digest()
+        seed = int.from_bytes(digest[:4]) >> 1  # servers take signed 32-bit seeds
         return build_request(self.judge, messages, self.form, seed=seed)
 
     def read(self, question: Question, answers: Sequence[Answered]) -> tuple[Choices | JudgeError, bool]:
@@ -128,12 +122,10 @@ def check_criteria(store: Store, judge: Judge) -> None:
     with store.read() as db:
         before, now = requests.read_criteria(db, name), set(judge.criteria)
     if before and before != now:
-        changes = {"new": now - before, "left out": before - now}
-        words = "; ".join(f"{what}: {', '.join(sorted(each))}" for what, each in changes.items() if each)
         raise StudyError(
             f"the judge {name!r} has judged pairs of this study on {', '.join(sorted(before))}, and is now "
-            f"asked on others ({words}); take back the change in study.toml, or give the judge a new name "
-            'there (name = "…"), under which it starts anew'
+            f"asked on {', '.join(sorted(now))}; take back the change in study.toml, or give the judge a new "
+            'name there (name = "…"), under which it starts anew'
         )
     if changed := reworded(store_settings.criteria(store), judge.rubric):
         raise StudyError(
@@ -150,16 +142,3 @@ def describe_changes(store: Store, judge: Judge) -> tuple[str, ...]:
     first = {part: store_settings.declared(store, part)}
     (compared,) = compare_declared({part: store.declared_now[part]}, first)
     return tuple(each for each in compared.changes if each.startswith(("judge.", "criteria.", "seed ")))
-
-
-def check_judge(store: Store, judge: Judge) -> Rater:
-    """Return the judge as a rater, added if it is new.
-
-    Raises:
-        StudyError: It is revoked or excluded, or asked on other criteria than before.
-    """
-    rater = raters.get_or_add(store, judge.rater_name, "model")
-    with store.read() as db:
-        requests.check_judge(db, rater)
-    check_criteria(store, judge)
-    return rater

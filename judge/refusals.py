@@ -12,25 +12,17 @@ import ssl
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
-from typing import Literal, TypeVar, cast
+from typing import cast
 
 from judge.answers import excerpt, read_json, read_usage, table_of
 from judge.failures import ATTEMPTS, Change, ErrorKind, JudgeError
 from judge.server import Server
 
-Text = TypeVar("Text", str, bytes)
-
-Fatal = Literal[
-    "no_credit", "no_key", "wrong_key", "forbidden", "proxy", "moved", "web_page", "no_model", "no_endpoint"
-]
-"""What only the user can mend: the run ends."""
-
 _KEY_LIKE = re.compile(r"\b(?:sk|key)-[\w*.-]{4,}|\bAIza[\w-]{10,}")
 _CLIENT = range(400, 500)
 _LONGEST = 4000
 """Characters of a server's words that are looked up: some quote the whole request after their sentence."""
+_PAGE = "a web page"
 _FORM = {400, 404, 405, 415, 422, 500, 501}
 _UNKNOWN = (
     r"support|unknown|unrecogni[sz]ed|unexpected|deprecated|no longer|extra (?:field|input)"
@@ -42,24 +34,24 @@ _UNKNOWN = (
 class Rule:
     """A line of the table: it matches a refusal of its statuses with one of its codes, or with its words.
 
-    `kind` is what the refusal counts as; without it only another form may help, and the next lines decide.
-    `change` is what may help if the form is to blame, and `billed` whether the server may charge.
+    `kind`, an `ErrorKind` or a key of `_FATAL`, is what the refusal counts as; without it only another form
+    may help, and the next lines decide. `change` is what may help if the form is to blame, and `billed`
+    whether the server may charge.
     """
 
     statuses: Collection[int] = ()
     codes: Collection[str] = ()
     words: str = ""
-    page: bool = False
-    kind: ErrorKind | Fatal | None = None
+    kind: str | None = None
     change: Change | None = None
     billed: bool = False
 
-    def matches(self, status: int, codes: Collection[str], words: str, *, page: bool) -> bool:
+    def matches(self, status: int, codes: set[str], words: str) -> bool:
         """Return whether a refusal is of this line."""
-        if (self.statuses and status not in self.statuses) or (self.page and not page):
+        if self.statuses and status not in self.statuses:
             return False
         said = bool(self.words) and re.search(self.words, words, re.IGNORECASE | re.DOTALL) is not None
-        return said or any(code in self.codes for code in codes) or not (self.codes or self.words)
+        return said or not codes.isdisjoint(self.codes) or not (self.codes or self.words)
 
 
 def _unknown(change: Change, name: str) -> Rule:
@@ -79,7 +71,7 @@ RULES = (
     Rule(statuses={429, 529}, kind="rate_limited"),
     Rule(statuses={409, 425}, kind="server_error"),
     Rule(statuses={413}, kind="too_long"),
-    Rule(statuses=range(200, 500), page=True, kind="web_page"),
+    Rule(statuses=range(200, 500), words=f"^{_PAGE}$", kind="web_page"),
     Rule(statuses={408}, kind="server_error", billed=True),  # some say so of a model that took too long
     Rule(
         statuses={*_CLIENT, 500},
@@ -131,7 +123,7 @@ RULES = (
 )
 """The table."""
 
-_FATAL: dict[Fatal, str] = {
+_FATAL = {
     "no_credit": "the account at {url} has no credit left (HTTP {status}); add credit there and run again: "
     "nothing that was answered is paid twice",
     "no_key": "{url} wants a key (HTTP {status}), and none is sent there: put that server's own key into an "
@@ -152,48 +144,35 @@ _FATAL: dict[Fatal, str] = {
     "web_page": "{url} answers with a web page, not with chat completions; check base_url in study.toml or "
     "OPENAI_BASE_URL: it usually ends in /v1",
 }
+"""What only the user can mend: the run ends with the sentence."""
 
 
 SHORTEST_KEY = 8
 """What is shorter is no secret: servers of one's own are given `x` or `EMPTY`, which answers are full of."""
 
 
-def redact(text: Text, key: str) -> Text:
-    """Return `text` without the key.
+def redact(content: bytes, key: str) -> bytes:
+    """Return bytes without the key.
 
-    >>> redact("Incorrect key sk-secret99", "sk-secret99"), redact("A tie, at index 1", "e")
-    ('Incorrect key [key]', 'A tie, at index 1')
+    >>> redact(b"Incorrect key sk-secret99", "sk-secret99"), redact(b"A tie, at index 1", "e")
+    (b'Incorrect key [key]', b'A tie, at index 1')
     """
-    if len(key) < SHORTEST_KEY:
-        return text
-    if isinstance(text, bytes):
-        return text.replace(key.encode(), b"[key]")
-    return text.replace(key, "[key]")
+    return content if len(key) < SHORTEST_KEY else content.replace(key.encode(), b"[key]")
 
 
-def read_retry_after(headers: Mapping[str, str], error: Mapping[str, object]) -> float | None:
-    """Return the seconds a server asks to wait, in a header or, as Gemini does, in the body."""
-    details = error.get("details")
-    delays = [table_of(each).get("retryDelay") for each in details] if isinstance(details, list) else []
-    asked = [(headers.get("retry-after-ms"), 1000.0), (headers.get("retry-after"), 1.0)]
-    asked += [(str(each).removesuffix("s"), 1.0) for each in delays]
-    for words, unit in asked:
-        with suppress(ValueError):
-            seconds = float(words or "") / unit
-            if math.isfinite(seconds) and seconds >= 0:
-                return seconds
-    try:
-        until = parsedate_to_datetime(headers["retry-after"])
-    except (KeyError, ValueError, OverflowError):
-        return None
-    until = until if until.tzinfo else until.replace(tzinfo=UTC)
-    return max(0.0, (until - datetime.now(UTC)).total_seconds())
+def read_retry_after(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds a server asks to wait."""
+    with suppress(KeyError, ValueError):
+        seconds = float(headers["retry-after"])
+        if math.isfinite(seconds) and seconds >= 0:
+            return seconds
+    return None
 
 
 def read_refusal(
     server: Server, status: int, headers: Mapping[str, str], error: object, *, page: bool = False
 ) -> JudgeError:
-    """Explain an HTTP status that is no success.
+    """Explain an HTTP status that is no success, or a web page with any status.
 
     Args:
         server: The server that answered so.
@@ -204,22 +183,25 @@ def read_refusal(
     """
     table = table_of(error)
     codes = {str(table[name]) for name in ("code", "type", "status") if table.get(name)}
-    message = redact(str(table.get("message") or table.get("detail") or error), server.key)
-    detail = f"HTTP {status}: {'a web page' if page else excerpt(_KEY_LIKE.sub('[key]', message))}"
-    words = "" if page else f"{table.get('param') or ''} {message}"[:_LONGEST]
-    rules = [rule for rule in RULES if rule.matches(status, codes, words, page=page)]
+    said = str(table.get("message") or table.get("detail") or error)
+    message = redact(said.encode(errors="replace"), server.key).decode()
+    detail = f"HTTP {status}: {_PAGE if page else excerpt(_KEY_LIKE.sub('[key]', message))}"
+    words = _PAGE if page else f"{table.get('param') or ''} {message}"[:_LONGEST]
+    rules = [rule for rule in RULES if rule.matches(status, codes, words)]
     rule = next(each for each in rules if each.kind is not None)  # the last rule matches everything
     # what the words name comes before a guess
     change = next((each.change for each in rules[: rules.index(rule) + 1] if each.change), None)
     if rule.kind in _FATAL:
-        fatal = explain_fatal(server, rule.kind, status=status, detail=detail)
+        keyless = rule.kind in ("wrong_key", "forbidden") and server.variable is None
+        values = {"url": server.url, "model": server.model, "variable": server.variable}
+        fatal = _FATAL["no_key" if keyless else rule.kind].format(**values, status=status, detail=detail)
         return JudgeError(kind="rejected", detail=detail, change=change, fatal=fatal)
     kind = cast("ErrorKind", rule.kind)
-    wait = read_retry_after(headers, table) if kind in ATTEMPTS else None
+    wait = read_retry_after(headers) if kind in ATTEMPTS else None
     return JudgeError(kind=kind, detail=detail, billed=rule.billed, wait=wait, change=change)
 
 
-def read_error(server: Server, body: bytes, headers: Mapping[str, str] | None = None) -> JudgeError | None:
+def read_error(server: Server, body: bytes) -> JudgeError | None:
     """Explain the error in a success; None if there is none.
 
     Routers pass on another server's error so. One beside an answer or counts of tokens came after the model
@@ -233,20 +215,12 @@ def read_error(server: Server, body: bytes, headers: Mapping[str, str] | None = 
     if code == "rate_limit_exceeded":
         code = 429
     status = code if isinstance(code, int) and 400 <= code < 600 else 500
-    refusal = read_refusal(server, status, headers or {}, error)
+    refusal = read_refusal(server, status, {}, error)
     charged = bool(envelope.get("choices") or read_usage(body).output_tokens)
     return replace(refusal, billed=True, change=None) if charged else refusal
 
 
-def explain_fatal(server: Server, kind: Fatal, *, status: int, detail: str = "") -> str:
-    """Return the sentence about what ends the run."""
-    if kind in ("wrong_key", "forbidden") and server.variable is None:
-        kind = "no_key"
-    values = {"url": server.url, "model": server.model, "variable": server.variable}
-    return _FATAL[kind].format(**values, status=status, detail=detail or f"HTTP {status}")
-
-
-_ADDRESS = "base_url of study.toml or in OPENAI_BASE_URL"
+_ADDRESS = "base_url in study.toml or OPENAI_BASE_URL"
 
 _LOST: tuple[tuple[type[BaseException], str, str], ...] = (
     (
@@ -254,21 +228,9 @@ _LOST: tuple[tuple[type[BaseException], str, str], ...] = (
         "its certificate is not trusted",
         f"check {_ADDRESS}; if that server is yours, name its certificate's authority in SSL_CERT_FILE",
     ),
-    (
-        socket.gaierror,
-        "the name of the host does not resolve",
-        f"check its spelling in {_ADDRESS}, and this machine's network",
-    ),
-    (
-        ConnectionRefusedError,
-        "the connection was refused: nothing listens at that port",
-        f"start the server, or correct the port in {_ADDRESS}",
-    ),
-    (
-        ssl.SSLError,
-        "the server does not speak TLS as it should",
-        "check whether the address begins with http:// or https://",
-    ),
+    (socket.gaierror, "the name of the host does not resolve", f"check its spelling in {_ADDRESS}"),
+    (ConnectionRefusedError, "nothing listens at that port", f"start the server, or correct {_ADDRESS}"),
+    (ssl.SSLError, "the server does not speak TLS", "check whether the address begins with http or https"),
     (BaseException, "", f"check {_ADDRESS}, that the server runs, and HTTPS_PROXY if it is set"),
 )
 """Causes of a request without an answer, each in words, with what helps. The first that matches decides."""
@@ -282,18 +244,15 @@ def explain_lost(server: Server, error: BaseException, *, sent: bool) -> JudgeEr
         error: What happened. It may quote what was sent, so only its type is shown.
         sent: Whether the server may have got the request.
     """
-    chain: list[BaseException] = []
-    cause: BaseException | None = error
-    while cause is not None and cause not in chain:  # a chain may be a circle
+    chain = [error]
+    while (cause := chain[-1].__cause__ or chain[-1].__context__) and len(chain) < 20:
         chain.append(cause)
-        cause = cause.__cause__ or cause.__context__
     words, remedy, cause = next(
         (words, remedy, cause) for kind, words, remedy in _LOST for cause in chain if isinstance(cause, kind)
     )
-    if not words:
-        words = type(error).__name__
-        words = f"the connection was lost before the whole answer came ({words})" if sent else words
+    name = type(error).__name__
     kind: ErrorKind = "transport"
+    words = words or (f"the connection was lost before the whole answer came ({name})" if sent else name)
     if isinstance(cause, ssl.SSLCertVerificationError):
         kind, words = "rejected", f"{words} ({excerpt(cause.verify_message)})"
     detail = f"no answer from {server.url}: {words}"

@@ -20,20 +20,19 @@ from sqlalchemy import Connection
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
-from guard_eval.store import Store, requests, settings
+from guard_eval.store import Store, raters, requests, settings
 from guard_eval.store.requests import BILLION, LEASE, Answered, Planned, Question, Settled
 from guard_eval.store.schema import chunks
 from guard_eval.store.verdicts import save_judged
 from guard_eval.study.judge_settings import Judge
 from judge.answers import read_usage
 from judge.client import Client
-from judge.examples import check_examples
 from judge.failures import ATTEMPTS, OF_THE_SERVER, ErrorKind, JudgeError
 from judge.forms import PATHS
 from judge.limiter import RateLimiter
 from judge.parsing import Choices
 from judge.price import KEYS, Price
-from judge.questions import Asker, check_judge
+from judge.questions import Asker
 from judge.server import Server
 
 FAILURES_IN_A_ROW = 10
@@ -61,7 +60,6 @@ class Ledger:
 
     Attributes:
         requests: HTTP requests sent, repeated ones included.
-        reused: Answers that were paid before.
         verdicts: Questions that have a verdict now.
         in_batches: Questions whose request is in a batch that another run sent.
         failures: Questions without a verdict, by kind and sentence.
@@ -69,7 +67,6 @@ class Ledger:
     """
 
     requests: int = 0
-    reused: int = 0
     verdicts: int = 0
     in_batches: int = 0
     failures: Counter[tuple[ErrorKind, str]] = field(default_factory=Counter)
@@ -136,7 +133,7 @@ class Run:
     pace: float = 1.0
 
     def __post_init__(self) -> None:
-        """Check that the judge may be asked.
+        """Check that the judge may be asked, as far as its preview has not.
 
         Raises:
             StudyError: It may not, or the budget cannot be held.
@@ -146,17 +143,18 @@ class Run:
                 f"--budget cannot be held for {self.judge.model!r}, whose price is unknown: set {KEYS} in "
                 "study.toml (0 if it costs nothing), or leave --budget out"
             )
-        check_examples(self.store, self.judge)
-        self.rater = check_judge(self.store, self.judge)
+        self.rater = raters.get_or_add(self.store, self.judge.rater_name, "model")
+        with self.store.read() as db:
+            requests.check_judge(db, self.rater)
         settings.set_criteria(self.store, {each.name: each.words for each in self.judge.rubric})
         self.ledger = Ledger()
         self.asker = Asker(self.judge, seed=self.seed)
         self.limit = None if self.budget_usd is None else int(self.budget_usd * BILLION + 1e-3)
         self.name = secrets.token_hex(8)  # of the run, in the store
-        self._tried = {self.asker.form.name}
+        self._tried = {self.asker.form}
         self._parsed = False  # whether an answer could be parsed
         self._in_a_row = 0
-        self._overcharge: str | None = None  # what a server charged that was not expected
+        self._overcharged = False  # whether an answer cost more than was reserved for it
         self._stop = asyncio.Event()
 
     def judge_questions(self, questions: Sequence[Question]) -> Ledger:
@@ -175,10 +173,9 @@ class Run:
         """Ask the first question alone, until an answer can be parsed, and then all others at once."""
         async with self.open():
             queue = deque(question for question, _ in await self.resolve(questions))
-            self.ledger.reused = len(questions) - len(queue)
-            await self.settle_form(queue)
+            await self.run_workers([self.ask_queue(queue, first=True)])
             size = -(-3 * self.judge.concurrency // 2)  # some wait for the disk, or for a retry
-            await self._finish([self._work(queue) for _ in range(size)])
+            await self.run_workers([self.ask_queue(queue) for _ in range(size)])
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
@@ -226,28 +223,7 @@ class Run:
             await asyncio.gather(*(self.conclude(*each) for each in part))
         return [(question, outcome) for question, outcome in outcomes if isinstance(outcome, int)]
 
-    async def settle_form(self, queue: deque[Question]) -> None:
-        """Ask one question after the other until an answer can be parsed."""
-        await self._finish([self._work(queue, first=True)])
-
-    async def _work(self, queue: deque[Question], *, first: bool = False) -> None:
-        """Ask the next question until there is none, or until the first answer that can be parsed."""
-        asked = 0
-        while queue and not self._stop.is_set():
-            if first and (self._parsed or asked >= FIRST_QUESTIONS):
-                break
-            try:
-                asked += await self._judge_next(queue)
-            except BaseException:
-                self._end()
-                raise
-
-    def _end(self) -> None:
-        """Send nothing more, and wait for no pause."""
-        self._stop.set()
-        self.limiter.open()
-
-    async def _finish(self, works: Sequence[Awaitable[None]]) -> None:
+    async def run_workers(self, works: Sequence[Awaitable[None]]) -> None:
         """Wait for workers; what is under way at any end is received, since it is paid."""
         workers = [asyncio.ensure_future(each) for each in works]
         try:
@@ -263,6 +239,23 @@ class Run:
         for error in [each.exception() for each in workers]:
             if error is not None:
                 raise error
+
+    async def ask_queue(self, queue: deque[Question], *, first: bool = False) -> None:
+        """Ask the next question until there is none, or until the first answer that can be parsed."""
+        asked = 0
+        while queue and not self._stop.is_set():
+            if first and (self._parsed or asked >= FIRST_QUESTIONS):
+                break
+            try:
+                asked += await self._judge_next(queue)
+            except BaseException:
+                self._end()
+                raise
+
+    def _end(self) -> None:
+        """Send nothing more, and wait for no pause."""
+        self._stop.set()
+        self.limiter.open()
 
     async def _judge_next(self, queue: deque[Question]) -> bool:
         """Judge the next question and return True; one that cannot be asked now goes last.
@@ -280,9 +273,11 @@ class Run:
             self.ledger.in_batches += 1
             return False
         await self.conclude(question, outcome)
-        failed = isinstance(outcome, JudgeError) and outcome.kind in OF_THE_SERVER
-        self._in_a_row = self._in_a_row + 1 if failed else 0
-        if isinstance(outcome, JudgeError) and self._in_a_row >= FAILURES_IN_A_ROW:
+        if not isinstance(outcome, JudgeError) or outcome.kind not in OF_THE_SERVER:
+            self._in_a_row = 0
+            return True
+        self._in_a_row += 1
+        if self._in_a_row >= FAILURES_IN_A_ROW:
             raise StudyError(
                 f"the judge {self.judge.rater_name!r} failed {FAILURES_IN_A_ROW} times in a row, last with "
                 f"{outcome.kind} ({outcome.detail}); what was answered is saved: mend the server or the "
@@ -332,9 +327,9 @@ class Run:
         if error.change is None or self._parsed:
             return False
         form = self.asker.form.simpler(error.change, self.judge, error.detail)
-        if form is None or form.name in self._tried:
+        if form is None or form in self._tried:
             return False
-        self._tried.add(form.name)
+        self._tried.add(form)
         self.asker.form = form
         progress.notice(f"requests now have the form {form.name} ({error.detail})")
         return True
@@ -366,14 +361,13 @@ class Run:
                 await self.journal.write(self._save, (question, outcome))
             self.ledger.verdicts += 1
         if self.advance is not None:
-            cost, count = self.ledger.cost / BILLION, self.ledger.failures.total()
-            notes = [f"${cost:.2f}" if cost else "", f"{count} failed" if count else ""]
-            self.advance(1, note=" · ".join(filter(None, notes)))
+            cost, failed = self.ledger.cost / BILLION, self.ledger.failures.total()
+            self.advance(1, note=f"${cost:.2f} · {failed} failed")
 
     async def _note(self, error: JudgeError) -> None:
         """Note why an answer brought no verdict."""
         if error.row is not None:
-            await self.journal.write(_note_failures, (error.row, error.kind, error.detail))
+            await self.journal.write(requests.note_failures, (error.row, error.kind, error.detail))
 
     def _save(self, db: Connection, now: datetime, verdicts: list[Any]) -> None:
         save_judged(db, self.rater, verdicts, now=now, declared=self.store.declared_now)
@@ -417,55 +411,49 @@ class Run:
         """
         async with self.limiter as sent_at:
             if self._stop.is_set():
-                await self.journal.write(_settle_rows, Settled(row=row, state="unbilled"))
+                await self.journal.write(requests.settle, Settled(row=row, state="unbilled"))
                 return "busy"
             self.ledger.requests += 1
             alone = self.limiter.in_flight == 1
             result = await self.client.post(PATHS[planned.form.partition("/")[0]], planned.body)
             if isinstance(result, bytes):
                 self.limiter.answered(sent_at)
-                settled = self.price_answer(row, result, planned.cost)
-                await self.journal.write(_settle_rows, settled)
-                self.check_overcharge()
+                settled = self.price_answer(row, result)
+                await self.journal.write(requests.settle, settled)
+                self.count_cost(settled, planned.cost)
                 return Answered(row=row, response=result, max_output_tokens=planned.max_output_tokens)
             slow = result.kind == "timeout"
             errors[result.kind] += ATTEMPTS["timeout"] if slow and alone else 1  # it would be slow once more
             if result.kind == "rate_limited" or (slow and not alone) or result.wait:
                 self.limiter.refused(sent_at, result.wait or 0.0)
-            await self.journal.write(_settle_rows, settle_error(row, result))
+            await self.journal.write(requests.settle, settle_error(row, result))
             return result
 
-    def price_answer(self, row: int, body: bytes, reserved: int | None, *, batch: bool = False) -> Settled:
-        """Return what completes the row of an answer, and count its cost.
-
-        Args:
-            row: The row.
-            body: The answer. Nothing has read it but for its tokens.
-            reserved: What was set aside for it.
-            batch: Whether it came in a batch.
-        """
+    def price_answer(self, row: int, body: bytes, *, batch: bool = False) -> Settled:
+        """Return what completes the row of an answer; nothing has read it yet but for its tokens."""
         usage = read_usage(body)
         cost = None if self.price is None else self.price.cost(usage, batch=batch)
-        expected = reserved or 0
-        paid = expected if cost is None else cost
-        self.ledger.cost += paid
-        if paid > expected and self._overcharge is None:
-            self._overcharge = (
-                f"a response cost ${paid / BILLION:.4f}, where at most ${expected / BILLION:.4f} was "
-                f"expected ({usage.output_tokens} tokens, of {self.judge.max_output_tokens} allowed)"
-            )
-            if self.limit is None:
-                progress.warn(self._overcharge)
         return Settled(row=row, state="answered", response=body, usage=usage, cost=cost)
 
-    def check_overcharge(self) -> None:
-        """Check that answers cost no more than was set aside for them.
+    def count_cost(self, settled: Settled, reserved: int | None) -> None:
+        """Count what an answer cost, or else what was reserved for it.
 
         Raises:
-            StudyError: One did, and there is a budget.
+            StudyError: There is a budget, and the answer cost more.
         """
-        if self._overcharge is not None and self.limit is not None:
-            raise StudyError(f"{self._overcharge}, so no budget can be held there; run without --budget")
+        expected = reserved or 0
+        cost = expected if settled.cost is None else settled.cost
+        self.ledger.cost += cost
+        if cost <= expected or self._overcharged:
+            return
+        self._overcharged = True
+        words = (
+            f"a response cost ${cost / BILLION:.4f}, where at most ${expected / BILLION:.4f} was expected "
+            f"({settled.usage.output_tokens} tokens, of {self.judge.max_output_tokens} allowed)"
+        )
+        if self.limit is not None:
+            raise StudyError(f"{words}, so no budget can be held there; run without --budget")
+        progress.warn(words)
 
     def backoff(self, attempts: int) -> float:
         """Return the seconds before the next attempt, spread by chance."""
@@ -483,11 +471,3 @@ def settle_error(row: int, error: JudgeError) -> Settled:
     """Return what completes the row of a request that was not answered."""
     lost = Settled(row=row, state="lost", failure=error.kind, detail=error.detail)
     return lost if error.billed else replace(lost, state="unbilled")
-
-
-def _settle_rows(db: Connection, _: datetime, settled: list[Settled]) -> None:
-    requests.settle(db, settled)
-
-
-def _note_failures(db: Connection, _: datetime, failures: list[tuple[int, str, str]]) -> None:
-    requests.note_failures(db, failures)

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 from urllib.parse import urlsplit
 
 from guard_eval import progress
@@ -60,16 +61,21 @@ class Server:
     variable: str | None
     key: str = field(repr=False)
     timeout: float
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str]
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether no proxy may stand before it: it would read a key that is not encrypted."""
+        plain = urlsplit(self.url).scheme == "http"
+        return plain and (self.variable is not None or locate(self.url) == "here")
 
 
-def server_url(judge: Judge, environ: Mapping[str, str] | None = None) -> str:
+def server_url(judge: Judge, environ: Mapping[str, str] = os.environ) -> str:
     """Return the URL of the judge's server: study.toml's, else OPENAI_BASE_URL, else OpenAI's.
 
     Raises:
         StudyError: It is no plain http(s) URL. The message does not repeat it, since it may hold a password.
     """
-    environ = os.environ if environ is None else environ
     url = (judge.base_url or environ.get("OPENAI_BASE_URL") or OPENAI).strip()
     try:
         usable = _URL.fullmatch(url) is not None and urlsplit(url).port != 0
@@ -96,26 +102,27 @@ def origin(url: str) -> str:
     return f"{parts.scheme}://{f'[{host}]' if ':' in host else host}" + ("" if port is None else f":{port}")
 
 
-def is_loopback(url: str) -> bool:
-    """Return whether an address is this very machine, whatever a name server says.
+def locate(url: str) -> Literal["here", "near", "far"]:
+    """Return whether a server is this very machine, in this network, or elsewhere, as its address shows.
 
-    >>> [is_loopback(f"http://{host}/v1") for host in ("127.0.0.1:1", "[::1]", "localhost", "gpu", "0.0.0.0")]
-    [True, True, True, False, False]
+    >>> [locate(f"http://{host}/v1") for host in ("[::1]", "localhost", "gpu", "10.0.0.1", "api.x.ai")]
+    ['here', 'here', 'near', 'near', 'far']
     """
     host = urlsplit(url).hostname or ""
     try:
-        return ipaddress.ip_address(host).is_loopback
+        address = ipaddress.ip_address(host)
     except ValueError:
-        return host == "localhost"
+        near = "." not in host or host.endswith((".local", ".localhost", ".internal", ".lan"))
+        return "here" if host == "localhost" else "near" if near else "far"
+    return "here" if address.is_loopback else "near" if address.is_private else "far"
 
 
-def key_variable(judge: Judge, environ: Mapping[str, str] | None = None) -> str | None:
+def key_variable(judge: Judge, environ: Mapping[str, str] = os.environ) -> str | None:
     """Return the environment variable whose value goes to the judge's server; None if no key does.
 
     Raises:
         StudyError: The address cannot be used, or study.toml names a maker's own key for another server.
     """
-    environ = os.environ if environ is None else environ
     url = server_url(judge, environ)
     maker_key = next((name for name in MAKERS if is_own_key(name, url, environ)), None)
     if judge.api_key_env is None:
@@ -129,9 +136,8 @@ def key_variable(judge: Judge, environ: Mapping[str, str] | None = None) -> str 
     return judge.api_key_env
 
 
-def is_own_key(variable: str, url: str, environ: Mapping[str, str] | None = None) -> bool:
+def is_own_key(variable: str, url: str, environ: Mapping[str, str] = os.environ) -> bool:
     """Return whether a key belongs to a server: its maker's, or the one in the user's OPENAI_BASE_URL."""
-    environ = os.environ if environ is None else environ
     if variable not in MAKERS:
         return False
     user_url = environ.get("OPENAI_BASE_URL", "").strip() if variable == "OPENAI_API_KEY" else ""
@@ -139,7 +145,7 @@ def is_own_key(variable: str, url: str, environ: Mapping[str, str] | None = None
 
 
 def connect_to(
-    judge: Judge, environ: Mapping[str, str] | None = None, *, plain_http: Collection[str] = ()
+    judge: Judge, environ: Mapping[str, str] = os.environ, *, plain_http: Collection[str] = ()
 ) -> Server:
     """Return the judge's server with the key that goes there.
 
@@ -152,40 +158,29 @@ def connect_to(
         StudyError: The key is missing, cannot be a key, or would go over plain http. The message does not
             repeat it.
     """
-    environ = os.environ if environ is None else environ
-    url = server_url(judge, environ)
-    variable = key_variable(judge, environ)
+    url, variable = server_url(judge, environ), key_variable(judge, environ)
     key = "" if variable is None else environ.get(variable, "").strip()
-    server = Server(
-        model=judge.model, url=url, variable=variable if key else None, key=key or KEYLESS,
-        timeout=judge.timeout,
-        headers=judge.headers,
-    )  # fmt: skip
-    if not key:
-        if judge.api_key_env is None and origin(url) not in MAKERS.values():
-            return server
+    if not key and (judge.api_key_env is not None or origin(url) in MAKERS.values()):
         raise StudyError(
             f"{variable} is not set in the environment; the judge's server {origin(url)} needs a key: set it"
             + ("" if judge.api_key_env is None else ", or remove api_key_env from study.toml")
         )
     if not (key.isascii() and key.isprintable()) or " " in key:
         raise StudyError(f"{variable} holds characters that no key has; copy the key once more")
-    if urlsplit(url).scheme == "http" and not (origin(url) in plain_http or is_loopback(url)):
+    if key and urlsplit(url).scheme == "http" and not (origin(url) in plain_http or locate(url) == "here"):
         raise StudyError(
             f"the key in {variable} would go to {origin(url)} over plain http, where everyone on the way can "
             f"read it; use https, add --send-key {variable}={origin(url)} if that network is yours, or unset "
             "the variable if the server needs no key"
         )
-    return server
-
-
-def is_direct(url: str, *, keyed: bool) -> bool:
-    """Return whether no proxy may stand between here and a server: it would read a key that is not encrypted.
-
-    >>> is_direct("http://gpu:8000/v1", keyed=True), is_direct("https://gpu:8000/v1", keyed=True)
-    (True, False)
-    """
-    return urlsplit(url).scheme.lower() == "http" and (keyed or is_loopback(url))
+    return Server(
+        model=judge.model,
+        url=url,
+        variable=variable if key else None,
+        key=key or KEYLESS,
+        timeout=judge.timeout,
+        headers=judge.headers,
+    )
 
 
 def parse_send_key(values: Sequence[str]) -> set[tuple[str, str]]:
@@ -210,8 +205,7 @@ def trusted_path() -> Path:
     """Return the path of the user's trusted.toml, which is never in the current folder."""
     folder = Path(os.environ.get("XDG_CONFIG_HOME", ""))
     if not folder.is_absolute():  # a relative one would lie in the current folder, which may be a stranger's
-        home = {"win32": "AppData/Roaming", "darwin": "Library/Application Support"}
-        folder = Path.home() / home.get(sys.platform, ".config")
+        folder = Path.home() / ".config"
     return folder / "guard-eval" / "trusted.toml"
 
 
@@ -240,14 +234,11 @@ def may_send_keys(servers: Iterable[Server], allowed: set[tuple[str, str]]) -> b
         StudyError: Nobody is there to be asked.
     """
     wanted = {
-        (origin(each.url), each.variable): None
+        (origin(each.url), each.variable)
         for each in servers
         if each.variable is not None and not is_own_key(each.variable, each.url)
     }
-    known = allowed | read_trusted() if wanted else allowed
-    for url, variable in wanted:
-        if (url, variable) in known:
-            continue
+    for url, variable in sorted(wanted and wanted - allowed - read_trusted()):
         if not sys.stdin.isatty():
             raise StudyError(
                 f"study.toml wants the key in {variable} sent to {url}; --yes does not allow that. If you "

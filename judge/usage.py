@@ -18,8 +18,7 @@ def judge_usage(study: Study, store: Store) -> JudgeUsage | None:
         spending, seen, failed = requests.read_spending(db), requests.read_models(db), read_reasons(db)
     if not spending:
         return None
-    seed = study.settings.seed
-    names = {each.judge for each in spending}
+    names, seed = {each.judge for each in spending}, study.settings.seed
     judges = [judge for judge in study.settings.judge if judge.rater_name in names]
     return JudgeUsage(
         prompts=tuple(

@@ -10,13 +10,11 @@ import base64
 import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from guard_eval.errors import StudyError
-from guard_eval.records import Choice, Pair, content_id
+from guard_eval.records import Choice, content_id
 from guard_eval.reporting.escaping import Escaped, visible
 from guard_eval.reporting.rendering import render
 from guard_eval.reporting.writing import write_whole
@@ -30,14 +28,6 @@ from judge.price import show_usd
 
 _HERE = Path(__file__).parent
 _PAIRS_AT_ONCE = 100
-
-STATES = {
-    "open": "not answered yet",
-    "answered": "answered",
-    "unbilled": "no answer, not billed",
-    "lost": "no answer, perhaps billed",
-}
-"""What became of a request, in words."""
 
 
 def write_page(
@@ -69,10 +59,7 @@ def write_page(
         digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         own_style=Escaped((_HERE / "view.css").read_text(encoding="utf-8")),
         comparisons=comparisons,
-        judges=sorted({each["judge"] for each in comparisons}),
-        criteria={name: titles.get(name, name) for each in comparisons for name in each["criteria"]},
-        kinds=sorted({kind for each in comparisons for kind in each["kinds"]}),
-        at=f"{datetime.now(UTC):%Y-%m-%d %H:%M}",
+        criteria=titles,
     )
     write_whole(path, page.encode("utf-8", "replace"))
     return sum(len(each["orders"]) for each in comparisons)
@@ -88,44 +75,32 @@ def read_comparisons(store: Store, *, seed: int, only: set[str] | None = None) -
         part = {pair.id: pair for pair in pairs[start : start + _PAIRS_AT_ONCE]}
         with store.read() as db:
             attempts = requests.read_attempts(db, list(part))
-        attempts = [each for each in attempts if only is None or each.judge in only]
-        attempts.sort(
-            key=lambda each: (part[each.question.pair_id].position, *_sample_of(each), each.question.number)
-        )
-        for (pair_id, judge, sample), group in groupby(attempts, _sample_of):
-            names = _name_texts(part[pair_id], seed)
-            orders = [
-                _describe_order(list(same), choices[pair_id, judge, number], names)
-                for number, same in groupby(group, lambda each: each.question.number)
+        groups: dict[tuple[int, str, int], dict[int, list[Attempt]]] = defaultdict(lambda: defaultdict(list))
+        for each in attempts:
+            if only is None or each.judge in only:
+                question = each.question
+                key = part[question.pair_id].position, each.judge, question.number // 2
+                groups[key][question.number].append(each)
+        for (_, judge, sample), orders in sorted(groups.items()):
+            pair = part[next(iter(orders.values()))[0].question.pair_id]
+            drawn = "ba" if int(content_id(seed, "view", pair.id), 16) % 2 else "ab"
+            names = {drawn[0]: "text 1", drawn[1]: "text 2"}
+            shown = [
+                _describe_order(same, choices[pair.id, judge, number], names)
+                for number, same in sorted(orders.items())
             ]
-            shown = _describe(part[pair_id], names, orders)
-            yield {**shown, "judge": visible(judge), "sample": sample}
-
-
-def _sample_of(attempt: Attempt) -> tuple[str, str, int]:
-    return attempt.question.pair_id, attempt.judge, attempt.question.number // 2
-
-
-def _name_texts(pair: Pair, seed: int) -> dict[str, str]:
-    """Return what the pair's texts are called on the page, which is drawn."""
-    swapped = int(content_id(seed, "view", pair.id), 16) % 2 == 1
-    return {"a": "text 2" if swapped else "text 1", "b": "text 1" if swapped else "text 2"}
-
-
-def _describe(pair: Pair, names: Mapping[str, str], orders: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    verdicts = [order["better"] for order in orders]
-    whole = len(verdicts) == 2 and all(verdicts)
-    texts = {names["a"]: visible(pair.text_a), names["b"]: visible(pair.text_b)}
-    return {
-        "id": pair.id,
-        "source": visible(f"{pair.dataset}, prompt {pair.prompt_id}"),
-        "prompt": visible(pair.prompt),
-        "texts": [text for _, text in sorted(texts.items())],
-        "orders": sorted(orders, key=lambda each: str(each["first"])),
-        "criteria": list(dict.fromkeys(name for verdict in verdicts for name in verdict)),
-        "kinds": sorted({order["failure"] for order in orders if order["failure"]}),
-        "flip": "one" if not whole else "same" if verdicts[0] == verdicts[1] else "flip",
-    }
+            verdicts = [order["better"] for order in shown]
+            whole = len(verdicts) == 2 and all(verdicts)
+            yield {
+                "id": pair.id,
+                "judge": visible(judge),
+                "sample": sample,
+                "source": visible(f"{pair.dataset}, prompt {pair.prompt_id}"),
+                "prompt": visible(pair.prompt),
+                "texts": [visible({"a": pair.text_a, "b": pair.text_b}[each]) for each in drawn],
+                "orders": sorted(shown, key=lambda order: str(order["first"])),
+                "flip": "one" if not whole else "same" if verdicts[0] == verdicts[1] else "flip",
+            }
 
 
 def _describe_order(
@@ -144,19 +119,18 @@ def _describe_order(
 
 
 def _describe_attempt(attempt: Attempt) -> dict[str, str]:
-    facts = [STATES[attempt.state], f"{attempt.sent_at:%Y-%m-%d %H:%M:%S} UTC", attempt.form]
-    answer = None
+    facts = [attempt.state, f"{attempt.sent_at:%Y-%m-%d %H:%M:%S} UTC", attempt.form]
+    answer = ""
     if attempt.response is not None:
-        facts.append(attempt.model or "model not stated")
-        facts.append(f"tokens in: {attempt.input_tokens}, out: {attempt.output_tokens}")
+        facts.append(f"{attempt.model}, tokens in: {attempt.input_tokens}, out: {attempt.output_tokens}")
         if (result := read_answer(attempt.response)) is not None:
-            answer = result.refusal or result.text
+            answer = result.refusal or result.text or ""
     if attempt.cost is not None:
         facts.append(show_usd(attempt.cost / BILLION) + ("" if attempt.state == "answered" else " set aside"))
     shown = {
         "facts": ", ".join(facts),
         "request": show_request(attempt.sent),
-        "answer": answer or "",
+        "answer": answer,
         "problem": f"{attempt.failure}: {attempt.detail}" if attempt.failure else "",
         "raw": (attempt.response or b"").decode("utf-8", "replace"),
     }

@@ -312,7 +312,7 @@ _SETTLE = _ROW.values(
 )
 
 
-def settle(db: Connection, settled: Sequence[Settled]) -> None:
+def settle(db: Connection, _now: datetime, settled: Sequence[Settled]) -> None:
     """Complete rows: an answer's cost counts, and what was not billed frees its money."""
     names = ("row", "response", "seconds", "failure", "detail")
     rows = [
@@ -328,7 +328,7 @@ def settle(db: Connection, settled: Sequence[Settled]) -> None:
         db.execute(_SETTLE, rows)
 
 
-def note_failures(db: Connection, failures: Sequence[tuple[int, str, str]]) -> None:
+def note_failures(db: Connection, _now: datetime, failures: Sequence[tuple[int, str, str]]) -> None:
     """Note why answers brought no verdict: the row, the kind of failure, and the same in words."""
     if rows := [{"row": row, "failure": kind, "detail": words} for row, kind, words in failures]:
         db.execute(_ROW, rows)

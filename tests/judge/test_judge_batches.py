@@ -2,10 +2,10 @@
 
 import signal
 import time
-from datetime import UTC, datetime
 
 import pytest
 from fake_openai import Out, failure, verdict
+from judge_requests import end_leases, spent_by
 
 from guard_eval.errors import StudyError
 from guard_eval.store import requests, unblind
@@ -13,17 +13,6 @@ from guard_eval.store import requests, unblind
 pytestmark = pytest.mark.slow
 
 STEPS = ("upload", "create", "poll", "download")
-
-
-def spent_by(store):
-    with store.read() as db:
-        return requests.read_spending(db)[0]
-
-
-def end_leases(store):
-    """Let the lease of a killed run end now, and not in half a minute."""
-    with store.write() as (db, _):
-        db.execute(requests.REQUEST.update().values(leased_until=datetime(2020, 1, 1, tzinfo=UTC)))
 
 
 def test_one_question_goes_online_and_the_others_in_a_batch(run, store, pairs, server):
@@ -38,10 +27,10 @@ def test_one_question_goes_online_and_the_others_in_a_batch(run, store, pairs, s
     assert run().requests == 0
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", ["chat", *STEPS])
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_run_that_is_killed_at_any_step_pays_nothing_twice(*, store, pairs, run, server, child, step, when):
-    """The server kills the run in the middle of a step, before or after it has done its part."""
+    """The server kills the run before or after a step; only the online question can be in flight."""
     pairs(4)
     process = child(batch=True)
     killed = []
@@ -52,26 +41,24 @@ def test_a_run_that_is_killed_at_any_step_pays_nothing_twice(*, store, pairs, ru
             process.send_signal(signal.SIGKILL)
             process.wait()
 
-    if when == "after":
-        server.on[step] = kill
-    else:
-        handle = server.handle
+    handle = server.handle
 
-        def handle_or_kill(method, path, raw, headers):
-            wanted = server._route(method, path.removeprefix("/v1"))[0]
-            if wanted == step and not killed:
-                kill()
-                return failure(503)
-            return handle(method, path, raw, headers)
+    def handle_or_kill(method, path, raw, headers):
+        wanted = server._route(method, path.removeprefix("/v1"))[0]
+        if wanted == step and when == "before" and not killed:
+            kill()
+            return failure(503)
+        return handle(method, path, raw, headers)
 
-        server.handle = handle_or_kill
+    server.handle = handle_or_kill
+    server.on[step] = kill
     process.wait(timeout=60)
     assert killed
     end_leases(store)
     ledger = run(batch=True)
     assert ledger.failures.total() == 0
     assert len({row.presentation for row in unblind.tidy(store)}) == 8
-    assert set(server.paid.values()) == {1}
+    assert server.paid.total() == 8 + (step == "chat" and when == "after")
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -83,25 +70,83 @@ def test_a_lost_answer_about_a_batch_makes_no_second_one(run, store, pairs, serv
     assert set(server.paid.values()) == {1}
 
 
-def test_another_studys_batches_are_left_alone(run, store, pairs, server):
-    pairs(2)
-    server.batches["batch_x"] = {
-        "id": "batch_x", "status": "in_progress", "polls": 0, "metadata": {"guard-eval": "another"},
-    }  # fmt: skip
-    server.faults["create"] = [Out(drop=True)]
-    assert run(batch=True).verdicts == 4
-    assert server.batches["batch_x"]["polls"] == 0
+@pytest.mark.parametrize(
+    ("faults", "words"),
+    [
+        ({"create": [Out(drop=True)], "list": [Out([])]}, "is not that of a Batch API"),
+        ({"create": [Out(drop=True)], "list": [failure(404)]}, "connection was lost"),
+        ({"create": [Out(drop=True)], "list": [Out({"data": {}})]}, "is not that of a Batch API"),
+        ({"poll": [Out([])]}, "is not that of a Batch API"),
+        (
+            {"poll": [failure(404)]},
+            "lacks the study's batch .* if that batch is gone, give",
+        ),
+        ({"download": [failure(404)]}, "lacks the study's batch .* or its results"),
+        ({"upload": [failure(404)]}, "has no Batch API"),
+        ({"create": [failure(400, "too many tokens are enqueued")]}, "refuses the batch .*too many tokens"),
+    ],
+)
+def test_what_a_provider_does_not_say_is_no_reason_to_pay_again(*, run, store, pairs, server, faults, words):
+    pairs(4)
+    server.batches["batch_x"] = {"id": "batch_x", "status": "failed", "metadata": {"guard-eval": "another"}}
+    server.faults |= faults
+    with pytest.raises(StudyError, match=words):
+        run(batch=True)
+    assert run(batch=True).failures.total() == 0
+    assert len({row.presentation for row in unblind.tidy(store)}) == 8
+    assert set(server.paid.values()) == {1}
+    assert len(server.batches) == 1 + 1
 
 
-def test_what_failed_in_a_batch_is_counted(run, store, pairs, server, fake):
+@pytest.mark.parametrize("bad", [1, 2])
+def test_what_failed_in_a_batch_is_counted(run, store, pairs, server, bad):
     pairs(3)
-    server.act = lambda ask: failure(500, "oops") if "prompt number 1\n" in ask.words else verdict(ask)
+    numbers = []
+
+    def act(ask):
+        numbers.append(ask)
+        return failure(500, "oops") if 1 < len(numbers) <= 1 + bad else verdict(ask)
+
+    server.act = act
     ledger = run(batch=True)
-    assert ledger.verdicts + ledger.failures.total() == 6
-    assert ledger.failures.total() == 2
+    assert (ledger.verdicts, sum(ledger.failures.values())) == (6 - bad, bad)
     with store.read() as db:
-        assert {kind for kind, _ in requests.read_failures(db).values()} == {"server_error"}
+        assert set(requests.read_failures(db).values()) == {("server_error", "HTTP 500: oops")}
     assert spent_by(store).held_usd == 0
+
+
+@pytest.mark.parametrize(
+    ("ends", "state"), [("completed", "lost"), ("expired", "unbilled"), ("cancelled", "unbilled")]
+)
+def test_what_a_batch_forgets_is_a_failure_with_a_reason(*, run, store, pairs, server, ends, state):
+    """What was certainly not done frees its money; the next run asks again."""
+    pairs(3)
+    server.ends, server.forgets = ends, True
+    assert run(batch=True).failures.total() == 5
+    with store.read() as db:
+        reasons = set(requests.read_failures(db).values())
+    assert reasons == {("server_error", "the batch brought neither an answer nor an error")}
+    assert spent_by(store).lost == (5 if state == "lost" else 0)
+    server.forgets = False
+    assert run(batch=True).verdicts == 5
+
+
+def test_an_answer_without_a_body_is_an_answer_and_comes_three_times_at_most(run, store, pairs, server):
+    pairs(2)
+    server.act = lambda ask: Out(None, paid=True) if "number 1" in ask.words else verdict(ask)
+    failures = [run(batch=True).failures for _ in range(2)]
+    assert failures[0] == failures[1]
+    assert {kind for kind, _ in failures[0]} == {"unreadable"}
+    assert sum("number 1" in ask.words for ask in [*server.asks, *server.batched]) == 2 * 3
+
+
+def test_a_batch_that_costs_more_than_was_reserved_ends_a_run_with_a_budget(run, store, pairs, server):
+    pairs(3)
+    server.act = lambda ask: verdict(ask, tokens=(100, 10_000 if server.batches else 10))
+    with pytest.raises(StudyError, match=r"a response cost \$0.0802, where at most"):
+        run(batch=True, budget_usd=1)
+    assert spent_by(store).open == 0
+    assert run().verdicts == 5
 
 
 def test_requests_whose_turn_never_came_are_sent_by_the_next_run(run, pairs, server):
@@ -119,23 +164,6 @@ def test_requests_whose_turn_never_came_are_sent_by_the_next_run(run, pairs, ser
     assert set(server.paid.values()) == {1}
 
 
-def test_a_server_without_batches_says_so_and_costs_nothing(run, store, pairs, server):
-    pairs(3)
-    server.faults["upload"] = [failure(404)] * 3
-    with pytest.raises(StudyError, match="has no Batch API; run without --batch"):
-        run(batch=True)
-    assert spent_by(store).held_usd == 0
-    assert run().verdicts == 5  # one was answered before
-
-
-def test_a_batch_that_is_refused_ends_the_run(run, store, pairs, server):
-    pairs(3)
-    server.faults["create"] = [failure(400, "too many tokens are enqueued")]
-    with pytest.raises(StudyError, match="does not take the batch"):
-        run(batch=True)
-    assert spent_by(store).held_usd == 0
-
-
 def test_a_batch_keeps_within_its_budget(run, store, pairs, server):
     pairs(6)
     with pytest.raises(StudyError, match="is used up"):
@@ -146,20 +174,23 @@ def test_a_batch_keeps_within_its_budget(run, store, pairs, server):
     assert len({row.presentation for row in unblind.tidy(store)}) == 12
 
 
-def test_questions_in_a_batch_are_not_asked_online(*, run, store, pairs, server, child, judge):
+def test_questions_in_a_batch_are_left_to_it(*, run, store, pairs, server, child):
+    """Whether its run lives or was killed, nobody waits for it, and the next run in batches collects it."""
     pairs(3)
     server.lag = 10**6
     process = child(batch=True)
     while server.count("poll") < 2:
         assert process.poll() is None, process.stderr.read()
         time.sleep(0.01)
-    with store.read() as db:
-        waiting = requests.read_in_batches(db, judge.rater_name)
-    assert len(waiting) == 5
-    process.send_signal(signal.SIGINT)
-    process.wait(timeout=30)
+    ledger = run()
+    assert (ledger.requests, ledger.verdicts, ledger.in_batches) == (0, 0, 5)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert run().in_batches == 5
+    end_leases(store)
     server.lag = 0
-    assert run(batch=True).requests == 0  # it only collects
+    ledger = run(batch=True)
+    assert (ledger.requests, ledger.verdicts) == (0, 5)  # it only collects
     assert set(server.paid.values()) == {1}
 
 

@@ -50,9 +50,9 @@ def reader(ask, fake):
 
 
 def test_the_set_is_made_of_the_studys_texts_and_the_seed(pairs):
-    made = make_items(pairs, seed=3, count=2)
-    assert made == make_items(pairs[::-1], seed=3, count=2)
-    assert made != make_items(pairs, seed=4, count=2)
+    made = make_items(pairs, seed=3)
+    assert made == make_items(pairs[::-1], seed=3)
+    assert made != make_items(pairs, seed=4)
     assert Counter(each.check for each in made) == {
         "identical": 2, "shuffled": 4, "swapped": 4, "padded": 4,
     }  # fmt: skip

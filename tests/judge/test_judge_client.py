@@ -12,8 +12,6 @@ import subprocess
 import threading
 import time
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
-from email.utils import format_datetime
 
 import pytest
 from fake_openai import FakeOpenAI, Out, completion, failure
@@ -87,15 +85,11 @@ def test_an_error_that_comes_as_http_200_is_an_error(send, server, error, kind):
     assert send().kind == kind
 
 
-def test_a_wait_is_read_in_all_its_forms():
-    assert read_retry_after({"retry-after": "3"}, {}) == 3.0
-    assert read_retry_after({"retry-after-ms": "1500", "retry-after": "9"}, {}) == 1.5
-    assert read_retry_after({}, {"details": [{"@type": "x"}, {"retryDelay": "6.5s"}]}) == 6.5  # Gemini's
-    later = format_datetime(datetime.now(UTC) + timedelta(seconds=60))
-    assert read_retry_after({"retry-after": later}, {}) == pytest.approx(60, abs=3)
-    assert read_retry_after({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, {}) == 0.0
-    for nonsense in ("", "soon", "nan", "inf", "-1", "1 Jan 2020 1:1:1 +99999999999999"):
-        assert read_retry_after({"retry-after": nonsense}, {}) is None
+def test_a_wait_is_seconds_or_nothing():
+    assert read_retry_after({"retry-after": "3"}) == 3.0
+    for nonsense in ("", "soon", "nan", "inf", "-1", "Wed, 21 Oct 2015 07:28:00 GMT"):
+        assert read_retry_after({"retry-after": nonsense}) is None
+    assert read_retry_after({}) is None
 
 
 @pytest.mark.parametrize(
@@ -263,10 +257,10 @@ def test_a_server_that_cannot_be_reached_is_explained(send, server):
     with socket.socket() as taken:  # bound, and nobody listens
         taken.bind(("127.0.0.1", 0))
         error = send(f"http://127.0.0.1:{taken.getsockname()[1]}/v1")
-    assert "nothing listens at that port; start the server, or correct the port" in error.fatal
+    assert "nothing listens at that port; start the server, or correct base_url" in error.fatal
     assert not error.billed
     error = send(server.url.replace("http://", "https://"))
-    assert "does not speak TLS as it should; check whether the address begins with http" in error.fatal
+    assert "does not speak TLS; check whether the address begins with http" in error.fatal
 
 
 def test_a_request_that_was_sent_may_have_been_paid(send, server):

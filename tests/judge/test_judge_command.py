@@ -2,6 +2,7 @@
 
 import json
 
+import fake_openai
 import pytest
 from command_line import run_here
 from factories import STUDY_HEAD
@@ -57,7 +58,7 @@ def test_a_run_is_confirmed_and_goes_on_where_it_ended(folder, guard_eval, serve
     assert server.seen == []
     ran = guard_eval("judge", "s", "--yes")
     assert ran.code == 0, ran
-    assert "4 judged, 4 requests sent, 0 answers from earlier requests, $0.00" in ran.out
+    assert "4 judged, 4 requests sent, $0.00" in ran.out
     again = guard_eval("judge", "s", "--yes")
     assert "nothing is left to ask" in again.out
     assert "4 exchanges" in guard_eval("judge", "s", "--view", "v.html").out
@@ -126,6 +127,37 @@ def test_a_study_alone_never_sends_a_key(folder, guard_eval, server, monkeypatch
     assert {each.headers["authorization"] for each in server.seen} == {"Bearer sk-the-users-own-secret"}
 
 
+def test_to_collect_a_batch_needs_consent_too(folder, guard_eval, server, monkeypatch):
+    """A calibration's batch hides no question, and no server gets a key unasked."""
+    monkeypatch.setenv("SECRET", "sk-the-users-own-secret")
+    (folder / "study.toml").write_text(STUDY + f'base_url = "{server.url}"\napi_key_env = "SECRET"\n')
+    consent = ("--send-key", f"SECRET={server.url.removesuffix('/v1')}")
+    refusal = fake_openai.failure(404)
+    server.faults["poll"] = [refusal]
+    assert guard_eval("judge", "s", "--yes", "--batch", "--calibrate", *consent).code == 2
+    assert "to ask: 4 requests" in guard_eval("judge", "s", "--dry-run").out
+    server.on["poll"] = lambda: server.faults["poll"].append(refusal)  # the study's, after the calibration's
+    assert guard_eval("judge", "s", "--yes", "--batch", *consent).code == 2
+    server.on.clear()
+    assert "to ask: 0 requests" in guard_eval("judge", "s", "--dry-run").out
+    asked = len(server.seen)
+    for more in ((), ("--batch",)):
+        assert "--yes does not allow that" in guard_eval("judge", "s", "--yes", *more).refused()
+    assert len(server.seen) == asked
+    ran = guard_eval("judge", "s", "--yes", *consent)
+    assert ran.code == 3
+    assert "3 questions are in batches; collect them by --batch, later" in ran.out
+    assert "3 judged, 0 requests" in guard_eval("judge", "s", "--yes", "--batch", *consent).out
+    monkeypatch.delenv("SECRET")
+    assert "nothing is left to ask" in guard_eval("judge", "s", "--yes").out
+
+
+def test_a_judge_with_an_error_spares_no_other_the_question(folder, guard_eval, server):
+    (folder / "study.toml").write_text(STUDY + '[[judge]]\nmodel = "bad"\nbase_url = "http://a@b"\n')
+    assert "add --yes" in guard_eval("judge", "s").refused()
+    assert server.seen == []
+
+
 def test_the_users_own_list_lets_a_key_go_without_an_option(
     folder, guard_eval, server, tmp_path, monkeypatch
 ):
@@ -158,7 +190,7 @@ def test_a_calibration_is_reported_and_is_no_verdict(folder, guard_eval):
 def test_changed_settings_are_named_before_anything_is_sent(folder, guard_eval):
     assert guard_eval("judge", "s", "--yes").code == 0
     (folder / "study.toml").write_text(STUDY.replace('["fluency"]', '["coherence"]'))
-    assert "new: coherence; left out: fluency" in guard_eval("judge", "s", "--dry-run").err
+    assert "on fluency, and is now asked on coherence;" in guard_eval("judge", "s", "--dry-run").err
     (folder / "study.toml").write_text(STUDY + "temperature = 0.5\n")
     ran = guard_eval("judge", "s", "--dry-run")
     assert "has verdicts under other settings" in " ".join(ran.err.split())

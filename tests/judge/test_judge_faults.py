@@ -98,6 +98,10 @@ def test_ten_failures_of_the_server_in_a_row_end_a_run(guard_eval, study, server
     ran = guard_eval("judge", "s", "--yes")
     assert ran.code == 2
     assert "10 times in a row" in ran.err
+    server.act = fake.verdict
+    ran = guard_eval("judge", "s", "--yes")  # stored failures keep nobody else from being asked
+    assert ran.code == 3, ran
+    assert "one: 5 judged" in ran.out
 
 
 def test_a_judge_is_asked_on_the_studys_criteria_unless_it_names_its_own(guard_eval, study, pair):

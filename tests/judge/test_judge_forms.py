@@ -64,6 +64,11 @@ def says_nothing(body):
     return verdict(body) if body.form == "text" else failure(422, "Unprocessable Entity")
 
 
+def unsteady(body):
+    """Fail once, and then take plain text alone without a word of it."""
+    return failure(500) if body.form == "json_schema" and not body.number else says_nothing(body)
+
+
 def routed(body):
     """Take the simplest form, as a router does whose providers take no parameters."""
     if {"response_format", "seed", "temperature"} & set(body):
@@ -82,6 +87,7 @@ def routed(body):
         (no_samplers, 1, "chat/text/max_tokens", False),
         (own_temperature, 1, "chat/json_schema/max_tokens/temperature", False),
         (says_nothing, 1, "chat/text/max_tokens", False),
+        (unsteady, 2, "chat/text/max_tokens", False),
         (routed, 2, "chat/text/max_tokens/seed/system/temperature", False),
     ],
 )

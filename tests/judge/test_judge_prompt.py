@@ -12,7 +12,7 @@ from guard_eval.store.requests import Question
 from guard_eval.study.judge_settings import Judge
 from judge import prompt
 from judge.prompt import PROMPT_VERSION, JudgePrompt, nonce
-from judge.sanitize import RULES, neutralise
+from judge.sanitize import neutralise
 
 PAPER = Path(__file__).parents[2].parent / "shared" / "paper" / "000_7dd8e564e09172d0.txt"
 
@@ -92,16 +92,15 @@ def test_two_criteria_are_counted_and_numbered_as_asked():
 
 def test_the_version_is_twelve_hexadecimal_digits_that_change_with_any_word(monkeypatch):
     assert re.fullmatch("[0-9a-f]{12}", PROMPT_VERSION)
-    assert prompt.paper_version(RULES) == PROMPT_VERSION
-    versions = {PROMPT_VERSION, prompt.paper_version("another pattern")}
+    versions = {PROMPT_VERSION}
     words = [name for name, value in vars(prompt).items() if name.isupper() and isinstance(value, str)]
-    words = [name for name in words if name not in {"PROMPT_VERSION", "RULES", "RATIONALE"}]
+    words = [name for name in words if name not in {"PROMPT_VERSION", "RATIONALE"}]
     for name in words:
         with monkeypatch.context() as patched:
             patched.setattr(prompt, name, getattr(prompt, name) + " Please.")
-            versions.add(prompt.paper_version(RULES))
-    assert len(words) == 12
-    assert len(versions) == 2 + len(words)
+            versions.add(prompt.paper_version())
+    assert len(words) == 13
+    assert len(versions) == 1 + len(words)
 
 
 def test_both_orders_share_the_code_and_no_other_texts_do(blind):

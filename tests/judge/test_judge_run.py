@@ -1,28 +1,27 @@
 """Runs over a server that fails, is killed, or is asked by several at once: nothing is paid twice or lost."""
 
 import contextlib
+import gc
 import random
 import signal
+import sqlite3
 import threading
 import time
 from collections import Counter
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
+from judge_requests import end_leases, spent_by
 
 import judge.run
+from guard_eval import progress
 from guard_eval.errors import StudyError
 from guard_eval.store import Store, raters, requests, unblind
 from guard_eval.store import pairs as store_pairs
-from judge.questions import judge_plan
+from judge.questions import read_left
 
 pytestmark = pytest.mark.slow
 both = pytest.mark.both_databases
-
-
-def spent_by(store):
-    with store.read() as db:
-        return requests.read_spending(db)[0]
 
 
 def failures_of(store):
@@ -63,12 +62,6 @@ def test_an_answer_without_a_word_is_paid_once_and_holds_up_no_later_run(run, st
     run()  # it ends
     for times in Counter(ask.digest for ask in server.asks).values():
         assert times == 1  # what was answered is never asked again
-
-
-def test_no_rows_are_settled_and_no_failures_noted(store):
-    with store.write() as (db, _):
-        requests.settle(db, [])
-        requests.note_failures(db, [])
 
 
 @pytest.fixture
@@ -135,8 +128,7 @@ def test_who_waits_for_money_is_not_forgotten_when_the_rest_is_read_from_the_sto
 ):
     """The first question takes the money; then all that goes on is to read answers that were paid before."""
     pairs(6)
-    with store.read() as db:
-        questions = requests.read_questions(db, "gpt-4o-2024-11-20", judge_plan(run.judge, seed=11))
+    questions = read_left(store, run.judge, seed=11)
     server.act = lambda _: fake.completion("A, I guess")
     run(questions=questions[-2:], output="text", concurrency=1)
     server.act = fake.verdict
@@ -154,7 +146,13 @@ def test_a_server_that_charges_more_than_was_expected_ends_a_run_with_a_budget(
     with pytest.raises(StudyError, match=r"a response cost \$0.0802, where at most"):
         run(budget_usd=1)
     assert len(server.asks) == 1
-    assert run().verdicts == 6  # without a budget it is a warning
+    reporter = progress.Reporter()
+    warnings = []
+    reporter.warn = warnings.append
+    with progress.attached(reporter):
+        assert run().verdicts == 6
+    assert len(warnings) == 1
+    assert "a response cost $0.0802" in warnings[0]
 
 
 def test_prose_is_asked_three_times_and_is_no_verdict(run, store, pairs, server, fake):
@@ -170,10 +168,12 @@ def test_prose_is_asked_three_times_and_is_no_verdict(run, store, pairs, server,
 def test_what_was_cut_off_is_asked_again_under_a_higher_limit(run, store, pairs, server, fake):
     pairs(1)
     server.act = lambda _: fake.completion("{", finish="length")
-    assert [kind for kind, _ in run().failures] == ["truncated"]
+    for limit in (64, 128, 256, 512, 1024):  # more often than an unreadable answer is followed by another
+        assert [kind for kind, _ in run(max_output_tokens=limit).failures] == ["truncated"]
     server.act = fake.verdict
-    assert run().requests == 0
+    assert run(max_output_tokens=1024).requests == 0
     assert run(max_output_tokens=2048).verdicts == 2
+    assert run(max_output_tokens=64).requests == 0
 
 
 @pytest.mark.parametrize("status", [408, 502, 504])
@@ -206,6 +206,51 @@ def test_an_answer_that_comes_long_after_the_lease_is_kept(*, run, store, pairs,
     ledger = run(orders="one")
     other.join()
     assert (ledger.verdicts, server.count("chat"), spent_by(store).lost) == (1, 1, 0)
+
+
+def test_a_lease_that_cannot_be_renewed_ends_the_run_before_more_is_sent(
+    *, run, store, pairs, database, server, fake, monkeypatch
+):
+    """Another program locks the database while the first answer is awaited; that answer is kept."""
+    if not database.startswith("sqlite"):
+        pytest.skip("a lock of SQLite")
+    for module in (requests, judge.run):
+        monkeypatch.setattr(module, "LEASE", timedelta(seconds=0.6))
+    pairs(2)
+    locked = sqlite3.connect(
+        database.removeprefix("sqlite:///"), isolation_level=None, check_same_thread=False
+    )
+
+    def act(ask):
+        locked.execute("BEGIN IMMEDIATE")
+        threading.Timer(2.0, locked.rollback).start()
+        return fake.verdict(ask, delay=1.0)
+
+    server.act = act
+    with pytest.raises(StudyError, match=r"another program has kept .* locked for .*, so no more is sent"):
+        run(concurrency=1)
+    assert (len(server.asks), spent_by(store).answers) == (1, 1)
+    locked.close()
+    server.act = fake.verdict
+    assert run(concurrency=1).requests == 3
+
+
+def test_what_every_worker_meets_is_said_once(run, pairs, server, fake, caplog):
+    pairs(20)
+    server.act = lambda ask: fake.failure(401) if len(server.asks) > 1 else fake.verdict(ask)
+    with pytest.raises(StudyError, match="does not accept the key"):
+        run(concurrency=8)
+    gc.collect()
+    assert "never retrieved" not in caplog.text
+
+
+def test_an_answer_to_a_request_that_counts_as_lost_is_used(run, store, pairs, server, fake):
+    pairs(1)
+    server.act = lambda _: fake.completion("", refusal="no")
+    run()
+    with store.write() as (db, _):
+        db.execute(requests.REQUEST.update().values(state="lost"))
+    assert run().requests == 0
 
 
 @pytest.mark.parametrize(
@@ -284,8 +329,7 @@ def test_kill_9_costs_at_most_what_was_in_flight(*, run, store, pairs, server, f
     process.wait()
     in_flight = server._now
     time.sleep(0.3)
-    with store.write() as (db, _):  # its lease ends now, and not in half a minute
-        db.execute(requests.REQUEST.update().values(leased_until=datetime(2020, 1, 1, tzinfo=UTC)))
+    end_leases(store)
     ledger = run(concurrency=16)
     assert ledger.failures.total() == 0
     assert len({row.presentation for row in unblind.tidy(store)}) == 80

@@ -166,6 +166,8 @@ class FakeOpenAI(LocalServer):
         self.lag = 0  # how often a batch is polled before it ends
         self.ends = "completed"
         self.shuffle = False
+        self.forgets = False  # whether a batch ends without results
+        self.batched = []  # the requests that came in batches
         self.on = {}  # called when a step is done, before the answer goes out
         self._now = 0
         self._names = itertools.count(1)
@@ -272,6 +274,7 @@ class FakeOpenAI(LocalServer):
         lines = self.files[batch["input_file_id"]].splitlines()
         for number, line in enumerate(map(json.loads, lines)):
             ask = Ask(line["body"])
+            self.batched.append(ask)
             out = self.act(ask)
             frame = {"id": f"batch_req_{number}", "custom_id": line["custom_id"]}
             if out is None:  # its turn never came
@@ -282,7 +285,7 @@ class FakeOpenAI(LocalServer):
             (answers if out.paid else errors).append({**frame, "response": response, "error": None})
             self.paid[ask.digest] += out.paid
         for result, key in ((answers, "output_file_id"), (errors, "error_file_id")):
-            if result:
+            if result and not self.forgets:
                 name = f"file_{next(self._names)}"
                 ordered = result[::-1] if self.shuffle else result
                 self.files[name] = "\n".join(map(json.dumps, ordered)).encode()

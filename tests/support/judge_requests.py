@@ -1,7 +1,9 @@
 """A judge's requests, as they are made, and a response to one."""
 
 import json
+from datetime import UTC, datetime
 
+from guard_eval.store import requests
 from judge.questions import Asker
 
 
@@ -18,3 +20,15 @@ def sent(judge, question, seed=1):
 def completion_body(content):
     """Return a whole response of chat completions, as bytes."""
     return json.dumps({"choices": [{"message": {"content": content}, "finish_reason": "stop"}]}).encode()
+
+
+def spent_by(store):
+    """Return what the only judge has taken."""
+    with store.read() as db:
+        return requests.read_spending(db)[0]
+
+
+def end_leases(store):
+    """Let the lease of a killed run end now, and not in half a minute."""
+    with store.write() as (db, _):
+        db.execute(requests.REQUEST.update().values(leased_until=datetime(2020, 1, 1, tzinfo=UTC)))
