@@ -95,7 +95,7 @@ def _prepare(study: Study, store: Store, url: str) -> list[str]:
     settings.set_criteria(store, {each.name: each.words for each in asked})
     lines = [f"Serving on {url} (Ctrl-C stops)"]
     before = settings.read(store, settings.APP_ADDRESS) or UNKNOWN_ADDRESS
-    settings.set_app_address(store, url)
+    settings.put(store, settings.APP_ADDRESS, url)
     if people and urlsplit(before).port != urlsplit(url).port:
         lines.append(f"Links that begin with {before} work if they begin with {url} instead.")
     return lines

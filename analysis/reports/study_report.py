@@ -68,7 +68,7 @@ def read_study(study: Study) -> tuple[pd.DataFrame, Context]:
         rows = _rows(study, store)
         context = study_context(study, store, rows)
         with suppress(StudyError):  # a database that cannot be written has no later exclusions either
-            store_settings.set_results_seen(store)
+            store_settings.put(store, store_settings.RESULTS_SEEN, keep=True)
     return validate(table_of(rows)), context
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import shlex
-import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -69,15 +67,12 @@ class Store:
         self._clock = clock
         self._lock = threading.RLock()
         self._transaction: tuple[Connection, datetime] | None = None
-        connecting: dict[str, Any] = {"pool_pre_ping": True, "connect_args": {"connect_timeout": 10}}
-        if self.file is not None:
-            connecting = {"connect_args": {"timeout": BUSY_SECONDS, "check_same_thread": False}}
-            if not is_writable(self.file):
-                connecting = {"creator": lambda: open_to_read(Path(str(address.database)))}
+        connecting: dict[str, Any] = {"connect_timeout": 10}
+        if self.is_sqlite:
+            connecting = {"timeout": BUSY_SECONDS, "check_same_thread": False}
+        pool: dict[str, Any] = {"pool_size": 8, "max_overflow": 24, "pool_pre_ping": not self.is_sqlite}
         try:
-            self.engine = create_engine(
-                address, hide_parameters=True, pool_size=8, max_overflow=24, **connecting
-            )
+            self.engine = create_engine(address, hide_parameters=True, connect_args=connecting, **pool)
         except (ArgumentError, TypeError, ValueError):
             raise StudyError(UNREADABLE) from None
         if self.is_sqlite:
@@ -187,7 +182,7 @@ class Store:
             exists = self._has_schema(db)
         if not exists and not create:
             raise StudyError(f"the database {self.name} holds no study yet; run: {self._pair_command()}")
-        if self.file is not None and is_writable(self.file):
+        if self.is_sqlite:
             with self.explained(), self.engine.connect() as db:  # readers and a writer work at once
                 db.exec_driver_sql("PRAGMA journal_mode = WAL")
         if not exists:
@@ -238,11 +233,6 @@ def parse_url(address: str) -> URL:
     return url.set(drivername="postgresql+psycopg")
 
 
-def is_writable(file: Path) -> bool:
-    """Return whether a database can be written: its file, and the folder, for what SQLite puts beside it."""
-    return not file.is_file() or (os.access(file, os.W_OK) and os.access(file.parent, os.W_OK))
-
-
 def set_up_sqlite(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
     """Set what a new connection to a file needs."""
     # sqlite3 would otherwise begin transactions by itself, late, and never IMMEDIATE
@@ -251,16 +241,3 @@ def set_up_sqlite(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
     cursor.execute("PRAGMA foreign_keys = ON")
     cursor.execute("PRAGMA synchronous = FULL")
     cursor.close()
-
-
-def open_to_read(file: Path) -> sqlite3.Connection:
-    """Open a file to read only, also where nothing can be written.
-
-    SQLite makes files beside it, except where it may assume that it does not change. It may only if nothing
-    is beside it: rows that were saved last are in the write-ahead log, and would silently be missing.
-    """
-    logs = (file.with_name(f"{file.name}-{log}") for log in ("wal", "journal"))
-    has_log = any(log.exists() and log.stat().st_size for log in logs)
-    mode = "mode=ro" if has_log or is_writable(file) else "mode=ro&immutable=1"
-    address = f"{file.resolve().as_uri()}?{mode}"
-    return sqlite3.connect(address, uri=True, timeout=BUSY_SECONDS, check_same_thread=False)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
+import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, fields
@@ -17,24 +17,17 @@ from guard_eval.reporting.escaping import csv_text
 from guard_eval.reporting.writing import write_whole
 from guard_eval.results import Result
 from guard_eval.store import notes, unblind
-from guard_eval.store.database import Store, open_to_read, parse_url
+from guard_eval.store.database import Store, parse_url
 from guard_eval.store.notes import Note
 from guard_eval.store.unblind import TidyRow
 from guard_eval.study import Study
 
 TableName = Literal["verdicts", "history", "notes"]
 
-ENDINGS = (".csv", ".jsonl")
-
 
 @dataclass(frozen=True, kw_only=True)
 class Exported(Result):
-    """A table that was written.
-
-    Attributes:
-        path: The file.
-        rows: How many rows it has.
-    """
+    """A table that was written, and how many rows it has."""
 
     path: Path
     rows: int
@@ -51,8 +44,7 @@ def export(
 
     Args:
         study: The study's folder.
-        output: The file, .csv or .jsonl. By default it is verdicts.csv in the study, or as the table is
-            called.
+        output: The file, .csv. By default it is verdicts.csv in the study, or as the table is called.
         table: Which table.
         all_rows: Verdicts that do not count, too: of excluded raters, and those that came too late. The
             columns `excluded` and `surplus` mark them.
@@ -61,51 +53,30 @@ def export(
         StudyError: The file has another ending or cannot be written, or there is no database.
     """
     path = output or study.folder / f"{table}.csv"
-    if path.suffix.lower() not in ENDINGS:
-        raise StudyError(f"--output {path}: a table is written as .csv or .jsonl; name such a file")
-    if all_rows and table != "verdicts":
-        raise StudyError(f"the {table} hold surplus and excluded ratings anyway; leave out --all-rows")
+    if path.suffix.lower() != ".csv":
+        raise StudyError(f"--output {path}: a table is written as .csv; name such a file")
     rows: Sequence[TidyRow | Note]
-    with Store.open(study.database, declared=study.declared) as store:
+    with Store.open(study.database) as store:
         if table == "notes":
             rows = notes.read(store)
         elif table == "history":
             rows = unblind.history(store)
         else:
             rows = unblind.tidy(store, include_surplus=all_rows, include_excluded=all_rows)
-    # a spreadsheet takes no cell for a formula: an apostrophe precedes what looks like one in CSV
     names = [field.name for field in fields(Note if table == "notes" else TidyRow)]
-    values = [[_cell(getattr(row, name)) for name in names] for row in rows]
-    if path.suffix.lower() == ".jsonl":
-        records = (dict(zip(names, row, strict=True)) for row in values)
-        text = "".join(f"{json.dumps(record, ensure_ascii=False)}\n" for record in records)
-    else:
-        text = csv_text([names, *values])
-    # half a surrogate pair, which UTF-8 has not, becomes JSON's own escape
+    # a spreadsheet takes no cell for a formula: an apostrophe precedes what looks like one
+    text = csv_text([names, *([_cell(getattr(row, name)) for name in names] for row in rows)])
+    # half a surrogate pair, which UTF-8 has not, is written as an escape
     write_whole(path, text.encode("utf-8", "backslashreplace"), make_folder=True, private=True)
-    lines = [f"{path}: {len(rows)} rows"]
-    uncounted = sum(isinstance(row, TidyRow) and (row.surplus or row.excluded) for row in rows)
-    if uncounted:
-        lines.append(
-            f"{uncounted} of them do not count (columns surplus and excluded): leave them out of statistics"
-        )
     following = (study.command("report" if rows else "status"),) if table == "verdicts" else ()
-    return Exported(lines=tuple(lines), next=following, path=path, rows=len(rows))
+    return Exported(lines=(f"{path}: {len(rows)} rows",), next=following, path=path, rows=len(rows))
 
 
 def _cell(value: str | float | datetime | None) -> str | float | None:
     return value.isoformat(timespec="milliseconds") if isinstance(value, datetime) else value
 
 
-@dataclass(frozen=True, kw_only=True)
-class Copied(Result):
-    """A backup: where it is, and how large."""
-
-    file: Path
-    bytes: int
-
-
-def backup(study: Study, file: Path, /) -> Copied:
+def backup(study: Study, file: Path, /) -> Result:
     """Copy the study's database to a file while raters rate.
 
     The copy is the database of one moment, checked, and whole or not there at all. It is a database like the
@@ -134,7 +105,7 @@ def backup(study: Study, file: Path, /) -> Copied:
             partial.touch(mode=0o600, exist_ok=False)
             db.execution_options(isolation_level="AUTOCOMMIT")
             db.exec_driver_sql("VACUUM INTO ?", (str(partial),))
-        with closing(open_to_read(partial)) as copy:
+        with closing(sqlite3.connect(f"{partial.resolve().as_uri()}?mode=ro", uri=True)) as copy:
             (state,) = copy.execute("PRAGMA integrity_check").fetchone()
         if state != "ok":
             raise StudyError(f"{store.file} is damaged ({state}); restore an older backup")
@@ -147,4 +118,4 @@ def backup(study: Study, file: Path, /) -> Copied:
         partial.unlink(missing_ok=True)
     size = file.stat().st_size
     restore = f"To restore it: stop the server, move {store.file}* away, and run: cp -p {file} {store.file}"
-    return Copied(lines=(f"{file}: {size:,} bytes", restore), file=file, bytes=size)
+    return Result(lines=(f"{file}: {size:,} bytes", restore))

@@ -5,7 +5,8 @@ rater may take it, and the verdict of the first one, if it still comes, is *surp
 If nobody took it, the first one has it back. Slots 2k and 2k + 1 of a pair show opposite sides.
 
 A hand-out costs about the same in a study of 100 pairs and of 100 000: the open slots are an index, and it is
-entered at a position that the seed draws for each rater and showing.
+entered at a position that the seed draws for each rater and showing. A rater that the database does not know
+is a `StudyError`.
 """
 
 from __future__ import annotations
@@ -18,18 +19,12 @@ from typing import Any
 from sqlalchemy import (
     ColumnElement,
     Connection,
-    Row,
-    Select,
-    and_,
     bindparam,
     case,
     exists,
     func,
-    insert,
-    or_,
     select,
     union_all,
-    update,
 )
 
 from guard_eval.errors import StudyError
@@ -82,18 +77,18 @@ _RING_END = 2**31 - 1
 _OF_RATER = presentation.rater_id == bindparam("rater")
 _IN_POOL = slot.pool == bindparam("pool")
 _FOR_ANYBODY = slot.for_rater.is_(None)
-_NEW = and_(_IN_POOL, ~exists().where(_OF_RATER, presentation.pair_id == slot.pair_id))
+_NEW = _IN_POOL & ~exists().where(_OF_RATER, presentation.pair_id == slot.pair_id)
 SKIPPED = exists().where(note.presentation_id == presentation.id, note.kind == "skip")
 _MINE = (
     select(presentation.id, presentation.slot_id, presentation.first, slot.held_by)
     .outerjoin_from(PRESENTATION, SLOT)
     .where(_OF_RATER, UNRATED, ~SKIPPED)
-    .where(or_(presentation.slot_id.is_(None), slot.held_by == presentation.id, OPEN))
+    .where(presentation.slot_id.is_(None) | (slot.held_by == presentation.id) | OPEN)
     .order_by(slot.held_by.is_(None), presentation.id)
     .limit(bindparam("limit"))
 )
 _HOLD = (
-    update(SLOT)
+    SLOT.update()
     .where(slot.id == bindparam("slot"))
     .values(held_by=bindparam("holder"), leased_until=bindparam("until"), first=bindparam("side"))
 )
@@ -116,23 +111,23 @@ _TEXTS = (
     .join_from(PRESENTATION, PAIR)
     .where(presentation.id.in_(bindparam("numbers", expanding=True)))
 )
-_PRESENT = insert(PRESENTATION).values(slot_id=bindparam("slot_id", None)).returning(presentation.id)
+_PRESENT = PRESENTATION.insert().values(slot_id=bindparam("slot_id", None)).returning(presentation.id)
 _IS_OVER, _LONGEST = slot.leased_until <= bindparam("now"), bindparam("longest", type_=MOMENT)
 _END_LEASES = (
-    update(SLOT)
-    .where(or_(_IS_OVER, slot.leased_until > _LONGEST), _FOR_ANYBODY)
+    SLOT.update()
+    .where(_IS_OVER | (slot.leased_until > _LONGEST), _FOR_ANYBODY)
     .values(held_by=case((~_IS_OVER, slot.held_by)), leased_until=case((~_IS_OVER, _LONGEST)))
 )
 
 
-def _select_open(*wanted: ColumnElement[bool]) -> Select[Any]:
+def _select_open(*wanted: ColumnElement[bool]) -> Any:  # noqa: ANN401 (a query)
     """Return the query for a few open slots of pairs that the rater was not shown.
 
     `side` is the only one on which a slot can be shown: its own, or the other one than that of its partner.
     """
     partner = (partner_slot := SLOT.alias()).c
-    same_pair = and_(partner.pair_id == slot.pair_id, partner.pool == slot.pool)
-    beside = and_(same_pair, partner.number == slot.number + 1 - 2 * (slot.number % 2))
+    same_pair = (partner.pair_id == slot.pair_id) & (partner.pool == slot.pool)
+    beside = same_pair & (partner.number == slot.number + 1 - 2 * (slot.number % 2))
     side = func.coalesce(slot.first, case((partner.first == "a", "b"), (partner.first == "b", "a")))
     columns = (slot.id, slot.pair_id, slot.number, slot.for_rater, side.label("side"))
     rows = select(*columns, pair.method_a, pair.method_b).select_from(SLOT).join(PAIR)
@@ -168,7 +163,7 @@ def make_missing_slots(db: Connection) -> None:
             lacking = db.execute(select(pair.id).where(*of_people, ~exists().where(*same))).scalars()
             rows = [{"pair_id": pair_id, "shuffle": _ring_position(pair_id)} for pair_id in lacking]
             if rows:
-                db.execute(insert(SLOT).values(pool=pool, number=number), rows)
+                db.execute(SLOT.insert().values(pool=pool, number=number), rows)
 
 
 def _count_made(db: Connection, pool: str) -> int:
@@ -194,8 +189,8 @@ def open_slots(db: Connection, pool: str, *wanted: ColumnElement[bool]) -> None:
         .group_by(presentation.pair_id)
         .having(func.count() >= MOST_SKIPS)
     )
-    is_open = and_(slot.id.in_(planned), slot.pair_id.not_in(skipped))
-    db.execute(update(SLOT).where(*of_pairs).values(open=is_open))
+    is_open = slot.id.in_(planned) & slot.pair_id.not_in(skipped)
+    db.execute(SLOT.update().where(*of_pairs).values(open=is_open))
 
 
 def end_leases(db: Connection, plan: Plan, now: datetime) -> None:
@@ -210,13 +205,13 @@ def release(db: Connection, *wanted: ColumnElement[bool]) -> None:
     """Free the slots that these presentations hold; a verdict that still comes may be surplus."""
     held = select(presentation.id).where(*wanted)
     free = {"held_by": None, "leased_until": None, "for_rater": None}
-    db.execute(update(SLOT).where(slot.held_by.in_(held)).values(free))
+    db.execute(SLOT.update().where(slot.held_by.in_(held)).values(free))
 
 
 def release_rater(db: Connection, rater_id: int, *, rated: bool) -> None:
     """Free what a rater holds and has not rated, with `rated` all that it holds, and its part of a roster."""
     release(db, presentation.rater_id == rater_id, *(() if rated else (UNRATED,)))
-    db.execute(update(SLOT).where(slot.for_rater == rater_id, FREE).values(for_rater=None))
+    db.execute(SLOT.update().where(slot.for_rater == rater_id, FREE).values(for_rater=None))
 
 
 def hold_again(db: Connection, rater_id: int) -> None:
@@ -224,7 +219,7 @@ def hold_again(db: Connection, rater_id: int) -> None:
     rated = (presentation.rater_id == rater_id, presentation.rated_at.is_not(None))
     latest = select(func.max(presentation.id)).where(presentation.slot_id == slot.id, *rated)
     slots = select(presentation.slot_id).where(*rated)
-    db.execute(update(SLOT).where(FREE, slot.id.in_(slots)).values(held_by=latest.scalar_subquery()))
+    db.execute(SLOT.update().where(FREE, slot.id.in_(slots)).values(held_by=latest.scalar_subquery()))
 
 
 # A rater: its next pair, and what is left for it.
@@ -233,11 +228,8 @@ def hold_again(db: Connection, rater_id: int) -> None:
 def claim(store: Store, who: Rater, plan: Plan, limit: int = 1) -> list[BlindPair]:
     """Return up to `limit` pairs: first the rater's own open ones, with a new lease, then open slots.
 
-    None are returned if none is left, or if the rater is revoked or excluded.
-
-    Raises:
-        StudyError: The database does not know the rater.
-        KeyError: The rater is a model.
+    None are returned if none is left, or if the rater is revoked or excluded. A model gets no slots: that is
+    a `KeyError`.
     """
     with store.write() as (db, now):
         if notes.find_rater(db, who).is_out:
@@ -266,22 +258,18 @@ def progress(store: Store, who: Rater, plan: Plan) -> tuple[int, int]:
     """Return how many presentations the rater has rated, and how many it can still get or has open.
 
     What it can still get is counted up to `MOST_COUNTED` if there is no quota.
-
-    Raises:
-        StudyError: The database does not know the rater.
     """
-    pool = POOLS[who.kind]
     with store.write() as (db, now):
-        make_slots(db, plan, pool)
-        done = db.execute(_COUNT_RATED, {"rater": who.id}).scalar_one()
+        make_slots(db, plan, POOLS[who.kind])
+        visit = _Visit(db, who, plan, now, MOST_COUNTED)
+        done = db.execute(_COUNT_RATED, visit.asked).scalar_one()
         if notes.find_rater(db, who).is_out:
             return done, 0
-        visit = _Visit(db, who, plan, now, MOST_COUNTED)
-        free = or_(FREE, slot.leased_until <= visit.now)
-        for_rater = or_(_FOR_ANYBODY, slot.for_rater == who.id)
+        free = FREE | (slot.leased_until <= now)
+        for_rater = _FOR_ANYBODY | (slot.for_rater == who.id)
         pairs = select(slot.pair_id).where(_NEW, free, slot.open, for_rater).distinct()
         counted = select(func.count()).select_from(pairs.limit(visit.count_left()).subquery())
-        new = int(db.execute(counted, {"rater": who.id, "pool": pool}).scalar_one())
+        new = int(db.execute(counted, visit.asked).scalar_one())
         return done, len(visit.open) + new + visit.count_checks(visit.counted + new)
 
 
@@ -292,17 +280,16 @@ def waits_until(store: Store, who: Rater, plan: Plan) -> datetime | None:
     has waited for a whole lease.
     """
     with store.write() as (db, now):
-        if notes.find_rater(db, who).is_out or not _Visit(db, who, plan, now, 1).count_left():
+        visit = _Visit(db, who, plan, now, 1)
+        if notes.find_rater(db, who).is_out or not visit.count_left():
             return None
         leased = (slot.open, slot.leased_until > now, _FOR_ANYBODY)
         statement = select(func.min(slot.leased_until)).where(_NEW, *leased)
-        lease_end: datetime | None
-        lease_end = db.execute(statement, {"rater": who.id, "pool": POOLS[who.kind]}).scalar_one()
+        lease_end: datetime | None = db.execute(statement, visit.asked).scalar_one()
         # no longer than a lease after the rater did something: a lease can be renewed for ever
-        rated = select(func.max(presentation.rated_at)).where(presentation.rater_id == who.id)
-        wrote = select(func.max(note.at)).where(note.rater_id == who.id)
-        last = max(filter(None, (db.execute(each).scalar_one() for each in (rated, wrote))), default=now)
-        longest = min(last, now) + plan.lease
+        rated = select(presentation.rated_at.label("at")).where(presentation.rater_id == who.id)
+        did = union_all(rated, select(note.at).where(note.rater_id == who.id)).subquery()
+        longest = min(db.execute(select(func.max(did.c.at))).scalar_one() or now, now) + plan.lease
         return None if lease_end is None or longest <= now else min(lease_end, longest)
 
 
@@ -349,10 +336,11 @@ class _Visit:
 
     def __init__(self, db: Connection, who: Rater, plan: Plan, now: datetime, limit: int) -> None:
         self.db, self.who, self.plan, self.now = db, who, plan, now
-        self.open = list(db.execute(_MINE, {"rater": who.id, "limit": limit}))
+        self.asked = {"rater": who.id, "pool": POOLS[who.kind], "limit": limit}
+        self.open = list(db.execute(_MINE, self.asked))
         self.counted = sum(row.slot_id is not None for row in self.open)
         self.shown, self.lead = 0, Counter[str]()
-        for row in db.execute(_SHOWN, {"rater": who.id}):
+        for row in db.execute(_SHOWN, self.asked):
             self.counted += row.rated
             self._add(row[:3], row.times)
         # what the rater lost, and nobody took, comes back as far as the quota goes
@@ -362,7 +350,7 @@ class _Visit:
             self.counted -= 1
         self.checks: dict[Role, set[str]] = {"gold": set(), "repeat": set()}
         if plan.gold_every is not None or plan.repeats:
-            for role, pair_id in db.execute(_CHECKS, {"rater": who.id}):
+            for role, pair_id in db.execute(_CHECKS, self.asked):
                 self.checks[role].add(pair_id)
 
     def _add(self, comparison: Sequence[str], times: int = 1) -> None:
@@ -399,7 +387,7 @@ class _Visit:
         """
         coin = "ab"[self._draw(2, "side", self.who.name, self.shown)]
 
-        def cost(option: tuple[Row[Any], str]) -> tuple[int, bool, bool]:
+        def cost(option: tuple[Any, str]) -> tuple[int, bool, bool]:
             row, side = option
             sign = 1 if side == "a" else -1
             lead = max(abs(self.lead[row.method_a] + sign), abs(self.lead[row.method_b] - sign))
@@ -415,14 +403,13 @@ class _Visit:
         self._add((row.method_a, row.method_b, side))
         return number
 
-    def _read_open_slots(self) -> list[Row[Any]]:
+    def _read_open_slots(self) -> list[Any]:
         """Return a few open slots: those that a roster reserves for the rater, or else seeded ones.
 
         Of each pair the first one is returned, so that its sides are even whenever a couple is full. Leases
         that are over end when few slots are open: until then nobody needs those slots.
         """
-        start = _ring_position(self.plan.seed, self.who.name, self.shown)
-        asked = {"rater": self.who.id, "pool": POOLS[self.who.kind], "start": start}
+        asked = self.asked | {"start": _ring_position(self.plan.seed, self.who.name, self.shown)}
         rows = self.db.execute(_OPEN_SLOTS, asked).all()
         if len(rows) < _CANDIDATES:
             end_leases(self.db, self.plan, self.now)
@@ -459,7 +446,7 @@ class _Visit:
         """Return the older half of the pairs the rater has rated, sides swapped, if a repeat is to come."""
         if len(self.checks["repeat"]) >= self.plan.repeats:
             return {}
-        rated = self.db.execute(_RATED, {"rater": self.who.id}).all()
+        rated = self.db.execute(_RATED, self.asked).all()
         return {row.pair_id: "b" if row.first == "a" else "a" for row in rated[: len(rated) // 2]}
 
     def count_checks(self, pairs: int) -> int:

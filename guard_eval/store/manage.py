@@ -1,4 +1,7 @@
-"""The commands that manage raters: `guard-eval raters list`, `add`, `exclude`, …."""
+"""The commands that manage raters: `guard-eval raters list`, `add`, `exclude`, ….
+
+Where a command cannot do what is asked for one of the names, it raises a `StudyError`, and nothing is done.
+"""
 
 from __future__ import annotations
 
@@ -57,9 +60,6 @@ def add(study: Study, /, *names: str, url: str | None = None, renew: bool = Fals
         names: Under which names they rate.
         url: Where raters reach the app. By default it is where the app was served last.
         renew: Make new links for people who lost theirs; the old ones no longer work.
-
-    Raises:
-        StudyError: A name is taken, cannot be used, or is nobody's to renew; then nobody is invited.
     """
     with _open(study, names, "add") as store:
         address = (url or settings.read(store, settings.APP_ADDRESS) or UNKNOWN_ADDRESS).rstrip("/")
@@ -82,9 +82,6 @@ def assign(study: Study, /, *names: str) -> Result:
     Args:
         study: The study's folder.
         names: All who will rate.
-
-    Raises:
-        StudyError: There is no such rater, or somebody has rated already.
     """
     with _open(study, names, "assign") as store:
         planned = roster.assign(store, names, study.plan)
@@ -101,9 +98,6 @@ def revoke(study: Study, /, *names: str) -> Raters:
     Args:
         study: The study's folder.
         names: Who is let in no more.
-
-    Raises:
-        StudyError: There is no such rater.
     """
     says = "{} can no longer sign in; what was rated stays, and counts"
     return _change(study, names, "revoke", raters.revoke, says)
@@ -118,9 +112,6 @@ def exclude(study: Study, /, *names: str, reason: str) -> Raters:
         study: The study's folder.
         names: Whose verdicts are left out.
         reason: Why; the report shows it.
-
-    Raises:
-        StudyError: There is no such rater, it is excluded already, or the reason is empty.
     """
     says = "{}'s verdicts no longer count, and the pairs are free for others; nothing is deleted"
     return _change(study, names, "exclude", raters.decide, says, "exclude", reason, _user())
@@ -133,9 +124,6 @@ def include(study: Study, /, *names: str, reason: str) -> Raters:
         study: The study's folder.
         names: Whose verdicts count again, except on pairs that another rater has rated meanwhile.
         reason: Why; the report shows it.
-
-    Raises:
-        StudyError: There is no such rater, it is not excluded, or the reason is empty.
     """
     says = "{}'s verdicts count again, except on pairs that another rater has rated meanwhile"
     return _change(study, names, "include", raters.decide, says, "include", reason, _user())
@@ -151,9 +139,6 @@ def erase(study: Study, /, *names: str, verdicts: bool = False, yes: bool = Fals
         names: Who is erased.
         verdicts: Remove the verdicts, too.
         yes: Do not ask.
-
-    Raises:
-        StudyError: There is no such person; then nobody is erased. Or nobody is there to be asked.
     """
     with _open(study, names, "erase") as store:
         with store.read() as db:

@@ -86,21 +86,10 @@ def read(
     """Return all notes, or those of a rater, of a kind, or on a presentation, oldest first."""
     name = rater.name if isinstance(rater, Rater) else rater
     wanted = {_rater.name: name, note.kind: kind, note.presentation_id: presentation}
-    statement = (
-        select(
-            _rater.name.label("rater"),
-            note.kind,
-            note.detail,
-            note.presentation_id.label("presentation"),
-            note.at,
-            _presentation.pair_id,
-        )
-        .select_from(NOTE)
-        .join(RATER)
-        .outerjoin(PRESENTATION, _presentation.id == note.presentation_id)
-        .where(*(column == value for column, value in wanted.items() if value is not None))
-        .order_by(note.id)
-    )
+    shown = (note.presentation_id.label("presentation"), _presentation.pair_id)
+    statement = select(_rater.name.label("rater"), note.kind, note.detail, note.at, *shown)
+    statement = statement.join_from(NOTE, RATER).outerjoin_from(NOTE, PRESENTATION).order_by(note.id)
+    statement = statement.where(*(column == value for column, value in wanted.items() if value is not None))
     with store.read() as db:
         return [Note(**row) for row in db.execute(statement).mappings()]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
-from datetime import datetime
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, delete, func, insert, select
@@ -46,9 +45,9 @@ def add(store: Store, new: Sequence[Pair], plan: Plan | None = None, *, replace_
     Raises:
         StudyError: A pair is stored with other content, or the pairs cannot be replaced.
     """
-    with store.write() as (db, now):
+    with store.write() as (db, _):
         if replace_all:
-            if reason := _why_fixed(db, now):
+            if reason := why_fixed(store):
                 raise StudyError(f"the pairs cannot be drawn again: {reason}")
             study = select(pair.id).where(_IS_STUDY)
             db.execute(delete(PRESENTATION).where(presentation.pair_id.in_(study)))
@@ -84,8 +83,17 @@ def add_gold(store: Store, new: Sequence[Gold]) -> int:
 
 def why_fixed(store: Store) -> str | None:
     """Return why the study's pairs cannot be drawn again, ever or just now; None where they can."""
+    reasons = {
+        "there are verdicts on them": verdict.presentation_id,
+        "a judge was asked about them": request.id,
+        "raters commented on them": note.presentation_id,
+    }
     with store.write() as (db, now):
-        return _why_fixed(db, now)
+        for reason, column in reasons.items():
+            if db.execute(select(column).where(column.is_not(None)).limit(1)).first() is not None:
+                return reason
+        until = db.execute(select(func.max(slot.leased_until)).where(slot.leased_until > now)).scalar()
+    return until and f"a rater has one open, until {until:%H:%M} UTC at the latest; do it then"
 
 
 def read(store: Store) -> list[Pair]:
@@ -126,17 +134,3 @@ def _select_new(db: Connection, rows: Sequence[Mapping[str, Any]]) -> list[dict[
             what = f"the pair {row['id']} is in the study with another {' and '.join(changed)}"
             raise StudyError(f"{what}; begin a new study for new texts")
     return list(known.values())[stored:]
-
-
-def _why_fixed(db: Connection, now: datetime) -> str | None:
-    """Return why the pairs must stay: verdicts, comments, a judge's requests, or a lease."""
-    reasons = {
-        "there are verdicts on them": verdict.presentation_id,
-        "a judge was asked about them": request.id,
-        "raters commented on them": note.presentation_id,
-    }
-    for reason, column in reasons.items():
-        if db.execute(select(column).where(column.is_not(None)).limit(1)).first() is not None:
-            return reason
-    until = db.execute(select(func.max(slot.leased_until)).where(slot.leased_until > now)).scalar_one()
-    return until and f"a rater has one open, until {until:%H:%M} UTC at the latest; do it then"

@@ -1,4 +1,7 @@
-"""Who rates: invitations, enrolment, and the owner's decisions to revoke, exclude, include or erase."""
+"""Who rates: invitations, enrolment, and the owner's decisions to revoke, exclude, include or erase.
+
+A rater that the database does not know is a `StudyError`.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, NamedTuple, get_args
 
-from sqlalchemy import Connection, Row, ScalarSelect, delete, func, insert, or_, select, update
+from sqlalchemy import Connection, Row, delete, func, insert, or_, select, update
 
 from guard_eval.errors import StudyError
 from guard_eval.lookalike import hides, look
@@ -48,11 +51,9 @@ _OWN_WORDS: tuple[NoteKind, ...] = ("arrival", "background", "comment")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RaterProgress:
-    """How far a rater has come, in presentations of the study's pairs.
+    """How far a rater has come.
 
     Attributes:
-        name: The rater's name.
-        kind: person, model, simulated or simulated_model.
         handed_out: How many of the study's pairs it was shown.
         rated: How many of them it has rated.
         state: excluded, revoked, declined (no consent), finished (nothing was left), or nothing of these.
@@ -192,18 +193,13 @@ def read(store: Store) -> list[RaterProgress]:
         func.count(presentation.rated_at).filter(is_study).label("rated"),
         func.count(presentation.rated_at).label("with_checks"),
     )
-    last = [_select_last(kind).label(kind) for kind in ("consent", "finished")]
+    noted = select(note.detail).where(note.rater_id == rater.id).order_by(note.id.desc()).limit(1)
+    last = [noted.where(note.kind == kind).correlate(RATER).label(kind) for kind in ("consent", "finished")]
     everybody = select(RATER, *counts, *last).outerjoin(PRESENTATION, presentation.rater_id == rater.id)
     with store.read() as db:
         rows = db.execute(everybody.group_by(rater.id).order_by(rater.id)).all()
     names = ("name", "kind", "handed_out", "rated", "source", "external_id")
     return [RaterProgress(**{name: getattr(row, name) for name in names}, state=_state(row)) for row in rows]
-
-
-def _select_last(kind: NoteKind) -> ScalarSelect[Any]:
-    """Return the query for a rater's last note of a kind."""
-    said = select(note.detail).where(note.rater_id == rater.id, note.kind == kind)
-    return said.order_by(note.id.desc()).limit(1).correlate(RATER).scalar_subquery()
 
 
 def _state(row: Row[Any]) -> RaterState:
@@ -217,21 +213,13 @@ def _state(row: Row[Any]) -> RaterState:
 
 
 def is_out(store: Store, who: Rater) -> bool:
-    """Return whether a rater is revoked or excluded.
-
-    Raises:
-        StudyError: The database does not know the rater.
-    """
+    """Return whether a rater is revoked or excluded."""
     with store.read() as db:
         return bool(notes.find_rater(db, who).is_out)
 
 
 def revoke(store: Store, name: str) -> None:
-    """Let a rater in no more and free the slots it has not rated; its verdicts stay.
-
-    Raises:
-        StudyError: There is no such rater.
-    """
+    """Let a rater in no more and free the slots it has not rated; its verdicts stay."""
     with store.write() as (db, now):
         row = find(db, name)
         db.execute(update(RATER).where(rater.id == row.id).values(revoked_at=row.revoked_at or now))
@@ -330,8 +318,7 @@ def _add(db: Connection, name: str, kind: RaterKind, now: datetime, **more: str)
         raise StudyError(f"the rater's name {name!a} has blanks or marks that cannot be seen; remove them")
     other = _look_alike(db, name)
     if other is not None:
-        alike = "" if other == name else f", which looks like {name!a}"
-        raise StudyError(f"a rater named {other!a} exists{alike}; choose another name")
+        raise StudyError(f"a rater named {other!a} exists; choose a name that looks different")
     values = {"name": name, "kind": kind, "created_at": now, **more}
     number = db.execute(insert(RATER).values(values).returning(rater.id)).scalar_one()
     return Rater(id=number, name=name, kind=kind)

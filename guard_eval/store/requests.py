@@ -19,7 +19,6 @@ from typing import Any, Literal
 
 from sqlalchemy import (
     BigInteger,
-    CheckConstraint,
     Column,
     ColumnElement,
     Connection,
@@ -36,10 +35,8 @@ from sqlalchemy import (
     case,
     cast,
     func,
-    insert,
     literal_column,
     select,
-    update,
 )
 
 from guard_eval.errors import StudyError
@@ -84,7 +81,7 @@ REQUEST = Table(
     required("number", Integer),  # twice the sample, plus 1 for the other order
     Column("batch", String(16), index=True),  # our name for the batch it is sent in
     Column("provider_id", Text),  # the provider's name for the batch; NULL until it is known
-    required("state", String(8)),
+    required("state", String(8)),  # open, answered, unbilled or lost
     required("form", Text),  # interface, output form, and what was left out
     required("max_output_tokens", Integer),
     required("sent", _COMPRESSED),  # the request as it is sent
@@ -99,7 +96,6 @@ REQUEST = Table(
     Column("seconds", Float(53)),  # from the request to the answer
     required("run", String(16)),  # the run that sends it
     required("leased_until", MOMENT),
-    CheckConstraint("state IN ('open', 'answered', 'unbilled', 'lost')", name="state"),
 )
 request = REQUEST.c
 _LIVE = request.state.in_(("open", "answered"))
@@ -205,11 +201,8 @@ def read_questions(db: Connection, name: str, plan: Plan) -> list[Question]:
     The order of pairs is drawn by the study's seed for each judge. Number 2k + i is the k-th sample in the
     i-th order. A judge of one order sees every other number; neighbouring pairs take turns.
     """
-    done = (
-        select(presentation.pair_id, presentation.number)
-        .join(RATER)
-        .where(rater.name == name, presentation.rated_at.is_not(None))
-    )
+    done = select(presentation.pair_id, presentation.number).join(RATER)
+    done = done.where(rater.name == name, presentation.rated_at.is_not(None))
     rated = {tuple(row) for row in db.execute(done)}
     failed = {key[1:] for key in read_failures(db, name)}
     pairs = db.execute(select(PAIR, pair.id.label("pair_id")).where(pair.expected.is_(None))).all()
@@ -247,18 +240,12 @@ def reserve(
 ) -> list[Reserved]:
     """Insert the rows of requests that may be sent; return for each request what `Reserved` says.
 
-    Args:
-        db: Inside a write transaction, of which there is one at a time.
-        planned: The requests.
-        judge: Who is asked.
-        run: The run that sends them.
-        now: The time.
-        limit: What all requests of the study may cost together, in billionths of a US dollar.
-        batch: Our name for the batch they are sent in.
+    It runs in a write transaction, of which there is one at a time. `limit` is what all requests of the study
+    may cost together, in billionths of a US dollar, and `batch` our name for the batch they are sent in.
     """
     # the runs whose lease has ended were killed, and their requests may have been paid
     ended = (_OPEN, request.batch.is_(None), request.leased_until <= now)
-    db.execute(update(REQUEST).where(*ended).values(state="lost"))
+    db.execute(REQUEST.update().where(*ended).values(state="lost"))
     wanted = _LIVE | request.response.is_not(None)
     live: dict[str, Reserved] = dict(_read_rows(db, [each.key for each in planned], wanted))
     spent = 0 if limit is None else db.execute(select(func.sum(request.cost))).scalar_one() or 0
@@ -281,7 +268,7 @@ def reserve(
     return outcomes
 
 
-_INSERT = insert(REQUEST).returning(request.id)
+_INSERT = REQUEST.insert().returning(request.id)
 
 
 def _read_rows(
@@ -301,10 +288,10 @@ def _read_rows(
 
 def renew(db: Connection, run: str, until: datetime) -> None:
     """Let the run's open requests stay its own until then."""
-    db.execute(update(REQUEST).where(request.run == run, _OPEN).values(leased_until=until))
+    db.execute(REQUEST.update().where(request.run == run, _OPEN).values(leased_until=until))
 
 
-_ROW = update(REQUEST).where(request.id == bindparam("row"))
+_ROW = REQUEST.update().where(request.id == bindparam("row"))
 _SETTLE = _ROW.values(
     # a lease that ended while the answer was on its way stays ended: another run may have the key
     state=case((request.state == "lost", "lost"), else_=bindparam("then", type_=String)),
@@ -354,12 +341,9 @@ def read_failures(db: Connection, judge: str | None = None) -> dict[tuple[str, s
     columns = (request.pair_id, request.number)
     same = (presentation[each.name] == each for each in (request.rater_id, *columns))
     rated = select(presentation.id).where(*same, presentation.rated_at.is_not(None))
-    statement = (
-        select(rater.name, *columns, request.failure, request.detail)
-        .join(RATER)
-        .where(request.purpose == "study", request.failure.is_not(None), ~rated.exists())
-        .order_by(request.id)
-    )
+    wanted = (request.purpose == "study", request.failure.is_not(None), ~rated.exists())
+    statement = select(rater.name, *columns, request.failure, request.detail).join_from(REQUEST, RATER)
+    statement = statement.where(*wanted).order_by(request.id)
     if judge is not None:
         statement = statement.where(rater.name == judge)
     return {(row[0], row[1], row[2]): (row[3], row[4]) for row in db.execute(statement)}
@@ -449,7 +433,7 @@ def adopt_batches(db: Connection, judge: Rater, run: str, now: datetime) -> tupl
     """
     unfinished = (_OPEN, request.rater_id == judge.id, request.batch.is_not(None))
     free = request.leased_until <= now
-    db.execute(update(REQUEST).where(*unfinished, free).values(run=run, leased_until=now + LEASE))
+    db.execute(REQUEST.update().where(*unfinished, free).values(run=run, leased_until=now + LEASE))
     columns = (request.batch, request.provider_id, request.run)
     statement = select(*columns, func.min(request.sent_at)).where(*unfinished).group_by(*columns)
     rows = db.execute(statement).all()
@@ -465,7 +449,7 @@ def read_batch(db: Connection, batch: str) -> dict[str, tuple[int, int | None]]:
 
 def change_batch(db: Connection, batch: str, **values: str | int) -> None:
     """Change the open requests of a batch: the provider's name for it, or their state in the end."""
-    db.execute(update(REQUEST).where(request.batch == batch, _OPEN).values(values))
+    db.execute(REQUEST.update().where(request.batch == batch, _OPEN).values(values))
 
 
 def read_in_batches(db: Connection, judge: str) -> set[str]:

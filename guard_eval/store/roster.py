@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from sqlalchemy import bindparam, select, update
 
@@ -27,21 +26,13 @@ _PLANS = 16
 """How many plans are tried where none has every method within one."""
 
 
-class Comparison(NamedTuple):
-    """What a pair compares."""
+_Pairs = Mapping[str, tuple[str, str]]
+"""The two methods that each pair compares."""
 
-    method_a: str
-    method_b: str
+_Seat = tuple[str, int]
+"""A showing of a pair to a rater."""
 
-
-class Seat(NamedTuple):
-    """A showing of a pair to a rater."""
-
-    pair_id: str
-    rater_id: int
-
-
-_Sides = dict[Seat, int]
+_Sides = dict[_Seat, int]
 """1 with the comparison's first method as A, -1 with the second."""
 
 
@@ -66,13 +57,11 @@ def assign(store: Store, names: Sequence[str], plan: Plan) -> int:
         begun = begun.where(slot.for_rater.is_not(None) | presentation.id.is_not(None))
         untouched = (slot.pool == handout.PEOPLE, slot.number == 0, pair.id.not_in(begun))
         statement = select(pair.id, pair.method_a, pair.method_b).join(SLOT, slot.pair_id == pair.id)
-        pairs = {
-            pair_id: Comparison(*methods) for pair_id, *methods in db.execute(statement.where(*untouched))
-        }
+        pairs = {row[0]: (row[1], row[2]) for row in db.execute(statement.where(*untouched))}
         if not pairs:
             raise StudyError("no pair is left to plan a roster for; plan it before anybody rates")
         sides = plan_roster(pairs, [row.id for row in rows], slots=plan.slots, seed=plan.seed)
-        load = max(Counter(seat.rater_id for seat in sides).values())
+        load = max(Counter(who for _, who in sides).values())
         if plan.quota is not None and load > plan.quota:
             raise StudyError(f"{load} pairs for one rater are above the quota {plan.quota}; name more raters")
         wanted = (slot.pair_id == bindparam("of"), slot.number == bindparam("no"))
@@ -82,7 +71,7 @@ def assign(store: Store, names: Sequence[str], plan: Plan) -> int:
         return len(sides)
 
 
-def plan_roster(pairs: Mapping[str, Comparison], people: Sequence[int], *, slots: int, seed: int) -> _Sides:
+def plan_roster(pairs: _Pairs, people: Sequence[int], *, slots: int, seed: int) -> _Sides:
     """Return who is shown each pair, and on which side: the most even one of several plans."""
     seats = _seat(pairs, people, slots, seed)
     parts = _colour(pairs, seats)
@@ -97,7 +86,7 @@ def plan_roster(pairs: Mapping[str, Comparison], people: Sequence[int], *, slots
     return best
 
 
-def _seat(pairs: Mapping[str, Comparison], people: Sequence[int], slots: int, seed: int) -> list[Seat]:
+def _seat(pairs: _Pairs, people: Sequence[int], slots: int, seed: int) -> list[_Seat]:
     """Return the raters of each pair: those with the fewest of its comparison, then of all, so far."""
     load: Counter[tuple[object, ...]] = Counter()
     seats = []
@@ -107,18 +96,18 @@ def _seat(pairs: Mapping[str, Comparison], people: Sequence[int], slots: int, se
             who: (load[who, comparison], load[who,], content_id(seed, "seat", pair_id, who)) for who in people
         }
         for who in sorted(people, key=burden.__getitem__)[:slots]:
-            seats.append(Seat(pair_id, who))
+            seats.append((pair_id, who))
             load[who, comparison] += 1
             load[who,] += 1
     return seats
 
 
-def _colour(pairs: Mapping[str, Comparison], seats: Sequence[Seat]) -> list[_Sides]:
+def _colour(pairs: _Pairs, seats: Sequence[_Seat]) -> list[_Sides]:
     """Return the parts that hang together, with sides: coupled showings have opposite ones."""
-    links: dict[Seat, list[Seat]] = {seat: [] for seat in seats}
-    waiting: dict[tuple[object, ...], Seat] = {}
+    links: dict[_Seat, list[_Seat]] = {seat: [] for seat in seats}
+    waiting: dict[tuple[object, ...], _Seat] = {}
     for seat in seats:
-        for group in ((seat.pair_id,), (seat.rater_id, pairs[seat.pair_id])):
+        for group in (seat[:1], (seat[1], pairs[seat[0]])):
             if (partner := waiting.pop(group, None)) is None:
                 waiting[group] = seat
             else:
@@ -137,7 +126,7 @@ def _colour(pairs: Mapping[str, Comparison], seats: Sequence[Seat]) -> list[_Sid
     return parts
 
 
-def _turn(pairs: Mapping[str, Comparison], parts: Sequence[_Sides], key: tuple[int, int]) -> _Sides:
+def _turn(pairs: _Pairs, parts: Sequence[_Sides], key: tuple[int, int]) -> _Sides:
     """Mirror parts, in a drawn order, where that brings the sides of raters and methods nearer to even."""
     leads: Counter[tuple[int, str]] = Counter()
     sides: _Sides = {}
@@ -150,12 +139,13 @@ def _turn(pairs: Mapping[str, Comparison], parts: Sequence[_Sides], key: tuple[i
     return sides
 
 
-def count_leads(pairs: Mapping[str, Comparison], sides: _Sides) -> Counter[tuple[int, str]]:
+def count_leads(pairs: _Pairs, sides: _Sides) -> Counter[tuple[int, str]]:
     """Return how often each rater sees each method as A less how often as B."""
     leads: Counter[tuple[int, str]] = Counter()
     for (pair_id, who), side in sides.items():
-        leads[who, pairs[pair_id].method_a] += side
-        leads[who, pairs[pair_id].method_b] -= side
+        method_a, method_b = pairs[pair_id]
+        leads[who, method_a] += side
+        leads[who, method_b] -= side
     return leads
 
 

@@ -20,7 +20,6 @@ from sqlalchemy import (
     DDL,
     JSON,
     Boolean,
-    CheckConstraint,
     Column,
     ColumnElement,
     DateTime,
@@ -72,10 +71,10 @@ def chunks(items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:
 
 def check_name(what: str, name: str) -> None:
     """Raise a `StudyError` if `name`, that of a `what`, is blank or longer than `LONGEST_NAME`."""
-    if not name.strip():
-        raise StudyError(f"the {what} {name!r} is empty; write something")
-    if len(name) > LONGEST_NAME:
-        raise StudyError(f"the {what} {name[:40]!r}… has {len(name)} characters; the most are {LONGEST_NAME}")
+    if not name.strip() or len(name) > LONGEST_NAME:
+        raise StudyError(
+            f"the {what} {name[:40]!r} is empty or too long; write 1 to {LONGEST_NAME} characters"
+        )
 
 
 class Converted(TypeDecorator[Any]):
@@ -125,13 +124,12 @@ RATER = Table(
     metadata,
     Column("id", Integer, primary_key=True),
     required("name", ANY_TEXT, unique=True),  # a pseudonym, or a model's name
-    required("kind", String(16)),
+    required("kind", String(16)),  # person, model, simulated or simulated_model
     required("created_at", MOMENT),
     Column("revoked_at", MOMENT),  # from then on the rater is let in no more
     Column("excluded_at", MOMENT),  # set while the rater's verdicts are left out
     Column("source", ANY_TEXT),  # where a rater without invitation came from, such as prolific
     Column("external_id", ANY_TEXT),  # the source's own name for the rater, who is paid by it
-    CheckConstraint("kind IN ('person', 'model', 'simulated', 'simulated_model')", name="kind"),
     UniqueConstraint("source", "external_id"),
 )
 rater = RATER.c
@@ -172,7 +170,6 @@ SLOT = Table(
     Column("held_by", Integer, unique=True),  # the presentation that has it; NULL: it is free
     Column("leased_until", MOMENT),  # then, if unrated, it is free for others
     UniqueConstraint("pair_id", "pool", "number"),
-    CheckConstraint("first IN ('a', 'b')", name="first"),
 )
 slot = SLOT.c
 
@@ -189,8 +186,6 @@ PRESENTATION = Table(
     required("handed_out", MOMENT),
     Column("rated_at", MOMENT),  # when the first verdict came
     UniqueConstraint("rater_id", "pair_id", "role", "number"),
-    CheckConstraint("first IN ('a', 'b')", name="first"),
-    CheckConstraint("role IN ('study', 'gold', 'repeat')", name="role"),
     sqlite_autoincrement=True,  # a page shows a number that was removed: no new row may have it
 )
 presentation = PRESENTATION.c
@@ -218,13 +213,11 @@ VERDICT = Table(
     Column("presentation_id", Integer, ForeignKey("presentation.id"), primary_key=True),
     Column("criterion", ANY_TEXT, primary_key=True),
     Column("revision", Integer, primary_key=True, autoincrement=False),  # 0, 1, …; the highest is current
-    required("choice", String(3)),  # by the letters on the screen, not by method
+    required("choice", String(3)),  # A, tie or B:  # by the letters on the screen, not by method
     required("at", MOMENT),
     Column("seconds", Float(53)),
     Column("active_seconds", Float(53)),
     Column("ends_seen", Integer),  # of prompt, A and B: how many were on the screen to their end
-    CheckConstraint("choice IN ('A', 'tie', 'B')", name="choice"),
-    CheckConstraint("revision >= 0", name="revision"),
 )
 verdict = VERDICT.c
 

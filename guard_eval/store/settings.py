@@ -16,6 +16,9 @@ APP_ADDRESS = "app address"
 RESULTS_SEEN = "results seen"
 """When a report first showed the results, ISO 8601, UTC. Who is excluded later was excluded knowing them."""
 
+LAST_CHECK = "last check"
+"""When it was last tried whether something can be saved."""
+
 _CRITERION = "criterion "
 _VALUE = select(setting.value).where(setting.key == bindparam("asked"))
 
@@ -37,22 +40,11 @@ def read(store: Store, key: str) -> str | None:
         return read_value(db, key)
 
 
-def set_app_address(store: Store, url: str) -> None:
-    """Store where the app is served."""
-    with store.write() as (db, _):
-        put_value(db, APP_ADDRESS, url)
-
-
-def set_results_seen(store: Store) -> None:
-    """Store the present time as the one at which the results were first seen, unless there is one."""
+def put(store: Store, key: str, value: str | None = None, *, keep: bool = False) -> None:
+    """Store a value, by default the present time, in place of an earlier one unless it is to be kept."""
     with store.write() as (db, now):
-        put_value(db, RESULTS_SEEN, read_value(db, RESULTS_SEEN) or now.isoformat())
-
-
-def check_writable(store: Store) -> None:
-    """Change a row, so that a database in which nothing can be saved is noticed: a `StudyError`."""
-    with store.write() as (db, now):
-        put_value(db, "last check", now.isoformat())
+        if not keep or read_value(db, key) is None:
+            put_value(db, key, value or now.isoformat())
 
 
 def declared(store: Store, part: str) -> str | None:

@@ -1,4 +1,7 @@
-"""Verdicts, by the letters on the screen: appended, never changed."""
+"""Verdicts, by the letters on the screen: appended, never changed.
+
+A presentation that was not handed to the rater who is named is a `StudyError`.
+"""
 
 from __future__ import annotations
 
@@ -121,23 +124,16 @@ def save_judged(
     columns = (presentation.pair_id, presentation.number, presentation.id)
     shown = select(*columns).where(presentation.rater_id == judge.id, asked)
     known = {(pair_id, number) for pair_id, number, _ in db.execute(shown)}
-    new = [
-        {"pair_id": question.pair_id, "number": question.number, "first": question.first}
-        for question, _ in answers
-        if (question.pair_id, question.number) not in known
-    ]
-    if new:
-        db.execute(insert(PRESENTATION).values(rater_id=judge.id, role="study", handed_out=now), new)
+    names = ("pair_id", "number", "first")
+    new = [each for each, _ in answers if (each.pair_id, each.number) not in known]
+    if rows := [{name: getattr(each, name) for name in names} for each in new]:
+        db.execute(insert(PRESENTATION).values(rater_id=judge.id, role="study", handed_out=now), rows)
     numbers = {(pair_id, number): shown_as for pair_id, number, shown_as in db.execute(shown)}
     _append(db, {numbers[each.pair_id, each.number]: choices for each, choices in answers}, now=now)
 
 
 def current(store: Store, number: int, *, rater: Rater) -> dict[str, Choice]:
-    """Return the choices of the highest revisions by criterion; none if there is no verdict yet.
-
-    Raises:
-        StudyError: The presentation was not handed to this rater.
-    """
+    """Return the choices of the highest revisions by criterion; none if there is no verdict yet."""
     with store.read() as db:
         notes.check_owner(db, rater, number)
         return {name: choice for (_, name), (_, choice) in _read_latest(db, [number]).items()}
@@ -151,11 +147,7 @@ def trail(store: Store, rater: Rater) -> list[int]:
 
 
 def presented(store: Store, number: int, *, rater: Rater) -> BlindPair:
-    """Return once more what the rater was shown, on the same sides.
-
-    Raises:
-        StudyError: The presentation was not handed to this rater.
-    """
+    """Return once more what the rater was shown, on the same sides."""
     with store.read() as db:
         notes.check_owner(db, rater, number)
         return handout.blind(db, [number])[0]

@@ -72,7 +72,7 @@ REFUSED = [
         ["raters", "erase", "small", "Ada", "--yes"],
         "there is no rater named 'Ada'",
     ),
-    ("paired", ["export", "small", "--output", "v.xlsx"], "written as .csv or .jsonl"),
+    ("paired", ["export", "small", "--output", "v.xlsx"], "written as .csv; name"),
     ("paired", ["export", "small", "--table", "all"], "for --table. Choose from"),
     ("paired", ["backup", "small", "small/study.toml"], "a backup overwrites nothing"),
     ("paired", ["annotate", "small", "--port", "70000"], "port 70000 does not exist"),

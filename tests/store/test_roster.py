@@ -9,11 +9,11 @@ from rating import leads, people, rate_all
 
 from guard_eval.errors import StudyError
 from guard_eval.store import handout, pairs, raters, roster, unblind
-from guard_eval.store.roster import Comparison, plan_roster
+from guard_eval.store.roster import plan_roster
 
 
 def make_pairs_of(comparisons):
-    return {f"{a}-{b}-{number}": Comparison(a, b) for a, b in comparisons for number in range(25)}
+    return {f"{a}-{b}-{number}": (a, b) for a, b in comparisons for number in range(25)}
 
 
 def farthest(study, sides):

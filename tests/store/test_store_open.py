@@ -5,12 +5,11 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from rating import people, rate_all
 from sqlalchemy import insert
 from sqlalchemy.exc import DBAPIError
 
 from guard_eval.errors import MissingExtraError, StudyError
-from guard_eval.store import Store, database, pairs, raters, schema, unblind
+from guard_eval.store import Store, pairs, raters, schema
 
 
 def refuse(url, *, create=False):
@@ -173,28 +172,3 @@ def test_a_database_is_its_owners_from_the_start(tmp_path, make_pairs, monkeypat
     assert rights == dict.fromkeys(["study.db", "study.db-wal", "study.db-shm"], 0o600)
     # never made with more rights, which somebody could use before they are taken
     assert (os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600) in made
-
-
-def test_a_study_on_storage_that_is_only_read_is_read(tmp_path, make_pairs, plan, monkeypatch):
-    """As a server leaves it that was killed, its last rows stand in the log alone: they count too."""
-    path = tmp_path / "study[1].db"  # which is no pattern
-    (tmp_path / "study[1].db-old").write_text("something else")
-    url = f"sqlite:///{path}"
-    with Store.open(url, create=True) as store:
-        pairs.add(store, make_pairs(6))
-        rate_all(store, people(store, "Ann")[0], plan)
-    monkeypatch.setattr(database, "is_writable", lambda _: False)
-    before = path.read_bytes()
-    with Store.open(url) as store:
-        assert len(unblind.tidy(store)) == 6
-        with pytest.raises(StudyError, match=r"readonly database; make the file and its folder writable"):
-            raters.invite(store, "Ben")
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["study[1].db", "study[1].db-old"]
-    assert path.read_bytes() == before
-    monkeypatch.undo()
-    with Store.open(url) as store:
-        raters.invite(store, "Cas")
-        monkeypatch.setattr(database, "is_writable", lambda _: False)
-        assert (tmp_path / "study[1].db-wal").stat().st_size
-        with Store.open(url) as reader:
-            assert [rater.name for rater in raters.read(reader)] == ["Ann", "Cas"]
