@@ -71,13 +71,10 @@ def test_a_slope_over_clusters_is_the_bias_reduced_gee():
     assert estimate.error == pytest.approx(model.bse[1] * math.sqrt(29 / 30), rel=2e-3)
 
 
-def test_noise_from_another_source_is_added_to_the_variance():
+def test_noise_is_added_to_the_variance_and_limits_are_cut_at_the_bounds():
     rows = parts(np.array([1.0, 2.0, 4.0]))
     alone = jackknife(rows, mean).error
     assert jackknife(rows, mean, noise=0.5).error == pytest.approx(math.sqrt(alone**2 + 0.5))
-
-
-def test_limits_are_cut_at_the_bounds_and_say_so():
     estimate = jackknife(parts(np.array([1.0, 1.0, 0.5])), mean, bounds=(0, 1))
     assert (estimate.high, estimate.value) == (1.0, pytest.approx(5 / 6))
     assert "cut" in estimate.note

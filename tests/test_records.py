@@ -44,22 +44,16 @@ def test_ids_by_hand(changes, run, rare):
         *({"max_new_tokens": 9}, {"max_prompt_tokens": 9}, {"dtype": "bfloat16"}),
     ],
 )
-def test_every_part_of_the_recipe_changes_the_id(changes):
+def test_every_part_of_the_recipe_and_the_prompts_text_change_the_id(changes):
     assert replace(RECIPE, **changes).continuation_id(PROMPT) != RECIPE.continuation_id(PROMPT)
-
-
-def test_the_prompts_text_changes_the_id_and_its_dataset_does_not():
     assert RECIPE.continuation_id(replace(PROMPT, text="Twice")) != RECIPE.continuation_id(PROMPT)
     assert RECIPE.continuation_id(replace(PROMPT, dataset="e")) == RECIPE.continuation_id(PROMPT)
 
 
-def test_a_folder_is_known_by_its_content_not_by_its_name():
+def test_a_folder_is_known_by_its_content_and_a_pair_by_its_names():
     here = replace(RECIPE, model="models/a", revision="sha256:00")
     both = replace(here, amateur="./small", amateur_revision="sha256:00")
     for recipe, field in ((here, "model"), (both, "model"), (both, "amateur")):
         assert recipe.continuation_id(PROMPT) == replace(recipe, **{field: "../a"}).continuation_id(PROMPT)
     assert both.continuation_id(PROMPT) != here.continuation_id(PROMPT)
-
-
-def test_a_pair_under_other_names_is_another_pair():
     assert Pair.make_id("x", "y", "1", "2") != Pair.make_id("y", "x", "1", "2")

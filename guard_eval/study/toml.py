@@ -109,8 +109,8 @@ def _assign(table: Any, assignment: str) -> None:  # noqa: ANN401 (tables, lists
         parent, table = table, table.setdefault(key, {}) if isinstance(key, str) else table[key]
     text = match[2].strip()
     try:
-        [(_, parent[key])] = tomllib.loads(f"value = {text}").items()
-    except (ValueError, RecursionError):  # no TOML, or more than a value
+        [(_, parent[key])] = parse_toml(f"value = {text}", "--set").items()
+    except ValueError:  # no TOML, or more than a value
         parent[key] = text
 
 

@@ -79,6 +79,8 @@ def test_a_server_that_the_user_names_is_asked(run, study, server, monkeypatch):
         "postgresql:///x?host=db.example,evil.example",
         "postgresql:///x?host=db.example&host=evil.example",
         "postgresql://db.example/x?host=evil.example",
+        "postgresql://evil.example/x?host=db.example",
+        "postgresql://db.example:5432/x?port=6543",
         "postgresql://db.example/x?hostaddr=203.0.113.9",
         "postgresql://db.example/x?service=mine",
         "postgresql://db.example/x?passfile=/home/me/.pgpass",

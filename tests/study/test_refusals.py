@@ -21,9 +21,8 @@ TABLES = [
     ("generation.strategies=['greedy', 'acs', 'acs(q=1)']", "names acs(q=1) twice"),
     ("generation.strategies=['guard', 'topk']", "strategies[2]: 'topk': unknown strategy 'topk': did you"),
     ("generation.stop=['']", "generation.stop[1]: '': string should have at least 1 character"),
-    ("metrics.compute=['divrsity']", "metrics.compute[1]: 'divrsity': "),
+    ("seed=0xffffffffffffffffff", "seed: 4722366482869645213695: input should be less than"),
     ("metrics.baseline=beam", "metrics.baseline names beam(beams=5), which is not in generation.strategies"),
-    ("pairs.compare=[['guard', 'top_k']]", "pairs.compare names top_k(k=50), which is not in generation"),
     (
         "pairs.compare=[['guard', 'acs(q=2)']]",
         "which is not in generation.strategies: did you mean 'acs(q=1)'?",

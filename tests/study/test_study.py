@@ -142,6 +142,7 @@ def test_no_folder_and_no_study(tmp_path):
         ("l[1].x = two words", {"a": {"c": 0}, "l": [{"x": "two words"}], "s": "t"}),
         ("l[1] = {y = 1}", {"a": {"c": 0}, "l": [{"y": 1}], "s": "t"}),
         ("s=1\nseed=2", {"a": {"c": 0}, "l": [{"x": 0}], "s": "1\nseed=2"}),
+        (f"s=0x{'f' * 5000}", {"a": {"c": 0}, "l": [{"x": 0}], "s": f"0x{'f' * 5000}"}),
         *(
             (wrong, "this names no setting; write table.key=value or judge")
             for wrong in (
