@@ -48,7 +48,6 @@ BAD_RESPONSE = "the server's answer is not that of a Batch API; run again later,
 _NEW_NAME = 'give the judge a new name (name = "…")'
 
 NO_ANSWER = JudgeError(kind="server_error", detail="the batch brought neither an answer nor an error")
-"""The failure of a request that an ended batch has forgotten."""
 
 
 class CallError(Exception):

@@ -71,13 +71,11 @@ class Judged(Result):
         previews: What was left to ask of each judge, and its price.
         judges: What each judge has taken over all runs.
         failures: Why questions have no verdict to this day.
-        page: The page of exchanges that was written.
     """
 
     previews: tuple[dict[str, object], ...] = ()
     judges: tuple[Mapping[str, Any], ...] = ()
     failures: tuple[Mapping[str, Any], ...] = ()
-    page: Path | None = None
 
 
 def judge(
@@ -125,7 +123,7 @@ def judge(
         if view is not None:
             names = None if only is None else {each.rater_name for each in judges}
             count = write_page(store, study.settings.judge, view, seed=study.settings.seed, only=names)
-            return Judged(lines=(f"{view}: {count} exchanges; open it in a browser",), page=view)
+            return Judged(lines=(f"{view}: {count} exchanges; open it in a browser",))
         if not pairs.read(store):
             raise StudyError(f"{study.folder} has no pairs yet; run: {study.command('pair')}")
         asking = Asking(study, store, budget, parse_send_key(send_key), batch=batch, calibrate=calibrate)

@@ -132,7 +132,7 @@ def build_request(judge: Judge, messages: Sequence[Mapping[str, str]], form: For
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
         else:
             body["text"] = {"format": {"type": "json_schema", **schema}}
-    if judge.reasoning_effort is not None and "reasoning_effort" not in form.without:
+    if judge.reasoning_effort and "reasoning_effort" not in form.without:
         effort = judge.reasoning_effort
         body |= {"reasoning_effort": effort} if chat else {"reasoning": {"effort": effort}}
     optional = {"seed": seed if chat else None, "temperature": temperature_of(judge)}

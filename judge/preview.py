@@ -66,7 +66,6 @@ class Preview:
             "server": self.server,
             "requests": self.requests,
             "usd": self.costs,
-            "warnings": self.warnings,
         }
 
     def show_costs(self) -> list[tuple[str, str, str]]:
@@ -129,7 +128,7 @@ def preview_judge(store: Store, judge: Judge, questions: Sequence[Question], *, 
         name=name,
         server=url,
         questions=questions,
-        open=0 if spent is None else spent.open,
+        open=spent.open if spent else 0,
         requests=len(sizes),
         price=price,
         costs={} if price is None else _estimate(price, judge, sizes, spent),

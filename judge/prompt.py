@@ -207,8 +207,8 @@ class JudgePrompt:
     def text(self) -> str:
         """Return the whole prompt, with placeholders in brackets for the texts of a pair."""
         shown = BlindPair.of(0, "[the prompt]", "[one text]", "[the other text]")
-        parts = [f"[{each['role']}]\n{each['content']}" for each in self.messages(shown, 0)]
-        return "\n\n".join(parts) + "\n"
+        turns = (f"[{each['role']}]\n{each['content']}\n" for each in self.messages(shown, 0))
+        return "\n".join(turns)
 
     @cached_property
     def version(self) -> str:

@@ -69,6 +69,7 @@ RULES = (
     Rule(statuses={407}, kind="proxy"),
     Rule(statuses=range(300, 400), kind="moved"),
     Rule(statuses={429, 529}, kind="rate_limited"),
+    Rule(codes={"rate_limit_exceeded"}, kind="rate_limited"),
     Rule(statuses={409, 425}, kind="server_error"),
     Rule(statuses={413}, kind="too_long"),
     Rule(statuses=range(200, 500), words=f"^{_PAGE}$", kind="web_page"),
@@ -212,8 +213,6 @@ def read_error(server: Server, body: bytes) -> JudgeError | None:
     if not error:
         return None
     code = table_of(error).get("code")
-    if code == "rate_limit_exceeded":
-        code = 429
     status = code if isinstance(code, int) and 400 <= code < 600 else 500
     refusal = read_refusal(server, status, {}, error)
     charged = bool(envelope.get("choices") or read_usage(body).output_tokens)

@@ -347,7 +347,7 @@ class Run:
             )
         is_final = errors[error.kind] >= ATTEMPTS.get(error.kind, 1)
         is_passing = error.kind == "transport" and self._parsed
-        if is_final and error.fatal is not None and not is_passing:
+        if is_final and error.fatal and not is_passing:
             raise StudyError(error.fatal)
         return is_final
 
@@ -360,13 +360,13 @@ class Run:
             if question.purpose == "study":
                 await self.journal.write(self._save, (question, outcome))
             self.ledger.verdicts += 1
-        if self.advance is not None:
+        if self.advance:
             cost, failed = self.ledger.cost / BILLION, self.ledger.failures.total()
             self.advance(1, note=f"${cost:.2f} · {failed} failed")
 
     async def _note(self, error: JudgeError) -> None:
         """Note why an answer brought no verdict."""
-        if error.row is not None:
+        if error.row:
             await self.journal.write(requests.note_failures, (error.row, error.kind, error.detail))
 
     def _save(self, db: Connection, now: datetime, verdicts: list[Any]) -> None:
@@ -437,6 +437,10 @@ class Run:
 
     def count_cost(self, settled: Settled, reserved: int | None) -> None:
         """Count what an answer cost, or else what was reserved for it.
+
+        Args:
+            settled: The answer, which is stored.
+            reserved: The most that its request could cost, in billionths of a US dollar.
 
         Raises:
             StudyError: There is a budget, and the answer cost more.
