@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from app_browser import DESKTOP, PHONE, Wire, begin, contrast, faults, pick, save, where
+from app_browser import DESKTOP, PHONE, Wire, begin, contrast, faults, pick, press, save, where
 
 TITLE = 'Wit <b onclick="x">$& $` {criteria} **dry** $x_1$'
 DEFINITION = (
@@ -51,16 +51,16 @@ def test_titles_and_definitions_are_text_on_every_page(serve, browse):
     assert shown(page, ".ge-rubric dd")[:2] == [DEFINITION, LONG.strip()]
     assert page.query_selector_all(".ge-rubric :not(dt):not(dd)") == []
     assert faults(page) == []
-    page.get_by_role("button", name="Beginnen").click()
+    press(page, "Beginnen")
 
     page.wait_for_selector(".ge-page h1 >> text=Übung 1 von 2")
     assert shown(page, ".ge-question h3") == TITLES
     assert shown(page, ".ge-question .ge-words p")[0] == DEFINITION
     assert page.get_by_role("button", name=f"Was {TITLE} bedeutet").count() == 1
-    assert page.query_selector_all(".ge-words p *") == page.query_selector_all(".ge-words h3 *") == []
+    assert page.query_selector_all(".ge-words :is(p, h3) *") == []
     assert faults(page) == []
     assert fits(page)
-    page.get_by_role("button", name="Speichern").click()
+    press(page, "Speichern")
     alert = page.wait_for_function("() => document.querySelector('.ge-alert').textContent").json_value()
     assert all(title in alert for title in TITLES)
 
@@ -69,7 +69,6 @@ def test_titles_and_definitions_are_text_on_every_page(serve, browse):
         for key in ("1", "2", "3", "1", "Enter"):
             page.keyboard.press(key)
         page.wait_for_selector(".ge-remark")
-        assert "Kohärenz" in page.inner_text(".stMain")
         page.keyboard.press("Control+Enter")
     page.wait_for_selector(".ge-page h1 >> text=Paar 1 von 1")
     page.keyboard.press("3")
@@ -86,7 +85,7 @@ def test_titles_and_definitions_are_text_on_every_page(serve, browse):
     phone.goto(served.link("ben"))
     phone.wait_for_selector(".ge-rubric")
     assert fits(phone)
-    phone.get_by_role("button", name="Beginnen").click()
+    press(phone, "Beginnen")
     phone.wait_for_selector(".ge-page h1 >> text=Übung 1 von 2")
     for about in phone.query_selector_all(".ge-about"):
         about.click()
@@ -117,8 +116,8 @@ def test_no_page_has_serious_faults(served, browse, name, options):
     result["a pair"] = faults(page)
     assert contrast(page, ".ge-foot button:disabled") >= 4.5  # which axe-core leaves out
     page.get_by_role("radio").first.click()
-    page.get_by_role("button", name="Comment or problem").click()
-    page.get_by_role("button", name="Save and continue").click()
+    press(page, "Comment or problem")
+    press(page, "Save and continue")
     page.get_by_role("alert").wait_for()
     result["half answered"] = faults(page)
     while where(page) != "Thank you":
@@ -126,7 +125,7 @@ def test_no_page_has_serious_faults(served, browse, name, options):
             group.get_by_role("radio", name="Similar").click()
         save(page)
     result["thanks"] = faults(page)
-    page.get_by_role("button", name="Back").click()
+    press(page, "Back")
     page.get_by_role("button", name="To the newest pair").wait_for()
     result["an earlier pair"] = faults(page)
     assert {page: faults for page, faults in result.items() if faults} == {}

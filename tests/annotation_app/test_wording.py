@@ -88,8 +88,6 @@ MISTAKES = [
     ("[consent\n", "is not valid TOML"),
     ("[consent]\ntitel = 'T'", "consent.titel: is not a setting; did you mean 'title'?"),
     ("[consent]\nlead = ''", "consent.lead: '': string should have at least 1 character"),
-    ("[consent]\npoints = 'P'", "consent.points: 'P': input should be a valid list"),
-    ("[consent]\nagree = 3", "consent.agree: 3: input should be a valid string"),
     ("[panel]\nside = 'Side'", "panel.side: 'Side': the names in braces must be: {letter}"),
     ("[ran_out]\nlead = 'Hi {name}'", "the names in braces must be: none"),
     ("[criteria.coherence]\ntitel = 'C'", "criteria.coherence.titel: is not a setting; did you mean"),

@@ -180,13 +180,17 @@ def first_is_a(page: Any) -> bool:
     return FIRST_WORD in page.get_by_role("region", name="Continuation A").inner_text()
 
 
+def press(page: Any, button: str) -> None:
+    page.get_by_role("button", name=button).click()
+
+
 def pick(page: Any, criterion: str, answer: str) -> None:
     page.get_by_role("radiogroup", name=criterion).get_by_role("radio", name=answer).click()
 
 
 def save(page: Any) -> None:
     before = where(page)
-    page.get_by_role("button", name="Save and continue").click()
+    press(page, "Save and continue")
     moved_on(page, before)
 
 
