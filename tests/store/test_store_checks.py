@@ -67,18 +67,6 @@ def test_repeats_come_later_with_the_sides_swapped(store, make_pairs, plan):
     assert len(unblind.tidy(store)) == 40
 
 
-def test_what_is_left_of_the_repeats_comes_at_the_end(store, make_pairs, plan):
-    """Of 10 pairs Ann gets 4, as Ben took the others: two repeats are half of that."""
-    pairs.add(store, make_pairs(10))
-    one = replace(plan, slots=1)
-    ben, ann = people(store, "Ben", "Ann")
-    assert len(rate_all(store, ben, replace(one, quota=6))) == 6
-    five = replace(one, repeats=5)
-    assert handout.progress(store, ann, five) == (0, 6)
-    assert len(rate_all(store, ann, five)) == 6
-    assert handout.progress(store, ann, five) == (6, 0)
-
-
 def test_gold_repeats_and_quota_together_keep_the_promise_of_progress(store, make_pairs, plan):
     pairs.add(store, make_pairs(12))
     pairs.add_gold(store, make_gold(2))

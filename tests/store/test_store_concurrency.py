@@ -5,13 +5,12 @@ import sys
 import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 
 import pytest
 from rating import people, rate, rate_all
 from sqlalchemy import func, select
 
-from guard_eval.store import Store, handout, pairs, raters, unblind, verdicts
+from guard_eval.store import Store, handout, pairs, raters, unblind
 from guard_eval.store.schema import PAIR
 
 pytestmark = [pytest.mark.slow, pytest.mark.both_databases]
@@ -117,22 +116,6 @@ def test_one_rater_in_many_tabs_gets_one_pair_and_gives_one_verdict(store, make_
     at_once([lambda choice=choice: rate(store, ann, shown, choice) for choice in "ABABAB"])
     assert [row.revision for row in unblind.history(store)][:2] == [0, 1]
     assert len(unblind.tidy(store)) == 1
-
-
-def test_twenty_threads_save_ten_times_each(store, make_pairs, plan):
-    pairs.add(store, make_pairs(10))
-    everybody = people(store, *(f"person {number}" for number in range(20)))
-    twenty = replace(plan, slots=20)
-
-    def save_all(rater):
-        claimed = handout.claim(store, rater, twenty, limit=10)
-        for blind in claimed:
-            rate(store, rater, blind)
-            verdicts.current(store, blind.presentation, rater=rater)
-        return len(claimed)
-
-    assert at_once([lambda rater=rater: save_all(rater) for rater in everybody]) == [10] * 20
-    assert_exactly(unblind.tidy(store), 10, 20)
 
 
 def test_the_times_of_writers_run_forward(store_url):

@@ -1,6 +1,5 @@
 """Excluding a rater is a recorded decision: nothing is deleted, and the slots are filled again."""
 
-import json
 from collections import Counter
 
 import pytest
@@ -61,16 +60,6 @@ def test_a_rater_taken_in_again_has_back_what_nobody_took(store, ann, one):
     # what she held unrated is hers again, unless it was taken
     assert len(handout.claim(store, ann, one)) == (taken in before)
     assert rate_all(store, ben, one) == []
-
-
-def test_the_decisions_are_notes_with_reason_and_name(store, ann, clock):
-    raters.decide(store, "Ann", "exclude", "too fast — 2 s", "Ève")
-    clock.advance(days=1)
-    raters.decide(store, "Ann", "include", "she explained", "Ève")
-    first, second = notes.read(store, rater="Ann")
-    assert (first.kind, json.loads(first.detail)) == ("exclude", {"by": "Ève", "reason": "too fast — 2 s"})
-    assert (second.kind, json.loads(second.detail)) == ("include", {"by": "Ève", "reason": "she explained"})
-    assert (second.at - first.at).days == 1
 
 
 @pytest.mark.usefixtures("ann")

@@ -66,14 +66,6 @@ def test_what_was_shown_of_pairs_that_are_replaced_is_rated_on_no_other(store, m
     assert len(new) == 3
 
 
-def test_adding_again_adds_only_what_is_new(store, make_pairs):
-    assert store_pairs.add(store, make_pairs(3)) == 3
-    assert store_pairs.add(store, make_pairs(5)) == 2
-    assert store_pairs.add(store, make_pairs(5)) == 0
-    assert store_pairs.add(store, []) == 0
-    assert store_pairs.read(store) == make_pairs(5)
-
-
 @pytest.mark.parametrize("stored_before", [True, False])
 def test_same_id_with_another_text_is_refused_and_nothing_is_added(store, make_pairs, stored_before):
     first, second = make_pairs(2)

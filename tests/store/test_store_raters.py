@@ -8,7 +8,6 @@ from factories import make_gold
 from rating import rate
 
 from guard_eval.errors import StudyError
-from guard_eval.records import Rater
 from guard_eval.store import Store, handout, notes, pairs, raters
 
 
@@ -76,19 +75,6 @@ def test_what_cannot_be_is_refused_and_adds_nobody(store):
         assert str(refused.value).isprintable()
     assert [rater.name for rater in raters.read(store)] == ["Ann", "judge", "out"]
     assert raters.sign_in(store, token) is not None
-
-
-def test_a_rater_of_another_study_is_refused(store, make_pairs, plan):
-    pairs.add(store, make_pairs(1))
-    with pytest.raises(StudyError, match="'Eve' is not of this study"):
-        handout.claim(store, Rater(id=99, name="Eve", kind="person"), plan)
-
-
-def test_a_new_link_ends_the_old_one(store):
-    ann, old = raters.invite(store, "Ann")
-    _, new = raters.invite(store, "Ann", renew=True)
-    assert raters.sign_in(store, new) == ann
-    assert raters.sign_in(store, old) is None
 
 
 def enrol(store, number, plan):

@@ -12,7 +12,7 @@ from sqlalchemy import event
 
 from guard_eval.errors import StudyError
 from guard_eval.records import CHOICES, Rater
-from guard_eval.store import Note, Store, handout, notes, pairs, raters, unblind, verdicts
+from guard_eval.store import Store, handout, notes, pairs, raters, unblind, verdicts
 from guard_eval.store import settings as store_settings
 
 
@@ -124,16 +124,6 @@ def test_remarks_are_saved_with_the_verdict_and_repeats_add_nothing(store, ann, 
     assert [note.detail for note in notes.read(store, kind="comment")] == ["hard", "harder", ""]
     assert [note.detail for note in notes.read(store, kind="problem")] == ["cut off"]
     assert {note.presentation for note in notes.read(store)} == {number}
-
-
-def test_a_note_says_who_what_and_when(store, ann, number, clock):
-    notes.write(store, ann, "consent", "yes")
-    clock.advance(minutes=1)
-    notes.write(store, ann, "problem", "garbled \U0001f600", presentation=number)
-    first, second = notes.read(store)
-    at = second.at.replace(minute=4)
-    assert first == Note(rater="Ann", kind="consent", detail="yes", presentation=None, at=at, pair_id=None)
-    assert (second.detail, second.presentation, second.at) == ("garbled \U0001f600", number, clock())
 
 
 def test_a_note_that_cannot_be_is_refused(store, ann):
