@@ -7,8 +7,6 @@ import krippendorff
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
 from statsmodels.stats import inter_rater
 from verdicts_by_hand import table
 
@@ -100,16 +98,6 @@ def test_coefficients_by_hand():
     assert intraclass([0, 0, 1, 1], [0, 2, 4, 6], [0, 1]).value == pytest.approx(7 / 9)
 
 
-@given(st.lists(st.tuples(*[st.integers(0, 2)] * 3), min_size=4, max_size=20), st.permutations(range(3)))
-def test_neither_raters_nor_items_have_an_order(verdicts, order):
-    counts = np.array([np.bincount(item, minlength=3) for item in verdicts])
-    assume((counts.sum(axis=0) > 0).sum() > 1)
-    turned = np.array([np.bincount([item[i] for i in order], minlength=3) for item in reversed(verdicts)])
-    for coefficient in (fleiss_kappa, gwet_ac1, krippendorff_alpha):
-        one, other = coefficient(RatingCounts.of(counts)), coefficient(RatingCounts.of(turned))
-        assert one.value == pytest.approx(other.value)
-
-
 @pytest.mark.parametrize("coefficient", [fleiss_kappa, gwet_ac1, krippendorff_alpha])
 @pytest.mark.parametrize(
     ("counts", "note"),
@@ -124,8 +112,7 @@ def test_undefined_says_why(coefficient, counts, note):
 def test_few_verdicts_off_the_commonest_give_no_interval():
     counts = [[0, 3]] * 30 + [[1, 2]] * 4
     result = fleiss_kappa(RatingCounts.of(counts))
-    assert result.value is not None
-    assert result.low is None
+    assert (result.value is None, result.low) == (False, None)
     assert "fewer than 5 items" in result.note
     assert fleiss_kappa(RatingCounts.of([[0, 3]] * 30 + [[1, 2]] * 5)).low is not None
 

@@ -20,7 +20,7 @@ from analysis.analyses.ranking import ranking
 from analysis.analyses.raters import raters
 from analysis.analyses.sensitivity import LEFT_OUT, POOLED, RANDOM, UNTIED, sensitivity
 from analysis.analyses.sequential import sequential
-from analysis.analyses.shares import coverage, shares
+from analysis.analyses.shares import shares
 from analysis.stats.alternative_annotator import alternative_annotator
 from analysis.verdicts.tidy import validate
 from guard_eval.errors import StudyError
@@ -279,11 +279,6 @@ def test_sequential_items_come_by_time():
     assert sequential(evidence(frame)).empty
 
 
-def test_coverage_by_hand():
-    row = only(coverage(evidence(table({"1": "xy", "2": "x "}))))
-    assert (row.raters, row.pairs, row.ratings, row.criteria) == (2, 2, 3, 1)
-
-
 CHECKS = [
     ("identical", ("=", "=", "t", "o", ""), 2, 2, 1),
     # both for it; one and a tie; one each way; two ties; one against; both against; one order alone
@@ -329,11 +324,3 @@ def test_neither_the_order_of_rows_nor_other_analyses_matter(analysis, verdicts)
     pd.testing.assert_frame_equal(known.frame, before)
     pd.testing.assert_frame_equal(analysis(known), first)
     pd.testing.assert_frame_equal(analysis(evidence(verdicts.sample(frac=1, random_state=1))), first)
-
-
-@pytest.mark.parametrize("analysis", [each for each in ANALYSES if each is not ranking])
-def test_one_pair_per_prompt_gives_the_numbers_by_pair(analysis, verdicts):
-    named = validate(verdicts.assign(prompt_id=verdicts["pair_id"]))
-    one, other = analysis(evidence(named)), analysis(evidence(named.drop(columns="prompt_id")))
-    numbers = [name for name in one if name not in {"unit", "method", "note", "what", "where"}]
-    pd.testing.assert_frame_equal(one[numbers], other[numbers])

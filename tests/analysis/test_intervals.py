@@ -45,16 +45,6 @@ def test_a_unit_of_one_kind_of_trials_has_a_limit_by_units():
     assert unit_proportion([], np.zeros(0, dtype=int), level=0.95).value is None
 
 
-def test_proportions_over_units_cover():
-    """Four trials of each of 40 pairs, which correlate; Wilson's own covers .8 here."""
-    rng, unit, hits = np.random.default_rng(4), np.repeat(np.arange(40), 4), []
-    for _ in range(400):
-        felt = math.sqrt(0.55) * rng.standard_normal(40)[unit] + math.sqrt(0.45) * rng.standard_normal(160)
-        share = unit_proportion(felt > 0.5, unit, level=0.95)
-        hits.append(share.low <= stats.norm.sf(0.5) <= share.high)
-    assert np.mean(hits) > 0.92  # .95 is below it one time in 500
-
-
 def test_the_share_of_one_dataset_is_the_t_interval():
     means = [0.5, 0.75, 1.0, 0.25, 0.5, 0.625]
     expected = stats.t.interval(0.95, len(means) - 1, loc=np.mean(means), scale=stats.sem(means))
