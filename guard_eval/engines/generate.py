@@ -250,7 +250,8 @@ class Work:
         if self.known["revision"] is not None and location not in matches.missing:
             from guard_eval.engines.encoding import encode, split_by_length  # noqa: PLC0415
 
-            described = ModelFiles.open(location, self.known["revision"]).describe(model.name)
+            with matches.offline():  # of a tokenizer, transformers asks for more files than there are
+                described = ModelFiles.open(location, self.known["revision"]).describe(model.name)
             rows = encode(described, self._prompts, generation.max_prompt_tokens, chat=generation.chat)
             fitting, problem = split_by_length(described, rows, generation.max_new_tokens)
             if problem and not fitting:

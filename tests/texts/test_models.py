@@ -1,6 +1,7 @@
 """Which models are here and which would be downloaded: a real server, a closed port, a silent one."""
 
 import json
+import shutil
 import socket
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -8,9 +9,12 @@ from typing import ClassVar
 
 import pytest
 
+from guard_eval.engines.generate import generate
 from guard_eval.errors import StudyError
+from guard_eval.study.folder import BUNDLED, Study, locate_model
 from guard_eval.texts import models
 from guard_eval.texts.models import check_name, find_models
+from guard_eval.texts.new import new
 
 constants = pytest.importorskip("huggingface_hub.constants")
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -68,15 +72,17 @@ def closed_port(monkeypatch):
         yield
 
 
-def lay_into(cache, name, *, weights=True):
+def lay_into(cache, name, model=None, *, weights=True):
     folder = cache / f"models--{name.replace('/', '--')}"
     snapshot = folder / "snapshots" / COMMIT
     snapshot.mkdir(parents=True)
     (folder / "refs").mkdir()
     (folder / "refs" / "main").write_text(COMMIT)
     (snapshot / "config.json").write_text("{}")
+    if model:
+        shutil.copytree(model, snapshot, dirs_exist_ok=True)
     if weights:
-        (snapshot / "model.safetensors").write_bytes(b"x")
+        (snapshot / "more.safetensors").write_bytes(b"x")
 
 
 def find(*names, revision="main"):
@@ -123,6 +129,18 @@ def test_a_server_that_never_answers_is_waited_for_once(monkeypatch):
         result = find("far/one", "far/two")
     assert not result.reachable
     assert result.missing == ["far/one", "far/two"]
+
+
+@pytest.mark.timeout(60)
+def test_a_dry_run_does_not_hang_where_the_hub_is_silent(cache, tmp_path, monkeypatch):
+    """Without `offline`, transformers' tokenizer would try each of its files again and again."""
+    lay_into(cache, "here/model", locate_model(BUNDLED, tmp_path))
+    new(tmp_path / "s", model="here/model", limit=1)
+    monkeypatch.setattr(models, "TIMEOUT_SECONDS", 0.3)
+    with socket.create_server(("127.0.0.1", 0)) as black_hole:
+        monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{black_hole.getsockname()[1]}")
+        lines = generate(Study.open(tmp_path / "s"), strategy=["greedy"], dry_run=True).lines
+    assert "here/model is on this machine" in lines
 
 
 def test_offline_lasts_as_long_as_the_work(closed_port):
