@@ -38,8 +38,6 @@ TEXTS_SHOWN = 3
 """Prompt, A and B."""
 FEWEST = 10
 """Below this number of showings, or of non-tied verdicts, nothing is found."""
-Comparison = tuple[str, str, str]
-"""The two methods, and the kind of raters."""
 
 
 class Finding(NamedTuple):
@@ -78,8 +76,8 @@ def audits(evidence: Evidence) -> pd.DataFrame:
     return frame_of(records, ("kind", "where", "what", "severity"))
 
 
-def _by_comparison(frame: pd.DataFrame) -> Iterator[tuple[Comparison, pd.DataFrame, pd.DataFrame]]:
-    """Yield each comparison by a kind of raters that has enough showings, with its verdicts and its showings.
+def _by_comparison(frame: pd.DataFrame) -> Iterator[tuple[tuple[str, str, str], pd.DataFrame, pd.DataFrame]]:
+    """Yield methods and kind of raters of comparisons with enough showings, their verdicts and showings.
 
     A showing is a pair of texts as one rater once saw it; it has a verdict on each criterion. All are
     numbered at once, since a table may have a million verdicts, and many methods have many comparisons.

@@ -12,12 +12,10 @@ from analysis.analyses.evidence import ALL, Evidence, Exclusion, frame_of
 from analysis.analyses.shares import shares
 from guard_eval.reporting.words import and_list, plural
 
-EXCLUDED_COLUMNS = ("rater", "rater_kind", "reason", "at", "results", "verdicts")
-
 
 def excluded_raters(evidence: Evidence) -> pd.DataFrame:
     """Return the excluded raters: when, why, and whether the results had been seen."""
-    return frame_of([asdict(each) for each in evidence.context.exclusions], EXCLUDED_COLUMNS)
+    return frame_of([asdict(each) for each in evidence.context.exclusions])
 
 
 def with_excluded_raters(evidence: Evidence) -> pd.DataFrame:

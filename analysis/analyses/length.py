@@ -112,9 +112,8 @@ def length(evidence: Evidence) -> pd.DataFrame:
             )
         else:
             share = slope = Estimate(level=evidence.level, note="no pair has both lengths")
-        unknown, differ = len(group) - len(known), int(group["differ"].fillna(False).astype(bool).sum())
+        unknown = len(group) - len(known)
         left_out = f"{plural(unknown, 'pair')} without both lengths left out" if unknown else ""
-        several = f"{plural(differ, 'pair')} with several lengths; the middle one is taken" if differ else ""
         records.append(
             cell_record(cell)
             | {
@@ -126,20 +125,21 @@ def length(evidence: Evidence) -> pd.DataFrame:
                 **estimate_record(slope, "slope", "slope_"),
                 "p_slope": slope.p,
                 "method": METHOD,
-                "note": join_notes(left_out, several, share.note),
+                "note": join_notes(left_out, share.note),
             }
         )
     return frame_of(records, CELL_COLUMNS)
 
 
 def _lengths(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per pair: log₂ of its length ratio, whether it is known, and whether rows differ."""
+    """Return one row per pair: log₂ of its length ratio, and whether it is known.
+
+    If the rows of a pair differ in a length, the middle of the least and the greatest is taken.
+    """
     lengths = ["length_a", "length_b"]
     # Rows of a pair mostly say the same, so few are left to be compared.
     grouped = frame[[*_ITEM, *lengths]].drop_duplicates().groupby(_ITEM, sort=True)[lengths]
     least, greatest = grouped.min(), grouped.max()
-    middle = (least + greatest) / 2
-    known = (least > 0).all(axis=1)
+    known, middle = (least > 0).all(axis=1), (least + greatest) / 2
     ratio = np.log2((middle["length_a"] / middle["length_b"]).where(known))
-    differ = known & (least != greatest).any(axis=1)
-    return pd.DataFrame({"ratio": ratio, "known": known, "differ": differ}).reset_index()
+    return pd.DataFrame({"ratio": ratio, "known": known}).reset_index()

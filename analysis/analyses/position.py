@@ -10,8 +10,6 @@ from analysis.analyses.win_share import unit_proportion
 from analysis.verdicts.scores import side_of_a, with_units
 
 KEYS = ["method_a", "method_b", "rater_kind", "judge", "criterion", "pair_id", "rater"]
-UNBALANCED = 0.1
-"""A share of first places this far from one half is named."""
 
 
 def position(evidence: Evidence) -> pd.DataFrame:
@@ -29,14 +27,10 @@ def position(evidence: Evidence) -> pd.DataFrame:
     for (kind, judge, criterion), cell in known.groupby(["rater_kind", "judge", "criterion"], sort=True):
         untied = cell[cell["side"] != 0]
         for_first = (untied["side"] == np.where(untied["a_first"], 1, -1)).to_numpy()
-        a_first = float(cell["a_first"].mean())
         both = cell[cell["a_first"]].merge(cell[~cell["a_first"]], on=[*KEYS, "unit"])
         flipped = (both["side_x"] * both["side_y"] == -1).to_numpy()
         share = unit_proportion(for_first, untied["unit"].to_numpy(), level=evidence.level)
         flips = unit_proportion(flipped, both["unit"].to_numpy(), level=evidence.level)
-        mixed = (
-            f"{a_first:.0%} of verdicts had the same method first, so preferences for place and method mix"
-        )
         records.append(
             {
                 "rater_kind": kind,
@@ -46,12 +40,11 @@ def position(evidence: Evidence) -> pd.DataFrame:
                 "second": int((~for_first).sum()),
                 "ties": len(cell) - len(untied),
                 **estimate_record(share, "first_share", "first_"),
-                "method_a_first": a_first,
+                "method_a_first": float(cell["a_first"].mean()),
                 "both_orders": len(both),
                 "flipped": int(flipped.sum()),
                 "changed": int((both["side_x"] != both["side_y"]).sum()),
                 **estimate_record(flips, "flip_rate", "flip_"),
-                "note": mixed if abs(a_first - 0.5) > UNBALANCED else "",
             }
         )
     return frame_of(records, order=("rater_kind", "judge", "criterion"))

@@ -219,13 +219,9 @@ def _share_lines(results: Results, groups: Sequence[list[Row]]) -> Lines:
     other = first.method_b if lead == first.method_a else first.method_a
     return (
         tuple(lines),
-        ("Criterion", f"{lead} won", _interval_head(results), f"p{corrected}"),
+        ("Criterion", f"{lead} won", f"{percent(results.evidence.level, 0)} interval", f"p{corrected}"),
         (other, lead),
     )
-
-
-def _interval_head(results: Results) -> str:
-    return f"{percent(results.evidence.level, 0)} interval"
 
 
 def _ranking_lines(results: Results) -> Lines:
@@ -241,7 +237,12 @@ def _ranking_lines(results: Results) -> Lines:
         )
         for row in rows[:MAX_LINES]
     )
-    heads = (capital(title(rows[0].criterion)), "Expected share", _interval_head(results), "Ranks possible")
+    heads = (
+        capital(title(rows[0].criterion)),
+        "Expected share",
+        f"{percent(results.evidence.level, 0)} interval",
+        "Ranks possible",
+    )
     return lines, heads, ("loses", "wins")
 
 
@@ -382,15 +383,12 @@ def _foot(results: Results, rows: Sequence[Row]) -> str:
         whose = count_raters(covered.raters, first.rater_kind)
         whom = f"The result is about these {whose}, not raters in general."
     sentences = [f"Each {covered.unit} counts once (n = {covered.units}; {test}{correction}).", whom]
-    if any(_excludes_half(row) and verdict_word(row, context.alpha) == NO_EVIDENCE for row in rows):
+    unclear = [row for row in rows if verdict_word(row, context.alpha) == NO_EVIDENCE]
+    if any(row.low is not None and not row.low <= 0.5 <= row.high for row in unclear):
         sentences.append("An interval can exclude 50\u00a0% without evidence: it is not corrected as p is.")
     if context.why_exploratory:
         sentences.append("These results are exploratory: see Methods.")
     return " ".join(sentences)
-
-
-def _excludes_half(row: Row) -> bool:
-    return row.low is not None and row.high is not None and not row.low <= 0.5 <= row.high
 
 
 def is_simulated(results: Results) -> bool:

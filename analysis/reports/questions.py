@@ -100,7 +100,7 @@ def _declared(results: Results, words: Mapping[str, Any]) -> Question | None:
     if not tables:
         return None
     noted = chain(*rows_of_tables) if words.get("row_notes") else ()
-    reasons = sorted({sentence(row.note) for row in noted if row.note})[:MAX_NOTES]
+    reasons = sorted({sentence(row.note) for row in noted if getattr(row, "note", "")})[:MAX_NOTES]
     more = MORE_NOTES[anchor](results) if anchor in MORE_NOTES else []
     return Question(
         anchor=anchor,
@@ -226,12 +226,8 @@ def _other_analyses(results: Results) -> str:
     return f"{len(others) - len(apart)} of {len(others)} would; not {and_list([*names, *more])}"
 
 
-def _random(_: Results, frame: pd.DataFrame) -> pd.DataFrame:
-    return frame[frame["analysis"] == RANDOM]
-
-
 def _other_raters(results: Results) -> str:
-    rows = rows_of(_random(results, results["sensitivity"]))
+    rows = [row for row in rows_of(results["sensitivity"]) if row.analysis == RANDOM]
     known = [row for row in rows if row.low is not None]
     if not known:
         return f"Unknown: {rows[0].note}"
@@ -321,10 +317,6 @@ def _judge_notes(results: Results) -> list[str]:
         notes.append(
             f"Answered requests unlike those that would be made today: {and_list(usage.asked_otherwise)}."
         )
-    if results["judge_calibration"].empty:
-        notes.append(
-            "No judge was calibrated: judge STUDY --calibrate asks about pairs whose answer is known."
-        )
     return notes
 
 
@@ -381,7 +373,7 @@ SELECTED: dict[str, Callable[[Results, pd.DataFrame], pd.DataFrame]] = {
     "deciding": _deciding,
     "shares": _shown_shares,
     "alternatives": _alternatives,
-    "random": _random,
+    "random": lambda _, frame: frame[frame["analysis"] == RANDOM],
 }
 """The rows of a frame that a table shows, by their name in questions.toml."""
 MORE_NOTES: dict[str, Callable[[Results], list[str]]] = {
