@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from analysis.verdicts.combined import Composite, JudgePanel
+from analysis.verdicts.combined import Composite, PanelRule
 from analysis.verdicts.scores import Cell, ScoredVerdicts
 from guard_eval.estimate import Estimate
 from guard_eval.records import PEOPLE, SIMULATED, DeclaredPart, JudgeUsage, Pair
@@ -109,7 +109,7 @@ class Context:
     raters: RaterSampling = "fixed"
     raters_per_item: Mapping[str, int] = field(default_factory=dict)
     assisted_by: str | None = None
-    panel: JudgePanel | None = None
+    panel: PanelRule | None = None
     composite: Composite | None = None
     random_part: bool = False
     metrics: pd.DataFrame = field(default_factory=pd.DataFrame)

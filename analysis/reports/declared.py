@@ -12,7 +12,7 @@ import pandas as pd
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from analysis.analyses.evidence import Context, Correction, RaterSampling
-from analysis.verdicts.combined import Composite, JudgePanel, PanelRule
+from analysis.verdicts.combined import Composite, PanelRule
 from analysis.verdicts.family import declared_results
 from analysis.verdicts.layout import REMARKS
 from analysis.verdicts.scores import PROMPT, UnitScores, with_units
@@ -142,7 +142,7 @@ def table_context(
     return verdicts, Context(
         name=own.title or name,
         planned=declared_results(verdicts, own.family, composite),
-        panel=None if own.panel is None else JudgePanel(rule=own.panel),
+        panel=own.panel,
         composite=composite,
         declared=tuple(declared),
         command=command,

@@ -14,7 +14,7 @@ from pkgutil import resolve_name
 import pandas as pd
 
 from analysis.analyses.evidence import Context, Exclusion
-from analysis.verdicts.combined import Composite, JudgePanel
+from analysis.verdicts.combined import Composite
 from analysis.verdicts.family import with_composites
 from analysis.verdicts.tidy import validate
 from guard_eval.errors import StudyError
@@ -94,7 +94,7 @@ def study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> Contex
         **settings.analysis.model_dump(exclude={"equivalence_margin"}),
         # How many raters make an item complete; a judge is a result of its own.
         raters_per_item={"person": people, "simulated": people, "model": 1, "simulated_model": 1},
-        panel=settings.panel and JudgePanel(rule=settings.panel),
+        panel=settings.panel,
         composite=None if settings.composite is None else Composite(weights=settings.composite),
         random_part=settings.pairs.human_pairs is not None,
         metrics=_read_metrics(study.metrics),

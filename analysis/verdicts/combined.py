@@ -6,7 +6,7 @@ Nothing puts criteria or judges together unless it was declared how (tables `[co
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -19,6 +19,8 @@ from guard_eval.reporting.words import and_list, title
 from guard_eval.rubric import COMPOSITE
 
 PanelRule = Literal["majority", "mean"]
+"""How all judges count as one: by the verdict that more of them give than any other, which is a tie where two
+are level; or by the mean of their scores."""
 PANEL_OF = "panel of"
 """A panel's name begins so."""
 FEWEST_JUDGES = 2
@@ -78,51 +80,6 @@ class Composite:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class JudgePanel:
-    """Judges who count as one.
-
-    Each member first has one score of a pair, from −1 to 1: the mean of its verdicts in all orders and
-    samples. The panel has a score of the pairs that every member has judged.
-
-    Attributes:
-        rule: `majority`: each member votes with the sign of its score, so that a verdict that flips with the
-            order is a vote for a tie; the panel says what more members say than anything else, and ties where
-            two say are level. `mean`: the mean of the members' scores.
-        members: The judges by name; `None` for all who judged.
-    """
-
-    rule: PanelRule
-    members: tuple[str, ...] | None = None
-
-    def members_of(self, judges: Sequence[str]) -> list[str]:
-        """Return the members of the panel among the judges of one kind.
-
-        Raises:
-            StudyError: A member has judged nothing, or there are fewer than two.
-        """
-        members = [name for name in (judges if self.members is None else self.members) if name in judges]
-        if self.members is not None and not members:
-            return []
-        if missing := [name for name in self.members or () if name not in members]:
-            raise StudyError(
-                f"the panel names {', '.join(missing)}, who judged nothing; the judges are: "
-                f"{', '.join(judges)}"
-            )
-        if len(members) < FEWEST_JUDGES:
-            raise StudyError(
-                f"a panel takes two judges or more, and {', '.join(members)} alone has judged; leave the "
-                "panel out, or let another judge judge the pairs"
-            )
-        if (name := self.name_of(len(members))) in judges:
-            raise StudyError(f"a judge is called {name!r}, as the panel is; give the judge another name")
-        return members
-
-    def name_of(self, members: int) -> str:
-        """Return the panel's name as a rater, which says that it is one and by which rule."""
-        return f"{PANEL_OF} {members} judges, {self.rule}"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class FormedPanel:
     """A panel as it has judged.
 
@@ -152,20 +109,29 @@ def with_composite(scores: pd.DataFrame, composite: Composite) -> pd.DataFrame:
     return _added(scores, rows, rows["score"], criterion=COMPOSITE)
 
 
-def with_panel(scores: pd.DataFrame, panel: JudgePanel) -> tuple[pd.DataFrame, tuple[FormedPanel, ...]]:
+def with_panel(scores: pd.DataFrame, rule: PanelRule) -> tuple[pd.DataFrame, tuple[FormedPanel, ...]]:
     """Return `rater_scores` with the panel as one more judge, simulated judges forming one of their own.
 
+    Each judge first has one score of a pair, from −1 to 1: the mean of its verdicts in all orders and
+    samples. It votes with the sign of its score, so that a verdict that flips with the order is a vote for a
+    tie. The panel has a score of the pairs that every judge has judged.
+
     Raises:
-        StudyError: A member has judged nothing, or there are fewer than two.
+        StudyError: There are fewer than two judges, or one is called as the panel is.
     """
     formed, table = [], scores
     for kind, group in scores[scores["rater_kind"].isin(PEOPLE_OF)].groupby("rater_kind", sort=True):
-        members = panel.members_of(sorted(map(str, group["rater"].unique())))
-        if not members:
-            continue
-        votes = _score(group[group["rater"].isin(members)])
+        members, votes = sorted(map(str, group["rater"].unique())), _score(group)
+        name = f"{PANEL_OF} {len(members)} judges, {rule}"
+        if len(members) < FEWEST_JUDGES:
+            raise StudyError(
+                f"a panel takes two judges or more, and {', '.join(members)} alone has judged; leave the "
+                "panel out, or let another judge judge the pairs"
+            )
+        if name in members:
+            raise StudyError(f"a judge is called {name!r}, as the panel is; give the judge another name")
         rows = _combined(
-            group.loc[votes.index],
+            group,
             _JUDGED,
             score=votes / len(members),
             for_b=votes < 0,
@@ -173,9 +139,9 @@ def with_panel(scores: pd.DataFrame, panel: JudgePanel) -> tuple[pd.DataFrame, t
             for_a=votes > 0,
         )
         is_whole = rows["size"] == len(members)
-        rows, name = rows[is_whole], panel.name_of(len(members))
+        rows = rows[is_whole]
         net = rows["score"]
-        if panel.rule == "majority":
+        if rule == "majority":
             counts = rows[["for_b", "tied", "for_a"]].to_numpy()
             is_decided = (counts == counts.max(axis=1, keepdims=True)).sum(axis=1) == 1
             net = pd.Series(np.where(is_decided, counts.argmax(axis=1) - 1, 0), rows.index)

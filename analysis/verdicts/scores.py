@@ -15,7 +15,7 @@ from analysis.verdicts.combined import (
     ROUNDING,
     Composite,
     FormedPanel,
-    JudgePanel,
+    PanelRule,
     with_composite,
     with_panel,
 )
@@ -55,12 +55,12 @@ class ScoredVerdicts:
 
     Attributes:
         frame: The table, each comparison one way round.
-        panel: The judges who count as one besides; None if no panel was declared.
+        panel: The rule by which all judges count as one besides; None if no panel was declared.
         composite: Criteria whose weighted mean is one more outcome; None if none was declared.
     """
 
     frame: pd.DataFrame
-    panel: JudgePanel | None = None
+    panel: PanelRule | None = None
     composite: Composite | None = None
 
     @classmethod
@@ -68,7 +68,7 @@ class ScoredVerdicts:
         cls,
         verdicts: pd.DataFrame,
         planned: Planned | None = None,
-        panel: JudgePanel | None = None,
+        panel: PanelRule | None = None,
         composite: Composite | None = None,
     ) -> ScoredVerdicts:
         """Return a validated table, each comparison in the order of `planned` if it is there."""

@@ -9,7 +9,7 @@ from verdicts_by_hand import listed
 from analysis import report as written
 from analysis import shares
 from analysis.reports.command import report
-from analysis.verdicts.combined import Composite, JudgePanel
+from analysis.verdicts.combined import Composite
 from analysis.verdicts.scores import ScoredVerdicts
 from analysis.verdicts.tidy import validate
 from guard_eval.errors import StudyError
@@ -47,7 +47,7 @@ def test_a_panel_has_one_of_its_own_scores():
     result = ScoredVerdicts.of(
         validate(pd.concat(frames, ignore_index=True)),
         composite=Composite(weights=BOTH),
-        panel=JudgePanel(rule="majority"),
+        panel="majority",
     )
     (panel,) = result.panels
     own = result.scores[(result.scores["judge"] == panel.name) & (result.scores["criterion"] == "composite")]
