@@ -142,9 +142,7 @@ async def health(_request: Request) -> JSONResponse:
         try:
             with anyio.fail_after(HEALTH_SECONDS):
                 await to_thread.run_sync(state.app.check_file, abandon_on_cancel=True)
-                await to_thread.run_sync(
-                    settings.put, state.app.store, settings.LAST_CHECK, abandon_on_cancel=True
-                )
+                await to_thread.run_sync(settings.put, state.app.store, "last check", abandon_on_cancel=True)
         except state.STUDY_ERRORS as error:  # TimeoutError is an OSError
             status, slow = 503, f"the database did not answer within {HEALTH_SECONDS:.0f} s"
             state.log(StudyError(str(error) or slow), "the health check")

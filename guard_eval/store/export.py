@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-import sqlite3
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import dataclass, fields
 from datetime import datetime
 from pathlib import Path
@@ -79,7 +77,7 @@ def _cell(value: str | float | datetime | None) -> str | float | None:
 def backup(study: Study, file: Path, /) -> Result:
     """Copy the study's database to a file while raters rate.
 
-    The copy is the database of one moment, checked, and whole or not there at all. It is a database like the
+    The copy is the database of one moment, and whole or not there at all. It is a database like the
     study's own.
 
     Args:
@@ -105,10 +103,6 @@ def backup(study: Study, file: Path, /) -> Result:
             partial.touch(mode=0o600, exist_ok=False)
             db.execution_options(isolation_level="AUTOCOMMIT")
             db.exec_driver_sql("VACUUM INTO ?", (str(partial),))
-        with closing(sqlite3.connect(f"{partial.resolve().as_uri()}?mode=ro", uri=True)) as copy:
-            (state,) = copy.execute("PRAGMA integrity_check").fetchone()
-        if state != "ok":
-            raise StudyError(f"{store.file} is damaged ({state}); restore an older backup")
         with partial.open("rb+") as written:
             os.fsync(written.fileno())
         partial.replace(file)

@@ -85,11 +85,8 @@ def assign(study: Study, /, *names: str) -> Result:
     """
     with _open(study, names, "assign") as store:
         planned = roster.assign(store, names, study.plan)
-    people = f"{len(names)} rater{'s' if len(names) > 1 else ''}"
-    return Result(
-        lines=(f"{planned} ratings are planned for {people}, sides balanced for each",),
-        next=(study.command("annotate"),),
-    )
+    line = f"{planned} ratings are planned, and sides are balanced, for each of: {', '.join(names)}"
+    return Result(lines=(line,), next=(study.command("annotate"),))
 
 
 def revoke(study: Study, /, *names: str) -> Raters:

@@ -33,14 +33,9 @@ def add(store: Store, new: Sequence[Pair], plan: Plan | None = None, *, replace_
     """Add the pairs that are not stored yet; return their number.
 
     A stored pair keeps its position. A new one whose position an earlier call filled gets the lowest free
-    one, so that a study which grows keeps its sides balanced.
-
-    Args:
-        store: The study's.
-        new: The pairs.
-        plan: How people will rate them: their slots are made now, and not when the first rater comes.
-        replace_all: Remove the pairs that are stored, with the roster and what was handed out unrated.
-            Raters, their invitations and gold pairs stay.
+    one, so that a study which grows keeps its sides balanced. A `plan` makes the slots for people now, and
+    not when the first rater comes. `replace_all` removes the pairs that are stored, with the roster and
+    what was handed out unrated; raters, their invitations and gold pairs stay.
 
     Raises:
         StudyError: A pair is stored with other content, or the pairs cannot be replaced.

@@ -112,15 +112,8 @@ def enrol(
     """Enrol the person with this id from a source such as `prolific`, while there is work.
 
     The first time it is a new person, named P-1, P-2, …; later the same one. A revoked rater's token lets
-    nobody in.
-
-    Args:
-        store: The study's.
-        external_id: The source's own name for the rater.
-        source: Where it comes from.
-        plan: How much work there is.
-        browsers: The browser's secrets: the id is let in again with one of these alone. None where the source
-            itself proves who it is.
+    nobody in. `browsers` are the browser's secrets, and the id is let in again with one of these alone; it is
+    None where the source itself proves who comes.
 
     Raises:
         StudyError: The id or the source is empty or too long.
@@ -259,10 +252,7 @@ def erase(store: Store, name: str, by: str, *, verdicts: bool = False) -> tuple[
 
     Its verdicts stay, under a name that says nothing; with `verdicts` they go too, and the pairs are free for
     others. That it was done is noted. The old bytes are overwritten in the database's own files; what copies
-    of it hold is beyond reach.
-
-    Returns:
-        The new name, and the id under which the person came, where there was one.
+    of it hold is beyond reach. The new name is returned, and the id under which the person came, if any.
 
     Raises:
         StudyError: There is no such rater, it is no person, or another program forbids the overwriting.

@@ -5,8 +5,7 @@ most that a request can cost until its answer says what it did cost. The transac
 the sum of all costs, so a budget holds for all processes together. A run renews the lease of its open rows;
 one update closes the rows of runs that were killed, and their money stays set aside.
 
-The requests of a batch are rows with its name. They stay open when their run ends, and the next run adopts
-them.
+The requests of a batch are rows with its name. They stay open after their run, and the next run adopts them.
 """
 
 from __future__ import annotations
@@ -223,9 +222,8 @@ def _question(row: Any, number: int) -> Question:  # noqa: ANN401 (a row of SQLA
 
 
 def _numbers(plan: Plan, position: int) -> range:
-    if not plan.one_order:
-        return range(plan.slots)
-    return range(int(content_id(plan.seed, "order", position // 2), 16) % 2, plan.slots, 2)
+    drawn = int(content_id(plan.seed, "order", position // 2), 16) % 2
+    return range(drawn, plan.slots, 2) if plan.one_order else range(plan.slots)
 
 
 def reserve(
@@ -415,10 +413,7 @@ def read_attempts(db: Connection, pair_ids: Sequence[str]) -> list[Attempt]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Batch:
-    """Requests that a provider answers within a day, by our name for them and by the provider's.
-
-    `provider_id` is None if the run ended before the provider said it.
-    """
+    """Requests that a provider answers within a day; `provider_id` is None if the run ended before that."""
 
     name: str
     provider_id: str | None
@@ -426,11 +421,7 @@ class Batch:
 
 
 def adopt_batches(db: Connection, judge: Rater, run: str, now: datetime) -> tuple[list[Batch], int]:
-    """Take the judge's unfinished batches that no living run looks after.
-
-    Returns:
-        The batches of this run, and how many others are unfinished.
-    """
+    """Take the judge's batches that no living run looks after; return its own, and the number of others."""
     unfinished = (_OPEN, request.rater_id == judge.id, request.batch.is_not(None))
     free = request.leased_until <= now
     db.execute(REQUEST.update().where(*unfinished, free).values(run=run, leased_until=now + LEASE))

@@ -75,15 +75,8 @@ def plan_roster(pairs: _Pairs, people: Sequence[int], *, slots: int, seed: int) 
     """Return who is shown each pair, and on which side: the most even one of several plans."""
     seats = _seat(pairs, people, slots, seed)
     parts = _colour(pairs, seats)
-    best, least = {}, len(seats) + 1
-    for attempt in range(_PLANS):
-        sides = _turn(pairs, parts, (seed, attempt))
-        lead = max(map(abs, count_leads(pairs, sides).values()))
-        if lead < least:
-            best, least = sides, lead
-        if least <= 1:
-            break
-    return best
+    plans = (_turn(pairs, parts, (seed, attempt)) for attempt in range(_PLANS))
+    return min(plans, key=lambda sides: max(map(abs, count_leads(pairs, sides).values())))
 
 
 def _seat(pairs: _Pairs, people: Sequence[int], slots: int, seed: int) -> list[_Seat]:

@@ -237,10 +237,7 @@ note = NOTE.c
 def refuse_changes(table: Table, *, condition: str = "TRUE", columns: Sequence[str] = ()) -> None:
     """Let the database itself refuse to change or remove rows of `table`, except while a person is erased.
 
-    Args:
-        table: Whose rows are only added.
-        condition: In SQL, on the row `OLD`: which rows.
-        columns: What must not change; all columns by default.
+    It refuses for rows `OLD` on which the SQL `condition` holds, and for `columns`: all of them by default.
     """
     name = table.name
     update = f"UPDATE OF {', '.join(columns)}" if columns else "UPDATE"

@@ -16,9 +16,6 @@ APP_ADDRESS = "app address"
 RESULTS_SEEN = "results seen"
 """When a report first showed the results, ISO 8601, UTC. Who is excluded later was excluded knowing them."""
 
-LAST_CHECK = "last check"
-"""When it was last tried whether something can be saved."""
-
 _CRITERION = "criterion "
 _VALUE = select(setting.value).where(setting.key == bindparam("asked"))
 

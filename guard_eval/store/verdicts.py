@@ -46,9 +46,7 @@ _CURRENT = (
 )
 _INSERT = insert(VERDICT)
 _RATED = update(PRESENTATION).where(presentation.id.in_(_NUMBERS), UNRATED).values(rated_at=bindparam("now"))
-_KEEP_SLOT = (
-    update(SLOT).where(slot.id == bindparam("slot")).values(held_by=bindparam("holder"), leased_until=None)
-)
+_KEEP = SLOT.update().where(slot.id == bindparam("slot")).values(held_by=bindparam("by"), leased_until=None)
 
 
 def save(
@@ -93,7 +91,7 @@ def save(
         _append(db, {number: choices}, now=now, **measured)
         free = row.held_by is None and row.open and row.excluded_at is None and not row.skipped
         if row.slot_id is not None and (free or (row.held_by == number and row.rated_at is None)):
-            db.execute(_KEEP_SLOT, {"slot": row.slot_id, "holder": number})
+            db.execute(_KEEP, {"slot": row.slot_id, "by": number})
         remarks: dict[NoteKind, str | None] = {"comment": comment, "problem": problem}
         for kind, text in remarks.items():
             if text or (text is not None and (row.rated_at is not None or row.skipped)):
