@@ -72,6 +72,14 @@ def closed_port(monkeypatch):
         yield
 
 
+@pytest.fixture
+def silent_hub(monkeypatch):
+    monkeypatch.setattr(models, "TIMEOUT_SECONDS", 0.3)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{server.getsockname()[1]}")
+        yield
+
+
 def lay_into(cache, name, model=None, *, weights=True):
     folder = cache / f"models--{name.replace('/', '--')}"
     snapshot = folder / "snapshots" / COMMIT
@@ -122,24 +130,18 @@ def test_a_closed_port_names_all_missing_models_at_once(cache, closed_port):
     assert "Not on this machine: far/one, far/two." in problem
 
 
-def test_a_server_that_never_answers_is_waited_for_once(monkeypatch):
-    monkeypatch.setattr(models, "TIMEOUT_SECONDS", 0.3)
-    with socket.create_server(("127.0.0.1", 0)) as black_hole:
-        monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{black_hole.getsockname()[1]}")
-        result = find("far/one", "far/two")
+def test_a_server_that_never_answers_is_waited_for_once(silent_hub):
+    result = find("far/one", "far/two")
     assert not result.reachable
     assert result.missing == ["far/one", "far/two"]
 
 
 @pytest.mark.timeout(60)
-def test_a_dry_run_does_not_hang_where_the_hub_is_silent(cache, tmp_path, monkeypatch):
+def test_a_dry_run_does_not_hang_where_the_hub_is_silent(silent_hub, cache, tmp_path):
     """Without `offline`, transformers' tokenizer would try each of its files again and again."""
     lay_into(cache, "here/model", locate_model(BUNDLED, tmp_path))
     new(tmp_path / "s", model="here/model", limit=1)
-    monkeypatch.setattr(models, "TIMEOUT_SECONDS", 0.3)
-    with socket.create_server(("127.0.0.1", 0)) as black_hole:
-        monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{black_hole.getsockname()[1]}")
-        lines = generate(Study.open(tmp_path / "s"), strategy=["greedy"], dry_run=True).lines
+    lines = generate(Study.open(tmp_path / "s"), strategy=["greedy"], dry_run=True).lines
     assert "here/model is on this machine" in lines
 
 

@@ -58,10 +58,6 @@ def test_plain_text_has_a_prompt_a_line(tmp_path):
         (["id,text", "1,A"], "line 2: there is no text under the key 'prompt' (keys: id, text)"),
         (["id,prompt", ""], "holds no prompts"),
         (['{"prompt": 3}'], "line 1: 'prompt' is 3; it must be a string"),
-        (
-            ['{"prompt": "A", "id": "x"}', '{"prompt": "B", "id": "x"}'],
-            "line 2: an earlier prompt has the id 'x', too; change one",
-        ),
         (['{"prompt": "A"}', b'{"prompt": "\xff"}'], "line 2: not UTF-8"),
         (['{"prompt": "A"}', '{"prompt": " "}'], "line 2: there is no text under"),
     ],

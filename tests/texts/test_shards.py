@@ -30,8 +30,6 @@ def test_reading_and_naming():
     assert Shard.parse("2/3") == Shard(2, 3)
     assert (Shard(2, 3).suffix, Shard().suffix) == (".shard-2-of-3", "")
 
-
-def test_what_is_no_shard():
     for text in ("", "2", "0/3", "4/3", "a/b", "1/0", "-1/3", "1/3/4"):
         with pytest.raises(StudyError, match="write i/n"):
             Shard.parse(text)
