@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import shutil
 
 import pytest
 from factories import edit_settings, text_file
@@ -52,18 +51,6 @@ def test_more_runs_make_the_missing_ones_and_fewer_remove_none(run, three):
     edit_settings(three, "runs = 1", "runs = 3")
     assert "would make 0" in run("generate", "small", "--dry-run").out
     assert texts(three) == made
-
-
-def test_batches_shards_and_order_change_no_run(run, three, tmp_path):
-    assert run("generate", "small").code == 0
-    other = shutil.copytree(three, tmp_path / "other", ignore=shutil.ignore_patterns("continuations"))
-    edit_settings(other, "batch_size = 4", "batch_size = 1")
-    for shard in ("2/2", "1/2"):
-        assert run("generate", "other", "--shard", shard, "--strategy", "top_k").code == 0
-    assert run("generate", "other", "--strategy", "top_k").out.count("18 of 18") == 1
-    parts = [*(other / "continuations").glob("*/*.shard-*.jsonl")]
-    rows = [json.loads(line) for path in parts for line in path.read_text().splitlines()]
-    assert {(row["prompt_id"], row.get("run", 1)): row["text"] for row in rows} == texts(three)
 
 
 def test_the_first_run_is_compared(run, three):
