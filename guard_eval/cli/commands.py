@@ -37,7 +37,7 @@ COMMANDS = {
     "demo": Command(STUDY, "guard_eval.demo.run:demo", "Run a complete small study."),
     "try": Command(
         STUDY,
-        "guard_eval.engines.show_text:show_text",
+        "guard_eval.engines.library:show_text",
         "Show one text as it is made, its tokens coloured by how unsure the model is.",
     ),
     "generate": Command(

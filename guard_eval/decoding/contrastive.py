@@ -1,7 +1,9 @@
-"""Contrastive search (Su et al. 2022, arXiv 2202.06417) and its adaptive form ACS (Garces Arias et al. 2024).
+"""What contrastive decoding, contrastive search and ACS compare.
 
-Both score a candidate v by (1 − α) p(v | x_<t) − α max_j cos(h_v, h_j), where h are the last hidden states
-and j runs over the tokens so far, those of the prompt included. ACS sets k_t and α_t at every step.
+Contrastive decoding (Li et al. 2023, arXiv 2210.15097) takes what an expert finds likelier than an amateur.
+Contrastive search (Su et al. 2022, arXiv 2202.06417) and its adaptive form ACS (Garces Arias et al. 2024)
+score a candidate v by (1 − α) p(v | x_<t) − α max_j cos(h_v, h_j), where h are the last hidden states and j
+runs over the tokens so far, those of the prompt included. ACS sets k_t and α_t at every step.
 
 ACS follows its authors' program where their text is silent: k_t is rounded to the nearest whole number and
 α_t to two decimals (halves to even), medians run over all earlier steps, and the first step's deviation is 0.
@@ -17,7 +19,7 @@ import torch
 from torch import Tensor
 
 from guard_eval.decoding.candidates import smallest_best, top_candidates
-from guard_eval.decoding.entropy import aggregate, arctanh, shannon_entropy
+from guard_eval.decoding.entropy import aggregate, arctanh, log_normaliser, shannon_entropy
 from guard_eval.strategies import AdaptiveContrastiveSearch, ContrastiveSearch
 
 K_MIN, K_RANGE = 5, 10
@@ -131,3 +133,28 @@ class Proposer:
         self._entropies[:, step], self._truncated[:, step] = entropy, inside
         limit = int(k.max()) if ids.device.type == "cpu" else ids.shape[1]
         return Proposal(ids[:, :limit], probabilities[:, :limit], allowed[:, :limit], adaptive_alpha(delta))
+
+
+def contrast(expert: Tensor, amateur: Tensor, *, alpha: float, amateur_tau: float) -> Tensor:
+    """Return ln p_expert − ln p_amateur of the tokens with p_expert ≥ α · max p_expert, −inf of all others.
+
+    A token that the amateur rules out altogether has no finite score and is left out as well. Where either
+    model gives no probabilities (NaN or infinite logits), all scores are NaN.
+
+    Args:
+        expert: The expert's logits, `[B, V]`.
+        amateur: The amateur's, of the same texts and tokens.
+        alpha: α, above 0 and at most 1.
+        amateur_tau: The amateur's temperature: its probabilities are softmax(logits / τ).
+
+    Returns:
+        `[B, V]`, float32.
+    """
+    expert, amateur = expert.float(), amateur.float() / amateur_tau
+    best, likeliest = expert.amax(-1, keepdim=True), amateur.amax(-1, keepdim=True)
+    # The larger terms are taken apart first: the scores' digits are few.
+    difference = (expert - best) - (amateur - likeliest)
+    shift = log_normaliser(expert) - best[:, 0] - (log_normaliser(amateur) - likeliest[:, 0])
+    plausible = (expert >= best + math.log(alpha)) & (amateur > -torch.inf)
+    scores = (difference - shift.float()[:, None]).masked_fill(~plausible, -torch.inf)
+    return scores.masked_fill(~(best.isfinite() & likeliest.isfinite()), torch.nan)

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 from transformers import LogitsProcessor
 
-from guard_eval.decoding.entropy import log_normaliser
 from guard_eval.decoding.noise import row_key
 from guard_eval.decoding.sampling import scatter
 from guard_eval.decoding.steps import Context, choose, first_state, needs_breakers, step_trace
@@ -55,7 +54,7 @@ class StrategyProcessor(LogitsProcessor):
 
     Raises:
         StudyError: The strategy needs more than logits. On a call: a row has no probabilities, or the call
-            does not continue the texts of the last one (another batch, or several beams).
+            does not continue the texts of the last one.
     """
 
     def __init__(
@@ -87,7 +86,7 @@ class StrategyProcessor(LogitsProcessor):
             scores: The model's logits, `[B, V]`.
         """
         if self._context is None:
-            self._context = self._begin(input_ids, scores)
+            self._context = self._begin(input_ids)
         else:
             self._context = self._continue(self._context, input_ids)
         broken = ~scores.amax(-1).isfinite()
@@ -110,11 +109,7 @@ class StrategyProcessor(LogitsProcessor):
                 "load the model in float32, or leave that prompt out"
             )
 
-    def _begin(self, input_ids: Tensor, scores: Tensor) -> Context:
-        # Beam search repeats each prompt and passes logarithms of probabilities.
-        repeated = self.keys is None and len(input_ids) > 1 and torch.equal(input_ids[0], input_ids[1])
-        if repeated and bool((log_normaliser(scores).abs() < 1e-4).all()):
-            raise StudyError(_NEW_PROCESSOR)
+    def _begin(self, input_ids: Tensor) -> Context:
         mask = torch.ones_like(input_ids) if self._mask is None else self._mask.to(input_ids.device)
         if mask.shape != input_ids.shape:
             raise StudyError(f"{_NEW_PROCESSOR}: {tuple(mask.shape)} is not {tuple(input_ids.shape)}")

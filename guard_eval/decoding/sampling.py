@@ -121,8 +121,6 @@ def confidence_gain(p: Tensor) -> Tensor:
         p: Probabilities in descending order, `[B, V]`, float64.
     """
     vocabulary = p.shape[-1]
-    if vocabulary == 1:
-        return torch.zeros_like(p)
     # Summed from the smallest: 1 − Σ p would lose the digits of a small rest, and its sign.
     before = p.flip(-1).cumsum(-1).flip(-1)
     after = torch.nn.functional.pad(before[:, 1:], (0, 1))

@@ -90,8 +90,7 @@ def step_trace(strategy: Strategy, before: Tensor, after: Tensor) -> dict[str, T
     states = (_split_state(strategy, state) for state in (before, after))
     values: dict[str, Tensor] = {}
     for step, *around in zip(steps_of(strategy), *states, strict=True):
-        for name, value in trace_values(step, *around).items():
-            values[f"{name} ({len(values) + 1})" if name in values else name] = value
+        values |= trace_values(step, *around)
     return values
 
 

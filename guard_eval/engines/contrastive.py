@@ -20,7 +20,7 @@ from transformers import DynamicCache
 
 from guard_eval.decoding.contrastive import Proposer, choose, degeneration_penalty, unit
 from guard_eval.decoding.processor import DecodedStep
-from guard_eval.engines.decode import Batch, Decoded, Failures, StopCriterion, forward
+from guard_eval.engines.decode import Batch, Decoded, StopCriterion, forward
 from guard_eval.strategies import AdaptiveContrastiveSearch, ContrastiveSearch
 
 
@@ -35,8 +35,8 @@ def contrastive_search(
     ids, mask = batch.padded()
     start, device = ids.shape[1], ids.device
     propose = Proposer(strategy, len(ids), batch.limit, device)
-    passes = (_Repeated if why_no_tree(model, start + batch.limit) else _Tree)(model, mask, batch.limit)
-    failures = Failures()
+    passes = (_Tree if can_branch(model, start + batch.limit) else _Repeated)(model, mask, batch.limit)
+    failures: list[Tensor] = []
     stop = StopCriterion(batch, start) if batch.stop else None
     ends = torch.tensor(batch.ends, dtype=torch.long, device=device)
     running = torch.ones(len(ids), dtype=torch.bool, device=device)
@@ -61,8 +61,7 @@ def contrastive_search(
         if step + 1 == batch.limit or not running.any():
             break
         logits = passes.take(index)
-    written = [batch.until_end(row) for row in ids[:, start:].tolist()]
-    return Decoded(tokens=written, failed_at=failures.of(written))
+    return Decoded.of(batch, ids[:, start:].tolist(), failures)
 
 
 class _Tree:
@@ -160,23 +159,23 @@ _PLAIN_HEADS: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
 
 
 @torch.inference_mode()
-def why_no_tree(model: Any, tokens: int) -> str | None:  # noqa: ANN401
-    """Return why texts of up to `tokens` tokens cannot be continued as a tree; None if they can."""
+def can_branch(model: Any, tokens: int) -> bool:  # noqa: ANN401
+    """Return whether texts of up to `tokens` tokens can be continued as a tree.
+
+    The model must take positions, look at the whole text at each layer, mask as it is told, and compute its
+    logits by its head alone.
+    """
     config = model.config.get_text_config()
-    kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
-    if "position_ids" not in inspect.signature(model.base_model.forward).parameters:
-        return "it takes no positions"
-    window = getattr(config, "sliding_window", None)
-    slides = "sliding_attention" in kinds or not getattr(config, "layer_types", None)
-    if slides and window is not None and window < tokens:
-        return f"its attention window of {window} tokens is shorter than prompt and continuation, {tokens}"
-    if "sliding_attention" in kinds:
-        return "its cache slides"
-    if getattr(config, "_attn_implementation", "sdpa") not in {"sdpa", "eager"}:
-        return f"its attention is {config._attn_implementation}"  # noqa: SLF001 (there is no public name)
+    kinds = getattr(config, "layer_types", None)
+    window = None if kinds else getattr(config, "sliding_window", None)
+    if "sliding_attention" in (kinds or ()) or (window is not None and window < tokens):
+        return False
+    takes_positions = "position_ids" in inspect.signature(model.base_model.forward).parameters
+    if not takes_positions or getattr(config, "_attn_implementation", "sdpa") not in {"sdpa", "eager"}:
+        return False
     if model not in _PLAIN_HEADS:
         probe = torch.arange(4, device=model.device)[None] % config.vocab_size
         states, head = model.base_model(input_ids=probe, use_cache=False)[0], model.get_output_embeddings()
         logits = model(input_ids=probe, use_cache=False).logits
         _PLAIN_HEADS[model] = head is not None and torch.allclose(head(states), logits)
-    return None if _PLAIN_HEADS[model] else "it changes the logits after its head"
+    return _PLAIN_HEADS[model]

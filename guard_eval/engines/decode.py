@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from transformers import DynamicCache, GenerationConfig, LogitsProcessor, StoppingCriteria
 
-from guard_eval.decoding.expert_amateur import contrast
+from guard_eval.decoding.contrastive import contrast
 from guard_eval.decoding.processor import DecodedStep, StrategyProcessor
 from guard_eval.engines.encoding import ends_with_stop
 from guard_eval.errors import StudyError
@@ -26,8 +26,6 @@ from guard_eval.strategies import (
     ContrastiveSearch,
     LogitStrategy,
     Strategy,
-    TopK,
-    steps_of,
 )
 
 
@@ -65,11 +63,6 @@ class Batch:
         """Return the token that fills up rows."""
         return self.ends[0] if self.ends else 0
 
-    def until_end(self, row: list[int]) -> list[int]:
-        """Return the tokens up to the first that ends a text, that one included."""
-        end = next((n for n, token in enumerate(row) if token in self.ends), len(row) - 1)
-        return row[: end + 1]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Decoded:
@@ -83,15 +76,20 @@ class Decoded:
     tokens: list[list[int]]
     failed_at: list[int | None]
 
+    @classmethod
+    def of(cls, batch: Batch, rows: list[list[int]], broken: Sequence[Tensor]) -> Decoded:
+        """Return the tokens of `rows` up to their ends.
 
-class Failures(list[Tensor]):
-    """Which rows had no probabilities, `[B]` for each step. Nothing is read back from a GPU until the end."""
-
-    def of(self, tokens: list[list[int]]) -> list[int | None]:
-        """Return the first such step of each row; None if there is none, or its text had ended before."""
-        steps = torch.stack([*self], 1).tolist() if self else [[]] * len(tokens)
+        Args:
+            batch: The prompts.
+            rows: New tokens, of which those after an end do not count.
+            broken: Which rows had no probabilities, `[B]` for each step.
+        """
+        ends = ([n for n, token in enumerate(row, 1) if token in batch.ends] for row in rows)
+        tokens = [row[: end[0]] if end else row for row, end in zip(rows, ends, strict=True)]
+        steps = torch.stack([*broken], 1).tolist()  # nothing is read back from a GPU before the end
         flags = (row[: len(text) + 1] for row, text in zip(steps, tokens, strict=True))
-        return [row.index(True) if True in row else None for row in flags]
+        return cls(tokens=tokens, failed_at=[row.index(True) if True in row else None for row in flags])
 
 
 class _BatchProcessor(StrategyProcessor):
@@ -99,11 +97,12 @@ class _BatchProcessor(StrategyProcessor):
 
     def __init__(self, strategy: LogitStrategy, batch: Batch, mask: Tensor) -> None:
         super().__init__(strategy, tokenizer=batch.tokenizer, attention_mask=mask)
-        self.keys, self.failures = batch.keys, Failures()
+        self.keys = batch.keys
+        self.broken: list[Tensor] = []
 
     def note_broken(self, broken: Tensor) -> None:
         """Note the rows `[B]` without probabilities."""
-        self.failures.append(broken)
+        self.broken.append(broken)
 
 
 class _BeamProcessor(LogitsProcessor):
@@ -111,14 +110,14 @@ class _BeamProcessor(LogitsProcessor):
 
     def __init__(self, batch: Batch, score: Callable[[Tensor, Tensor], Tensor] | None) -> None:
         self._prompts, self._score = len(batch.prompts), score
-        self.failures = Failures()
+        self.broken: list[Tensor] = []
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
         if self._score is not None:
             scores = self._score(input_ids, scores)
         best = scores.amax(-1).view(self._prompts, -1)
         broken = (best.isnan() | (best == torch.inf)).any(-1) | (best == -torch.inf).all(-1)
-        self.failures.append(broken)
+        self.broken.append(broken)
         return scores.masked_fill(broken.repeat_interleave(best.shape[1])[:, None], 0)
 
 
@@ -232,8 +231,7 @@ def decode(
         )
     finally:
         model.generation_config = usual
-    tokens = [batch.until_end(row) for row in rows[:, ids.shape[1] :].tolist()]
-    return Decoded(tokens=tokens, failed_at=processor.failures.of(tokens))
+    return Decoded.of(batch, rows[:, ids.shape[1] :].tolist(), processor.broken)
 
 
 def forward(model: Any, ids: Tensor, mask: Tensor, positions: Tensor, cache: Any, **options: Any) -> Any:  # noqa: ANN401
@@ -254,12 +252,6 @@ def check(model: Any, strategy: Strategy, amateur: Any = None) -> None:  # noqa:
     Raises:
         StudyError: They cannot; the message says why.
     """
-    size, needed = model.config.get_text_config().vocab_size, max(map(_candidates, steps_of(strategy)))
-    if needed > size:
-        raise StudyError(
-            f"{strategy} chooses among {needed} tokens, and the model has {size}; choose fewer, or leave the "
-            "strategy out"
-        )
     if isinstance(strategy, LogitStrategy):
         return
     for each in (model, amateur) if isinstance(strategy, ContrastiveDecoding) and amateur else (model,):
@@ -274,9 +266,3 @@ def check(model: Any, strategy: Strategy, amateur: Any = None) -> None:  # noqa:
             f"{strategy} does not run on this {type(each).__name__}: {why}; "
             "leave the strategy out, or name another model"
         )
-
-
-def _candidates(step: Strategy) -> int:
-    if isinstance(step, BeamSearch | ContrastiveDecoding):
-        return step.beams
-    return step.k if isinstance(step, TopK | ContrastiveSearch) else 1

@@ -53,8 +53,8 @@ def encode(
     rows, refused = [], []
     for prompt in prompts:
         try:
-            rows.append(EncodedPrompt(prompt, encode_prompt(tokenizer, prompt, max_prompt_tokens)))
-        except _RefusedPromptError as error:
+            rows.append(EncodedPrompt(prompt, encode_prompt(tokenizer, prompt.text, max_prompt_tokens)))
+        except StudyError as error:
             refused.append((label_prompt(prompt), str(error)))
     if refused:
         raise StudyError(f"{name_prompts([label for label, _ in refused])}: {refused[0][1]}")
@@ -79,17 +79,10 @@ def split_by_length(
     )
 
 
-class _RefusedPromptError(Exception):
-    """Why the model cannot be given a prompt, and what to do."""
-
-
 def label_prompt(prompt: Prompt) -> str:
     """Return a prompt's id, or the beginning of its text where the id is made of the text."""
-    if prompt.id != content_id("prompt", prompt.text):
-        return repr(prompt.id)
-    return repr(
-        prompt.text if len(prompt.text) <= _SHOWN_CHARACTERS else f"{prompt.text[:_SHOWN_CHARACTERS]}…"
-    )
+    made_of_text = prompt.id == content_id("prompt", prompt.text)
+    return repr(prompt.text[:_SHOWN_CHARACTERS] if made_of_text else prompt.id)
 
 
 def name_prompts(names: Sequence[str]) -> str:
@@ -103,39 +96,43 @@ def name_prompts(names: Sequence[str]) -> str:
     return f"the prompt{'' if len(names) == 1 else 's'} {named}{rest}"
 
 
-def _valid(text: str) -> str:
+def _encode(tokenizer: Any, text: str, limit: int) -> list[int]:  # noqa: ANN401
+    """Return a prompt's last tokens.
+
+    Raises:
+        StudyError: The model cannot be given it; the message says why.
+    """
     if _LONE_SURROGATE.search(text):
-        raise _RefusedPromptError("not valid Unicode (a lone surrogate); fix or remove it")
-    return text
-
-
-def _encode(tokenizer: Any, prompt: Prompt, limit: int) -> list[int]:  # noqa: ANN401
+        raise StudyError("not valid Unicode (a lone surrogate); fix or remove it")
     # The length is ours to limit, so the tokenizer's warning about long texts would only mislead.
-    ids: list[int] = tokenizer(_valid(prompt.text), verbose=False)["input_ids"]
+    ids: list[int] = tokenizer(text, verbose=False)["input_ids"]
     bos = tokenizer.bos_token_id
     if not ids and bos is not None:
         ids = [bos]
     if not ids:
-        raise _RefusedPromptError("empty, and the model has no token to start from; remove it")
+        raise StudyError("empty, and the model has no token to start from; remove it")
     start = ids[:1] if ids[0] == bos else []
     return ids if len(ids) <= limit else start + ids[len(ids) - limit + len(start) :]
 
 
-def _encode_chat(tokenizer: Any, prompt: Prompt, limit: int) -> list[int]:  # noqa: ANN401
-    conversation = [{"role": "user", "content": _last_tokens(tokenizer, _valid(prompt.text), limit)}]
+def _encode_chat(tokenizer: Any, text: str, limit: int) -> list[int]:  # noqa: ANN401
+    """Return the tokens of the template around a prompt's last tokens; raises as `_encode`."""
     try:
         # Control tokens that a prompt spells out are data, not turns of the conversation.
         encoded = tokenizer.apply_chat_template(
-            conversation, add_generation_prompt=True, return_dict=True, sanitize_control_tokens=True
+            [{"role": "user", "content": _last_tokens(tokenizer, text, limit)}],
+            add_generation_prompt=True,
+            return_dict=True,
+            sanitize_control_tokens=True,
         )
     except Exception as error:  # a template is a program, which may raise anything
         reason = error if isinstance(error, TemplateError) else f"{type(error).__name__}: {error}"
-        raise _RefusedPromptError(
+        raise StudyError(
             f"refused by the model's chat template: {reason}; set generation.chat = false, or remove it"
         ) from error
     ids: list[int] = encoded["input_ids"]
     if not ids:
-        raise _RefusedPromptError("left empty by the model's chat template; set generation.chat = false")
+        raise StudyError("left empty by the model's chat template; set generation.chat = false")
     return ids
 
 
@@ -143,13 +140,10 @@ def _last_tokens(tokenizer: Any, text: str, limit: int) -> str:  # noqa: ANN401
     """Return the text of the last `limit` tokens: an end of `text`, if the tokenizer gives offsets."""
     fast = tokenizer.is_fast
     encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=fast, verbose=False)
-    if len(encoded["input_ids"]) <= limit:
+    ids = encoded["input_ids"]
+    if len(ids) <= limit:
         return text
-    return (
-        text[encoded["offset_mapping"][-limit][0] :]
-        if fast
-        else _decode(tokenizer, encoded["input_ids"][-limit:])
-    )
+    return text[encoded["offset_mapping"][-limit][0] :] if fast else _decode(tokenizer, ids[-limit:])
 
 
 def eos_ids(loaded: LoadedModel) -> list[int]:
@@ -194,15 +188,11 @@ def make_continuation(
     """
     text = continuation_text(loaded.tokenizer, row.ids, new)
     finish: Literal["eos", "length", "stop"] = "eos" if new[-1] in eos_ids(loaded) else "length"
-    index = find_stop(text, recipe.stop)
+    index = count = find_stop(text, recipe.stop)
     if index is not None:
-        finish = "stop"
-        beginnings = (new[:count] for count in range(1, len(new) + 1))
-        new = next(
-            each
-            for each in beginnings
-            if find_stop(continuation_text(loaded.tokenizer, row.ids, each), recipe.stop) is not None
-        )
+        finish, count = "stop", 1
+        while find_stop(continuation_text(loaded.tokenizer, row.ids, new[:count]), recipe.stop) is None:
+            count += 1
     return Continuation(
         id=recipe.continuation_id(row.prompt, row.run),
         prompt_id=row.prompt.id,
@@ -210,7 +200,7 @@ def make_continuation(
         recipe=recipe,
         text=text[:index],
         prompt_tokens=len(row.ids),
-        new_tokens=len(new),
+        new_tokens=count or len(new),
         finish=finish,
         seconds=seconds,
         batch=batch,
@@ -225,8 +215,7 @@ def _decode(tokenizer: Any, ids: list[int]) -> str:  # noqa: ANN401
     try:
         text: str = tokenizer.decode(ids, **options)
     except (IndexError, KeyError, TypeError, ValueError):
-        # A model may have more tokens than its tokenizer, and tokenizers in Python may fail on them, where
-        # the others leave them out.
+        # Tokenizers in Python fail on tokens that only the model has; the others leave them out.
         known = set(tokenizer.get_vocab().values())
         text = tokenizer.decode([token for token in ids if token in known], **options)
     return text

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pkgutil import resolve_name
+from statistics import fmean
 from typing import Literal
 
 from guard_eval import progress
-from guard_eval.engines.loading import ModelFiles, find_device
+from guard_eval.engines.loading import ModelFiles
 from guard_eval.errors import PromptsError, StudyError
 from guard_eval.records import Continuation, Prompt
 from guard_eval.results import Result
@@ -28,7 +28,7 @@ Engine = Literal["local", "ray", "vllm"]
 Batches = Callable[[str, Sequence[tuple[Prompt, int]]], Iterable[list[Continuation]]]
 """Writes a strategy's texts of prompts and runs."""
 _OPENERS: dict[Engine, str] = {
-    "local": "guard_eval.engines.study_models:open_local",
+    "local": "guard_eval.engines.generation:open_local",
     "ray": "guard_eval.engines.ray:open_ray",
     "vllm": "guard_eval.engines.vllm.generation:open_vllm",
 }
@@ -86,7 +86,7 @@ def generate(
         raise StudyError(f"--workers {workers} is for --engine ray, and at least 1; leave it out")
     part = Shard.parse(shard) if shard else Shard()
     with nullcontext() if dry_run else reserve(study.continuations, part):
-        work = Work(study, part, _choose_strategies(study, strategy), engine, workers=workers, trace=trace)
+        work = Work(study, part, _choose_strategies(study, strategy), engine, workers, trace)
         if dry_run:
             return work.result([*work.forecast(), "run the command without --dry-run to write them"])
         if work.total:
@@ -108,22 +108,15 @@ def _write(work: Work) -> None:
     with open_engine(work) as batches:
         for name, texts in [(name, texts) for name, texts in work.missing.items() if texts]:
             try:
-                _write_strategy(work, name, batches(name, texts), total=len(texts))
+                with progress.task(name, total=len(texts), unit="texts") as advance:
+                    for batch in batches(name, texts):
+                        append_continuations(work.study.continuations, batch, work.shard)
+                        work.written[name] += len(batch)
+                        advance(len(batch))
             except PromptsError as error:
                 problems.append(str(error))
     if problems:
         raise PromptsError("; ".join(dict.fromkeys(problems)))
-
-
-def _write_strategy(work: Work, name: str, batches: Iterable[list[Continuation]], *, total: int) -> None:
-    tokens, began = 0, time.monotonic()
-    with progress.task(name, total=total, unit="texts") as advance:
-        for batch in batches:
-            append_continuations(work.study.continuations, batch, work.shard)
-            work.written[name] += len(batch)
-            tokens += sum(text.new_tokens for text in batch)
-            rate = tokens / max(time.monotonic() - began, 1e-9)
-            advance(len(batch), note=f"{rate:,.0f} tokens/s")
 
 
 def _choose_strategies(study: Study, only: Sequence[str]) -> list[str]:
@@ -138,12 +131,14 @@ def _choose_strategies(study: Study, only: Sequence[str]) -> list[str]:
     return [name for name in named if name in picked] if picked else named
 
 
+@dataclass
 class Work:
     """The texts that a study asks for: those that exist, those that are missing, and those written now.
 
     Attributes:
         study: The study.
         shard: Whose part of the prompts is at work.
+        names: The strategies.
         engine: What writes the texts.
         workers: How many models are at work at once with Ray, if the user says it.
         trace: Whether what strategies adapt is written, too.
@@ -152,28 +147,25 @@ class Work:
         written: How many of them were written, by strategy.
     """
 
-    def __init__(
-        self,
-        study: Study,
-        shard: Shard,
-        names: Sequence[str],
-        engine: Engine,
-        *,
-        workers: int | None,
-        trace: bool,
-    ) -> None:
+    study: Study
+    shard: Shard
+    names: Sequence[str]
+    engine: Engine
+    workers: int | None
+    trace: bool
+
+    def __post_init__(self) -> None:
         """Read the prompts and the existing texts."""
-        self.study, self.shard, self.engine, self._names = study, shard, engine, names
-        self.workers, self.trace = workers, trace
+        study, model = self.study, self.study.settings.model
         prompts = read_prompts(study.prompts_path, limit=study.settings.prompts.limit)
-        self._prompts = [prompt for prompt in prompts if shard.holds(prompt.id)]
+        self._prompts = [prompt for prompt in prompts if self.shard.holds(prompt.id)]
         self.written: Counter[str] = Counter()
-        model, revision, dtype = study.settings.model, model_revision(study), None
+        revision, dtype = model_revision(study), None
         if revision is not None:
             files = ModelFiles.open(study.locate_model(model.name), revision)
             dtype = files.expected_dtype(model.dtype, model.device)
         self.find({"revision": revision, "dtype": dtype})
-        if engine == "vllm":
+        if self.engine == "vllm":
             from guard_eval.engines.vllm.generation import check_study  # noqa: PLC0415 (torch is heavy)
 
             check_study(study, [name for name, texts in self.missing.items() if texts])
@@ -182,8 +174,8 @@ class Work:
         """Find out again what is missing, now that more is known of the models."""
         self.known = known
         engine = "vllm" if self.engine == "vllm" else None
-        self._existing = find_texts(self.study, self._names, self._prompts, known=known, engine=engine)
-        runs = {name: range(1, self.study.settings.runs_of(name) + 1) for name in self._names}
+        self._existing = find_texts(self.study, self.names, self._prompts, known=known, engine=engine)
+        runs = {name: range(1, self.study.settings.runs_of(name) + 1) for name in self.names}
         self.missing = {
             name: [(p, run) for p in self._prompts for run in runs[name] if (p.id, run) not in existing]
             for name, existing in self._existing.items()
@@ -192,7 +184,7 @@ class Work:
     @property
     def amateur(self) -> str | None:
         """The second model, if one of the strategies needs it."""
-        return next(filter(None, map(self.study.settings.amateur_of, self._names)), None)
+        return next(filter(None, map(self.study.settings.amateur_of, self.names)), None)
 
     @property
     def total(self) -> int:
@@ -257,30 +249,10 @@ class Work:
             if problem and not fitting:
                 raise StudyError(problem)
             lines += [problem] if problem else []
-        if self.engine == "local" and model.device_map is None:
-            try:
-                find_device(model.device)
-            except StudyError as error:  # the texts may be written on another machine
-                progress.warn(str(error))
         texts = f"{self.total} continuation{'' if self.total == 1 else 's'}"
         limit = self.total * generation.max_new_tokens
-        return [
-            *lines,
-            f"would make {texts} of at most {limit:,} tokens with {model.name}",
-            *self._estimate(),
-        ]
-
-    def _estimate(self) -> list[str]:
-        """Return how long the missing texts take, as far as existing ones say it."""
-        names = [name for name, texts in self.missing.items() if texts]
-        timed = {name: list(self._existing[name].values()) for name in names if self._existing[name]}
-        if not timed:
-            return []
-        means = {name: sum(text.seconds for text in texts) / len(texts) for name, texts in timed.items()}
-        seconds = timedelta(
-            seconds=round(sum(len(self.missing[name]) * mean for name, mean in means.items()))
-        )
-        devices = ", ".join(sorted({text.device for texts in timed.values() for text in texts}))
-        untimed = ", ".join(name for name in names if name not in timed)
-        rest = f"; not in it, because no text exists yet: {untimed}" if untimed else ""
-        return [f"estimated time: {seconds}, at the speed of existing texts ({devices}){rest}"]
+        lines.append(f"would make {texts} of at most {limit:,} tokens with {model.name}")
+        if seconds := [text.seconds for each in self._existing.values() for text in each.values()]:
+            estimate = timedelta(seconds=round(self.total * fmean(seconds)))
+            lines.append(f"estimated time: {estimate}, at the mean speed of the existing texts")
+        return lines

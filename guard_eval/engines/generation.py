@@ -5,14 +5,16 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from numbers import Integral
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from guard_eval import progress
 from guard_eval.decoding.noise import row_key
 from guard_eval.decoding.processor import DecodedStep
 from guard_eval.engines.batching import BatchSizes, in_batches
@@ -26,11 +28,14 @@ from guard_eval.engines.encoding import (
     name_prompts,
     split_by_length,
 )
-from guard_eval.engines.loading import LoadedModel
+from guard_eval.engines.generate import Batches, Work
+from guard_eval.engines.loading import LoadedModel, check_amateur, load
 from guard_eval.errors import PromptsError, StudyError
 from guard_eval.records import Continuation, Prompt, Recipe, Trace
-from guard_eval.strategies import ContrastiveDecoding, Greedy, Strategy, signature
+from guard_eval.strategies import ContrastiveDecoding, Greedy, Strategy, parse, signature
 from guard_eval.strategies.own import source_of
+from guard_eval.study.folder import Study
+from guard_eval.texts.continuations import append_traces
 
 
 def recipe_of(
@@ -113,12 +118,12 @@ def generate(
     rows = [replace(row, run=run) for row, run in zip(rows, runs or [1] * len(rows), strict=True)]
     fitting, problem = split_by_length(loaded, rows, recipe.max_new_tokens)
     ordered = sorted(fitting, key=lambda row: (-len(row.ids), row.prompt.id, row.run))
-    sizes = (
-        batch_size if isinstance(batch_size, BatchSizes) else BatchSizes(first=batch_size, most=batch_size)
-    )
-    width = len(ordered[0].ids) if ordered else 0
-    writer = _Writer(loaded, strategy, recipe, amateur and amateur.model, static * width, on_trace, on_step)
-    return _write(writer, in_batches(ordered, writer.write, sizes), problem)
+    if not isinstance(batch_size, BatchSizes):
+        batch_size = BatchSizes(batch_size)
+    write = _Writer(loaded, strategy, recipe, amateur and amateur.model, on_trace, on_step)
+    if static and ordered:
+        write.width = len(ordered[0].ids)
+    return _write(write, in_batches(ordered, write, batch_size), problem)
 
 
 def _write(
@@ -127,17 +132,18 @@ def _write(
     problem: str | None,
 ) -> Iterator[list[Continuation]]:
     """Yield the texts of each batch, and in the end raise the `problem` of prompts that have none."""
+    loaded = writer.loaded
     try:
         yield from (texts for _, texts in batches if texts)
     except torch.OutOfMemoryError as error:
         raise StudyError(
-            f"memory ran out on {writer.loaded.device} with a single prompt; "
+            f"memory ran out on {loaded.device} with a single prompt; "
             "lower generation.max_prompt_tokens, or name a smaller model"
         ) from error
     problems = [problem] if problem else []
     if writer.failed:
         problems.append(
-            f"the model {writer.loaded.name!r} gave no probabilities (NaN or infinite logits) for "
+            f"the model {loaded.name!r} gave no probabilities (NaN or infinite logits) for "
             f"{name_prompts(writer.failed)}; try model.dtype = float32, or remove them"
         )
     if problems:
@@ -150,6 +156,7 @@ class _Writer:
 
     Attributes:
         width: Tokens of the longest prompt, to which all are padded for a cache of fixed shapes; 0 without.
+        most_rows: Rows of the largest batch so far.
         failed: The prompts for which the model gave no probabilities, each with the step.
     """
 
@@ -157,64 +164,60 @@ class _Writer:
     strategy: Strategy
     recipe: Recipe
     amateur: Any
-    width: int
     on_trace: Callable[[list[Trace]], None] | None
     on_step: Callable[[DecodedStep], None] | None
+    width: int = 0
+    most_rows: int = 0
     failed: list[str] = field(default_factory=list)
-    _most_rows: int = 0
 
-    def write(self, rows: Sequence[EncodedPrompt]) -> list[Continuation]:
+    def __call__(self, rows: Sequence[EncodedPrompt]) -> list[Continuation]:
         """Return the continuations of prompts, and hand their traces out."""
+        loaded, recipe = self.loaded, self.recipe
         began, steps = time.perf_counter(), defaultdict[str, list[Tensor]](list)
 
         def observe(step: DecodedStep) -> None:
-            for name, values in step.adapted.items() if self.on_trace else ():
+            for name, values in step.adapted.items():
                 steps[name].append(values.clone())
             if self.on_step is not None:
                 self.on_step(step)
 
         # A cache of fixed shapes is compiled for each shape, so the last batch is filled up, too.
-        filler = [rows[-1]] * (self._most_rows - len(rows)) if self.width else []
+        filled = [*rows, *[rows[-1]] * (self.most_rows - len(rows))] if self.width else rows
+        keys = [row_key(recipe.seed, row.prompt.id, recipe.strategy, row.run) for row in filled]
+        batch = Batch(
+            prompts=[row.ids for row in filled],
+            keys=torch.tensor(keys, device=loaded.model.device),
+            ends=eos_ids(loaded),
+            limit=recipe.max_new_tokens,
+            tokenizer=loaded.tokenizer,
+            stop=recipe.stop,
+            width=self.width,
+        )
         decoded = decode(
-            self.loaded.model,
-            self._batch([*rows, *filler]),
+            loaded.model,
+            batch,
             self.strategy,
             amateur=self.amateur,
             static=self.width > 0,
             on_step=observe if self.on_trace or self.on_step else None,
         )
-        self._most_rows = max(self._most_rows, len(rows))
+        self.most_rows = max(self.most_rows, len(rows))
         seconds = (time.perf_counter() - began) / len(rows)
         adapted = {name: torch.stack(values, 1).tolist() for name, values in steps.items()}
         texts, traces = [], []
-        for index, row in enumerate(rows):
-            failure = decoded.failed_at[index]
+        for index, (row, new, failure) in enumerate(
+            zip(rows, decoded.tokens, decoded.failed_at, strict=False)
+        ):
             if failure is not None:
                 self.failed.append(f"{label_prompt(row.prompt)} at step {failure + 1}")
                 continue
-            text = make_continuation(
-                self.loaded, self.recipe, row, decoded.tokens[index], seconds=seconds, batch=len(rows)
-            )
+            text = make_continuation(loaded, recipe, row, new, seconds=seconds, batch=len(rows))
             texts.append(text)
-            if adapted:
-                values = {name: series[index][: text.new_tokens] for name, series in adapted.items()}
-                traces.append(Trace(id=text.id, prompt_id=text.prompt_id, values=values))
-        if self.on_trace is not None and traces:
+            values = {name: series[index][: text.new_tokens] for name, series in adapted.items()}
+            traces.append(Trace(id=text.id, prompt_id=text.prompt_id, values=values))
+        if self.on_trace is not None and adapted:
             self.on_trace(traces)
         return texts
-
-    def _batch(self, rows: Sequence[EncodedPrompt]) -> Batch:
-        recipe = self.recipe
-        keys = [row_key(recipe.seed, row.prompt.id, recipe.strategy, row.run) for row in rows]
-        return Batch(
-            prompts=[row.ids for row in rows],
-            keys=torch.tensor(keys, device=self.loaded.model.device),
-            ends=eos_ids(self.loaded),
-            limit=recipe.max_new_tokens,
-            tokenizer=self.loaded.tokenizer,
-            stop=recipe.stop,
-            width=self.width,
-        )
 
 
 def check_numbers(**settings: Any) -> None:  # noqa: ANN401 (what a user gave)
@@ -234,3 +237,84 @@ def warm_up(loaded: LoadedModel) -> None:
     limits: dict[str, Any] = {"seed": 0, "max_new_tokens": 2, "max_prompt_tokens": 2}
     with suppress(StudyError):  # what is wrong with the model is reported for one of the user's prompts
         list(generate(loaded, [prompt], Greedy(), batch_size=1, **limits))
+
+
+@contextmanager
+def open_local(work: Work) -> Iterator[Batches]:
+    """Load the study's models into this process."""
+    progress.notice("loading the model")
+    with work.find_models().offline():
+        models = StudyModels(work.study)
+        warm_up(models.loaded)
+        amateur = models.amateur if work.amateur else None
+    for model in filter(None, (models.loaded, amateur)):
+        progress.notice(f"{model.name} ({model.revision}), {model.dtype} on {model.device}")
+    work.find({"revision": models.loaded.revision, "dtype": models.loaded.dtype})
+
+    def batches(name: str, texts: Sequence[tuple[Prompt, int]]) -> Iterator[list[Continuation]]:
+        traces: list[Trace] = []
+        for batch in models.write(texts, name, on_trace=traces.extend if work.trace else None):
+            if traces:  # on disk before their texts
+                append_traces(work.study.continuations, batch[0].recipe, traces, work.shard)
+                traces.clear()
+            yield batch
+
+    yield batches
+
+
+class StudyModels:
+    """The models of one process, and how many rows they make at once by each strategy, which they learn.
+
+    Args:
+        study: The study.
+        device: Where the models lie, if not where the study says.
+
+    Raises:
+        StudyError: See `loading.load` and, when contrastive decoding begins, `loading.check_amateur`.
+    """
+
+    def __init__(self, study: Study, *, device: str | None = None) -> None:
+        model = study.settings.model
+        self._study = study
+        self._load = partial(load, dtype=model.dtype, device=device or model.device)
+        self._sizes: dict[str, BatchSizes] = {}
+        location, device_map = study.locate_model(model.name), None if device else model.device_map
+        self.loaded = self._load(location, name=model.name, revision=model.revision, device_map=device_map)
+
+    @cached_property
+    def amateur(self) -> LoadedModel:
+        """The second model of contrastive decoding, loaded when it is first asked for."""
+        model = self._study.settings.model
+        assert model.amateur is not None
+        location = self._study.locate_model(model.amateur)
+        amateur = self._load(location, name=model.amateur, revision=model.amateur_revision)
+        check_amateur(self.loaded, amateur)
+        return amateur
+
+    def write(
+        self,
+        texts: Sequence[tuple[Prompt, int]],
+        strategy: str,
+        *,
+        on_trace: Callable[[list[Trace]], None] | None = None,
+    ) -> Iterator[list[Continuation]]:
+        """Return an iterator over batches of continuations of prompts and runs; see `generate`."""
+        generation, parsed = self._study.settings.generation, parse(strategy)
+        sizes = BatchSizes.choose(generation.batch_size, self.loaded.model, beams=getattr(parsed, "beams", 1))
+        return generate(
+            self.loaded,
+            [prompt for prompt, _ in texts],
+            parsed,
+            runs=[run for _, run in texts],
+            batch_size=self._sizes.setdefault(strategy, sizes),
+            amateur=self.amateur if self._study.settings.amateur_of(strategy) else None,
+            static=generation.compile,
+            on_trace=on_trace,
+            **recipe_settings(self._study),
+        )
+
+
+def recipe_settings(study: Study) -> dict[str, Any]:
+    """Return what a study says of its recipes beside model and strategy."""
+    names = ("max_new_tokens", "max_prompt_tokens", "chat", "stop")
+    return {"seed": study.settings.seed} | {name: getattr(study.settings.generation, name) for name in names}

@@ -1,4 +1,4 @@
-"""Texts from a program or a notebook: prompts in, texts in the order of the prompts out.
+"""Texts from a program or a notebook: prompts in, texts in the order of the prompts out. The command `try`.
 
     from guard_eval import Guard, generate
 
@@ -10,15 +10,17 @@ A text is the one that a study with the same seed and settings makes of a prompt
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import Any, Literal, TypedDict, Unpack
 
 import pandas as pd
 from rich.progress import Progress
 
+from guard_eval import progress as display
 from guard_eval.decoding.entropy import shannon_entropy
 from guard_eval.decoding.processor import DecodedStep
 from guard_eval.engines.batching import BatchSizes
@@ -28,9 +30,14 @@ from guard_eval.engines.generation import generate as write_batches
 from guard_eval.engines.loading import LoadedModel, check_amateur, load
 from guard_eval.errors import StudyError, nearest
 from guard_eval.records import Continuation, Prompt, content_id
+from guard_eval.results import Result
 from guard_eval.strategies import Strategy, draws, parse
 from guard_eval.study.folder import BUNDLED, locate_model
 from guard_eval.texts.models import find_models
+
+_SHADES = 10
+"""Colours from none to the strongest."""
+_ENDED = {"eos": "the model", "length": "the length limit", "stop": "a stop string"}
 
 
 class Texts(list[Continuation]):
@@ -119,7 +126,7 @@ def generate(
         strategy: Such as `Guard()` or `"top_p(p=0.9)"`.
         model: A Hugging Face id, a folder, `bundled`, or what `load_model` returned.
         runs: How many texts a strategy that draws writes to each prompt.
-        batch_size: Rows at once; as many as memory holds if left out.
+        batch_size: Rows at once; if left out, see `batch_size` in docs/study_toml.md.
         progress: Whether to show a bar.
         options: See `Options`.
 
@@ -132,12 +139,8 @@ def generate(
     numbers = range(1, 1 + (runs if draws(strategy) else 1))
     pairs = [(prompt, run) for prompt in wanted for run in numbers]
     distinct = {(prompt.id, run): prompt for prompt, run in pairs}
-    sizes = BatchSizes.choose(
-        "auto" if batch_size is None else int(batch_size),
-        loaded.model,
-        tokens=settings["max_new_tokens"] + settings["max_prompt_tokens"],
-        copies=getattr(strategy, "beams", 1),
-    )
+    rows: int | Literal["auto"] = "auto" if batch_size is None else int(batch_size)
+    sizes = BatchSizes.choose(rows, loaded.model, beams=getattr(strategy, "beams", 1))
     batches = write_batches(
         loaded,
         list(distinct.values()),
@@ -276,3 +279,95 @@ def load_model(
         raise StudyError(problem)
     with result.offline():
         return load(location, name=name, device=device, dtype=dtype)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShownText(Result):
+    """One text with the numbers of each of its tokens.
+
+    Attributes:
+        text: The continuation.
+        strategy: The strategy's signature.
+        finish: What ended it: `eos`, `length` or `stop`.
+        seconds: How long it took.
+        tokens: For each token its text, entropy (nats), probability, and what the strategy adapts. A strategy
+            with beams has none.
+    """
+
+    text: str
+    strategy: str
+    finish: str
+    seconds: float
+    tokens: tuple[dict[str, str | float], ...]
+
+
+def show_text(
+    model: str,
+    prompt: str | None = None,
+    /,
+    *,
+    strategy: str = "guard",
+    amateur: str | None = None,
+    colour: str = "entropy",
+    max_new_tokens: int = 128,
+    seed: int = 0,
+    chat: bool = False,
+    device: str = "auto",
+) -> ShownText:
+    """Show one text as it is made, its tokens coloured by how unsure the model is.
+
+    On a terminal, the higher a token's number among those so far, the stronger its colour. A strategy with
+    beams shows its text at the end, without colours. With --json, every number of every token is printed.
+
+    Args:
+        model: A Hugging Face id, a folder, or 'bundled'.
+        prompt: The text to continue; without one, standard input is read.
+        strategy: Any strategy, such as 'top_p(p=0.9)' or 'dry + min_p'.
+        amateur: The second model of contrastive decoding.
+        colour: The number that colours the tokens: entropy, probability, or what the strategy adapts, such
+            as k, alpha, q and H_glob of GUARD.
+        max_new_tokens: The length limit.
+        seed: The seed of what is drawn.
+        chat: Give the prompt through the model's chat template.
+        device: auto, cpu, cuda or cuda:1.
+
+    Raises:
+        StudyError: The model, the strategy or the colour does not exist.
+    """
+    tokens: list[dict[str, Any]] = []
+
+    def paint(token: Token) -> None:
+        numbers = {"entropy": token.entropy, "probability": token.probability}
+        numbers |= token.values  # noqa: PD011 (no frame)
+        if colour not in numbers:
+            raise StudyError(
+                f"--colour {colour}: this strategy has no such number; choose from: {', '.join(numbers)}"
+            )
+        tokens.append({"text": token.text, **numbers})
+        display.write(token.text, _newest_style([shown[colour] for shown in tokens]))
+
+    display.notice("loading the model")
+    options = Options(amateur=amateur, seed=seed, max_new_tokens=max_new_tokens, chat=chat, device=device)
+    text = watch(sys.stdin.read() if prompt is None else prompt, paint, strategy, model, **options)
+    display.write("\n" if tokens else f"{text.text}\n")
+    name = text.recipe.strategy
+    lines = ["", f"{name}: {text.new_tokens} tokens in {text.seconds:.1f} s; {_ENDED[text.finish]} ended it"]
+    if tokens:
+        values = [shown[colour] for shown in tokens]
+        lines.append(f"{colour}: from {min(values):.3g} to {max(values):.3g}")
+    return ShownText(
+        text=text.text,
+        strategy=name,
+        finish=text.finish,
+        seconds=text.seconds,
+        tokens=tuple(tokens),
+        lines=tuple(lines),
+    )
+
+
+def _newest_style(values: list[float]) -> str:
+    """Return the colour of the newest value among those so far; the lowest have none."""
+    low, high = min(values), max(values)
+    shade = 0 if high <= low else min(_SHADES - 1, int(_SHADES * (values[-1] - low) / (high - low)))
+    pale = 255 - round(shade * 160 / (_SHADES - 1))
+    return f"black on rgb(255,{pale},{max(0, 2 * pale - 255)})" if shade else ""

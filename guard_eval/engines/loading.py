@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -76,8 +75,8 @@ class ModelFiles:
         """Read a model's settings.
 
         Args:
-            location: A folder or a Hub id. What starts with `.`, `/` or `~` is a folder.
-            revision: A Hub branch, tag or commit; a folder has none.
+            location: See `load`, as for `revision`.
+            revision: A Hub branch, tag or commit.
 
         Raises:
             StudyError: There is no such model, it is an adapter, or its settings cannot be read.
@@ -88,11 +87,6 @@ class ModelFiles:
             if (Path(source) / GENERATION_CONFIG_NAME).is_file():  # transformers would pass over a broken one
                 GenerationConfig.from_pretrained(source)
         except Exception as error:
-            if "trust_remote_code" in str(error):
-                raise StudyError(
-                    f"the model {source!r} comes with code of its own, which is never run; "
-                    "name a model that transformers itself supports"
-                ) from error
             raise _refuse(source, version, error) from error
         return cls(source, version, config)
 
@@ -105,7 +99,7 @@ class ModelFiles:
     def quantisation(self) -> str | None:
         """How the weights are quantised; None if they are not."""
         settings: Any = getattr(self.config, "quantization_config", None)
-        values = settings if settings is None or isinstance(settings, dict) else settings.to_dict()
+        values = settings if isinstance(settings, dict | None) else settings.to_dict()
         return None if values is None else str(values.get("quant_method", "quantised"))
 
     def choose_dtype(self, name: str, device: str) -> torch.dtype | str:
@@ -144,17 +138,14 @@ class ModelFiles:
         Raises:
             StudyError: There is none, or it has more tokens than the model.
         """
-        beside = "put its tokenizer.json and tokenizer_config.json beside the weights"
+        missing = f"the model {self.source!r} has no tokenizer that can be read: {{}}; put its files into it"
         try:
             tokenizer = AutoTokenizer.from_pretrained(self.source, trust_remote_code=False, **self.version)
-            known = tokenizer("a", add_special_tokens=False)["input_ids"]
+            ids = tokenizer("a", add_special_tokens=False)["input_ids"]
         except Exception as error:  # on broken files transformers raises anything
-            raise StudyError(
-                f"the model {self.source!r} has no tokenizer that can be read: {first_line(error)}; {beside}"
-            ) from error
-        # Where the files are missing, some classes come up without words rather than fail.
-        if "a" not in tokenizer.decode(known, skip_special_tokens=True):
-            raise StudyError(f"the model {self.source!r} has no tokenizer; {beside}")
+            raise StudyError(missing.format(first_line(error))) from error
+        if "a" not in tokenizer.decode(ids, skip_special_tokens=True):  # some classes come up empty
+            raise StudyError(missing.format("it has no words"))
         size = self.config.get_text_config().vocab_size
         if len(tokenizer) > size:
             raise StudyError(
@@ -282,15 +273,13 @@ def find_device(name: str) -> torch.device:
     Raises:
         StudyError: There is none.
     """
-    if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", name):
-        raise StudyError(f"model.device = {name!r} is no device; write auto, cpu, cuda or cuda:0")
-    device = torch.device(expected_device(name) if name == "auto" else name)
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+    count = torch.cuda.device_count()
+    names = ["auto", "cpu", *(["cuda"] if count else []), *(f"cuda:{index}" for index in range(count))]
+    if name not in names:
         raise StudyError(
-            f"model.device = {name!r}, but PyTorch finds {torch.cuda.device_count()} GPUs here; "
-            "write cpu or auto, or install PyTorch for your GPU"
+            f"model.device = {name!r}, but PyTorch finds {count} GPUs here; write one of: {', '.join(names)}"
         )
-    return device
+    return torch.device(expected_device(name) if name == "auto" else name)
 
 
 def _locate(location: str, revision: str) -> tuple[str, dict[str, str]]:
@@ -355,6 +344,8 @@ def _refuse(source: str, version: dict[str, str], error: Exception) -> StudyErro
     reason = first_line(error)
     if isinstance(error, pickle.UnpicklingError):  # PyTorch's message recommends to run what is in it
         reason = "its weights (.bin) are broken, or hold more than weights, which is never run"
+    if "trust_remote_code" in str(error):
+        reason = "it comes with code of its own, which is never run"
     where, remedy = f"in {source!r}", "put a whole model into it"
     if version:
         where = f"{source!r} (revision {version['revision']}) from the Hugging Face Hub"

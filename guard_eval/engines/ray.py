@@ -8,22 +8,21 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 import socket
-import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import chdir, contextmanager
 from dataclasses import replace
 from functools import cached_property
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal
 
 from guard_eval import progress
 from guard_eval.engines.generate import Batches, Work
+from guard_eval.engines.loading import first_line
 from guard_eval.errors import MissingExtraError, PromptsError, StudyError
-from guard_eval.records import Continuation, Prompt
+from guard_eval.records import Continuation, Prompt, Recipe
 from guard_eval.strategies import own
 from guard_eval.study.folder import Study
 
@@ -39,21 +38,8 @@ _QUIET = {
 """No report of its use to Ray's makers, and no pages of warnings; Ray's log files have all of them."""
 
 
-class Pool(NamedTuple):
-    """How many workers there are, what each has, and how many share a machine and its memory at most."""
-
-    workers: int
-    gpu: bool
-    cpus: int
-    neighbours: int
-
-    def __str__(self) -> str:
-        each = "a GPU" if self.gpu else f"{self.cpus} CPU{'s' if self.cpus > 1 else ''}"
-        return f"{self.workers} worker{'s' if self.workers > 1 else ''} with {each} each"
-
-
 @contextmanager
-def open_ray(work: Work, workers: int | None) -> Iterator[Batches]:
+def open_ray(work: Work) -> Iterator[Batches]:
     """Connect to the cluster that RAY_ADDRESS names, or start one on this machine.
 
     Raises:
@@ -64,14 +50,19 @@ def open_ray(work: Work, workers: int | None) -> Iterator[Batches]:
         raise MissingExtraError("ray", "ray")
     for name, value in _QUIET.items():  # read on being imported
         os.environ.setdefault(name, value)
-    ray, settings = import_module("ray"), work.study.settings
+    ray, model = import_module("ray"), work.study.settings.model
+    if model.device_map is not None:
+        raise StudyError(
+            "--engine ray gives each worker one GPU, and model.device_map spreads a model over several; "
+            "use --engine vllm, or --shard i/n with --engine local"
+        )
     _start(ray, os.environ.get("RAY_ADDRESS"))
     try:
-        pool = pool_of(ray, device=settings.model.device, workers=workers)
-        work.find({**work.known, "dtype": None if pool.gpu else work.known["dtype"]})
-        progress.notice(f"{work.total} texts by {settings.model.name}: {pool}")
+        count, device = choose_workers(ray.cluster_resources(), device=model.device, workers=work.workers)
+        work.find({**work.known, "dtype": work.known["dtype"] if device == "cpu" else None})
+        progress.notice(f"{work.total} texts by {model.name}: {count} workers, {device}")
         study = replace(work.study, folder=work.study.folder.resolve())
-        yield lambda name, texts: _write_on_workers(ray, pool, study, name, texts)
+        yield lambda name, texts: _write_on_workers(ray, study, name, texts, count=count, device=device)
     finally:
         ray.shutdown()
 
@@ -82,27 +73,29 @@ class Worker:
     A model's folder must lie at the same path on every machine; the files of users' own strategies need not.
     """
 
-    def __init__(self, study: Study, strategy: str, pool: Pool, sources: dict[str, str]) -> None:
-        self._study, self._strategy, self._pool, self._sources = study, strategy, pool, sources
+    def __init__(
+        self, study: Study, strategy: str, *, device: str, threads: int, sources: dict[str, str]
+    ) -> None:
+        self._study, self._strategy, self._device = study, strategy, device
+        self._threads, self._sources = threads, sources
 
     @cached_property
     def _models(self) -> Any:  # noqa: ANN401 (StudyModels, which imports torch: the driver needs none)
         import torch  # noqa: PLC0415
 
-        from guard_eval.engines.study_models import StudyModels  # noqa: PLC0415
+        from guard_eval.engines.generation import StudyModels  # noqa: PLC0415
 
         for path, text in self._sources.items():
             own.use_text(path, text)
         os.environ.pop("OMP_NUM_THREADS", None)  # Ray's doing; it would keep a small model from one thread
-        torch.set_num_threads(self._pool.cpus)
-        device = "cuda" if self._pool.gpu else "cpu"  # a worker sees its own GPU alone
-        return StudyModels(self._study, device=device, neighbours=self._pool.neighbours)
+        torch.set_num_threads(self._threads)
+        return StudyModels(self._study, device=self._device)  # it sees its own GPU alone
 
     def write(self, texts: Sequence[tuple[Prompt, int]]) -> tuple[list[Continuation], str | None]:
         """Return the continuations of prompts and runs, and the error that ended them, if any."""
         written: list[Continuation] = []
         try:
-            for batch in self._models.generate(texts, self._strategy):
+            for batch in self._models.write(texts, self._strategy):
                 written += batch
         except StudyError as error:  # which Ray would disfigure
             return written, str(error)
@@ -111,10 +104,12 @@ class Worker:
 
 def _write_on_workers(
     ray: Any,  # noqa: ANN401 (Ray's types are not imported)
-    pool: Pool,
     study: Study,
     strategy: str,
     texts: Sequence[tuple[Prompt, int]],
+    *,
+    count: int,
+    device: str,
 ) -> Iterator[list[Continuation]]:
     """Yield the texts of each chunk as some worker has written them.
 
@@ -122,39 +117,44 @@ def _write_on_workers(
         StudyError: A worker refused a prompt or a model, the machines have different models, or workers died
             again and again. What was yielded stays good.
     """
-    least, size = 256 if pool.gpu else 32, study.settings.generation.batch_size
+    least, size = 32 if device == "cpu" else 256, study.settings.generation.batch_size
     rows = least if size == "auto" else size * -(-least // size)
     ordered = sorted(texts, key=lambda each: -len(each[0].text))
     short = [(replace(prompt, reference=None), run) for prompt, run in ordered]
     chunks = [short[start : start + rows] for start in range(0, len(short), rows)]
     actor = ray.remote(
-        num_cpus=1 if pool.gpu else pool.cpus,
-        num_gpus=1 if pool.gpu else 0,
+        num_cpus=1,
+        num_gpus=int(device != "cpu"),
+        scheduling_strategy="SPREAD",
         max_restarts=RESTARTS,
         max_task_retries=RESTARTS,
     )(Worker)
-    count = min(pool.workers, len(chunks))
-    workers = [actor.remote(study, strategy, pool, own.texts) for _ in range(count)]
+    threads = max(1, int(ray.cluster_resources()["CPU"]) // count) if device == "cpu" else 1
+    workers = [
+        actor.remote(study, strategy, device=device, threads=threads, sources=own.texts)
+        for _ in chunks[:count]
+    ]
     results = import_module("ray.util").ActorPool(workers)
-    recipe, problems = None, []
+    recipes: set[Recipe] = set()
+    problems: list[str] = []
     try:
         for written, problem in results.map_unordered(
             lambda worker, chunk: worker.write.remote(chunk), chunks
         ):
             problems += [problem] if problem else []
-            recipe = recipe or (written[0].recipe if written else None)
-            if other := next((text.recipe for text in written if text.recipe != recipe), None):
+            recipes.update(text.recipe for text in written)
+            if len(recipes) > 1:
                 raise StudyError(
-                    f"the workers' models differ: {recipe} and {other}. Put the same files on all machines, "
-                    "or name a Hub commit as model.revision, and the arithmetic as model.dtype"
+                    f"the workers' models differ: {' and '.join(map(str, recipes))}. Put the same files on "
+                    "all machines, or name a Hub commit as model.revision, and the arithmetic as model.dtype"
                 )
             if written:
                 yield written
     except ray.exceptions.RayError as error:
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[-1]
         raise StudyError(
-            f"the workers could not go on: {lines[-1] if lines else type(error).__name__}; what they wrote "
-            "is kept. If memory ran out, lower generation.batch_size or --workers. Run the same command again"
+            f"the workers could not go on: {reason}; what they wrote is kept. "
+            "If memory ran out, lower generation.batch_size or --workers. Run the same command again"
         ) from error
     finally:
         for worker in workers:
@@ -163,37 +163,30 @@ def _write_on_workers(
         raise PromptsError(f"{'; '.join(dict.fromkeys(problems))}; run the command again to write the rest")
 
 
-def pool_of(ray: Any, *, device: str, workers: int | None) -> Pool:  # noqa: ANN401
-    """Return the workers that the cluster has room for: one a GPU; without GPUs one a CPU.
+def choose_workers(
+    resources: Mapping[str, float], *, device: str, workers: int | None
+) -> tuple[int, Literal["cpu", "cuda"]]:
+    """Return how many workers a cluster has room for, and on what: one a GPU; without GPUs one a CPU.
 
     Raises:
         StudyError: There is no room for so many, or no GPU where one is asked for.
     """
-    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-    gpus, cpus = ([int(node.get(kind, 0)) for node in nodes] for kind in ("GPU", "CPU"))
-    if device.startswith("cuda") and not sum(gpus):
-        raise StudyError(
-            f"model.device = {device!r}, but the Ray cluster has no GPU; start its nodes with --num-gpus, "
-            "or set model.device = 'cpu'"
-        )
-    gpu = bool(sum(gpus)) and device != "cpu"
-    room, kind = (sum(gpus), "GPUs") if gpu else (sum(cpus), "CPUs")
+    gpu = device.startswith("cuda") or (device == "auto" and resources.get("GPU", 0) >= 1)
+    kind = "GPU" if gpu else "CPU"
+    room = int(resources.get(kind, 0))
     if room < (workers or 1):
-        raise StudyError(f"--workers {workers or 1}: the Ray cluster has {room} {kind}; give at most {room}")
-    count = workers or room
-    each = 1 if gpu else max(1, min(sum(cpus) // count, max(cpus)))
-    fitting = max(gpus) if gpu else max(cpus) // each
-    return Pool(workers=count, gpu=gpu, cpus=each, neighbours=min(count, max(1, fitting)))
+        raise StudyError(
+            f"the Ray cluster has {room} {kind}s: give at most so many --workers, or set another model.device"
+        )
+    return workers or room, "cuda" if gpu else "cpu"
 
 
 def _start(ray: Any, address: str | None) -> None:  # noqa: ANN401
     """Connect Ray to the cluster at `address`, or without one to a cluster of this machine."""
-    where = "a Ray of its own" if address is None else f"the Ray cluster at {address}"
-    progress.notice("starting Ray on this machine" if address is None else f"joining {where}")
+    progress.notice(f"joining the Ray cluster at {address}" if address else "starting Ray on this machine")
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     if address is None:
         options |= {"object_store_memory": _STORE_BYTES, "include_dashboard": False}
-    on_end = signal.getsignal(signal.SIGTERM)
     try:
         host, _, port = (address or "").rpartition(":")
         if host and port.isdecimal():  # does anything listen? Ray would try for minutes
@@ -201,8 +194,6 @@ def _start(ray: Any, address: str | None) -> None:  # noqa: ANN401
         with chdir(Path(__file__).parents[2]):  # its workers take modules from the folder it is started in
             ray.init(address or "local", **options)
     except (ConnectionError, ValueError, RuntimeError, OSError) as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise StudyError(f"cannot reach {where}: {reason}; check it with: ray status") from error
-    finally:
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, on_end or signal.SIG_DFL)  # Ray replaces it, and ends silently
+        raise StudyError(
+            f"cannot start or reach Ray: {first_line(error)}; check it with: ray status"
+        ) from error

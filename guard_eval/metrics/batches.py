@@ -43,7 +43,7 @@ def read_in_batches(
     def read_batch(batch: Sequence[tuple[int, Row]]) -> Iterable[Any]:
         return read([row for _, row in batch])
 
-    for batch, results in in_batches(present, read_batch, BatchSizes(first=most, most=most)):
+    for batch, results in in_batches(present, read_batch, BatchSizes(most)):
         values |= {index: value for (index, _), value in zip(batch, results, strict=True)}
     return [values.get(index) for index in range(len(rows))]
 

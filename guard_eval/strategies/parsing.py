@@ -10,8 +10,6 @@ from guard_eval.errors import StudyError, nearest
 from guard_eval.strategies import own
 from guard_eval.strategies.values import STRATEGIES, Chain, Strategy, steps_of
 
-_SPELLINGS = {"B": "beams", "num_beams": "beams"}
-"""Other names of parameters, the paper's and transformers'; they hold where a strategy has the parameter."""
 _MOST_CHARACTERS = 500
 
 
@@ -20,7 +18,7 @@ def parse(text: str) -> Strategy:
 
     >>> parse("guard(window=4)") == parse("guard(window = 4)")
     True
-    >>> str(parse("contrastive")), str(parse("beam(B=3)"))
+    >>> str(parse("contrastive")), str(parse("beam(beams=3)"))
     ('contrastive(k=10, alpha=0.6)', 'beam(beams=3)')
 
     Raises:
@@ -54,7 +52,7 @@ def _build(text: str, tree: ast.expr | None) -> Strategy:
         known = [*STRATEGIES, *own.classes()]
         remedy = "(one of your own: --code FILE.py names its file)"
         raise StudyError(f"unknown strategy {name!r}: {nearest(name, known)} {remedy}")
-    arguments = _read_arguments(text, name, [field.name for field in fields(kind)], keywords)
+    arguments = _read_arguments(name, [field.name for field in fields(kind)], keywords)
     try:
         return cast("Strategy", kind(**arguments))
     except StudyError:
@@ -63,21 +61,17 @@ def _build(text: str, tree: ast.expr | None) -> Strategy:
         raise StudyError(f"strategy {text!r}: {error}") from error
 
 
-def _read_arguments(
-    text: str, name: str, parameters: list[str], keywords: list[ast.keyword]
-) -> dict[str, object]:
+def _read_arguments(name: str, parameters: list[str], keywords: list[ast.keyword]) -> dict[str, object]:
     arguments: dict[str, object] = {}
     for keyword in keywords:
         if keyword.arg is None:  # **values
             raise SyntaxError
-        spelling = _SPELLINGS.get(keyword.arg)
-        parameter = spelling if spelling in parameters else keyword.arg
-        if parameter not in parameters:
+        if keyword.arg not in parameters:
             raise StudyError(
-                f"strategy {name!r} has no parameter {parameter!r}: {nearest(parameter, parameters)}"
+                f"strategy {name!r} has no parameter {keyword.arg!r}: {nearest(keyword.arg, parameters)}"
             )
-        if parameter in arguments:
-            raise StudyError(f"strategy {text!r} gives {parameter} twice; keep one of them")
+        if keyword.arg in arguments:
+            raise StudyError(f"strategy {name!r} gives {keyword.arg} twice; keep one of them")
         value = keyword.value
-        arguments[parameter] = value.id if isinstance(value, ast.Name) else ast.literal_eval(value)
+        arguments[keyword.arg] = value.id if isinstance(value, ast.Name) else ast.literal_eval(value)
     return arguments

@@ -22,7 +22,8 @@ _PositiveShare = Annotated[float, Field(gt=0, le=1)]
 _OpenShare = Annotated[float, Field(gt=0, lt=1)]
 _NotNegative = Annotated[float, Field(ge=0)]
 _Finite = Annotated[float, Field(ge=-100, le=100)]
-_WORD = re.compile(r"\w{1,40}", re.ASCII)
+_Word = Annotated[str, Field(pattern="^[A-Za-z0-9_]{1,40}$")]
+"""A part of a file's name."""
 
 
 STRATEGIES: dict[str, type[Any]] = {}
@@ -77,11 +78,6 @@ class _Signed:
                     reason = f"is unknown: {nearest(str(argument), words)}"
                 named = f"{type(self).__name__}: {field.name} = {argument!r:.60}"
                 raise StudyError(f"{named} {reason}") from error
-            if isinstance(value, str) and not _WORD.fullmatch(value):  # part of a file's name
-                raise StudyError(
-                    f"{type(self).__name__}: {field.name} = {value!r} must be a word of at most 40 letters, "
-                    "digits and underscores"
-                )
             object.__setattr__(self, field.name, value)
 
 
@@ -89,6 +85,7 @@ class _Signed:
 def _parameter_checks(kind: Any) -> dict[str, TypeAdapter[Any]]:  # noqa: ANN401 (a class)
     config = ConfigDict(strict=True, allow_inf_nan=False, arbitrary_types_allowed=True)
     hints = get_type_hints(kind, include_extras=True)
+    hints = {name: _Word if hint is str else hint for name, hint in hints.items()}
     return {field.name: TypeAdapter(hints[field.name], config=config) for field in fields(kind)}
 
 

@@ -49,13 +49,6 @@ def test_a_prompt_that_is_too_long_keeps_no_strategy_from_the_other_prompts(run,
     assert {len(path.read_text().splitlines()) for path in files} == {count}
 
 
-def test_a_dry_run_warns_of_a_gpu_that_is_not_there(run, study):
-    edit_settings(study, 'name = "bundled"', 'name = "bundled"\ndevice = "cuda:99"')
-    ran = run("generate", "small", "--dry-run")
-    assert ran.code == 0
-    assert "warning: model.device = 'cuda:99', but PyTorch finds" in ran.err
-
-
 def test_commands_to_copy_quote_a_folder_with_a_space(run, paired):
     folder = paired.rename(paired.with_name("small $HOME study"))
     assert "guard-eval annotate 'small $HOME study' --invite NAME" in run("pair", folder.name).out

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from guard_eval.decoding import contrastive as cs
-from guard_eval.strategies import AdaptiveContrastiveSearch, ContrastiveSearch
+from guard_eval.strategies import AdaptiveContrastiveSearch
 
 CPU = torch.device("cpu")
 
@@ -38,13 +38,6 @@ def test_score_weighs_probability_against_penalty():
     assert cs.choose(proposal(0.0), penalty).tolist() == [0]
     assert cs.choose(proposal(1.0), penalty).tolist() == [2]
     assert cs.choose(proposal(1.0), torch.tensor([[0.5, 0.5, 0.5]])).tolist() == [1]  # ids 8, 3, 5
-
-
-def test_fixed_proposal():
-    made = cs.Proposer(ContrastiveSearch(k=2, alpha=0.6), 1, 1, CPU)(torch.tensor([[0.2, 0.5, 0.3]]).log(), 0)
-    assert made.ids.tolist() == [[1, 2]]
-    assert made.probabilities[0].tolist() == pytest.approx([0.5, 0.3])
-    assert made.alpha.tolist() == [0.6]
 
 
 def test_deviation():
@@ -90,12 +83,32 @@ def test_adaptive_proposals_of_two_steps_by_hand():
     assert second.alpha.tolist() == pytest.approx([round(1 / (1 + math.exp(-y)), 2)])
 
 
-def test_rows_have_a_k_of_their_own():
-    propose = cs.Proposer(AdaptiveContrastiveSearch(q=1), 2, 2, CPU)
-    sharp = torch.arange(30.0, 0, -1)
-    propose(torch.stack([sharp, torch.zeros(30)]), 0)
-    made = propose(torch.stack([torch.zeros(30), sharp]), 1)
-    first, second = made.allowed.sum(-1).tolist()
-    assert first > 10 > second
-    assert made.allowed[0, :first].all()
-    assert made.allowed[1, :second].all()
+def test_an_experts_scores_by_hand():
+    expert = torch.tensor([[0.5, 0.3, 0.15, 0.05]])
+    amateur = torch.tensor([[0.4, 0.1, 0.3, 0.2]])
+    # with τ = 1/2 the amateur's p are squares .16 .01 .09 .04 over .3; α = .2 asks for p ≥ .1
+    scores = cs.contrast(expert.log(), amateur.log(), alpha=0.2, amateur_tau=0.5)[0].tolist()
+    ratios = [0.5 / (0.16 / 0.3), 0.3 / (0.01 / 0.3), 0.15 / (0.09 / 0.3)]
+    assert scores[:3] == pytest.approx([math.log(ratio) for ratio in ratios], abs=1e-5)
+    assert scores[3] == -torch.inf
+
+
+def test_shifted_logits_score_the_same():
+    expert = torch.tensor([[1.0, 2.0, 3.0]])
+    amateur = torch.tensor([[3.0, 2.0, 1.0]])
+    plain = cs.contrast(expert, amateur, alpha=0.01, amateur_tau=0.5)
+    shifted = cs.contrast(expert + 64, amateur - 32, alpha=0.01, amateur_tau=0.5)
+    assert shifted[0].tolist() == pytest.approx(plain[0].tolist(), abs=1e-5)
+
+
+def test_alpha_one_leaves_the_most_likely_alone():
+    scores = cs.contrast(torch.tensor([[1.0, 4.0, 3.9]]), torch.zeros(1, 3), alpha=1.0, amateur_tau=1.0)
+    assert (scores > -torch.inf).tolist() == [[False, True, False]]
+
+
+def test_what_either_rules_out_does_not_come():
+    expert = torch.tensor([[0.0, -torch.inf, 0.0]])
+    amateur = torch.tensor([[0.0, 0.0, -torch.inf]])
+    scores = cs.contrast(expert, amateur, alpha=0.1, amateur_tau=1.0)
+    # p_expert = 1/2, p_amateur = 1/2
+    assert scores.tolist() == [[pytest.approx(0, abs=1e-6), -torch.inf, -torch.inf]]

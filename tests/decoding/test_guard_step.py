@@ -108,15 +108,6 @@ def test_a_token_that_cannot_come_is_not_chosen(formulation: str):
         assert set(tokens[0].tolist()) == {4, 9}
 
 
-def test_only_the_released_program_counts_the_prompt():
-    # Two tokens, nearly equal; the first stands in the prompt. α_1 = 1/2.
-    logits, prompt = torch.tensor([[[1.0, 0.9, -5.0]]]), torch.tensor([[-1, 0]])
-    assert run(logits, Guard(), prompt)[0].tolist() == [[0]]
-    algorithm1, released = Guard(formulation="algorithm1"), Guard(formulation="released")
-    assert run(logits, algorithm1, prompt)[0].tolist() == [[0]]
-    assert run(logits, released, prompt)[0].tolist() == [[1]]
-
-
 def test_the_released_program_gives_up_its_penalty_where_nothing_is_left():
     # Logits 0, −1 and three of −200, whose p is 0 in float32. α_1 = 1/2; 2^−150 is 0 in float32, too.
     logits = torch.tensor([[[0.0, -1.0, -200.0, -200.0, -200.0]]])

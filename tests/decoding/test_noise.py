@@ -33,13 +33,6 @@ def test_large_keys_and_ids_agree_with_whole_number_arithmetic():
     assert (ours.tolist()) == [[(slow(s, i) + 2**63) % 2**64 - 2**63 for i in ids] for s in seeds]
 
 
-def test_a_key_is_64_bits_of_seed_prompt_and_strategy():
-    names = [(s, p, m) for s in (0, 1) for p in ("a", "b") for m in ("top_k(k=50)", "top_p(p=0.95)")]
-    made = {row_key(*name) for name in names}
-    assert len(made) == 8
-    assert all(-(2**63) <= key < 2**63 for key in made)
-
-
 @pytest.mark.slow
 def test_uniform_over_tokens_steps_and_prompts():
     over_tokens = uniform(keys("a", "b"), 0, torch.arange(50_000).expand(2, -1)).flatten()
@@ -62,15 +55,6 @@ def test_numbers_have_52_bits_not_a_float32s_24():
     assert numbers.dtype == torch.float64
     assert len(numbers.unique()) == 200_000  # 2^24 values would give about a thousand repetitions
     assert (numbers.float().double() != numbers).sum() > 199_000
-
-
-def test_neighbours_are_uncorrelated():
-    table = torch.stack([uniform(keys("a"), step, IDS)[0] for step in range(100)]).numpy()
-    n = table[:, 1:].size
-    for one, other in ((table[:, 1:], table[:, :-1]), (table[1:], table[:-1])):
-        assert abs(np.corrcoef(one.ravel(), other.ravel())[0, 1]) < 4 / n**0.5
-    pairs = np.histogram2d(table[:, 1:].ravel(), table[:, :-1].ravel(), bins=16, range=[[0, 1]] * 2)[0]
-    assert stats.chisquare(pairs.ravel()).pvalue > 0.01
 
 
 def test_the_same_in_any_batch():

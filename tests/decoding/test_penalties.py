@@ -57,18 +57,6 @@ def dry(logits, tokens, breakers=None, **settings):
     return left(Dry(**settings, breakers=kind), logits, tokens=tokens, breakers=breakers)
 
 
-def test_dry_by_hand():
-    # "1 2 3 4 … 1 2 3": after 3, 4 would repeat three tokens; after the 3 of "9 3" 5 would repeat one
-    text = torch.tensor([[9, 3, 5, 1, 2, 3, 4, 7, 1, 2, 3]])
-    made = dry(torch.zeros(1, V), text, multiplier=0.8, base=1.75, allowed_length=2)
-    assert {n: made[0, n].item() for n in range(V) if made[0, n]} == {4: pytest.approx(-0.8 * 1.75)}
-    made = dry(torch.zeros(1, V), text, multiplier=0.8, base=2, allowed_length=1)
-    assert {n: made[0, n].item() for n in range(V) if made[0, n]} == {
-        4: pytest.approx(-0.8 * 4),
-        5: pytest.approx(-0.8),
-    }
-
-
 def test_dry_across_a_breaker_by_hand():
     """The published steps: 7 ends a sequence, is not lowered itself, and after it nothing repeats yet.
 

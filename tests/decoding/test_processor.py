@@ -83,13 +83,6 @@ def test_a_second_text_is_refused(length: int):
         generate(model, ids, mask, processor)
 
 
-@pytest.mark.parametrize("rows", [1, 2])
-def test_beams_are_refused(rows: int):
-    ids = torch.tensor([[5, 6, 7], [8, 9, 5]])[:rows]
-    with pytest.raises(StudyError, match="num_beams=1"):
-        generate(llama(), ids, torch.ones_like(ids), StrategyProcessor("guard"), num_beams=3)
-
-
 @pytest.mark.parametrize(
     ("make", "says"),
     [

@@ -41,15 +41,6 @@ def test_batches_double_until_memory_runs_out_and_then_stay():
     assert later.tried == [16, 16, 8]
 
 
-def test_a_number_is_where_it_begins_and_never_exceeded():
-    memory = Memory(10**9)
-    run([10] * 10, memory, BatchSizes(first=4, most=4))
-    assert memory.tried == [4, 4, 2]
-    tight = Memory(20)
-    run([10] * 10, tight, BatchSizes(first=4, most=4))
-    assert tight.tried == [4, 2, 2, 2, 2, 2]
-
-
 @settings(max_examples=15)
 @given(
     rows=st.lists(st.integers(1, 300), max_size=60),
@@ -59,7 +50,7 @@ def test_a_number_is_where_it_begins_and_never_exceeded():
 def test_every_row_is_made_once_and_in_order(rows, tokens, most):
     rows = sorted(rows, reverse=True)
     memory = Memory(tokens)
-    made = run(rows, memory, BatchSizes(most=most))
+    made = run(rows, memory, BatchSizes(most))
     assert [row for batch, _ in made for row in batch] == rows
     assert [text for _, texts in made for text in texts] == [f"text of {row}" for row in rows]
     assert all(n <= (most or 10**9) for n in memory.tried)
@@ -85,22 +76,19 @@ def test_a_cpu_says_so_in_words():
         run([1], lambda rows: torch.empty(1 << 60, dtype=torch.uint8), BatchSizes())
 
 
-CONFIG = types.SimpleNamespace(
-    hidden_size=8, num_attention_heads=4, num_key_value_heads=2, num_hidden_layers=3, intermediate_size=16,
-    vocab_size=100,
-)  # fmt: skip
-
-
 @pytest.mark.parametrize(
-    ("rows_free", "copies", "most"), [(1000, 1, 32), (20, 1, 10), (20, 5, 2), (0.1, 1, 1)]
+    ("batch_size", "device", "parameters", "beams", "rows"),
+    [
+        (5, "cuda", 10**10, 4, 5),
+        ("auto", "cpu", 3 * 10**6, 1, 32),
+        ("auto", "cpu", 7 * 10**9, 1, 8),
+        ("auto", "cpu", 7 * 10**9, 5, 1),
+        ("auto", "cuda", 7 * 10**9, 1, 64),
+    ],
 )
-def test_on_a_cpu_half_of_the_free_memory_is_the_limit(monkeypatch, rows_free, copies, most):
-    # Cache: keys and values of 3 layers of 2 heads of 2 = 24. Passage: 4 · 8 + 2 · 16 = 64. Four bytes each.
-    row = 10 * (24 + 64) * 4 + 4 * 100 * 4
-    config = types.SimpleNamespace(get_text_config=lambda: CONFIG)
-    model = types.SimpleNamespace(device=torch.device("cpu"), dtype=torch.float32, config=config)
-    monkeypatch.setattr("os.sysconf", {"SC_AVPHYS_PAGES": int(rows_free * row) + 1, "SC_PAGE_SIZE": 1}.get)
-    sizes = BatchSizes.choose("auto", model, tokens=10, copies=copies)
-    for _ in range(9):
+def test_only_a_gpu_tries_more_and_more(batch_size, device, parameters, beams, rows):
+    model = types.SimpleNamespace(device=torch.device(device), num_parameters=lambda: parameters)
+    sizes = BatchSizes.choose(batch_size, model, beams=beams)
+    for _ in range(3):
         sizes.succeed(sizes.rows)
-    assert sizes.rows == most
+    assert sizes.rows == rows

@@ -4,10 +4,8 @@ import pytest
 import torch
 from tiny_models import tiny
 
-from guard_eval.decoding import StrategyProcessor
 from guard_eval.engines.decode import Batch, decode
-from guard_eval.errors import StudyError
-from guard_eval.strategies import own, parse
+from guard_eval.strategies import parse
 
 PROMPTS = [[5, 9, 200, 31], [7, 8], [12, 13, 14, 15, 16, 17]]
 BAD = 1
@@ -17,20 +15,6 @@ STRATEGIES = [
     "acs", "guard", "contrastive(k=4)", "contrastive_decoding(beams=3)",
     "guard(formulation=released, select=sample)",
 ]  # fmt: skip
-OWN = """
-from dataclasses import dataclass
-import torch
-from guard_eval.strategies import Sampler, apply_step
-
-@dataclass(frozen=True, kw_only=True)
-class AtLeastAThird(Sampler):
-    pass
-
-@apply_step.register
-def at_least_a_third(strategy: AtLeastAThird, logits, context):
-    p = logits.softmax(-1)
-    return logits.masked_fill(3 * p < p.amax(-1, keepdim=True), -torch.inf)
-"""
 VALUES = {"nan": (torch.nan, 3), "+inf": (torch.inf, 3), "nothing": (-torch.inf, None)}
 
 
@@ -103,20 +87,6 @@ def test_neighbours_of_a_broken_text_are_what_they_would_be(strategy, value):
         assert result.tokens[row] == whole.tokens[row]
 
 
-@pytest.mark.parametrize("chain", ["{}", "{} + temperature(tau=0.7)"])
-def test_a_broken_model_is_not_blamed_on_ones_own_strategy(own_registry, chain):
-    """Nor do its neighbours' texts go lost."""
-    own.use_text("mine.py", OWN)
-    [name] = own.classes()
-    whole = run(tiny("llama"), PROMPTS, chain.format(name))
-    model = tiny("llama")
-    breaking = Breaking(model, torch.nan, 3, 2)
-    breaking.place = lambda rows: slice(BAD, BAD + 1) if len(rows) == len(PROMPTS) else slice(0, 0)
-    result = run(model, PROMPTS, chain.format(name))
-    assert result.failed_at == [None, 2, None]
-    assert [result.tokens[row] for row in (0, 2)] == [whole.tokens[row] for row in (0, 2)]
-
-
 def test_an_amateur_without_numbers_is_named():
     expert, amateur = tiny("llama"), tiny("gpt2")
     Breaking(amateur, torch.nan, 3, 3)
@@ -145,17 +115,3 @@ def test_a_candidate_without_a_hidden_state_is_named(strategy):
     with torch.no_grad():
         model.get_input_embeddings().weight[likely[-1]] = torch.nan
     assert run(model, PROMPTS[:1], strategy).failed_at == [0]
-
-
-def test_the_processor_names_row_and_step():
-    model = tiny("llama")
-    Breaking(model, torch.nan, 3, 3).place = lambda rows: slice(1, 2)
-    ids = torch.tensor([PROMPTS[0], PROMPTS[2][:4]])
-    with pytest.raises(StudyError, match=r"row 2 of the batch has no probabilities .* at step 4;"):
-        model.generate(
-            ids,
-            logits_processor=[StrategyProcessor("guard")],
-            max_new_tokens=STEPS,
-            do_sample=False,
-            pad_token_id=9,
-        )

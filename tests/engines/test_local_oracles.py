@@ -13,11 +13,9 @@ from guard_eval.engines.decode import Batch, decode
 from guard_eval.engines.generation import generate
 from guard_eval.engines.loading import LoadedModel
 from guard_eval.records import Continuation, Prompt
-from guard_eval.strategies import AdaptiveContrastiveSearch, ContrastiveSearch, Greedy, Guard, Strategy, TopP
+from guard_eval.strategies import AdaptiveContrastiveSearch, Greedy, Strategy, TopP
 
 pytestmark = pytest.mark.slow
-
-MODELS = ["stories260k", "gpt2"]
 TEXTS = [
     "Once upon a time there was",
     "The dog ran to the old red house and",
@@ -26,8 +24,6 @@ TEXTS = [
 ]
 PROMPTS = [Prompt(id=f"p{n}", dataset="d", text=text) for n, text in enumerate(TEXTS)]
 STEPS = 28
-
-every_model = pytest.mark.parametrize("loaded", MODELS, indirect=True)
 
 
 def made(loaded: LoadedModel, strategy: Strategy, batch_size: int, prompts=PROMPTS, steps: int = STEPS):
@@ -101,62 +97,12 @@ def atanh(x: float) -> float:
     return math.atanh(max(-1 + 1e-6, min(1 - 1e-6, x)))
 
 
-@every_model
-def test_greedy_equals_the_definition(loaded):
-    slow = Slow(loaded)
-    check(loaded, Greedy(), slow, lambda: lambda ids, new: ranked(slow.logits(ids), 1)[0])
-
-
-@every_model
-def test_guard_equals_its_equations(loaded):
-    slow = Slow(loaded)
-
-    def chooser():
-        past: list[float] = []
-
-        def choose(ids: list[int], new: list[int]) -> int:
-            logits = slow.logits(ids)
-            p = softmax(logits)
-            h, t = entropy(p), len(past) + 1
-            glob = sum(0.95 ** (t - 1 - i) * x for i, x in enumerate([*past, h]))
-            glob /= sum(0.95**i for i in range(t))
-            med, prev = (statistics.median(past[-7:]), past[-1]) if past else (h, h)
-            glob = glob if past else h
-            q = 1 + abs(h - prev) / (prev + 1e-6) + abs(med - glob) / (med + 1e-6)
-            size = math.log(len(p))
-            loc, glo = q * atanh((h - med) / size), q * atanh((med - glob) / size)
-            lam = abs(loc) / (abs(loc) + abs(glo) + 1e-6)
-            k = math.floor(10 * sigmoid(lam * loc + (1 - lam) * glo) + 5)
-            size = math.log(k)
-            loc, glo = q * atanh((h - med) / size), q * atanh((med - glob) / size)
-            alpha = sigmoid(lam * loc + (1 - lam) * glo)
-            scores = {v: p[v] * alpha ** new.count(v) for v in ranked(logits, k)}
-            past.append(h)
-            return min(v for v in scores if scores[v] == max(scores.values()))
-
-        return choose
-
-    check(loaded, Guard(), slow, chooser)
-    guard, greedy = (made(loaded, strategy, len(PROMPTS)) for strategy in (Guard(), Greedy()))
-    assert any(guard[name].text != greedy[name].text for name in guard)
-
-
 def contrastive_choice(slow: Slow, ids: list[int], p: list[float], k: int, alpha: float) -> int:
     candidates = ranked(p, k)
     hidden = torch.nn.functional.normalize(slow.hidden([[*ids, v] for v in candidates]), dim=-1)
     cosine = (hidden[:, :-1] @ hidden[:, -1:].transpose(1, 2))[..., 0].amax(-1).tolist()
     scores = {v: (1 - alpha) * p[v] - alpha * c for v, c in zip(candidates, cosine, strict=True)}
     return min(v for v in scores if scores[v] == max(scores.values()))
-
-
-@every_model
-def test_contrastive_search_equals_the_definition(loaded):
-    slow, strategy = Slow(loaded), ContrastiveSearch(k=8, alpha=0.6)
-
-    def choose(ids: list[int], new: list[int]) -> int:
-        return contrastive_choice(slow, ids, softmax(slow.logits(ids)), strategy.k, strategy.alpha)
-
-    check(loaded, strategy, slow, lambda: choose)
 
 
 @pytest.mark.parametrize(("loaded", "q"), [("stories260k", 1.0), ("llama", 3.0)], indirect=["loaded"])

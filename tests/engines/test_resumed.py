@@ -111,9 +111,3 @@ def test_a_finished_study_without_its_model_stays_finished(folder):
     assert "not compared with model, which is not on this machine" in "\n".join(again.lines)
     assert (again.written, again.missing) == ({}, 0)
     assert len(made(folder)) == 4
-
-
-def test_an_adapter_is_refused(folder):
-    (folder / "model" / "adapter_config.json").write_text('{"base_model_name_or_path": "gpt2"}')
-    with pytest.raises(StudyError, match="holds an adapter"):
-        generate(study(folder))

@@ -118,17 +118,3 @@ def test_a_trace_ends_with_its_text(loaded):
     lengths = {one.id: one.new_tokens for one in texts.values()}
     assert {len(series) for one in traces for series in one.values.values()} != {40}
     assert all(len(series) == lengths[one.id] for one in traces for series in one.values.values())
-
-
-@pytest.mark.parametrize("loaded", ["llama"], indirect=True)
-def test_what_comes_after_changes_nothing(loaded):
-    """An engine that went on for a while after the string gives the same continuation."""
-    row = EncodedPrompt(PROMPTS[0], loaded.tokenizer(PROMPTS[0].text)["input_ids"])
-    by = recipe_of(loaded, parse("greedy"), seed=1, max_new_tokens=40, max_prompt_tokens=32, stop=["cat"])
-    new = loaded.tokenizer(" a dog and a cat ran")["input_ids"]
-    cut = len(loaded.tokenizer(" a dog and a cat")["input_ids"])
-    long, short = (
-        make_continuation(loaded, by, row, each, seconds=1.0, batch=1) for each in (new, new[:cut])
-    )
-    assert long == short
-    assert (long.text, long.finish) == (" a dog and a ", "stop")

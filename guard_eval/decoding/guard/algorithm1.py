@@ -52,11 +52,6 @@ def later_deltas(
     return q, deltas(q, differences(entropy, local, overall), log_vocabulary, strategy.mapping)
 
 
-def log_penalty_outside(exponent: Tensor, k: Tensor) -> Tensor:
-    """Return ln α_t, `[B]`, of the exponent that made k_t, and k_t, `[B]` each."""
-    return log_penalty(exponent * k.log())
-
-
 def adapt(entropies: Tensor, overall: Tensor, log_vocabulary: float, strategy: Guard) -> Adapted:
     """Return k_t, ln α_t and q; arguments as in `equations.adapt`."""
     if len(entropies) < strategy.window:
@@ -66,4 +61,4 @@ def adapt(entropies: Tensor, overall: Tensor, log_vocabulary: float, strategy: G
         q, both = later_deltas(entropies, overall, log_vocabulary, strategy)
     exponent = combine_deltas(local_weight(both), both)
     k = candidate_number(exponent).floor()
-    return Adapted(k, log_penalty_outside(exponent, k), q)
+    return Adapted(k, log_penalty(exponent * k.log()), q)

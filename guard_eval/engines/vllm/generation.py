@@ -17,14 +17,13 @@ import transformers
 from guard_eval import progress
 from guard_eval.engines.encoding import EncodedPrompt, encode, eos_ids, make_continuation, split_by_length
 from guard_eval.engines.generate import Batches, Work
-from guard_eval.engines.generation import recipe_of
+from guard_eval.engines.generation import recipe_of, recipe_settings
 from guard_eval.engines.loading import LoadedModel, ModelFiles, first_line
-from guard_eval.engines.study_models import recipe_settings
 from guard_eval.engines.vllm.plugin import PROCESSOR
-from guard_eval.engines.vllm.request import extra_args, unsupported
+from guard_eval.engines.vllm.request import extra_args
 from guard_eval.errors import MissingExtraError, PromptsError, StudyError
 from guard_eval.records import Continuation, Prompt, Recipe
-from guard_eval.strategies import Greedy, parse
+from guard_eval.strategies import Greedy, LogitStrategy, parse
 from guard_eval.study.folder import Study
 
 ENGINE = "vllm"
@@ -45,11 +44,13 @@ def check_study(study: Study, strategies: Sequence[str]) -> None:
     Raises:
         StudyError: There are some; all strategies are named.
     """
-    if refused := {name: why for name in strategies if (why := unsupported(parse(name)))}:
-        named = "; ".join(f"{name} does not run on vLLM: {why}" for name, why in refused.items())
+    if refused := [name for name in strategies if not isinstance(parse(name), LogitStrategy)]:
         options = [text for name in refused for text in ("--strategy", name)]
         local = study.command("generate", "--engine", "local", *options)
-        raise StudyError(f"{named}. Write them with: {local}; then this command writes the rest")
+        raise StudyError(
+            f"{'; '.join(refused)}: not on vLLM, which has the logits of each step alone. Write them with: "
+            f"{local}; then this command writes the rest"
+        )
     model = study.settings.model
     if model.device != "auto" or isinstance(model.device_map, dict):
         raise StudyError(
@@ -88,7 +89,7 @@ def open_vllm(work: Work) -> Iterator[Batches]:
         **({} if generation.batch_size == "auto" else {"max_num_seqs": generation.batch_size}),
     )
     described = replace(described, dtype=str(llm.llm_engine.model_config.dtype).removeprefix("torch."))
-    progress.notice(f"{described}: up to {batch_limit(llm)} texts at once")
+    progress.notice(str(described))
 
     def batches(name: str, texts: Sequence[tuple[Prompt, int]]) -> Iterator[list[Continuation]]:
         recipe = recipe_of(described, parse(name), engine=ENGINE, **recipe_settings(study))
@@ -152,11 +153,6 @@ def start(described: LoadedModel, location: str, **options: Any) -> Any:  # noqa
         ) from error
 
 
-def batch_limit(llm: Any) -> int:  # noqa: ANN401
-    """Return how many requests vLLM runs at once at most."""
-    return int(llm.llm_engine.vllm_config.scheduler_config.max_num_seqs)
-
-
 def generate(
     llm: Any,  # noqa: ANN401 (vLLM's LLM)
     described: LoadedModel,
@@ -171,10 +167,10 @@ def generate(
         llm: `start`'s.
         described: `describe` of its model.
         rows: Prompts by `encode`.
-        recipe: By `ENGINE`, and a strategy for which `unsupported` returns None.
+        recipe: By `ENGINE`, and a strategy that chooses by logits.
     """
     ordered = sorted(rows, key=lambda row: (-len(row.ids), row.prompt.id, row.run))
-    at_once = batch_limit(llm)
+    at_once = int(llm.llm_engine.vllm_config.scheduler_config.max_num_seqs)
     size = CHUNK_BATCHES * at_once
     for chunk in (ordered[start : start + size] for start in range(0, len(ordered), size)):
         began = time.perf_counter()

@@ -14,7 +14,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -37,24 +36,20 @@ class Request:
         prompt: The prompt's tokens, `[P]`.
         states: The state before each of the last steps, `[S]`, float64, by step.
         outputs: The tokens written so far, where the runner keeps them as a list.
+        line: The row of the logits that is the request's at this step.
+        step: How many tokens it has written.
     """
 
     wanted: StrategyRequest
     prompt: Tensor
     states: dict[int, Tensor]
     outputs: Sequence[int] = ()
+    line: int = 0
+    step: int = 0
 
 
-class Row(NamedTuple):
-    """The row of the logits that belongs to a request, and how many tokens the request has written."""
-
-    line: int
-    request: Request
-    step: int
-
-
-TextReader = Callable[[Sequence[Row]], Tensor]
-"""Returns the tokens of rows, prompt and text, `[B, T]`: the last one at the end, −1 before the first."""
+TextReader = Callable[[Sequence[Request]], Tensor]
+"""Returns the tokens of requests, prompt and text, `[B, T]`: the last one at the end, −1 before the first."""
 
 
 class Requests:
@@ -85,12 +80,8 @@ class Requests:
         self.at[index] = Request(wanted, prompt, self._find_states(wanted, prompt, written))
         return self.at[index]
 
-    def leave(self, index: int) -> None:
-        """Note that a request is out of the batch; it may come back."""
-        self.remember(self.at.pop(index, None))
-
-    def remember(self, request: Request | None) -> None:
-        """Keep the states of a request that left."""
+    def release(self, request: Request | None) -> None:
+        """Keep the states of a request that is out of the batch; it may come back."""
         if request is not None:
             self._left.append(request)
 
@@ -108,34 +99,28 @@ class Requests:
             "give vLLM more memory for its cache, or run fewer requests at once (--max-num-seqs)"
         )
 
-    def choose(self, logits: Tensor, rows: Sequence[Row], read_texts: TextReader) -> Tensor:
-        """Leave the chosen token alone in each of `rows` of `logits` `[B, V]`, and return `logits`."""
-        groups: dict[tuple[LogitStrategy, int], list[Row]] = {}
-        for row in rows:
-            strategy = row.request.wanted.strategy
-            groups.setdefault((strategy, _phase(strategy, row.step)), []).append(row)
-        for (_strategy, phase), group in groups.items():
-            indices = to_device([row.line for row in group], logits.device)
-            tokens = self._choose_tokens(logits[indices].float(), group, phase, read_texts(group))
-            logits[indices] = -torch.inf
-            logits[indices, tokens] = 0
+    def choose(self, logits: Tensor, requests: Sequence[Request], read_texts: TextReader) -> Tensor:
+        """Leave the chosen token alone in the lines of requests of `logits` `[B, V]`, and return `logits`."""
+        groups: dict[tuple[LogitStrategy, int], list[Request]] = {}
+        for request in requests:
+            strategy = request.wanted.strategy
+            groups.setdefault((strategy, _phase(strategy, request.step)), []).append(request)
+        for (strategy, phase), group in groups.items():
+            numbers = [[request.line, request.wanted.key, request.step] for request in group]
+            lines, keys, steps = to_device(numbers, self._device).T
+            texts, longest = read_texts(group), max(request.step for request in group)
+            age = torch.arange(longest, 0, -1, device=self._device)
+            written = texts[:, texts.shape[1] - longest :].masked_fill(age > steps[:, None], -1)
+            states = torch.stack([request.states[request.step] for request in group])
+            breakers = self._breakers if needs_breakers(strategy) else None
+            context = Context(advance_keys(keys, steps - phase), phase, texts, written, states, breakers)
+            tokens = choose(strategy, logits[lines].float(), context)
+            for request, state in zip(group, context.state, strict=True):
+                request.states[request.step + 1] = state
+                request.states.pop(request.step + 1 - KEPT_STEPS, None)
+            logits[lines] = -torch.inf
+            logits[lines, tokens] = 0
         return logits
-
-    def _choose_tokens(self, logits: Tensor, group: Sequence[Row], phase: int, texts: Tensor) -> Tensor:
-        """Return the next token of each row of a strategy, `[B]`, and remember the states."""
-        strategy = group[0].request.wanted.strategy
-        keys, steps = to_device([[row.request.wanted.key, row.step] for row in group], self._device).T
-        longest = max(row.step for row in group)
-        age = torch.arange(longest, 0, -1, device=self._device)
-        written = texts[:, texts.shape[1] - longest :].masked_fill(age > steps[:, None], -1)
-        states = torch.stack([row.request.states[row.step] for row in group])
-        breakers = self._breakers if needs_breakers(strategy) else None
-        context = Context(advance_keys(keys, steps - phase), phase, texts, written, states, breakers)
-        tokens = choose(strategy, logits, context)
-        for row, state in zip(group, context.state, strict=True):
-            row.request.states[row.step + 1] = state
-            row.request.states.pop(row.step + 1 - KEPT_STEPS, None)
-        return tokens
 
     @cached_property
     def _breakers(self) -> Tensor:

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from guard_eval.decoding.processor import breaker_ids
-from guard_eval.engines.vllm.memory import Requests, Row, to_device
-from guard_eval.engines.vllm.request import Parameters, StrategyRequest, read_request
+from guard_eval.engines.vllm.memory import Request, Requests, to_device
+from guard_eval.engines.vllm.request import StrategyRequest, read_request
 
 PROCESSOR = "guard_eval.engines.vllm.plugin:StrategyProcessor"
 """What the entry point names; also for `vllm serve --logits-processors`, where it is not installed."""
@@ -32,30 +32,34 @@ _ASYNCHRONOUS = (
 )
 
 
-class ForRunnerV2:
-    """Our strategies behind model runner V2's interface."""
+class _Plugin:
+    """What both interfaces have in common."""
 
-    def __init__(self, vllm_config: Any, req_states: Any) -> None:  # noqa: ANN401 (vLLM's)
-        self._states = req_states
-        self._speculates = vllm_config.speculative_config is not None
-        self._requests = Requests(
-            req_states.device,
-            running=req_states.max_num_reqs,
-            find_breakers=functools.partial(_find_breakers, vllm_config),
-        )
-        self._new: dict[int, StrategyRequest] = {}
+    def __init__(self, vllm_config: Any, device: torch.device, running: int) -> None:  # noqa: ANN401 (vLLM's)
+        find_breakers = functools.partial(_find_breakers, vllm_config)
+        self._device, self._requests = device, Requests(device, running=running, find_breakers=find_breakers)
 
     def is_argmax_invariant(self) -> bool:
         """Say that greedy requests, too, are to pass through."""
         return False
 
-    def add_request(self, req_idx: int, sampling_params: Parameters) -> bool:
+
+class ForRunnerV2(_Plugin):
+    """Our strategies behind model runner V2's interface."""
+
+    def __init__(self, vllm_config: Any, req_states: Any) -> None:  # noqa: ANN401 (vLLM's)
+        super().__init__(vllm_config, req_states.device, running=req_states.max_num_reqs)
+        self._states = req_states
+        self._speculates = vllm_config.speculative_config is not None
+        self._new: dict[int, StrategyRequest] = {}
+
+    def add_request(self, req_idx: int, sampling_params: Any) -> bool:  # noqa: ANN401
         """Note a request that takes a slot, new or come back; return whether it is ours.
 
         Raises:
             RuntimeError: It is, and vLLM decodes speculatively.
         """
-        self._requests.leave(req_idx)
+        self._requests.release(self._requests.at.pop(req_idx, None))
         self._new.pop(req_idx, None)
         wanted = read_request(sampling_params)
         if wanted is None:
@@ -80,18 +84,19 @@ class ForRunnerV2:
             return logits
         if len(slots) != len(logits):
             raise RuntimeError(_SPECULATIVE)
-        rows = []
-        for index, (slot, length) in enumerate(zip(slots, ctx.seq_lens_upper_bound_np.tolist(), strict=True)):
+        ready = []
+        for line, (slot, length) in enumerate(zip(slots, ctx.seq_lens_upper_bound_np.tolist(), strict=True)):
             prompt, filled = self._lengths(slot)
             # Before, its prompt is not all read, and nothing is written.
             if slot in at and length >= filled:
-                rows.append(Row(index, at[slot], length - prompt))
-        return self._requests.choose(logits, rows, functools.partial(self._read_texts, slots))
+                at[slot].line, at[slot].step = line, length - prompt
+                ready.append(at[slot])
+        return self._requests.choose(logits, ready, functools.partial(self._read_texts, slots))
 
-    def _read_texts(self, slots: Sequence[int], rows: Sequence[Row]) -> Tensor:
-        """Return the tokens of rows from vLLM's own memory; see `TextReader`."""
-        lengths = [len(row.request.prompt) + row.step for row in rows]
-        places, ends = to_device([[slots[row.line] for row in rows], lengths], self._states.device)
+    def _read_texts(self, slots: Sequence[int], requests: Sequence[Request]) -> Tensor:
+        """Return the tokens of requests from vLLM's own memory; see `TextReader`."""
+        lengths = [len(request.prompt) + request.step for request in requests]
+        places, ends = to_device([[slots[each.line] for each in requests], lengths], self._device)
         columns = ends[:, None] - torch.arange(max(lengths), 0, -1, device=ends.device)
         tokens: Tensor = self._states.all_token_ids.gpu[places[:, None], columns.clamp(min=0)].long()
         return tokens.masked_fill(columns < 0, -1)
@@ -101,20 +106,12 @@ class ForRunnerV2:
         return int(self._states.prompt_len.np[slot]), int(self._states.prefill_len.np[slot])
 
 
-class ForRunnerV1:
+class ForRunnerV1(_Plugin):
     """Our strategies behind the older interface, which a CPU has."""
 
     def __init__(self, vllm_config: Any, device: torch.device) -> None:  # noqa: ANN401 (vLLM's)
-        running = vllm_config.scheduler_config.max_num_seqs
+        super().__init__(vllm_config, device, running=vllm_config.scheduler_config.max_num_seqs)
         self._asynchronous = bool(vllm_config.scheduler_config.async_scheduling)
-        self._device = device
-        self._requests = Requests(
-            device, running=running, find_breakers=functools.partial(_find_breakers, vllm_config)
-        )
-
-    def is_argmax_invariant(self) -> bool:
-        """Say that greedy requests, too, are to pass through."""
-        return False
 
     def update_state(self, batch_update: Any) -> None:  # noqa: ANN401 (vLLM's BatchUpdate, or None)
         """Note the requests that were removed, added and moved, in this order."""
@@ -122,7 +119,7 @@ class ForRunnerV1:
             return
         requests, at = self._requests, self._requests.at
         for index in [*batch_update.removed, *(added[0] for added in batch_update.added)]:
-            requests.leave(index)
+            requests.release(at.pop(index, None))
         for index, parameters, prompt, outputs in batch_update.added:
             if wanted := read_request(parameters):
                 if self._asynchronous:
@@ -136,17 +133,17 @@ class ForRunnerV1:
             if second is not None and direction.name == "SWAP":
                 at[index] = second
             else:
-                requests.remember(second)
+                requests.release(second)
 
     def apply(self, logits: Tensor) -> Tensor:
         """Choose for the requests of ours; `logits` `[B, V]` are changed in place and returned."""
-        at = self._requests.at
-        rows = [Row(index, request, len(request.outputs)) for index, request in at.items()]
-        return self._requests.choose(logits, rows, self._read_texts)
+        for line, request in self._requests.at.items():
+            request.line, request.step = line, len(request.outputs)
+        return self._requests.choose(logits, list(self._requests.at.values()), self._read_texts)
 
-    def _read_texts(self, rows: Sequence[Row]) -> Tensor:
-        """Return the tokens of rows; see `TextReader`."""
-        texts = [[*row.request.prompt.tolist(), *row.request.outputs] for row in rows]
+    def _read_texts(self, requests: Sequence[Request]) -> Tensor:
+        """Return the tokens of requests; see `TextReader`."""
+        texts = [[*request.prompt.tolist(), *request.outputs] for request in requests]
         longest = max(map(len, texts))
         return to_device([[-1] * (longest - len(text)) + text for text in texts], self._device)
 

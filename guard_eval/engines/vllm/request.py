@@ -13,11 +13,11 @@ A request without any of them is none of ours.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from guard_eval.decoding.noise import row_key
 from guard_eval.errors import StudyError
-from guard_eval.strategies import BeamSearch, LogitStrategy, Strategy, draws, parse, signature
+from guard_eval.strategies import LogitStrategy, Strategy, draws, parse, signature
 
 STRATEGY, SEED, PROMPT_ID = "guard_eval", "guard_eval_seed", "guard_eval_prompt_id"
 RUN = "guard_eval_run"
@@ -28,14 +28,13 @@ _KINDS: dict[str, tuple[Any, str]] = {
     RUN: (int, "a whole number of at least 1"),
 }
 
-_NEUTRAL: dict[str, float] = {"presence_penalty": 0, "frequency_penalty": 0, "repetition_penalty": 1}
-"""Parameters that would change the probabilities a strategy sees, and the values at which they do not."""
-
-
-class Parameters(Protocol):
-    """vLLM's `SamplingParams`, as far as it is read here."""
-
-    extra_args: dict[str, Any] | None
+_NEUTRAL: dict[str, float | None] = {
+    "presence_penalty": 0,
+    "frequency_penalty": 0,
+    "repetition_penalty": 1,
+    "thinking_token_budget": None,
+}
+"""Parameters that would change what a strategy sees or chooses, and the values at which they do not."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ def extra_args(strategy: Strategy, *, seed: int, prompt_id: str, run: int = 1) -
     return {STRATEGY: signature(strategy), SEED: seed, PROMPT_ID: prompt_id, **further}
 
 
-def read_request(parameters: Parameters) -> StrategyRequest | None:
+def read_request(parameters: Any) -> StrategyRequest | None:  # noqa: ANN401 (vLLM's SamplingParams)
     """Return what a request asks; None if nothing.
 
     Raises:
@@ -66,9 +65,7 @@ def read_request(parameters: Parameters) -> StrategyRequest | None:
     }
     if not arguments:
         return None
-    if STRATEGY not in arguments:
-        arguments = {STRATEGY: None, **arguments}
-    for name, value in arguments.items():
+    for name, value in {STRATEGY: None, **arguments}.items():
         if name not in _KINDS:
             raise StudyError(f"extra_args: {name!r} is unknown; guard-eval takes {', '.join(_KINDS)}")
         kind, description = _KINDS[name]
@@ -77,34 +74,18 @@ def read_request(parameters: Parameters) -> StrategyRequest | None:
     strategy = parse(arguments[STRATEGY])
     if not isinstance(strategy, LogitStrategy):
         raise StudyError(
-            f"{strategy} does not run on vLLM: {unsupported(strategy)}; "
+            f"{strategy} does not run on vLLM, which has the logits of each step alone; "
             "generate with: guard-eval generate STUDY --engine local"
         )
-    _check_neutral(parameters, strategy)
+    for name, neutral in _NEUTRAL.items():
+        if (value := getattr(parameters, name, neutral)) != neutral:
+            raise StudyError(
+                f"{name} = {value!r} would change the probabilities that {strategy} sees; "
+                f"set {name} = {neutral} (a model's generation_config.json may have set it)"
+            )
     if not draws(strategy):
         return StrategyRequest(strategy, 0)
     if SEED not in arguments:
         raise StudyError(f"extra_args: {strategy} draws its tokens and needs {SEED}, a whole number")
     prompt_id, run = arguments.get(PROMPT_ID, ""), arguments.get(RUN, 1)
     return StrategyRequest(strategy, row_key(arguments[SEED], prompt_id, signature(strategy), run))
-
-
-def unsupported(strategy: Strategy) -> str | None:
-    """Return why a strategy does not run on vLLM; None where it does."""
-    if isinstance(strategy, LogitStrategy):
-        return None
-    if isinstance(strategy, BeamSearch):
-        return "vLLM's beam search ends its beams by other rules, and would write other texts"
-    return "it needs more of the model than the logits of each step"
-
-
-def _check_neutral(parameters: Parameters, strategy: Strategy) -> None:
-    for name, neutral in _NEUTRAL.items():
-        value = getattr(parameters, name, neutral)
-        if value != neutral:
-            raise StudyError(
-                f"{name} = {value!r} would change the probabilities that {strategy} sees; "
-                f"set {name} = {neutral} (a model's generation_config.json may have set it)"
-            )
-    if getattr(parameters, "thinking_token_budget", None) is not None:
-        raise StudyError(f"thinking_token_budget puts its own token in {strategy}'s place; leave it out")

@@ -26,7 +26,6 @@ from guard_eval.engines.encoding import EncodedPrompt, encode, eos_ids  # noqa: 
 from guard_eval.engines.generation import recipe_of  # noqa: E402
 from guard_eval.engines.loading import LoadedModel, load  # noqa: E402
 from guard_eval.engines.vllm import generation  # noqa: E402
-from guard_eval.engines.vllm.request import extra_args  # noqa: E402
 from guard_eval.records import Prompt  # noqa: E402
 from guard_eval.strategies import parse, signature  # noqa: E402
 from guard_eval.study.folder import locate_model  # noqa: E402
@@ -129,60 +128,6 @@ def test_greedy_and_guard_write_the_tokens_of_transformers(engine, reference, ro
 def test_what_is_drawn_is_drawn_by_the_same_numbers(engine, reference, rows, name):
     made = by_vllm(engine, rows, [name] * len(rows))
     assert different(made, by_transformers(reference, rows, name)) <= 1
-
-
-def test_strategies_share_a_batch(engine, reference, rows):
-    names = [(["greedy", *FORMULATIONS, *DRAWN] * 2)[n] for n in range(len(rows))]
-    made = by_vllm(engine, rows, names)
-    alone = [by_transformers(reference, [row], name)[0] for row, name in zip(rows, names, strict=True)]
-    assert different(made, alone) <= 1
-
-
-OWN = """
-from dataclasses import dataclass
-import torch
-from guard_eval.strategies import Sampler, apply_step, initial_state, update_state
-
-@dataclass(frozen=True, kw_only=True)
-class Fresh(Sampler):
-    share: float = 0.05
-
-@initial_state.register
-def first(strategy: Fresh):
-    return [1.0]
-
-@apply_step.register
-def fresh(strategy: Fresh, logits, context):
-    p = logits.softmax(-1)
-    left = logits.masked_fill(p < strategy.share * p.amax(-1, keepdim=True), -torch.inf)
-    left = left.scatter_add(1, context.tokens[:, -1:].clamp(min=0), torch.full_like(left[:, :1], -5.0))
-    return left / context.state.float()
-
-@update_state.register
-def follow(strategy: Fresh, state, logits, tokens):
-    state.copy_(0.9 * state + 0.1 * (1 + tokens[:, None] % 3))
-"""
-
-
-def test_a_strategy_of_ones_own(engine, reference, rows, own_registry):
-    from guard_eval.strategies import own
-
-    own.use_text("mine.py", OWN)
-    for name in ("fresh", "dry + fresh(share=0.1)"):
-        made = by_vllm(engine, rows, [name] * len(rows))
-        assert different(made, by_transformers(reference, rows, name)) <= 1
-
-
-def test_bad_arguments_are_refused_before_they_are_queued(engine, rows):
-    from vllm import SamplingParams
-    from vllm.exceptions import VLLMValidationError
-
-    for given, message in [
-        ({"guard_eval": "gaurd"}, "did you mean 'guard'"),
-        (extra_args(parse("acs"), seed=1, prompt_id="p"), "--engine local"),
-    ]:
-        with pytest.raises(VLLMValidationError, match=message):
-            engine[0].generate([{"prompt_token_ids": rows[0].ids}], SamplingParams(extra_args=given))
 
 
 @pytest.mark.parametrize("stop", [(), (" and", ".")], ids=str)
