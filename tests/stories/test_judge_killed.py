@@ -1,5 +1,6 @@
 """A judge's process ends by kill -9, and runs again: only what was in flight is paid twice."""
 
+import itertools
 import subprocess
 import threading
 from datetime import UTC, datetime
@@ -20,9 +21,10 @@ def server():
     """A server that answers three requests at once, and the others when `free` is set."""
     server = FakeOpenAI()
     server.free, server.waiting = threading.Event(), threading.Semaphore(0)
+    numbers = itertools.count()
 
     def act(ask):
-        if len(server.asks) > ANSWERED:
+        if next(numbers) >= ANSWERED:
             server.waiting.release()
             server.free.wait(60)
         return verdict(ask)
@@ -50,7 +52,7 @@ def test_a_judge_that_is_killed_pays_nothing_twice(server, paired, typed):
         kept = {row.presentation for row in unblind.tidy(store)}
         with store.write() as (db, _):  # what was in flight is waited for until its lease ends
             db.execute(requests.REQUEST.update().values(leased_until=datetime(2020, 1, 1, tzinfo=UTC)))
-    assert len(kept) == ANSWERED
+    assert 1 <= len(kept) <= ANSWERED  # an answer that is stored may not have been read yet
     again = typed("judge", "small", "--yes", **account)
     assert again.code == 0, again
     with Store.open(study.database) as store:
