@@ -187,11 +187,6 @@ def test_the_help_of_a_command_shows_a_study_as_one_argument_and_no_internal_opt
         assert len(text.splitlines()) < 90, name
 
 
-def test_json_is_never_empty(run, paired):
-    for arguments in (["measure", "small", "--dry-run"], ["status", "small"], ["raters", "list", "small"]):
-        assert isinstance(json.loads(run(*arguments, "--json").out), dict), arguments
-
-
 def test_public_names_are_listed_imported_by_a_star_and_shown_in_a_line():
     import analysis
     import guard_eval

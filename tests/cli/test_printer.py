@@ -16,17 +16,6 @@ def show_table(heads, rows):
     Printer().show(Result(tables=(Table(columns=tuple(heads), rows=tuple(map(tuple, rows)), caption=""),)))
 
 
-def test_a_narrow_table_folds_names_and_keeps_numbers(capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "60")
-    name = "contrastive_decoding(alpha=0.1, amateur_tau=0.5, beams=5, amateur_prompt=last)"
-    numbers = ["96.96", "-1.40", "201.3", "12418"]
-    show_table(["strategy", "div. %", "coh.", "tokens", "tok/s"], [[name, *numbers], ["greedy", *numbers]])
-    shown = capsys.readouterr().out
-    assert all(shown.count(number) == 2 for number in numbers)
-    assert "…" not in shown
-    assert max(map(len, shown.splitlines())) <= 60
-
-
 @pytest.mark.parametrize("width", [30, 40, 60, 80, 200])
 def test_a_table_of_any_width_breaks_no_word_and_loses_no_letter(capsys, monkeypatch, width):
     monkeypatch.setenv("COLUMNS", str(width))

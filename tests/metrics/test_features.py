@@ -34,13 +34,6 @@ def test_the_features_of_mauve_text(tokenizer, batch_size):
     np.testing.assert_allclose(features, expected, rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", ["gpt2", "llama", "opt", "mistral"])
-def test_a_batch_equals_one_by_one(kind, tokenizer):
-    model = tiny(kind)
-    alone = np.vstack([hidden_features(model, tokenizer, [text]) for text in TEXTS])
-    np.testing.assert_allclose(hidden_features(model, tokenizer, TEXTS), alone, rtol=0, atol=1e-5)
-
-
 def test_never_more_than_the_context(tokenizer):
     long = " ".join(TEXTS * 20)
     cut = cut_text(tokenizer, long, 128)  # tiny GPT-2's context
