@@ -13,7 +13,7 @@ from analysis.analyses.audits import audits
 from analysis.analyses.equivalence import equivalence
 from analysis.analyses.evidence import ALL, Context, Evidence
 from analysis.analyses.judge_run import calibration
-from analysis.analyses.judges import judges
+from analysis.analyses.judges import alternative_annotator, judges
 from analysis.analyses.length import length, share_at_equal_length
 from analysis.analyses.position import position
 from analysis.analyses.ranking import ranking
@@ -21,7 +21,6 @@ from analysis.analyses.raters import raters
 from analysis.analyses.sensitivity import LEFT_OUT, POOLED, RANDOM, UNTIED, sensitivity
 from analysis.analyses.sequential import sequential
 from analysis.analyses.shares import shares
-from analysis.stats.alternative_annotator import alternative_annotator
 from analysis.verdicts.tidy import validate
 from guard_eval.errors import StudyError
 from guard_eval.records import JudgeUsage
