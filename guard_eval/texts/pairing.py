@@ -6,11 +6,12 @@ comparison sees the same prompts, and adding prompts to the file moves nothing.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import count, groupby
 
 from guard_eval.errors import StudyError
-from guard_eval.records import Continuation, Pair, Prompt, content_id
+from guard_eval.records import MESSAGE_BYTES, Continuation, Pair, Prompt, content_id
 
 
 def draw_prompts(prompts: Iterable[Prompt], *, per_dataset: int, seed: int) -> list[Prompt]:
@@ -44,7 +45,7 @@ def make_pairs(
         existing: Pairs that are in the study already.
 
     Raises:
-        StudyError: `existing` has pairs that these settings do not give.
+        StudyError: `existing` has pairs that these settings do not give, or texts are too long for a page.
     """
     rated = prompts_for_people(prompts, human_pairs)
     known = {pair.id: pair.position for pair in existing}
@@ -68,9 +69,18 @@ def make_pairs(
                 position=known[identifier] if identifier in known else next(positions),
                 for_people=prompt.id in rated,
             )
+            _check_size(pair)
             pairs.append(pair)
     _check_existing(existing, pairs, prompts, compare)
     return pairs
+
+
+def _check_size(pair: Pair) -> None:
+    texts, most = (pair.prompt, pair.text_a, pair.text_b), MESSAGE_BYTES - MESSAGE_BYTES // 20
+    # JSON has 12 bytes a character at most
+    if pair.for_people and 12 * sum(map(len, texts)) > most and len(json.dumps(texts)) > most:
+        where = f"prompt {pair.prompt_id!r} ({pair.dataset})"
+        raise StudyError(f"the texts of {where} are too long for a rater's page (19 MB); shorten them")
 
 
 def prompts_for_people(prompts: Sequence[Prompt], number: int | None) -> set[str]:

@@ -143,3 +143,17 @@ def test_many_pairs_are_made_again_in_time_that_grows_with_their_number():
     first = make_pairs(prompts, made, [["guard", "greedy"]], seed=1)
     assert make_pairs(prompts, made, [["guard", "greedy"]], seed=1, existing=first) == first
     assert len(first) == 50_000
+
+
+def test_texts_too_long_for_a_raters_page_are_refused():
+    """A page holds 19 MB of JSON, in which an Arabic letter takes six bytes."""
+
+    def make(text):
+        prompt, texts = PROMPTS[0], {name: dict(MADE[name]) for name in ("guard", "greedy")}
+        texts["greedy"][prompt.id] = replace(texts["greedy"][prompt.id], text=text)
+        return make_pairs([prompt], texts, [["guard", "greedy"]], seed=1)
+
+    assert len(make("a" * 18_000_000)) == 1
+    for text in ("a" * 20_000_000, "ع" * 3_400_000):
+        with pytest.raises(StudyError, match=r"prompt 'news-0' \(news\) are too long for a rater's page"):
+            make(text)
