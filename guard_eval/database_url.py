@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import parse_qsl
 
 from guard_eval.errors import StudyError
 
@@ -44,13 +44,6 @@ def check_url(text: str) -> str:
     """
     if _PLAIN.fullmatch(text) is None:
         raise StudyError(UNREADABLE)
-    return text
-
-
-def decode(text: str) -> str:
-    """Decode a percent-encoded text until nothing in it is encoded."""
-    while (decoded := unquote(text)) != text:
-        text = decoded
     return text
 
 
