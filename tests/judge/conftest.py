@@ -10,10 +10,11 @@ from pathlib import Path
 import factories
 import fake_openai
 import pytest
+from command_line import run_here
 from fake_openai import KEY, FakeOpenAI
 
 from guard_eval.records import BlindPair
-from guard_eval.store import Store
+from guard_eval.store import Store, unblind
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store.requests import Question
 from guard_eval.study import Study
@@ -140,6 +141,39 @@ def print_result(result):
 def printed():
     """Call the command, and return what it would print."""
     return lambda folder, **options: print_result(command(Study.open(folder), **options))
+
+
+@pytest.fixture
+def guard_eval(monkeypatch, capsys, tmp_path, server):
+    """Run a command with the key and the server in the environment."""
+    environ = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": server.url, "XDG_CONFIG_HOME": str(tmp_path)}
+    return lambda *arguments: run_here(monkeypatch, capsys, tmp_path, *arguments, **environ)
+
+
+@pytest.fixture
+def study(tmp_path):
+    """Make the study "s" of these pairs, or add them to it; its study.toml ends with these lines."""
+    folder = tmp_path / "s"
+
+    def make(lines, pairs=()):
+        folder.mkdir(exist_ok=True)
+        (folder / "study.toml").write_text(factories.STUDY_HEAD + lines)
+        with Store.open(f"sqlite:///{folder / 'study.db'}", create=True) as store:
+            store_pairs.add(store, list(pairs))
+        return folder
+
+    return make
+
+
+@pytest.fixture
+def judged():
+    """Return the verdicts of a study's folder."""
+
+    def read(folder):
+        with Store.open(Study.open(folder).database) as store:
+            return unblind.tidy(store)
+
+    return read
 
 
 def make_pair(number, *, text_a=None, text_b=None):

@@ -1,43 +1,33 @@
 """`guard-eval judge` as a user has it: preview, price, consent, keys, budget, failures, calibration, page."""
 
 import json
+import random
 
 import fake_openai
 import pytest
-from command_line import run_here
-from factories import STUDY_HEAD
 from fake_openai import KEY
 
-from guard_eval.store import Store, pairs, unblind
+from guard_eval.store import Store
 from guard_eval.study import Study
 from judge.command import count_reasons
 from judge.usage import judge_usage as judge_run
 
 pytestmark = pytest.mark.slow
 
-STUDY = STUDY_HEAD + '[[judge]]\nmodel = "gpt-4o-2024-11-20"\ncriteria = ["fluency"]\nconcurrency = 4\n'
+JUDGE = '[[judge]]\nmodel = "gpt-4o-2024-11-20"\ncriteria = ["fluency"]\nconcurrency = 4\n'
 
 
 @pytest.fixture
-def folder(tmp_path, pair, key):
-    """A study of two pairs and one judge."""
-    made = tmp_path / "s"
-    made.mkdir()
-    (made / "study.toml").write_text(STUDY)
-    with Store.open(f"sqlite:///{made / 'study.db'}", create=True) as store:
-        pairs.add(store, [pair(number) for number in range(2)])
-    return made
+def folder(study, pair, key):
+    return study(JUDGE, map(pair, range(2)))
 
 
 @pytest.fixture
-def guard_eval(monkeypatch, capsys, tmp_path, server):
-    environ = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": server.url, "XDG_CONFIG_HOME": str(tmp_path)}
-    return lambda *arguments: run_here(monkeypatch, capsys, tmp_path, *arguments, **environ)
-
-
-def opened(folder):
-    study = Study.open(folder)
-    return Store.open(study.database, declared=study.declared)
+def own_key(study, server, monkeypatch):
+    """Let study.toml name a server and a key of the user's; return what allows that."""
+    monkeypatch.setenv("SECRET", "sk-the-users-own-secret")
+    study(f'{JUDGE}base_url = "{server.url}"\napi_key_env = "SECRET"\n')
+    return ("--send-key", f"SECRET={server.url.removesuffix('/v1')}")
 
 
 def test_a_dry_run_shows_cost_and_one_request_and_sends_nothing(folder, guard_eval, server):
@@ -52,7 +42,7 @@ def test_a_dry_run_shows_cost_and_one_request_and_sends_nothing(folder, guard_ev
     assert record["previews"][0]["requests"] == 4
 
 
-def test_a_run_is_confirmed_and_goes_on_where_it_ended(folder, guard_eval, server):
+def test_a_run_is_confirmed_and_goes_on_where_it_ended(folder, guard_eval, server, judged):
     assert "no judge has been asked anything yet" in guard_eval("judge", "s", "--view", "v.html").refused()
     assert "add --yes" in guard_eval("judge", "s").refused()
     assert server.seen == []
@@ -63,8 +53,7 @@ def test_a_run_is_confirmed_and_goes_on_where_it_ended(folder, guard_eval, serve
     assert "nothing is left to ask" in again.out
     assert "4 exchanges" in guard_eval("judge", "s", "--view", "v.html").out
     assert len(server.asks) == 4
-    with opened(folder) as store:
-        assert len(unblind.tidy(store)) == 4
+    assert len(judged(folder)) == 4
 
 
 def test_failures_are_named_by_reason_and_give_exit_code_3(folder, guard_eval, server, fake):
@@ -79,9 +68,8 @@ def test_failures_are_named_by_reason_and_give_exit_code_3(folder, guard_eval, s
     assert "2 × HTTP 400: no such text 123" in ran.out
 
 
-def test_one_judge_that_cannot_be_asked_keeps_no_other_waiting(folder, guard_eval, server, fake):
-    table = '[[judge]]\nmodel = "local"\nname = "second"\n'
-    (folder / "study.toml").write_text(STUDY + table)
+def test_one_judge_that_cannot_be_asked_keeps_no_other_waiting(folder, study, guard_eval, server, fake):
+    study(JUDGE + '[[judge]]\nmodel = "local"\nname = "second"\n')
     server.act = lambda ask: fake.failure(401) if ask["model"] != "local" else fake.verdict(ask)
     ran = guard_eval("judge", "s", "--yes")
     assert ran.code == 2
@@ -110,11 +98,8 @@ def test_a_wrong_option_is_refused(folder, guard_eval, server, arguments, words)
     assert server.seen == []
 
 
-def test_a_study_alone_never_sends_a_key(folder, guard_eval, server, monkeypatch):
+def test_a_study_alone_never_sends_a_key(folder, guard_eval, server, own_key):
     """study.toml names a server and a variable: without the user's own word nothing leaves."""
-    monkeypatch.setenv("SECRET", "sk-the-users-own-secret")
-    lines = f'base_url = "{server.url}/elsewhere/.."\napi_key_env = "SECRET"\n'
-    (folder / "study.toml").write_text(STUDY + lines.replace("/elsewhere/..", ""))
     words = guard_eval("judge", "s", "--yes").refused()
     origin = server.url.removesuffix("/v1")
     assert f"study.toml wants the key in SECRET sent to {origin}; --yes does not allow that" in words
@@ -123,46 +108,39 @@ def test_a_study_alone_never_sends_a_key(folder, guard_eval, server, monkeypatch
     assert "--send-key" in guard_eval("judge", "s", "--yes", "--send-key", "SECRET=http://other").refused()
     assert "--send-key" in guard_eval("judge", "s", "--yes", "--send-key", f"OTHER={origin}").refused()
     assert server.seen == []
-    assert guard_eval("judge", "s", "--yes", "--send-key", f"SECRET={origin}").code == 0
+    assert guard_eval("judge", "s", "--yes", *own_key).code == 0
     assert {each.headers["authorization"] for each in server.seen} == {"Bearer sk-the-users-own-secret"}
 
 
-def test_to_collect_a_batch_needs_consent_too(folder, guard_eval, server, monkeypatch):
+def test_to_collect_a_batch_needs_consent_too(folder, guard_eval, server, own_key, monkeypatch):
     """A calibration's batch hides no question, and no server gets a key unasked."""
-    monkeypatch.setenv("SECRET", "sk-the-users-own-secret")
-    (folder / "study.toml").write_text(STUDY + f'base_url = "{server.url}"\napi_key_env = "SECRET"\n')
-    consent = ("--send-key", f"SECRET={server.url.removesuffix('/v1')}")
     refusal = fake_openai.failure(404)
     server.faults["poll"] = [refusal]
-    assert guard_eval("judge", "s", "--yes", "--batch", "--calibrate", *consent).code == 2
+    assert guard_eval("judge", "s", "--yes", "--batch", "--calibrate", *own_key).code == 2
     assert "to ask: 4 requests" in guard_eval("judge", "s", "--dry-run").out
     server.on["poll"] = lambda: server.faults["poll"].append(refusal)  # the study's, after the calibration's
-    assert guard_eval("judge", "s", "--yes", "--batch", *consent).code == 2
+    assert guard_eval("judge", "s", "--yes", "--batch", *own_key).code == 2
     server.on.clear()
     assert "to ask: 0 requests" in guard_eval("judge", "s", "--dry-run").out
     asked = len(server.seen)
     for more in ((), ("--batch",)):
         assert "--yes does not allow that" in guard_eval("judge", "s", "--yes", *more).refused()
     assert len(server.seen) == asked
-    ran = guard_eval("judge", "s", "--yes", *consent)
+    ran = guard_eval("judge", "s", "--yes", *own_key)
     assert ran.code == 3
     assert "3 questions are in batches; collect them by --batch, later" in ran.out
-    assert "3 judged, 0 requests" in guard_eval("judge", "s", "--yes", "--batch", *consent).out
+    assert "3 judged, 0 requests" in guard_eval("judge", "s", "--yes", "--batch", *own_key).out
     monkeypatch.delenv("SECRET")
     assert "nothing is left to ask" in guard_eval("judge", "s", "--yes").out
 
 
-def test_a_judge_with_an_error_spares_no_other_the_question(folder, guard_eval, server):
-    (folder / "study.toml").write_text(STUDY + '[[judge]]\nmodel = "bad"\nbase_url = "http://a@b"\n')
+def test_a_judge_with_an_error_spares_no_other_the_question(folder, study, guard_eval, server):
+    study(JUDGE + '[[judge]]\nmodel = "bad"\nbase_url = "http://a@b"\n')
     assert "add --yes" in guard_eval("judge", "s").refused()
     assert server.seen == []
 
 
-def test_the_users_own_list_lets_a_key_go_without_an_option(
-    folder, guard_eval, server, tmp_path, monkeypatch
-):
-    monkeypatch.setenv("SECRET", "sk-the-users-own-secret")
-    (folder / "study.toml").write_text(STUDY + f'base_url = "{server.url}"\napi_key_env = "SECRET"\n')
+def test_the_users_own_list_lets_a_key_go_without_an_option(*, folder, guard_eval, server, tmp_path, own_key):
     (tmp_path / "guard-eval").mkdir()
     trusted = tmp_path / "guard-eval" / "trusted.toml"
     trusted.write_text(f'[[trusted]]\nserver = "{server.url}"\nkey = "SECRET"\n')
@@ -171,27 +149,28 @@ def test_the_users_own_list_lets_a_key_go_without_an_option(
     assert "is not a list of servers" in guard_eval("judge", "s", "--yes", "--calibrate").err
 
 
-def test_a_price_that_nobody_knows_is_asked_for(folder, guard_eval, server):
+def test_a_price_that_nobody_knows_is_asked_for(folder, study, guard_eval):
     far = '[[judge]]\nmodel = "nobody-knows"\nbase_url = "https://far.example/v1"\n'
-    (folder / "study.toml").write_text(STUDY_HEAD + far)
+    study(far)
     assert "price: unknown" in guard_eval("judge", "s", "--dry-run").out
     assert "the price of 'nobody-knows' is unknown" in guard_eval("judge", "s", "--yes").refused()
 
 
-def test_a_calibration_is_reported_and_is_no_verdict(folder, guard_eval):
+def test_a_calibration_is_reported_and_is_no_verdict(folder, guard_eval, judged):
     ran = guard_eval("judge", "s", "--yes", "--calibrate")
     assert "judged, " in ran.out
-    with opened(folder) as store:
-        assert unblind.tidy(store) == []
-        used = judge_run(Study.open(folder), store)
+    assert judged(folder) == []
+    study = Study.open(folder)
+    with Store.open(study.database) as store:
+        used = judge_run(study, store)
     assert {each["check"] for each in used.checked} >= {"identical", "swapped", "padded"}
 
 
-def test_changed_settings_are_named_before_anything_is_sent(folder, guard_eval):
+def test_changed_settings_are_named_before_anything_is_sent(folder, study, guard_eval):
     assert guard_eval("judge", "s", "--yes").code == 0
-    (folder / "study.toml").write_text(STUDY.replace('["fluency"]', '["coherence"]'))
+    study(JUDGE.replace('["fluency"]', '["coherence"]'))
     assert "on fluency, and is now asked on coherence;" in guard_eval("judge", "s", "--dry-run").err
-    (folder / "study.toml").write_text(STUDY + "temperature = 0.5\n")
+    study(JUDGE + "temperature = 0.5\n")
     ran = guard_eval("judge", "s", "--dry-run")
     assert "has verdicts under other settings" in " ".join(ran.err.split())
     assert "judge.temperature from null to 0.5" in " ".join(ran.err.split())
@@ -201,3 +180,71 @@ def test_reasons_that_differ_in_numbers_alone_are_one():
     failures = [("j", "rejected", f"HTTP 400: request {n} of abc{n}defgh") for n in range(3)]
     (reason,) = count_reasons(failures)
     assert (reason["count"], reason["reason"]) == (3, "HTTP 400: request 0 of abc0defgh")
+
+
+def table(name, **more):
+    lines = [
+        f"{key} = {json.dumps(value)}" for key, value in {"model": "gpt-4o", "name": name, **more}.items()
+    ]
+    return "\n".join(["[[judge]]", *lines, ""])
+
+
+def test_two_judges_of_the_same_settings_are_two_raters(*, guard_eval, study, server, pair, fake, judged):
+    """With a server that answers at random their agreement is that of chance, one third (it was 1.00)."""
+    drawn = random.Random(5)
+    server.act = lambda ask: fake.verdict(ask, drawn.choice(["A", "B", "tie"]))
+    folder = study(table("one") + table("two", timeout=500.0), map(pair, range(30)))
+    ran = guard_eval("judge", "s", "--yes")
+    assert ran.code == 0, ran
+    assert server.count("chat") == 2 * 2 * 30
+    sides = {(row.rater, row.pair_id, row.slot): row.verdict for row in judged(folder)}
+    same = [sides["one", *key] == side for (rater, *key), side in sides.items() if rater == "two"]
+    assert 0.15 < sum(same) / len(same) < 0.5
+
+
+def test_pairs_that_cannot_be_judged_never_keep_others_from_it(
+    *, guard_eval, study, server, pair, fake, judged
+):
+    too_long = fake.failure(400, code="context_length_exceeded")
+    server.act = lambda ask: too_long if "unjudgeable" in ask.words else fake.verdict(ask)
+    bad = [pair(number, text_a=f"unjudgeable {number}") for number in range(14)]
+    judge = table("one", orders="one", concurrency=4, criteria=["fluency"])
+    folder = study(judge, [*bad, *map(pair, range(14, 24))])
+    ran = guard_eval("judge", "s", "--yes")
+    assert ran.code == 3, ran
+    assert "14 × too_long" in ran.out
+    study(judge, map(pair, range(24, 40)))  # more come while the others cannot be judged
+    server.asks.clear()
+    ran = guard_eval("judge", "s", "--yes")
+    assert ran.code == 3, ran
+    asked = ["unjudgeable" in ask.words for ask in server.asks]
+    assert sum(not bad for bad in asked) == 16
+    assert asked.index(True) >= 16 - 4  # those that failed before come last
+    assert len(judged(folder)) == 26
+
+
+def test_ten_failures_of_the_server_in_a_row_end_a_run(guard_eval, study, server, pair, fake):
+    server.act = lambda _: fake.failure(400, "cannot do that", code="content_filter")
+    study(table("one", orders="one", concurrency=1), map(pair, range(15)))
+    assert guard_eval("judge", "s", "--yes").code == 3
+    server.act = lambda _: fake.Out({"choices": "none"}, paid=True)
+    ran = guard_eval("judge", "s", "--yes")
+    assert ran.code == 2
+    assert "10 times in a row" in ran.err
+    server.act = fake.verdict
+    ran = guard_eval("judge", "s", "--yes")  # stored failures keep nobody else from being asked
+    assert ran.code == 3, ran
+    assert "one: 5 judged" in ran.out
+
+
+def test_a_judge_is_asked_on_the_studys_criteria_unless_it_names_its_own(guard_eval, study, pair):
+    study(
+        '[annotation]\ncriteria = ["coherence"]\n'
+        + table("one")
+        + table("two", criteria=["fluency", "factuality"]),
+        [pair(0)],
+    )
+    ran = guard_eval("judge", "s", "--dry-run")
+    assert ran.code == 0, ran
+    assert "criteria: coherence\n" in ran.out
+    assert "criteria: fluency, factuality\n" in ran.out

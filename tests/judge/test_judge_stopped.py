@@ -9,37 +9,26 @@ import time
 import pytest
 from command_line import command as command_line
 from command_line import environment
-from factories import STUDY_HEAD
+from judge_requests import spent_by
 
 from guard_eval.cli.commands import load
-from guard_eval.store import Store, pairs, requests, unblind
+from guard_eval.store import Store, unblind
 from guard_eval.study import Study
 
 pytestmark = pytest.mark.slow
 
-STUDY = (
-    STUDY_HEAD
-    + """[[judge]]
-model = "gpt-4o-2024-11-20"
-criteria = ["fluency"]
-concurrency = 16
-"""
-)
+JUDGE = '[[judge]]\nmodel = "gpt-4o-2024-11-20"\ncriteria = ["fluency"]\nconcurrency = 16\n'
 PAIRS = 30
 
 
 @pytest.fixture
-def study(tmp_path, pair):
-    (tmp_path / "s").mkdir()
-    (tmp_path / "s" / "study.toml").write_text(STUDY)
-    with Store.open(f"sqlite:///{tmp_path / 's' / 'study.db'}", create=True) as store:
-        pairs.add(store, [pair(number) for number in range(PAIRS)])
-    return tmp_path / "s"
+def folder(study, pair):
+    return study(JUDGE, map(pair, range(PAIRS)))
 
 
 @pytest.fixture
-def opened(study):
-    with Store.open(f"sqlite:///{study / 'study.db'}") as store:
+def opened(folder):
+    with Store.open(Study.open(folder).database) as store:
         yield store
 
 
@@ -71,13 +60,13 @@ def held(server, fake):
 
 
 @pytest.fixture
-def start(study, server, fake):
+def start(folder, server, fake):
     """Start the command in a process of its own."""
     started = []
 
     def go(*options, before=None):
         process = subprocess.Popen(
-            command_line("judge", study, "--yes", *options),
+            command_line("judge", folder, "--yes", *options),
             env=environment(OPENAI_API_KEY=fake.KEY, OPENAI_BASE_URL=server.url, PYTHONUNBUFFERED="1"),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -102,28 +91,16 @@ def read_until(process, words):
     pytest.fail(f"it never printed {words!r}: {process.stdout.read()}")
 
 
-def answered(store):
-    with store.read() as db:
-        (spent,) = requests.read_spending(db)
-    return spent
-
-
 def no_ctrl_c():
+    """Ignore it, as what a script runs in the background does."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
+@pytest.mark.usefixtures("key")
 @pytest.mark.parametrize(
-    ("number", "code", "before"),
-    [
-        (signal.SIGINT, 130, None),
-        (signal.SIGTERM, 143, no_ctrl_c),  # in the background of a script
-    ],
+    ("number", "code", "before"), [(signal.SIGINT, 130, None), (signal.SIGTERM, 143, no_ctrl_c)]
 )
-def test_what_is_under_way_is_received_and_kept(
-    *, start, held, server, study, fake, opened, monkeypatch, number, code, before
-):
-    monkeypatch.setenv("OPENAI_API_KEY", fake.KEY)
-    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+def test_what_is_under_way_is_received_and_kept(*, start, held, server, folder, opened, number, code, before):
     process = start(before=before)
     held.wait_for(16)
     process.send_signal(number)
@@ -133,11 +110,11 @@ def test_what_is_under_way_is_received_and_kept(
     assert process.returncode == code, err
     assert err.endswith("stopped; nothing made so far is lost: run the same command again to go on\n")
     assert "Traceback" not in err
-    assert sum(server.paid.values()) == answered(opened).answers == 17
+    assert server.paid.total() == 17
     assert len({row.presentation for row in unblind.tidy(opened)}) == 17
-    spend = answered(opened)
+    spend = spent_by(opened)
     assert (spend.answers, spend.lost, spend.open, spend.held_usd) == (17, 0, 0, 0)
-    load("judge")(Study.open(study), yes=True)
+    load("judge")(Study.open(folder), yes=True)
     assert set(server.paid.values()) == {1}
     assert len({row.presentation for row in unblind.tidy(opened)}) == 2 * PAIRS
 
@@ -156,7 +133,7 @@ def test_a_second_signal_gives_up_what_is_under_way_and_keeps_its_money_aside(st
     _, err = process.communicate(timeout=60)
     assert process.returncode == 143
     assert "Traceback" not in err
-    spend = answered(opened)
+    spend = spent_by(opened)
     # Those that had money set aside and waited for their turn count too: nobody was left to release them.
     assert (spend.requests, spend.answers) == (spend.lost + spend.open + 1, 1)
     assert spend.lost + spend.open >= 16
