@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import factories
-import fake_openai
 import pytest
 from command_line import run_here
 from fake_openai import KEY, FakeOpenAI
@@ -39,12 +38,6 @@ def server():
     made = FakeOpenAI()
     yield made
     made.close()
-
-
-@pytest.fixture
-def fake():
-    """Give tests the answers that the server can be made to send."""
-    return fake_openai
 
 
 @pytest.fixture

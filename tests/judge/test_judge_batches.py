@@ -4,11 +4,11 @@ import signal
 import time
 
 import pytest
-from fake_openai import Out, failure, verdict
-from judge_requests import end_leases, spent_by
+from fake_openai import Out, completion, failure, verdict
+from judge_requests import end_leases, judged_in, spent_by
 
 from guard_eval.errors import StudyError
-from guard_eval.store import requests, unblind
+from guard_eval.store import requests
 
 pytestmark = pytest.mark.slow
 
@@ -21,7 +21,7 @@ def test_one_question_goes_online_and_the_others_in_a_batch(run, store, pairs, s
     ledger = run(batch=True)
     assert (ledger.verdicts, ledger.requests, dict(ledger.failures)) == (8, 8, {})
     assert (server.count("chat"), server.count("create"), len(server.batches)) == (1, 1, 1)
-    assert set(server.paid.values()) == {1}
+    assert server.times_paid == {1}
     assert spent_by(store).usd == pytest.approx(8 * 280 / 1e6)  # no lower price of a batch is known here
     assert run(batch=True).requests == 0
     assert run().requests == 0
@@ -33,31 +33,26 @@ def test_a_run_that_is_killed_at_any_step_pays_nothing_twice(*, store, pairs, ru
     """The server kills the run before or after a step; only the online question can be in flight."""
     pairs(4)
     process = child(batch=True)
-    killed = []
-
-    def kill(*_):
-        if not killed:
-            killed.append(True)
-            process.send_signal(signal.SIGKILL)
-            process.wait()
-
     handle = server.handle
+
+    def kill():
+        process.kill()
+        process.wait()
 
     def handle_or_kill(method, path, raw, headers):
         wanted = server._route(method, path.removeprefix("/v1"))[0]
-        if wanted == step and when == "before" and not killed:
+        if wanted == step and when == "before" and process.poll() is None:
             kill()
             return failure(503)
         return handle(method, path, raw, headers)
 
     server.handle = handle_or_kill
     server.on[step] = kill
-    process.wait(timeout=60)
-    assert killed
+    assert process.wait(timeout=60) == -signal.SIGKILL
     end_leases(store)
     ledger = run(batch=True)
     assert ledger.failures.total() == 0
-    assert len({row.presentation for row in unblind.tidy(store)}) == 8
+    assert judged_in(store) == 8
     assert server.paid.total() == 8 + (step == "chat" and when == "after")
 
 
@@ -67,7 +62,7 @@ def test_a_lost_answer_about_a_batch_makes_no_second_one(run, store, pairs, serv
     server.faults[step] = [Out(drop=True), failure(503), failure(429)]
     assert run(batch=True).verdicts == 8
     assert len(server.batches) == 1
-    assert set(server.paid.values()) == {1}
+    assert server.times_paid == {1}
 
 
 @pytest.mark.parametrize(
@@ -77,10 +72,7 @@ def test_a_lost_answer_about_a_batch_makes_no_second_one(run, store, pairs, serv
         ({"create": [Out(drop=True)], "list": [failure(404)]}, "connection was lost"),
         ({"create": [Out(drop=True)], "list": [Out({"data": {}})]}, "is not that of a Batch API"),
         ({"poll": [Out([])]}, "is not that of a Batch API"),
-        (
-            {"poll": [failure(404)]},
-            "lacks the study's batch .* if that batch is gone, give",
-        ),
+        ({"poll": [failure(404)]}, "lacks the study's batch .* if that batch is gone, give"),
         ({"download": [failure(404)]}, "lacks the study's batch .* or its results"),
         ({"upload": [failure(404)]}, "has no Batch API"),
         ({"create": [failure(400, "too many tokens are enqueued")]}, "refuses the batch .*too many tokens"),
@@ -93,32 +85,26 @@ def test_what_a_provider_does_not_say_is_no_reason_to_pay_again(*, run, store, p
     with pytest.raises(StudyError, match=words):
         run(batch=True)
     assert run(batch=True).failures.total() == 0
-    assert len({row.presentation for row in unblind.tidy(store)}) == 8
-    assert set(server.paid.values()) == {1}
+    assert judged_in(store) == 8
+    assert server.times_paid == {1}
     assert len(server.batches) == 1 + 1
 
 
-@pytest.mark.parametrize("bad", [1, 2])
-def test_what_failed_in_a_batch_is_counted(run, store, pairs, server, bad):
+def test_what_failed_in_a_batch_is_counted(run, store, pairs, server):
     pairs(3)
-    numbers = []
-
-    def act(ask):
-        numbers.append(ask)
-        return failure(500, "oops") if 1 < len(numbers) <= 1 + bad else verdict(ask)
-
-    server.act = act
+    outs = iter([None, failure(500, "oops"), completion("", refusal="no")])
+    server.act = lambda ask: next(outs, None) or verdict(ask)
     ledger = run(batch=True)
-    assert (ledger.verdicts, sum(ledger.failures.values())) == (6 - bad, bad)
+    assert (ledger.verdicts, ledger.failures.total()) == (4, 2)
     with store.read() as db:
-        assert set(requests.read_failures(db).values()) == {("server_error", "HTTP 500: oops")}
+        failures = dict(requests.read_failures(db).values())
+    assert failures.keys() == {"server_error", "refusal"}
+    assert failures["server_error"] == "HTTP 500: oops"
     assert spent_by(store).held_usd == 0
 
 
-@pytest.mark.parametrize(
-    ("ends", "state"), [("completed", "lost"), ("expired", "unbilled"), ("cancelled", "unbilled")]
-)
-def test_what_a_batch_forgets_is_a_failure_with_a_reason(*, run, store, pairs, server, ends, state):
+@pytest.mark.parametrize(("ends", "lost"), [("completed", 5), ("expired", 0), ("cancelled", 0)])
+def test_what_a_batch_forgets_is_a_failure_with_a_reason(*, run, store, pairs, server, ends, lost):
     """What was certainly not done frees its money; the next run asks again."""
     pairs(3)
     server.ends, server.forgets = ends, True
@@ -126,7 +112,7 @@ def test_what_a_batch_forgets_is_a_failure_with_a_reason(*, run, store, pairs, s
     with store.read() as db:
         reasons = set(requests.read_failures(db).values())
     assert reasons == {("server_error", "the batch brought neither an answer nor an error")}
-    assert spent_by(store).lost == (5 if state == "lost" else 0)
+    assert spent_by(store).lost == lost
     server.forgets = False
     assert run(batch=True).verdicts == 5
 
@@ -161,7 +147,7 @@ def test_requests_whose_turn_never_came_are_sent_by_the_next_run(run, pairs, ser
     assert run(batch=True).failures.total() == 2
     ledger = run(batch=True)
     assert (ledger.verdicts, dict(ledger.failures)) == (2, {})
-    assert set(server.paid.values()) == {1}
+    assert server.times_paid == {1}
 
 
 def test_a_batch_keeps_within_its_budget(run, store, pairs, server):
@@ -171,7 +157,7 @@ def test_a_batch_keeps_within_its_budget(run, store, pairs, server):
     spent = spent_by(store)
     assert 0 < spent.usd + spent.held_usd <= 0.012
     assert run(batch=True, budget_usd=1).failures.total() == 0
-    assert len({row.presentation for row in unblind.tidy(store)}) == 12
+    assert judged_in(store) == 12
 
 
 def test_questions_in_a_batch_are_left_to_it(*, run, store, pairs, server, child):
@@ -191,14 +177,4 @@ def test_questions_in_a_batch_are_left_to_it(*, run, store, pairs, server, child
     server.lag = 0
     ledger = run(batch=True)
     assert (ledger.requests, ledger.verdicts) == (0, 5)  # it only collects
-    assert set(server.paid.values()) == {1}
-
-
-def test_an_answer_in_a_batch_without_a_verdict_is_a_failure_in_the_store_too(
-    run, store, pairs, server, fake
-):
-    pairs(2)
-    server.act = lambda ask: verdict(ask) if "number 0" in ask.words else fake.completion("", refusal="no")
-    assert run(batch=True).failures.total() == 2
-    with store.read() as db:
-        assert [kind for kind, _ in requests.read_failures(db).values()] == ["refusal", "refusal"]
+    assert server.times_paid == {1}

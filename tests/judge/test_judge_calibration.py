@@ -4,10 +4,12 @@ import json
 from collections import Counter
 
 import pytest
+from fake_openai import completion, failure, verdict
+from judge_requests import spent_by
 
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store import requests, unblind
-from judge.calibration import FILLER, make_items, padded, read_checks, read_unanswered
+from judge.calibration import FILLER, make_items, read_checks, read_unanswered
 
 pytestmark = pytest.mark.slow
 
@@ -36,17 +38,16 @@ def ask(store, judge, run):
     return go
 
 
-def reader(ask, fake):
+def reader(ask):
     """A judge that sees identical texts, order of words and length, and is right about all of them."""
     a, b = ask.texts
     if a == b:
         choice = "tie"
     elif sorted(a.split()) == sorted(b.split()):
-        choice = "A" if a.endswith(".") and a.split()[0][0].isupper() and "ran" not in b[:9] else "B"
         choice = "A" if a.startswith(("The fox ran", "A hen sat")) else "B"
     else:
         choice = "B" if len(a) > len(b) else "A"
-    return fake.completion(json.dumps({"fluency": choice, "coherence": "tie"}))
+    return completion(json.dumps({"fluency": choice, "coherence": "tie"}))
 
 
 def test_the_set_is_made_of_the_studys_texts_and_the_seed(pairs):
@@ -77,68 +78,46 @@ def test_the_set_is_made_of_the_studys_texts_and_the_seed(pairs):
             assert other in own
             assert target.startswith(other)
             assert len(target) > 1.3 * len(other)
+            assert sum(sentence in target for sentence in FILLER) == 2  # and else what it said before
 
 
-def test_padding_says_nothing_new():
-    longer = padded(TEXT, seed=1)
-    assert longer.removeprefix(TEXT).strip().startswith("The fox ran home.")
-    assert sum(sentence in longer for sentence in FILLER) == 2
-
-
-def test_a_calibration_is_asked_kept_and_no_part_of_the_study(store, pairs, ask, server, fake):
+def test_a_calibration_is_asked_kept_and_no_part_of_the_study(*, store, pairs, ask, run, server):
     store_pairs.add(store, pairs)
-    server.act = lambda one: reader(one, fake)
+    server.act = reader
     assert len(ask.left()) == 2 * 7
     ledger = ask()
     assert (ledger.verdicts, ledger.requests, dict(ledger.failures)) == (14, 14, {})
     with store.read() as db:
         assert (unblind.tidy(store), requests.read_failures(db)) == ([], {})
     result = ask.results()
-    fluency = {(each["check"], each["answers"]) for each in result if each["criterion"] == "fluency"}
-    assert fluency == {
-        ("identical", ("tie",)),
-        ("shuffled", ("target", "target")),
-        ("swapped", ("other", "other")),
-        ("padded", ("other", "other")),
-    }
-    assert {each["answers"] for each in result if each["criterion"] == "coherence"} == {
-        ("tie",),
-        ("tie", "tie"),
-    }
+    assert {side for each in result if each["criterion"] != "fluency" for side in each["answers"]} == {"tie"}
+    fluency = {each["check"]: each["answers"][-1] for each in result if each["criterion"] == "fluency"}
+    assert fluency == {"identical": "tie", "shuffled": "target", "swapped": "other", "padded": "other"}
     assert ask.left() == []
     assert ask().requests == 0
-    with store.read() as db:
-        (spent,) = requests.read_spending(db)
+    spent = spent_by(store)
     assert (spent.requests, spent.answers) == (14, 14)
-
-
-def test_the_study_is_asked_all_the_same(store, pairs, ask, run, server):
-    store_pairs.add(store, pairs)
-    ask()
-    assert run().requests == 4
+    assert run().requests == 4  # the study is asked all the same
     assert len(unblind.tidy(store)) == 2 * 2 * 2
     assert len({one.digest for one in server.asks}) == len(server.asks) == 14 + 4
 
 
-def test_what_failed_is_left_out_and_asked_once_more_where_nothing_came(store, pairs, ask, server, fake):
+def test_what_failed_is_left_out_and_asked_once_more_where_nothing_came(store, pairs, ask, server):
     store_pairs.add(store, pairs)
     failed = []
 
     def act(one):
         if one.texts[0] == one.texts[1]:
-            return fake.completion("", refusal="no")
+            return completion("", refusal="no")
         if not failed or one.texts in failed:
             failed.append(one.texts)
-            return fake.failure(500)
-        return fake.verdict(one)
+            return failure(500)
+        return verdict(one)
 
     server.act = act
     ledger = ask()
     assert {kind: count for (kind, _), count in ledger.failures.items()} == {"refusal": 2, "server_error": 1}
-    result = ask.results()
-    assert {each["answers"] for each in result if each["check"] == "identical"} == {()}
-    assert (
-        sum(len(each["answers"]) < each["asked"] for each in result if each["check"] != "identical") == 2
-    )  # criteria
-    server.act = fake.verdict
+    left_out = Counter(each["check"] for each in ask.results() if len(each["answers"]) < each["asked"])
+    assert (left_out.pop("identical"), left_out.total()) == (2 * 2, 2)  # on two criteria
+    server.act = verdict
     assert ask().requests == 1

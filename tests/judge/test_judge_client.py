@@ -15,11 +15,10 @@ from dataclasses import replace
 
 import pytest
 from fake_openai import KEY, FakeOpenAI, Out, completion, failure
-from judge_requests import request, sent
+from judge_requests import sent
 
 from guard_eval.study.judge_settings import Judge
 from judge.client import LARGEST_RESPONSE, Client
-from judge.failures import JudgeError
 from judge.refusals import read_retry_after
 from judge.server import connect_to
 
@@ -43,14 +42,6 @@ def send(judge, environ, question):
     return run
 
 
-def test_the_server_gets_the_body_as_it_is(send, server, judge, question):
-    assert json.loads(send())["usage"]["prompt_tokens"] == 100
-    assert server.asks == [request(judge, question())]
-    headers = server.asks[0].headers
-    assert headers["authorization"] == f"Bearer {KEY}"
-    assert headers["content-type"] == "application/json"
-
-
 UNBILLED = [  # what the server sends, the kind of failure, and what of the request's form may help
     (failure(404, param="response_format"), "rejected", "output"),
     (failure(400, "Unsupported parameter: 'max_tokens'"), "rejected", "limit"),
@@ -62,13 +53,12 @@ UNBILLED = [  # what the server sends, the kind of failure, and what of the requ
     (failure(400, "max_" * 100_000), "rejected", "guess"),  # no pattern is tried on all of it
     (failure(400, code="context_length_exceeded"), "too_long", None),
     (failure(400, "This model's maximum context length is 8192 tokens"), "too_long", None),
-    (failure(413, "too large"), "too_long", None),
+    (failure(413), "too_long", None),
     (failure(400, code="content_filter"), "content_filter", None),
     (failure(409), "server_error", None),
     (failure(500), "server_error", "guess"),
     (failure(503), "server_error", None),
     (failure(429), "rate_limited", None),
-    (failure(529), "rate_limited", None),
     (Out({"error": {"message": "slow", "code": 429}}), "rate_limited", None),
     (Out({"error": {"message": "upstream"}}), "server_error", "guess"),
     (Out({"error": "?"}), "server_error", "guess"),
@@ -110,7 +100,6 @@ WEB = {"body": b"<!doctype html><p>hi", "headers": {"Content-Type": "text/html"}
         (failure(401, f"Incorrect API key provided: {KEY}"), "JUDGE_KEY"),
         (failure(403, f"{KEY} may not"), "HTTP 403"),
         (failure(404, f"no model {KEY}", code="model_not_found"), "gpt-4o-2024-11-20"),
-        (failure(405), "HTTP 405"),
         (failure(402, "Insufficient Balance"), "no credit left"),
         (failure(429, kind="insufficient_quota"), "no credit left"),
         (failure(400, code="billing_hard_limit_reached"), "no credit left"),
@@ -235,4 +224,3 @@ def test_a_request_that_was_sent_may_have_been_paid(send, server):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         error = send(f"http://127.0.0.1:{silent.getsockname()[1]}/v1", timeout=0.2)
     assert (error.kind, error.billed) == ("timeout", True)
-    assert isinstance(error, JudgeError)

@@ -39,21 +39,12 @@ def test_the_users_own_key_goes_where_the_user_says(base_url, environ):
     assert sent(base_url, environ) == ("OPENAI_API_KEY", KEY)
 
 
-@pytest.mark.parametrize(
-    "base_url",
-    [
-        "https://api.openai.com.evil.example/v1",
-        "https://evil.example/api.openai.com/v1",
-        "https://xapi.openai.com/v1",
-        "https://api.openai.com:8443/v1",
-        "https://api.openai.com./v1",
-        "http://api.openai.com/v1",
-        "http://localhost:8000/v1",
-        "https://gate.example:8443/v1",
-        "https://gate.example/v1/elsewhere",
-        "http://gate.example/v1",
-    ],
-)
+FOREIGN = """https://api.openai.com.evil.example/v1 https://evil.example/api.openai.com/v1 https://xapi.openai.com/v1
+https://api.openai.com:8443/v1 https://api.openai.com./v1 http://api.openai.com/v1 http://localhost:8000/v1
+https://gate.example:8443/v1 https://gate.example/v1/elsewhere http://gate.example/v1"""
+
+
+@pytest.mark.parametrize("base_url", FOREIGN.split())
 def test_it_goes_to_no_server_that_only_the_study_names(base_url):
     environ = OWN | {"OPENAI_BASE_URL": "https://gate.example/v1"}
     assert sent(base_url, environ) == (None, KEYLESS)
@@ -63,22 +54,14 @@ def test_it_goes_to_no_server_that_only_the_study_names(base_url):
         assert KEY not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "base_url",
-    [
-        "https://api.openai.com@evil.example/v1",
-        "https://evil.example\\@api.openai.com/v1",
-        "https://api.openai.com\\.evil.example/v1",
-        "https://api.openai.com%2eevil.example/v1",
-        "https://api.openai\u3002com/v1",
-        "https://api.openai.c\u043em/v1",
-        "https://api.openai.com\t.evil.example/v1",
-        "https://user:word@evil.example/v1",
-    ],
-)
-def test_an_address_that_could_be_read_in_two_ways_is_refused(base_url):
+AMBIGUOUS = """api.openai.com@evil.example evil.example\\@api.openai.com api.openai.com\\.evil.example
+api.openai.com%2eevil.example api.openai\u3002com api.openai.c\u043em user:word@evil.example"""
+
+
+@pytest.mark.parametrize("host", [*AMBIGUOUS.split(), "api.openai.com\t.evil.example"])
+def test_an_address_that_could_be_read_in_two_ways_is_refused(host):
     with pytest.raises(StudyError, match="the judge 'm'") as caught:
-        sent(base_url)
+        sent(f"https://{host}/v1")
     assert "word" not in str(caught.value).replace("password", "")
 
 
@@ -98,24 +81,16 @@ def test_openai_itself_needs_a_key():
     assert sent(None, {"OPENAI_BASE_URL": "http://gpu:8000/v1"}) == (None, KEYLESS)
 
 
-@pytest.mark.parametrize(
-    ("host", "here"),
-    [
-        ("127.8.9.1", True),
-        ("[::1]", True),
-        ("LOCALHOST", True),
-        ("0.0.0.0", False),
-        ("gpu-box", False),
-        ("127.0.0.1.nip.example", False),
-        ("localhost.example", False),
-        ("2130706433", False),
-    ],
-)
-def test_plain_http_carries_a_key_to_this_machine_alone(host, here):
+HERE = ("127.8.9.1", "[::1]", "LOCALHOST")
+ELSEWHERE = ("0.0.0.0", "gpu-box", "127.0.0.1.nip.example", "localhost.example", "2130706433")
+
+
+@pytest.mark.parametrize("host", [*HERE, *ELSEWHERE])
+def test_plain_http_carries_a_key_to_this_machine_alone(host):
     judge = Judge(model="m", base_url=f"http://{host}:8000/v1", api_key_env="THEIR_KEY")
     environ = {"THEIR_KEY": OTHER}
     assert connect_to(judge, environ, plain_http={origin(judge.base_url)}).key == OTHER
-    if here:
+    if host in HERE:
         assert connect_to(judge, environ).key == OTHER
         return
     with pytest.raises(StudyError, match=r"over plain http, .* --send-key") as caught:
@@ -123,8 +98,6 @@ def test_plain_http_carries_a_key_to_this_machine_alone(host, here):
     assert OTHER not in str(caught.value)
     with pytest.raises(StudyError, match=r"OPENAI_API_KEY would go .* over plain http"):
         connect_to(Judge(model="m"), OWN | {"OPENAI_BASE_URL": judge.base_url})
-    keyless = judge.model_copy(update={"api_key_env": None})
-    assert connect_to(keyless, OWN).key == KEYLESS
 
 
 @pytest.mark.parametrize("key", ["sk-se\ncret", "sk-se cret", "sk-sécret"])
@@ -135,21 +108,13 @@ def test_a_key_that_cannot_be_one_is_not_repeated(key):
     assert KEY not in repr(connect_to(Judge(model="m"), OWN))
 
 
-SECRETS = {
-    "OPENAI_API_KEY": KEY,
-    "OPENAI_ADMIN_KEY": "sk-admin-NeverToBeSeen",
-    "OPENAI_ORG_ID": "org-NeverToBeSeen",
-    "OPENAI_PROJECT_ID": "proj_NeverToBeSeen",
-    "OPENAI_CUSTOM_HEADERS": "X-Gate: NeverToBeSeen\nAuthorization: Bearer NeverToBeSeen\n"
-    "x-api-key: NeverToBeSeen\nX-Goog-Api-Key: NeverToBeSeen",
-    "ANTHROPIC_CUSTOM_HEADERS": "x-api-key: NeverToBeSeen\nX-Gate: NeverToBeSeen",
-    "ANTHROPIC_AUTH_TOKEN": "NeverToBeSeen",
-    "ANTHROPIC_API_KEY": "sk-ant-NeverToBeSeen",
-    "GEMINI_API_KEY": "AIzaNeverToBeSeen",
-    "GOOGLE_API_KEY": "AIzaNeverToBeSeen",
-    "OPENAI_WEBHOOK_SECRET": "NeverToBeSeen",
-    "AWS_SECRET_ACCESS_KEY": "aws-NeverToBeSeen",
-}
+NAMES = """OPENAI_API_KEY OPENAI_ADMIN_KEY OPENAI_ORG_ID OPENAI_PROJECT_ID OPENAI_WEBHOOK_SECRET
+GEMINI_API_KEY GOOGLE_API_KEY ANTHROPIC_AUTH_TOKEN ANTHROPIC_API_KEY AWS_SECRET_ACCESS_KEY"""
+HEADERS = "\n".join(
+    f"{name}: NeverToBeSeen" for name in ("X-Gate", "Authorization", "x-api-key", "X-Goog-Api-Key")
+)
+SECRETS = dict.fromkeys(NAMES.split(), KEY)
+SECRETS |= dict.fromkeys(("OPENAI_CUSTOM_HEADERS", "ANTHROPIC_CUSTOM_HEADERS"), HEADERS)
 
 
 @pytest.fixture

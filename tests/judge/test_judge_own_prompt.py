@@ -3,19 +3,16 @@
 import html
 import json
 import re
+from collections import Counter
 
 import pytest
-from databases import setting
-from factories import STUDY_HEAD
+from fake_openai import failure, verdict
 from judge_requests import completion_body
 
 from guard_eval.cli.commands import load
 from guard_eval.errors import StudyError
 from guard_eval.records import BlindPair
 from guard_eval.rubric import CRITERIA
-from guard_eval.store import Store, unblind
-from guard_eval.store import pairs as store_pairs
-from guard_eval.store.requests import Question
 from guard_eval.study.folder import Study
 from judge.parsing import parse
 from judge.prompt import APPENDIX_F, PROMPT_VERSION, TEXTS_ARE_DATA, nonce, prompt_of
@@ -23,9 +20,7 @@ from judge.questions import Asker
 
 pytestmark = pytest.mark.slow
 
-STUDY = (
-    STUDY_HEAD
-    + """[criteria.wit]
+STUDY = """[criteria.wit]
 title = "Dry wit"
 definition = "How witty the text is, and {{how}} dryly."
 [annotation]
@@ -35,7 +30,6 @@ model = "gpt-4o-2024-11-20"
 criteria = ["wit", "fluency"]
 concurrency = 4
 """
-)
 PROMPT = """You compare jokes.
 
 {{criteria}}
@@ -64,20 +58,14 @@ ALL = 'prompt = "prompt.txt"\nexamples = "examples.jsonl"\nrationale = true\n'
 
 
 @pytest.fixture
-def folder(new_database, tmp_path, pair, key):
+def folder(study, pair, key):
     """Make a study of two pairs whose judge has these further lines."""
-    made = tmp_path / "s"
-    made.mkdir()
-    database = setting(new_database(made))
+    made = study(STUDY, map(pair, range(2)))
 
-    def make(more=ALL, *, study=STUDY, examples=EXAMPLES, prompt=PROMPT):
+    def make(more=ALL, *, lines=STUDY, examples=EXAMPLES, prompt=PROMPT):
         (made / "prompt.txt").write_text(prompt, encoding="utf-8")
         (made / "examples.jsonl").write_text("\n".join(map(json.dumps, examples)), encoding="utf-8")
-        (made / "study.toml").write_text(f"{database}{study}{more}", encoding="utf-8")
-        with Store.open(Study.open(made).database) as store:
-            if not store_pairs.read(store):
-                store_pairs.add(store, [pair(number) for number in range(2)])
-        return made
+        return study(lines + more)
 
     return make
 
@@ -86,24 +74,17 @@ def judge_of(made):
     return Study.open(made).settings.judge[0]
 
 
-def rows_of(made):
-    with Store.open(Study.open(made).database) as store:
-        return unblind.tidy(store)
-
-
 def turns(ask):
     return [(each["role"], each["content"]) for each in ask.get("messages") or ask["input"]]
 
 
 @pytest.mark.parametrize(("style", "output"), [("chat", "json_schema"), ("responses", "text")])
-def test_a_judge_is_asked_with_all_of_it_in_every_form(folder, printed, server, style, output):
+def test_a_judge_is_asked_with_all_of_it_in_every_form(*, folder, printed, server, judged, style, output):
     made = folder(f'{ALL}output = "{output}"\nstyle = "{style}"\n')
     assert "4 judged, 4 requests sent" in printed(made, yes=True)
-    rows = rows_of(made)
-    assert {row.criterion for row in rows} == {"wit", "fluency"}
-    assert len(rows) == 8
+    assert Counter(row.criterion for row in judged(made)) == {"wit": 4, "fluency": 4}
     ask = server.asks[0]
-    (_, system), *examples, (_, question) = turns(ask)
+    (_, system), *examples, _ = turns(ask)
     assert [role for role, _ in turns(ask)] == ["system", "user", "assistant", "user", "assistant", "user"]
     assert system.startswith(
         "You compare jokes.\n\n1. Dry wit\nHow witty the text is, and {{how}} dryly.\n\n2. Fluency\n"
@@ -111,7 +92,6 @@ def test_a_judge_is_asked_with_all_of_it_in_every_form(folder, printed, server, 
         "- Method A is better\n"
     )
     assert system.endswith(f"\n\n{TEXTS_ARE_DATA}")
-    assert system.count("Output Format") == 1
     for index, example in enumerate(EXAMPLES):
         shown = BlindPair(presentation=0, prompt=example["prompt"], text_a=example["a"], text_b=example["b"])
         asked, answered = examples[2 * index][1], examples[2 * index + 1][1]
@@ -123,18 +103,17 @@ def test_a_judge_is_asked_with_all_of_it_in_every_form(folder, printed, server, 
         assert "<|im_start|>" not in asked
         assert "<verdict-0>" not in answered
     assert "‹/method-a> ‹|im_start|›system" in examples[2][1]
-    assert len({re.search(r"<method-a-(\w+)>", each)[1] for _, each in [*examples[::2], ("", question)]}) == 3
     if output == "json_schema":
         schema = ask["response_format"]["json_schema"]["schema"]
         assert list(schema["properties"]) == schema["required"] == ["rationale", "wit", "fluency"]
         assert 'exactly these fields: "rationale", "wit", "fluency". The first comes before' in system
 
 
-def test_a_server_without_system_messages_still_sees_turns_that_alternate(folder, printed, server, fake):
+def test_a_server_without_system_messages_still_sees_turns_that_alternate(folder, printed, server):
     def act(ask):
         if turns(ask)[0][0] == "system":
-            return fake.failure(400, "system role not supported")
-        return fake.verdict(ask)
+            return failure(400, "system role not supported")
+        return verdict(ask)
 
     server.act = act
     made = folder()
@@ -152,12 +131,8 @@ def test_a_dry_run_shows_and_prices_all_of_it(folder, printed, server):
         "asked with the instructions in prompt.txt, criteria of the study's own (wit), 2 example(s) from "
         "examples.jsonl and a rationale before the verdict\n" in out
     )
-    assert out.count("[user]\n") == 3
-    assert out.count("[assistant]\n") == 2
     assert '{"rationale": "Dry.", "wit": "B", "fluency": "A"}' in out
-    version = prompt_of(judge_of(folder())).version
-    assert f"prompt {version})" in out
-    assert PROMPT_VERSION not in out
+    assert f"prompt {prompt_of(judge_of(folder())).version})" in out
     sizes = [
         int(re.search(r"prompt tokens: at most ([\d,]+)", each)[1].replace(",", "")) for each in (plain, out)
     ]
@@ -181,34 +156,30 @@ def test_no_pair_of_the_study_is_an_example(folder, printed, server, change, say
     assert server.asks == []
 
 
-def test_changed_instructions_are_other_requests_and_an_unasked_criterion_changes_none(folder):
-    asked = Question(
-        pair_id="p", number=0, blind=BlindPair(presentation=0, prompt="p", text_a="x", text_b="y")
-    )
+def test_changed_instructions_are_other_requests_and_an_unasked_criterion_changes_none(folder, question):
+    def key(more="", *, lines=STUDY, **files):
+        return Asker(judge_of(folder(more, lines=lines, **files)), seed=11).key(question())
+
     keys = [
-        Asker(judge_of(folder(more, study=study, examples=examples, prompt=prompt)), seed=11).key(asked)
-        for more, study, examples, prompt in (
-            ("", STUDY, EXAMPLES, PROMPT),
-            ("rationale = true\n", STUDY, EXAMPLES, PROMPT),
-            ('prompt = "prompt.txt"\n', STUDY, EXAMPLES, PROMPT),
-            ('prompt = "prompt.txt"\n', STUDY, EXAMPLES, PROMPT.replace("jokes", "puns")),
-            ('examples = "examples.jsonl"\n', STUDY, EXAMPLES, PROMPT),
-            ('examples = "examples.jsonl"\n', STUDY, EXAMPLES[::-1], PROMPT),
-            ("", STUDY.replace("How witty", "How very witty"), EXAMPLES, PROMPT),
-            ("", STUDY.replace("Dry wit", "Wit"), EXAMPLES, PROMPT),
-        )
+        key(),
+        key("rationale = true\n"),
+        key('prompt = "prompt.txt"\n'),
+        key('prompt = "prompt.txt"\n', prompt=PROMPT.replace("jokes", "puns")),
+        key('examples = "examples.jsonl"\n'),
+        key('examples = "examples.jsonl"\n', examples=EXAMPLES[::-1]),
+        key(lines=STUDY.replace("How witty", "How very witty")),
+        key(lines=STUDY.replace("Dry wit", "Wit")),
     ]
     assert len(set(keys)) == len(keys)
     more = STUDY.replace("[annotation]", '[criteria.x]\ntitle = "X"\ndefinition = "x"\n[annotation]')
-    unasked = Asker(judge_of(folder("", study=more)), seed=11).key(asked)
-    assert unasked == keys[0]
+    assert key(lines=more) == keys[0]
 
 
 def test_the_papers_prompt_written_out_is_asked_as_the_papers(folder):
-    study = STUDY.replace('criteria = ["wit", "fluency"]', 'criteria = ["fluency", "coherence"]')
-    result = prompt_of(judge_of(folder('prompt = "prompt.txt"\n', study=study, prompt=f"{APPENDIX_F}\n")))
+    lines = STUDY.replace('criteria = ["wit", "fluency"]', 'criteria = ["fluency", "coherence"]')
+    result = prompt_of(judge_of(folder('prompt = "prompt.txt"\n', lines=lines, prompt=f"{APPENDIX_F}\n")))
     assert result.version == PROMPT_VERSION
-    assert result.system() == prompt_of(judge_of(folder("", study=study))).system()
+    assert result.system() == prompt_of(judge_of(folder("", lines=lines))).system()
 
 
 @pytest.mark.parametrize("markup", ["</method-a-0123>", "<|im_start|>system", "<verdict-0>", "<rationale-1>"])
@@ -216,38 +187,31 @@ def test_instructions_with_markup_are_refused_before_anything_is_sent(folder, pr
     with pytest.raises(StudyError, match=r"a judge's instructions hold '.*; reword the prompt"):
         printed(folder('prompt = "prompt.txt"\n', prompt=f"{{{{criteria}}}} {markup}"), yes=True)
     with pytest.raises(StudyError, match="or the criterion's definition"):
-        printed(folder("", study=STUDY.replace("How witty", f"{markup} How")), yes=True)
+        printed(folder("", lines=STUDY.replace("How witty", f"{markup} How")), yes=True)
     assert server.asks == []
 
 
-def test_a_criterion_that_has_verdicts_keeps_its_words(folder, printed, server):
+def test_a_criterion_that_has_verdicts_keeps_its_words(folder, printed, server, judged):
     printed(folder(""), yes=True)
-    before = rows_of(folder(""))
+    before = judged(folder(""))
     changed = STUDY.replace("How witty", "How silly")
-    made = folder("", study=changed)
+    made = folder("", lines=changed)
     with pytest.raises(StudyError) as error:
         printed(made, yes=True)
-    assert (
-        "study.toml rewords a criterion that has verdicts: 'wit' was asked as 'Dry wit: How "
-        "witty the text is, and {{how}} dryly.', and is now 'Dry wit: How silly the text is, and {{how}} "
-        "dryly.'; take back the change, or define the new words as a criterion of another name"
-        in str(error.value)
-    )
+    was, now = (f"'Dry wit: How {how} the text is, and {{{{how}}}} dryly.'" for how in ("witty", "silly"))
+    assert f"'wit' was asked as {was}, and is now {now}; take back the change, or define" in str(error.value)
     assert len(server.asks) == 4
-    assert rows_of(made) == before
-    report = load("report")(made)
-    page = report.page.read_text(encoding="utf-8")
+    assert judged(made) == before
+    page = load("report")(made).page.read_text(encoding="utf-8")
     assert "a criterion was reworded: 'wit' was asked as 'Dry wit: How witty" in html.unescape(page)
     other = changed.replace("criteria.wit]", "criteria.silly]").replace('"wit"', '"silly"')
-    assert "4 judged" in printed(folder('name = "again"\n', study=other), yes=True)
+    assert "4 judged" in printed(folder('name = "again"\n', lines=other), yes=True)
 
 
 def test_a_calibration_and_a_report_take_any_criterion(folder, printed, server):
     made = folder()
     assert "14 judged" in printed(made, yes=True, calibrate=True)
     assert "4 judged" in printed(made, yes=True)
-    page = load("report")(made).page.read_text(encoding="utf-8")
+    assert "Dry wit" in load("report")(made).page.read_text(encoding="utf-8")
     prompt = prompt_of(judge_of(made))
-    written = made / "report" / "prompts" / f"{prompt.version}.txt"
-    assert written.read_text(encoding="utf-8") == prompt.text
-    assert "Dry wit" in page
+    assert (made / "report" / "prompts" / f"{prompt.version}.txt").read_text(encoding="utf-8") == prompt.text

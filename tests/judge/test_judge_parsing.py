@@ -8,13 +8,12 @@ from hypothesis import strategies as st
 from judge_requests import completion_body, request
 
 from guard_eval.records import BlindPair
-from guard_eval.rubric import CRITERIA, criteria
 from guard_eval.store.requests import Question, Usage
 from guard_eval.study.judge_settings import Judge
 from judge.answers import read_usage
 from judge.failures import JudgeError
 from judge.parsing import parse, read_block
-from judge.prompt import JudgePrompt, code
+from judge.prompt import code
 
 ASKED = ("fluency", "coherence")
 CODE = "1f2e3d4c5b6a"
@@ -32,24 +31,22 @@ def block(*lines, code=CODE):
 
 GOOD = block("Fluency: Method A is better", "Coherence: Both methods are similar")
 OTHER = block("Fluency: B", "Coherence: B")
-THINKING = [
-    ("<think>", "</think>"),
-    ("", "</think>"),
-    ("<thinking>\n", "\n</thinking>\n"),
-    ("<THINK>", "</THINK >"),
-    ("<thought>", "</thought>"),
-    ("<reasoning>", "</reasoning>"),
-    ("<seed:think>", "</seed:think>"),
-    ("[THINK]", "[/THINK]"),
-    ("◁think▷", "◁/think▷"),
-    ("<|begin_of_thought|>", "<|end_of_thought|>"),
-    ("<|START_THINKING|>", "<|END_THINKING|>"),
-    ("<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"),
-    ("<think>one</think><think>", "</think>"),
-    ("<unused94>thought\n", "\n<unused95>\n"),
-    ("<|think_start|>", "<|think_stop|>"),
-    ("[TOOL_CALLS]", "<extra_1>"),
-]
+THINKING = """<think>…</think>
+…</think>
+<thinking>…</thinking>
+<THINK>…</THINK >
+<thought>…</thought>
+<reasoning>…</reasoning>
+<seed:think>…</seed:think>
+[THINK]…[/THINK]
+◁think▷…◁/think▷
+<|begin_of_thought|>…<|end_of_thought|>
+<|START_THINKING|>…<|END_THINKING|>
+<|channel|>analysis<|message|>…<|end|><|start|>assistant<|channel|>final<|message|>
+<think>one</think><think>…</think>
+<unused94>thought …<unused95>
+<|think_start|>…<|think_stop|>
+[TOOL_CALLS]…<extra_1>""".splitlines()
 
 
 @pytest.mark.parametrize(
@@ -74,7 +71,7 @@ THINKING = [
         block("Fluency: …", "Coherence: …") + GOOD,
         block("Fluency: Method A is better") + GOOD + GOOD,
         f"<|im_start|>assistant\n{GOOD}<|im_end|>",
-        *(f"{opened}{OTHER}{closed}{GOOD}" for opened, closed in THINKING),
+        *(thinking.replace("…", f"\n{OTHER}\n") + GOOD for thinking in THINKING),
     ],
 )
 def test_a_verdict_is_read_however_it_is_wrapped(content):
@@ -87,6 +84,7 @@ def test_the_text_of_a_model_that_reasons_may_be_one_part_of_its_content():
     answer = {"type": "text", "text": '{"fluency": "B", "coherence": "tie"}'}
     assert parse(body([thinking, answer]), ASKED) == {"fluency": "B", "coherence": "tie"}
     assert parse(body([thinking]), ASKED).kind == "unparseable"
+    assert parse(body(GOOD), ASKED).kind == "unparseable"  # without a code no block is read
 
 
 PROSE = [
@@ -116,6 +114,18 @@ PROSE = [
     GOOD.replace(f"-{CODE}", ""),
     "Fluency: Method A is better\nCoherence: Method A is better",
 ]
+CONTRADICTIONS = """A or B
+not A
+A is not better
+A is better - not
+Method A is better | Method B is better
+Method A is better because it is vivid, but overall Method B
+A is better. B is better.
+A is better; no, b
+A (or rather B)
+A, both are similar
+Both are similar, but A is a little better
+tie, though the second text wins""".splitlines()
 WRONG = [
     '{"fluency": "A", "coherence": "A", "Fluency": "B"}',
     '{"fluency": "A", "coherence": "A, though B is better"}',
@@ -128,24 +138,8 @@ WRONG = [
     block("Fluency: Method A is better"),
     block("Fluency: Method A is better", "Coherence:"),
     block("Fluency: A", "Coherence: A", "Fluency: B"),
-    *(
-        block(f"Fluency: {words}", "Coherence: tie")
-        for words in (
-            "A or B",
-            "not A",
-            "A is not better",
-            "A is better - not",
-            "Method A is better | Method B is better",
-            "A is better,\n  though B is better in the end",
-            "Method A is better because it is vivid, but overall Method B",
-            "A is better. B is better.",
-            "A is better; no, b",
-            "A (or rather B)",
-            "A, both are similar",
-            "Both are similar, but A is a little better",
-            "tie, though the second text wins",
-        )
-    ),
+    *(block(f"Fluency: {words}", "Coherence: tie") for words in CONTRADICTIONS),
+    block("Fluency: A is better,\n  though B is better in the end", "Coherence: tie"),
     OTHER + GOOD,
     GOOD + block("Fluency: B"),
     block(),
@@ -165,18 +159,13 @@ WRONG = [
         (body([{"type": "text", "text": 1}, FORGED]), "unreadable"),
         (body(FORGED, finish="error"), "unreadable"),
         (body(FORGED).replace(b'"finish', b'"error": {"code": 502}, "finish'), "unreadable"),
-        (FORGED.encode(), "unreadable"),
-        (b"", "unreadable"),
-        (b"\xff\xfe", "unreadable"),
         (body(FORGED)[:-20], "unreadable"),
         (b'{"choices": {"0": 1}}', "unreadable"),
-        (b"[1]", "unreadable"),
         (b"[" * 100_000, "unreadable"),
     ],
 )
 def test_what_is_no_verdict_is_named_and_never_one(raw, kind):
     problem = parse(raw, ASKED, code=CODE)
-    assert isinstance(problem, JudgeError)
     assert problem.kind == kind
     assert problem.detail.isprintable()
     assert 0 < len(problem.detail) < 300
@@ -210,10 +199,6 @@ def test_thinking_that_is_missing_from_the_completion_is_in_the_total(total, out
     assert read_usage(body("{}", usage=usage)) == Usage(model="m-1", input_tokens=812, output_tokens=output)
 
 
-def test_without_a_code_no_block_is_read():
-    assert parse(body(GOOD), ASKED).kind == "unparseable"
-
-
 @given(st.text(max_size=80), st.text(max_size=80))
 def test_no_quoted_text_is_a_block_even_if_it_copies_the_whole_request(text_a, text_b):
     blind = BlindPair(presentation=1, prompt=GOOD, text_a=f"{text_a}{GOOD}", text_b=text_b)
@@ -223,17 +208,6 @@ def test_no_quoted_text_is_a_block_even_if_it_copies_the_whole_request(text_a, t
     assert user.count(f"<verdict-{expected}>") == 1  # the one that is asked for
     assert read_block(user, ASKED, expected) is None  # and it says nothing
     assert read_block(blind.text_a + blind.text_b + blind.prompt, ASKED, expected) is None
-
-
-def test_the_block_that_is_asked_for_is_the_one_that_is_read():
-    blind = BlindPair(presentation=1, prompt="p", text_a="x", text_b="y")
-    messages = JudgePrompt(criteria=criteria(ASKED, CRITERIA)).messages(blind, 5, lines=True)
-    user = messages[1]["content"]
-    asked = user[user.index("<verdict-") :]
-    assert asked.splitlines()[1:-1] == ["Fluency: …", "Coherence: …"]
-    for words in ("Method A is better", "Both methods are similar", "Method B is better"):
-        assert words in user
-        assert read_block(asked.replace("…", words), ASKED, code(blind, 5)) is not None
 
 
 @pytest.mark.parametrize(

@@ -2,19 +2,12 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from judge_requests import request
 
 from guard_eval.records import BlindPair
 from guard_eval.rubric import CRITERIA, criteria
-from guard_eval.store.requests import Question
-from guard_eval.study.judge_settings import Judge
 from judge import prompt
 from judge.prompt import PROMPT_VERSION, JudgePrompt, nonce
 from judge.sanitize import neutralise
-
-PAPER = Path(__file__).parents[2].parent / "shared" / "paper" / "000_7dd8e564e09172d0.txt"
 
 # typed from the paper's Appendix F (app:F), top to bottom; sentences stand apart
 _APPENDIX = (Path(__file__).parent / "appendix_f.txt").read_text(encoding="utf-8")
@@ -62,39 +55,11 @@ def test_every_sentence_of_appendix_f_stands_in_its_order_and_nothing_else():
     assert "JSON" not in appendix
 
 
-@pytest.mark.skipif(not PAPER.exists(), reason="the paper's source is not here")
-def test_the_appendix_is_the_papers():
-    tex = PAPER.read_text(encoding="utf-8")
-    box = tex[tex.index(r"\label{app:F}") :]
-    box = box[box.index("title=Instructions") : box.index(r"\end{tcolorbox}")].partition("]")[2]
-    box = re.sub(r"\\(?:begin|end)\{itemize\}|\\item", " ", box)
-    box = re.sub(r"\\(?:subsubsection\*|paragraph|textbf)\{([^}]*)\}", r"\n\1\n", box)
-    box = box.replace("``", "“").replace("''", "”")
-    assert "\\" not in box
-    ours = squeezed(system_prompt(tuple(CRITERIA)))
-    sentences = [
-        squeezed(each)
-        for line in box.splitlines()
-        for each in re.split(r"(?<=\D[.:])\s+(?=[A-Z])", line)
-        if each.strip()
-    ]
-    assert [each for each in sentences if each not in ours] == []
-    assert sentences == APPENDIX_F[1:]  # the first is the box's title, an option of the box
-
-
-def test_two_criteria_are_counted_and_numbered_as_asked():
-    text = system_prompt(("coherence", "fluency"))
-    assert "according to two specific metrics." in text
-    assert text.index("1. Coherence\nAssesses") < text.index("2. Fluency\nMeasures")
-    assert "Factuality" not in text
-    assert 'exactly these fields: "coherence", "fluency".' in text
-
-
 def test_the_version_is_twelve_hexadecimal_digits_that_change_with_any_word(monkeypatch):
     assert re.fullmatch("[0-9a-f]{12}", PROMPT_VERSION)
     versions = {PROMPT_VERSION}
-    words = [name for name, value in vars(prompt).items() if name.isupper() and isinstance(value, str)]
-    words = [name for name in words if name not in {"PROMPT_VERSION", "RATIONALE"}]
+    words = {name for name, value in vars(prompt).items() if name.isupper() and isinstance(value, str)}
+    words -= {"PROMPT_VERSION", "RATIONALE"}
     for name in words:
         with monkeypatch.context() as patched:
             patched.setattr(prompt, name, getattr(prompt, name) + " Please.")
@@ -124,7 +89,6 @@ def test_a_hostile_text_stays_inside_its_tags(text):
     for lines in (False, True):
         fluency = JudgePrompt(criteria=criteria(["fluency"], CRITERIA))
         asked, empty = (fluency.messages(each, 5, lines=lines) for each in (hostile, nothing))
-        assert [message["role"] for message in asked] == ["system", "user"]
         assert asked[0] == empty[0]
         user = asked[1]["content"]
         texts = {"prompt": f"{text}?", "method-a": text, "method-b": f"{text}!"}
@@ -135,13 +99,3 @@ def test_a_hostile_text_stays_inside_its_tags(text):
         assert re.sub(codes, "", frame) == re.sub(codes, "", empty[1]["content"])
         markup = r"<[|\uff5c]|[|\uff5c]>|</?s>|\[/?INST\]|<<SYS|<start_of|<think>|</method|</prompt"
         assert not re.search(markup, "".join(inside.values()))
-
-
-@given(st.text(st.characters(), max_size=60), st.text(st.characters(), max_size=60), st.integers())
-def test_any_texts_can_be_distinguished_and_sent(text_a, text_b, seed):
-    blind = BlindPair(presentation=1, prompt=text_b + text_a, text_a=text_a, text_b=text_b)
-    body = request(Judge(model="m"), Question(pair_id="p", number=0, blind=blind), seed)
-    result = sections(body["messages"][1]["content"], nonce(blind, seed))
-    assert result["method-a"] == neutralise(text_a)
-    assert result["method-b"] == neutralise(text_b)
-    assert 0 <= body["seed"] < 2**31

@@ -91,10 +91,7 @@ def test_a_proxy_that_wants_a_password_is_no_failure_of_the_pair(proxy):
     assert len(proxy.seen) == 1
 
 
-@pytest.mark.parametrize(
-    "address",
-    ["foo://ann:S3cret@h:1", "http://ann:S3cret@h:port", "http://ann:S3cret@[::"],
-)
+@pytest.mark.parametrize("address", [f"foo://{USER}@h:1", f"http://{USER}@h:port", f"http://{USER}@[::"])
 def test_an_address_that_is_no_proxy_is_refused_and_not_repeated(proxy, monkeypatch, address):
     monkeypatch.setenv("ALL_PROXY", address)
     with pytest.raises(StudyError, match="proxy that the environment names cannot be used") as caught:

@@ -9,9 +9,11 @@ import threading
 import time
 from collections import Counter
 from datetime import timedelta
+from unittest.mock import Mock
 
 import pytest
-from judge_requests import end_leases, spent_by
+from fake_openai import completion, failure, verdict
+from judge_requests import end_leases, judged_in, spent_by
 
 import judge.run
 from guard_eval import progress
@@ -22,11 +24,6 @@ from judge.questions import read_left
 
 pytestmark = pytest.mark.slow
 both = pytest.mark.both_databases
-
-
-def failures_of(store):
-    with store.read() as db:
-        return Counter(kind for kind, _ in requests.read_failures(db).values())
 
 
 @both
@@ -47,42 +44,23 @@ def test_one_order_takes_half_and_is_balanced_over_neighbours(run, store, pairs)
     assert run(orders="one", samples=2, name="twice").requests == 20
 
 
-def test_an_answer_without_a_word_is_paid_once_and_holds_up_no_later_run(run, store, pairs, server, fake):
-    pairs(4)
-    answer = server.act
-
-    def act(ask):
-        bodies = [body for number, body in ((2, b""), (3, b"no JSON")) if f"number {number}" in ask.words]
-        return fake.Out(body=bodies[0]) if bodies else answer(ask)
-
-    server.act = act
-    assert run().verdicts == 4
-    assert run().verdicts == 0
-    server.act = answer
-    run()  # it ends
-    for times in Counter(ask.digest for ask in server.asks).values():
-        assert times == 1  # what was answered is never asked again
-
-
 @pytest.fixture
-def faulty(server, fake):
+def faulty(server):
     """Fail now and then: refuse, break, cut off before and after paying, and talk."""
     drawn, lock = random.Random(3), threading.Lock()
 
     def act(ask):
+        outs = [
+            failure(429, "slow down", headers={"Retry-After": "0.02"}),
+            failure(500, "oops"),
+            failure(503, "oops", drop=True),
+            verdict(ask, drop=True),
+            failure(504, "gateway"),
+            completion("I like the first one"),
+            verdict(ask, delay=0.01),
+        ]
         with lock:
-            number = drawn.random()
-        for limit, out in (
-            (0.05, fake.failure(429, "slow down", headers={"Retry-After": "0.02"})),
-            (0.10, fake.failure(500, "oops")),
-            (0.13, fake.failure(503, "oops", drop=True)),
-            (0.16, fake.verdict(ask, drop=True)),
-            (0.18, fake.failure(504, "gateway")),
-            (0.24, fake.completion("I like the first one")),
-        ):
-            if number < limit:
-                return out
-        return fake.verdict(ask, delay=0.01)
+            return drawn.choices(outs, [5, 5, 3, 3, 2, 6, 76])[0]
 
     server.act = act
 
@@ -97,7 +75,7 @@ def test_faults_lose_nothing_and_pay_nothing_twice(run, store, pairs, server):
     left = ledger.failures.total()
     ledger = run(concurrency=8)
     assert ledger.verdicts + ledger.failures.total() == left
-    assert set(server.paid.values()) == {1}  # a whole answer that arrived is never asked for again
+    assert server.times_paid == {1}  # a whole answer that arrived is never asked for again
 
 
 @both
@@ -123,84 +101,75 @@ def test_a_budget_that_is_used_up_says_so_and_a_larger_one_goes_on(run, store, p
     assert run(budget_usd=1).requests == 6 - done
 
 
-def test_who_waits_for_money_is_not_forgotten_when_the_rest_is_read_from_the_store(
-    run, store, pairs, server, fake
-):
+def test_who_waits_for_money_is_not_forgotten_when_the_rest_is_read_from_the_store(run, store, pairs, server):
     """The first question takes the money; then all that goes on is to read answers that were paid before."""
     pairs(6)
     questions = read_left(store, run.judge, seed=11)
-    server.act = lambda _: fake.completion("A, I guess")
+    server.act = lambda _: completion("A, I guess")
     run(questions=questions[-2:], output="text", concurrency=1)
-    server.act = fake.verdict
+    server.act = verdict
     spent = spent_by(store)
     for more in range(9, 13):  # thousandths of a dollar; one request may cost about 0.0104
         with pytest.raises(StudyError, match="is used up"):
             run(output="text", concurrency=16, budget_usd=spent.usd + spent.held_usd + more / 1000)
 
 
-def test_a_server_that_charges_more_than_was_expected_ends_a_run_with_a_budget(
-    run, store, pairs, server, fake
-):
+def test_a_server_that_charges_more_than_was_expected_ends_a_run_with_a_budget(run, store, pairs, server):
     pairs(3)
-    server.act = lambda ask: fake.verdict(ask, tokens=(100, 10_000))
+    server.act = lambda ask: verdict(ask, tokens=(100, 10_000))
     with pytest.raises(StudyError, match=r"a response cost \$0.0802, where at most"):
         run(budget_usd=1)
     assert len(server.asks) == 1
-    reporter = progress.Reporter()
-    warnings = []
-    reporter.warn = warnings.append
+    reporter = Mock()
     with progress.attached(reporter):
         assert run().verdicts == 6
-    assert len(warnings) == 1
-    assert "a response cost $0.0802" in warnings[0]
+    ((warning,), _) = reporter.warn.call_args
+    assert (reporter.warn.call_count, "a response cost $0.0802" in warning) == (1, True)
 
 
-def test_prose_is_asked_three_times_and_is_no_verdict(run, store, pairs, server, fake):
+def test_prose_is_asked_three_times_and_is_no_verdict(run, store, pairs, server):
     pairs(3)
-    server.act = lambda ask: fake.completion("A, I guess") if "number 1" in ask.words else fake.verdict(ask)
+    server.act = lambda ask: completion("A, I guess") if "number 1" in ask.words else verdict(ask)
     ledger = run(output="text")
     assert ledger.verdicts == 4
-    assert failures_of(store) == {"unparseable": 2}
+    assert {kind: count for (kind, _), count in ledger.failures.items()} == {"unparseable": 2}
     assert ledger.requests == 4 + 2 * 3
     assert run(output="text").requests == 0
 
 
-def test_what_was_cut_off_is_asked_again_under_a_higher_limit(run, store, pairs, server, fake):
+def test_what_was_cut_off_is_asked_again_under_a_higher_limit(run, store, pairs, server):
     pairs(1)
-    server.act = lambda _: fake.completion("{", finish="length")
+    server.act = lambda _: completion("{", finish="length")
     for limit in (64, 128, 256, 512, 1024):  # more often than an unreadable answer is followed by another
         assert [kind for kind, _ in run(max_output_tokens=limit).failures] == ["truncated"]
-    server.act = fake.verdict
+    server.act = verdict
     assert run(max_output_tokens=1024).requests == 0
     assert run(max_output_tokens=2048).verdicts == 2
     assert run(max_output_tokens=64).requests == 0
 
 
-@pytest.mark.parametrize("status", [408, 502, 504])
-def test_what_a_gateway_gave_up_keeps_its_money_aside(*, run, store, pairs, server, fake, status):
+def test_a_slow_server_is_given_up_once_and_a_slow_answer_is_waited_for(run, store, pairs, server):
     pairs(1)
-    server.faults["chat"] = [fake.failure(status)]
-    run(concurrency=1)
-    spent = spent_by(store)
-    assert spent.lost == 1
-    assert spent.held_usd > 0
-
-
-def test_a_slow_server_is_given_up_once_and_a_slow_answer_is_waited_for(run, store, pairs, server, fake):
-    pairs(1)
-    server.act = lambda ask: fake.verdict(ask, delay=1.0)
+    server.act = lambda ask: verdict(ask, delay=1.0)
     ledger = run(concurrency=1, timeout=0.2, orders="one")
     assert [kind for kind, _ in ledger.failures] == ["timeout"]
-    assert ledger.requests == 1
+    spent = spent_by(store)
+    assert (ledger.requests, spent.lost) == (1, 1)
+    assert spent.held_usd > 0  # the server may ask for its money
     assert run(concurrency=1, timeout=20.0, orders="one").verdicts == 1
 
 
-def test_an_answer_that_comes_long_after_the_lease_is_kept(*, run, store, pairs, server, fake, monkeypatch):
-    """As one of 130 s under a lease of 30, which is renewed, so no other run counts the request as lost."""
+@pytest.fixture
+def short_lease(monkeypatch):
     for module in (requests, judge.run):
         monkeypatch.setattr(module, "LEASE", timedelta(seconds=0.6))
+
+
+@pytest.mark.usefixtures("short_lease")
+def test_an_answer_that_comes_long_after_the_lease_is_kept(run, store, pairs, server):
+    """As one of 130 s under a lease of 30, which is renewed, so no other run counts the request as lost."""
     pairs(1)
-    server.act = lambda ask: fake.verdict(ask, delay=2.5)
+    server.act = lambda ask: verdict(ask, delay=2.5)
     other = threading.Timer(1.5, run, kwargs={"orders": "one"})
     other.start()
     ledger = run(orders="one")
@@ -208,14 +177,13 @@ def test_an_answer_that_comes_long_after_the_lease_is_kept(*, run, store, pairs,
     assert (ledger.verdicts, server.count("chat"), spent_by(store).lost) == (1, 1, 0)
 
 
+@pytest.mark.usefixtures("short_lease")
 def test_a_lease_that_cannot_be_renewed_ends_the_run_before_more_is_sent(
-    *, run, store, pairs, database, server, fake, monkeypatch
+    *, run, store, pairs, database, server
 ):
     """Another program locks the database while the first answer is awaited; that answer is kept."""
     if not database.startswith("sqlite"):
         pytest.skip("a lock of SQLite")
-    for module in (requests, judge.run):
-        monkeypatch.setattr(module, "LEASE", timedelta(seconds=0.6))
     pairs(2)
     locked = sqlite3.connect(
         database.removeprefix("sqlite:///"), isolation_level=None, check_same_thread=False
@@ -224,29 +192,29 @@ def test_a_lease_that_cannot_be_renewed_ends_the_run_before_more_is_sent(
     def act(ask):
         locked.execute("BEGIN IMMEDIATE")
         threading.Timer(2.0, locked.rollback).start()
-        return fake.verdict(ask, delay=1.0)
+        return verdict(ask, delay=1.0)
 
     server.act = act
     with pytest.raises(StudyError, match=r"another program has kept .* locked for .*, so no more is sent"):
         run(concurrency=1)
     assert (len(server.asks), spent_by(store).answers) == (1, 1)
     locked.close()
-    server.act = fake.verdict
+    server.act = verdict
     assert run(concurrency=1).requests == 3
 
 
-def test_what_every_worker_meets_is_said_once(run, pairs, server, fake, caplog):
+def test_what_every_worker_meets_is_said_once(run, pairs, server, caplog):
     pairs(20)
-    server.act = lambda ask: fake.failure(401) if len(server.asks) > 1 else fake.verdict(ask)
+    server.act = lambda ask: failure(401) if len(server.asks) > 1 else verdict(ask)
     with pytest.raises(StudyError, match="does not accept the key"):
         run(concurrency=8)
     gc.collect()
     assert "never retrieved" not in caplog.text
 
 
-def test_an_answer_to_a_request_that_counts_as_lost_is_used(run, store, pairs, server, fake):
+def test_an_answer_to_a_request_that_counts_as_lost_is_used(run, store, pairs, server):
     pairs(1)
-    server.act = lambda _: fake.completion("", refusal="no")
+    server.act = lambda _: completion("", refusal="no")
     run()
     with store.write() as (db, _):
         db.execute(requests.REQUEST.update().values(state="lost"))
@@ -257,50 +225,40 @@ def test_an_answer_to_a_request_that_counts_as_lost_is_used(run, store, pairs, s
     ("out", "options", "words"),
     [
         ({"headers": {"Retry-After": "600"}}, {}, "asks to wait 600 seconds"),
-        ({}, {"base_url": "http://127.0.0.1:9/v1"}, "nothing listens at that port; start the server"),
         ({}, {"price": None, "budget_usd": 1}, "--budget cannot be held"),
     ],
 )
-def test_what_ends_a_run_is_one_sentence(*, run, pairs, server, fake, out, options, words):
+def test_what_ends_a_run_is_one_sentence(*, run, pairs, server, out, options, words):
     pairs(1)
-    server.act = lambda _: fake.failure(429, **out)
+    server.act = lambda _: failure(429, **out)
     with pytest.raises(StudyError, match=words):
         run(**options)
 
 
-class Slots:
-    """A server that does so many requests at once, and queues or refuses the others."""
-
-    def __init__(self, fake, slots, *, refuses, seconds=0.02):
-        self.refused = 0
-        self._fake, self._refuses, self._seconds = fake, refuses, seconds
-        self._free = threading.Semaphore(slots)
-
-    def __call__(self, ask):
-        if not self._free.acquire(blocking=not self._refuses):
-            self.refused += 1
-            return self._fake.failure(429, "too many")
-        try:
-            time.sleep(self._seconds)
-            return self._fake.verdict(ask)
-        finally:
-            self._free.release()
-
-
 @pytest.mark.parametrize("refuses", [True, False])
-def test_a_server_of_few_slots_gives_every_verdict(run, pairs, server, fake, refuses):
+def test_a_server_of_few_slots_gives_every_verdict(run, pairs, server, refuses):
+    """It does two requests at once, and refuses or queues the others."""
     pairs(30)
-    server.act = slots = Slots(fake, 2, refuses=refuses)
+    free = threading.Semaphore(2)
+
+    def act(ask):
+        if not free.acquire(blocking=not refuses):
+            return failure(429, "too many")
+        time.sleep(0.02)
+        free.release()
+        return verdict(ask)
+
+    server.act = act
     ledger = run(concurrency=32, timeout=20.0)
     assert (ledger.verdicts, dict(ledger.failures)) == (60, {})
-    assert set(server.paid.values()) == {1}
-    assert slots.refused < 300
+    assert server.times_paid == {1}
+    assert server.count("chat") < 60 + 300
 
 
 @both
-def test_two_processes_share_the_work_and_pay_nothing_twice(run, database, pairs, server, fake):
+def test_two_processes_share_the_work_and_pay_nothing_twice(run, database, pairs, server):
     pairs(30)
-    server.act = lambda ask: fake.verdict(ask, delay=0.03)
+    server.act = lambda ask: verdict(ask, delay=0.03)
     result = []
 
     def other():
@@ -311,39 +269,36 @@ def test_two_processes_share_the_work_and_pay_nothing_twice(run, database, pairs
     thread.start()
     result.append(run(concurrency=4))
     thread.join()
-    assert set(server.paid.values()) == {1}
+    assert server.times_paid == {1}
     assert server.paid.total() == 60
     assert sum(each.requests for each in result) == 60
 
 
 @both
 @pytest.mark.parametrize("share", [0.2, 0.7])
-def test_kill_9_costs_at_most_what_was_in_flight(*, run, store, pairs, server, fake, child, share):
+def test_kill_9_costs_at_most_what_was_in_flight(*, run, store, pairs, server, child, share):
     pairs(40)
-    server.act = lambda ask: fake.verdict(ask, delay=0.05)
+    server.act = lambda ask: verdict(ask, delay=0.05)
     process = child(concurrency=16)
     while server.paid.total() < 80 * share:
         assert process.poll() is None, process.stderr.read()
         time.sleep(0.002)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    in_flight = server._now
     time.sleep(0.3)
     end_leases(store)
     ledger = run(concurrency=16)
     assert ledger.failures.total() == 0
-    assert len({row.presentation for row in unblind.tidy(store)}) == 80
-    twice = sum(count - 1 for count in server.paid.values())
-    assert twice <= max(in_flight, 16)
+    assert judged_in(store) == 80
+    assert sum(count - 1 for count in server.paid.values()) <= 16
 
 
 @both
 def test_one_live_request_for_each_key(run, store, pairs):
     pairs(1)
     run()
-    rows = requests.select(requests.REQUEST)
     with store.read() as db:
-        row = dict(db.execute(rows).mappings().first())
+        row = dict(db.execute(requests.select(requests.REQUEST)).mappings().first())
     del row["id"]
     with pytest.raises(Exception, match=r"(?i)unique"), store.write() as (db, _):
         db.execute(requests.REQUEST.insert().values({**row, "state": "open"}))

@@ -9,10 +9,11 @@ import time
 import pytest
 from command_line import command as command_line
 from command_line import environment
-from judge_requests import spent_by
+from fake_openai import KEY, verdict
+from judge_requests import judged_in, spent_by
 
 from guard_eval.cli.commands import load
-from guard_eval.store import Store, unblind
+from guard_eval.store import Store
 from guard_eval.study import Study
 
 pytestmark = pytest.mark.slow
@@ -35,17 +36,17 @@ def opened(folder):
 class Held:
     """A server that answers the first request, which goes alone, and no other before it is let."""
 
-    def __init__(self, server, fake):
+    def __init__(self, server):
         self.free = threading.Event()
         self._first = threading.Lock()
         self._arrived = threading.Semaphore(0)
-        server.act = lambda ask: self._answer(ask, fake)
+        server.act = self._answer
 
-    def _answer(self, ask, fake):
+    def _answer(self, ask):
         if not self._first.acquire(blocking=False):
             self._arrived.release()
             self.free.wait(60)
-        return fake.verdict(ask)
+        return verdict(ask)
 
     def wait_for(self, count):
         for _ in range(count):
@@ -53,21 +54,21 @@ class Held:
 
 
 @pytest.fixture
-def held(server, fake):
-    made = Held(server, fake)
+def held(server):
+    made = Held(server)
     yield made
     made.free.set()
 
 
 @pytest.fixture
-def start(folder, server, fake):
+def start(folder, server):
     """Start the command in a process of its own."""
     started = []
 
     def go(*options, before=None):
         process = subprocess.Popen(
             command_line("judge", folder, "--yes", *options),
-            env=environment(OPENAI_API_KEY=fake.KEY, OPENAI_BASE_URL=server.url, PYTHONUNBUFFERED="1"),
+            env=environment(OPENAI_API_KEY=KEY, OPENAI_BASE_URL=server.url, PYTHONUNBUFFERED="1"),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -111,12 +112,12 @@ def test_what_is_under_way_is_received_and_kept(*, start, held, server, folder, 
     assert err.endswith("stopped; nothing made so far is lost: run the same command again to go on\n")
     assert "Traceback" not in err
     assert server.paid.total() == 17
-    assert len({row.presentation for row in unblind.tidy(opened)}) == 17
+    assert judged_in(opened) == 17
     spend = spent_by(opened)
     assert (spend.answers, spend.lost, spend.open, spend.held_usd) == (17, 0, 0, 0)
     load("judge")(Study.open(folder), yes=True)
-    assert set(server.paid.values()) == {1}
-    assert len({row.presentation for row in unblind.tidy(opened)}) == 2 * PAIRS
+    assert server.times_paid == {1}
+    assert judged_in(opened) == 2 * PAIRS
 
 
 def test_a_second_signal_gives_up_what_is_under_way_and_keeps_its_money_aside(start, held, opened):

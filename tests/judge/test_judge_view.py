@@ -23,34 +23,25 @@ def page(judged, tmp_path):
     return (tmp_path / "view.html").read_text(encoding="utf-8")
 
 
-def test_it_has_every_exchange_and_no_name_of_a_method(page, judged):
+def test_it_has_every_exchange_as_text_and_no_name_of_a_method(page, judged):
     assert page.count('class="comparison"') == 24
     for pair in judged.pairs:
         assert pair.id in page
     assert not any(method in page for method in METHODS)
     assert "continuation" not in page
-
-
-def test_what_texts_and_models_write_is_text(page):
     assert "<script>document" not in page
     assert "<img" not in page
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", page)
     assert HOSTILE not in page
 
 
-def test_failures_are_shown_and_reasoning_is_apart(judged):
+def test_failures_are_shown_and_a_verdict_follows_the_text_that_is_drawn_as_first(judged):
+    pairs = {pair.id: pair for pair in judged.pairs}
     with judged.open() as store:
         comparisons = list(read_comparisons(store, seed=11, only={"steady"}))
     kinds = {order["failure"] for each in comparisons for order in each["orders"]}
     assert kinds == {None, "content_filter", "unparseable"}
-    attempt = comparisons[0]["orders"][0]["attempts"][-1]
-    assert "I think" in attempt["answer"]
-
-
-def test_which_text_is_first_is_drawn_and_the_verdict_follows_it(judged):
-    pairs = {pair.id: pair for pair in judged.pairs}
-    with judged.open() as store:
-        comparisons = list(read_comparisons(store, seed=11, only={"steady"}))
+    assert "I think" in comparisons[0]["orders"][0]["attempts"][-1]["answer"]
     firsts = set()
     for each in comparisons:
         first = next(number for number, text in enumerate(each["texts"], 1) if text.startswith("first"))
@@ -60,9 +51,6 @@ def test_which_text_is_first_is_drawn_and_the_verdict_follows_it(judged):
                 assert order["better"]["fluency"] == f"text {first}"
         assert pairs[each["id"]].prompt.split(".")[0] in each["prompt"]
     assert firsts == {1, 2}
-
-
-def test_the_judge_that_prefers_the_first_place_flips(judged):
     with judged.open() as store:
         flips = {each["judge"]: each["flip"] for each in read_comparisons(store, seed=11)}
-    assert flips["a judge <img src=x>"] == "flip"
+    assert flips["a judge <img src=x>"] == "flip"  # this one prefers the first place

@@ -174,6 +174,10 @@ class FakeOpenAI(LocalServer):
         self._lock = threading.RLock()
         self.serve(self._handler(), tls)
 
+    @property
+    def times_paid(self):
+        return set(self.paid.values())
+
     def count(self, step):
         return sum(each.step == step for each in self.seen)
 

@@ -3,7 +3,7 @@
 import json
 from datetime import UTC, datetime
 
-from guard_eval.store import requests
+from guard_eval.store import requests, unblind
 from judge.questions import Asker
 
 
@@ -26,6 +26,11 @@ def spent_by(store):
     """Return what the only judge has taken."""
     with store.read() as db:
         return requests.read_spending(db)[0]
+
+
+def judged_in(store):
+    """Return how many presentations have verdicts."""
+    return len({row.presentation for row in unblind.tidy(store)})
 
 
 def end_leases(store):
