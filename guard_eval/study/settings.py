@@ -85,7 +85,7 @@ class GenerationSettings(SettingsTable):
         stop: A text ends before the first of these strings that it comes to.
         max_new_tokens: The length limit, in tokens.
         max_prompt_tokens: How many of a prompt's last tokens are kept.
-        batch_size: How many at once, or `auto`: as many as memory holds.
+        batch_size: How many at once, or `auto`: on a GPU what memory holds, on a CPU 8 or 32.
         chat: Whether prompts go through the model's chat template.
         compile: Whether the model has a cache of fixed shapes, for which transformers compiles it on a GPU.
     """

@@ -38,7 +38,7 @@ def test_the_example_is_judged_rated_and_reported(folder, server, monkeypatch, c
     monkeypatch.setenv("OPENAI_BASE_URL", server.url)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
     result = judge(Study.open(folder), yes=True)
-    assert (result.judges[0].answers, result.failures) == (6, ())
+    assert (result.judges[0]["answers"], result.failures) == (6, ())
     sent = server.asks[0]["messages"]
     assert [each["role"] for each in sent] == ["system", "user", "assistant", "user", "assistant", "user"]
     assert sent[0]["content"].startswith("You review continuations")

@@ -9,6 +9,7 @@ from judge import prompt
 from judge.prompt import PROMPT_VERSION, JudgePrompt, nonce
 from judge.sanitize import neutralise
 
+PAPER = Path(__file__).parents[3] / "shared" / "paper" / "000_7dd8e564e09172d0.txt"
 # typed from the paper's Appendix F (app:F), top to bottom; sentences stand apart
 _APPENDIX = (Path(__file__).parent / "appendix_f.txt").read_text(encoding="utf-8")
 APPENDIX_F = [" ".join(sentence.split()) for sentence in _APPENDIX.split("\n\n")]
@@ -55,8 +56,21 @@ def test_every_sentence_of_appendix_f_stands_in_its_order_and_nothing_else():
     assert "JSON" not in appendix
 
 
+@pytest.mark.skipif(not PAPER.exists(), reason="the paper's source is not here")
+def test_the_appendix_is_the_papers():
+    tex = PAPER.read_text(encoding="utf-8")
+    box = tex[tex.index(r"\label{app:F}") :]
+    box = box[box.index("title=Instructions") : box.index(r"\end{tcolorbox}")].partition("]")[2]
+    box = re.sub(r"\\(?:begin|end)\{itemize\}|\\item", " ", box)
+    box = re.sub(r"\\(?:subsubsection\*|paragraph|textbf)\{([^}]*)\}", r"\n\1\n", box)
+    lines = box.replace("``", "“").replace("''", "”").splitlines()
+    parts = [part for line in lines for part in re.split(r"(?<=\D[.:])\s+(?=[A-Z])", line)]
+    sentences = [squeezed(part) for part in parts if part.strip()]
+    assert sentences == APPENDIX_F[1:]  # the first is the box's title, one of its options
+
+
 def test_the_version_is_twelve_hexadecimal_digits_that_change_with_any_word(monkeypatch):
-    assert re.fullmatch("[0-9a-f]{12}", PROMPT_VERSION)
+    assert PROMPT_VERSION == "0e1dbb864378"  # what studies have recorded
     versions = {PROMPT_VERSION}
     words = {name for name, value in vars(prompt).items() if name.isupper() and isinstance(value, str)}
     words -= {"PROMPT_VERSION", "RATIONALE"}
