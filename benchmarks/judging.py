@@ -198,17 +198,8 @@ def faults(folder: Path, options: argparse.Namespace) -> list[Row]:
     with Store.open(database, create=True) as store:
         store_pairs.add(store, make_pairs(wanted // 2))
     with serving(faults=FAULTS) as server:
-        command = [
-            sys.executable,
-            "-P",
-            "-m",
-            "guard_eval",
-            "judge",
-            str(folder),
-            "--yes",
-            "--budget",
-            "1000",
-        ]
+        command = [sys.executable, "-P", "-m", "guard_eval", "judge", str(folder)]
+        command += ["--yes", "--budget", "1000"]
         environ = environment(OPENAI_API_KEY=KEY, OPENAI_BASE_URL=server.url)
 
         def judge() -> tuple[int, str]:
