@@ -73,7 +73,7 @@ class Preview:
         if not self.requests or self.price is None or self.price.assumed:
             return []
         return [
-            (f"{self.name}, {way}", show_usd(usd), show_usd(most)) for way, (usd, most) in self.costs.items()
+            (f"{self.name}, {way}", show_usd(usd), show_usd(top)) for way, (usd, top) in self.costs.items()
         ]
 
 

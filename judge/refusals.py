@@ -184,8 +184,8 @@ def read_refusal(
     """
     table = table_of(error)
     codes = {str(table[name]) for name in ("code", "type", "status") if table.get(name)}
-    said = str(table.get("message") or table.get("detail") or error)
-    message = redact(said.encode(errors="replace"), server.key).decode()
+    reason = str(table.get("message") or table.get("detail") or error)
+    message = redact(reason.encode(errors="replace"), server.key).decode()
     detail = f"HTTP {status}: {_PAGE if page else excerpt(_KEY_LIKE.sub('[key]', message))}"
     words = _PAGE if page else f"{table.get('param') or ''} {message}"[:_LONGEST]
     rules = [rule for rule in RULES if rule.matches(status, codes, words)]

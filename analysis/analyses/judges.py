@@ -42,9 +42,9 @@ def judges(evidence: Evidence) -> pd.DataFrame:
         tally, chosen, index = tally[rated], verdict[rated], unit[rated]
         if not len(chosen):
             continue
-        most = _majority(tally)
-        same = unit_proportion(most == chosen, index, level=evidence.level)
-        kappa = cohen_kappa(most, chosen, unit=index, level=evidence.level)
+        majority = _majority(tally)
+        same = unit_proportion(majority == chosen, index, level=evidence.level)
+        kappa = cohen_kappa(majority, chosen, unit=index, level=evidence.level)
         as_chosen = tally[np.arange(len(chosen)), chosen] / tally.sum(axis=1)
         twice = tally.sum(axis=1) >= 2
         who = pd.factorize(both["rater"], sort=True)[0]

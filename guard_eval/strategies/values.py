@@ -395,8 +395,8 @@ def signature(strategy: Strategy) -> str:
 
 def name_of(kind: type) -> str:
     """Return what a class of strategies is called in signatures."""
-    own = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", kind.__name__).lower()
-    return next((name for name, built_in in STRATEGIES.items() if built_in is kind), own)
+    snake_case = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", kind.__name__).lower()
+    return next((name for name, built_in in STRATEGIES.items() if built_in is kind), snake_case)
 
 
 def is_own(strategy: object) -> bool:

@@ -32,8 +32,8 @@ def declared_settings(settings: Settings) -> dict[str, str]:
         parts[settings_part(judge.rater_name, "model")] = {"judge": table, "panel": panel}
     for part in parts.values():
         names = part.get("judge", annotation)["criteria"]
-        own = {name: words for name, words in criteria.items() if name in names}
-        part.update(shared, criteria=own)
+        words_by_name = {name: words for name, words in criteria.items() if name in names}
+        part.update(shared, criteria=words_by_name)
     return {name: json.dumps(part, sort_keys=True, ensure_ascii=False) for name, part in parts.items()}
 
 

@@ -141,8 +141,8 @@ class Study:
 
 def check_settings(tables: Mapping[str, Any], folder: Path) -> Settings:
     """Return the settings in the tables of a study.toml, or raise a `StudyError` that names all problems."""
-    own = tables.get("criteria")
-    names = [*CRITERIA, *(own if isinstance(own, dict) else ())]
+    declared = tables.get("criteria")
+    names = [*CRITERIA, *(declared if isinstance(declared, dict) else ())]
     context = {"folder": folder, "criteria": names}
     return check_tables(Settings, tables, folder / "study.toml", context=context)
 

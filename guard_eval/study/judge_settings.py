@@ -221,8 +221,8 @@ class Judge(SettingsTable):
         Raises:
             ValueError: An example lacks what is asked.
         """
-        own = "criteria" in self.model_fields_set
-        judge = self.model_copy(update={} if own else {"criteria": criteria})
+        has_criteria = "criteria" in self.model_fields_set
+        judge = self.model_copy(update={} if has_criteria else {"criteria": criteria})
         judge._known = known  # noqa: SLF001 (of the same class)
         for number, example in enumerate(judge.judged_examples, start=1):
             lacking = [name for name in judge.criteria if name not in example.verdict]

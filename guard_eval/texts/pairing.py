@@ -76,9 +76,9 @@ def make_pairs(
 
 
 def _check_size(pair: Pair) -> None:
-    texts, most = (pair.prompt, pair.text_a, pair.text_b), MESSAGE_BYTES - MESSAGE_BYTES // 20
+    texts, limit = (pair.prompt, pair.text_a, pair.text_b), MESSAGE_BYTES - MESSAGE_BYTES // 20
     # JSON has 12 bytes a character at most
-    if pair.for_people and 12 * sum(map(len, texts)) > most and len(json.dumps(texts)) > most:
+    if pair.for_people and 12 * sum(map(len, texts)) > limit and len(json.dumps(texts)) > limit:
         where = f"prompt {pair.prompt_id!r} ({pair.dataset})"
         raise StudyError(f"the texts of {where} are too long for a rater's page (19 MB); shorten them")
 

@@ -181,7 +181,7 @@ def _check_private(
     }
     settings, problems = study.settings, []
     harmless = {*settings.authors, *allow}
-    asked = ((name, own.title, own.definition) for name, own in settings.criteria.items())
+    asked = ((name, criterion.title, criterion.definition) for name, criterion in settings.criteria.items())
     typed = {
         "name": settings.name,
         "question": settings.question,

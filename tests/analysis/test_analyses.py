@@ -226,8 +226,8 @@ def test_a_judge_assists_people_who_rated_a_part():
 
 def test_an_audit_names_showings_that_were_rated_too_soon():
     rows_ = [(str(pair), "xy"[pair % 2], 2 if pair < 3 else 3) for pair in range(20)]
-    found = audits(evidence(listed("pair_id verdict ends_seen", rows_)))
-    finding = only(found, kind="unseen ends")
+    findings = audits(evidence(listed("pair_id verdict ends_seen", rows_)))
+    finding = only(findings, kind="unseen ends")
     assert finding.what.startswith("3 of 20")
     assert finding.severity == "warning"  # 15 %, more than one in ten
 
@@ -240,8 +240,9 @@ def test_audits_name_raters_who_do_not_read():
         for pair in range(12)
         for criterion in "cd"
     ]
-    found = audits(evidence(listed("pair_id verdict shown_first rater criterion", rows_)))
-    habits = {(row.where.split(", x against")[0], row.kind) for row in rows(found) if "rater " in row.where}
+    findings = audits(evidence(listed("pair_id verdict shown_first rater criterion", rows_)))
+    of_raters = [row for row in rows(findings) if "rater " in row.where]
+    habits = {(row.where.split(", x against")[0], row.kind) for row in of_raters}
     assert habits == {
         ("rater always x", "unvarying rater"),
         ("rater the first", "straight-lining"),

@@ -415,12 +415,13 @@ def test_potato(tmp_path, form):
     if form == "csv":  # of `potato export --format csv`: SCHEME.LABEL
         head = "instance_id,user_id,coherence.selection,coherence.justification,fluency,x._spans"
         path = folder / "annotations.csv"
-        path.write_text("\n".join([head, *(f"{item},anna,{one},,{two},[]" for item, one, two in answers)]))
+        lines = (f"{item},anna,{coherence},,{fluency},[]" for item, coherence, fluency in answers)
+        path.write_text("\n".join([head, *lines]))
     else:
         ids, chosen = ("id", "label_annotations") if form == "old" else ("instance_id", "labels")
         records = [
-            {ids: item, "user_id": "anna", chosen: {"coherence": {one: "1"}, "fluency": {two: "true"}}}
-            for item, one, two in answers
+            {ids: item, "user_id": "anna", chosen: {"coherence": {first: "1"}, "fluency": {second: "true"}}}
+            for item, first, second in answers
         ]
         path = save(folder, records, "annotated_instances.jsonl")
     with pytest.raises(StudyError, match=r"do not name the methods; .*guard-eval report .* ITEMS"):

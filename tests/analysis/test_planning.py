@@ -134,7 +134,7 @@ def test_a_pilot_by_hand():
 def test_the_most_demanding_criterion_has_few_ties():
     answers = [("p1", "fluency", "tie"), ("p2", "fluency", "acs")]
     answers += [("p1", "coherence", "guard"), ("p2", "coherence", "acs")]
-    pilot = most_demanding(verdicts_of([(pair, "Ada", name, said, "person") for pair, name, said in answers]))
+    pilot = most_demanding(verdicts_of([(pair, "Ada", *answer, "person") for pair, *answer in answers]))
     assert pilot.line.startswith("coherence")
     assert "no item was rated twice" in pilot.line
     assert pilot.icc is None

@@ -58,8 +58,8 @@ def rate_first(built, rater, *criteria):
 def test_a_known_rater_gets_a_new_link(study, run):
     built = study(slots=1)
     assert "3 pairs, 1 people each, 1 invited" in run(built.folder)
-    said = run(built.folder, quiet=True, invite="ann")  # the link is printed all the same
-    (token,) = re.findall(rf"ann: {run.url}/\?invite=(\S+)", said)
+    printed = run(built.folder, quiet=True, invite="ann")  # the link is printed all the same
+    (token,) = re.findall(rf"ann: {run.url}/\?invite=(\S+)", printed)
     with built.open() as store:
         assert raters.sign_in(store, token).name == "ann"
         assert raters.sign_in(store, built.tokens["ann"]) is None

@@ -73,12 +73,12 @@ def test_killed_without_a_word(run, study):
         file.write(b'{"id": "torn')
     kept = [json.loads(line) for line in path.read_bytes().splitlines()[:-1]]
     assert 1 <= len(kept) < 6
-    again = run("generate", "small", "--strategy", "guard")
-    assert again.code == 0, again
-    assert "guard: 6 of 6 continuations exist" in again.out
-    made = rows(study)["guard.jsonl"]
-    assert made[: len(kept)] == kept
-    assert len({row["id"] for row in made}) == len(made) == 6
+    second = run("generate", "small", "--strategy", "guard")
+    assert second.code == 0, second
+    assert "guard: 6 of 6 continuations exist" in second.out
+    lines = rows(study)["guard.jsonl"]
+    assert lines[: len(kept)] == kept
+    assert len({row["id"] for row in lines}) == len(lines) == 6
 
 
 def test_the_trace_of_guard(run, study):

@@ -75,14 +75,14 @@ def files_of(folder):
 def test_a_study_is_published_without_names_and_others_compute_the_same_shares(tmp_path):
     study = make(tmp_path / "study")
     result = publish(study, tmp_path / "out")
-    made, table = files_of(tmp_path / "out"), rows_of(tmp_path / "out" / "verdicts.csv")
-    assert {"README.md", "pairs.jsonl", "report.toml", "verdicts.csv", "report/index.html"} <= made.keys()
+    written, table = files_of(tmp_path / "out"), rows_of(tmp_path / "out" / "verdicts.csv")
+    assert {"README.md", "pairs.jsonl", "report.toml", "verdicts.csv", "report/index.html"} <= written.keys()
     assert (result.verdicts, len(table)) == (36, 36)
-    everything = b"\n".join(made.values()).decode("utf-8", "replace").casefold()
+    everything = b"\n".join(written.values()).decode("utf-8", "replace").casefold()
     assert [
         word for word in (*PEOPLE[:2], CODE, "7.25", str(tmp_path)) if word.casefold() in everything
     ] == []
-    card = made["README.md"].decode()
+    card = written["README.md"].decode()
     assert "Zoë Author: Tales. Data set." in card
     assert "- SHA-256 of the settings of people: " in card
     assert "Raters: 3 people." in card
@@ -92,8 +92,8 @@ def test_a_study_is_published_without_names_and_others_compute_the_same_shares(t
     share = rows_of(tmp_path / "out" / "report" / "csv" / "win_shares.csv")[0]
     wins = sum(row["verdict"] == "guard" for row in table)
     assert float(share["win_share_pooled"]) == pytest.approx(wins / 36)
-    assert json.loads(made["report/report.json"])["name"] == "Tales"
-    pairs = [json.loads(line) for line in made["pairs.jsonl"].decode().splitlines()]
+    assert json.loads(written["report/report.json"])["name"] == "Tales"
+    pairs = [json.loads(line) for line in written["pairs.jsonl"].decode().splitlines()]
     assert pairs[1]["text_a"] == "=1+1 Write to info@example.org at 10.1.2.3, said Anna, 42 years old."
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "study"]
 

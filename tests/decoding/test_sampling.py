@@ -223,8 +223,8 @@ def test_equals_the_authors_program(name: str):
     ours, *expected = AUTHORS[name]
     i = torch.arange(120, dtype=torch.float64)
     for height, tokens in zip((3, 9), expected, strict=True):
-        made = ours((height * (1.7 * i).sin() + 2 * (0.3 * i).cos())[None].float())
-        assert (made > NONE)[0].nonzero()[:, 0].tolist() == tokens
+        masked = ours((height * (1.7 * i).sin() + 2 * (0.3 * i).cos())[None].float())
+        assert (masked > NONE)[0].nonzero()[:, 0].tolist() == tokens
 
 
 def test_mirostat_equals_the_authors_formulas():
@@ -259,11 +259,11 @@ def test_mirostat_of_an_exact_zipf_law():
     # p_i ∝ i^−s gives s back: with s = 2 and V = 50, k = (2^μ / (1 − 1/50))^½
     ranks = torch.arange(1, 51, dtype=torch.float64)
     for mu, k in ((3.0, round(math.sqrt(8 / 0.98)) + 1), (6.0, round(math.sqrt(64 / 0.98)) + 1)):
-        made = left(Mirostat(), (-2 * ranks.log())[None], state=torch.tensor([[mu]]).double())
-        assert kept(made) == set(range(k))
+        masked = left(Mirostat(), (-2 * ranks.log())[None], state=torch.tensor([[mu]]).double())
+        assert kept(masked) == set(range(k))
     # at s = 1 the limit holds: k = 2^μ / ln V
-    made = left(Mirostat(), (-ranks.log())[None], state=torch.tensor([[5.0]]).double())
-    assert kept(made) == set(range(round(32 / math.log(50)) + 1))
+    masked = left(Mirostat(), (-ranks.log())[None], state=torch.tensor([[5.0]]).double())
+    assert kept(masked) == set(range(round(32 / math.log(50)) + 1))
 
 
 def test_mirostat_holds_the_surprise():
@@ -288,9 +288,9 @@ def test_one_token_stays_and_rows_do_not_meet(rows, banned):
     logits[0, :banned] = NONE
     mu = torch.linspace(-50, 80, len(rows), dtype=torch.float64)[:, None]
     for name in ("epsilon(epsilon=0.3)", "eta(epsilon=0.3)", "p_less", "top_n_sigma(n=0.1)", "mirostat"):
-        made = left(parse(name), logits, state=mu)
-        assert (made > NONE).any(-1).all()
-        assert ((made == logits) | (made == NONE)).all()
+        masked = left(parse(name), logits, state=mu)
+        assert (masked > NONE).any(-1).all()
+        assert ((masked == logits) | (masked == NONE)).all()
         for row in range(len(rows)):
             alone = left(parse(name), logits[row, None], state=mu[row, None])
-            assert kept(alone) == kept(made, row)
+            assert kept(alone) == kept(masked, row)

@@ -43,7 +43,7 @@ def folder(tmp_path, blocks):
 
 
 @pytest.fixture
-def again(folder, monkeypatch, capsys):
+def run_here_anew(folder, monkeypatch, capsys):
     """Run a command in this process, as one that knows no strategies of one's own yet."""
 
     def run(*arguments):
@@ -69,7 +69,7 @@ def test_a_function_in_ten_lines(blocks):
 
 
 @pytest.mark.slow
-def test_a_study_with_them(folder, again, blocks):
+def test_a_study_with_them(folder, run_here_anew, blocks):
     """Made with the option, not without it; made again when the file has changed; measured with it."""
     [generate, measure] = blocks("own_strategy.md", "sh")[0].splitlines()
     assert generate.split()[0] == measure.split()[0] == "guard-eval"
@@ -80,17 +80,17 @@ def test_a_study_with_them(folder, again, blocks):
     assert {row["source"] for row in before + chain} == {before[0]["source"]}
     assert "source" not in texts(folder, "greedy")[0]
 
-    refused = again("generate", "my-study").refused()
+    refused = run_here_anew("generate", "my-study").refused()
     assert "unknown strategy 'top_a'" in refused
     assert "--code FILE.py" in refused
 
-    done = again(*measure.split()[1:])
+    done = run_here_anew(*measure.split()[1:])
     assert done.code == 0, done
     assert "top_a(a=0.1)" in done.out
 
     file = folder.parent / "my_strategies.py"
     file.write_text(file.read_text(encoding="utf-8") + "\n# changed\n", encoding="utf-8")
-    done = again(*generate.split()[1:])
+    done = run_here_anew(*generate.split()[1:])
     assert done.code == 0, done
     after = [row for row in texts(folder, "top_a(a=0.1)") if row not in before]
     assert len(texts(folder, "top_a(a=0.1)")) == 2 * len(before)  # they stay

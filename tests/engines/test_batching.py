@@ -50,9 +50,9 @@ def test_batches_double_until_memory_runs_out_and_then_stay():
 def test_every_row_is_made_once_and_in_order(rows, tokens, most):
     rows = sorted(rows, reverse=True)
     memory = Memory(tokens)
-    made = run(rows, memory, BatchSizes(most))
-    assert [row for batch, _ in made for row in batch] == rows
-    assert [text for _, texts in made for text in texts] == [f"text of {row}" for row in rows]
+    results = run(rows, memory, BatchSizes(most))
+    assert [row for batch, _ in results for row in batch] == rows
+    assert [text for _, texts in results for text in texts] == [f"text of {row}" for row in rows]
     assert all(n <= (most or 10**9) for n in memory.tried)
 
 

@@ -51,16 +51,16 @@ def reader(ask):
 
 
 def test_the_set_is_made_of_the_studys_texts_and_the_seed(pairs):
-    made = make_items(pairs, seed=3)
-    assert made == make_items(pairs[::-1], seed=3)
-    assert made != make_items(pairs, seed=4)
-    assert Counter(each.check for each in made) == {
+    items = make_items(pairs, seed=3)
+    assert items == make_items(pairs[::-1], seed=3)
+    assert items != make_items(pairs, seed=4)
+    assert Counter(each.check for each in items) == {
         "identical": 2, "shuffled": 4, "swapped": 4, "padded": 4,
     }  # fmt: skip
-    assert len({each.question.pair_id for each in made}) == 2
-    assert {each.question.blind.presentation for each in made} == {0}
+    assert len({each.question.pair_id for each in items}) == 2
+    assert {each.question.blind.presentation for each in items} == {0}
     of = {each.id: each for each in pairs}
-    for each in made:
+    for each in items:
         pair, blind = of[each.question.pair_id], each.question.blind
         own = {pair.text_a, pair.text_b}
         target, other = (blind.text_a, blind.text_b) if each.target == "A" else (blind.text_b, blind.text_a)

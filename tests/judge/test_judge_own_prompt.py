@@ -60,11 +60,11 @@ ALL = 'prompt = "prompt.txt"\nexamples = "examples.jsonl"\nrationale = true\n'
 @pytest.fixture
 def folder(study, pair, key):
     """Make a study of two pairs whose judge has these further lines."""
-    made = study(STUDY, map(pair, range(2)))
+    study_folder = study(STUDY, map(pair, range(2)))
 
     def make(more=ALL, *, lines=STUDY, examples=EXAMPLES, prompt=PROMPT):
-        (made / "prompt.txt").write_text(prompt, encoding="utf-8")
-        (made / "examples.jsonl").write_text("\n".join(map(json.dumps, examples)), encoding="utf-8")
+        (study_folder / "prompt.txt").write_text(prompt, encoding="utf-8")
+        (study_folder / "examples.jsonl").write_text("\n".join(map(json.dumps, examples)), encoding="utf-8")
         return study(lines + more)
 
     return make
@@ -195,14 +195,14 @@ def test_a_criterion_that_has_verdicts_keeps_its_words(folder, printed, server, 
     printed(folder(""), yes=True)
     before = judged(folder(""))
     changed = STUDY.replace("How witty", "How silly")
-    made = folder("", lines=changed)
+    changed_study = folder("", lines=changed)
     with pytest.raises(StudyError) as error:
-        printed(made, yes=True)
+        printed(changed_study, yes=True)
     was, now = (f"'Dry wit: How {how} the text is, and {{{{how}}}} dryly.'" for how in ("witty", "silly"))
     assert f"'wit' was asked as {was}, and is now {now}; take back the change, or define" in str(error.value)
     assert len(server.asks) == 4
-    assert judged(made) == before
-    page = load("report")(made).page.read_text(encoding="utf-8")
+    assert judged(changed_study) == before
+    page = load("report")(changed_study).page.read_text(encoding="utf-8")
     assert "a criterion was reworded: 'wit' was asked as 'Dry wit: How witty" in html.unescape(page)
     other = changed.replace("criteria.wit]", "criteria.silly]").replace('"wit"', '"silly"')
     assert "4 judged" in printed(folder('name = "again"\n', lines=other), yes=True)

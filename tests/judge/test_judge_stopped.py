@@ -55,9 +55,9 @@ class Held:
 
 @pytest.fixture
 def held(server):
-    made = Held(server)
-    yield made
-    made.free.set()
+    held = Held(server)
+    yield held
+    held.free.set()
 
 
 @pytest.fixture

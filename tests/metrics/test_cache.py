@@ -36,8 +36,8 @@ def test_what_a_killed_process_put_is_there(tmp_path):
 def test_a_run_that_is_stopped_goes_on(tmp_path):
     items, seen, path = [(str(number),) for number in range(600)], [], tmp_path / "scores.sqlite"
 
-    def compute(batch, most):
-        if len(seen) >= most:
+    def compute(batch, limit):
+        if len(seen) >= limit:
             raise KeyboardInterrupt
         seen.extend(batch)
         return [int(text) for (text,) in batch]

@@ -44,7 +44,7 @@ def plan() -> Plan:
 
 
 @pytest.fixture
-def one(plan: Plan) -> Plan:
+def single_plan(plan: Plan) -> Plan:
     """One showing per pair."""
     return replace(plan, slots=1)
 

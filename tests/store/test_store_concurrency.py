@@ -78,26 +78,26 @@ def test_processes_fill_every_slot_once(store, store_url, make_pairs):
 
 
 @pytest.mark.parametrize("abandoned", [False, True], ids=["last", "abandoned"])
-def test_twenty_who_ask_at_once_never_get_the_same_slot(store, make_pairs, one, clock, abandoned):
+def test_twenty_who_ask_at_once_never_get_the_same_slot(store, make_pairs, single_plan, clock, abandoned):
     pairs.add(store, make_pairs(1))
     everybody = people(store, *(f"person {number}" for number in range(20)))
     if abandoned:
-        handout.claim(store, everybody.pop(), one)
+        handout.claim(store, everybody.pop(), single_plan)
         clock.advance(hours=1)
-    claimed = at_once([lambda rater=rater: handout.claim(store, rater, one) for rater in everybody])
+    claimed = at_once([lambda rater=rater: handout.claim(store, rater, single_plan) for rater in everybody])
     assert Counter(map(len, claimed)) == {1: 1, 0: len(everybody) - 1}
 
 
-def test_a_late_verdict_and_a_new_rater_never_both_count(store, make_pairs, one, clock):
+def test_a_late_verdict_and_a_new_rater_never_both_count(store, make_pairs, single_plan, clock):
     """Each pair's first rater comes late, at the moment another asks: one of the two is counted, not both."""
     pairs.add(store, make_pairs(25))
     late, new = people(store, "late", "new")
-    held = handout.claim(store, late, one, limit=25)
+    held = handout.claim(store, late, single_plan, limit=25)
     clock.advance(hours=1)
     _, taken = at_once(
         [
             lambda: [rate(store, late, blind) for blind in held],
-            lambda: len(rate_all(store, new, one)),
+            lambda: len(rate_all(store, new, single_plan)),
         ]
     )
     assert Counter(row.rater for row in unblind.tidy(store)) == Counter(late=25 - taken, new=taken)
@@ -123,9 +123,9 @@ def test_the_times_of_writers_run_forward(store_url):
     times = []
 
     def write():
-        with Store.open(store_url) as own:
+        with Store.open(store_url) as store:
             for _ in range(40):
-                with own.write() as (_, now):
+                with store.write() as (_, now):
                     times.append(now)
 
     at_once([write] * 6)

@@ -58,13 +58,13 @@ def test_identity_and_words_go_and_anonymous_verdicts_stay(store, make_pairs, pl
 def test_the_verdicts_go_too_where_asked_and_the_pairs_are_free(store, make_pairs, plan):
     pairs.add(store, make_pairs(4))
     (ben,) = people(store, "Ben")
-    one = replace(plan, slots=1)
-    known_by(store, one)
-    assert handout.claim(store, ben, one) == []
+    single_plan = replace(plan, slots=1)
+    known_by(store, single_plan)
+    assert handout.claim(store, ben, single_plan) == []
     raters.erase(store, "Ada Lovelace", "owner", verdicts=True)
     assert unblind.tidy(store, include_excluded=True) == unblind.history(store) == []
     assert {note.kind for note in notes.read(store)} == {"exclude", "include", "erase"}
-    assert len(rate_all(store, ben, one)) == 4
+    assert len(rate_all(store, ben, single_plan)) == 4
 
 
 def test_a_pair_that_needs_fewer_now_is_not_opened_by_an_erasure(store, make_pairs, plan):
@@ -72,10 +72,10 @@ def test_a_pair_that_needs_fewer_now_is_not_opened_by_an_erasure(store, make_pai
     ann, ben, cem = people(store, "Ann", "Ben", "Cem")
     for who in (ann, ben):
         rate_all(store, who, plan)
-    one = replace(plan, slots=1)
-    assert handout.claim(store, cem, one) == []
+    single_plan = replace(plan, slots=1)
+    assert handout.claim(store, cem, single_plan) == []
     raters.erase(store, "Ann", "owner", verdicts=True)
-    assert handout.claim(store, cem, one) == []
+    assert handout.claim(store, cem, single_plan) == []
 
 
 @given(

@@ -10,27 +10,27 @@ from guard_eval.store import handout, notes, pairs, raters, unblind, verdicts
 
 
 @pytest.fixture
-def ann(store, make_pairs, one):
+def ann(store, make_pairs, single_plan):
     """Who has rated two of three pairs, one slot each, and holds the third."""
     pairs.add(store, make_pairs(3))
     who, _ = raters.invite(store, "Ann")
-    for blind in handout.claim(store, who, one, limit=3)[:2]:
+    for blind in handout.claim(store, who, single_plan, limit=3)[:2]:
         rate(store, who, blind)
     return who
 
 
-def test_an_excluded_raters_verdicts_are_left_out_and_its_slots_filled_again(store, ann, one):
+def test_an_excluded_raters_verdicts_are_left_out_and_its_slots_filled_again(store, ann, single_plan):
     (ben,) = people(store, "Ben")
-    assert handout.claim(store, ben, one) == []
+    assert handout.claim(store, ben, single_plan) == []
     raters.decide(store, "Ann", "exclude", "all in two seconds", "the owner")
     assert unblind.tidy(store) == []
-    assert handout.progress(store, ben, one) == (0, 3)
-    assert len(rate_all(store, ben, one)) == 3
+    assert handout.progress(store, ben, single_plan) == (0, 3)
+    assert len(rate_all(store, ben, single_plan)) == 3
     everything = unblind.tidy(store, include_excluded=True)
     assert Counter((row.rater, row.excluded) for row in everything) == {("Ann", True): 2, ("Ben", False): 3}
     assert [row for row in everything if not row.excluded] == unblind.tidy(store)
     assert {row.name: row.state for row in raters.read(store)} == {"Ann": "excluded", "Ben": ""}
-    assert handout.claim(store, ann, one) == []
+    assert handout.claim(store, ann, single_plan) == []
 
 
 def test_an_excluded_rater_signs_in_and_saves_but_is_given_nothing(store, make_pairs, plan):
@@ -47,19 +47,19 @@ def test_an_excluded_rater_signs_in_and_saves_but_is_given_nothing(store, make_p
     assert [row.surplus for row in unblind.tidy(store, include_excluded=True)] == [False]
 
 
-def test_a_rater_taken_in_again_has_back_what_nobody_took(store, ann, one):
+def test_a_rater_taken_in_again_has_back_what_nobody_took(store, ann, single_plan):
     (ben,) = people(store, "Ben")
     before = {row.pair_id for row in unblind.tidy(store)}
     raters.decide(store, "Ann", "exclude", "why", "who")
-    rate(store, ben, handout.claim(store, ben, one)[0])
+    rate(store, ben, handout.claim(store, ben, single_plan)[0])
     (taken,) = (row.pair_id for row in unblind.tidy(store))
     raters.decide(store, "Ann", "include", "a mistake", "who")
     rows = unblind.tidy(store, include_surplus=True)
     assert {row.pair_id for row in rows if row.rater == "Ann" and not row.surplus} == before - {taken}
     assert {row.pair_id for row in rows if row.surplus} == before & {taken}
     # what she held unrated is hers again, unless it was taken
-    assert len(handout.claim(store, ann, one)) == (taken in before)
-    assert rate_all(store, ben, one) == []
+    assert len(handout.claim(store, ann, single_plan)) == (taken in before)
+    assert rate_all(store, ben, single_plan) == []
 
 
 @pytest.mark.usefixtures("ann")
@@ -79,18 +79,18 @@ def test_a_decision_that_cannot_be_is_refused(store):
     assert len(notes.read(store)) == 1
 
 
-def test_a_slot_that_three_had_counts_once(store, make_pairs, one, clock):
+def test_a_slot_that_three_had_counts_once(store, make_pairs, single_plan, clock):
     """Ann's rating came late, after Ben took her slot; both are excluded, and Eve rates the pair."""
     pairs.add(store, make_pairs(1))
     ann, ben, eve = people(store, "Ann", "Ben", "Eve")
-    late = handout.claim(store, ann, one)[0]
+    late = handout.claim(store, ann, single_plan)[0]
     clock.advance(hours=1)
-    rate_all(store, ben, one)
+    rate_all(store, ben, single_plan)
     rate(store, ann, late)
     assert [row.rater for row in unblind.tidy(store)] == ["Ben"]
     for name in ("Ann", "Ben"):
         raters.decide(store, name, "exclude", "why", "who")
-    assert len(rate_all(store, eve, one)) == 1
+    assert len(rate_all(store, eve, single_plan)) == 1
     raters.decide(store, "Ben", "include", "why", "who")
     rows = unblind.tidy(store, include_surplus=True, include_excluded=True)
     assert [(row.rater, row.excluded, row.surplus) for row in rows] == [

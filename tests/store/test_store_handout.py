@@ -54,47 +54,47 @@ def test_people_rate_their_part_and_a_judge_all(store, make_pairs, plan, judge):
         handout.claim(store, raters.get_or_add(store, "judge", "model"), plan)
 
 
-def test_an_open_pair_is_given_again_with_a_new_lease(store, one_pair, one, clock):
+def test_an_open_pair_is_given_again_with_a_new_lease(store, one_pair, single_plan, clock):
     ann, ben, _ = one_pair
-    shown = handout.claim(store, ann, one)
+    shown = handout.claim(store, ann, single_plan)
     clock.advance(minutes=29)
-    assert handout.claim(store, ann, one) == shown
+    assert handout.claim(store, ann, single_plan) == shown
     clock.advance(minutes=29)  # 58 minutes after the first hand-out, 29 after the second
-    assert handout.claim(store, ben, one) == []
+    assert handout.claim(store, ben, single_plan) == []
 
 
-def test_a_lease_that_is_over_gives_the_slot_to_another(store, one_pair, one, clock):
+def test_a_lease_that_is_over_gives_the_slot_to_another(store, one_pair, single_plan, clock):
     ann, ben, eve = one_pair
-    abandoned = handout.claim(store, ann, one)[0]
+    abandoned = handout.claim(store, ann, single_plan)[0]
     clock.advance(minutes=29, seconds=59)
-    assert handout.claim(store, ben, one) == []
+    assert handout.claim(store, ben, single_plan) == []
     clock.advance(seconds=1)
-    taken = handout.claim(store, ben, one)[0]
+    taken = handout.claim(store, ben, single_plan)[0]
     assert (taken.text_a, taken.text_b) == (abandoned.text_a, abandoned.text_b)
     assert taken.presentation != abandoned.presentation
-    assert handout.claim(store, ann, one) == []  # another has its slot, and nobody sees a pair twice
-    assert handout.claim(store, eve, one) == []
-    assert handout.progress(store, ann, one) == (0, 0)
+    assert handout.claim(store, ann, single_plan) == []  # another has its slot, and nobody sees a pair twice
+    assert handout.claim(store, eve, single_plan) == []
+    assert handout.progress(store, ann, single_plan) == (0, 0)
     rate(store, ann, abandoned)
     rate(store, ben, taken)
     assert counted(store) == (["Ben"], ["Ann"])
 
 
-def test_a_late_verdict_counts_while_nobody_took_the_slot(store, one_pair, one, clock):
+def test_a_late_verdict_counts_while_nobody_took_the_slot(store, one_pair, single_plan, clock):
     ann, ben, _ = one_pair
-    shown = handout.claim(store, ann, one)[0]
+    shown = handout.claim(store, ann, single_plan)[0]
     clock.advance(days=3)
     rate(store, ann, shown)
-    assert handout.claim(store, ben, one) == []
+    assert handout.claim(store, ben, single_plan) == []
     assert counted(store) == (["Ann"], [])
 
 
-def test_who_waits_is_told_when_the_lease_of_another_ends(store, one_pair, one, clock):
+def test_who_waits_is_told_when_the_lease_of_another_ends(store, one_pair, single_plan, clock):
     ann, ben, _ = one_pair
-    shown = handout.claim(store, ann, one)[0]
-    assert handout.waits_until(store, ben, one) == clock() + one.lease
+    shown = handout.claim(store, ann, single_plan)[0]
+    assert handout.waits_until(store, ben, single_plan) == clock() + single_plan.lease
     rate(store, ann, shown)
-    assert handout.waits_until(store, ben, one) is None
+    assert handout.waits_until(store, ben, single_plan) is None
 
 
 def test_progress_counts_rated_and_what_is_left(store, make_pairs, plan):
@@ -113,39 +113,39 @@ def test_progress_counts_rated_and_what_is_left(store, make_pairs, plan):
 def test_a_slot_lost_to_another_leaves_the_quota_alone(store, make_pairs, plan, clock):
     pairs.add(store, make_pairs(2))
     ann, ben = people(store, "Ann", "Ben")
-    one = replace(plan, slots=1, quota=1)
-    lost = handout.claim(store, ann, one)
+    single_plan = replace(plan, slots=1, quota=1)
+    lost = handout.claim(store, ann, single_plan)
     clock.advance(hours=1)
-    handout.claim(store, ben, replace(one, quota=2), limit=2)
-    assert handout.progress(store, ann, one) == (0, 0)
+    handout.claim(store, ben, replace(single_plan, quota=2), limit=2)
+    assert handout.progress(store, ann, single_plan) == (0, 0)
     raters.revoke(store, "Ben")
-    assert handout.progress(store, ann, one) == (0, 1)
-    assert handout.claim(store, ann, one) == lost
+    assert handout.progress(store, ann, single_plan) == (0, 1)
+    assert handout.claim(store, ann, single_plan) == lost
 
 
-def test_a_clock_set_back_does_not_keep_a_slot_for_as_long(store, one_pair, one, clock):
+def test_a_clock_set_back_does_not_keep_a_slot_for_as_long(store, one_pair, single_plan, clock):
     ann, ben, _ = one_pair
-    shown = handout.claim(store, ann, one)[0]
+    shown = handout.claim(store, ann, single_plan)[0]
     clock.advance(days=-1)
-    assert handout.claim(store, ann, one) == [shown]  # a refresh
+    assert handout.claim(store, ann, single_plan) == [shown]  # a refresh
     rate(store, ann, shown)
     assert verdicts.trail(store, ann) == [shown.presentation]
     raters.decide(store, "Ann", "exclude", "why", "who")
-    assert len(handout.claim(store, ben, one)) == 1
+    assert len(handout.claim(store, ben, single_plan)) == 1
     clock.advance(days=-1)
-    assert handout.claim(store, one_pair[2], one) == []
+    assert handout.claim(store, one_pair[2], single_plan) == []
     clock.advance(minutes=30)
-    assert len(handout.claim(store, one_pair[2], one)) == 1
+    assert len(handout.claim(store, one_pair[2], single_plan)) == 1
 
 
 @pytest.mark.parametrize("change", [{"milliseconds": -1}, {"seconds": 30}])
 def test_a_lease_is_kept_when_the_clock_steps_back_or_leases_become_shorter(
-    store, one_pair, one, clock, change
+    store, one_pair, single_plan, clock, change
 ):
     ann, ben, _ = one_pair
-    shown = handout.claim(store, ann, replace(one, lease=2 * one.lease))[0]
+    shown = handout.claim(store, ann, replace(single_plan, lease=2 * single_plan.lease))[0]
     clock.advance(**change)
-    assert handout.claim(store, ben, one) == []
+    assert handout.claim(store, ben, single_plan) == []
     rate(store, ann, shown)
     assert counted(store) == (["Ann"], [])
 
@@ -153,28 +153,28 @@ def test_a_lease_is_kept_when_the_clock_steps_back_or_leases_become_shorter(
 def test_what_was_lost_comes_back_only_as_far_as_the_quota_goes(store, make_pairs, plan, clock):
     pairs.add(store, make_pairs(2))
     ann, ben = people(store, "Ann", "Ben")
-    one = replace(plan, slots=1, quota=1)
-    (lost,) = handout.claim(store, ann, one)
+    single_plan = replace(plan, slots=1, quota=1)
+    (lost,) = handout.claim(store, ann, single_plan)
     clock.advance(hours=1)
-    first, second = handout.claim(store, ben, replace(one, quota=2), limit=2)
-    assert handout.claim(store, ann, one) == []
+    first, second = handout.claim(store, ben, replace(single_plan, quota=2), limit=2)
+    assert handout.claim(store, ann, single_plan) == []
     other = first if second.prompt == lost.prompt else second
     handout.skip(store, other.presentation, ["unreadable"], rater=ben)
-    rate(store, ann, handout.claim(store, ann, one)[0])
+    rate(store, ann, handout.claim(store, ann, single_plan)[0])
     raters.revoke(store, "Ben")  # so that the lost one is free
-    assert handout.claim(store, ann, one) == []
-    assert handout.progress(store, ann, one) == (1, 0)
+    assert handout.claim(store, ann, single_plan) == []
+    assert handout.progress(store, ann, single_plan) == (1, 0)
 
 
-def test_who_did_nothing_for_a_lease_waits_no_longer(store, one_pair, one, clock):
+def test_who_did_nothing_for_a_lease_waits_no_longer(store, one_pair, single_plan, clock):
     ann, ben, _ = one_pair
     notes.write(store, ben, "consent", "{}")
     for minutes, waits in ((20, True), (9, True), (1, False)):
         clock.advance(minutes=minutes)
-        handout.claim(store, ann, one)  # who looks at her pair again and again
-        assert (handout.waits_until(store, ben, one) is not None) == waits
+        handout.claim(store, ann, single_plan)  # who looks at her pair again and again
+        assert (handout.waits_until(store, ben, single_plan) is not None) == waits
     notes.write(store, ben, "practice", "{}")
-    assert handout.waits_until(store, ben, one) == clock() + one.lease
+    assert handout.waits_until(store, ben, single_plan) == clock() + single_plan.lease
 
 
 def skip(store, rater, plan, **options):
@@ -184,13 +184,13 @@ def skip(store, rater, plan, **options):
     return shown
 
 
-def test_a_skipped_pair_goes_to_another_rater_at_once_and_never_back(store, one_pair, one):
+def test_a_skipped_pair_goes_to_another_rater_at_once_and_never_back(store, one_pair, single_plan):
     ann, ben, _ = one_pair
-    skipped = skip(store, ann, one, comment="half of it is boxes")
+    skipped = skip(store, ann, single_plan, comment="half of it is boxes")
     assert handout.skip(store, skipped.presentation, ["unreadable"], rater=ann)  # a press that comes twice
-    assert handout.claim(store, ann, one) == []
-    assert handout.progress(store, ann, one) == (0, 0)
-    (shown,) = handout.claim(store, ben, one)
+    assert handout.claim(store, ann, single_plan) == []
+    assert handout.progress(store, ann, single_plan) == (0, 0)
+    (shown,) = handout.claim(store, ben, single_plan)
     assert shown.prompt == skipped.prompt
     rate(store, ben, shown)
     rate(store, ann, skipped)  # a verdict after a skip is kept and does not count

@@ -110,13 +110,13 @@ def test_as_many_enter_as_there_is_work_for(store, make_pairs, plan, count, limi
     assert len(raters.read(store)) == openings
 
 
-def test_a_platform_id_keeps_its_rater_in_a_full_study_too(store, make_pairs, one):
+def test_a_platform_id_keeps_its_rater_in_a_full_study_too(store, make_pairs, single_plan):
     pairs.add(store, make_pairs(2))
-    first = enrol(store, 1, one)
-    assert enrol(store, 2, one).refusal == "full"
-    again = enrol(store, 1, one)
-    assert again.rater == first.rater
-    assert raters.sign_in(store, first.token) == raters.sign_in(store, again.token) == first.rater
+    first = enrol(store, 1, single_plan)
+    assert enrol(store, 2, single_plan).refusal == "full"
+    second = enrol(store, 1, single_plan)
+    assert second.rater == first.rater
+    assert raters.sign_in(store, first.token) == raters.sign_in(store, second.token) == first.rater
     (row,) = raters.read(store)
     assert (row.source, row.external_id) == ("prolific", "id-1")
 
@@ -129,43 +129,43 @@ def test_another_browser_with_the_same_id_is_refused(store, make_pairs, plan):
     assert raters.enrol(store, "id", "prolific", plan, browsers=["guess", "secret"]).rater == first.rater
 
 
-def test_who_leaves_frees_the_opening_when_the_lease_is_over(store, make_pairs, one, clock):
+def test_who_leaves_frees_the_opening_when_the_lease_is_over(store, make_pairs, single_plan, clock):
     pairs.add(store, make_pairs(4))
-    gone = enrol(store, 1, one).rater
-    rate_some(store, gone, one, 1)
-    handout.claim(store, gone, one)
+    gone = enrol(store, 1, single_plan).rater
+    rate_some(store, gone, single_plan, 1)
+    handout.claim(store, gone, single_plan)
     clock.advance(minutes=29)
-    assert enrol(store, 2, one).refusal == "full"
+    assert enrol(store, 2, single_plan).refusal == "full"
     clock.advance(minutes=2)
-    new = enrol(store, 2, one).rater
-    rate_some(store, new, one, 3)  # what the first one had open as well
-    assert handout.claim(store, new, one) == handout.claim(store, gone, one) == []
-    assert enrol(store, 3, one).refusal == "full"
+    new = enrol(store, 2, single_plan).rater
+    rate_some(store, new, single_plan, 3)  # what the first one had open as well
+    assert handout.claim(store, new, single_plan) == handout.claim(store, gone, single_plan) == []
+    assert enrol(store, 3, single_plan).refusal == "full"
 
 
-def test_a_pair_that_an_invited_person_left_is_work(store, make_pairs, one, clock):
+def test_a_pair_that_an_invited_person_left_is_work(store, make_pairs, single_plan, clock):
     pairs.add(store, make_pairs(1))
-    handout.claim(store, raters.invite(store, "Ann")[0], one)
-    assert raters.count_openings(store, one) == 0
+    handout.claim(store, raters.invite(store, "Ann")[0], single_plan)
+    assert raters.count_openings(store, single_plan) == 0
     clock.advance(hours=1)
-    assert enrol(store, 1, one).refusal is None
+    assert enrol(store, 1, single_plan).refusal is None
 
 
-def test_who_finished_is_known_by_the_checks_too(store, make_pairs, one):
+def test_who_finished_is_known_by_the_checks_too(store, make_pairs, single_plan):
     pairs.add(store, make_pairs(1))
     pairs.add_gold(store, make_gold(1))
-    gold = replace(one, gold_every=1)
+    gold = replace(single_plan, gold_every=1)
     who, _ = raters.invite(store, "Ann")
     rate_some(store, who, gold, 2)
     notes.write(store, who, "finished", '{"rated": 2}')
     assert [(row.state, row.rated) for row in raters.read(store)] == [("finished", 1)]
 
 
-def test_a_finished_study_is_full_and_an_excluded_rater_opens_it(store, make_pairs, one, clock):
+def test_a_finished_study_is_full_and_an_excluded_rater_opens_it(store, make_pairs, single_plan, clock):
     pairs.add(store, make_pairs(2))
-    who = enrol(store, 1, one).rater
-    rate_some(store, who, one, 2)
+    who = enrol(store, 1, single_plan).rater
+    rate_some(store, who, single_plan, 2)
     clock.advance(hours=3)
-    assert enrol(store, 2, one).refusal == "full"
+    assert enrol(store, 2, single_plan).refusal == "full"
     raters.decide(store, who.name, "exclude", "too fast", "owner")
-    assert enrol(store, 2, one).refusal is None
+    assert enrol(store, 2, single_plan).refusal is None

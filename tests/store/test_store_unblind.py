@@ -90,11 +90,11 @@ def test_rows_come_in_one_order(store, make_pairs, plan):
 
 def test_surplus_excluded_and_repeats_are_there_and_marked(store, make_pairs, plan, clock):
     pairs.add(store, make_pairs(2))
-    one = replace(plan, slots=1, repeats=1)
+    single_plan = replace(plan, slots=1, repeats=1)
     late, ann = people(store, "late", "Ann")
-    (lost,) = handout.claim(store, late, one)
+    (lost,) = handout.claim(store, late, single_plan)
     clock.advance(hours=1)
-    rate_all(store, ann, one)
+    rate_all(store, ann, single_plan)
     rate(store, late, lost, "tie")
     raters.decide(store, "Ann", "exclude", "why", "who")
     rows = [(row.rater, row.role, row.surplus, row.excluded, row.position) for row in unblind.history(store)]

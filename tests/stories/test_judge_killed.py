@@ -49,16 +49,16 @@ def test_a_judge_that_is_killed_pays_nothing_twice(server, paired, typed):
 
     study = Study.open(paired)
     with Store.open(study.database) as store:
-        kept = {row.presentation for row in unblind.tidy(store)}
+        stored = {row.presentation for row in unblind.tidy(store)}
         with store.write() as (db, _):  # what was in flight is waited for until its lease ends
             db.execute(requests.REQUEST.update().values(leased_until=datetime(2020, 1, 1, tzinfo=UTC)))
-    assert 1 <= len(kept) <= ANSWERED  # an answer that is stored may not have been read yet
-    again = typed("judge", "small", "--yes", **account)
-    assert again.code == 0, again
+    assert 1 <= len(stored) <= ANSWERED  # an answer that is stored may not have been read yet
+    second = typed("judge", "small", "--yes", **account)
+    assert second.code == 0, second
     with Store.open(study.database) as store:
         judged = [row.presentation for row in unblind.tidy(store) if row.criterion == "fluency"]
     assert len(judged) == len(set(judged)) == REQUESTS
-    assert kept < set(judged)
+    assert stored < set(judged)
     paid = sorted(server.paid.values())
     assert paid == [1] * (REQUESTS - IN_FLIGHT) + [2] * IN_FLIGHT
     assert "to ask: 0 requests" in typed("judge", "small", "--dry-run", **account).out

@@ -72,7 +72,10 @@ def test_the_setting_that_no_longer_gives_a_pair_is_named_and_no_other():
     drawn = draw_prompts(PROMPTS, per_dataset=6, seed=1)
     before = make_pairs(drawn, MADE, compare, seed=1)
     fewer, other = (draw_prompts(PROMPTS, per_dataset=n, seed=seed) for n, seed in ((4, 1), (6, 2)))
-    again = {**MADE, "greedy": {key: replace(text, id=text.id[::-1]) for key, text in MADE["greedy"].items()}}
+    rewritten = {
+        **MADE,
+        "greedy": {key: replace(text, id=text.id[::-1]) for key, text in MADE["greedy"].items()},
+    }
     for texts, prompts, couples, cause in (
         (
             MADE,
@@ -83,7 +86,7 @@ def test_the_setting_that_no_longer_gives_a_pair_is_named_and_no_other():
         (MADE, fewer, compare, "give other prompts of news; prompts.file, pairs.per_dataset or seed give"),
         (MADE, other, compare, "prompts.file, pairs.per_dataset or seed give other prompts of tales. Take"),
         (
-            again,
+            rewritten,
             drawn,
             compare,
             "holds 12 of 12 pairs that these settings no longer give: guard or greedy wrote",
