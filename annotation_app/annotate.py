@@ -61,11 +61,11 @@ def annotate(
     with _bind(address, port) as opened:
         url = address_for_others(address, opened.getsockname()[1])
         store = state.serve_study(study).store
-        lines = _prepare(study, store, url)
         link: tuple[str, ...] = ()
-        if invite:
+        if invite:  # before people are counted
             renew = any(rater.name == invite and rater.kind == "person" for rater in raters.read(store))
             link = (f"{invite}: {url}/?invite={raters.invite(store, invite, renew=renew)[1]}",)
+        lines = _prepare(study, store, url)
         if not is_local(address):
             lines.append(NO_TLS)
 

@@ -58,6 +58,7 @@ def rate_first(built, rater, *criteria):
 def test_a_known_rater_gets_a_new_link(study, run):
     built = study(slots=1)
     assert "3 pairs, 1 people each, 1 invited" in run(built.folder)
+    assert "3 pairs, 1 people each, 2 invited" in run(built.folder, invite="ben")  # who is invited counts
     printed = run(built.folder, quiet=True, invite="ann")  # the link is printed all the same
     (token,) = re.findall(rf"ann: {run.url}/\?invite=(\S+)", printed)
     with built.open() as store:
