@@ -92,7 +92,6 @@ REQUEST = Table(
     Column("failure", String(16)),  # why it brought no verdict
     Column("detail", Text),  # the same in words
     required("sent_at", MOMENT),
-    Column("seconds", Float(53)),  # from the request to the answer
     required("run", String(16)),  # the run that sends it
     required("leased_until", MOMENT),
 )
@@ -174,7 +173,6 @@ class Settled:
     response: bytes | None = None
     usage: Usage = field(default_factory=Usage)
     cost: int | None = None
-    seconds: float | None = None
     failure: str | None = None
     detail: str | None = None
 
@@ -299,7 +297,7 @@ _SETTLE = _ROW.values(
 
 def settle(db: Connection, _now: datetime, settled: Sequence[Settled]) -> None:
     """Complete rows: an answer's cost counts, and what was not billed frees its money."""
-    names = ("row", "response", "seconds", "failure", "detail")
+    names = ("row", "response", "failure", "detail")
     rows = [
         {
             "then": each.state,
