@@ -34,10 +34,10 @@ from guard_eval.store import pairs as store_pairs
 from guard_eval.store.requests import Question
 from guard_eval.study.folder import Study
 from guard_eval.study.judge_settings import Judge
-from judge.price import find_price
+from judge.providers.price import find_price
+from judge.providers.server import connect_to, server_url
 from judge.questions import Asker, read_left
 from judge.run import Ledger, Run
-from judge.server import connect_to, server_url
 
 TITLES = {
     "speed": "Raw loop and judge in turns, concurrency 64, 50 ms latency",

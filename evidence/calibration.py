@@ -12,10 +12,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analysis.analyses.agreement import RatingCounts, fleiss_kappa
 from analysis.analyses.evidence import Context, Evidence
-from analysis.analyses.ranking import ranking
-from analysis.analyses.win_share import fixed_share, pooled_binomial
+from analysis.analyses.outcomes.ranking import ranking
+from analysis.analyses.outcomes.win_share import fixed_share, pooled_binomial
+from analysis.analyses.reliability.agreement import RatingCounts, fleiss_kappa
 from analysis.verdicts.tidy import validate
 
 LEAN = 0.9

@@ -21,10 +21,10 @@ from guard_eval import progress
 from guard_eval.errors import StudyError
 from guard_eval.store import requests
 from guard_eval.store.requests import LEASE, Batch, Planned, Question, Reserved
-from judge.answers import excerpt, load_json, table_of
 from judge.failures import ATTEMPTS, JudgeError
-from judge.forms import PATHS
-from judge.refusals import read_error, read_refusal
+from judge.prompts.answers import excerpt, load_json, table_of
+from judge.prompts.forms import PATHS
+from judge.providers.refusals import read_error, read_refusal
 from judge.run import Run, settle_error
 
 MOST_REQUESTS = 50_000

@@ -22,9 +22,9 @@ from guard_eval.study import Study
 from guard_eval.study.judge_settings import Judge
 from judge.calibration import read_unanswered
 from judge.preview import IN_BATCH, ONLINE, Preview, preview_judge
-from judge.price import KEYS, show_usd
+from judge.providers.price import KEYS, show_usd
+from judge.providers.server import Server, connect_to, may_send_keys, parse_send_key
 from judge.questions import read_left
-from judge.server import Server, connect_to, may_send_keys, parse_send_key
 from judge.viewer import write_page
 
 if TYPE_CHECKING:
@@ -218,7 +218,7 @@ class Asking:
         Raises:
             StudyError: Nobody is there to be asked.
         """
-        import judge.client  # noqa: F401, PLC0415 (names a missing extra before anything is asked)
+        import judge.providers.client  # noqa: F401, PLC0415 (names a missing extra before anything is asked)
 
         for each in previews:
             if each.questions or each.open:

@@ -12,13 +12,13 @@ from guard_eval.reporting.escaping import visible
 from guard_eval.store import Store, requests
 from guard_eval.store.requests import Question
 from guard_eval.study.judge_settings import Judge
-from judge.examples import check_examples, describe_special
 from judge.failures import SAMPLES
-from judge.forms import PATHS, show_request
-from judge.price import KEYS, Price, find_price, show_usd
-from judge.prompt import prompt_of
+from judge.prompts.examples import check_examples, describe_special
+from judge.prompts.forms import PATHS, show_request
+from judge.prompts.prompt import prompt_of
+from judge.providers.price import KEYS, Price, find_price, show_usd
+from judge.providers.server import key_variable, server_url
 from judge.questions import Asker, check_criteria, describe_changes
-from judge.server import key_variable, server_url
 
 ONLINE, IN_BATCH = "online", "in a batch"
 BYTES_PER_TOKEN = 4

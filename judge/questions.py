@@ -17,9 +17,9 @@ from guard_eval.store.requests import Answered, Question
 from guard_eval.study.declared import compare_declared
 from guard_eval.study.judge_settings import Judge
 from judge.failures import RESAMPLED, SAMPLES, JudgeError
-from judge.forms import Form, build_request, temperature_of
-from judge.parsing import Choices, parse
-from judge.prompt import code, prompt_of
+from judge.prompts.forms import Form, build_request, temperature_of
+from judge.prompts.parsing import Choices, parse
+from judge.prompts.prompt import code, prompt_of
 
 
 def read_left(store: Store, judge: Judge, *, seed: int) -> list[Question]:

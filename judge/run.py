@@ -25,15 +25,15 @@ from guard_eval.store.requests import BILLION, LEASE, Answered, Planned, Questio
 from guard_eval.store.schema import chunks
 from guard_eval.store.verdicts import save_judged
 from guard_eval.study.judge_settings import Judge
-from judge.answers import read_usage
-from judge.client import Client
 from judge.failures import ATTEMPTS, OF_THE_SERVER, ErrorKind, JudgeError
-from judge.forms import PATHS
-from judge.limiter import RateLimiter
-from judge.parsing import Choices
-from judge.price import KEYS, Price
+from judge.prompts.answers import read_usage
+from judge.prompts.forms import PATHS
+from judge.prompts.parsing import Choices
+from judge.providers.client import Client
+from judge.providers.limiter import RateLimiter
+from judge.providers.price import KEYS, Price
+from judge.providers.server import Server
 from judge.questions import Asker
-from judge.server import Server
 
 FAILURES_IN_A_ROW = 10
 """So many failures of the server without an answer between them end the run."""

@@ -7,8 +7,8 @@ from guard_eval.store import Store, requests
 from guard_eval.study.folder import Study
 from judge.calibration import read_checks
 from judge.command import read_reasons
-from judge.examples import describe_special
-from judge.prompt import prompt_of
+from judge.prompts.examples import describe_special
+from judge.prompts.prompt import prompt_of
 from judge.questions import describe_changes
 
 

@@ -22,9 +22,9 @@ from guard_eval.store import Store, requests, unblind
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store.requests import BILLION, Attempt
 from guard_eval.study.judge_settings import Judge
-from judge.answers import read_answer
-from judge.forms import show_request
-from judge.price import show_usd
+from judge.prompts.answers import read_answer
+from judge.prompts.forms import show_request
+from judge.providers.price import show_usd
 
 _HERE = Path(__file__).parent
 _PAIRS_AT_ONCE = 100

@@ -161,7 +161,7 @@ def _equivalence_power(design: Design, margin: float, items: int, raters: int) -
     """Return the power of two one-sided tests where the share is one half (Chow, Shao and Wang 2008, 3.1.3).
 
     Where nearly all ratings are ties, the test's error is that of a share beyond the margin: of ties and wins
-    alone (`analyses.equivalence.conservative_error`).
+    alone (`outcomes.equivalence.conservative_error`).
     """
     least = margin * (1 - 2 * margin) / 2
     growth = math.sqrt(max(1.0, least / design.rating_variance))

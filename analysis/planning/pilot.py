@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis.analyses.agreement import intraclass
+from analysis.analyses.reliability.agreement import intraclass
 from analysis.verdicts.scores import ScoredVerdicts, by_cell, item_numbers
 from analysis.verdicts.tidy import read_verdicts
 from guard_eval.errors import StudyError

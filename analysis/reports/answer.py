@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from analysis.analyses.audits import UNBALANCED
-from analysis.analyses.exclusions import exclusion_words
-from analysis.analyses.shares import deciding_p
+from analysis.analyses.outcomes.exclusions import exclusion_words
+from analysis.analyses.outcomes.shares import deciding_p
+from analysis.analyses.reliability.audits import UNBALANCED
 from analysis.reports.columns import count_raters, differs, group_name, limits, plain_name, possible_ranks
 from analysis.reports.results import Results, Row, group_of, grouped, rows_of
 from guard_eval.estimate import why_no_p

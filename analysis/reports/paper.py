@@ -9,8 +9,8 @@ from functools import cache
 from pathlib import Path
 
 from analysis.analyses.evidence import ALL
-from analysis.analyses.shares import deciding_p
-from analysis.analyses.win_share import pooled_binomial
+from analysis.analyses.outcomes.shares import deciding_p
+from analysis.analyses.outcomes.win_share import pooled_binomial
 from analysis.reports.answer import (
     ahead_and_behind,
     is_simulated,

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from analysis.analyses.evidence import ALL, CELL_COLUMNS, Evidence, frame_of
-from analysis.analyses.shares import shares
+from analysis.analyses.outcomes.shares import shares
 from guard_eval.errors import StudyError
 from guard_eval.records import PEOPLE_OF
 
@@ -161,25 +161,25 @@ def _analysis(function: str, needs: str = "", *, on_part: bool = False) -> Calla
 
 ANALYSES: dict[str, Callable[[Results], pd.DataFrame]] = {
     "win_shares": lambda results: shares(results.evidence, by_dataset=results.in_full),
-    "ranking": _analysis("ranking:ranking", "has_several_methods"),
-    "coverage": _analysis("shares:coverage"),
+    "ranking": _analysis("outcomes.ranking:ranking", "has_several_methods"),
+    "coverage": _analysis("outcomes.shares:coverage"),
     # Of many methods, no comparison is analysed in every way.
-    "sensitivity": _analysis("sensitivity:sensitivity", "in_full", on_part=True),
-    "agreement": _analysis("agreement:agreement", on_part=True),
-    "raters": _analysis("raters:raters"),
-    "position": _analysis("position:position"),
-    "length": _analysis("length:length", "has_lengths", on_part=True),
-    "judges": _analysis("judges:judges", "has_judges", on_part=True),
-    "assisted": _analysis("assisted:assisted", "has_judges"),
-    "equivalence": _analysis("equivalence:equivalence", "margin"),
-    "sequential": _analysis("sequential:sequential", "sequential"),
-    "audits": _analysis("audits:audits"),
-    "excluded_raters": _analysis("exclusions:excluded_raters", "exclusions"),
-    "with_excluded_raters": _analysis("exclusions:with_excluded_raters", "exclusions"),
+    "sensitivity": _analysis("outcomes.sensitivity:sensitivity", "in_full", on_part=True),
+    "agreement": _analysis("reliability.agreement:agreement", on_part=True),
+    "raters": _analysis("reliability.raters:raters"),
+    "position": _analysis("reliability.position:position"),
+    "length": _analysis("reliability.length:length", "has_lengths", on_part=True),
+    "judges": _analysis("judging.judges:judges", "has_judges", on_part=True),
+    "assisted": _analysis("judging.assisted:assisted", "has_judges"),
+    "equivalence": _analysis("outcomes.equivalence:equivalence", "margin"),
+    "sequential": _analysis("outcomes.sequential:sequential", "sequential"),
+    "audits": _analysis("reliability.audits:audits"),
+    "excluded_raters": _analysis("outcomes.exclusions:excluded_raters", "exclusions"),
+    "with_excluded_raters": _analysis("outcomes.exclusions:with_excluded_raters", "exclusions"),
     "metrics": lambda results: results.context.metrics,
-    "judge_spending": _analysis("judge_run:spending", "judging"),
-    "judge_failures": _analysis("judge_run:failures", "judging"),
-    "judge_models": _analysis("judge_run:models", "judging"),
-    "judge_calibration": _analysis("judge_run:calibration", "judging"),
+    "judge_spending": _analysis("judging.judge_run:spending", "judging"),
+    "judge_failures": _analysis("judging.judge_run:failures", "judging"),
+    "judge_models": _analysis("judging.judge_run:models", "judging"),
+    "judge_calibration": _analysis("judging.judge_run:calibration", "judging"),
 }
 """Every analysis, by the name of its CSV file."""

@@ -10,7 +10,8 @@ import pytest
 from statsmodels.stats import inter_rater
 from verdicts_by_hand import table
 
-from analysis.analyses.agreement import (
+from analysis.analyses.evidence import Context, Evidence
+from analysis.analyses.reliability.agreement import (
     RatingCounts,
     agreement,
     cohen_kappa,
@@ -20,7 +21,6 @@ from analysis.analyses.agreement import (
     krippendorff_alpha,
     raw_agreement,
 )
-from analysis.analyses.evidence import Context, Evidence
 from analysis.verdicts.tidy import validate
 
 GOLDEN = Path(__file__).parents[1] / "golden"

@@ -7,20 +7,20 @@ import statsmodels.api as sm
 from scipy import stats
 from verdicts_by_hand import COMPARED, drawn_verdicts, listed, papers_people, table
 
-from analysis.analyses.agreement import agreement
-from analysis.analyses.assisted import assisted
-from analysis.analyses.audits import audits
-from analysis.analyses.equivalence import equivalence
 from analysis.analyses.evidence import ALL, Context, Evidence
-from analysis.analyses.judge_run import calibration
-from analysis.analyses.judges import alternative_annotator, judges
-from analysis.analyses.length import length, share_at_equal_length
-from analysis.analyses.position import position
-from analysis.analyses.ranking import ranking
-from analysis.analyses.raters import raters
-from analysis.analyses.sensitivity import LEFT_OUT, POOLED, RANDOM, UNTIED, sensitivity
-from analysis.analyses.sequential import sequential
-from analysis.analyses.shares import shares
+from analysis.analyses.judging.assisted import assisted
+from analysis.analyses.judging.judge_run import calibration
+from analysis.analyses.judging.judges import alternative_annotator, judges
+from analysis.analyses.outcomes.equivalence import equivalence
+from analysis.analyses.outcomes.ranking import ranking
+from analysis.analyses.outcomes.sensitivity import LEFT_OUT, POOLED, RANDOM, UNTIED, sensitivity
+from analysis.analyses.outcomes.sequential import sequential
+from analysis.analyses.outcomes.shares import shares
+from analysis.analyses.reliability.agreement import agreement
+from analysis.analyses.reliability.audits import audits
+from analysis.analyses.reliability.length import length, share_at_equal_length
+from analysis.analyses.reliability.position import position
+from analysis.analyses.reliability.raters import raters
 from analysis.verdicts.tidy import validate
 from guard_eval.errors import StudyError
 from guard_eval.records import JudgeUsage

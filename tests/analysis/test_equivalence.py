@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from analysis.analyses.equivalence import conservative_error, tost
+from analysis.analyses.outcomes.equivalence import conservative_error, tost
 
 
 def test_few_wins_of_a_composite_are_not_missed_too_often():

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 
-from analysis.analyses.win_share import fixed_share, unit_proportion
+from analysis.analyses.outcomes.win_share import fixed_share, unit_proportion
 
 
 def share_of(means, datasets, level=0.95):

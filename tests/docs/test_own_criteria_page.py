@@ -9,7 +9,7 @@ from guard_eval.cli.commands import load
 from guard_eval.store import Store, pairs, requests, unblind
 from guard_eval.study import Study
 from judge.command import judge
-from judge.prompt import APPENDIX_F
+from judge.prompts.prompt import APPENDIX_F
 
 
 @pytest.fixture

@@ -20,10 +20,10 @@ from guard_eval.study import Study
 from guard_eval.study.judge_settings import Judge
 from judge.batches import BatchRun
 from judge.command import judge as command
-from judge.price import find_price
+from judge.providers.price import find_price
+from judge.providers.server import connect_to, server_url
 from judge.questions import read_left
 from judge.run import Run
-from judge.server import connect_to, server_url
 
 _trust = functools.cache(ssl.create_default_context)
 

@@ -18,9 +18,9 @@ from fake_openai import KEY, FakeOpenAI, Out, completion, failure
 from judge_requests import sent
 
 from guard_eval.study.judge_settings import Judge
-from judge.client import LARGEST_RESPONSE, Client
-from judge.refusals import read_retry_after
-from judge.server import connect_to
+from judge.providers.client import LARGEST_RESPONSE, Client
+from judge.providers.refusals import read_retry_after
+from judge.providers.server import connect_to
 
 pytestmark = pytest.mark.slow
 

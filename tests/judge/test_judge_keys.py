@@ -8,8 +8,8 @@ from pydantic import ValidationError
 
 from guard_eval.errors import StudyError
 from guard_eval.study.judge_settings import Judge
-from judge.client import Client
-from judge.server import KEYLESS, connect_to, origin
+from judge.providers.client import Client
+from judge.providers.server import KEYLESS, connect_to, origin
 
 pytestmark = pytest.mark.slow
 

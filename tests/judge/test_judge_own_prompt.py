@@ -14,8 +14,8 @@ from guard_eval.errors import StudyError
 from guard_eval.records import BlindPair
 from guard_eval.rubric import CRITERIA
 from guard_eval.study.folder import Study
-from judge.parsing import parse
-from judge.prompt import APPENDIX_F, PROMPT_VERSION, TEXTS_ARE_DATA, nonce, prompt_of
+from judge.prompts.parsing import parse
+from judge.prompts.prompt import APPENDIX_F, PROMPT_VERSION, TEXTS_ARE_DATA, nonce, prompt_of
 from judge.questions import Asker
 
 pytestmark = pytest.mark.slow

@@ -10,10 +10,10 @@ from judge_requests import completion_body, request
 from guard_eval.records import BlindPair
 from guard_eval.store.requests import Question, Usage
 from guard_eval.study.judge_settings import Judge
-from judge.answers import read_usage
 from judge.failures import JudgeError
-from judge.parsing import parse, read_block
-from judge.prompt import code
+from judge.prompts.answers import read_usage
+from judge.prompts.parsing import parse, read_block
+from judge.prompts.prompt import code
 
 ASKED = ("fluency", "coherence")
 CODE = "1f2e3d4c5b6a"
@@ -206,8 +206,8 @@ def test_no_quoted_text_is_a_block_even_if_it_copies_the_whole_request(text_a, t
     user = request(judge, Question(pair_id="p", number=0, blind=blind), 5)["messages"][1]["content"]
     expected = code(blind, 5)
     assert user.count(f"<verdict-{expected}>") == 1  # the one that is asked for
-    assert read_block(user, ASKED, expected) is None  # and it says nothing
-    assert read_block(blind.text_a + blind.text_b + blind.prompt, ASKED, expected) is None
+    assert read_block(user, ASKED, expected, {}) is None  # and it says nothing
+    assert read_block(blind.text_a + blind.text_b + blind.prompt, ASKED, expected, {}) is None
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import pytest
 
 from guard_eval.study.judge_settings import Judge
-from judge.price import find_price
+from judge.providers.price import find_price
 
 
 def test_only_a_long_request_is_dear_and_the_usual_price_is_named():

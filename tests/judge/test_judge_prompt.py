@@ -5,9 +5,9 @@ import pytest
 
 from guard_eval.records import BlindPair
 from guard_eval.rubric import CRITERIA, criteria
-from judge import prompt
-from judge.prompt import PROMPT_VERSION, JudgePrompt, nonce
-from judge.sanitize import neutralise
+from judge.prompts import prompt
+from judge.prompts.prompt import PROMPT_VERSION, JudgePrompt, nonce
+from judge.prompts.sanitize import neutralise
 
 PAPER = Path(__file__).parents[3] / "shared" / "paper" / "000_7dd8e564e09172d0.txt"
 # typed from the paper's Appendix F (app:F), top to bottom; sentences stand apart

@@ -11,8 +11,8 @@ from local_server import LocalServer
 
 from guard_eval.errors import StudyError
 from guard_eval.study.judge_settings import Judge
-from judge.client import Client
-from judge.server import connect_to
+from judge.providers.client import Client
+from judge.providers.server import connect_to
 
 pytestmark = pytest.mark.slow
 

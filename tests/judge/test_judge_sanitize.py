@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, normalizers
 
-from judge.sanitize import neutralise
+from judge.prompts.sanitize import neutralise
 
 TABLE = tomllib.loads((Path(__file__).parent / "special_tokens.toml").read_text(encoding="utf-8"))[
     "tokenizer"

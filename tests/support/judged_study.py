@@ -11,10 +11,10 @@ from guard_eval.records import Pair
 from guard_eval.store import Store
 from guard_eval.store import pairs as store_pairs
 from guard_eval.study.judge_settings import Judge
-from judge.price import find_price
+from judge.providers.price import find_price
+from judge.providers.server import connect_to
 from judge.questions import read_left
 from judge.run import Run
-from judge.server import connect_to
 
 HOSTILE = (
     "</script><script>document.title='pwned'</script><img src=x onerror=\"document.title='pwned'\">"

@@ -9,7 +9,12 @@ import numpy as np
 import pandas as pd
 
 from analysis.analyses.evidence import ALL, CORRECTION_NAMES, Evidence, cell_record, frame_of
-from analysis.analyses.win_share import fixed_share, pooled_binomial, random_share, unequal_weight_note
+from analysis.analyses.outcomes.win_share import (
+    fixed_share,
+    pooled_binomial,
+    random_share,
+    unequal_weight_note,
+)
 from analysis.verdicts.scores import CELL, Cell, Planned, UnitScores, by_cell
 from guard_eval.estimate import adjust, join_notes, why_no_p
 from guard_eval.records import PEOPLE_OF

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.analyses.evidence import Evidence, estimate_record, frame_of
-from analysis.analyses.win_share import unit_proportion
+from analysis.analyses.outcomes.win_share import unit_proportion
 from analysis.verdicts.scores import item_numbers, with_units
 from guard_eval.records import TIE
 

@@ -10,14 +10,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 from guard_eval.records import CHOICES, Choice
 from guard_eval.rubric import spelling
-from judge.answers import excerpt, read_answer, without_thinking
 from judge.failures import JudgeError
-from judge.prompt import RATIONALE
+from judge.prompts.answers import excerpt, read_answer, without_thinking
+from judge.prompts.prompt import RATIONALE
 
 Choices = dict[str, Choice]
 """A verdict: one choice per criterion asked."""
@@ -51,7 +50,7 @@ _JUDGMENTS: dict[str, Choice] = {
 
 
 def read_block(
-    content: str, names: Sequence[str], code: str, *, titles: Mapping[str, str] = MappingProxyType({})
+    content: str, names: Sequence[str], code: str, titles: Mapping[str, str]
 ) -> dict[str, Choice] | None:
     r"""Return the verdict of the blocks, or None unless they give just one choice for every criterion.
 
@@ -61,7 +60,7 @@ def read_block(
         code: What the tags must carry.
         titles: What criteria are called in a block, by name, unless by their names.
 
-    >>> read_block("<verdict-1f>\nFluency: Method A is better\n</verdict-1f>", ["fluency"], "1f")
+    >>> read_block("<verdict-1f>\nFluency: Method A is better\n</verdict-1f>", ["fluency"], "1f", {})
     {'fluency': 'A'}
     """
     result: dict[str, Choice] = {}
@@ -117,11 +116,7 @@ _FENCE = re.compile(r"\A```(?:json)?[^\S\n]*\n(?P<json>.*)\n[^\S\n]*```\Z", re.D
 
 
 def parse(
-    body: bytes,
-    names: Sequence[str],
-    *,
-    code: str | None = None,
-    titles: Mapping[str, str] = MappingProxyType({}),
+    body: bytes, names: Sequence[str], *, code: str | None = None, titles: Mapping[str, str] | None = None
 ) -> Choices | JudgeError:
     """Return the choices in an answer, or what is wrong with it; a rationale is no part of them.
 
@@ -142,7 +137,7 @@ def parse(
         return JudgeError(kind="truncated", detail="the answer ended at max_output_tokens")
     if answer.text is None:
         return JudgeError(kind="unparseable", detail="the answer has no text")
-    return _read(answer.text, names, code, titles)
+    return _read(answer.text, names, code, titles or {})
 
 
 def _read(
@@ -158,7 +153,7 @@ def _read(
             # agree: so a block that a rationale quotes can spoil the verdict, and never make one
             tag = _tag(RATIONALE, code)
             verdict = re.sub(rf"(?is)<\s*{tag}.*?(?:<\s*/\s*{tag}|\Z)", "", answer, count=1)
-            return read_block(verdict, names, code, titles=titles) or JudgeError(
+            return read_block(verdict, names, code, titles) or JudgeError(
                 kind="wrong_schema", detail=f"not one judgment for each criterion: {excerpt(content)}"
             )
         fields = _fields(answer)

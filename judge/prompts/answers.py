@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from guard_eval.reporting.escaping import visible
 from guard_eval.store.requests import Usage
-from judge.sanitize import CONTROL_TOKEN
+from judge.prompts.sanitize import CONTROL_TOKEN
 
 _DETAIL = 200
 

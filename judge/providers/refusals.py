@@ -14,9 +14,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import cast
 
-from judge.answers import excerpt, read_json, read_usage, table_of
 from judge.failures import ATTEMPTS, Change, ErrorKind, JudgeError
-from judge.server import Server
+from judge.prompts.answers import excerpt, read_json, read_usage, table_of
+from judge.providers.server import Server
 
 _KEY_LIKE = re.compile(r"\b(?:sk|key)-[\w*.-]{4,}|\bAIza[\w-]{10,}")
 _CLIENT = range(400, 500)

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.analyses.evidence import CELL_COLUMNS, Evidence, cell_record, estimate_record, frame_of
-from analysis.analyses.shares import correct, plan_order
+from analysis.analyses.outcomes.shares import correct, plan_order
 from analysis.stats.sequential import anytime
 from analysis.verdicts.scores import CELL, Cell, ScoredVerdicts, UnitScores, by_cell, with_judges
 from guard_eval.estimate import join_notes

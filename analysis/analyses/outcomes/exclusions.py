@@ -9,7 +9,7 @@ from dataclasses import asdict
 import pandas as pd
 
 from analysis.analyses.evidence import ALL, Evidence, Exclusion, frame_of
-from analysis.analyses.shares import shares
+from analysis.analyses.outcomes.shares import shares
 from guard_eval.reporting.words import and_list, plural
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from guard_eval.store import requests
 from guard_eval.study.judge_settings import Judge
-from judge.server import locate
+from judge.providers.server import locate
 
 if TYPE_CHECKING:
     from genai_prices.types import ModelPrice

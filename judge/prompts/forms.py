@@ -12,7 +12,7 @@ from guard_eval.records import CHOICES
 from guard_eval.rubric import CHOICE_LABELS
 from guard_eval.study.judge_settings import Judge
 from judge.failures import Change, Omittable
-from judge.prompt import RATIONALE, RATIONALE_WORDS
+from judge.prompts.prompt import RATIONALE, RATIONALE_WORDS
 
 Interface = Literal["chat", "responses"]
 Output = Literal["json_schema", "text"]

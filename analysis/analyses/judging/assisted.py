@@ -13,8 +13,8 @@ import pandas as pd
 from scipy import stats
 
 from analysis.analyses.evidence import CELL_COLUMNS, Evidence, cell_record, estimate_record, frame_of
-from analysis.analyses.judges import judged_by_both
-from analysis.analyses.win_share import fixed_share
+from analysis.analyses.judging.judges import judged_by_both
+from analysis.analyses.outcomes.win_share import fixed_share
 from analysis.stats.assisted import METHOD, AssistedShare, assisted_share
 from analysis.verdicts.scores import Cell, UnitScores, by_cell
 from guard_eval.estimate import Estimate, adjust, join_notes

@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from analysis.analyses.agreement import agreeing, cohen_kappa
 from analysis.analyses.evidence import CELL_COLUMNS, Evidence, cell_record, estimate_record, frame_of
-from analysis.analyses.win_share import unit_proportion
+from analysis.analyses.outcomes.win_share import unit_proportion
+from analysis.analyses.reliability.agreement import agreeing, cohen_kappa
 from analysis.verdicts.scores import Cell, UnitScores, by_cell
 from guard_eval.estimate import adjust, jackknife, join_notes
 from guard_eval.records import PEOPLE_OF

@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from guard_eval.errors import MissingExtraError, StudyError
-from judge.answers import load_json
 from judge.failures import JudgeError
-from judge.refusals import explain_lost, is_page, read_error, read_refusal, redact
-from judge.server import Server, is_own_key
+from judge.prompts.answers import load_json
+from judge.providers.refusals import explain_lost, is_page, read_error, read_refusal, redact
+from judge.providers.server import Server, is_own_key
 
 try:
     import httpx2

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from analysis.analyses.evidence import CELL_COLUMNS, Evidence, frame_of
-from analysis.analyses.shares import correct, deciding_p, shares, totals
+from analysis.analyses.outcomes.shares import correct, deciding_p, shares, totals
 from guard_eval.errors import StudyError
 
 Conclusion = Literal["equivalent", "different", "different but negligible", "undecided"]

@@ -9,7 +9,7 @@ from statsmodels.genmod.cov_struct import Independence
 from statsmodels.genmod.generalized_estimating_equations import GEE
 
 from analysis.analyses.evidence import CELL_COLUMNS, Evidence, cell_record, estimate_record, frame_of
-from analysis.analyses.win_share import unit_proportion
+from analysis.analyses.outcomes.win_share import unit_proportion
 from analysis.verdicts.scores import UnitScores, by_cell
 from guard_eval.estimate import UNBOUNDED, Estimate, join_notes
 from guard_eval.reporting.words import plural

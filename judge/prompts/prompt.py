@@ -12,8 +12,8 @@ from guard_eval.errors import StudyError
 from guard_eval.records import CHOICES, BlindPair, Choice
 from guard_eval.rubric import CHOICE_LABELS, CRITERIA, Criterion
 from guard_eval.study.judge_settings import Judge, JudgedExample, fill, read_examples
-from judge.answers import excerpt
-from judge.sanitize import RULES, neutralise
+from judge.prompts.answers import excerpt
+from judge.prompts.sanitize import RULES, neutralise
 
 APPENDIX_F = """\
 Instructions

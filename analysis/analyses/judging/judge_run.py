@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from analysis.analyses.evidence import Evidence, estimate_record, frame_of
-from analysis.analyses.win_share import unit_proportion
+from analysis.analyses.outcomes.win_share import unit_proportion
 from guard_eval.records import JudgeUsage
 
 CHECKS = ("identical", "shuffled", "swapped", "padded")

@@ -1,0 +1,1 @@
+"""What a judge is asked, and how its answer is read."""
