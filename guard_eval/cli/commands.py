@@ -41,7 +41,7 @@ COMMANDS = {
         "Show one text as it is made, its tokens coloured by how unsure the model is.",
     ),
     "generate": Command(
-        STUDY, "guard_eval.engines.generate:generate", "Write continuations with every strategy."
+        STUDY, "guard_eval.engines.command:generate", "Write continuations with every strategy."
     ),
     "measure": Command(
         STUDY, "guard_eval.metrics.command:measure", "Score continuations, and say how sure the scores are."

@@ -25,9 +25,9 @@ from guard_eval.decoding.entropy import shannon_entropy
 from guard_eval.decoding.processor import DecodedStep
 from guard_eval.engines.batching import BatchSizes
 from guard_eval.engines.encoding import continuation_text, encode
-from guard_eval.engines.generation import check_numbers
-from guard_eval.engines.generation import generate as write_batches
 from guard_eval.engines.loading import LoadedModel, check_amateur, load
+from guard_eval.engines.local import check_numbers
+from guard_eval.engines.local import generate as write_batches
 from guard_eval.errors import StudyError, nearest
 from guard_eval.records import Continuation, Prompt, content_id
 from guard_eval.results import Result

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from guard_eval import progress
-from guard_eval.engines.generate import Batches, Work
+from guard_eval.engines.command import Batches, Work
 from guard_eval.engines.loading import first_line
 from guard_eval.errors import MissingExtraError, PromptsError, StudyError
 from guard_eval.records import Continuation, Prompt, Recipe
@@ -83,7 +83,7 @@ class Worker:
     def _models(self) -> Any:  # noqa: ANN401 (StudyModels, which imports torch: the driver needs none)
         import torch  # noqa: PLC0415
 
-        from guard_eval.engines.generation import StudyModels  # noqa: PLC0415
+        from guard_eval.engines.local import StudyModels  # noqa: PLC0415
 
         for path, text in self._sources.items():
             own.use_text(path, text)

@@ -10,7 +10,7 @@ from pkgutil import resolve_name
 import pandas as pd
 
 from guard_eval import progress
-from guard_eval.engines.generate import generate
+from guard_eval.engines.command import generate
 from guard_eval.errors import StudyError
 from guard_eval.metrics.command import measure
 from guard_eval.records import SIMULATED

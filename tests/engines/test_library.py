@@ -10,7 +10,7 @@ from scipy.stats import entropy
 
 import guard_eval
 from guard_eval import Greedy, Guard, Mirostat, Prompt, StudyError, Texts, TopP, generate, measure, watch
-from guard_eval.engines import generation
+from guard_eval.engines import local
 from guard_eval.strategies import STRATEGIES, parse
 
 pytestmark = pytest.mark.slow
@@ -28,7 +28,7 @@ def test_a_text_is_that_of_a_study_whatever_the_order_and_the_batch(loaded, stra
     prompts = [Prompt(id=f"p{n}", dataset="d", text="the cat sat" + " on the mat" * n) for n in range(4)]
     studied = {
         one.prompt_id: one
-        for batch in generation.generate(loaded, prompts, parse(strategy), seed=3, batch_size=4, **SHORT)
+        for batch in local.generate(loaded, prompts, parse(strategy), seed=3, batch_size=4, **SHORT)
         for one in batch
     }
     order = [2, 0, 3, 2, 1]

@@ -3,11 +3,11 @@
 import pytest
 import torch
 
-from guard_eval.engines import generation
+from guard_eval.engines import local
 from guard_eval.engines.decode import decode
 from guard_eval.engines.encoding import continuation_text, encode, eos_ids
-from guard_eval.engines.generation import generate, recipe_of
 from guard_eval.engines.loading import load
+from guard_eval.engines.local import generate, recipe_of
 from guard_eval.errors import StudyError
 from guard_eval.records import Prompt
 from guard_eval.strategies import (
@@ -64,7 +64,7 @@ def test_batches_shrink_where_memory_runs_out_and_no_text_changes(loaded, monkey
         return {c.prompt_id: (c.text, c.batch) for batch in batches for c in batch}
 
     expected = texts(2)
-    monkeypatch.setattr(generation, "decode", small)
+    monkeypatch.setattr(local, "decode", small)
     assert texts(5) == expected
     assert sizes == [5, 2, 2, 1]
 
@@ -78,7 +78,7 @@ def test_a_cache_of_fixed_shapes_has_one_shape(loaded, monkeypatch):
         shapes.append(tuple(batch.padded()[0].shape))
         return decode(model, batch, strategy, **more)
 
-    monkeypatch.setattr(generation, "decode", seen)
+    monkeypatch.setattr(local, "decode", seen)
     limits = {"seed": 1, "max_new_tokens": 6, "max_prompt_tokens": 32}
     prompts = [Prompt(id=f"p{n}", dataset="", text="Once upon a time " * (1 + n % 3)) for n in range(10)]
     texts = {

@@ -2,7 +2,7 @@
 
 import pytest
 
-from guard_eval.engines.generation import generate
+from guard_eval.engines.local import generate
 from guard_eval.records import Prompt
 from guard_eval.strategies import STRATEGIES, parse
 

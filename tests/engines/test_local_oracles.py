@@ -10,8 +10,8 @@ import torch
 from stepping import left
 
 from guard_eval.engines.decode import Batch, decode
-from guard_eval.engines.generation import generate
 from guard_eval.engines.loading import LoadedModel
+from guard_eval.engines.local import generate
 from guard_eval.records import Continuation, Prompt
 from guard_eval.strategies import AdaptiveContrastiveSearch, Greedy, Strategy, TopP
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from guard_eval.engines.generate import generate
+from guard_eval.engines.command import generate
 from guard_eval.errors import StudyError
 from guard_eval.study.folder import BUNDLED, Study, locate_model
 from guard_eval.texts.continuations import read_continuations

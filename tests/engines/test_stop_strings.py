@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from small_tokenizers import bytes_of
 
 from guard_eval.engines.encoding import EncodedPrompt, continuation_text, ends_with_stop, make_continuation
-from guard_eval.engines.generation import generate, recipe_of
 from guard_eval.engines.loading import LoadedModel
+from guard_eval.engines.local import generate, recipe_of
 from guard_eval.records import Prompt
 from guard_eval.strategies import parse
 

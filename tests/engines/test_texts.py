@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from guard_eval.engines.encoding import encode
-from guard_eval.engines.generation import generate
 from guard_eval.engines.loading import load
+from guard_eval.engines.local import generate
 from guard_eval.errors import StudyError
 from guard_eval.records import Prompt
 from guard_eval.strategies import Greedy

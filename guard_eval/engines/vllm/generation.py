@@ -15,10 +15,10 @@ import torch
 import transformers
 
 from guard_eval import progress
+from guard_eval.engines.command import Batches, Work
 from guard_eval.engines.encoding import EncodedPrompt, encode, eos_ids, make_continuation, split_by_length
-from guard_eval.engines.generate import Batches, Work
-from guard_eval.engines.generation import recipe_of, recipe_settings
 from guard_eval.engines.loading import LoadedModel, ModelFiles, first_line
+from guard_eval.engines.local import recipe_of, recipe_settings
 from guard_eval.engines.vllm.plugin import PROCESSOR
 from guard_eval.engines.vllm.request import extra_args
 from guard_eval.errors import MissingExtraError, PromptsError, StudyError

@@ -31,7 +31,7 @@ class OneMachine:
 @pytest.fixture(scope="session")
 def one_machine(tmp_path_factory):
     """The same study by the engine of one machine: its texts, sorted."""
-    from guard_eval.engines.generate import generate
+    from guard_eval.engines.command import generate
 
     study = write_study(tmp_path_factory.mktemp("one") / "many")
     generate(study)

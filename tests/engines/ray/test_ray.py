@@ -6,7 +6,7 @@ import psutil
 import pytest
 from ray_cluster import kill, texts_of, write_study
 
-from guard_eval.engines.generate import generate
+from guard_eval.engines.command import generate
 from guard_eval.errors import StudyError
 from guard_eval.strategies import own
 from guard_eval.study import Study

@@ -12,7 +12,7 @@ from command_line import command, environment
 from factories import continuation, text_file
 from factories import recipe as made_with
 
-from guard_eval.engines.generate import generate
+from guard_eval.engines.command import generate
 from guard_eval.errors import MissingExtraError, StudyError
 from guard_eval.records import Prompt
 from guard_eval.study.folder import Study

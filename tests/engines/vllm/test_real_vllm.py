@@ -23,8 +23,8 @@ vllm = pytest.importorskip("vllm", reason="vLLM has an environment of its own: m
 from guard_eval.decoding.noise import row_key  # noqa: E402
 from guard_eval.engines.decode import Batch, decode  # noqa: E402
 from guard_eval.engines.encoding import EncodedPrompt, encode, eos_ids  # noqa: E402
-from guard_eval.engines.generation import recipe_of  # noqa: E402
 from guard_eval.engines.loading import LoadedModel, load  # noqa: E402
+from guard_eval.engines.local import recipe_of  # noqa: E402
 from guard_eval.engines.vllm import generation  # noqa: E402
 from guard_eval.records import Prompt  # noqa: E402
 from guard_eval.strategies import parse, signature  # noqa: E402
@@ -132,7 +132,7 @@ def test_what_is_drawn_is_drawn_by_the_same_numbers(engine, reference, rows, nam
 
 @pytest.mark.parametrize("stop", [(), (" and", ".")], ids=str)
 def test_continuations_are_those_of_the_local_engine_with_another_recipe(engine, reference, rows, stop):
-    from guard_eval.engines import generation as local
+    from guard_eval.engines import local
 
     strategy, (llm, described) = parse("guard"), engine
     limits = {"seed": SEED, "max_new_tokens": NEW, "max_prompt_tokens": 64, "stop": stop}

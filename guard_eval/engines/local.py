@@ -18,6 +18,7 @@ from guard_eval import progress
 from guard_eval.decoding.noise import row_key
 from guard_eval.decoding.processor import DecodedStep
 from guard_eval.engines.batching import BatchSizes, in_batches
+from guard_eval.engines.command import Batches, Work
 from guard_eval.engines.decode import Batch, check, decode
 from guard_eval.engines.encoding import (
     EncodedPrompt,
@@ -28,7 +29,6 @@ from guard_eval.engines.encoding import (
     name_prompts,
     split_by_length,
 )
-from guard_eval.engines.generate import Batches, Work
 from guard_eval.engines.loading import LoadedModel, check_amateur, load
 from guard_eval.errors import PromptsError, StudyError
 from guard_eval.records import Continuation, Prompt, Recipe, Trace

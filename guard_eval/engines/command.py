@@ -28,7 +28,7 @@ Engine = Literal["local", "ray", "vllm"]
 Batches = Callable[[str, Sequence[tuple[Prompt, int]]], Iterable[list[Continuation]]]
 """Writes a strategy's texts of prompts and runs."""
 _OPENERS: dict[Engine, str] = {
-    "local": "guard_eval.engines.generation:open_local",
+    "local": "guard_eval.engines.local:open_local",
     "ray": "guard_eval.engines.ray:open_ray",
     "vllm": "guard_eval.engines.vllm.generation:open_vllm",
 }
