@@ -96,6 +96,10 @@ def test_words_are_read_bare_or_quoted_and_parameters_in_any_order():
         ("dry - min_p", "cannot read the strategy"),
         ("+ dry", "cannot read the strategy"),
         (" + ".join(["top_p(p=0.123)"] * 14), "characters long, and a file is named by it; 200 are possible"),
+        ("no_repeat_ngram(n=9223372036854775808)", "must be less than or equal to 1000000"),
+        ("guard(window=1000000000000)", "must be less than or equal to 1000000"),
+        ("mirostat(eta=1e308)", "must be less than or equal to 100"),
+        ("beam(beams=9223372036854775808)", "must be less than or equal to 1000"),
         ("epsilon(epsilon=1)", "epsilon = 1 must be less than 1"),
     ],
 )
@@ -124,11 +128,11 @@ def test_the_page_names_each_strategy(name):
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda: TopK(k=2.5), "TopK: k = 2.5 must be a valid integer"),
-        (lambda: TopK(k="3"), "TopK: k = '3' must be a valid integer"),
+        (lambda: TopK(k=2.5), "TopK: k = 2.5 must be a whole number; the default is 50"),
+        (lambda: TopK(k="3"), "TopK: k = '3' must be a whole number"),
         (lambda: TopP(p=None), "TopP: p = None must be a valid number"),
         (lambda: TopP(p=math.nan), "TopP: p = nan must be a finite number"),
-        (lambda: Guard(window=7.0), "Guard: window = 7.0 must be a valid integer"),
+        (lambda: Guard(window=7.0), "Guard: window = 7.0 must be a whole number"),
         (lambda: Guard() + TopK(), "guard does not go with + "),
     ],
 )

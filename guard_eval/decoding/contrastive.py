@@ -87,16 +87,6 @@ def deviation(entropy: Tensor, earlier: Tensor, log_size: Tensor | float, q: flo
     return q * arctanh((entropy - aggregate(earlier.T, "median")) / log_size)
 
 
-def adaptive_k(delta: Tensor) -> Tensor:
-    """Return ACS's k_t, `[B]`, int64, of a deviation over ln|V|."""
-    return (K_RANGE * delta.sigmoid() + K_MIN).round().long()
-
-
-def adaptive_alpha(delta: Tensor) -> Tensor:
-    """Return ACS's α_t, `[B]`, of the top k_t's deviation over ln k_t."""
-    return delta.sigmoid().round(decimals=2)
-
-
 class Proposer:
     """Proposes the candidates of a batch of `rows` texts, step by step, at most `steps` times.
 
@@ -117,8 +107,8 @@ class Proposer:
         self._entropies, self._truncated = torch.zeros(2, rows, steps, dtype=torch.float64, device=device)
 
     def __call__(self, logits: Tensor, step: int) -> Proposal:
-        """Return the candidates given logits `[B, V]` at a step 0, 1, …."""
-        values, ids = top_candidates(logits.float(), self.most)
+        """Return the candidates given logits `[B, V]`, float32, at a step 0, 1, …."""
+        values, ids = top_candidates(logits, self.most)
         entropy, log_z = shannon_entropy(logits, values[:, :1])
         probabilities = (values.double() - log_z[:, None]).exp().float()
         if isinstance(self._strategy, ContrastiveSearch):
@@ -126,13 +116,14 @@ class Proposer:
             return Proposal(ids, probabilities, torch.ones_like(ids, dtype=torch.bool), alpha)
         q = self._strategy.q
         delta = deviation(entropy, self._entropies[:, :step], math.log(logits.shape[-1]), q)
-        k = adaptive_k(delta).clamp(max=logits.shape[-1])
+        k = (K_RANGE * delta.sigmoid() + K_MIN).round().long().clamp(max=logits.shape[-1])
         allowed = torch.arange(ids.shape[-1], device=ids.device) < k[:, None]
         inside, _ = shannon_entropy(values.masked_fill(~allowed, -torch.inf))
         delta = deviation(inside, self._truncated[:, :step], k.double().log(), q)
         self._entropies[:, step], self._truncated[:, step] = entropy, inside
         limit = int(k.max()) if ids.device.type == "cpu" else ids.shape[1]
-        return Proposal(ids[:, :limit], probabilities[:, :limit], allowed[:, :limit], adaptive_alpha(delta))
+        alpha = delta.sigmoid().round(decimals=2)
+        return Proposal(ids[:, :limit], probabilities[:, :limit], allowed[:, :limit], alpha)
 
 
 def contrast(expert: Tensor, amateur: Tensor, *, alpha: float, amateur_tau: float) -> Tensor:

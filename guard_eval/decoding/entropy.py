@@ -76,33 +76,24 @@ def aggregate(window: Tensor, how: Aggregation, *, lower: bool = False) -> Tenso
 
     Args:
         window: Entropies, a step per line.
-        how: The median, the mean, or the winsorized mean.
+        how: The median, the mean, or the winsorized mean, whose ends are drawn in to the 10 % and 90 %
+            quantiles. These lie on the line between neighbours, since a tenth of so few values is less than
+            one value: of seven, the smallest becomes 0.4 of itself and 0.6 of the second.
         lower: Of an even count, the median is the lower of the middle two rather than their mean.
     """
     if how == "mean":
         return window.mean(0)
-    ordered = window.sort(0).values
+    ordered, n = window.sort(0).values, len(window)
     if how == "winsorized":
-        return winsorized_mean(ordered)
-    n = len(ordered)
+        position = WINSORIZED * (n - 1)
+        below = int(position)
+        share, above = position - below, min(below + 1, n - 1)
+        low = ordered[below].lerp(ordered[above], share)
+        high = ordered[-1 - below].lerp(ordered[-1 - above], share)
+        return torch.maximum(torch.minimum(ordered, high), low).mean(0)
     if lower or n % 2:
         return ordered[(n - 1) // 2]
     return (ordered[n // 2 - 1] + ordered[n // 2]) / 2
-
-
-def winsorized_mean(ordered: Tensor) -> Tensor:
-    """Return the mean of each row, `[n, B]` in order, its ends drawn in to its 10 % and 90 % quantiles.
-
-    Quantiles lie on the line between neighbours, since a tenth of so few values is less than one value: of
-    seven, the smallest becomes 0.4 of itself and 0.6 of the second.
-    """
-    position = WINSORIZED * (len(ordered) - 1)
-    below = int(position)
-    share = position - below
-    above = min(below + 1, len(ordered) - 1)
-    low = ordered[below].lerp(ordered[above], share)
-    high = ordered[-1 - below].lerp(ordered[-1 - above], share)
-    return torch.maximum(torch.minimum(ordered, high), low).mean(0)
 
 
 def arctanh(x: Tensor, edge: float = CLAMP) -> Tensor:

@@ -39,10 +39,8 @@ def count_penalty(
     context: Any,  # noqa: ANN401
 ) -> Tensor:
     """Take α from a token's logit for each time that it was written, or once if it was written."""
-    counts = _counts(logits, context.written)
-    return logits - strategy.penalty * (
-        counts.clamp(max=1) if isinstance(strategy, PresencePenalty) else counts
-    )
+    most = 1 if isinstance(strategy, PresencePenalty) else torch.inf
+    return logits - strategy.penalty * _counts(logits, context.written).clamp(max=most)
 
 
 @apply_step.register

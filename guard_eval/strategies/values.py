@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from functools import cache
 from typing import Annotated, Any, ClassVar, Literal, cast, dataclass_transform, get_type_hints
 
@@ -15,7 +15,9 @@ Formulation = Literal["equations", "algorithm1", "released"]
 Aggregation = Literal["median", "mean", "winsorized"]
 Mapping = Literal["arctanh", "log"]
 
-_AtLeastOne = Annotated[int, Field(ge=1)]
+_AtLeastOne = Annotated[int, Field(ge=1, le=1_000_000)]
+_Beams = Annotated[int, Field(ge=1, le=1000)]
+_Bits = Annotated[float, Field(gt=0, le=100)]
 _Positive = Annotated[float, Field(gt=0)]
 _Share = Annotated[float, Field(ge=0, le=1)]
 _PositiveShare = Annotated[float, Field(gt=0, le=1)]
@@ -73,6 +75,9 @@ class _Signed:
             except ValidationError as error:
                 first = error.errors()[0]
                 reason = first["msg"].replace("Input should be", "must be")
+                reason = reason.replace("valid integer", "whole number")
+                if field.default is not MISSING:
+                    reason += f"; the default is {_show(field.default)}"
                 if first["type"] == "literal_error":
                     words = re.findall(r"'(.+?)'", first["ctx"]["expected"])
                     reason = f"is unknown: {nearest(str(argument), words)}"
@@ -126,7 +131,7 @@ class BeamSearch(_Signed, name="beam", source="Freitag and Al-Onaizan 2017, arXi
         length_penalty: 0 leaves the sum, and prefers short texts; more than 1 prefers long ones.
     """
 
-    beams: _AtLeastOne = 5
+    beams: _Beams = 5
     length_penalty: _Finite = 1.0
 
 
@@ -192,8 +197,8 @@ class Mirostat(Truncation, name="mirostat", source="Basu et al. 2021, arXiv 2007
         eta: How much of a step's error corrects the next step.
     """
 
-    tau: _Positive = 3.0
-    eta: _Positive = 1.0
+    tau: _Bits = 3.0
+    eta: _Bits = 1.0
 
 
 class RepetitionPenalty(Penalty, name="repetition_penalty", source="Keskar et al. 2019, arXiv 1909.05858"):
@@ -260,7 +265,7 @@ class ContrastiveDecoding(
 
     alpha: _PositiveShare = 0.1
     amateur_tau: _Positive = 0.5
-    beams: _AtLeastOne = 5
+    beams: _Beams = 5
     amateur_prompt: Literal["last", "whole"] = "last"
 
 

@@ -88,7 +88,9 @@ def check_name(name: str, location: str) -> None:
     Raises:
         StudyError: It is neither.
     """
-    if not _HUB_ID.fullmatch(location) and not (location and Path(location).is_dir()):
+    if not name:
+        raise StudyError("the model's name is empty; give a Hugging Face id, a folder, or 'bundled'")
+    if not _HUB_ID.fullmatch(location) and not Path(location).is_dir():
         raise StudyError(
             f"the model {name!r}: there is no folder {location}, and a Hugging Face id is OWNER/NAME; "
             "correct the name"

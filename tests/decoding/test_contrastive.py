@@ -48,17 +48,6 @@ def test_deviation():
     assert cs.deviation(now, earlier[:, :0], 2.0, 2.0).tolist() == [0]
 
 
-def test_adaptive_k_rounds_to_the_nearest_and_halves_to_even():
-    # 10 σ(x) + 5: σ(ln 3) = .75 → 12.5 → 12; σ(−ln 3) = .25 → 7.5 → 8; σ(ln 4) = .8 → 13
-    x = torch.tensor([0.0, math.log(3), -math.log(3), math.log(4)], dtype=torch.float64)
-    assert cs.adaptive_k(x).tolist() == [10, 12, 8, 13]
-
-
-def test_adaptive_alpha_has_two_decimals():
-    # σ(ln 2) = 2/3
-    assert cs.adaptive_alpha(torch.tensor([math.log(2)], dtype=torch.float64)).tolist() == [0.67]
-
-
 def test_adaptive_proposals_of_two_steps_by_hand():
     """First flat over 20 tokens, then half of the mass on one token."""
     propose = cs.Proposer(AdaptiveContrastiveSearch(q=1), 1, 2, CPU)

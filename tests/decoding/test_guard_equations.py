@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from guard_eval.decoding.entropy import aggregate, apply_mapping, winsorized_mean
+from guard_eval.decoding.entropy import aggregate, apply_mapping
 from guard_eval.decoding.guard import equations as guard
 from guard_eval.strategies import Guard
 
@@ -69,7 +69,7 @@ def test_aggregates_by_hand():
 
 def test_winsorized_mean_of_eleven_draws_in_one_at_either_end():
     # places 1 and 9 of 0 … 10: 0 becomes 1, and 100 becomes 9: (1 + 1 + 2 + … + 9 + 9) / 11
-    assert winsorized_mean(column(*range(10), 100)).tolist() == pytest.approx([55 / 11])
+    assert aggregate(column(*range(10), 100), "winsorized").tolist() == pytest.approx([55 / 11])
 
 
 def test_the_logarithmic_map_keeps_the_sign():

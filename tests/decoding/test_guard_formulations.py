@@ -25,8 +25,6 @@ def sigmoid(x: float) -> float:
 
 def test_algorithm1_before_the_window_is_full():
     """With w = 4 and three entropies 1, 2, 6, the last the current: med 2, δ_glob = arctanh((6 − 2)/8)."""
-    both = algorithm1.first_deltas(column(1, 2, 6), 8.0, Guard())
-    assert both.flatten().tolist() == pytest.approx([0, math.log(3) / 2])
     adapted = algorithm1.adapt(column(1, 2, 6), f64(99), 8.0, Guard(window=4))
     # e^x = √3: σ = .634, k = ⌊11.34⌋ = 11; α = σ(ln(3)/2 · ln 11)
     assert (adapted.k.tolist(), adapted.q.tolist()) == ([11], [1])

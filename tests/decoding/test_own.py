@@ -173,7 +173,7 @@ def test_what_goes_wrong_in_a_function_is_an_error_of_the_file(own_registry, bod
     [
         ("name: str = 'x'", "name='../x'", "should match pattern"),
         ("a: float = 1", "a=1e999", "a = inf must be a finite number"),
-        ("a: int = 1", "a=True", "a = True must be a valid integer"),
+        ("a: int = 1", "a=True", "a = True must be a whole number"),
         (
             "a: int = 1\n    def __post_init__(self): raise ValueError('a is odd')",
             "a=3",

@@ -107,9 +107,9 @@ def test_runs_differ_where_something_is_drawn(loaded):
         (lambda loaded: generate("x", ["guard"], loaded), r"\['guard'\] is no strategy"),
         (lambda loaded: generate(None, model=loaded), "prompt 1 is of type NoneType"),
         (lambda loaded: generate("x", model="./missing"), "there is no folder .*/missing, and"),
-        (lambda loaded: generate("x", model=""), "the model '': there is no folder"),
+        (lambda loaded: generate("x", model=""), "the model's name is empty; give"),
         (lambda loaded: generate("x", model=None), "model = None is no model; give a Hugging Face"),
-        (lambda loaded: generate("x", model=loaded, amateur=""), "the model '': there is no folder"),
+        (lambda loaded: generate("x", model=loaded, amateur=""), "the model's name is empty; give"),
         (lambda loaded: generate("x", model=loaded, seed="a"), "seed = 'a' must be a whole number"),
         (
             lambda loaded: generate("x", model=loaded, dtype="float16"),

@@ -14,9 +14,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from guard_eval.decoding.entropy import CLAMP, aggregate, apply_mapping
+from guard_eval.decoding.entropy import aggregate
 from guard_eval.decoding.guard.equations import (
-    EPSILON,
     Adapted,
     amplification,
     candidate_number,
@@ -26,39 +25,23 @@ from guard_eval.decoding.guard.equations import (
     local_weight,
     log_penalty,
     relative_change,
+    relative_difference,
 )
 from guard_eval.strategies import Guard
 
 
-def relative_difference(local: Tensor, overall: Tensor) -> Tensor:
-    """Return r_diff, `[B]`, of med_H_recent and H_glob,T, `[B]` each: divided by the latter."""
-    return (local - overall).abs() / (overall + EPSILON)
-
-
-def first_deltas(entropies: Tensor, log_vocabulary: float, strategy: Guard) -> Tensor:
-    """Return δ_loc = 0 and δ_global, `[2, B]`, while t < w, of all entropies so far, `[t, B]`."""
-    gaps = entropies[-1] - aggregate(entropies, strategy.aggregation)
-    mapped = apply_mapping(gaps / log_vocabulary, strategy.mapping, CLAMP)
-    return torch.stack([torch.zeros_like(mapped), mapped])
-
-
-def later_deltas(
-    entropies: Tensor, overall: Tensor, log_vocabulary: float, strategy: Guard
-) -> tuple[Tensor, Tensor]:
-    """Return q, `[B]`, and δ_loc, δ_global, `[2, B]`, from t = w on; arguments as in `adapt`."""
-    entropy, before = entropies[-1], entropies[max(-2, -len(entropies))]
-    local = aggregate(entropies[-strategy.window :], strategy.aggregation)
-    q = amplification(relative_change(entropy, before), relative_difference(local, overall))
-    return q, deltas(q, differences(entropy, local, overall), log_vocabulary, strategy.mapping)
-
-
 def adapt(entropies: Tensor, overall: Tensor, log_vocabulary: float, strategy: Guard) -> Adapted:
     """Return k_t, ln α_t and q; arguments as in `equations.adapt`."""
+    entropy, local = entropies[-1], aggregate(entropies[-strategy.window :], strategy.aggregation)
     if len(entropies) < strategy.window:
-        both = first_deltas(entropies, log_vocabulary, strategy)
         q = torch.ones_like(overall)
+        gaps = torch.stack([torch.zeros_like(entropy), entropy - local])
     else:
-        q, both = later_deltas(entropies, overall, log_vocabulary, strategy)
+        before = entropies[max(-2, -len(entropies))]
+        # Its arguments change places: here H_glob,T divides.
+        q = amplification(relative_change(entropy, before), relative_difference(overall, local))
+        gaps = differences(entropy, local, overall)
+    both = deltas(q, gaps, log_vocabulary, strategy.mapping)
     exponent = combine_deltas(local_weight(both), both)
     k = candidate_number(exponent).floor()
     return Adapted(k, log_penalty(exponent * k.log()), q)
