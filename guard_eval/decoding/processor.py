@@ -74,6 +74,7 @@ class StrategyProcessor(LogitsProcessor):
         self.strategy = strategy
         self.keys: Tensor | None = None
         self.on_step: Callable[[DecodedStep], None] | None = None
+        self.on_broken: Callable[[Tensor], None] = self._refuse_broken
         self._seed, self._prompt_ids, self._mask = seed, prompt_ids, attention_mask
         self._breakers = torch.tensor(breaker_ids(tokenizer) if needs_breakers(strategy) else [])
         self._context: Context | None = None
@@ -90,7 +91,7 @@ class StrategyProcessor(LogitsProcessor):
         else:
             self._context = self._continue(self._context, input_ids)
         broken = ~scores.amax(-1).isfinite()
-        self.note_broken(broken)
+        self.on_broken(broken)
         logits = scores.float().masked_fill(broken[:, None], 0)
         state = self._context.state
         before = state.clone() if self.on_step else state
@@ -99,7 +100,7 @@ class StrategyProcessor(LogitsProcessor):
             self.on_step(DecodedStep(scores, tokens, step_trace(self.strategy, before, state)))
         return scatter(scores, tokens[:, None], torch.zeros_like(scores[:, :1]))
 
-    def note_broken(self, broken: Tensor) -> None:
+    def _refuse_broken(self, broken: Tensor) -> None:
         """Refuse rows `[B]` that have no probabilities."""
         if broken.any():
             rows = ", ".join(str(row + 1) for row in broken.nonzero()[:, 0].tolist())

@@ -92,24 +92,11 @@ class Decoded:
         return cls(tokens=tokens, failed_at=[row.index(True) if True in row else None for row in flags])
 
 
-class _BatchProcessor(StrategyProcessor):
-    """A strategy for a batch whose keys are known; rows without probabilities are noted."""
-
-    def __init__(self, strategy: LogitStrategy, batch: Batch, mask: Tensor) -> None:
-        super().__init__(strategy, tokenizer=batch.tokenizer, attention_mask=mask)
-        self.keys = batch.keys
-        self.broken: list[Tensor] = []
-
-    def note_broken(self, broken: Tensor) -> None:
-        """Note the rows `[B]` without probabilities."""
-        self.broken.append(broken)
-
-
 class _BeamProcessor(LogitsProcessor):
     """Watch the scores of `generate`'s beam search, or change them to contrastive decoding's."""
 
-    def __init__(self, batch: Batch, score: Callable[[Tensor, Tensor], Tensor] | None) -> None:
-        self._prompts, self._score = len(batch.prompts), score
+    def __init__(self, prompts: int, score: Callable[[Tensor, Tensor], Tensor] | None) -> None:
+        self._prompts, self._score = prompts, score
         self.broken: list[Tensor] = []
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
@@ -203,15 +190,18 @@ def decode(
         return contrastive_search(model, batch, strategy, on_step)
     ids, mask = batch.padded()
     options: dict[str, Any] = {"cache_implementation": "static"} if static else {}
-    processor: _BatchProcessor | _BeamProcessor
+    processor: StrategyProcessor | _BeamProcessor
     if isinstance(strategy, BeamSearch | ContrastiveDecoding):
         score = _Amateur(amateur, strategy, ids, mask) if isinstance(strategy, ContrastiveDecoding) else None
-        processor = _BeamProcessor(batch, score)
+        processor = _BeamProcessor(len(ids), score)
+        broken = processor.broken
         options |= {"num_beams": strategy.beams, "early_stopping": False}
         options["length_penalty"] = getattr(strategy, "length_penalty", 1.0)
     else:
-        processor = _BatchProcessor(strategy, batch, mask)
-        processor.on_step = on_step
+        processor = StrategyProcessor(strategy, tokenizer=batch.tokenizer, attention_mask=mask)
+        processor.keys, processor.on_step = batch.keys, on_step
+        broken = []
+        processor.on_broken = broken.append
     stops = [StopCriterion(batch, ids.shape[1])] if batch.stop else []
     config = GenerationConfig(  # type: ignore[no-untyped-call]
         max_new_tokens=batch.limit,
@@ -231,7 +221,7 @@ def decode(
         )
     finally:
         model.generation_config = usual
-    return Decoded.of(batch, rows[:, ids.shape[1] :].tolist(), processor.broken)
+    return Decoded.of(batch, rows[:, ids.shape[1] :].tolist(), broken)
 
 
 def forward(model: Any, ids: Tensor, mask: Tensor, positions: Tensor, cache: Any, **options: Any) -> Any:  # noqa: ANN401

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from pathlib import Path
-from typing import Any, Literal, TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 import pandas as pd
 from rich.progress import Progress
@@ -23,7 +23,6 @@ from rich.progress import Progress
 from guard_eval import progress as display
 from guard_eval.decoding.entropy import shannon_entropy
 from guard_eval.decoding.processor import DecodedStep
-from guard_eval.engines.batching import BatchSizes
 from guard_eval.engines.encoding import continuation_text, encode
 from guard_eval.engines.loading import LoadedModel, check_amateur, load
 from guard_eval.engines.local import check_numbers
@@ -139,14 +138,12 @@ def generate(
     numbers = range(1, 1 + (runs if draws(strategy) else 1))
     pairs = [(prompt, run) for prompt in wanted for run in numbers]
     distinct = {(prompt.id, run): prompt for prompt, run in pairs}
-    rows: int | Literal["auto"] = "auto" if batch_size is None else int(batch_size)
-    sizes = BatchSizes.choose(rows, loaded.model, beams=getattr(strategy, "beams", 1))
     batches = write_batches(
         loaded,
         list(distinct.values()),
         strategy,
         runs=[run for _, run in distinct],
-        batch_size=sizes,
+        batch_size="auto" if batch_size is None else int(batch_size),
         **settings,
     )
     written: dict[tuple[str, int], Continuation] = {}

@@ -292,13 +292,11 @@ def _locate(location: str, revision: str) -> tuple[str, dict[str, str]]:
         except (OSError, ValueError) as error:
             raise _refuse(location, version, error) from error
         return location, {"revision": Path(str(path)).parent.name}  # the cache has a folder for each commit
-    problem = None
     if not folder.is_dir():
-        problem = "there is no such folder; correct its name, or put the model into it"
-    elif (folder / "adapter_config.json").exists():
-        problem = "it holds an adapter alone; merge it with its base (peft's merge_and_unload), and save that"
-    if problem:
-        raise StudyError(f"the model {location!r}: {problem}")
+        raise StudyError(f"the model {location!r}: there is no such folder; correct its name")
+    if (folder / "adapter_config.json").exists():
+        remedy = "merge it with its base (peft's merge_and_unload), and save that"
+        raise StudyError(f"the model {location!r}: it holds an adapter alone; {remedy}")
     return str(folder), {}
 
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from numbers import Integral
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -74,12 +74,12 @@ def generate(
     prompts: Sequence[Prompt],
     strategy: Strategy,
     *,
-    batch_size: int | BatchSizes,
+    batch_size: int | Literal["auto"] | BatchSizes,
     runs: Sequence[int] | None = None,
     stop: Sequence[str] = (),
     amateur: LoadedModel | None = None,
     static: bool = False,
-    on_trace: Callable[[list[Trace]], None] | None = None,
+    on_trace: Callable[[Recipe, list[Trace]], None] | None = None,
     on_step: Callable[[DecodedStep], None] | None = None,
     **settings: Any,  # noqa: ANN401 (those of a recipe)
 ) -> Iterator[list[Continuation]]:
@@ -89,12 +89,13 @@ def generate(
         loaded: The model.
         prompts: What to continue.
         strategy: How.
-        batch_size: Rows at once; fewer where memory runs out. `BatchSizes` learns from one call to the next.
+        batch_size: Rows at once, or `auto`; fewer where memory runs out. `BatchSizes` learns between calls.
         runs: Which of its texts, 1, 2, …, each of `prompts` is to get; the first if left out.
         stop: A text ends before the first of these strings.
         amateur: Contrastive decoding's second model.
         static: See `decode`.
-        on_trace: Given the traces of each batch before the batch is handed out, of strategies that adapt.
+        on_trace: Given the recipe and the traces of each batch before the batch is handed out, of strategies
+            that adapt.
         on_step: Given each step of each batch; see `decode`.
         settings: `Recipe`'s `seed`, on which draws depend beside the prompt's id, the strategy and the run;
             `max_new_tokens`; `max_prompt_tokens`, a prompt's last tokens that are kept; and `chat`.
@@ -119,35 +120,11 @@ def generate(
     fitting, problem = split_by_length(loaded, rows, recipe.max_new_tokens)
     ordered = sorted(fitting, key=lambda row: (-len(row.ids), row.prompt.id, row.run))
     if not isinstance(batch_size, BatchSizes):
-        batch_size = BatchSizes(batch_size)
+        batch_size = BatchSizes.choose(batch_size, loaded.model, beams=getattr(strategy, "beams", 1))
     write = _Writer(loaded, strategy, recipe, amateur and amateur.model, on_trace, on_step)
     if static and ordered:
         write.width = len(ordered[0].ids)
-    return _write(write, in_batches(ordered, write, batch_size), problem)
-
-
-def _write(
-    writer: _Writer,
-    batches: Iterator[tuple[Sequence[EncodedPrompt], list[Continuation]]],
-    problem: str | None,
-) -> Iterator[list[Continuation]]:
-    """Yield the texts of each batch, and in the end raise the `problem` of prompts that have none."""
-    loaded = writer.loaded
-    try:
-        yield from (texts for _, texts in batches if texts)
-    except torch.OutOfMemoryError as error:
-        raise StudyError(
-            f"memory ran out on {loaded.device} with a single prompt; "
-            "lower generation.max_prompt_tokens, or name a smaller model"
-        ) from error
-    problems = [problem] if problem else []
-    if writer.failed:
-        problems.append(
-            f"the model {loaded.name!r} gave no probabilities (NaN or infinite logits) for "
-            f"{name_prompts(writer.failed)}; try model.dtype = float32, or remove them"
-        )
-    if problems:
-        raise PromptsError("; ".join(problems) + "; all other texts are made")
+    return write.write_all(in_batches(ordered, write, batch_size), problem)
 
 
 @dataclass
@@ -164,7 +141,7 @@ class _Writer:
     strategy: Strategy
     recipe: Recipe
     amateur: Any
-    on_trace: Callable[[list[Trace]], None] | None
+    on_trace: Callable[[Recipe, list[Trace]], None] | None
     on_step: Callable[[DecodedStep], None] | None
     width: int = 0
     most_rows: int = 0
@@ -215,9 +192,29 @@ class _Writer:
             texts.append(text)
             values = {name: series[index][: text.new_tokens] for name, series in adapted.items()}
             traces.append(Trace(id=text.id, prompt_id=text.prompt_id, values=values))
-        if self.on_trace is not None and adapted:
-            self.on_trace(traces)
+        if self.on_trace is not None and adapted and traces:
+            self.on_trace(recipe, traces)
         return texts
+
+    def write_all(
+        self, batches: Iterator[tuple[object, list[Continuation]]], problem: str | None
+    ) -> Iterator[list[Continuation]]:
+        """Yield the texts of each batch, and in the end raise the `problem` of prompts that have none."""
+        try:
+            yield from (texts for _, texts in batches if texts)
+        except torch.OutOfMemoryError as error:
+            raise StudyError(
+                f"memory ran out on {self.loaded.device} with a single prompt; "
+                "lower generation.max_prompt_tokens, or name a smaller model"
+            ) from error
+        problems = [problem] if problem else []
+        if self.failed:
+            problems.append(
+                f"the model {self.loaded.name!r} gave no probabilities (NaN or infinite logits) for "
+                f"{name_prompts(self.failed)}; try model.dtype = float32, or remove them"
+            )
+        if problems:
+            raise PromptsError("; ".join(problems) + "; all other texts are made")
 
 
 def check_numbers(**settings: Any) -> None:  # noqa: ANN401 (what a user gave)
@@ -248,18 +245,13 @@ def open_local(work: Work) -> Iterator[Batches]:
         warm_up(models.loaded)
         amateur = models.amateur if work.amateur else None
     for model in filter(None, (models.loaded, amateur)):
-        progress.notice(f"{model.name} ({model.revision}), {model.dtype} on {model.device}")
+        progress.notice(str(model))
     work.find({"revision": models.loaded.revision, "dtype": models.loaded.dtype})
 
-    def batches(name: str, texts: Sequence[tuple[Prompt, int]]) -> Iterator[list[Continuation]]:
-        traces: list[Trace] = []
-        for batch in models.write(texts, name, on_trace=traces.extend if work.trace else None):
-            if traces:  # on disk before their texts
-                append_traces(work.study.continuations, batch[0].recipe, traces, work.shard)
-                traces.clear()
-            yield batch
+    def note(recipe: Recipe, traces: list[Trace]) -> None:
+        append_traces(work.study.continuations, recipe, traces, work.shard)
 
-    yield batches
+    yield lambda name, texts: models.write(texts, name, on_trace=note if work.trace else None)
 
 
 class StudyModels:
@@ -296,7 +288,7 @@ class StudyModels:
         texts: Sequence[tuple[Prompt, int]],
         strategy: str,
         *,
-        on_trace: Callable[[list[Trace]], None] | None = None,
+        on_trace: Callable[[Recipe, list[Trace]], None] | None = None,
     ) -> Iterator[list[Continuation]]:
         """Return an iterator over batches of continuations of prompts and runs; see `generate`."""
         generation, parsed = self._study.settings.generation, parse(strategy)
@@ -316,5 +308,5 @@ class StudyModels:
 
 def recipe_settings(study: Study) -> dict[str, Any]:
     """Return what a study says of its recipes beside model and strategy."""
-    names = ("max_new_tokens", "max_prompt_tokens", "chat", "stop")
-    return {"seed": study.settings.seed} | {name: getattr(study.settings.generation, name) for name in names}
+    names = {"max_new_tokens", "max_prompt_tokens", "chat", "stop"}
+    return {"seed": study.settings.seed, **study.settings.generation.model_dump(include=names)}

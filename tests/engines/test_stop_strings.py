@@ -114,7 +114,7 @@ def test_the_end_of_the_prompt_never_makes_a_text_empty(loaded, name):
 def test_a_trace_ends_with_its_text(loaded):
     traces = []
     stop = pieces([made(loaded, "guard")["p1"].text])
-    texts = made(loaded, "guard", stop=stop, on_trace=traces.extend)
+    texts = made(loaded, "guard", stop=stop, on_trace=lambda _, batch: traces.extend(batch))
     lengths = {one.id: one.new_tokens for one in texts.values()}
     assert {len(series) for one in traces for series in one.values.values()} != {40}
     assert all(len(series) == lengths[one.id] for one in traces for series in one.values.values())

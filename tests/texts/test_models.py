@@ -159,7 +159,9 @@ def test_nothing_is_asked_of_what_is_here_for_good(hub, cache, tmp_path):
 
 
 def test_names_that_can_be_none(tmp_path):
-    for name in ("", "a b", "a/b/c", "a/../b", "-/-/-", "ä/b"):
+    with pytest.raises(StudyError, match="the model's name is empty; give"):
+        check_name("", "")
+    for name in ("a b", "a/b/c", "a/../b", "-/-/-", "ä/b"):
         with pytest.raises(StudyError, match=r"a Hugging Face id is OWNER/NAME"):
             check_name(name, name)
     with pytest.raises(StudyError, match="there is no folder"):
