@@ -13,7 +13,9 @@ PERSON = "5f0c0ffee1234567890abcde"
 VISIT = {"PROLIFIC_PID": PERSON, "STUDY_ID": "s1", "SESSION_ID": "v1"}
 
 
-def test_a_defect_is_a_calm_page_too():
+def test_a_defect_is_a_calm_page_too(study):
+    study(1)
+
     def script():
         from annotation_app import server
 
