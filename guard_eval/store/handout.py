@@ -16,16 +16,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    bindparam,
-    case,
-    exists,
-    func,
-    select,
-    union_all,
-)
+from sqlalchemy import ColumnElement, Connection, bindparam, case, exists, func, select, union_all
 
 from guard_eval.errors import StudyError
 from guard_eval.records import BlindPair, Plan, Rater, Role, content_id
@@ -62,11 +53,14 @@ SPARE_SKIPS = 2
 MOST_COUNTED = 10_000
 """Up to how many what a rater without a quota can still get is counted."""
 
-_CANDIDATES = 16
+_CANDIDATES = 32
 """How many open slots are looked at to find one on the side that is drawn."""
 
 _MOST_LEAD = 5
 """No showing makes a method lead on one side by more, where another slot can be had."""
+
+_LAST_SLOTS = 16
+"""A rater for whom fewer slots are open is near the end: the sides of those are foreseen."""
 
 _REPEAT_EVERY = 10
 """A rater's own pairs come again one in so many, and the rest of them at the end."""
@@ -342,7 +336,7 @@ class _Visit:
         self.shown, self.lead = 0, Counter[str]()
         for row in db.execute(_SHOWN, self.asked):
             self.counted += row.rated
-            self._add(row[:3], row.times)
+            self._add(row, row.first, row.times)
         # what the rater lost, and nobody took, comes back as far as the quota goes
         lost = [row for row in self.open if row.slot_id is not None and row.held_by is None]
         while lost and plan.quota is not None and self.counted > plan.quota:
@@ -353,10 +347,8 @@ class _Visit:
             for role, pair_id in db.execute(_CHECKS, self.asked):
                 self.checks[role].add(pair_id)
 
-    def _add(self, comparison: Sequence[str], times: int = 1) -> None:
-        method_a, method_b, first = comparison
-        lead = times if first == "a" else -times
-        self.lead.update({method_a: lead, method_b: -lead})
+    def _add(self, row: Any, side: str, times: int = 1) -> None:  # noqa: ANN401 (a row of a query)
+        self.lead.update(_step(row, side, times))
         self.shown += times
 
     def count_left(self) -> int:
@@ -382,41 +374,54 @@ class _Visit:
     def _claim_slot(self) -> int | None:
         """Show a pair in an open slot, on the side that a coin draws unless a method would lead by too much.
 
-        A slot whose side is fixed comes before one of a pair that nobody was shown: so the last raters find
-        pairs that they can be shown on either side.
+        A slot whose side is fixed comes before one of a pair that nobody was shown, and the coin leans to the
+        side on which more of them are fixed: so the last raters find pairs that they can be shown on either
+        side. Of each pair the first slot is taken, so that its sides are even whenever a couple is full.
         """
-        coin = "ab"[self._draw(2, "side", self.who.name, self.shown)]
+        rows = self._read_open_slots()
+        firsts = {row.pair_id: row for row in reversed(rows)}.values()
+        sides = Counter(row.side for row in firsts if row.for_rater is None)
+        heads = self._draw(8, "side", self.who.name, self.shown) < 4 + sides["a"] - sides["b"]
+        fixed = [row for row in firsts if row.side and len(rows) < _LAST_SLOTS]
+        last = self.lead.copy() if fixed else Counter[str]()
+        for row in fixed:
+            last.update(_step(row, row.side))
 
-        def cost(option: tuple[Any, str]) -> tuple[int, bool, bool]:
+        def cost(option: tuple[Any, str]) -> tuple[int, int, bool, bool]:
             row, side = option
-            sign = 1 if side == "a" else -1
-            lead = max(abs(self.lead[row.method_a] + sign), abs(self.lead[row.method_b] - sign))
-            return max(_MOST_LEAD, lead), side != coin, row.side is None
+            step = _step(row, side)
+            lead = max(abs(self.lead[method] + step[method]) for method in step)
+            end = last.copy()
+            end.update(step if fixed and not row.side else {})
+            foreseen = max(map(abs, end.values()), default=0)
+            return (
+                max(_MOST_LEAD, lead),
+                max(_MOST_LEAD - 1, foreseen),
+                (side == "a") != heads,
+                row.side is None,
+            )
 
-        options = [(row, side) for row in self._read_open_slots() for side in row.side or "ab"]
+        options = [(row, side) for row in firsts for side in row.side or "ab"]
         if not options:
             return None
         row, side = min(options, key=cost)
         number = self._present(row.pair_id, side, slot_id=row.id, number=row.number)
         self.hold(row.id, number, side)
         self.counted += 1
-        self._add((row.method_a, row.method_b, side))
+        self._add(row, side)
         return number
 
     def _read_open_slots(self) -> list[Any]:
         """Return a few open slots: those that a roster reserves for the rater, or else seeded ones.
 
-        Of each pair the first one is returned, so that its sides are even whenever a couple is full. Leases
-        that are over end when few slots are open: until then nobody needs those slots.
+        Leases that are over end when few slots are open: until then nobody needs those slots.
         """
         asked = self.asked | {"start": _ring_position(self.plan.seed, self.who.name, self.shown)}
         rows = self.db.execute(_OPEN_SLOTS, asked).all()
         if len(rows) < _CANDIDATES:
             end_leases(self.db, self.plan, self.now)
             rows = self.db.execute(_OPEN_SLOTS, asked).all()
-        reserved = [row for row in rows if row.for_rater is not None]
-        first = {row.pair_id: row for row in reversed(rows)}
-        return reserved or [row for row in rows if first[row.pair_id] is row]
+        return [row for row in rows if row.for_rater is not None] or list(rows)
 
     def _present(self, pair_id: str, first: str, role: Role = "study", **of_slot: int) -> int:
         shown = {"pair_id": pair_id, "first": first, "role": role, "number": 0, **of_slot}
@@ -463,6 +468,12 @@ class _Visit:
 
     def _draw(self, below: int, *key: object) -> int:
         return int(content_id(self.plan.seed, *key), 16) % below
+
+
+def _step(row: Any, side: str, times: int = 1) -> dict[str, int]:  # noqa: ANN401 (a row of a query)
+    """Return by how much the leads of a row's methods change when it is shown on this side."""
+    step = times if side == "a" else -times
+    return {row.method_a: step, row.method_b: -step}
 
 
 def _ring_position(*key: object) -> int:

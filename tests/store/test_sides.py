@@ -17,7 +17,10 @@ DESIGNS = [(1, 1), (2, 1), (3, 1), (4, 1), (2, 3), (3, 3), (4, 3)]
 
 
 def simulate(folder, make_pairs, slots, comparisons, seed):
-    """Let six people rate in a random order, one in three of whom leaves halfway; return all rows."""
+    """Let six people rate, one in three of whom leaves halfway; return all rows.
+
+    They take turns at random, or with an odd seed one does a sixth of the work after another.
+    """
     shuffled = random.Random(f"{slots} {comparisons} {seed}")
     couples = list(combinations(METHODS, 2))[:comparisons]
     plan = Plan(seed=seed, slots=slots, lease=timedelta(minutes=30))
@@ -28,9 +31,13 @@ def simulate(folder, make_pairs, slots, comparisons, seed):
         for who in shuffled.sample(list(here), 2):
             here[who] = shuffled.randrange(5, 30)
         shown = {who: next(iter(handout.claim(store, who, plan)), None) for who in here}
+        rated = Counter()
         while waiting := [who for who in here if shown[who] is not None and here[who]]:
             who = shuffled.choice(waiting)
+            if seed % 2:
+                who = min(waiting, key=lambda rater: (rated[rater] >= PAIRS * slots / 6, rater.name))
             here[who] -= 1
+            rated[who] += 1
             choice = {"fluency": shuffled.choice("AB")}
             number = shown[who].presentation
             shown[who] = verdicts.save(store, number, choice, rater=who, then=plan)
@@ -90,8 +97,8 @@ def test_the_sides_of_a_full_pair_are_even_within_one(studies):
 def test_a_method_leads_on_a_raters_screen_by_five_at_most(shown):
     """By more where all slots that others left the rater are on one side, which is rare."""
     leads = [abs(lead) for first, *_, lead in shown if first is None]
-    assert max(leads) <= 8
-    assert sum(lead > 5 for lead in leads) <= len(leads) * 0.03
+    assert max(leads) <= 7
+    assert sum(lead > 5 for lead in leads) <= len(leads) * 0.025
 
 
 @pytest.mark.parametrize(
