@@ -418,7 +418,7 @@ class _Visit:
         """
         asked = self.asked | {"start": _ring_position(self.plan.seed, self.who.name, self.shown)}
         rows = self.db.execute(_OPEN_SLOTS, asked).all()
-        if len(rows) < _CANDIDATES:
+        if len(rows) < _LAST_SLOTS:
             end_leases(self.db, self.plan, self.now)
             rows = self.db.execute(_OPEN_SLOTS, asked).all()
         return [row for row in rows if row.for_rater is not None] or list(rows)
