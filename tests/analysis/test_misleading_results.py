@@ -50,17 +50,6 @@ def test_the_order_of_rows_changes_no_byte(tmp_path):
         assert path.read_bytes() == (shuffled / path.relative_to(ordered)).read_bytes(), path
 
 
-def test_a_rater_with_a_models_name_must_be_declared(ran, tmp_path):
-    name = "meta-llama/Llama-3-8B"
-    table(raters=(name,)).to_csv(tmp_path / "v.csv", index=False)
-    message = ran("report", "v.csv").refused()
-    assert name in message
-    assert "--rater-kind model" in message
-    assert not (tmp_path / "v-report").exists()
-    assert ran("report", "v.csv", "--rater-kind", "model").code == 0
-    assert name in numbers(tmp_path / "v-report")["answer"]
-
-
 def test_raters_are_of_unknown_kind_until_it_is_given(ran, tmp_path):
     table().to_csv(tmp_path / "v.csv", index=False)
     assert "3\u00a0raters of unknown kind" in ran("report", "v.csv").out
@@ -68,16 +57,6 @@ def test_raters_are_of_unknown_kind_until_it_is_given(ran, tmp_path):
     assert not (tmp_path / "v-report" / "paper").exists()
     assert "3\u00a0people" in ran("report", "v.csv", "--paper", "--rater-kind", "person").out
     assert (tmp_path / "v-report" / "paper" / "table.tex").exists()
-
-
-def test_columns_have_true_names(ran, tmp_path):
-    table(rater_kind="person").to_csv(tmp_path / "v.csv", index=False)
-    for raters, test in (("fixed", "sign-flip"), ("random", "random effects")):
-        assert ran("report", "v.csv", "--set", f"raters={raters}").code == 0
-        frame = pd.read_csv(tmp_path / "v-report" / "csv" / "win_shares.csv")
-        assert {"p", "win_share", "method", "p_adjusted"} <= set(frame)
-        assert not any(name.endswith("_by_item") for name in frame)
-        assert frame["method"].str.contains(test).any()
 
 
 def ranked(prompts):

@@ -1,10 +1,9 @@
-"""Planning by formulas: by hand, against statsmodels and scipy, on simulated studies, and the command."""
+"""Planning by formulas: by hand, against statsmodels and scipy, and the command; the simulator's studies."""
 
 import math
 
 import numpy as np
 import pytest
-from planning import found_by_sign_flips, found_equivalent, found_for_other_raters, own_share_sd
 from scipy import stats
 from simulated_studies import Truth, simulate
 from statsmodels.stats import inter_rater
@@ -71,25 +70,6 @@ def test_a_judge_by_hand():
     assert items_needed(Design(share=0.51, judge_r=0.6), 1) is None  # more than the judge judges
     saved = [items_needed(Design(judge_r=r), 3) for r in (0, 0.4, 0.7, 0.9)]
     assert saved == sorted(saved, reverse=True)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("criteria", "least", "greatest"), [(1, 0.75, 0.85), (3, 0.8, 0.95)])
-def test_simulated_studies_have_the_power_planned(criteria, least, greatest):
-    """Holm finds more than Bonferroni, by which several criteria are planned."""
-    truth = Truth(share=0.6, model="latent")
-    items = items_needed(Design(share=0.6, icc=truth.icc, criteria=criteria), 4)
-    assert least < found_by_sign_flips(truth, items, 4, criteria, 400) < greatest
-
-
-@pytest.mark.slow
-def test_simulated_studies_show_equivalence_and_hold_for_other_raters_as_planned():
-    truth = Truth(model="dirichlet")
-    items = items_needed(Design(margin=0.1, icc=truth.icc), 3)
-    assert found_equivalent(truth, items, 3, 0.1, 4000) == pytest.approx(0.8, abs=0.04)
-    truth = Truth(share=0.6, rater_sd=0.2)
-    items = items_needed(Design(share=0.6, icc=truth.icc, rater_sd=own_share_sd(truth)), 10)
-    assert found_for_other_raters(truth, items, 10, 1000) == pytest.approx(0.8, abs=0.05)
 
 
 @pytest.mark.parametrize(

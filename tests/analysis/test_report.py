@@ -120,11 +120,6 @@ def test_names_that_are_no_plain_letters(tmp_path):
     assert "\\$x" in (tmp_path / "paper" / "table.tex").read_text(encoding="utf-8")
 
 
-def test_metrics_are_data_to_a_spreadsheet(written):
-    row = pd.read_csv(written[0] / "csv" / "metrics.csv", dtype=str).iloc[0]
-    assert (row["note"], row["value"]) == ("'=x", "-0.5")
-
-
 def test_verdicts_come_back(written, tmp_path):
     again = read(written[0] / "csv" / "verdicts.csv")
     assert write(again, tmp_path).summary == written[1].summary

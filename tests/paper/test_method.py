@@ -5,13 +5,12 @@ import math
 import re
 from fractions import Fraction
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 import torch
-from equations import step
-from hypothesis import given
-from hypothesis import strategies as st
+from slow_guard import SlowEquations, sigmoid
 from stepping import Follower
 
 from guard_eval.decoding.guard import algorithm1, equations, released
@@ -27,32 +26,30 @@ ADAPT = {
 }
 
 
-@given(st.lists(st.floats(0.05, 6.5), min_size=2, max_size=20))
-def test_both_implementations_agree(entropies):
-    ours = step(entropies, 1000)
-    raw = [0.95**age for age in range(len(entropies))]
-    overall = sum(w * h for w, h in zip(raw, reversed(entropies), strict=True)) / sum(raw)
-    column = torch.tensor(entropies[-8:], dtype=torch.float64)[:, None]
-    level = torch.tensor([overall], dtype=torch.float64)
-    adapted = equations.adapt(column, level, math.log(1000), Guard())
-    assert float(adapted.q) == pytest.approx(ours.q, rel=1e-9)
-    if abs(ours.k - round(ours.k)) > 1e-6:
-        assert int(adapted.k) == math.floor(ours.k)
-        if ours.alpha is not None:
-            assert float(adapted.log_alpha.exp()) == pytest.approx(ours.alpha, rel=1e-6, abs=1e-12)
+class Step(NamedTuple):
+    """q (`eq:q`), k_t before rounding (`eq:kt`), and α_t (`eq:alphat`): None where arctanh has no value."""
+
+    q: float
+    k: float
+    alpha: float | None
 
 
-def test_a_step_by_hand():
-    # H = 1, 3; the window is {1}; H_glob = (3 + .95)/1.95
-    result = step([1.0, 3.0], 1000)
-    overall = 3.95 / 1.95
-    q = 1 + 2 / (1 + 1e-6) + (overall - 1) / (1 + 1e-6)
-    local, trend = (q * math.atanh(x / math.log(1000)) for x in (2, 1 - overall))
-    weight = local / (local - trend + 1e-6)
-    assert result.q == pytest.approx(q)
-    assert result.k == pytest.approx(5 + 10 / (1 + math.exp(-(weight * local + (1 - weight) * trend))))
-    with pytest.raises(ValueError, match=r"math domain error|expected a number"):
-        step([0.0, 7.0], 1000)  # ln 1000 = 6.9
+class AsPrinted(SlowEquations):
+    """The equations where they are silent: arctanh outside (−1, 1) is an error."""
+
+    def map(self, x, epsilon=0.0):
+        return math.atanh(x)
+
+
+def step(entropies, vocabulary):
+    """Return GUARD's parameters after `entropies` H_1 … H_t; a ValueError if k_t has no value."""
+    guard = AsPrinted()
+    guard.hs = entropies
+    q, k, mixed = guard.unrounded(len(entropies), guard.overall(), math.log(vocabulary))
+    try:
+        return Step(q, k, sigmoid(mixed(math.log(math.floor(k)))))
+    except ValueError:
+        return Step(q, k, None)
 
 
 @functools.cache

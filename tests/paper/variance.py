@@ -7,9 +7,6 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-import numpy as np
-from numpy.typing import NDArray
-
 Number = Fraction | float
 
 
@@ -61,23 +58,3 @@ def distance_limit(decay: Number) -> Number:
     Fraction(1, 1)
     """
     return 2 * decay**2 / (1 + decay)
-
-
-def simulated(steps: int, decay: float, correlation: float, *, paths: int, seed: int) -> NDArray[np.float64]:
-    """Return the variance of H_glob,t / σ² over simulated texts, t = 1 … `steps`.
-
-    Entropies take two values, 0 and 1, equally often, and stay where they are with chance (1 + ρ)/2: a
-    process that is stationary, ergodic, bounded and mixing, with covariances ρ^|i − j| / 4.
-    """
-    rng = np.random.default_rng(seed)
-    entropy = rng.integers(0, 2, paths).astype(np.float64)
-    total, divisor = np.zeros(paths), 0.0
-    result = np.empty(steps)
-    for t in range(steps):
-        if t:
-            moves = rng.random(paths) >= (1 + correlation) / 2
-            entropy = np.where(moves, 1 - entropy, entropy)
-        total = entropy + decay * total
-        divisor = 1 + decay * divisor
-        result[t] = 4 * np.mean((total / divisor - 0.5) ** 2)
-    return result

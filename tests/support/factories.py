@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 from guard_eval.records import Continuation, Gold, Pair, Prompt, Recipe, content_id
-from guard_eval.store import TidyRow
 from guard_eval.study.settings import Settings
 
 STUDY_HEAD = """
@@ -123,27 +122,3 @@ def text_file(study, name):
     """Return the one file of a study's folder with a strategy's texts."""
     (path,) = (study / "continuations").glob(f"*/{name}.jsonl")
     return path
-
-
-TIDY = TidyRow(
-    pair_id="pair",
-    dataset="news",
-    prompt_id="prompt-0",
-    method_a="a",
-    method_b="b",
-    rater="anna",
-    criterion="fluency",
-    verdict="a",
-    rater_kind="person",
-    presentation=1,
-    slot=0,
-    shown_first="b",
-    seconds=None,
-    active_seconds=None,
-    at="2026-11-22T21:26:14.000+00:00",
-    length_a=7,
-    length_b=7,
-    surplus=False,
-    position="B",
-)
-"""A verdict as the store un-blinds it."""

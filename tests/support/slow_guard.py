@@ -32,10 +32,8 @@ class SlowGuard:
         p = [math.exp(x - top) / z for x in logits]
         log_p = [x - top - math.log(z) for x in logits]
         self.hs.append(self.entropy(p))
-        t = len(self.hs)
-        glob = sum(self.decay ** (t - i) * self.hs[i - 1] for i in range(1, t + 1))
-        glob /= sum(self.decay ** (t - i) for i in range(1, t + 1))
-        k, log_alpha, q = self.adapt(t, glob, math.log(len(p)))
+        glob = self.overall()
+        k, log_alpha, q = self.adapt(len(self.hs), glob, math.log(len(p)))
         best = sorted(range(len(p)), key=lambda v: (-logits[v], v))[:k]
         self.candidates = self.score(best, log_p, log_alpha)
         token = min(v for v in best if self.candidates[v] == max(self.candidates.values()))
@@ -48,6 +46,11 @@ class SlowGuard:
 
     def entropy(self, p):
         return -sum(x * math.log(x) for x in p if x > 0)
+
+    def overall(self):
+        t = len(self.hs)
+        glob = sum(self.decay ** (t - i) * self.hs[i - 1] for i in range(1, t + 1))
+        return glob / sum(self.decay ** (t - i) for i in range(1, t + 1))
 
     def score(self, best, log_p, log_alpha):
         return {v: log_p[v] + self.tokens.count(v) * log_alpha for v in best}
@@ -80,17 +83,29 @@ class SlowGuard:
 
 class SlowEquations(SlowGuard):
     def adapt(self, t, glob, log_v):
+        q, k, mixed = self.unrounded(t, glob, log_v)
+        return math.floor(k), log_sigmoid(mixed(math.log(math.floor(k)))), q
+
+    def unrounded(self, t, glob, log_v):
+        """Return q, k before rounding, and what gives the exponent of `eq:kt` and `eq:alphat` for a size."""
         eps, h = 1e-6, self.hs[-1]
         if t == 1:
             med = prev = glob = h
         else:
             med, prev = self.med(self.hs[:-1][-self.w :]), self.hs[-2]
         q = 1.0 + abs(h - prev) / (prev + eps) + abs(med - glob) / (med + eps)
-        loc, glo = q * self.map((h - med) / log_v), q * self.map((med - glob) / log_v)
+
+        def both(size):
+            return q * self.map((h - med) / size), q * self.map((med - glob) / size)
+
+        loc, glo = both(log_v)
         lam = abs(loc) / (abs(loc) + abs(glo) + eps)
-        k = math.floor(10 * sigmoid(lam * loc + (1 - lam) * glo) + 5)
-        loc, glo = q * self.map((h - med) / math.log(k)), q * self.map((med - glob) / math.log(k))
-        return k, log_sigmoid(lam * loc + (1 - lam) * glo), q
+
+        def mixed(size):
+            loc, glo = both(size)
+            return lam * loc + (1 - lam) * glo
+
+        return q, 10 * sigmoid(mixed(log_v)) + 5, mixed
 
 
 class SlowAlgorithm1(SlowGuard):
