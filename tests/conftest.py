@@ -33,9 +33,8 @@ settings.register_profile(
 settings.load_profile("unhurried")
 
 
-# Each worker, and what it starts, computes with one processor: with more they wait for each other.
-if "PYTEST_XDIST_WORKER" in os.environ:
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Tests, and what they start, compute with one processor: tensors are small, and threads wait for each other.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # Where a shell started the tests in the background, or under nohup, these are ignored, and by every child.
 for _signal, _handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):

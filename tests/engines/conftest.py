@@ -3,21 +3,12 @@
 from pathlib import Path
 
 import pytest
-import torch
 from small_tokenizers import bytes_of
 from tiny_models import VOCABULARY, tiny
 
 from guard_eval.engines.loading import LoadedModel, load
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "models"
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def save_random(kind: str, folder: Path) -> Path:

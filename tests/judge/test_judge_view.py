@@ -1,33 +1,63 @@
 """The page of exchanges: all that was asked and answered, no method's name, and nothing foreign that runs."""
 
+import json
 import re
+from dataclasses import replace
 
 import pytest
-from judged_study import HOSTILE, METHODS, judged_study
+from fake_openai import answer, failure
 
+from guard_eval.store import pairs as store_pairs
 from judge.viewer import read_comparisons, write_page
 
 pytestmark = pytest.mark.slow
 
+HOSTILE = (
+    "</script><script>document.title='pwned'</script><img src=x onerror=\"document.title='pwned'\">"
+    "\x1b[31mred\x1b]0;title\x07 \u202egnorw <!--"
+)
+REFUSED, PROSE, HOSTILE_PAIR = 5, 6, 3
+JUDGES = ({"model": "steady"}, {"model": "always-a", "name": "a judge <img src=x>"})
 
-@pytest.fixture(scope="module")
-def judged(tmp_path_factory):
-    return judged_study(tmp_path_factory.mktemp("judged"))
+
+def act(ask):
+    """Judge as the model's name says: always the same text, or always the one that stands first."""
+    if ask["model"] == "always-a":
+        return answer(ask, json.dumps({"fluency": "A", "coherence": "A"}))
+    if f"prompt number {REFUSED}" in ask.words:
+        return failure(400, f"no such text {HOSTILE}", code="content_filter")
+    if f"prompt number {PROSE}" in ask.words:
+        return answer(ask, f"I would rather not. {HOSTILE}")
+    fluency = "A" if ask.texts[0].startswith("first") else "B"
+    thought = f"<think>I think {HOSTILE} of it.</think>"
+    return answer(ask, thought + json.dumps({"fluency": fluency, "coherence": "tie"}))
 
 
 @pytest.fixture
-def page(judged, tmp_path):
-    with judged.open() as store:
-        count = write_page(store, judged.judges, tmp_path / "view.html", seed=11)
-    assert count == 12 * 2 * 2
+def judged(store, pair, server, run):
+    """Twelve pairs, one of them hostile, that two judges have seen in both orders."""
+    server.act = act
+    pairs = [pair(number) for number in range(12)]
+    hostile = {name: getattr(pairs[HOSTILE_PAIR], name) + HOSTILE for name in ("prompt", "text_a")}
+    pairs[HOSTILE_PAIR] = replace(pairs[HOSTILE_PAIR], **hostile)
+    store_pairs.add(store, pairs)
+    for named in JUDGES:
+        run(**named)
+    return pairs
+
+
+@pytest.fixture
+def page(judged, store, judge, tmp_path):
+    judges = [judge.model_copy(update=named) for named in JUDGES]
+    assert write_page(store, judges, tmp_path / "view.html", seed=11) == 12 * 2 * 2
     return (tmp_path / "view.html").read_text(encoding="utf-8")
 
 
 def test_it_has_every_exchange_as_text_and_no_name_of_a_method(page, judged):
     assert page.count('class="comparison"') == 24
-    for pair in judged.pairs:
+    for pair in judged:
         assert pair.id in page
-    assert not any(method in page for method in METHODS)
+    assert not any(method in page for method in (judged[0].method_a, judged[0].method_b))
     assert "continuation" not in page
     assert "<script>document" not in page
     assert "<img" not in page
@@ -35,10 +65,9 @@ def test_it_has_every_exchange_as_text_and_no_name_of_a_method(page, judged):
     assert HOSTILE not in page
 
 
-def test_failures_are_shown_and_a_verdict_follows_the_text_that_is_drawn_as_first(judged):
-    pairs = {pair.id: pair for pair in judged.pairs}
-    with judged.open() as store:
-        comparisons = list(read_comparisons(store, seed=11, only={"steady"}))
+def test_failures_are_shown_and_a_verdict_follows_the_text_that_is_drawn_as_first(judged, store):
+    pairs = {pair.id: pair for pair in judged}
+    comparisons = list(read_comparisons(store, seed=11, only={"steady"}))
     kinds = {order["failure"] for each in comparisons for order in each["orders"]}
     assert kinds == {None, "content_filter", "unparseable"}
     assert "I think" in comparisons[0]["orders"][0]["attempts"][-1]["answer"]
@@ -49,8 +78,7 @@ def test_failures_are_shown_and_a_verdict_follows_the_text_that_is_drawn_as_firs
         for order in each["orders"]:
             if order["better"]:  # this judge always prefers the text that begins with "first"
                 assert order["better"]["fluency"] == f"text {first}"
-        assert pairs[each["id"]].prompt.split(".")[0] in each["prompt"]
+        assert pairs[each["id"]].prompt.partition("<")[0] in each["prompt"]
     assert firsts == {1, 2}
-    with judged.open() as store:
-        flips = {each["judge"]: each["flip"] for each in read_comparisons(store, seed=11)}
+    flips = {each["judge"]: each["flip"] for each in read_comparisons(store, seed=11)}
     assert flips["a judge <img src=x>"] == "flip"  # this one prefers the first place

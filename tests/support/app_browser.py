@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import importlib.util
-import queue
 import re
 import signal
 import subprocess
 import sys
-import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import pytest
 
@@ -60,50 +59,22 @@ class Served:
 @contextmanager
 def serving(folder: Path, log: Path, *, port: int = 0) -> Iterator[str]:
     """Serve the study as the command does, and stop it as Ctrl-C does."""
-    with log.open("a") as errors:
+    start = log.stat().st_size if log.exists() else 0
+    with log.open("a") as output:
         process = subprocess.Popen(
             [sys.executable, "-m", "guard_eval", "annotate", str(folder), "--port", str(port)],
-            stdout=errors,
-            stderr=subprocess.PIPE,
-            text=True,
+            stdout=output,
+            stderr=output,
         )
-        assert process.stderr is not None
-        lines = Lines(process.stderr, log)
-        url = lines.wait_for(r"Serving on (http://127\.0\.0\.1:\d+) ")
-        yield url
-        # To the parent alone, as a service manager would: it must take its server with it.
-        process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 0
-        lines.close()
-
-
-class Lines:
-    """What a process writes, copied into a log as it comes."""
-
-    def __init__(self, stream: IO[str], log: Path) -> None:
-        self._lines: queue.Queue[str] = queue.Queue()
-        self._thread = threading.Thread(target=self._copy, args=(stream, log), daemon=True)
-        self._thread.start()
-
-    def _copy(self, stream: IO[str], log: Path) -> None:
-        with stream, log.open("a") as copy:
-            for line in stream:
-                copy.write(line)
-                copy.flush()
-                self._lines.put(line)
-        self._lines.put("")
-
-    def wait_for(self, pattern: str) -> str:
-        """Return the first group of the first line that has the pattern."""
-        said = ""
-        while line := self._lines.get(timeout=60):
-            said += line
-            if match := re.search(pattern, line):
-                return match[1]
-        raise AssertionError(said)
-
-    def close(self) -> None:
-        self._thread.join()
+    until = time.monotonic() + 60
+    while not (ready := re.search(rb"Serving on (http://127\.0\.0\.1:\d+) ", log.read_bytes()[start:])):
+        assert process.poll() is None, log.read_text()
+        assert time.monotonic() < until, log.read_text()
+        time.sleep(0.02)
+    yield ready[1].decode()
+    # To the parent alone, as a service manager would: it must take its server with it.
+    process.send_signal(signal.SIGINT)
+    assert process.wait(30) == 0
 
 
 class Wire:

@@ -78,7 +78,6 @@ class Built:
     dataset: str = DATASET
     first: str = FIRST
     second: str = SECOND
-    first_word: str = FIRST_WORD
 
     @property
     def database(self) -> str:

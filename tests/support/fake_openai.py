@@ -160,7 +160,6 @@ class FakeOpenAI(LocalServer):
         self.asks = []
         self.paid = Counter()  # whole answers by the digest of their request
         self.unseen = Counter()  # those of them that were lost on their way
-        self.most_at_once = 0
         self.files = {}
         self.batches = {}
         self.lag = 0  # how often a batch is polled before it ends
@@ -169,7 +168,6 @@ class FakeOpenAI(LocalServer):
         self.forgets = False  # whether a batch ends without results
         self.batched = []  # the requests that came in batches
         self.on = {}  # called when a step is done, before the answer goes out
-        self._now = 0
         self._names = itertools.count(1)
         self._lock = threading.RLock()
         self.serve(self._handler(), tls)
@@ -222,12 +220,9 @@ class FakeOpenAI(LocalServer):
         with self._lock:
             ask.number = sum(each.digest == ask.digest for each in self.asks)
             self.asks.append(ask)
-            self._now += 1
-            self.most_at_once = max(self.most_at_once, self._now)
         out = self.act(ask)
         time.sleep(out.delay)
         with self._lock:
-            self._now -= 1
             if out.paid:
                 (self.unseen if out.drop else self.paid)[ask.digest] += 1
         return out
