@@ -6,10 +6,10 @@ import json
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import pandas as pd
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from analysis.analyses.evidence import Context, Correction, RaterSampling
 from analysis.verdicts.combined import Composite, PanelRule
@@ -20,11 +20,15 @@ from analysis.verdicts.tidy import remarks
 from guard_eval.errors import StudyError
 from guard_eval.records import RaterKind
 from guard_eval.rubric import Weights
+from guard_eval.study.settings import check_guarantees
 from guard_eval.study.toml import check_tables, read_toml, with_overrides
 
 FILE_NAME = "report.toml"
 """The file beside a table that is read without being named."""
-SAME_IN_CONTEXT = ("question", "texts", "seed", "alpha", "correction", "margin", "raters", "random_part")
+SAME_IN_CONTEXT = (
+    *("question", "texts", "seed", "alpha", "correction", "margin"),
+    *("sequential", "raters", "assisted_by", "random_part"),
+)
 """What a report's context calls as the settings do."""
 _PAIR_DESPITE_PROMPTS = (
     f"the unit was declared to be the pair, although several pairs share a {PROMPT}: tests find differences "
@@ -56,7 +60,9 @@ class TableSettings(BaseModel):
             `A against B: CRITERION` each.
         seed: The seed of drawn signs.
         unit: What tests and intervals take as independent: the pair, or the prompt of the column prompt_id.
+        sequential: Verdicts were looked at while they came in; the table has them in an order of its own.
         raters: For whom the answer is to hold: `fixed`, these raters, or `random`, all of the same kind.
+        assisted_by: The judge, by name, whose verdicts assist people's in the answer.
         rater_kind: Who judged, if the table has no such column.
         columns: The headings of the table by the column that they are: `method_a = "System 1"`.
         format: The format of the files, if it could be one of two.
@@ -76,13 +82,27 @@ class TableSettings(BaseModel):
     family: list[_Line] | None = Field(default=None, min_length=1)
     seed: int | None = Field(default=None, ge=0, lt=2**63)
     unit: ReportUnit | None = None
+    sequential: bool | None = None
     raters: RaterSampling | None = None
+    assisted_by: str | None = None
     rater_kind: RaterKind | None = None
     columns: dict[str, str] | None = None
     format: str | None = None
     panel: PanelRule | None = None
     composite: Weights | None = None
     random_part: bool | None = None
+
+    @model_validator(mode="after")
+    def _check_guarantees(self) -> Self:
+        given = {
+            "correction": self.correction not in {None, "holm"},
+            "margin": self.margin is not None,
+            "sequential": self.sequential,
+            "raters": self.raters not in {None, "fixed"},
+            "assisted_by": self.assisted_by is not None,
+        }
+        check_guarantees([name for name, differs in given.items() if differs])
+        return self
 
 
 def read_settings(

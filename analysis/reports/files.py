@@ -14,9 +14,9 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import infer_dtype
 
-from guard_eval.errors import StudyError
 from guard_eval.records import SIMULATED
 from guard_eval.reporting.escaping import clean, csv_of_escaped, escape_csv
+from guard_eval.reporting.writing import write_whole
 
 LIST = "files.txt"
 """Names every file of a report, so that a later one knows what was there."""
@@ -49,18 +49,14 @@ def write_files(folder: Path, files: Mapping[str, str | bytes]) -> tuple[Path, .
     Raises:
         StudyError: The folder cannot be written.
     """
-    try:
-        for part in {str(Path(name).parent) for name in files}:
-            (folder / part).mkdir(parents=True, exist_ok=True)
-        for name in _earlier(folder) - files.keys():
-            (folder / name).unlink(missing_ok=True)
-        listed = "".join(f"{name}\n" for name in sorted((*files, LIST)))
-        for name, content in {**files, LIST: listed}.items():
-            (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode("utf-8"))
-    except OSError as error:
-        raise StudyError(
-            f"cannot write the report to {folder}: {error.strerror}; name another folder"
-        ) from error
+    for name in reversed(list(files)):  # the page comes first: who sees a new one sees what it links to
+        content = files[name]
+        data = content if isinstance(content, bytes) else content.encode("utf-8")
+        write_whole(folder / name, data, make_folder=True)
+    for name in _earlier(folder) - files.keys():
+        (folder / name).unlink(missing_ok=True)
+    listed = "".join(f"{name}\n" for name in sorted((*files, LIST)))
+    write_whole(folder / LIST, listed.encode())
     return tuple(folder / name for name in (*files, LIST))
 
 

@@ -31,7 +31,11 @@ from guard_eval.results import Result
 
 STOPPED = "stopped; nothing made so far is lost: run the same command again to go on"
 
-_USER_CAN_FIX = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ENOTDIR}
+_OF_PATHS = {errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG}
+_OF_DISKS = {errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+_USER_CAN_FIX = _OF_PATHS | _OF_DISKS
+
+_WITHOUT_COMMAND = {"--help", "-h", "--version", "--install-completion"}
 
 SHARED = Group("Options of every command", sort_key=100)
 
@@ -69,6 +73,9 @@ def _call(arguments: Sequence[str], printer: Printer) -> int:
             result = command_line(printer).meta(arguments)
         if isinstance(result, Result):  # --help and --version return none
             printer.print_result(result)
+        elif printer.as_json and not _WITHOUT_COMMAND & set(arguments):
+            printer.error("error: no command is named; guard-eval --help lists them")
+            return 2
         sys.stdout.flush()
     except CycloptsError as error:
         printer.error(f"error: {error}; `guard-eval COMMAND --help` lists what it takes")
@@ -81,8 +88,8 @@ def _call(arguments: Sequence[str], printer: Printer) -> int:
             raise
         if error.filename is None:
             _discard_output()
-        what = error.filename or "the output"
-        printer.error(f"error: cannot write {what}: {error.strerror}; fix that and run the command again")
+        what = "write the output" if error.filename is None else f"use {error.filename}"
+        printer.error(f"error: cannot {what}: {error.strerror}; fix that and run the command again")
         return 2
     return result.exit_code if isinstance(result, Result) else 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from itertools import chain
 from typing import Annotated, Literal, Self, get_args
 
@@ -242,10 +243,14 @@ class Analysis(SettingsTable):
 
     @model_validator(mode="after")
     def _check_guarantees(self) -> Self:
-        chosen = self.model_dump(exclude_defaults=True, exclude={"alpha"})
-        if len(chosen) > 1 and chosen.keys() & {"sequential", "assisted_by"}:
-            raise ValueError(f"no test holds for {' with '.join(chosen)}: remove all but one")
+        check_guarantees(list(self.model_dump(exclude_defaults=True, exclude={"alpha"})))
         return self
+
+
+def check_guarantees(chosen: Collection[str]) -> None:
+    """Check that a test holds for what differs from the default; a ValueError says that none does."""
+    if len(chosen) > 1 and {"sequential", "assisted_by"} & set(chosen):
+        raise ValueError(f"no test holds for {' with '.join(chosen)}: remove all but one")
 
 
 class Settings(SettingsTable):

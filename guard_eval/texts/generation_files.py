@@ -72,6 +72,8 @@ def read_generations(
         for column in columns or ("",):
             fields = Fields(record, column)
             text = fields.generation(prompts, column if len(columns) > 1 else stem)
+            if len(columns) > 1 and text.strategy != column:  # the record names its strategy, too
+                text = replace(text, strategy=f"{text.strategy} {column}")
             key = (text.dataset, text.strategy, text.run, text.prompt_id or text.prompt)
             if key[-1] is not None and key in seen:
                 fields.flaws.append("prompt repeated")

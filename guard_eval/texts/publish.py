@@ -219,7 +219,10 @@ def _declaration(study: Study, verdicts: Sequence[TidyRow]) -> dict[str, Any]:
         "margin": analysis.equivalence_margin,
         "family": [f"{a} against {b}" for a, b in settings.pairs.compare if (a, b) in judged],
         "seed": settings.seed,
+        "sequential": analysis.sequential,
         "raters": analysis.raters,
+        "assisted_by": analysis.assisted_by,
+        "random_part": settings.pairs.human_pairs is not None,
         "panel": settings.panel,
         "composite": settings.composite,
     }

@@ -64,7 +64,7 @@ def read_rows(path: Path) -> Iterator[Record]:
         raise StudyError(f"cannot read {path}: {reason}; fix that, or name another file") from error
     if len(data) > MOST_BYTES:
         raise StudyError(f"{path} has more than {MOST_BYTES >> 30} GiB; split it into several files")
-    unit = "record" if suffix in {".json", ".parquet"} else "line"
+    unit = {".json": "record", ".parquet": "record", ".xlsx": "row"}.get(suffix, "line")
     yield from _records(path, unit, _FORMATS[suffix](path, data))
 
 
@@ -140,14 +140,16 @@ def _read_csv(path: Path, data: bytes) -> Rows:
         ) from error
 
 
-def _with_headings(path: Path, rows: Iterator[tuple[int, list[str]]]) -> Rows:
+def _with_headings(path: Path, rows: Iterator[tuple[int, list[str]]], unit: str = "line") -> Rows:
     """Yield rows of cells as objects; the first row has the headings."""
     head = [name.strip() for name in next(rows, (0, []))[1]]
+    if twice := [name for name in head if name and head.count(name) > 1]:
+        raise StudyError(f"{path} has two columns {twice[0]!r}; rename or remove one")
     for number, row in rows:
         if len(row) != len(head):
             raise StudyError(
-                f"{path}, line {number}: {len(row)} cells under {len(head)} headings; quote texts that hold "
-                "a separator"
+                f"{path}, {unit} {number}: {len(row)} cells under {len(head)} headings; quote texts that "
+                "hold a separator"
             )
         yield number, dict(zip(head, row, strict=True))
 
@@ -171,7 +173,7 @@ _FORMATS: dict[str, Callable[[Path, bytes], Rows]] = {
     ".csv": _read_csv,
     ".tsv": _read_csv,
     ".parquet": _read_parquet,
-    ".xlsx": lambda path, _: _with_headings(path, sheet_rows(path)),
+    ".xlsx": lambda path, _: _with_headings(path, sheet_rows(path), "row"),
     ".txt": lambda path, data: ((number, {"prompt": line}) for number, line in _read_lines(path, data)),
 }
 """How the numbers and values of records are read, by suffix."""

@@ -134,6 +134,17 @@ def test_an_earlier_reports_tables_do_not_stay(tmp_path):
     assert (tmp_path / "csv" / "mine.csv").exists()
 
 
+def test_a_report_that_cannot_be_finished_keeps_the_page_of_the_last_one(tmp_path):
+    write(verdicts(), tmp_path)
+    page = (tmp_path / "index.html").read_bytes()
+    (tmp_path / "report.json").unlink()
+    (tmp_path / "report.json").mkdir()
+    with pytest.raises(StudyError, match=r"cannot write .*report\.json: Is a directory; fix that"):
+        write(verdicts(), tmp_path, name="a newer study")
+    assert (tmp_path / "index.html").read_bytes() == page
+    assert [*tmp_path.rglob(".*")] == []
+
+
 def words_of(folder):
     html = (folder / "index.html").read_text(encoding="utf-8")
     return re.sub(r"<style>.*?</style>|<[^>]+>", " ", html, flags=re.DOTALL)

@@ -73,6 +73,7 @@ def test_json_is_printed_also_for_a_result_without_data_and_for_an_error(capsys,
     with progress.attached(printer):  # a step leaves standard output to the result
         progress.show(Result(lines=("step one",)))
     assert capsys.readouterr() == ("", "step one\n")
+    assert json.loads(run("raters", "--json").out)["error"].startswith("no command is named")
     ran = run("new", "x", "--limit", "0", "--json")
     assert (ran.code, json.loads(ran.out)) == (2, {"error": "--limit 0: it is at least 1"})
 

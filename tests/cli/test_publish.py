@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 import pytest
 from factories import make_pair
 
+from analysis.reports.command import report
 from guard_eval.errors import StudyError
 from guard_eval.store import Store, handout, verdicts
 from guard_eval.store import pairs as store_pairs
@@ -42,10 +43,10 @@ CODE = "C0FFEE42"
 PEOPLE = ("Quentin Überall", "marge", "P-1")
 
 
-def make(folder, *, prompt="Once upon a time", names=PEOPLE, order=None):
+def make(folder, *, prompt="Once upon a time", names=PEOPLE, order=None, more=""):
     """Make a study whose people have rated 12 pairs; `order` is the one in which they were invited."""
     folder.mkdir()
-    (folder / "study.toml").write_text(TOML, encoding="utf-8")
+    (folder / "study.toml").write_text(TOML + more, encoding="utf-8")
     study = Study.open(folder)
     with Store.open(f"sqlite:///{folder / 'study.db'}", declared=study.declared, create=True) as store:
         store_pairs.add(store, [_pair(n, f"{prompt} {n}") for n in range(12)])
@@ -96,6 +97,17 @@ def test_a_study_is_published_without_names_and_others_compute_the_same_shares(t
     pairs = [json.loads(line) for line in written["pairs.jsonl"].decode().splitlines()]
     assert pairs[1]["text_a"] == "=1+1 Write to info@example.org at 10.1.2.3, said Anna, 42 years old."
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "study"]
+
+
+def test_others_use_the_test_that_was_declared(tmp_path):
+    study = make(tmp_path / "study", more="[analysis]\nsequential = true\n")
+    publish(study, tmp_path / "out")
+    (tmp_path / "study").rename(tmp_path / "elsewhere")
+    report(tmp_path / "out" / "verdicts.csv", output=tmp_path / "again")
+    for folder in (tmp_path / "out" / "report", tmp_path / "again"):
+        assert len(rows_of(folder / "csv" / "sequential.csv")) == 1
+    with pytest.raises(StudyError, match="no test holds for margin with sequential: remove all but one"):
+        report(tmp_path / "out" / "verdicts.csv", output=tmp_path / "again", overrides=("margin=0.1",))
 
 
 def test_numbers_of_raters_follow_neither_names_nor_arrival(tmp_path):

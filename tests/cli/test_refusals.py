@@ -38,6 +38,8 @@ REFUSED = [
     ("", ["power", "--share", "2"], "share"),
     ("", ["replicate", "nonsense", "out"], "nonsense"),
     ("", ["report", "nowhere.csv"], "nowhere.csv"),
+    ("", ["report", "n" * 256], "File name too long; fix that"),
+    ("", ["new", "n" * 256], "File name too long; fix that"),
     ("", ["new", "one", "--prompts", "nowhere.csv"], "cannot read nowhere.csv"),
     ("empty", ["generate", "empty"], "there is no study.toml in 'empty'"),
     ("empty", ["backup", "empty", "copy.db"], "there is no study.toml in 'empty'"),

@@ -242,6 +242,7 @@ def test_other_shapes_separators_and_gzip(tmp_path, name, content):
         ("f.json", "5", "record 1: '5' is not a JSON object"),
         ("f.json", '[{"text": "a"}', "not valid JSON"),
         ("f.csv", "text,id\na,1\nb, c,2\n", "line 3: 3 cells under 2 headings"),
+        ("f.csv", "text,id,text\na,1,b\n", r"f\.csv has two columns 'text'; rename or remove one"),
         ("f.csv", 'text,id\n"a,1\n', "line 3: not valid CSV .*; quote texts"),
         ("f.csv", "text,id\na\rb,1\n", "not valid CSV"),
         (
@@ -341,3 +342,12 @@ def test_columns_by_name(tmp_path, kind):
     ]
     with pytest.raises(StudyError, match=r" 2: has no generated, only prompt, static_gen.*--column NAME"):
         read_generations(path, columns=["generated"])
+
+
+def test_columns_are_strategies_apart_where_the_file_names_strategies_too(tmp_path):
+    path = write(tmp_path, "csv", [{"strategy": "s", "prompt": "p", "a": "x", "b": "y"}])
+    assert [(text.strategy, text.text) for text in read_generations(path, columns=["a", "b"])] == [
+        ("s a", "x"),
+        ("s b", "y"),
+    ]
+    assert read_generations(path, columns=["a"])[0].strategy == "s"
