@@ -6,9 +6,9 @@ A prompt belongs to the shard that its id's hash says, so every machine comes to
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import re
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -16,9 +16,6 @@ from pathlib import Path
 
 from guard_eval.errors import StudyError
 from guard_eval.records import content_id
-
-if sys.platform != "win32":
-    import fcntl
 
 
 @dataclass(frozen=True)
@@ -63,8 +60,8 @@ def reserve(folder: Path, shard: Shard) -> Iterator[None]:
     """Keep other processes from making the same texts in `folder` as long as the context lasts.
 
     A shard excludes itself and the whole; the whole excludes everything. The locks are the system's (flock),
-    and go with the process however it ends. Where there are none (some network file systems, Windows),
-    nothing is excluded.
+    and go with the process however it ends. Where there are none (some network file systems), nothing
+    is excluded.
 
     Raises:
         StudyError: Another process makes these texts.
@@ -95,14 +92,12 @@ def _lock(path: Path, *, shared: bool) -> Iterator[None]:
         FileNotFoundError: Another process is removing it.
     """
     with path.open("ab") as file:
-        if sys.platform != "win32":
-            fcntl.flock(file, fcntl.LOCK_NB | (fcntl.LOCK_SH if shared else fcntl.LOCK_EX))
-            if not os.path.samestat(os.fstat(file.fileno()), path.stat()):
-                raise FileNotFoundError(path)
+        fcntl.flock(file, fcntl.LOCK_NB | (fcntl.LOCK_SH if shared else fcntl.LOCK_EX))
+        if not os.path.samestat(os.fstat(file.fileno()), path.stat()):
+            raise FileNotFoundError(path)
         try:
             yield
         finally:
             with suppress(OSError):
-                if sys.platform != "win32":
-                    fcntl.flock(file, fcntl.LOCK_NB | fcntl.LOCK_EX)
+                fcntl.flock(file, fcntl.LOCK_NB | fcntl.LOCK_EX)
                 path.unlink()
