@@ -648,6 +648,7 @@ def spots(value, path=()):
             yield from spots(one, (*path, key))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", WHOLE)
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())

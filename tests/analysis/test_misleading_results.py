@@ -16,6 +16,8 @@ from guard_eval.store import pairs as store_pairs
 from guard_eval.store import raters as store_raters
 from guard_eval.study.folder import Study
 
+pytestmark = pytest.mark.slow
+
 A, B = "guard", "top_k(k=50)"
 
 

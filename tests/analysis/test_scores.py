@@ -1,6 +1,7 @@
 """Scores and items against pandas' own grouping, and text columns as numbers."""
 
 import pandas as pd
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -41,6 +42,7 @@ def table(drawn):
     return with_judges(orient(validate(frame[~twice])))
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(st.lists(VERDICTS, min_size=1, max_size=30), st.integers(0, 9))
 def test_scores_and_items_are_those_of_pandas(drawn, seed):

@@ -90,6 +90,7 @@ def test_a_hostile_toml_file_is_refused_at_once(run, folder, tmp_path, text, say
         Study.open(folder)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize(
     "lines",

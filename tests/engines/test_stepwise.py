@@ -44,6 +44,7 @@ def made(
     return decode(loaded.model, batch, parse(name)).tokens
 
 
+@pytest.mark.slow
 @every_model
 def test_what_people_combine_is_what_transformers_combines(loaded):
     """Its processors in its order, and a draw from what they leave by our numbers."""

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 from small_tokenizers import words_of
-from transformers import LlamaConfig, LlamaForCausalLM
+from tiny_models import tiny
 
 from guard_eval.metrics.coherence import log_likelihoods
 
@@ -21,19 +21,7 @@ def tokenizer():
 
 @pytest.fixture(scope="module")
 def model():
-    torch.manual_seed(3)
-    config = LlamaConfig(
-        vocab_size=len(WORDS),
-        hidden_size=16,
-        intermediate_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        max_position_embeddings=16,
-        initializer_range=0.5,
-        bos_token_id=0,
-        eos_token_id=0,
-    )
-    return LlamaForCausalLM(config).eval()
+    return tiny("llama", vocab_size=len(WORDS), bos_token_id=0, max_position_embeddings=16)
 
 
 def plain(model, before, tokens):
@@ -61,7 +49,7 @@ def test_batches_equal_a_plain_loop(model, tokenizer, batch_size):
     result = log_likelihoods(model, tokenizer, [*PROMPTS, "the"], [*TEXTS, "  \n"], batch_size=batch_size)
     expected = [plain(model, [0, *ids(p)], ids(t)) for p, t in zip(PROMPTS, TEXTS, strict=True)]
     assert result.pop() is None
-    assert [score.total for score in result] == pytest.approx(expected, abs=1e-5)
+    assert [score.total for score in result] == pytest.approx(expected, rel=1e-5)
     assert [score.tokens for score in result] == [4, 1, 3, 6, 2]
 
 
@@ -88,7 +76,7 @@ def test_without_a_first_token_a_bare_continuation_loses_its_own(model):
     bare.bos_token = None
     first, second = log_likelihoods(model, bare, ["", "a"], ["cat sat on", "mat"])
     assert (first.tokens, second.tokens) == (2, 1)
-    assert first.total == pytest.approx(plain(model, [2], [3, 4]), abs=1e-5)
+    assert first.total == pytest.approx(plain(model, [2], [3, 4]), rel=1e-5)
 
 
 def test_a_prompt_loses_its_beginning_but_the_first_token_and_a_text_its_end(model, tokenizer):
@@ -96,6 +84,6 @@ def test_a_prompt_loses_its_beginning_but_the_first_token_and_a_text_its_end(mod
     first, second = log_likelihoods(model, tokenizer, prompts, ["cat on", " ".join(["mat a"] * 20)])
     assert (first.prompt_cut, first.text_cut, first.tokens) == (True, False, 2)
     # Of 16 places two are the text's and one the first token's: 13 words are left.
-    assert first.total == pytest.approx(plain(model, [0, *[3] * 13], [2, 4]), abs=1e-5)
+    assert first.total == pytest.approx(plain(model, [0, *[3] * 13], [2, 4]), rel=1e-5)
     assert (second.prompt_cut, second.text_cut, second.tokens) == (True, True, 15)
-    assert second.total == pytest.approx(plain(model, [0], ([6, 5] * 8)[:15]), abs=1e-5)
+    assert second.total == pytest.approx(plain(model, [0], ([6, 5] * 8)[:15]), rel=1e-5)

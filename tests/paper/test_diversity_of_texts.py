@@ -1,9 +1,12 @@
 """Diversity of published texts: continuations and references, where they lie beside the repository."""
 
 import numpy as np
+import pytest
 from paper_data import GUARD, MAIN, figure, published_lines
 
 from guard_eval.metrics.ngrams import diversity, diversity_of_sums, ngram_counts
+
+pytestmark = pytest.mark.slow
 
 WHAT = "GUARD's published continuations (Qwen2.5-7B, Wikitext)"
 

@@ -10,6 +10,8 @@ import pytest
 from guard_eval.records import Plan
 from guard_eval.store import Store, handout, pairs, raters, unblind, verdicts
 
+pytestmark = pytest.mark.slow
+
 METHODS = ("guard", "top_k(k=50)", "greedy")
 PAIRS = 60
 DESIGNS = [(1, 1), (2, 1), (3, 1), (4, 1), (2, 3), (3, 3), (4, 3)]

@@ -3,13 +3,13 @@
 import itertools
 import subprocess
 import threading
-from datetime import UTC, datetime
 
 import pytest
 from command_line import command, environment
 from fake_openai import KEY, FakeOpenAI, verdict
+from judge_requests import end_leases
 
-from guard_eval.store import Store, requests, unblind
+from guard_eval.store import Store, unblind
 from guard_eval.study import Study
 
 pytestmark = pytest.mark.slow
@@ -50,8 +50,7 @@ def test_a_judge_that_is_killed_pays_nothing_twice(server, paired, typed):
     study = Study.open(paired)
     with Store.open(study.database) as store:
         stored = {row.presentation for row in unblind.tidy(store)}
-        with store.write() as (db, _):  # what was in flight is waited for until its lease ends
-            db.execute(requests.REQUEST.update().values(leased_until=datetime(2020, 1, 1, tzinfo=UTC)))
+        end_leases(store)  # until which what was in flight is waited for
     assert 1 <= len(stored) <= ANSWERED  # an answer that is stored may not have been read yet
     second = typed("judge", "small", "--yes", **account)
     assert second.code == 0, second

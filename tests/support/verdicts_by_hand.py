@@ -1,6 +1,5 @@
 """Small tables of verdicts: written as a letter each, drawn at random, or with the paper's counts."""
 
-import csv
 from itertools import product
 from pathlib import Path
 
@@ -71,14 +70,13 @@ def papers_people():
     """Return ratings of people that give the paper's counts; who chose what of a pair is not published."""
     rows = []
     counts = Path(__file__).parents[1] / "golden" / "guard_human_counts_from_paper.csv"
-    with counts.open(encoding="utf-8") as file:
-        for line in csv.DictReader(file):
-            name, columns = line["dataset"], {"GUARD": "guard_wins", "tie": "ties", "ACS": "acs_wins"}
-            given = [verdict for verdict, count in columns.items() for _ in range(int(line[count]))]
-            rows += [
-                {"pair_id": f"{name}-{i % 50}", "dataset": name}
-                | {"method_a": "GUARD", "method_b": "ACS", "rater": f"person-{i // 50}"}
-                | {"rater_kind": "person", "criterion": line["criterion"], "verdict": verdict}
-                for i, verdict in enumerate(given)
-            ]
+    for line in pd.read_csv(counts).itertuples():
+        name = line.dataset
+        given = ["GUARD"] * line.guard_wins + ["tie"] * line.ties + ["ACS"] * line.acs_wins
+        rows += [
+            {"pair_id": f"{name}-{i % 50}", "dataset": name}
+            | {"method_a": "GUARD", "method_b": "ACS", "rater": f"person-{i // 50}"}
+            | {"rater_kind": "person", "criterion": line.criterion, "verdict": verdict}
+            for i, verdict in enumerate(given)
+        ]
     return pd.DataFrame(rows)

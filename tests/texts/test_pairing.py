@@ -135,6 +135,7 @@ def test_people_get_no_other_pairs_later():
             make_pairs(PROMPTS, MADE, compare, seed=1, human_pairs=count, existing=first)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(60)
 def test_many_pairs_are_made_again_in_time_that_grows_with_their_number():
     """With quadratic time, 8 000 pairs took 11 s, and these would take eight minutes."""

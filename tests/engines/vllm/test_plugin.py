@@ -64,6 +64,7 @@ def alone(job: Job, model: Model) -> list[int]:
     return text[len(job.prompt) :]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("interface", ["V1", "V2"])
 @pytest.mark.parametrize(
     "names",
