@@ -2,14 +2,12 @@
 
 No module is taken from the folder in which a command is run, which may be anybody's: `python -m` would take a
 local `judge.py` in place of ours. A local `guard_eval` is taken before this code runs; use the script
-`guard-eval` where that may be. Nothing is imported here that Python has not loaded by now.
+`guard-eval` where that may be.
 """
 
-import os
 import signal
-import sys
 
-_HOME = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))  # noqa: PTH120 (pathlib may be a local file)
+from guard_eval.cli.search_path import leave_out_current_folder
 
 
 def main() -> None:
@@ -22,19 +20,6 @@ def main() -> None:
 
     signal.signal(signal.SIGINT, handler)
     run()
-
-
-def leave_out_current_folder() -> None:
-    """Take the current folder out of the search path, unless it holds this package itself, as in a checkout.
-
-    The processes that this one starts, as multiprocessing and Ray do, do the same.
-    """
-    os.environ["PYTHONSAFEPATH"] = "1"
-    here = os.path.realpath(os.curdir)
-    if here != _HOME:
-        sys.path[:] = [entry for entry in sys.path if os.path.realpath(entry) != here]
-        listed = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-        os.environ["PYTHONPATH"] = os.pathsep.join(path for path in listed if os.path.realpath(path) != here)
 
 
 if __name__ == "__main__":

@@ -260,7 +260,7 @@ def adjust(
 
     Args:
         p_values: The p-values of the family.
-        method: "holm", "bh" (Benjamini and Hochberg) or "by" (Benjamini and Yekutieli).
+        method: "holm" or "bh" (Benjamini and Hochberg).
         smallest: The smallest p of each test. An adjusted p that could not have reached `alpha` becomes None.
         alpha: The error rate.
 
@@ -275,7 +275,7 @@ def adjust(
         steps = np.maximum.accumulate(family[order] * np.arange(len(family), 0, -1))
         adjusted = np.minimum(1.0, steps)[np.argsort(order)]
     else:
-        adjusted = fdrcorrection(family, method={"bh": "indep", "by": "negcorr"}[method])[1]
+        adjusted = fdrcorrection(family)[1]
     limits: list[float | None] = [0.0] * len(family)
     if smallest is not None:
         tests = zip(p_values, smallest, strict=True)

@@ -21,11 +21,6 @@ def look(text: str, *, case: bool = False) -> str:
     return " ".join((shown if case else unicodedata.normalize("NFKC", shown.casefold())).split())
 
 
-def hides(text: str) -> bool:
-    """Return whether a name has characters that leave no mark, such as a zero-width space."""
-    return any(map(unseen, text))
-
-
 def unseen(character: str) -> bool:
     """Return whether a character leaves no mark; white space that is a control character counts too."""
     return unicodedata.category(character) in {"Cc", "Cf"} or character in _FILLERS

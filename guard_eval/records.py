@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Literal, Self, get_args
+from typing import Literal, Self, get_args
 
 Choice = Literal["A", "tie", "B"]
 """What a rater says of a pair on one criterion: the text shown as A is better, both are similar, or B is."""
@@ -150,15 +150,6 @@ class Continuation:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Trace:
-    """How a strategy adapted to the text with this id: lists of a number for each token."""
-
-    id: str
-    prompt_id: str
-    values: dict[str, list[float]]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Pair:
     """Two continuations of one prompt, with their names: only the store and the report see this.
 
@@ -270,25 +261,3 @@ class DeclaredPart:
     hash: str
     first_hash: str | None = None
     changes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class JudgeUsage:
-    """How judges were asked. Each row names its `judge`.
-
-    Attributes:
-        prompts: The version, description and text of a judge's prompt.
-        spent: Requests, answers, tokens and dollars (`requests.read_spending`).
-        failed: The kind, reason and count of what a judge left without a verdict.
-        seen: A model and fingerprint that answered: how often, first and last, in UTC.
-        checked: A pair (`item`), criterion and `check` of a calibration, how many orders were `asked`, and
-            the `answers`: `target`, the text that the check is about, `other` or `tie`.
-        asked_otherwise: The judges whose settings changed while they judged, with the changes.
-    """
-
-    prompts: tuple[Mapping[str, Any], ...] = ()
-    spent: tuple[Mapping[str, Any], ...] = ()
-    failed: tuple[Mapping[str, Any], ...] = ()
-    seen: tuple[Mapping[str, Any], ...] = ()
-    checked: tuple[Mapping[str, Any], ...] = ()
-    asked_otherwise: tuple[str, ...] = ()

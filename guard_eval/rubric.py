@@ -70,12 +70,7 @@ def check_name(name: str, known: Iterable[str]) -> None:
 
 
 def reworded(before: Mapping[str, str], now: Iterable[Criterion]) -> list[str]:
-    """Return which criteria have other words than before, a sentence's part each.
-
-    Args:
-        before: Title and definition, as `Criterion.words` has them, by name; what is missing is not compared.
-        now: The criteria as they are asked at present.
-    """
+    """Return a clause for each criterion whose `words` differ from those `before`, by name, if known."""
     return [
         f"{each.name!r} was asked as {before[each.name]!r}, and is now {each.words!r}"
         for each in now

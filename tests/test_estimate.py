@@ -175,7 +175,7 @@ def test_memory_of_a_sign_flip_is_bounded(items, raters):
     assert peak < 200 * 2**20
 
 
-@pytest.mark.parametrize(("method", "theirs"), [("holm", "holm"), ("bh", "fdr_bh"), ("by", "fdr_by")])
+@pytest.mark.parametrize(("method", "theirs"), [("holm", "holm"), ("bh", "fdr_bh")])
 def test_adjusted_p_values_are_those_of_statsmodels(method, theirs):
     p_values = np.random.default_rng(3).uniform(0, 0.3, 9).tolist()
     p_values[4] = p_values[2]
@@ -185,7 +185,7 @@ def test_adjusted_p_values_are_those_of_statsmodels(method, theirs):
 def test_a_declared_test_that_was_not_made_counts_towards_the_family():
     assert adjust([0.01, None, 0.03]) == pytest.approx([0.03, None, 0.06])
     assert adjust([0.02, None], "bh") == pytest.approx([0.04, None])
-    assert adjust([]) == adjust([], "by") == []
+    assert adjust([]) == adjust([], "bh") == []
     with pytest.raises(ValueError, match=r"1\.5 does not"):
         adjust([1.5])
 

@@ -13,7 +13,7 @@ import pandas as pd
 from analysis.verdicts.combined import Composite, PanelRule
 from analysis.verdicts.scores import Cell, ScoredVerdicts
 from guard_eval.estimate import Estimate
-from guard_eval.records import PEOPLE, SIMULATED, DeclaredPart, JudgeUsage, Pair
+from guard_eval.records import PEOPLE, SIMULATED, DeclaredPart, Pair
 from guard_eval.reporting.words import KIND_PLACE
 from guard_eval.rubric import COMPOSITE, Criterion
 
@@ -51,6 +51,28 @@ def versions() -> dict[str, str]:
     """Return the versions of what an analysis rests on."""
     packages = ("guard-eval", "numpy", "scipy", "statsmodels", "pandas", "matplotlib")
     return {"Python": platform.python_version(), **{name: version(name) for name in packages}}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JudgeUsage:
+    """How judges were asked. Each row names its `judge`.
+
+    Attributes:
+        prompts: The version, description and text of a judge's prompt.
+        spent: Requests, answers, tokens and dollars (the store's `read_spending`).
+        failed: The kind, reason and count of what a judge left without a verdict.
+        seen: A model and fingerprint that answered: how often, first and last, in UTC.
+        checked: A pair (`item`), criterion and `check` of a calibration, how many orders were `asked`, and
+            the `answers`: `target`, the text that the check is about, `other` or `tie`.
+        asked_otherwise: The judges whose settings changed while they judged, with the changes.
+    """
+
+    prompts: tuple[Mapping[str, Any], ...] = ()
+    spent: tuple[Mapping[str, Any], ...] = ()
+    failed: tuple[Mapping[str, Any], ...] = ()
+    seen: tuple[Mapping[str, Any], ...] = ()
+    checked: tuple[Mapping[str, Any], ...] = ()
+    asked_otherwise: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

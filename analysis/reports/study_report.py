@@ -13,7 +13,7 @@ from pkgutil import resolve_name
 
 import pandas as pd
 
-from analysis.analyses.evidence import Context, Exclusion
+from analysis.analyses.evidence import Context, Exclusion, JudgeUsage
 from analysis.verdicts.combined import Composite
 from analysis.verdicts.family import with_composites
 from analysis.verdicts.tidy import validate
@@ -77,6 +77,7 @@ def study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> Contex
     settings, pairs = study.settings, store_pairs.read(store)
     asked, people = _asked(settings), settings.annotation.raters_per_pair
     everybody = unblind.tidy(store, include_excluded=True)
+    usage = resolve_name("judge.usage:judge_usage")(study, store) if settings.judge else None
     return Context(
         name=settings.name,
         question=settings.question,
@@ -99,7 +100,7 @@ def study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> Contex
         random_part=settings.pairs.human_pairs is not None,
         metrics=_read_metrics(study.metrics),
         examples=tuple(sorted(pairs, key=lambda pair: pair.id)[:EXAMPLES]),
-        judging=resolve_name("judge.usage:judge_usage")(study, store) if settings.judge else None,
+        judging=usage and JudgeUsage(**usage),
         exclusions=_exclusions(store, everybody),
         with_excluded=validate(table_of(everybody)) if any(row.excluded for row in everybody) else None,
         settings=(study.folder / "study.toml").read_text(encoding="utf-8"),
@@ -133,18 +134,13 @@ def _asked(settings: Settings) -> tuple[Criterion, ...]:
 
 
 def _compared_run(settings: Settings) -> tuple[str, ...]:
-    """Return which of several texts a prompt was compared, in a sentence; nothing if there is one."""
+    """Return that the first of several texts of a prompt was compared; nothing if there is one."""
     runs, pairs = settings.generation.runs, settings.pairs
     if runs == 1:
         return ()
-    which = (
-        "the first was compared"
-        if pairs.best_of_runs is None
-        else f"the one with the highest {pairs.best_of_runs} was compared (of equals the seed decided)"
-    )
     single = [name for name in dict.fromkeys(chain(*pairs.compare)) if settings.runs_of(name) == 1]
     others = f"; {', '.join(single)} {'writes' if len(single) == 1 else 'write'} one" if single else ""
-    return (f"Of {runs} texts a prompt by each strategy {which}, as study.toml declares{others}.",)
+    return (f"Of {runs} texts a prompt by each strategy the first was compared{others}.",)
 
 
 def _unfinished(settings: Settings, pairs: Sequence[Pair], rows: Sequence[TidyRow]) -> tuple[str, ...]:

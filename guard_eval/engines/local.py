@@ -31,11 +31,11 @@ from guard_eval.engines.encoding import (
 )
 from guard_eval.engines.loading import LoadedModel, check_amateur, load
 from guard_eval.errors import PromptsError, StudyError
-from guard_eval.records import Continuation, Prompt, Recipe, Trace
+from guard_eval.records import Continuation, Prompt, Recipe
 from guard_eval.strategies import ContrastiveDecoding, Greedy, Strategy, parse, signature
 from guard_eval.strategies.own import source_of
 from guard_eval.study.folder import Study
-from guard_eval.texts.continuations import append_traces
+from guard_eval.texts.continuations import Trace, append_traces
 
 
 def recipe_of(
@@ -191,7 +191,7 @@ class _Writer:
             text = make_continuation(loaded, recipe, row, new, seconds=seconds, batch=len(rows))
             texts.append(text)
             values = {name: series[index][: text.new_tokens] for name, series in adapted.items()}
-            traces.append(Trace(id=text.id, prompt_id=text.prompt_id, values=values))
+            traces.append({"id": text.id, "prompt_id": text.prompt_id, **values})
         if self.on_trace is not None and adapted and traces:
             self.on_trace(recipe, traces)
         return texts

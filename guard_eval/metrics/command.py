@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -21,13 +20,10 @@ from guard_eval.metrics.measurement import (
     MODULES,
     WITH_MODELS,
     measure_generations,
-    measure_groups,
 )
 from guard_eval.metrics.models import ScoringModels
-from guard_eval.metrics.outcomes import MetricTools, group_texts
+from guard_eval.metrics.outcomes import MetricTools
 from guard_eval.metrics.scores import Measured, rows_of
-from guard_eval.records import Continuation, Prompt, content_id
-from guard_eval.reporting.words import plural
 from guard_eval.study import Study
 from guard_eval.study.criteria_settings import SettingsTable
 from guard_eval.study.folder import locate_model
@@ -235,48 +231,3 @@ def _find_models(
         if needed and (dry_run or path.is_dir() or not path.is_absolute()):
             wanted[model.name] = (model.location, model.wanted)
     return find_models(wanted)
-
-
-def best_texts(
-    study: Study, metric: str, runs: Mapping[int, Mapping[str, Continuation]], prompts: Mapping[str, Prompt]
-) -> dict[str, Continuation]:
-    """Return for each prompt the text with the highest value of a metric, of all runs of one strategy.
-
-    A text whose value is undefined (too short for it) loses to any other. Of equal ones a hash of the seed,
-    the prompt's id and the run decides.
-
-    Args:
-        study: Whose models score, and whose seed decides.
-        metric: A metric that each text has a value of.
-        runs: The strategy's texts, by run and prompt id.
-        prompts: The prompts by id.
-
-    Raises:
-        StudyError: If the metric's model is not available, or if the texts have nothing that it needs.
-    """
-    settings = study.settings.metrics.model_copy(update={"compute": [metric]})
-    groups = group_texts(
-        replace(generation_of(text, prompts[name]), strategy=str(run))
-        for run, texts in runs.items()
-        for name, text in texts.items()
-    )
-    humans = groups if any(prompt.reference is not None for prompt in prompts.values()) else []
-    with closing(ScoreCache(study.folder / "metrics" / "scores.sqlite")) as cache:
-        tools = MetricTools(settings=settings, models=ScoringModels.of_study(study), cache=cache)
-        outcomes, failures = measure_groups(groups, humans, tools)
-    if failures:
-        raise StudyError(f"pairs.best_of_runs: {'; '.join(failures)}")
-    ranked: dict[str, list[tuple[float, str, int]]] = {}
-    for group in groups:
-        outcome, run = outcomes[metric, group.dataset, group.strategy], int(group.strategy)
-        values = [math.nan] * len(group.prompts) if outcome.parts is None else outcome.function(outcome.parts)
-        for name, value in zip(group.prompts, values, strict=True):
-            defined = -math.inf if math.isnan(value) else float(value)
-            ranked.setdefault(name, []).append(
-                (defined, content_id(study.settings.seed, "run", name, run), run)
-            )
-    best = {name: max(ranking) for name, ranking in ranked.items()}
-    if undefined := sum(value == -math.inf for value, _, _ in best.values()):
-        without = f"{plural(undefined, 'prompt')} without a text that has a {metric}"
-        progress.notice(f"{without}: the seed chose there")
-    return {name: runs[run][name] for name, (_, _, run) in best.items()}

@@ -21,11 +21,9 @@ def declared_settings(settings: Settings) -> dict[str, str]:
 
     Settings that change no verdict and no test are excluded where they are defined.
     """
-    shared = settings.model_dump(mode="json")
-    metrics, annotation, criteria, judges = map(shared.pop, ("metrics", "annotation", "criteria", "judge"))
+    shared = settings.model_dump(mode="json", exclude={"metrics"})
+    annotation, criteria, judges = map(shared.pop, ("annotation", "criteria", "judge"))
     panel = shared.pop("panel")
-    if settings.pairs.best_of_runs is not None:  # then metrics choose the texts
-        shared["metrics"] = metrics
     parts: dict[str, dict[str, Any]] = {PEOPLE: {"annotation": annotation}}
     for judge, table in zip(settings.judge, judges, strict=True):
         table["headers"] = judge.answering_headers

@@ -137,15 +137,12 @@ class Pairs(SettingsTable):
     Attributes:
         compare: Couples of strategies.
         per_dataset: Prompts drawn from each dataset.
-        best_of_runs: Of several texts a prompt, the one with the highest value of this metric is compared;
-            by default the first.
         human_pairs: Of each comparison people rate so many pairs, drawn at random, and a judge all; by
             default people rate all, too.
     """
 
     compare: Annotated[list[Couple], Field(min_length=1, max_length=10_000), AfterValidator(each_once)]
     per_dataset: Count = 50
-    best_of_runs: Literal["diversity", "coherence", "bertscore"] | None = None
     human_pairs: int | None = Field(default=None, ge=2)
 
 

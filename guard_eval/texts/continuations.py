@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from guard_eval.errors import StudyError
-from guard_eval.records import Continuation, Recipe, Trace, content_id
+from guard_eval.records import Continuation, Recipe, content_id
 from guard_eval.reporting.writing import write_whole
 from guard_eval.texts.shards import WHOLE, Shard
 
@@ -96,14 +96,18 @@ def append_continuations(continuations: Path, batch: Sequence[Continuation], sha
         _append(folder / f"{_stem(recipe, shard)}.jsonl", map(_row, texts))
 
 
+Trace = dict[str, Any]
+"""How a strategy adapted to a text: its `id`, its `prompt_id`, and lists of a number for each token."""
+
+
 def append_traces(continuations: Path, recipe: Recipe, batch: Iterable[Trace], shard: Shard = WHOLE) -> None:
-    """Append traces, one object a line, with their values as lists by name.
+    """Append traces, one object a line.
 
     They are written before their texts, so that no text lacks its trace. After a crash in between, a trace
     exists twice, with the same values.
     """
     path = run_folder(continuations, recipe) / f"{_stem(recipe, shard)}.trace.jsonl"
-    _append(path, ({"id": trace.id, "prompt_id": trace.prompt_id, **trace.values} for trace in batch))
+    _append(path, batch)
 
 
 def _row(continuation: Continuation) -> dict[str, Any]:

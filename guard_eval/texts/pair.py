@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pkgutil import resolve_name
 
 from guard_eval.errors import StudyError
 from guard_eval.records import Continuation, Pair, Prompt
@@ -110,19 +109,13 @@ def _compared_texts(study: Study, drawn: Sequence[Prompt]) -> dict[str, dict[str
     Raises:
         StudyError: A text is missing.
     """
-    pairs, compared = study.settings.pairs, {}
-    methods = sorted({method for couple in pairs.compare for method in couple})
+    compared = {}
+    methods = sorted({method for couple in study.settings.pairs.compare for method in couple})
     for method, texts in find_current(study, methods, drawn).items():
-        numbers = range(1, study.settings.runs_of(method) + 1) if pairs.best_of_runs else [1]
-        wanted = [(prompt.id, number) for number in numbers for prompt in drawn]
-        if missing := [key for key in wanted if key not in texts]:
+        if missing := [prompt.id for prompt in drawn if (prompt.id, 1) not in texts]:
             raise StudyError(
-                f"{len(missing)} of {len(wanted)} texts by {method} on drawn prompts are missing (the first: "
-                f"run {missing[0][1]} on {missing[0][0]!r}); run: {study.command('generate')}"
+                f"{len(missing)} of {len(drawn)} texts by {method} on drawn prompts are missing (the first: "
+                f"{missing[0]!r}); run: {study.command('generate')}"
             )
-        runs = {number: {prompt.id: texts[prompt.id, number] for prompt in drawn} for number in numbers}
-        compared[method] = runs[numbers[0]]
-        if pairs.best_of_runs:
-            prompts = {prompt.id: prompt for prompt in drawn}
-            compared[method] = resolve_name(BEST_TEXTS)(study, pairs.best_of_runs, runs, prompts)
+        compared[method] = {prompt.id: texts[prompt.id, 1] for prompt in drawn}
     return compared

@@ -7,7 +7,7 @@ import statsmodels.api as sm
 from scipy import stats
 from verdicts_by_hand import COMPARED, drawn_verdicts, listed, papers_people, table
 
-from analysis.analyses.evidence import ALL, Context, Evidence
+from analysis.analyses.evidence import ALL, Context, Evidence, JudgeUsage
 from analysis.analyses.judging.assisted import assisted
 from analysis.analyses.judging.judge_run import calibration
 from analysis.analyses.judging.judges import alternative_annotator, judges
@@ -23,7 +23,6 @@ from analysis.analyses.reliability.position import position
 from analysis.analyses.reliability.raters import raters
 from analysis.verdicts.tidy import validate
 from guard_eval.errors import StudyError
-from guard_eval.records import JudgeUsage
 
 
 def evidence(frame, **declared):

@@ -1,6 +1,5 @@
 """Several texts a prompt at the command line: what exists stays, the rest is made, and one is compared."""
 
-import hashlib
 import json
 
 import pytest
@@ -62,32 +61,3 @@ def test_the_first_run_is_compared(run, three):
         pairs = store_pairs.read(store)
     assert len(pairs) == 3
     assert all(pair.text_b == made[pair.prompt_id, 1] for pair in pairs)
-
-
-def test_the_best_by_a_metric_is_compared_and_the_seed_decides_between_equals(run, three):
-    edit_settings(three, '[["guard", "acs"]]', '[["greedy", "top_k"]]\nbest_of_runs = "diversity"')
-    assert run("generate", "small").code == 0
-    assert run("pair", "small", "--redraw").code == 0
-    with Store.open(Study.open(three).database) as store:
-        pairs = store_pairs.read(store)
-    made = texts(three)
-    for pair in pairs:
-        own = {run: _diversity(made[pair.prompt_id, run]) for run in (1, 2, 3)}
-        best = [run for run, value in own.items() if value == max(own.values())]
-        order = sorted(best, key=lambda run: _hash(5, "run", pair.prompt_id, run))
-        assert pair.text_b == made[pair.prompt_id, order[-1]]
-
-
-def _hash(*parts):
-    return hashlib.sha256(json.dumps(parts, separators=(",", ":")).encode()).hexdigest()[:16]
-
-
-def _diversity(text):
-    """The published definition of one text: whitespace tokens, the last n-gram left out, rates rounded."""
-    words, product = text.split(), 1.0
-    for n in (2, 3, 4):
-        grams = [tuple(words[i : i + n]) for i in range(len(words) - n)]
-        if not grams:
-            return -1.0
-        product *= 1 - round(100 * (1 - len(set(grams)) / len(grams)), 2) / 100
-    return product

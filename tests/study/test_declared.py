@@ -60,8 +60,3 @@ def test_what_people_see_changes_their_part(changes):
 def test_what_all_were_told_to_compare_changes_every_part(changes):
     alpha = ("analysis.alpha from 0.05 to 0.01",)
     assert changes("analysis.alpha=0.01") == {PEOPLE: alpha, JUDGE: alpha}
-
-
-def test_metrics_count_where_they_choose_the_texts(study):
-    best = ("pairs.best_of_runs=diversity", "generation.runs=2")
-    assert study(*best).declared != study(*best, "metrics.mauve_tokens=64").declared

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from guard_eval.errors import StudyError
-from guard_eval.records import Prompt, Trace
+from guard_eval.records import Prompt
 from guard_eval.texts.continuations import (
     append_continuations,
     append_traces,
@@ -148,7 +148,7 @@ def test_lines_that_found_room_before_the_disk_was_full_stay(tmp_path):
 
 
 def test_traces_are_lines_of_a_file_beside_their_texts(tmp_path):
-    trace = Trace(id="one", prompt_id="p1", values={"H": [3.9, 5.6], "k": [10, 8]})
+    trace = {"id": "one", "prompt_id": "p1", "H": [3.9, 5.6], "k": [10, 8]}
     append_traces(tmp_path, RECIPE, [trace], Shard(1, 2))
     (path,) = run_folder(tmp_path, RECIPE).glob("guard.shard-1-of-2.trace.jsonl")
-    assert json.loads(path.read_text()) == {"id": "one", "prompt_id": "p1", "H": [3.9, 5.6], "k": [10, 8]}
+    assert json.loads(path.read_text()) == trace

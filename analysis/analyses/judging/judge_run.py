@@ -7,9 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.analyses.evidence import Evidence, estimate_record, frame_of
+from analysis.analyses.evidence import Evidence, JudgeUsage, estimate_record, frame_of
 from analysis.analyses.outcomes.win_share import unit_proportion
-from guard_eval.records import JudgeUsage
 
 CHECKS = ("identical", "shuffled", "swapped", "padded")
 """In the order in which they are reported."""
