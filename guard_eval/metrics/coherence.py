@@ -139,7 +139,7 @@ def outcomes(groups: Sequence[Group], metrics: Sequence[str], tools: MetricTools
                 "text cut to the scoring model's context": sum(score[3] for score in known),
                 "not a finite number": len(known) - int(finite.sum()),
             },
-            "note": "no text has a prompt" if missing == len(scores) else "",
+            "reason": "no text has a prompt" if missing == len(scores) else "the model gave no text a score",
         }
         if "coherence" in metrics:
             facts["signature"] = f"coherence|{signature}|mean over tokens, then texts"

@@ -155,8 +155,10 @@ def _difference(pairs: Sequence[tuple[Outcome, Outcome]], level: float, seed: in
         "smallest": 0.0,
     }
     sides = [side for pair in pairs for side in pair]
-    if not row["n"] or any(side.value is None for side in sides):
-        return row
+    if not row["n"]:
+        return row | {"note": "no prompt was continued by both; give texts of one prompt the same id"}
+    if undefined := [side for side in sides if side.value is None]:
+        return row | {"note": f"{undefined[0].strategy} has no value: {undefined[0].note}"}
     if any(side.parts is None for side in sides):
         return row | {
             "value": statistics.fmean((ours.value or 0.0) - (theirs.value or 0.0) for ours, theirs in pairs)

@@ -270,7 +270,8 @@ def _outcome(group: Group, settings: MetricSettings, model: str, features: Mappi
             "without a reference": len(texts) - compared,
             f"text or reference shorter than {length} tokens": short,
         },
-        note=f"standard deviation over {len(seeds)} seeds {noise**0.5:.2f}" if defined else results[0].reason,
+        note=f"standard deviation over {len(seeds)} seeds {noise**0.5:.2f}",
+        reason=results[0].reason,
         signature=f"mauve|{model}|tokens:{length}, full length only|buckets:{used}|"
         f"c:{scaling:g}|seeds:{seeds[0]}-{seeds[-1]}",
         parts=group.sum_by_prompt(rows),

@@ -20,6 +20,7 @@ from guard_eval.estimate import Floats
 from guard_eval.metrics.outcomes import Group, MetricTools, Outcome, outcome_of_runs, outcome_of_sums
 
 ORDERS = (2, 3, 4)
+TOO_SHORT = "no text has enough words; words are what stands between spaces"
 EPSILON = 0.1
 """In self-BLEU a count of zero becomes this: smoothing method 1 of Chen and Cherry (2014)."""
 
@@ -165,6 +166,7 @@ def _diversity(group: Group, texts: Sequence[str]) -> Iterator[Outcome]:
         diversity_of_sums,
         n=len(texts),
         counts={"shorter than five words": int((counts[:, -1] == 0).sum())},
+        reason=TOO_SHORT,
         signature="simctg|tokens:whitespace|n:2-4|last:dropped|rep:rounded2",
     )
     yield replace(outcome, value=_published(group.sum_by_prompt(counts).sum(axis=0)).diversity)
@@ -174,10 +176,8 @@ def _repetition(group: Group, texts: Sequence[str]) -> Iterator[Outcome]:
     counts = ngram_counts(texts)
     rates = _published(group.sum_by_prompt(counts).sum(axis=0)).rep
     for n in ORDERS:
-        signature = f"rep-{n}|tokens:whitespace|last:dropped|rounded2"
-        outcome = outcome_of_sums(
-            f"rep_{n}", group, counts, partial(_rate, n), n=len(texts), signature=signature
-        )
+        facts = {"signature": f"rep-{n}|tokens:whitespace|last:dropped|rounded2", "reason": TOO_SHORT}
+        outcome = outcome_of_sums(f"rep_{n}", group, counts, partial(_rate, n), n=len(texts), **facts)
         yield replace(outcome, value=rates[n])
 
 
@@ -193,6 +193,7 @@ def _distinct(group: Group, texts: Sequence[str]) -> Iterator[Outcome]:
             [distinct([texts[index] for index in run], n) for run in group.runs],
             n=sum(len(text.split()) >= n for text in texts),
             note="falls with the number of texts: only equal numbers compare, and there is no interval",
+            reason=TOO_SHORT,
             signature=f"distinct-{n}|tokens:whitespace",
         )
 
@@ -207,5 +208,6 @@ def _self_bleu(group: Group, texts: Sequence[str]) -> Iterator[Outcome]:
         n=sum(map(len, defined)),
         counts={"shorter than four words": sum(len(text.split()) < max(ORDERS) for text in texts)},
         note="rises with the number of texts; each bears on all others, so there is no interval",
+        reason=TOO_SHORT if max(map(len, scores)) > 1 else "one text has no other to be compared with",
         signature=f"self-bleu|tokens:whitespace|n:1-4|smooth:floor[{EPSILON}]|ref-len:closest",
     )

@@ -203,6 +203,7 @@ def outcome_of_runs(
     *,
     counts: Mapping[str, int] = MappingProxyType({}),
     note: str = "",
+    reason: str = "no text has what the metric needs",
     **facts: Any,  # noqa: ANN401
 ) -> Outcome:
     """Return the outcome of a metric that is the mean of its values for several runs.
@@ -213,12 +214,13 @@ def outcome_of_runs(
         values: The value of each run, or of all; no finite number where it is undefined.
         counts: Texts left out or cut for this metric, by reason; those of the group are added.
         note: What a reader must know.
+        reason: Why there is no value; the note where there is none.
         **facts: Other fields of the outcome.
     """
     defined = [value for value in values if math.isfinite(value)]
     if not defined:
         facts |= {"n": 0, "parts": None}
-        note = note or "no text has what the metric needs"
+        note = reason
     elif len(values) > 1:
         note = join_notes(f"mean of {len(defined)} runs", note)
     return Outcome(

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -66,7 +67,8 @@ def read_generations(
         StudyError: The file cannot be used; file, record, value and remedy are named.
     """
     stem = path.name.removesuffix(".gz").rpartition(".")[0]
-    seen: set[tuple[object, ...]] = set()
+    seen: Counter[tuple[object, ...]] = Counter()
+    places: dict[tuple[object, ...], int] = {}
     generations = []
     for position, record in enumerate(read_rows(path), start=1):
         for column in columns or ("",):
@@ -77,8 +79,10 @@ def read_generations(
             key = (text.dataset, text.strategy, text.run, text.prompt_id or text.prompt)
             if key[-1] is not None and key in seen:
                 fields.flaws.append("prompt repeated")
-            seen.add(key)
-            name, flaws = text.prompt_id or f"{position:04d}", tuple(dict.fromkeys(fields.flaws))
+            seen[key] += 1
+            # Without an id, strategies are compared on a prompt's first texts, its second texts, and so on.
+            place = places.setdefault((text.dataset, key[-1] or position, seen[key]), position)
+            name, flaws = text.prompt_id or f"{place:04d}", tuple(dict.fromkeys(fields.flaws))
             generations.append(replace(text, prompt_id=name, flaws=flaws))
     if not generations:
         raise StudyError(f"{path} holds no generations; write one JSON object a line, each with a key 'text'")

@@ -155,6 +155,21 @@ def test_what_cannot_be_measured_is_said_and_the_rest_is_measured():
     assert without.scores.empty
 
 
+def test_what_is_undefined_says_why():
+    texts = [generation("漢字" * 9, strategy="guard"), generation("a b c d e", prompt="p2", strategy="other")]
+    results, rows = differences_of(texts)
+    assert (
+        score_of(results, "diversity").note
+        == "no text has enough words; words are what stands between spaces"
+    )
+    assert score_of(measured(texts), "self_bleu", "other").note == "one text has no other to be compared with"
+    assert rows["words", "other", "d"].note.startswith("no prompt was continued by both; give texts of one")
+    both = [replace(text, prompt_id="p1") for text in texts]
+    assert differences_of(both)[1]["diversity", "other", "d"].note.startswith(
+        "guard has no value: no text has"
+    )
+
+
 def test_counts_stand_beside_the_score():
     texts = [*TWO, generation("", prompt="p3"), generation("a b", prompt="p4", flaws=("not UTF-8",))]
     score = score_of(measured(texts), "diversity")

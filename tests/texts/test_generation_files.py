@@ -184,6 +184,20 @@ def test_a_prompt_that_comes_again_is_named(tmp_path):
     assert flaws(apart) == [(), (), ()]
 
 
+def test_strategies_in_one_file_have_a_prompt_in_common_without_an_id(tmp_path):
+    """Their first texts of a prompt have one name, and their second texts another."""
+    rows = [{"prompt": p, "strategy": s, "text": "t"} for p, s in ("pg", "pa", "pa", "qa", "qg", "pg")]
+    path = write(tmp_path, "jsonl", rows)
+    assert [text.prompt_id for text in read_generations(path)] == [
+        "0001",
+        "0001",
+        "0003",
+        "0004",
+        "0004",
+        "0003",
+    ]
+
+
 def test_a_text_with_its_prompt_before_it(tmp_path):
     path = write(tmp_path, "jsonl", [{"prompt": "Once", "text": "Once upon"}])
     assert flaws(path) == [("text begins with its prompt",)]
