@@ -94,14 +94,14 @@ class TableSettings(BaseModel):
 
     @model_validator(mode="after")
     def _check_guarantees(self) -> Self:
-        given = {
+        changed = {
             "correction": self.correction not in {None, "holm"},
             "margin": self.margin is not None,
             "sequential": self.sequential,
             "raters": self.raters not in {None, "fixed"},
             "assisted_by": self.assisted_by is not None,
         }
-        check_guarantees([name for name, differs in given.items() if differs])
+        check_guarantees([name for name, differs in changed.items() if differs])
         return self
 
 

@@ -68,7 +68,7 @@ def read_generations(
     """
     stem = path.name.removesuffix(".gz").rpartition(".")[0]
     seen: Counter[tuple[object, ...]] = Counter()
-    places: dict[tuple[object, ...], int] = {}
+    numbers: dict[tuple[object, ...], int] = {}
     generations = []
     for position, record in enumerate(read_rows(path), start=1):
         for column in columns or ("",):
@@ -81,8 +81,8 @@ def read_generations(
                 fields.flaws.append("prompt repeated")
             seen[key] += 1
             # Without an id, strategies are compared on a prompt's first texts, its second texts, and so on.
-            place = places.setdefault((text.dataset, key[-1] or position, seen[key]), position)
-            name, flaws = text.prompt_id or f"{place:04d}", tuple(dict.fromkeys(fields.flaws))
+            number = numbers.setdefault((text.dataset, key[-1] or position, seen[key]), position)
+            name, flaws = text.prompt_id or f"{number:04d}", tuple(dict.fromkeys(fields.flaws))
             generations.append(replace(text, prompt_id=name, flaws=flaws))
     if not generations:
         raise StudyError(f"{path} holds no generations; write one JSON object a line, each with a key 'text'")
