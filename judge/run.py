@@ -44,7 +44,7 @@ FIRST_QUESTIONS = 10
 POLL_SECONDS = 0.5
 """Seconds between two looks whether another process has an answer, or the budget has room again."""
 
-GATHER_SECONDS = 0.01
+GATHER_SECONDS = 0.004
 """Seconds in which writes are gathered that share a transaction: little beside any answer's wait."""
 
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.5, 30.0
@@ -78,33 +78,45 @@ Write = Callable[[Connection, datetime, list[Any]], Sequence[Any] | None]
 
 
 class Journal:
-    """Writes to the store: equal writes that wait at the same moment share a transaction."""
+    """Writes to the store: those that wait at the same moment share a transaction, and equal ones a call."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._turn = asyncio.Lock()
-        self._gathering: dict[Write, tuple[list[Any], asyncio.Task[Sequence[Any] | None]]] = {}
+        self._waiting: list[tuple[Write, Any]] = []
+        self._commit: asyncio.Task[dict[int, Any]] | None = None
 
     async def write(self, function: Write, argument: Any = None) -> Any:  # noqa: ANN401 (any row)
         """Write, and return the result when it is on disk, and so is every write that began before."""
-        if function not in self._gathering:
-            waiting: list[Any] = []
-            self._gathering[function] = waiting, asyncio.create_task(self._commit(function, waiting))
-        arguments, commit = self._gathering[function]
-        index = len(arguments)
-        arguments.append(argument)
-        results = await asyncio.shield(commit)
-        return results and results[index]
+        self._commit = self._commit or asyncio.create_task(self._gather())
+        commit, index = self._commit, len(self._waiting)
+        self._waiting.append((function, argument))
+        result = (await asyncio.shield(commit)).get(index)
+        if isinstance(result, StudyError):
+            raise result
+        return result
 
-    async def _commit(self, function: Write, arguments: list[Any]) -> Sequence[Any] | None:
+    async def _gather(self) -> dict[int, Any]:
         await asyncio.sleep(GATHER_SECONDS)
         async with self._turn:
-            del self._gathering[function]
-            return await asyncio.to_thread(self._call, function, arguments)
+            writes, self._waiting, self._commit = self._waiting, [], None
+            return await asyncio.to_thread(self._call, writes)
 
-    def _call(self, function: Write, arguments: list[Any]) -> Sequence[Any] | None:
+    def _call(self, writes: list[tuple[Write, Any]]) -> dict[int, Any]:
+        """Return results and errors by the number of the write; one that fails leaves the others alone."""
+        results: dict[int, Any] = {}
+        groups: dict[Write, dict[int, Any]] = {}
+        for index, (function, argument) in enumerate(writes):
+            groups.setdefault(function, {})[index] = argument
         with self._store.write() as (db, now):
-            return function(db, now, arguments)
+            for function, arguments in groups.items():
+                try:
+                    with db.begin_nested():
+                        values = function(db, now, list(arguments.values())) or ()
+                except StudyError as error:
+                    values = [error] * len(arguments)
+                results.update(zip(arguments, values, strict=False))
+        return results
 
 
 @dataclass(eq=False)
