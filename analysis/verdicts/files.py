@@ -281,16 +281,14 @@ def _json_file(path: Path, data: bytes, *, is_list: bool) -> VerdictFile:
 
 
 def _is_lines(data: bytes) -> bool:
-    """Return whether the first line is an object by itself; an Inspect log alone in a line is no lines."""
-    lines = io.BytesIO(data)
-    line = next((line for line in lines if line.strip()), b"")
+    """Return whether the first line is an object by itself."""
+    line = next((line for line in io.BytesIO(data) if line.strip()), b"")
     if not line.rstrip().endswith(b"}"):
         return False
     try:
-        value = json.loads(line)
+        return isinstance(json.loads(line), dict)
     except (ValueError, RecursionError):
         return True  # which its reader says, with the line
-    return isinstance(value, dict) and (bool(lines.read(4096).strip()) or "samples" not in value)
 
 
 def _json_lines(path: Path, data: bytes) -> Iterator[NumberedRecord]:

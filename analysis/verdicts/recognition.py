@@ -43,9 +43,8 @@ class VerdictFormat:
     asks: bool = False
 
     def claims(self, record: Record) -> bool:
-        """Return whether a first record is of this format; flat keys such as `x.users` end with `.users`."""
-        names = {*record, *(f".{name.partition('.')[2]}" for name in record)}
-        return any(names.issuperset(keys.split()) for keys in self.keys)
+        """Return whether a first record is of this format."""
+        return any(record.keys() >= set(keys.split()) for keys in self.keys)
 
 
 TABLE = "table"
@@ -56,15 +55,11 @@ FOREIGN = {
     "arena-hard": VerdictFormat(
         "Arena-Hard judgments", "arena_hard", ("games model judge question_id", "games model judge uid")
     ),
-    "argilla": VerdictFormat(
-        "Argilla records", "argilla", ("fields responses", ".responses .responses.users"), asks=True
-    ),
     "fastchat": VerdictFormat(
         "FastChat judgments or votes (MT-Bench, Chatbot Arena)",
         "fastchat",
         ("question_id judge model_1 model_2 g1_winner g2_winner", "question_id judge model_a model_b winner"),
     ),
-    "inspect": VerdictFormat("an Inspect log", "inspect_logs", ("eval samples status",), asks=True),
     "label-studio": VerdictFormat("a Label Studio export", "label_studio", ("data annotations",), asks=True),
     "potato": VerdictFormat(
         "Potato annotations", "potato", ("instance_id user_id", "id label_annotations"), asks=True
@@ -98,7 +93,7 @@ def load_files(
     """
     if form is not None and form not in FORMATS:
         raise StudyError(f"there is no format {form!r}; {nearest(form, list(FORMATS))}")
-    opened = [_open(path) for path in files]
+    opened = [open_file(path) for path in files]
     described = [file for file in opened if len(files) > 1 and _is_item(file.first)]
     items: dict[str, dict[str, str]] = {}
     for file in described:
@@ -108,12 +103,6 @@ def load_files(
         raise StudyError(f"{files[0]} holds items and no verdicts; give the annotations, too")
     forms = [form or format_of(file, columns) for file in holding]  # all, before a file is read whole
     return [(file.path, _read(file, name, items, columns)) for file, name in zip(holding, forms, strict=True)]
-
-
-def _open(path: Path) -> VerdictFile:
-    is_log = path.suffix.lower() == ".eval" and path.is_file()
-    log: VerdictFile | None = _reader("inspect_logs").open_log(path) if is_log else None
-    return log or open_file(path)
 
 
 def _reader(module: str) -> Any:  # noqa: ANN401  a module, loaded when a file is for it

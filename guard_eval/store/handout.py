@@ -381,7 +381,8 @@ class _Visit:
         rows = self._read_open_slots()
         firsts = {row.pair_id: row for row in reversed(rows)}.values()
         sides = Counter(row.side for row in firsts if row.for_rater is None)
-        heads = self._draw(8, "side", self.who.name, self.shown) < 4 + sides["a"] - sides["b"]
+        lean = 4 + sides["a"] - sides["b"]
+        coin = "a" if self._draw(8, "side", self.who.name, self.shown) < lean else "b"
         fixed = [row for row in firsts if row.side and len(rows) < _LAST_SLOTS]
         last = self.lead.copy() if fixed else Counter[str]()
         for row in fixed:
@@ -393,13 +394,8 @@ class _Visit:
             lead = max(abs(self.lead[method] + step[method]) for method in step)
             end = last.copy()
             end.update(step if fixed and not row.side else {})
-            foreseen = max(map(abs, end.values()), default=0)
-            return (
-                max(_MOST_LEAD, lead),
-                max(_MOST_LEAD - 1, foreseen),
-                (side == "a") != heads,
-                row.side is None,
-            )
+            last_lead = max(map(abs, end.values()), default=0)
+            return max(_MOST_LEAD, lead), max(_MOST_LEAD - 1, last_lead), side != coin, row.side is None
 
         options = [(row, side) for row in firsts for side in row.side or "ab"]
         if not options:

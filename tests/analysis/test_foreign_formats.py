@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import zipfile
 from contextlib import suppress
 from copy import deepcopy
 
@@ -192,80 +191,6 @@ def test_votes_of_people(tmp_path, name):
 METHODS = {"method_a": "guard", "method_b": "acs"}
 
 
-def inspect_log(*scores, metadata=METHODS | {"dataset": "wikitext"}, **more):
-    """Return a log as inspect_ai 0.3.285 wrote one for its mock model, less what is not read."""
-    samples = [
-        {"id": f"p{number}", "epoch": 1, "input": "Which?", "metadata": metadata, "scores": score}
-        for number, score in enumerate(scores)
-    ]
-    head = {"task": "pairs", "model": "mockllm/model", "created": "2026-11-22T21:26:14+00:00"}
-    return {"version": 2, "status": "success", "eval": head, "samples": samples, **more}
-
-
-def scored(word, other="tie"):
-    return {
-        "preference": {"value": word, "answer": word},
-        "criteria": {"value": {"coherence": word, "fluency": other}, "answer": word},
-        "match": {"value": "C", "answer": "A", "explanation": "A"},
-    }
-
-
-def test_inspect_logs(tmp_path):
-    table = read(save(tmp_path, inspect_log(scored("A"), scored("acs", "B"))))
-    assert column(table, "pair_id", "dataset", "rater", "criterion", "verdict") == [
-        ("p0", "wikitext", "mockllm/model", "preference", "guard"),
-        ("p0", "wikitext", "mockllm/model", "coherence", "guard"),
-        ("p0", "wikitext", "mockllm/model", "fluency", "tie"),
-        ("p1", "wikitext", "mockllm/model", "preference", "acs"),
-        ("p1", "wikitext", "mockllm/model", "coherence", "acs"),
-        ("p1", "wikitext", "mockllm/model", "fluency", "acs"),
-    ]
-    assert "not read, since no answer is a verdict: 'match'" in notes(table)
-    assert set(table["rater_kind"]) == {"model"}
-
-
-def test_an_inspect_log_whose_verdicts_are_answers(tmp_path):
-    log = inspect_log({"match": {"value": "C", "answer": "A"}}, {"match": {"value": "I", "answer": "B"}})
-    log["samples"].append({**log["samples"][0], "id": "p9", "error": {"message": "no"}})
-    table = read(save(tmp_path, log | {"status": "error"}))
-    assert list(table["verdict"]) == ["guard", "acs"]
-    assert "what a scorer took for the answer is taken" in notes(table)
-    assert "status is 'error'" in notes(table)
-    assert "1 left out: it ended in an error (sample 3)" in notes(table)
-
-
-def test_a_sample_without_an_answer_is_left_out_and_counted(tmp_path):
-    table = read(save(tmp_path, inspect_log({"flu": {"value": "A"}}, {"flu": {"value": "N"}})))
-    assert list(table["verdict"]) == ["guard"]
-    assert "1 left out: no answer (sample 2)" in notes(table)
-
-
-def test_an_inspect_log_in_its_own_archive(tmp_path):
-    log = inspect_log(scored("A"), scored("B"))
-    samples = log.pop("samples")
-    path = tmp_path / "run.eval"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
-        packed.writestr("header.json", json.dumps(log))
-        for sample in samples:
-            packed.writestr(f"samples/{sample['id']}_epoch_1.json", json.dumps(sample))
-    assert list(read(path)["verdict"]) == ["guard", "guard", "tie", "acs", "acs", "tie"]
-
-
-def test_a_damaged_archive_of_inspect_is_refused(tmp_path):
-    path = tmp_path / "run.eval"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
-        packed.writestr("header.json", json.dumps(inspect_log(scored("A"))))
-        packed.writestr("samples/p0_epoch_1.json", json.dumps({"text": "x" * 5000}))
-    whole = path.read_bytes()
-    for spot in range(0, len(whole), 7):
-        path.write_bytes(whole[:spot] + bytes([whole[spot] ^ 0xFF]) + whole[spot + 1 :])
-        with suppress(StudyError):
-            read(path)
-    path.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(StudyError, match=r"run\.eval"):
-        read(path)
-
-
 def task(number, *annotations, **data):
     return {
         "id": number,
@@ -347,63 +272,17 @@ REFUSED = [
     ),
     (task(1, annotation(None, fluency="A")), "completed_by is missing"),
     (
-        inspect_log(scored("A"), {"preference": {"value": "maybe"}}),
-        "verdict 'maybe' names no method of its pair on sample 2; write",
+        task(1, annotation(1, fluency="A")) | {"data": {}},
+        "record 1: nothing says which methods .*; add the fields method_a",
     ),
-    (
-        inspect_log(scored("A"), metadata={}),
-        "sample 1: nothing says which methods .*; add the fields method_a",
-    ),
-    (
-        inspect_log(scored("A"), metadata={"method_a": "B", "method_b": "A"}),
-        "called as sides are .* rename them",
-    ),
+    (task(1, annotation(1, fluency="A"), method_a="B", method_b="A"), "called as sides are .* rename them"),
 ]
 
 
 @pytest.mark.parametrize(("record", "message"), REFUSED)
 def test_a_record_that_is_refused(tmp_path, record, message):
     with pytest.raises(StudyError, match=message):
-        read(save(tmp_path, [record] if "samples" not in record else record))
-
-
-ANNA, BEN = "00000000-0000-0000-0000-000000000001", "00000000-0000-0000-0000-000000000002"
-NESTED = {  # as argilla 2.8 wrote a record, nested and flat
-    "id": "p0",
-    "fields": {"prompt": "x"},
-    "metadata": METHODS | {"dataset": "wikitext"},
-    "suggestions": {},
-    "responses": {
-        "coherence": [{"value": "A", "user_id": ANNA}, {"value": "tie", "user_id": BEN}],
-        "why": [{"value": "It is better.", "user_id": ANNA}],
-    },
-    "vectors": {},
-    "status": "completed",
-    "_server_id": None,
-}
-FLAT = {
-    "id": "p0",
-    "status": "completed",
-    "prompt": "x",
-    **METHODS,
-    "coherence.responses": ["A", "tie"],
-    "coherence.responses.users": [ANNA, BEN],
-    "coherence.responses.status": ["submitted", "draft"],
-    "why.responses": None,
-}
-
-
-def test_argilla(tmp_path):
-    table = read(save(tmp_path, [NESTED]))
-    assert column(table, "pair_id", "dataset", "rater", "criterion", "verdict") == [
-        ("p0", "wikitext", ANNA, "coherence", "guard"),
-        ("p0", "wikitext", BEN, "coherence", "tie"),
-    ]
-    assert "not read, since no answer is a verdict: 'why'" in notes(table)
-    assert "does not say which responses are drafts" in notes(table)
-    flat = read(save(tmp_path, [FLAT]))
-    assert column(flat, "rater", "verdict") == [(ANNA, "guard")]
-    assert "1 left out: the response is 'draft' (record 1)" in notes(flat)
+        read(save(tmp_path, [record]))
 
 
 @pytest.mark.parametrize("form", ["jsonl", "csv", "old"])
@@ -557,7 +436,7 @@ def test_a_file_of_two_formats_is_refused_unless_one_is_named(tmp_path):
         read(path, form="fastchatt")
 
 
-@pytest.mark.parametrize("form", [form for form in FORMATS if form not in {"table", "inspect"}])
+@pytest.mark.parametrize("form", [form for form in FORMATS if form != "table"])
 def test_a_record_of_another_format_is_refused_by_its_number(tmp_path, form):
     path = save(tmp_path, [{"x": 1}], "odd.jsonl")
     with pytest.raises(StudyError, match=r"odd\.jsonl"):
@@ -591,22 +470,14 @@ def test_broken_json_is_refused(tmp_path, content, message):
         read(path)
 
 
-def test_bombs_are_refused_before_they_fill_memory(tmp_path, monkeypatch):
+def test_a_bomb_is_refused_before_it_fills_memory(tmp_path, monkeypatch):
     from analysis.verdicts import files
-    from analysis.verdicts.formats import inspect_logs
 
     monkeypatch.setattr(files, "MAX_BYTES", 10_000)
-    monkeypatch.setattr(inspect_logs, "MAX_BYTES", 10_000)
     path = tmp_path / "bomb.json"
     path.write_bytes(gzip.compress(b"[" + b" " * 100_000 + b"]"))
     with pytest.raises(StudyError, match="has more than 10000 bytes"):
         read(path)
-    bomb = tmp_path / "bomb.eval"
-    with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as packed:
-        packed.writestr("header.json", json.dumps(inspect_log()))
-        packed.writestr("samples/p0_epoch_1.json", " " * 100_000)
-    with pytest.raises(StudyError, match=r"p0_epoch_1\.json unpacks to more than 10000 bytes"):
-        read(bomb)
 
 
 def test_the_words_of_sides():
@@ -622,9 +493,7 @@ WHOLE = {
     "alpaca-eval": [alpaca(1, 1.2), alpaca(2, 1.5)],
     "arena-hard": [arena(1, "A>B", "B>>A")],
     "fastchat": [mt_bench("model_1", "tie"), mt_bench("model_2", "error", turn=2)],
-    "inspect": inspect_log(scored("A"), scored("B")),
     "label-studio": [task(1, annotation(10, coherence="A"), annotation({"email": "a@b.c"}, fluency="tie"))],
-    "argilla": [NESTED, {**NESTED, "id": "p1"}],
     "potato": [
         {"instance_id": "i1", "user_id": "anna", "labels": {"c": {"selection": "A"}, "d": {"B": "1"}}}
     ],
