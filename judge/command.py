@@ -44,10 +44,8 @@ _VARIES = re.compile(r"\d+(?:[.,:]\d+)*|\b(?=\w*\d)[\w-]{8,}")
 def count_reasons(failures: Iterable[tuple[str, str, str]]) -> list[dict[str, Any]]:
     """Return why questions have no verdict, as `JudgeUsage.failed`, by judge, the most frequent first.
 
-    Sentences that differ in nothing but numbers, or in the name of a request, are one reason.
-
-    Args:
-        failures: Judge, kind and sentence of each.
+    A failure is a judge, a kind and a sentence. Sentences that differ in nothing but numbers, or in the name
+    of a request, are one reason.
     """
     reasons: dict[tuple[str, str, str], list[str]] = {}
     for judge, kind, detail in failures:

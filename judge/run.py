@@ -448,11 +448,7 @@ class Run:
         return Settled(row=row, state="answered", response=body, usage=usage, cost=cost)
 
     def count_cost(self, settled: Settled, reserved: int | None) -> None:
-        """Count what an answer cost, or else what was reserved for it.
-
-        Args:
-            settled: The answer, which is stored.
-            reserved: The most that its request could cost, in billionths of a US dollar.
+        """Count what a stored answer cost, or else what was reserved for it, in billionths of a US dollar.
 
         Raises:
             StudyError: There is a budget, and the answer cost more.

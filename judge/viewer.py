@@ -33,14 +33,7 @@ _PAIRS_AT_ONCE = 100
 def write_page(
     store: Store, judges: Iterable[Judge], path: Path, *, seed: int, only: set[str] | None = None
 ) -> int:
-    """Write the exchanges of a study with its judges as one HTML page; return how many there are.
-
-    Args:
-        store: The study's database.
-        judges: The study's judges.
-        path: The file.
-        seed: The study's seed.
-        only: Only those with the judges of these names.
+    """Write the exchanges of a study with its judges, or `only` some by name; return how many there are.
 
     Raises:
         StudyError: There is nothing to show, or the file cannot be written.
