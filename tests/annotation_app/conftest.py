@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from app_browser import DESKTOP, Served, serving
-from app_study import Built, build, build_study, chromium, make_pair, served, shared_browser, visit  # noqa: F401
+from app_study import Built, build, build_hostile, chromium, make_pair, served, shared_browser, visit  # noqa: F401
 from streamlit.components.v2.component_manager import BidiComponentManager
 
 from annotation_app import sign_in, state
@@ -52,13 +52,13 @@ def study(tmp_path: Path, new_database: Callable[[Path], str]) -> Iterator[Calla
 
 
 @pytest.fixture
-def serve(build_study: Callable[..., Built], tmp_path: Path) -> Iterator[Callable[..., Served]]:  # noqa: F811
+def serve(tmp_path: Path) -> Iterator[Callable[..., Served]]:
     """Serve a study of short texts until the test ends; no secret and no exception of it is logged."""
     log = tmp_path / "log"
     with ExitStack() as stack:
 
         def begin(number: int = 1, **options: object) -> Served:
-            built = build_study(
+            built = build_hostile(
                 tmp_path / "study", number=number, hostile=("marigold x", "thistle y"), **options
             )
             return Served(built, stack.enter_context(serving(built.folder, log)))

@@ -21,6 +21,7 @@ from app_browser import (
     serving,
     where,
 )
+from app_study import build_hostile
 
 from guard_eval.store import notes, unblind
 
@@ -113,8 +114,8 @@ def test_two_raters_see_no_names_and_their_verdicts_find_the_methods(served, vis
 
 
 @pytest.mark.postgres
-def test_what_was_pressed_while_the_server_was_away_is_saved_once(build_study, databases, chromium, tmp_path):
-    built = build_study(
+def test_what_was_pressed_while_the_server_was_away_is_saved_once(databases, chromium, tmp_path):
+    built = build_hostile(
         tmp_path / "study",
         number=2,
         hostile=(FIRST_WORD, SECOND_WORD),
@@ -187,10 +188,10 @@ def practise(page):
         page.keyboard.press("Control+Enter")
 
 
-def test_the_whole_way_by_keyboard(build_study, tmp_path, page):
+def test_the_whole_way_by_keyboard(tmp_path, page):
     texts = {"number": 0, "hostile": ("One.", "Two.")}
     more = {"raters": (), "slots": 1, "more": SETTINGS}
-    built, log = build_study(tmp_path / "study", **texts, **more), tmp_path / "log"
+    built, log = build_hostile(tmp_path / "study", **texts, **more), tmp_path / "log"
     with serving(built.folder, log) as url:
         rate_by_keyboard(built, url, page)
     assert "Traceback" not in log.read_text()

@@ -165,24 +165,17 @@ def build(
     return Built(folder, pairs, tokens)
 
 
-@pytest.fixture(scope="session")
-def build_study() -> Callable[..., Built]:
+def build_hostile(
+    folder: Path, *, number: int, hostile: tuple[str, str], gold: int = 0, **options: Any
+) -> Built:
     """Build a study of `number` ordinary pairs and a hostile one, and so many gold pairs."""
-
-    def make(
-        folder: Path, *, number: int, hostile: tuple[str, str], gold: int = 0, **options: object
-    ) -> Built:
-        pairs = [make_pair(i) for i in range(number)]
-        pairs.append(make_pair(number, text_a=hostile[0], text_b=hostile[1]))
-        probes = [make_gold(i) for i in range(gold)]
-        return build(folder, pairs, gold=probes, **options)  # type: ignore[arg-type]
-
-    return make
+    pairs = [make_pair(i) for i in range(number)]
+    pairs.append(make_pair(number, text_a=hostile[0], text_b=hostile[1]))
+    return build(folder, pairs, gold=[make_gold(i) for i in range(gold)], **options)
 
 
 @pytest.fixture(scope="session")
 def served(
-    build_study: Callable[..., Built],
     databases: Databases,
     tmp_path_factory: pytest.TempPathFactory,
     pytestconfig: pytest.Config,
@@ -190,7 +183,7 @@ def served(
     """Serve a study of three pairs, the last one hostile, a gold pair and one pair shown twice."""
     folder = tmp_path_factory.mktemp("served")
     kind = pytestconfig.getoption("database") or "sqlite"
-    built = build_study(
+    built = build_hostile(
         folder / "study",
         number=2,
         hostile=(HOSTILE, LONG),
