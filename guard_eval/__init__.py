@@ -5,14 +5,14 @@
     texts = [generate(prompts, strategy) for strategy in (Guard(), TopP(p=0.9))]
     measure(*texts)
 
-`generate` and `watch` make texts, `load_model` keeps a model for several calls, `measure` scores texts, and
+`generate` makes texts, `load_model` keeps a model for several calls, `measure` scores texts, and
 every strategy is a class. Each name is loaded when it is used, and nothing is imported here: until `__main__`
 has changed the search path, a module could come from the current folder.
 """
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from guard_eval.engines.library import Texts, Token, generate, load_model, watch
+    from guard_eval.engines.library import Texts, generate, load_model
     from guard_eval.errors import StudyError
     from guard_eval.metrics.command import measure
     from guard_eval.records import Prompt
@@ -22,13 +22,13 @@ __all__ = [  # noqa: F405 (of the strategies)
     "AdaptiveContrastiveSearch", "AdaptiveDecoding", "BeamSearch", "Chain", "ContrastiveDecoding",
     "ContrastiveSearch", "Dry", "EpsilonSampling", "EtaSampling", "FrequencyPenalty", "Greedy", "Guard",
     "MinP", "Mirostat", "NoRepeatNgram", "PLess", "Penalty", "PresencePenalty", "Prompt",
-    "RepetitionPenalty", "Sampler", "Step", "StudyError", "Temperature", "Texts", "Token", "TopK",
-    "TopNSigma", "TopP", "Truncation", "Typical", "generate", "load_model", "measure", "watch",
+    "RepetitionPenalty", "Sampler", "Step", "StudyError", "Temperature", "Texts", "TopK",
+    "TopNSigma", "TopP", "Truncation", "Typical", "generate", "load_model", "measure",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:
     _MODULES = {
-        **dict.fromkeys(("Texts", "Token", "generate", "load_model", "watch"), "guard_eval.engines.library"),
+        **dict.fromkeys(("Texts", "generate", "load_model"), "guard_eval.engines.library"),
         "Prompt": "guard_eval.records",
         "StudyError": "guard_eval.errors",
         "measure": "guard_eval.metrics.command",

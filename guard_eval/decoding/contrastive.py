@@ -109,11 +109,11 @@ class Proposer:
     def __call__(self, logits: Tensor, step: int) -> Proposal:
         """Return the candidates given logits `[B, V]`, float32, at a step 0, 1, …."""
         values, ids = top_candidates(logits, self.most)
-        entropy, log_z = shannon_entropy(logits, values[:, :1])
-        probabilities = (values.double() - log_z[:, None]).exp().float()
+        probabilities = logits.softmax(-1).gather(1, ids)
         if isinstance(self._strategy, ContrastiveSearch):
-            alpha = torch.full_like(log_z, self._strategy.alpha)
+            alpha = torch.full_like(values[:, 0], self._strategy.alpha, dtype=torch.float64)
             return Proposal(ids, probabilities, torch.ones_like(ids, dtype=torch.bool), alpha)
+        entropy, _ = shannon_entropy(logits, values[:, :1])
         q = self._strategy.q
         delta = deviation(entropy, self._entropies[:, :step], math.log(logits.shape[-1]), q)
         k = (K_RANGE * delta.sigmoid() + K_MIN).round().long().clamp(max=logits.shape[-1])

@@ -116,7 +116,7 @@ def _write(work: Work) -> None:
             except PromptsError as error:
                 problems.append(str(error))
     if problems:
-        raise PromptsError("; ".join(dict.fromkeys(problems)))
+        raise PromptsError(f"{'; '.join(dict.fromkeys(problems))}; what was written is kept")
 
 
 def _choose_strategies(study: Study, only: Sequence[str]) -> list[str]:

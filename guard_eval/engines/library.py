@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import Any
 
 import pandas as pd
 from rich.progress import Progress
@@ -25,15 +25,16 @@ from guard_eval.decoding.entropy import shannon_entropy
 from guard_eval.decoding.processor import DecodedStep
 from guard_eval.engines.encoding import continuation_text, encode
 from guard_eval.engines.loading import LoadedModel, check_amateur, load
-from guard_eval.engines.local import check_numbers
 from guard_eval.engines.local import generate as write_batches
-from guard_eval.errors import StudyError, nearest
+from guard_eval.errors import StudyError
 from guard_eval.records import Continuation, Prompt, content_id
 from guard_eval.results import Result
 from guard_eval.strategies import Strategy, draws, parse
 from guard_eval.study.folder import BUNDLED, locate_model
 from guard_eval.texts.models import find_models
 
+MAX_PROMPT_TOKENS = 256
+"""How many of a prompt's last tokens are kept, if nothing else is said."""
 _SHADES = 10
 """Colours from none to the strongest."""
 _ENDED = {"eos": "the model", "length": "the length limit", "stop": "a stop string"}
@@ -67,56 +68,23 @@ class Texts(list[Continuation]):
         return f"<{len(self)} texts by {names}>"
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
-    """One token as it is made.
-
-    Attributes:
-        text: What it adds to the text. A character of several tokens comes with the last of them.
-        entropy: H_t of the model's distribution, in nats.
-        probability: The token's own, as the model has it.
-        values: What the strategy adapted, by name: GUARD's `H_glob`, `k`, `alpha` and `q`, mirostat's `mu`.
-    """
-
-    text: str
-    entropy: float
-    probability: float
-    values: dict[str, float]
-
-
-class Options(TypedDict, total=False):
-    """How texts are made; what is left out is as study.toml has it by default.
-
-    Attributes:
-        amateur: The second model of contrastive decoding.
-        seed: What is drawn depends on it, the prompt's id, the strategy and the run alone.
-        stop: A text ends before the first of these strings.
-        max_new_tokens: The length limit, in tokens; 256.
-        max_prompt_tokens: How many of a prompt's last tokens are kept; 256.
-        chat: Whether prompts go through the model's chat template.
-        device: `auto`, `cpu`, `cuda:1`, ….
-        dtype: `auto`, `float32`, `bfloat16` or `float16`.
-    """
-
-    amateur: str | LoadedModel | None
-    seed: int
-    stop: Sequence[str]
-    max_new_tokens: int
-    max_prompt_tokens: int
-    chat: bool
-    device: str
-    dtype: str
-
-
 def generate(
     prompts: str | Prompt | Iterable[str | Prompt],
     strategy: Strategy | str = "guard",
     model: str | LoadedModel = BUNDLED,
     *,
+    amateur: str | LoadedModel | None = None,
+    seed: int = 0,
     runs: int = 1,
+    stop: str | Sequence[str] = (),
+    max_new_tokens: int = 256,
+    max_prompt_tokens: int = MAX_PROMPT_TOKENS,
+    chat: bool = False,
+    device: str = "auto",
+    dtype: str = "auto",
     batch_size: int | None = None,
     progress: bool = True,
-    **options: Unpack[Options],
+    on_step: Callable[[DecodedStep], None] | None = None,
 ) -> Texts:
     """Return a continuation of each prompt, in their order.
 
@@ -124,17 +92,39 @@ def generate(
         prompts: One or several, as text or as `Prompt`. A text's id is made of the text.
         strategy: Such as `Guard()` or `"top_p(p=0.9)"`.
         model: A Hugging Face id, a folder, `bundled`, or what `load_model` returned.
+        amateur: The second model of contrastive decoding.
+        seed: Draws depend on it, the prompt's id, the strategy and the run alone.
         runs: How many texts a strategy that draws writes to each prompt.
+        stop: A text ends before the first of these strings.
+        max_new_tokens: The length limit of a text.
+        max_prompt_tokens: How many of a prompt's last tokens are kept.
+        chat: Whether prompts go through the model's chat template.
+        device: See `load_model`, as for `dtype`.
+        dtype: The arithmetic.
         batch_size: Rows at once; if left out, see `batch_size` in docs/study_toml.md.
         progress: Whether to show a bar.
-        options: See `Options`.
+        on_step: Called with each step of each batch as it is made. Strategies with beams make none.
 
     Raises:
         StudyError: The model cannot be loaded or cannot run the strategy, or a prompt or value is not valid.
     """
-    strategy, wanted = _read_strategy(strategy), _read_prompts(prompts)
-    check_numbers(runs=runs, batch_size=1 if batch_size is None else batch_size)
-    loaded, settings = _load(model, options)
+    wanted = _read_prompts(prompts)
+    strategy = parse(strategy) if isinstance(strategy, str) else strategy
+    if not isinstance(strategy, Strategy):
+        raise StudyError(f"{strategy!r:.60} is no strategy; write Guard() or 'guard', for example")
+    rows = 1 if batch_size is None else batch_size
+    limits = {"max_new_tokens": max_new_tokens, "max_prompt_tokens": max_prompt_tokens}
+    for name, value in {"seed": seed, "runs": runs, "batch_size": rows, **limits}.items():
+        if isinstance(value, bool) or not isinstance(value, Integral) or (value < 1 and name != "seed"):
+            least = "" if name == "seed" else " of at least 1"
+            raise StudyError(f"{name} = {value!r} must be a whole number{least}")
+    stops = [stop] if isinstance(stop, str) else list(stop)
+    if not all(isinstance(text, str) and text for text in stops):
+        raise StudyError(f"stop = {stops} must be texts of a character or more")
+    loaded, second = load_model(model, device=device, dtype=dtype), None
+    if amateur is not None:
+        second = load_model(amateur, device=device, dtype=dtype)
+        check_amateur(loaded, second)
     numbers = range(1, 1 + (runs if draws(strategy) else 1))
     pairs = [(prompt, run) for prompt in wanted for run in numbers]
     distinct = {(prompt.id, run): prompt for prompt, run in pairs}
@@ -144,7 +134,12 @@ def generate(
         strategy,
         runs=[run for _, run in distinct],
         batch_size="auto" if batch_size is None else int(batch_size),
-        **settings,
+        amateur=second,
+        on_step=on_step,
+        seed=int(seed),  # it may be numpy's
+        stop=stops,
+        chat=chat,
+        **{name: int(value) for name, value in limits.items()},
     )
     written: dict[tuple[str, int], Continuation] = {}
     with Progress(disable=not progress, transient=True) as bar:
@@ -153,56 +148,6 @@ def generate(
             written |= {(text.prompt_id, text.run): text for text in batch}
             bar.advance(task, len(batch))
     return Texts([prompt for prompt, _ in pairs], [written[prompt.id, run] for prompt, run in pairs])
-
-
-def watch(
-    prompt: str | Prompt,
-    on_token: Callable[[Token], None],
-    strategy: Strategy | str = "guard",
-    model: str | LoadedModel = BUNDLED,
-    **options: Unpack[Options],
-) -> Continuation:
-    """Continue one prompt, and hand each token out as it is made; arguments as in `generate`.
-
-    A strategy with beams knows its text in the end only: `on_token` is never called. A stop string, and a
-    character that the length limit cuts, are in the tokens or the continuation alone.
-    """
-    strategy, several = _read_strategy(strategy), _read_prompts(prompt)
-    if len(several) != 1:
-        raise StudyError(f"watch continues one prompt, and was given {len(several)}; use generate")
-    loaded, settings = _load(model, options)
-    (row,) = encode(loaded, several, settings["max_prompt_tokens"], chat=settings["chat"])
-    ids: list[int] = []
-    shown = 0
-
-    def show(step: DecodedStep) -> None:
-        nonlocal shown
-        token = int(step.tokens[0])
-        ids.append(token)
-        text = continuation_text(loaded.tokenizer, row.ids, ids)
-        if text.endswith("\N{REPLACEMENT CHARACTER}"):  # more tokens of this character are to come
-            text = text[:shown]
-        entropy, log_z = shannon_entropy(step.logits)
-        on_token(
-            Token(
-                text=text[shown:],
-                entropy=float(entropy[0]),
-                probability=float((step.logits[0, token].double() - log_z[0]).exp()),
-                values={name: float(value[0]) for name, value in step.adapted.items()},
-            )
-        )
-        shown = len(text)
-
-    ((continuation,),) = write_batches(loaded, several, strategy, batch_size=1, on_step=show, **settings)
-    return continuation
-
-
-def _read_strategy(strategy: Strategy | str) -> Strategy:
-    if isinstance(strategy, str):
-        return parse(strategy)
-    if not isinstance(strategy, Strategy):
-        raise StudyError(f"{strategy!r:.60} is no strategy; write Guard() or 'guard', for example")
-    return strategy
 
 
 def _read_prompts(prompts: str | Prompt | Iterable[str | Prompt]) -> list[Prompt]:
@@ -221,33 +166,6 @@ def _read_prompts(prompts: str | Prompt | Iterable[str | Prompt]) -> list[Prompt
             raise StudyError(f"two prompts have the id {prompt.id!r} and differ; give each its own")
         result.append(prompt)
     return result
-
-
-def _load(model: str | LoadedModel, options: Options) -> tuple[LoadedModel, dict[str, Any]]:
-    """Return the model, and the options that `generation.generate` takes, with their defaults."""
-    if unknown := next((name for name in options if name not in Options.__annotations__), None):
-        choice = nearest(unknown, list(Options.__annotations__))
-        raise StudyError(f"there is no option {unknown!r} (a strategy has its own: TopK(k=20)): {choice}")
-    seed: Any = options.get("seed", 0)
-    stop, amateur = options.get("stop", ()), options.get("amateur")
-    if isinstance(seed, bool) or not isinstance(seed, Integral):
-        raise StudyError(f"seed = {seed!r} must be a whole number")
-    limits: dict[str, Any] = {
-        name: options.get(name, 256) for name in ("max_new_tokens", "max_prompt_tokens")
-    }
-    check_numbers(**limits)
-    device, dtype = options.get("device", "auto"), options.get("dtype", "auto")
-    loaded = load_model(model, device=device, dtype=dtype)
-    if amateur is not None:
-        amateur = load_model(amateur, device=device, dtype=dtype)
-        check_amateur(loaded, amateur)
-    return loaded, {
-        "amateur": amateur,
-        "seed": int(seed),  # it may be numpy's
-        "stop": [stop] if isinstance(stop, str) else stop,
-        "chat": options.get("chat", False),
-        **{name: int(value) for name, value in limits.items()},
-    }
 
 
 def load_model(
@@ -331,26 +249,49 @@ def show_text(
     Raises:
         StudyError: The model, the strategy or the colour does not exist.
     """
+    display.notice("loading the model")
+    loaded = load_model(model, device=device)
+    prompts = _read_prompts(sys.stdin.read() if prompt is None else prompt)
+    (row,) = encode(loaded, prompts, MAX_PROMPT_TOKENS, chat=chat)
+    ids: list[int] = []
     tokens: list[dict[str, Any]] = []
+    shown = 0
 
-    def paint(token: Token) -> None:
-        numbers = {"entropy": token.entropy, "probability": token.probability}
-        numbers |= token.values  # noqa: PD011 (no frame)
+    def paint(step: DecodedStep) -> None:
+        nonlocal shown
+        token = int(step.tokens[0])
+        ids.append(token)
+        text = continuation_text(loaded.tokenizer, row.ids, ids)
+        if text.endswith("\N{REPLACEMENT CHARACTER}"):  # more tokens of this character are to come
+            text = text[:shown]
+        entropy, log_z = shannon_entropy(step.logits)
+        probability = (step.logits[0, token].double() - log_z[0]).exp()
+        numbers = {"entropy": float(entropy[0]), "probability": float(probability)}
+        numbers |= {name: float(value[0]) for name, value in step.adapted.items()}
         if colour not in numbers:
             raise StudyError(
                 f"--colour {colour}: this strategy has no such number; choose from: {', '.join(numbers)}"
             )
-        tokens.append({"text": token.text, **numbers})
-        display.write(token.text, _newest_style([shown[colour] for shown in tokens]))
+        tokens.append({"text": text[shown:], **numbers})
+        display.write(text[shown:], _newest_style([each[colour] for each in tokens]))
+        shown = len(text)
 
-    display.notice("loading the model")
-    options = Options(amateur=amateur, seed=seed, max_new_tokens=max_new_tokens, chat=chat, device=device)
-    text = watch(sys.stdin.read() if prompt is None else prompt, paint, strategy, model, **options)
+    (text,) = generate(
+        prompts,
+        strategy,
+        loaded,
+        amateur=amateur,
+        seed=seed,
+        max_new_tokens=max_new_tokens,
+        chat=chat,
+        progress=False,
+        on_step=paint,
+    )
     display.write("\n" if tokens else f"{text.text}\n")
     name = text.recipe.strategy
     lines = ["", f"{name}: {text.new_tokens} tokens in {text.seconds:.1f} s; {_ENDED[text.finish]} ended it"]
     if tokens:
-        values = [shown[colour] for shown in tokens]
+        values = [each[colour] for each in tokens]
         lines.append(f"{colour}: from {min(values):.3g} to {max(values):.3g}")
     return ShownText(
         text=text.text,

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 _EXPECTED_ROWS = 8
 """The number of rows that oneDNN chooses the layout for; any number may come."""
-_SMALL = 1 << 18
-"""Layers of fewer weights also keep them as they are: of these torch's product is faster for a single row."""
+_SMALL, _FEW_ROWS = 1 << 18, 16
+"""Layers of fewer weights also keep them as they are: torch's product with so few rows is faster."""
 
 
 class PackedLinear(nn.Module):
@@ -30,7 +30,7 @@ class PackedLinear(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return x Wᵀ + b."""
-        if self._plain is not None and x.numel() == self.in_features:
+        if self._plain is not None and x.numel() <= _FEW_ROWS * self.in_features:
             return nn.functional.linear(x, self._plain, self.bias)
         product: Tensor = torch.ops.mkldnn._linear_pointwise(x, self._packed, self.bias, "none", [], "")  # noqa: SLF001
         return product

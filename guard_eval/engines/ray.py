@@ -160,7 +160,7 @@ def _write_on_workers(
         for worker in workers:
             ray.kill(worker)
     if problems:
-        raise PromptsError(f"{'; '.join(dict.fromkeys(problems))}; run the command again to write the rest")
+        raise PromptsError("; ".join(dict.fromkeys(problems)))
 
 
 def choose_workers(

@@ -195,7 +195,7 @@ def test_public_names_are_listed_imported_by_a_star_and_shown_in_a_line():
     assert {"read", "report", "shares"} <= set(dir(analysis))
     names = {}
     exec("from guard_eval import *", names)
-    assert {"load_model", "generate", "measure", "watch", "Guard", "TopP", "StudyError"} <= names.keys()
+    assert {"load_model", "generate", "measure", "Guard", "TopP", "StudyError"} <= names.keys()
     assert set(dir(guard_eval)) - {"__version__"} <= names.keys()
     assert len(repr(names["load_model"]("bundled"))) < 300
 

@@ -1,4 +1,4 @@
-"""Texts from a program: those of a study, in the order of the prompts, and one text token by token."""
+"""Texts from a program, which are those of a study, and the numbers of the tokens that `try` shows."""
 
 import math
 from dataclasses import replace
@@ -9,8 +9,9 @@ import torch
 from scipy.stats import entropy
 
 import guard_eval
-from guard_eval import Greedy, Guard, Mirostat, Prompt, StudyError, Texts, TopP, generate, measure, watch
+from guard_eval import Greedy, Guard, Prompt, StudyError, Texts, TopP, generate, measure
 from guard_eval.engines import local
+from guard_eval.engines.library import show_text
 from guard_eval.strategies import STRATEGIES, parse
 
 pytestmark = pytest.mark.slow
@@ -41,44 +42,44 @@ def test_a_text_is_that_of_a_study_whatever_the_order_and_the_batch(loaded, stra
 
 @a_llama
 @of_each_loop
-def test_the_tokens_that_are_watched_are_the_text(loaded, strategy):
-    tokens = []
-    made = watch("the cat sat", tokens.append, strategy, loaded, seed=3, **SHORT)
-    assert made.text == generate("the cat sat", strategy, loaded, seed=3, progress=False, **SHORT)[0].text
-    shown = "".join(token.text for token in tokens)
-    assert made.text.startswith(shown)
-    assert set(made.text[len(shown) :]) <= {"\N{REPLACEMENT CHARACTER}"}  # the limit cut a character
-    assert len(tokens) == made.new_tokens
-    assert bool(tokens[0].values) == any(name in strategy for name in ("guard", "mirostat", "acs"))
+def test_the_tokens_that_are_shown_are_the_text(loaded, strategy):
+    shown = show_text(loaded, "the cat sat", strategy=strategy, seed=3, max_new_tokens=12)
+    (text,) = generate("the cat sat", strategy, loaded, seed=3, max_new_tokens=12, progress=False)
+    assert shown.text == text.text
+    painted = "".join(token["text"] for token in shown.tokens)
+    assert text.text.startswith(painted)
+    assert set(text.text[len(painted) :]) <= {"\N{REPLACEMENT CHARACTER}"}  # the limit cut a character
+    assert len(shown.tokens) == text.new_tokens
+    adapts = any(name in strategy for name in ("guard", "mirostat", "acs"))
+    assert (len(shown.tokens[0]) > 3) == adapts
 
 
 @a_llama
 def test_entropy_and_probability_are_the_models(loaded):
-    tokens = []
-    watch("the cat sat", tokens.append, Greedy(), loaded, **SHORT)
+    first = show_text(loaded, "the cat sat", strategy="greedy", max_new_tokens=2).tokens[0]
     ids = loaded.tokenizer("the cat sat", return_tensors="pt")
     with torch.inference_mode():
         p = loaded.model(**ids).logits[0, -1].double().softmax(-1).numpy()
-    assert tokens[0].entropy == pytest.approx(entropy(p), rel=1e-4)
-    assert tokens[0].probability == pytest.approx(p.max(), rel=1e-4)
+    assert first["entropy"] == pytest.approx(entropy(p), rel=1e-4)
+    assert first["probability"] == pytest.approx(p.max(), rel=1e-4)
 
 
 @a_llama
 def test_mirostats_state_follows_its_algorithm(loaded):
     """Basu et al. 2021, Algorithm 1: μ_1 = 2 τ, and then μ - η (S - τ) with S = -log2 p."""
-    tokens = []
-    watch("the cat sat", tokens.append, Mirostat(tau=3.0, eta=0.5), loaded, **SHORT)
     mu = 6.0
-    for token in tokens:
-        assert token.values["mu"] == pytest.approx(mu, rel=1e-6)
-        mu -= 0.5 * (-math.log2(token.probability) - 3.0)
+    for token in show_text(
+        loaded, "the cat sat", strategy="mirostat(tau=3, eta=0.5)", max_new_tokens=12
+    ).tokens:
+        assert token["mu"] == pytest.approx(mu, rel=1e-6)
+        mu -= 0.5 * (-math.log2(token["probability"]) - 3.0)
 
 
 @a_llama
 def test_a_text_with_beams_is_known_in_the_end(loaded):
-    tokens = []
-    assert watch("the cat sat", tokens.append, "beam", loaded, **SHORT).new_tokens
-    assert tokens == []
+    shown = show_text(loaded, "the cat sat", strategy="beam", max_new_tokens=12)
+    assert shown.text
+    assert shown.tokens == ()
 
 
 @a_llama
@@ -96,12 +97,10 @@ def test_runs_differ_where_something_is_drawn(loaded):
         (lambda loaded: generate([3], model=loaded), "prompt 1 is of type int; give text or a Prompt"),
         (lambda loaded: generate("x", Guard, loaded), r"Guard'> is no strategy; write Guard\(\)"),
         (lambda loaded: generate("x", "gaurd", loaded), "did you mean 'guard'"),
-        (lambda loaded: generate("x", model=loaded, max_new_tokens=0), "max_new_tokens = 0 is out of range"),
-        (lambda loaded: generate("x", model=loaded, batch_size=0), "batch_size = 0 is out of range"),
-        (lambda loaded: generate("x", model=loaded, runs="3"), "runs = '3' is out of range"),
-        (lambda loaded: generate("x", model=loaded, max_prompt_tokens=None), "max_prompt_tokens = None is"),
-        (lambda loaded: generate("x", model=loaded, top_k=5), "there is no option 'top_k'"),
-        (lambda loaded: watch("x", print, model=loaded, temperature=2), "there is no option 'temperature'"),
+        (lambda loaded: generate("x", model=loaded, max_new_tokens=0), "max_new_tokens = 0 must be a whole number"),
+        (lambda loaded: generate("x", model=loaded, batch_size=0), "batch_size = 0 must be a whole number"),
+        (lambda loaded: generate("x", model=loaded, runs="3"), "runs = '3' must be a whole number"),
+        (lambda loaded: generate("x", model=loaded, max_prompt_tokens=None), "max_prompt_tokens = None must be"),
         (lambda loaded: generate("x", model=loaded, stop=[5]), r"stop = \[5\] must be texts"),
         (lambda loaded: generate("x", model=loaded, stop=""), r"stop = \[''\] must be texts"),
         (lambda loaded: generate("x", ["guard"], loaded), r"\['guard'\] is no strategy"),
@@ -115,16 +114,11 @@ def test_runs_differ_where_something_is_drawn(loaded):
             lambda loaded: generate("x", model=loaded, dtype="float16"),
             "dtype have no effect on a loaded model",
         ),
-        (lambda loaded: watch("x", print, model=loaded, max_prompt_tokens="5"), "max_prompt_tokens = '5' is"),
         (lambda loaded: generate({"a": 1}, model=loaded), "prompts is of type dict; give a list"),
         (lambda loaded: generate(Texts([], []).to_frame(), model=loaded), "prompts is of type DataFrame"),
-        (
-            lambda loaded: watch(["x", "y"], print, model=loaded),
-            "watch continues one prompt, and was given 2",
-        ),
         (lambda loaded: generate("\ud800", model=loaded), r"the prompt '\\ud800': not valid Unicode"),
         (
-            lambda loaded: watch("Once\x1b", print, model=loaded, max_new_tokens=10**6),
+            lambda loaded: show_text(loaded, "Once\x1b", max_new_tokens=10**6),
             r"the prompt 'Once\\x1b': with max_new_tokens = 1000000 more",
         ),
         (
@@ -152,7 +146,7 @@ def test_numbers_may_be_numpys(loaded):
 
 
 def test_the_package_shows_what_it_has():
-    assert {"generate", "measure", "watch", "load_model", "Guard", "__version__"} <= set(dir(guard_eval))
+    assert {"generate", "measure", "load_model", "Guard", "__version__"} <= set(dir(guard_eval))
     assert all(getattr(guard_eval, name) is not None for name in dir(guard_eval))
     assert {kind.__name__ for kind in STRATEGIES.values()} <= set(dir(guard_eval))
     with pytest.raises(AttributeError, match="no 'Gard'"):

@@ -73,7 +73,6 @@ def open_vllm(work: Work) -> Iterator[Batches]:
     location = study.locate_model(model.name)
     described = describe(location, name=model.name, revision=model.revision, dtype=model.dtype)
     work.find({**work.known, "revision": described.revision, "dtype": described.dtype})
-    check_study(study, [name for name, texts in work.missing.items() if texts])
     prompts = {prompt.id: prompt for texts in work.missing.values() for prompt, _ in texts}
     rows = encode(described, list(prompts.values()), generation.max_prompt_tokens, chat=generation.chat)
     fitting, problem = split_by_length(described, rows, generation.max_new_tokens)
@@ -96,7 +95,7 @@ def open_vllm(work: Work) -> Iterator[Batches]:
         chosen = [replace(encoded[prompt.id], run=run) for prompt, run in texts if prompt.id in encoded]
         yield from generate(llm, described, chosen, recipe)
         if problem is not None:
-            raise PromptsError(f"{problem}; all other texts are made")
+            raise PromptsError(problem)
 
     try:
         yield batches
