@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 from transformers import DynamicCache
 
-from guard_eval.decoding.contrastive import K_MIN, K_RANGE, Proposer, choose, degeneration_penalty, unit
+from guard_eval.decoding.contrastive import Proposer, choose, degeneration_penalty, unit
 from guard_eval.decoding.processor import DecodedStep
 from guard_eval.engines.decode import Batch, Decoded, StopCriterion, forward
 from guard_eval.strategies import AdaptiveContrastiveSearch, ContrastiveSearch
@@ -62,36 +62,6 @@ def contrastive_search(
             break
         logits = passes.take(index)
     return Decoded.of(batch, ids[:, start:].tolist(), failures)
-
-
-class _CandidateCache(DynamicCache):
-    """The keys and values of all layers in one tensor each, `[L, R, H, T, D]`, with room for what is to come.
-
-    Candidates stand behind the text, until one copy moves those that are kept to its end.
-    """
-
-    def __init__(self, cache: Any, room: int) -> None:  # noqa: ANN401
-        super().__init__()
-        self._length = cache.get_seq_length()
-        layers = [(layer.keys, layer.values) for layer in cache.layers]
-        self._states = [pad(torch.stack(states), (0, 0, 0, room)) for states in zip(*layers, strict=True)]
-
-    def get_seq_length(self, layer_idx: int = 0) -> int:  # noqa: ARG002
-        """Return the length of the text."""
-        return self._length
-
-    def update(self, key_states: Tensor, value_states: Tensor, layer_idx: int, *_: Any) -> Any:  # noqa: ANN401
-        """Put the candidates of a layer behind the text, and return all keys and values of the layer."""
-        end = self._length + key_states.shape[2]
-        for states, new in zip(self._states, (key_states, value_states), strict=True):
-            states[layer_idx, :, :, self._length : end] = new
-        return tuple(states[layer_idx, :, :, :end] for states in self._states)
-
-    def keep(self, rows: Tensor, index: Tensor) -> None:
-        """Make the candidate `index` of each of `rows` the next token of its text, `[R]` each."""
-        for states in self._states:
-            states[:, :, :, self._length] = states[:, rows, :, self._length + index].transpose(0, 1)
-        self._length += 1
 
 
 class _Tree:
@@ -138,8 +108,6 @@ class _Tree:
     def _pass(self, ids: Tensor) -> Tensor:
         """Return the candidates' hidden states, `[R, k, D]`; the cache then holds all of them."""
         rows, k = ids.shape
-        if not isinstance(self._cache, _CandidateCache):
-            self._cache = _CandidateCache(self._cache, self._limit + max(k, K_MIN + K_RANGE))
         absent = self._absent[..., : self._length].expand(rows, 1, k, -1)
         others = torch.full((k, k), torch.finfo(absent.dtype).min, dtype=absent.dtype, device=ids.device)
         output = self._model.base_model(
@@ -151,9 +119,16 @@ class _Tree:
         )
         return output.last_hidden_state  # type: ignore[no-any-return]
 
-    def _keep(self, rows: Tensor, index: Tensor, hidden: Tensor) -> Tensor:
+    def _keep(self, rows: Tensor, index: Tensor, hidden: Tensor) -> Tensor:  # noqa: ARG002
         """Keep the chosen candidates alone in the cache, and return the logits after them, `[R, V]`."""
-        self._cache.keep(rows, index)
+        length = self._length
+        position = (length + index)[:, None, None, None]
+        layers: Any = self._cache.layers
+        for layer in layers:
+            for states in (layer.keys, layer.values):
+                chosen = states.gather(2, position.expand(-1, states.shape[1], 1, states.shape[3]))
+                states[:, :, length : length + 1] = chosen
+            layer.keys, layer.values = layer.keys[:, :, : length + 1], layer.values[:, :, : length + 1]
         return self._model.get_output_embeddings()(hidden)  # type: ignore[no-any-return]
 
 

@@ -113,7 +113,7 @@ def generate(
     if not isinstance(strategy, Strategy):
         raise StudyError(f"{strategy!r:.60} is no strategy; write Guard() or 'guard', for example")
     rows = 1 if batch_size is None else batch_size
-    limits = {"max_new_tokens": max_new_tokens, "max_prompt_tokens": max_prompt_tokens}
+    limits: dict[str, Any] = {"max_new_tokens": max_new_tokens, "max_prompt_tokens": max_prompt_tokens}
     for name, value in {"seed": seed, "runs": runs, "batch_size": rows, **limits}.items():
         if isinstance(value, bool) or not isinstance(value, Integral) or (value < 1 and name != "seed"):
             least = "" if name == "seed" else " of at least 1"
@@ -139,7 +139,8 @@ def generate(
         seed=int(seed),  # it may be numpy's
         stop=stops,
         chat=chat,
-        **{name: int(value) for name, value in limits.items()},
+        max_new_tokens=int(max_new_tokens),
+        max_prompt_tokens=int(max_prompt_tokens),
     )
     written: dict[tuple[str, int], Continuation] = {}
     with Progress(disable=not progress, transient=True) as bar:

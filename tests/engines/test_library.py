@@ -97,10 +97,16 @@ def test_runs_differ_where_something_is_drawn(loaded):
         (lambda loaded: generate([3], model=loaded), "prompt 1 is of type int; give text or a Prompt"),
         (lambda loaded: generate("x", Guard, loaded), r"Guard'> is no strategy; write Guard\(\)"),
         (lambda loaded: generate("x", "gaurd", loaded), "did you mean 'guard'"),
-        (lambda loaded: generate("x", model=loaded, max_new_tokens=0), "max_new_tokens = 0 must be a whole number"),
+        (
+            lambda loaded: generate("x", model=loaded, max_new_tokens=0),
+            "max_new_tokens = 0 must be a whole number",
+        ),
         (lambda loaded: generate("x", model=loaded, batch_size=0), "batch_size = 0 must be a whole number"),
         (lambda loaded: generate("x", model=loaded, runs="3"), "runs = '3' must be a whole number"),
-        (lambda loaded: generate("x", model=loaded, max_prompt_tokens=None), "max_prompt_tokens = None must be"),
+        (
+            lambda loaded: generate("x", model=loaded, max_prompt_tokens=None),
+            "max_prompt_tokens = None must be",
+        ),
         (lambda loaded: generate("x", model=loaded, stop=[5]), r"stop = \[5\] must be texts"),
         (lambda loaded: generate("x", model=loaded, stop=""), r"stop = \[''\] must be texts"),
         (lambda loaded: generate("x", ["guard"], loaded), r"\['guard'\] is no strategy"),
