@@ -53,8 +53,9 @@ LETTERS = {1: "A", 0: "tie", -1: "B"}
 _CHOICE = ["presentation", "criterion"]
 _NOTE = [column.name for column in fields(Note)]
 _REMARK = ["when", "rater", "prompt_id", "kind", "text"]
-_TYPES = {
+_TYPES: dict[str, type | str] = {
     "presentation": int,
+    "revision": int,
     "letter": int,
     "side_of_a": int,
     "seconds": float,
@@ -62,7 +63,12 @@ _TYPES = {
     "surplus": bool,
     "excluded": bool,
     "for_people": bool,
+    "role": "category",
+    "criterion": "category",
+    "method_a": "category",
+    "method_b": "category",
 }
+"""Types of columns; the others are text. Categories are looked up and grouped faster than text."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -117,18 +123,20 @@ def read_ratings(store: Store, raters: Sequence[RaterProgress], *, slots: int, m
     """
     kinds = {rater.kind for rater in raters}
     kind: RaterKind = "simulated" if "simulated" in kinds and "person" not in kinds else "person"
-    pairs = _frame(read_pairs(store)).set_index("pair_id")
-    shown = _frame(read_shown(store, kind))
-    choices = _frame(read_letters(store)).merge(shown, on="presentation")
+    pairs = _frame(read_pairs(store))
+    pairs["item"] = np.arange(len(pairs))
+    of_pair = pairs.set_index("pair_id")[["item", "method_a", "method_b", "characters"]]
+    shown = _frame(read_shown(store, kind)).join(of_pair, on="pair_id")
+    letters = _frame(read_letters(store)).sort_values(["presentation", "criterion", "revision"])
+    choices = letters.merge(shown, on="presentation")
     last = choices.drop_duplicates(_CHOICE, keep="last")
     times = choices.drop_duplicates("presentation").set_index("presentation")["seconds"]
     shown["seconds"] = shown["presentation"].map(times)
     shown["net"] = shown["presentation"].map(last.groupby("presentation")["letter"].sum())
-    shown["reading"] = shown["pair_id"].map(pairs["characters"]) / READING
+    shown["reading"] = shown["characters"] / READING
     study = shown[shown["role"] == "study"]
     counts = ~study["surplus"] & ~study["excluded"]
-    per_pair = study.loc[counts, "pair_id"].value_counts()
-    per_pair = per_pair.reindex(pairs.index[pairs["for_people"]], fill_value=0)
+    per_pair = np.bincount(study.loc[counts, "item"].astype(int), minlength=len(pairs))[pairs["for_people"]]
     written = pd.DataFrame([asdict(note) for note in notes.read(store)], columns=_NOTE)
     remarks = _remarks(written[written["rater"].isin([rater.name for rater in raters if rater.kind == kind])])
     return Ratings(
@@ -139,9 +147,9 @@ def read_ratings(store: Store, raters: Sequence[RaterProgress], *, slots: int, m
         counted=int(counts.sum()),
         surplus=int(study["surplus"].sum()),
         excluded=int((study["excluded"] & ~study["surplus"]).sum()),
-        filled=tuple(np.bincount(per_pair.clip(upper=slots), minlength=slots + 1).tolist()),
+        filled=tuple(np.bincount(per_pair.clip(max=slots), minlength=slots + 1).tolist()),
         seconds=None if study["seconds"].isna().all() else float(study["seconds"].median()),
-        criteria=_criteria(last[last["presentation"].isin(study.loc[counts, "presentation"])], pairs),
+        criteria=_criteria(last[last["presentation"].isin(study.loc[counts, "presentation"])]),
         raters=_raters(
             [rater for rater in raters if rater.kind == kind],
             sums=_sums_by_rater(last[last["role"] == "study"], shown, _checks(store, last)),
@@ -150,24 +158,24 @@ def read_ratings(store: Store, raters: Sequence[RaterProgress], *, slots: int, m
             remarks=Counter(zip(remarks["rater"], remarks["kind"], strict=True)),
             failed=_failed_checks(written),
         ),
-        remarks=remarks.assign(prompt_id=remarks["pair_id"].map(pairs["prompt_id"]).fillna(""))[_REMARK],
+        remarks=remarks.assign(
+            prompt_id=remarks["pair_id"].map(pairs.set_index("pair_id")["prompt_id"]).fillna("")
+        )[_REMARK],
         often_skipped=int(
             (remarks.loc[remarks["kind"] == "skip", "pair_id"].value_counts() >= most_skips).sum()
         ),
     )
 
 
-def _criteria(counted: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
+def _criteria(counted: pd.DataFrame) -> pd.DataFrame:
     """Return agreement, and preference for a side, by comparison and criterion.
 
     The categories of agreement are the first method, a tie and the second method, so that two raters who saw
     the sides differently agree if they mean the same text.
     """
-    methods = pairs.loc[counted["pair_id"], ["method_a", "method_b"]]
-    known = counted.assign(method_a=methods["method_a"].to_numpy(), method_b=methods["method_b"].to_numpy())
     rows = []
-    for (method_a, method_b, criterion), group in known.groupby(["method_a", "method_b", "criterion"]):
-        item = pd.factorize(group["pair_id"])[0]
+    for (method_a, method_b, criterion), group in counted.groupby(["method_a", "method_b", "criterion"]):
+        item = pd.factorize(group["item"])[0]
         category = 1 - (group["letter"] * group["side_of_a"]).to_numpy()
         table = np.bincount(3 * item + category, minlength=3 * (item.max() + 1)).reshape(-1, 3)
         rated = RatingCounts.of(table)
@@ -189,8 +197,9 @@ def _criteria(counted: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
 def _frame(table: NamedRows) -> pd.DataFrame:
     """Return rows as a table, with the types of its columns even if there are none."""
     columns, rows = table
-    frame = pd.DataFrame.from_records(rows, columns=columns)
-    return frame.astype({name: kind for name, kind in _TYPES.items() if name in columns})
+    return pd.DataFrame(rows, columns=columns, dtype=object).astype(
+        {name: _TYPES.get(name, str) for name in columns}
+    )
 
 
 def _raters(
@@ -259,7 +268,7 @@ def _raters(
 
 def _sums_by_rater(study: pd.DataFrame, shown: pd.DataFrame, checks: pd.DataFrame) -> pd.DataFrame:
     """Return sums over each rater's choices on the study's pairs, presentations and checks."""
-    item = study.groupby(["pair_id", "criterion"], sort=False).ngroup().to_numpy()
+    item = study.groupby(["item", "criterion"], sort=False).ngroup().to_numpy()
     verdict = 3 * item + 1 + (study["letter"] * study["side_of_a"]).to_numpy()
     choices = pd.DataFrame(
         {

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import codecs
 import errno
+import gc
 import inspect
 import io
 import os
@@ -183,6 +184,7 @@ def accept_studies(overrides: tuple[str, ...] = ()) -> None:
 
 def _run(command: Callable[..., object], bound: inspect.BoundArguments, overrides: tuple[str, ...]) -> object:
     """Call a command. A function that takes files and not a study gets what `--set` says as `overrides`."""
+    gc.freeze()  # what is imported lives as long as the process: collections need not walk through it
     if "overrides" in inspect.signature(command).parameters:
         return command(*bound.args, **bound.kwargs, overrides=overrides)
     from guard_eval.study import Study  # noqa: PLC0415

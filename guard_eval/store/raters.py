@@ -181,16 +181,21 @@ def get_or_add(store: Store, name: str, kind: RaterKind) -> Rater:
 def read(store: Store) -> list[RaterProgress]:
     """Return every rater with its counts of the study's pairs, in the order they were added."""
     is_study = presentation.role == "study"
+    of_rater = (presentation.rater_id + 0).label(
+        "rater_id"
+    )  # so SQLite sorts, which is faster than its index
     counts = (
         func.count(presentation.id).filter(is_study).label("handed_out"),
         func.count(presentation.rated_at).filter(is_study).label("rated"),
         func.count(presentation.rated_at).label("with_checks"),
     )
+    counted = select(of_rater, *counts).group_by(of_rater).subquery()
+    numbers = [func.coalesce(counted.c[count.name], 0).label(count.name) for count in counts]
     noted = select(note.detail).where(note.rater_id == rater.id).order_by(note.id.desc()).limit(1)
     last = [noted.where(note.kind == kind).correlate(RATER).label(kind) for kind in ("consent", "finished")]
-    everybody = select(RATER, *counts, *last).outerjoin(PRESENTATION, presentation.rater_id == rater.id)
+    everybody = select(RATER, *numbers, *last).outerjoin(counted, counted.c.rater_id == rater.id)
     with store.read() as db:
-        rows = db.execute(everybody.group_by(rater.id).order_by(rater.id)).all()
+        rows = db.execute(everybody.order_by(rater.id)).all()
     names = ("name", "kind", "handed_out", "rated", "source", "external_id")
     return [RaterProgress(**{name: getattr(row, name) for name in names}, state=_state(row)) for row in rows]
 

@@ -88,11 +88,10 @@ class TidyRow:
 NamedRows = tuple[list[str], list[tuple[Any, ...]]]
 """The names of the columns, and the rows."""
 
-_SHOWN = (
-    PRESENTATION.join(PAIR)
-    .join(RATER, rater.id == presentation.rater_id)
-    .outerjoin(SLOT, slot.held_by == presentation.id)
+_HELD = PRESENTATION.join(RATER, rater.id == presentation.rater_id).outerjoin(
+    SLOT, slot.held_by == presentation.id
 )
+_SHOWN = _HELD.join(PAIR, pair.id == presentation.pair_id).join(VERDICT)
 _IN_ORDER = presentation.first == "a"
 _SHOWN_FIRST = case((_IN_ORDER, pair.method_a), else_=pair.method_b)
 _SHOWN_LAST = case((_IN_ORDER, pair.method_b), else_=pair.method_a)
@@ -143,7 +142,7 @@ def history(store: Store) -> list[TidyRow]:
 def _read_rows(store: Store, order: Sequence[str], *wanted: ColumnElement[bool]) -> list[TidyRow]:
     """Return the verdicts for which `wanted` holds, in the order of these columns."""
     columns = [column.label(name) for name, column in _COLUMNS.items()]
-    statement = select(*columns, pair.position.label("place")).select_from(_SHOWN.join(VERDICT))
+    statement = select(*columns, pair.position.label("place")).select_from(_SHOWN)
     with store.read() as db:
         rows = db.execute(statement.where(*wanted)).all()
     # sorted here because databases disagree on how text sorts
@@ -163,21 +162,20 @@ def read_shown(store: Store, kind: RaterKind) -> NamedRows:
     columns = [_COLUMNS[name].label(name) for name in ("presentation", "pair_id", "rater", "role")]
     columns += [_COLUMNS[name].label(name) for name in ("surplus", "excluded")]
     side = case((_IN_ORDER, 1), else_=-1).label("side_of_a")
-    shown = select(*columns, side).select_from(_SHOWN).order_by(presentation.id)
+    shown = select(*columns, side).select_from(_HELD).order_by(presentation.id)
     return _read_tuples(store, shown.where(rater.kind == kind, presentation.rated_at.is_not(None)))
 
 
 def read_letters(store: Store) -> NamedRows:
-    """Return each revision of each choice, by presentation, criterion and revision.
+    """Return each revision of each choice, in no order.
 
     `letter` is 1 for A, −1 for B and 0 for a tie. `seconds` is the active time of the rating, or all of it
     where that is not known.
     """
     letter = case((verdict.choice == "A", 1), (verdict.choice == "B", -1), else_=0).label("letter")
     seconds = func.coalesce(verdict.active_seconds, verdict.seconds).label("seconds")
-    columns = (verdict.presentation_id.label("presentation"), verdict.criterion, letter, seconds)
-    order = (verdict.presentation_id, verdict.criterion, verdict.revision)
-    return _read_tuples(store, select(*columns).order_by(*order))
+    columns = (verdict.presentation_id.label("presentation"), verdict.criterion, verdict.revision)
+    return _read_tuples(store, select(*columns, letter, seconds))
 
 
 def read_pairs(store: Store) -> NamedRows:
