@@ -109,4 +109,5 @@ def add_script(words: Wording, view: str) -> None:
     script = st.components.v2.component("guard_eval_page", js=asset("page.js"))
     data = {"view": view, "away": words.trouble.lead}
     with st.container(key="page-script"):
-        script(key="page-js", data={**data, "language": words.language, "direction": words.direction})
+        data |= {"language": words.language, "direction": words.direction}
+        script(key="page-js", data=data, on_wake_change=lambda: None)

@@ -39,9 +39,9 @@ function addNotice() {
   document.querySelector(".stApp").append(notice);
 }
 
-export default function ({ data }) {
+export default function ({ data, setTriggerValue }) {
   const before = page.view;
-  page = { ...data, address: location.href };
+  page = { ...data, address: location.href, wake: () => setTriggerValue("wake", true) };
   Object.assign(root, { lang: data.language, dir: data.direction });
   if (before === null && !root.dataset.geReady) {
     root.dataset.geReady = "yes";
@@ -49,6 +49,7 @@ export default function ({ data }) {
     window.addEventListener("keydown", lead, true); // before Streamlit, or both would press the button
     ["pointerdown", "keydown"].forEach((name) => window.addEventListener(name, hold, true));
     window.addEventListener("popstate", goBack, true);
+    window.addEventListener("ge-wake", () => page.wake()); // see panel.js
   }
   if (before !== null && before !== data.view && data.view !== "pair") requestAnimationFrame(begin);
 }

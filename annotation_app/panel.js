@@ -280,8 +280,6 @@ class Panel {
     if (!area.hidden) area.querySelector("textarea").focus();
   }
 
-  // What is sent.
-
   save() {
     if (this.busy) return;
     const { words, criteria } = this.view;
@@ -304,6 +302,7 @@ class Panel {
   deliver() {
     this.post("submit", this.pending, () => {
       this.alert(this.view.words.slow);
+      window.dispatchEvent(new Event("ge-wake")); // a restarted server knows no panel before a run of the whole page
       this.deliver();
     });
   }

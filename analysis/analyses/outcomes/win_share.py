@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -22,6 +23,7 @@ from guard_eval.estimate import NO_DATA, ONE_UNIT, Estimate, jackknife, join_not
 from guard_eval.reporting.words import percent
 
 LONELY = "a dataset has only one {unit}, so the interval ignores the datasets (which widens it)"
+_confidence_limits = cache(proportion_confint)  # a thousand raters have few different shares
 BINOMIAL = "exact two-sided binomial test on non-tied ratings, taken as independent"
 
 
@@ -182,7 +184,7 @@ def unit_proportion(
             design = count / (count - 1) * float(np.sort(off**2).sum()) / chance
         narrow = float(special.ndtri(0.5 + level / 2) / special.stdtrit(count - 1, 0.5 + level / 2))
         effective = trials / max(1.0, design) * narrow**2
-    low, high = proportion_confint(share * effective, effective, alpha=1 - level, method="wilson")
+    low, high = _confidence_limits(share * effective, effective, alpha=1 - level, method="wilson")
     # At the ends the limit is 0 or 1 exactly; rounding must not push it past.
     low, high = 0.0 if share == 0 else float(low), 1.0 if share == 1 else float(high)
     return Estimate(value=share, low=low, high=high, level=level, n=count, method=method)
