@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Literal, Self, get_args
+from typing import Literal, Self
 
 Choice = Literal["A", "tie", "B"]
 """What a rater says of a pair on one criterion: the text shown as A is better, both are similar, or B is."""
@@ -41,8 +41,6 @@ NoteKind = Literal[
     "comment", "problem", "skip", Decision,
 ]  # fmt: skip
 """What is noted of a rater besides verdicts: steps of a visit, remarks on a pair, the owner's decisions."""
-
-NOTE_KINDS: tuple[NoteKind, ...] = get_args(NoteKind)
 
 MESSAGE_BYTES = 20_000_000
 """The most that the app sends to a browser at once: a pair's texts, as JSON."""

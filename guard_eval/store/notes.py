@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, bindparam, insert, select
 
 from guard_eval.errors import StudyError
-from guard_eval.records import NOTE_KINDS, NoteKind, Rater
+from guard_eval.records import NoteKind, Rater
 from guard_eval.store.database import Store
 from guard_eval.store.schema import IS_OUT, NOTE, PRESENTATION, RATER, note
 from guard_eval.store.schema import presentation as _presentation
@@ -61,10 +61,7 @@ def write(
     Raises:
         StudyError: The database does not know the rater, the presentation was not handed to it, or the note
             is too long.
-        ValueError: There is no such kind.
     """
-    if kind not in NOTE_KINDS:
-        raise ValueError(f"{kind!r} is no kind of note; choose from: {', '.join(NOTE_KINDS)}")
     if len(detail) > MOST_CHARACTERS:
         raise StudyError(f"the {kind} has {len(detail)} characters; write at most {MOST_CHARACTERS}")
     with store.write() as (db, now):

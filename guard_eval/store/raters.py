@@ -181,9 +181,7 @@ def get_or_add(store: Store, name: str, kind: RaterKind) -> Rater:
 def read(store: Store) -> list[RaterProgress]:
     """Return every rater with its counts of the study's pairs, in the order they were added."""
     is_study = presentation.role == "study"
-    of_rater = (presentation.rater_id + 0).label(
-        "rater_id"
-    )  # so SQLite sorts, which is faster than its index
+    of_rater = (presentation.rater_id + 0).label("rater_id")  # SQLite then sorts: its index is slower
     counts = (
         func.count(presentation.id).filter(is_study).label("handed_out"),
         func.count(presentation.rated_at).filter(is_study).label("rated"),

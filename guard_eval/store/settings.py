@@ -62,10 +62,7 @@ def keep_declared(db: Connection, who: Rater, declared: Mapping[str, str]) -> No
 
 
 def set_criteria(store: Store, words: Mapping[str, str]) -> None:
-    """Store in which words criteria are asked from now on, by name.
-
-    A criterion on which there are verdicts keeps the words that it had.
-    """
+    """Store in which words the criteria without verdicts are asked from now on, by name."""
     with store.write() as (db, _):
         for name in words:
             if not _has_verdicts(db, name):

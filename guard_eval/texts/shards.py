@@ -60,8 +60,7 @@ def reserve(folder: Path, shard: Shard) -> Iterator[None]:
     """Keep other processes from making the same texts in `folder` as long as the context lasts.
 
     A shard excludes itself and the whole; the whole excludes everything. The locks are the system's (flock),
-    and go with the process however it ends. Where there are none (some network file systems), nothing
-    is excluded.
+    and go with the process however it ends. Some network file systems have none, and exclude nothing.
 
     Raises:
         StudyError: Another process makes these texts.
