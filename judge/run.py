@@ -44,7 +44,7 @@ FIRST_QUESTIONS = 10
 POLL_SECONDS = 0.5
 """Seconds between two looks whether another process has an answer, or the budget has room again."""
 
-GATHER_SECONDS = 0.004
+GATHER_SECONDS = 0.015
 """Seconds in which writes are gathered that share a transaction: little beside any answer's wait."""
 
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.5, 30.0
