@@ -302,7 +302,6 @@ class Panel {
   deliver() {
     this.post("submit", this.pending, () => {
       this.alert(this.view.words.slow);
-      window.dispatchEvent(new Event("ge-wake")); // a restarted server knows no panel before a run of the whole page
       this.deliver();
     });
   }
@@ -333,7 +332,8 @@ class Panel {
   post(event, value, late) {
     this.busy = true;
     clearTimeout(this.waiting);
-    this.waiting = setTimeout(late, PATIENCE);
+    const wake = () => window.dispatchEvent(new Event("ge-wake")); // a restarted server knows no panel before a whole run
+    this.waiting = setTimeout(() => { wake(); late(); }, PATIENCE);
     this.send(event, value);
   }
 }
