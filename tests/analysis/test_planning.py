@@ -122,6 +122,16 @@ def test_the_most_demanding_criterion_has_few_ties():
         most_demanding(verdicts_of([("p1", "Bot", "fluency", "guard", "simulated")]))
 
 
+@pytest.mark.parametrize(("ties", "chosen"), [(3, "coherence"), (5, "fluency")])
+def test_raters_who_agree_make_a_criterion_more_demanding(ties, chosen):
+    """By hand: (1 − ties) · (1 + 4 ICC) is 1/4 · 5 or 1/6 · 5 on coherence, and 1 on fluency."""
+    words = ["guard", *["tie"] * ties]
+    agreed = [(f"p{n}", who, "coherence", word) for n, word in enumerate(words) for who in ("Ada", "Bob")]
+    alone = [(f"p{n}", "Ada", "fluency", "guard") for n in range(len(words))]
+    pilot = most_demanding(verdicts_of([(*row, "person") for row in (*agreed, *alone)]))
+    assert pilot.line.startswith(chosen)
+
+
 def test_the_table_the_answer_and_the_numbers_are_the_same():
     plan = plan_study(Design(icc=0.41, criteria=2, judge_r=0.6), raters=(1, 3), items=(100, 200))
     first, second = plan.needs.itertuples(index=False)

@@ -252,6 +252,7 @@ def test_top_n_sigma_by_hand():
     # what cannot come does not count
     banned = torch.cat([logits, torch.full((1, 3), NONE)], 1)
     assert kept(left(TopNSigma(n=1.0), banned)) == {3, 4}
+    assert kept(left(TopNSigma(n=1.5), torch.tensor([[0.0, 1.0, NONE]]))) == {0, 1}  # σ is √½
     assert kept(left(TopNSigma(n=1.0), torch.tensor([[NONE, 1.0]]))) == {1}
 
 
