@@ -384,7 +384,7 @@ class _Visit:
         lean = 4 + sides["a"] - sides["b"]
         coin = "a" if self._draw(8, "side", self.who.name, self.shown) < lean else "b"
         fixed = [row for row in firsts if row.side and len(rows) < _LAST_SLOTS]
-        last = self.lead.copy() if fixed else Counter[str]()
+        last = self.lead.copy()
         for row in fixed:
             last.update(_step(row, row.side))
 
@@ -392,10 +392,8 @@ class _Visit:
             row, side = option
             step = _step(row, side)
             lead = max(abs(self.lead[method] + step[method]) for method in step)
-            end = last.copy()
-            end.update(step if fixed and not row.side else {})
-            last_lead = max(map(abs, end.values()), default=0)
-            return max(_MOST_LEAD, lead), max(_MOST_LEAD - 1, last_lead), side != coin, row.side is None
+            ahead = _largest(last, {} if row.side else step) if fixed else 0
+            return max(_MOST_LEAD, lead), max(_MOST_LEAD - 1, ahead), side != coin, row.side is None
 
         options = [(row, side) for row in firsts for side in row.side or "ab"]
         if not options:
@@ -470,6 +468,10 @@ def _step(row: Any, side: str, times: int = 1) -> dict[str, int]:  # noqa: ANN40
     """Return by how much the leads of a row's methods change when it is shown on this side."""
     step = times if side == "a" else -times
     return {row.method_a: step, row.method_b: -step}
+
+
+def _largest(lead: Counter[str], step: dict[str, int]) -> int:
+    return max(abs(lead[method] + step.get(method, 0)) for method in {*lead, *step})
 
 
 def _ring_position(*key: object) -> int:
