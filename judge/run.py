@@ -92,7 +92,7 @@ class Journal:
         commit, index = self._commit, len(self._waiting)
         self._waiting.append((function, argument))
         result = (await asyncio.shield(commit)).get(index)
-        if isinstance(result, Exception):
+        if isinstance(result, StudyError):
             raise result
         return result
 
@@ -113,7 +113,7 @@ class Journal:
                 try:
                     with db.begin_nested():
                         values = function(db, now, list(arguments.values())) or ()
-                except Exception as error:  # noqa: BLE001 (it is raised where it belongs)
+                except StudyError as error:
                     values = [error] * len(arguments)
                 results.update(zip(arguments, values, strict=False))
         return results
