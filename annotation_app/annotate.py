@@ -65,7 +65,7 @@ def annotate(
         if invite:  # before people are counted
             renew = any(rater.name == invite and rater.kind == "person" for rater in raters.read(store))
             link = (f"{invite}: {url}/?invite={raters.invite(store, invite, renew=renew)[1]}",)
-        lines = _prepare(study, store, url)
+        lines = _prepare(study, store, url, invited=bool(link))
         if not is_local(address):
             lines.append(NO_TLS)
 
@@ -78,7 +78,7 @@ def annotate(
     return Served(url=url, next=(study.command("status"),))
 
 
-def _prepare(study: Study, store: Store, url: str) -> list[str]:
+def _prepare(study: Study, store: Store, url: str, *, invited: bool) -> list[str]:
     """Note what is served, warn of what the owner should know, and return what to say once it is served."""
     annotation = study.settings.annotation
     pairs = sum(pair.for_people for pair in store_pairs.read(store))
@@ -96,7 +96,7 @@ def _prepare(study: Study, store: Store, url: str) -> list[str]:
     lines = [f"Serving on {url} (Ctrl-C stops)"]
     before = settings.read(store, settings.APP_ADDRESS) or UNKNOWN_ADDRESS
     settings.put(store, settings.APP_ADDRESS, url)
-    if people and urlsplit(before).port != urlsplit(url).port:
+    if people > invited and urlsplit(before).port != urlsplit(url).port:
         lines.append(f"Links that begin with {before} work if they begin with {url} instead.")
     return lines
 

@@ -110,6 +110,7 @@ def test_links_printed_before_carry_another_port_and_the_owner_reads_it(study, r
     built = study()
     said = run(built.folder)
     assert f"Links that begin with ADDRESS work if they begin with {run.url} instead." in said
+    assert "Links that begin" not in run(study(raters=()).folder, invite="ann")  # her link is the one printed
     with built.open() as store:
         assert settings.read(store, settings.APP_ADDRESS) == run.url
     assert "Links that begin" not in run(built.folder, port=int(run.url.rpartition(":")[2]))
