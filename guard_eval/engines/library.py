@@ -250,6 +250,7 @@ def show_text(
     Raises:
         StudyError: The model, the strategy or the colour does not exist.
     """
+    parse(strategy)  # a wrong one is named before anything is loaded
     display.notice("loading the model")
     loaded = load_model(model, device=device)
     prompts = _read_prompts(sys.stdin.read() if prompt is None else prompt)
