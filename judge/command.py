@@ -282,9 +282,9 @@ class Asking:
         if in_batches:
             lines.append(f"{in_batches} questions are in batches; collect them by --batch, later")
         return Judged(
-            lines=(*(lines or ["nothing is left to ask"]), *_show_reasons(reasons)),
+            lines=(*(lines or ["nothing is left to ask"] * (not self.errors)), *_show_reasons(reasons)),
             tables=(_show_spending(spending),) if spending else (),
-            next=(self.study.command("report"),),
+            next=() if self.errors else (self.study.command("report"),),
             exit_code=3 if failed or in_batches else 0,
             judges=tuple(each._asdict() for each in spending),
             failures=reasons,

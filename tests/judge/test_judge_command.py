@@ -164,6 +164,13 @@ def table(name, **more):
     return "\n".join(["[[judge]]", *lines, ""])
 
 
+def test_a_judge_without_its_key_has_not_finished(guard_eval, study, pair):
+    study(table("one", api_key_env="NOT_SET"), [pair(0)])
+    ran = guard_eval("judge", "s", "--yes")
+    assert (ran.code, ran.out) == (2, "")
+    assert "NOT_SET is not set" in ran.err
+
+
 def test_two_judges_of_the_same_settings_are_two_raters(*, guard_eval, study, server, pair, judged):
     """With a server that answers at random their agreement is that of chance, one third (it was 1.00)."""
     drawn = random.Random(5)
