@@ -110,10 +110,12 @@ class Journal:
             groups.setdefault(function, {})[index] = argument
         with self._store.write() as (db, now):
             for function, arguments in groups.items():
+                savepoint = db.begin_nested()
                 try:
-                    with db.begin_nested():
-                        values = function(db, now, list(arguments.values())) or ()
-                except StudyError as error:
+                    values = function(db, now, list(arguments.values())) or ()
+                    savepoint.commit()
+                except StudyError as error:  # an error of the database itself ends all of the transaction
+                    savepoint.rollback()
                     values = [error] * len(arguments)
                 results.update(zip(arguments, values, strict=False))
         return results

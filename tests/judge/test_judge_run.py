@@ -1,6 +1,8 @@
 """Runs over a server that fails, is killed, or is asked by several at once: nothing is paid twice or lost."""
 
+import asyncio
 import contextlib
+import functools
 import gc
 import random
 import signal
@@ -12,6 +14,7 @@ from datetime import timedelta
 from unittest.mock import Mock
 
 import pytest
+import sqlalchemy
 from fake_openai import completion, failure, verdict
 from judge_requests import end_leases, judged_in, spent_by
 
@@ -321,3 +324,27 @@ def test_a_revoked_judge_is_not_asked(run, store, pairs, judge, server):
     with pytest.raises(StudyError, match="is revoked or excluded"):
         run()
     assert server.asks == []
+
+
+def test_a_full_database_is_named_and_nothing_is_called_stored(tmp_path):
+    """SQLite ends the whole transaction at a statement that finds no room: what came before it is lost."""
+
+    def write(db, _, sizes):
+        for size in sizes:
+            db.execute(sqlalchemy.text(f"INSERT INTO t VALUES (zeroblob({size}))"))
+
+    async def fill(store):
+        journal, kinds = judge.run.Journal(store), [functools.partial(write), functools.partial(write)]
+        writes = [journal.write(kind, size) for kind, size in zip(kinds, (1, 2_000_000), strict=True)]
+        return await asyncio.gather(*writes, return_exceptions=True)
+
+    with Store.open(f"sqlite:///{tmp_path / 'full.db'}", create=True) as store:
+        with store.write() as (db, _):
+            db.execute(sqlalchemy.text("CREATE TABLE t (body BLOB)"))
+            pages = db.execute(sqlalchemy.text("PRAGMA page_count")).scalar() + 4
+        limit = f"PRAGMA max_page_count={pages}"
+        sqlalchemy.event.listen(store.engine, "checkout", lambda connection, *_: connection.execute(limit))
+        errors = asyncio.run(fill(store))
+        assert ["database or disk is full; free some space" in str(error) for error in errors] == [True, True]
+        with store.read() as db:
+            assert db.execute(sqlalchemy.text("SELECT count(*) FROM t")).scalar() == 0
