@@ -116,6 +116,6 @@ def test_a_trace_ends_with_its_text(loaded):
     stop = pieces([made(loaded, "guard")["p1"].text])
     texts = made(loaded, "guard", stop=stop, on_trace=lambda _, batch: traces.extend(batch))
     lengths = {one.id: one.new_tokens for one in texts.values()}
-    series = [(one["id"], len(value)) for one in traces for value in one.values() if isinstance(value, list)]
+    series = [(row["id"], len(value)) for row in traces for value in row.values() if isinstance(value, list)]
     assert {length for _, length in series} != {40}
     assert all(length == lengths[name] for name, length in series)

@@ -72,11 +72,11 @@ def papers_people():
     counts = Path(__file__).parents[1] / "golden" / "guard_human_counts_from_paper.csv"
     for line in pd.read_csv(counts).itertuples():
         name = line.dataset
-        given = ["GUARD"] * line.guard_wins + ["tie"] * line.ties + ["ACS"] * line.acs_wins
+        words = ["GUARD"] * line.guard_wins + ["tie"] * line.ties + ["ACS"] * line.acs_wins
         rows += [
             {"pair_id": f"{name}-{i % 50}", "dataset": name}
             | {"method_a": "GUARD", "method_b": "ACS", "rater": f"person-{i // 50}"}
             | {"rater_kind": "person", "criterion": line.criterion, "verdict": verdict}
-            for i, verdict in enumerate(given)
+            for i, verdict in enumerate(words)
         ]
     return pd.DataFrame(rows)
