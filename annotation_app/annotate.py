@@ -92,7 +92,7 @@ def _prepare(study: Study, store: Store, url: str, *, invited: bool) -> list[str
     for warning in _warnings(study, store):
         progress.warn(warning)
     asked = criteria(annotation.criteria, study.settings.rubric)
-    settings.set_criteria(store, {each.name: each.words for each in asked})
+    settings.set_criteria(store, {each.name: str(each) for each in asked})
     lines = [f"Serving on {url} (Ctrl-C stops)"]
     before = settings.read(store, settings.APP_ADDRESS) or UNKNOWN_ADDRESS
     settings.put(store, settings.APP_ADDRESS, url)

@@ -31,7 +31,6 @@ class MissingExtraError(StudyError):
 
 def nearest(word: str, known: list[str]) -> str:
     """Return what a message about an unknown word suggests: the nearest known ones, or all."""
-    near = difflib.get_close_matches(word, known, n=1)
-    if near:
+    if near := difflib.get_close_matches(word, known, n=1):
         return f"did you mean {near[0]!r}?"
     return f"choose from: {', '.join(known)}" if known else "it takes none"

@@ -1,10 +1,4 @@
-"""What a function says while it works. Nothing is shown unless a command line has attached its reporter.
-
-with progress.task("guard", total=len(prompts), unit="texts") as advance:
-    for prompt in prompts:
-        ...
-        advance(1)
-"""
+"""What a function says while it works. Nothing is shown unless a command line has attached its reporter."""
 
 from __future__ import annotations
 
@@ -24,7 +18,7 @@ class Reporter:
     def task(
         self, description: str, total: float | None = None, unit: str = ""
     ) -> AbstractContextManager[Advance]:
-        """Show a progress bar up to a total, which may be unknown, of a unit in the plural."""
+        """Return a context with a progress bar up to a total, if it is known, of a unit in the plural."""
         del description, total, unit
         return nullcontext(lambda *_count, **_note: None)
 

@@ -8,7 +8,7 @@ definitions.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -26,8 +26,7 @@ class Criterion:
     title: str
     definition: str
 
-    @property
-    def words(self) -> str:
+    def __str__(self) -> str:
         """Return title and definition as one text."""
         return f"{self.title}: {self.definition}"
 
@@ -46,7 +45,6 @@ HUMAN_CRITERIA: tuple[str, ...] = ("coherence", "fluency")
 COMPOSITE = "composite"
 """Takes the place of a criterion's name where a result is on the declared composite of criteria."""
 
-
 Weights = Annotated[dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]], Field(min_length=2)]
 """The weights of a composite of two criteria or more."""
 
@@ -62,19 +60,18 @@ def criteria(names: Sequence[str], known: Mapping[str, Criterion]) -> tuple[Crit
     return tuple(known[name] for name in names)
 
 
-def check_name(name: str, known: Iterable[str]) -> None:
+def check_name(name: str, known: Collection[str]) -> None:
     """Raise a `StudyError` that offers the nearest name if a criterion is not known by this one."""
-    known = list(known)
     if name not in known:
-        raise StudyError(f"unknown criterion {name!r}: {nearest(name, known)}")
+        raise StudyError(f"unknown criterion {name!r}: {nearest(name, list(known))}")
 
 
 def reworded(before: Mapping[str, str], now: Iterable[Criterion]) -> list[str]:
-    """Return a clause for each criterion whose `words` differ from those `before`, by name, if known."""
+    """Return a clause for each criterion whose words differ from those `before`, by name, if known."""
     return [
-        f"{each.name!r} was asked as {before[each.name]!r}, and is now {each.words!r}"
+        f"{each.name!r} was asked as {before[each.name]!r}, and is now {str(each)!r}"
         for each in now
-        if before.get(each.name, each.words) != each.words
+        if before.get(each.name, str(each)) != str(each)
     ]
 
 

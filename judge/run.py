@@ -160,7 +160,7 @@ class Run:
         self.rater = raters.get_or_add(self.store, self.judge.rater_name, "model")
         with self.store.read() as db:
             requests.check_judge(db, self.rater)
-        settings.set_criteria(self.store, {each.name: each.words for each in self.judge.rubric})
+        settings.set_criteria(self.store, {each.name: str(each) for each in self.judge.rubric})
         self.ledger = Ledger()
         self.asker = Asker(self.judge, seed=self.seed)
         self.limit = None if self.budget_usd is None else int(self.budget_usd * BILLION + 1e-3)

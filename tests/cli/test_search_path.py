@@ -53,7 +53,7 @@ def test_not_even_where_the_search_path_lists_it(command, folder):
 
 def test_processes_that_are_started_take_nothing_either(folder):
     code = (
-        "from guard_eval.cli.search_path import leave_out_current_folder\n"
+        "from guard_eval.cli.start import leave_out_current_folder\n"
         "leave_out_current_folder()\n"
         "import subprocess, sys\n"
         "sys.exit(subprocess.run([sys.executable, '-c', 'import random, torch']).returncode)"
