@@ -24,6 +24,10 @@ def top_candidates(logits: Tensor, n: int) -> tuple[Tensor, Tensor]:
     """
     vocabulary = logits.shape[1]
     n = min(n, vocabulary)
+    if n < vocabulary and logits.numel() <= 1 << 16 and logits.device.type == "cpu":  # topk is faster here
+        values, ids = torch.topk(logits, n + 1)
+        if (values[:, :-1] > values[:, 1:]).all():  # nothing is equal, and no value is NaN
+            return values[:, :n], ids[:, :n]
     width = 1 << max(5, round(math.log2(vocabulary / n) / 2))  # both searches are about equally long
     chunks = -(-vocabulary // width)
     if n >= chunks:

@@ -29,14 +29,6 @@ class BatchSizes:
 
     Args:
         rows: Never more than these; without, 8 that double while it goes well.
-
-    >>> sizes = BatchSizes()
-    >>> sizes.succeed(8), sizes.rows
-    (None, 16)
-    >>> sizes.fail(16), sizes.rows
-    (None, 8)
-    >>> sizes.succeed(8), sizes.rows
-    (None, 8)
     """
 
     def __init__(self, rows: int | None = None) -> None:

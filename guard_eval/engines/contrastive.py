@@ -85,11 +85,7 @@ class _Tree:
         return output.logits[:, -1].float()  # type: ignore[no-any-return]
 
     def try_candidates(self, ids: Tensor) -> Tensor:
-        """Return the largest cosine of each candidate's hidden state with those of the text, `[R, k]`.
-
-        Args:
-            ids: The candidates, `[R, k]`.
-        """
+        """Return the largest cosine of each candidate's hidden state with the text's; `[R, k]` both."""
         self._hidden = self._pass(ids)
         self._directions = unit(self._hidden)
         context, present = self._context[:, : self._length], self._present[:, : self._length]

@@ -78,13 +78,7 @@ class Decoded:
 
     @classmethod
     def of(cls, batch: Batch, rows: list[list[int]], broken: Sequence[Tensor]) -> Decoded:
-        """Return the tokens of `rows` up to their ends.
-
-        Args:
-            batch: The prompts.
-            rows: New tokens, of which those after an end do not count.
-            broken: Which rows had no probabilities, `[B]` for each step.
-        """
+        """Return the tokens of `rows` up to their ends; `broken`, `[B]` for each step, have none to give."""
         ends = ([n for n, token in enumerate(row, 1) if token in batch.ends] for row in rows)
         tokens = [row[: end[0]] if end else row for row, end in zip(rows, ends, strict=True)]
         steps = torch.stack([*broken], 1).tolist()  # nothing is read back from a GPU before the end

@@ -1,10 +1,5 @@
 """Texts from a program or a notebook: prompts in, texts in the order of the prompts out. The command `try`.
 
-    from guard_eval import Guard, generate
-
-    texts = generate(["Once upon a time"], Guard(), model="Qwen/Qwen2.5-7B")
-    print(texts[0].text)
-
 A text is the one that a study with the same seed and settings makes of a prompt with the same id.
 """
 
@@ -113,11 +108,13 @@ def generate(
     if not isinstance(strategy, Strategy):
         raise StudyError(f"{strategy!r:.60} is no strategy; write Guard() or 'guard', for example")
     rows = 1 if batch_size is None else batch_size
-    limits: dict[str, Any] = {"max_new_tokens": max_new_tokens, "max_prompt_tokens": max_prompt_tokens}
-    for name, value in {"seed": seed, "runs": runs, "batch_size": rows, **limits}.items():
+    numbers: dict[str, Any] = {"seed": seed, "max_new_tokens": max_new_tokens}
+    numbers["max_prompt_tokens"] = max_prompt_tokens
+    for name, value in {**numbers, "runs": runs, "batch_size": rows}.items():
         if isinstance(value, bool) or not isinstance(value, Integral) or (value < 1 and name != "seed"):
             least = "" if name == "seed" else " of at least 1"
             raise StudyError(f"{name} = {value!r} must be a whole number{least}")
+    numbers |= {name: int(value) for name, value in numbers.items()}  # numpy's become Python's
     stops = [stop] if isinstance(stop, str) else list(stop)
     if not all(isinstance(text, str) and text for text in stops):
         raise StudyError(f"stop = {stops} must be texts of a character or more")
@@ -125,8 +122,7 @@ def generate(
     if amateur is not None:
         second = load_model(amateur, device=device, dtype=dtype)
         check_amateur(loaded, second)
-    numbers = range(1, 1 + (runs if draws(strategy) else 1))
-    pairs = [(prompt, run) for prompt in wanted for run in numbers]
+    pairs = [(prompt, 1 + run) for prompt in wanted for run in range(runs if draws(strategy) else 1)]
     distinct = {(prompt.id, run): prompt for prompt, run in pairs}
     batches = write_batches(
         loaded,
@@ -136,11 +132,9 @@ def generate(
         batch_size="auto" if batch_size is None else int(batch_size),
         amateur=second,
         on_step=on_step,
-        seed=int(seed),  # it may be numpy's
         stop=stops,
         chat=chat,
-        max_new_tokens=int(max_new_tokens),
-        max_prompt_tokens=int(max_prompt_tokens),
+        **numbers,
     )
     written: dict[tuple[str, int], Continuation] = {}
     with Progress(disable=not progress, transient=True) as bar:
@@ -199,13 +193,9 @@ def load_model(
 
 @dataclass(frozen=True, kw_only=True)
 class ShownText(Result):
-    """One text with the numbers of each of its tokens.
+    """One text, what ended it (`eos`, `length` or `stop`), and the numbers of each of its tokens.
 
     Attributes:
-        text: The continuation.
-        strategy: The strategy's signature.
-        finish: What ended it: `eos`, `length` or `stop`.
-        seconds: How long it took.
         tokens: For each token its text, entropy (nats), probability, and what the strategy adapts. A strategy
             with beams has none.
     """

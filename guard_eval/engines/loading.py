@@ -220,7 +220,9 @@ def load(
             f"the model {files.source!r} does not fit into the memory of {target}; "
             "set model.dtype = bfloat16, or spread it with model.device_map = auto"
         ) from error
-    limit_threads(model)
+    small = sum(parameter.numel() for parameter in model.parameters()) < SMALL
+    if small and model.device.type == "cpu" and "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(1)
     if kind is AutoModelForCausalLM and device_map is None:
         pack(model)
     return LoadedModel(
@@ -240,11 +242,7 @@ def load_encoder(location: str, **options: str) -> LoadedModel:
 
 
 def check_amateur(expert: LoadedModel, amateur: LoadedModel) -> None:
-    """Make sure that the smaller model of contrastive decoding has the tokens of the larger one.
-
-    Raises:
-        StudyError: It has others.
-    """
+    """Raise a `StudyError` if contrastive decoding's amateur has other tokens than its expert."""
     first, second = (model.tokenizer.get_vocab() for model in (expert, amateur))
     if first != second:
         token, number = min(first.items() ^ second.items(), key=lambda item: (item[1], item[0]))
@@ -255,24 +253,13 @@ def check_amateur(expert: LoadedModel, amateur: LoadedModel) -> None:
         )
 
 
-def limit_threads(model: Any) -> None:  # noqa: ANN401 (transformers' classes are untyped)
-    """Run a small model on the CPU on one thread, unless OMP_NUM_THREADS says otherwise."""
-    parameters = sum(parameter.numel() for parameter in model.parameters())
-    if model.device.type == "cpu" and parameters < SMALL and "OMP_NUM_THREADS" not in os.environ:
-        torch.set_num_threads(1)
-
-
 def expected_device(device: str) -> Literal["cpu", "cuda"]:
     """Return which kind of device is meant; it need not be on this machine."""
     return "cpu" if device == "cpu" or (device == "auto" and not torch.cuda.is_available()) else "cuda"
 
 
 def find_device(name: str) -> torch.device:
-    """Return the device of this machine that a setting names.
-
-    Raises:
-        StudyError: There is none.
-    """
+    """Return the device of this machine that a setting names; raise a `StudyError` if there is none."""
     count = torch.cuda.device_count()
     names = ["auto", "cpu", *(["cuda"] if count else []), *(f"cuda:{index}" for index in range(count))]
     if name not in names:

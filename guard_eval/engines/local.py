@@ -45,15 +45,7 @@ def recipe_of(
     stop: Sequence[str] = (),
     **settings: Any,  # noqa: ANN401 (those of a recipe)
 ) -> Recipe:
-    """Return how continuations are made.
-
-    Args:
-        loaded: The model.
-        strategy: How it decodes.
-        amateur: The second model, which counts for contrastive decoding alone.
-        stop: Strings before which a text ends.
-        settings: `Recipe`'s seed, limits, chat, and the engine, if it is not transformers.
-    """
+    """Return how continuations are made; the amateur counts for contrastive decoding alone."""
     second = amateur if isinstance(strategy, ContrastiveDecoding) else None
     return Recipe(
         model=loaded.name,
@@ -95,7 +87,7 @@ def generate(
         static: See `decode`.
         on_trace: Given the recipe and the traces of each batch before the batch is handed out, of strategies
             that adapt.
-        on_step: Given each step of each batch; see `decode`.
+        on_step: See `decode`.
         settings: `Recipe`'s `seed`, on which draws depend beside the prompt's id, the strategy and the run;
             `max_new_tokens`; `max_prompt_tokens`, a prompt's last tokens that are kept; and `chat`.
 
@@ -213,21 +205,17 @@ class _Writer:
             raise PromptsError("; ".join(problems))
 
 
-def warm_up(loaded: LoadedModel) -> None:
-    """Run two steps and forget them: the first ones load code and memory, and would distort tokens/s."""
-    prompt = Prompt(id="warm-up", dataset="", text="Once")
-    limits: dict[str, Any] = {"seed": 0, "max_new_tokens": 2, "max_prompt_tokens": 2}
-    with suppress(StudyError):  # what is wrong with the model is reported for one of the user's prompts
-        list(generate(loaded, [prompt], Greedy(), batch_size=1, **limits))
-
-
 @contextmanager
 def open_local(work: Work) -> Iterator[Batches]:
     """Load the study's models into this process."""
     progress.notice("loading the model")
     with work.find_models().offline():
         models = StudyModels(work.study)
-        warm_up(models.loaded)
+        # The first steps load code and memory, and would distort tokens/s; two are made and forgotten.
+        limits: dict[str, Any] = {"seed": 0, "max_new_tokens": 2, "max_prompt_tokens": 2}
+        with suppress(StudyError):  # what is wrong with the model is reported for one of the user's prompts
+            prompts = [Prompt(id="", dataset="", text="Once")]
+            list(generate(models.loaded, prompts, Greedy(), batch_size=1, **limits))
         amateur = models.amateur if work.amateur else None
     for model in filter(None, (models.loaded, amateur)):
         progress.notice(str(model))
@@ -245,9 +233,6 @@ class StudyModels:
     Args:
         study: The study.
         device: Where the models lie, if not where the study says.
-
-    Raises:
-        StudyError: See `loading.load` and, when contrastive decoding begins, `loading.check_amateur`.
     """
 
     def __init__(self, study: Study, *, device: str | None = None) -> None:

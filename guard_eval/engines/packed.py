@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 _EXPECTED_ROWS = 8
 """The number of rows that oneDNN chooses the layout for; any number may come."""
-_SMALL, _FEW_ROWS = 1 << 18, 16
-"""Layers of fewer weights also keep them as they are: torch's product with so few rows is faster."""
+_SMALL = 1 << 18
+"""Layers of fewer weights stay as they are: oneDNN takes longer to begin than torch to multiply."""
 
 
 class PackedLinear(nn.Module):
@@ -25,13 +25,10 @@ class PackedLinear(nn.Module):
         super().__init__()
         self.out_features, self.in_features = weight.shape
         self.bias = None if bias is None else bias.detach()
-        self._plain = weight.detach() if weight.numel() < _SMALL else None
         self._packed = torch.ops.mkldnn._reorder_linear_weight(weight.detach().contiguous(), _EXPECTED_ROWS)  # noqa: SLF001
 
     def forward(self, x: Tensor) -> Tensor:
         """Return x Wᵀ + b."""
-        if self._plain is not None and x.numel() <= _FEW_ROWS * self.in_features:
-            return nn.functional.linear(x, self._plain, self.bias)
         product: Tensor = torch.ops.mkldnn._linear_pointwise(x, self._packed, self.bias, "none", [], "")  # noqa: SLF001
         return product
 
@@ -52,5 +49,5 @@ def pack(model: Any) -> None:  # noqa: ANN401 (transformers' classes are untyped
         return
     for parent in list(model.modules()):
         for name, layer in list(parent.named_children()):
-            if type(layer) is nn.Linear and layer.weight.dtype == torch.float32:
+            if type(layer) is nn.Linear and layer.weight.numel() >= _SMALL:
                 setattr(parent, name, PackedLinear(layer.weight, layer.bias))

@@ -157,7 +157,8 @@ class NoHostCopies(TorchDispatchMode):
 @pytest.mark.parametrize("formulation", FORMULATIONS)
 @pytest.mark.parametrize("select", ["argmax", "sample"])
 def test_the_step_never_waits_for_the_device(formulation: str, select: str):
-    logits = bursty_logits(5, 4, 3000, seed=7)
+    """On a CPU, which never waits, so many logits that the search for the best takes no short cut."""
+    logits = bursty_logits(5, 4, 20_000, seed=7)
     strategy = Guard(formulation=formulation, select=select, window=3)
     state, tokens = torch.zeros(4, len(first_state(strategy))).double(), some_prompts(4, 3000)
     with NoHostCopies() as watch:

@@ -46,10 +46,9 @@ def check_study(study: Study, strategies: Sequence[str]) -> None:
     """
     if refused := [name for name in strategies if not isinstance(parse(name), LogitStrategy)]:
         options = [text for name in refused for text in ("--strategy", name)]
-        local = study.command("generate", "--engine", "local", *options)
         raise StudyError(
             f"{'; '.join(refused)}: not on vLLM, which has the logits of each step alone. Write them with: "
-            f"{local}; then this command writes the rest"
+            f"{study.command('generate', *options)}; then this command writes the rest"
         )
     model = study.settings.model
     if model.device != "auto" or isinstance(model.device_map, dict):
@@ -121,11 +120,7 @@ def describe(location: str, *, name: str, revision: str, dtype: str) -> LoadedMo
 
 
 def start(described: LoadedModel, location: str, **options: Any) -> Any:  # noqa: ANN401 (vLLM's LLM)
-    """Return vLLM with a model; `options` are those of `vllm.LLM`.
-
-    Raises:
-        StudyError: vLLM cannot run it.
-    """
+    """Return vLLM with a model, by the options of `vllm.LLM`; raise a `StudyError` if it cannot run it."""
     from vllm import LLM  # noqa: PLC0415
 
     settings: dict[str, Any] = {
@@ -161,12 +156,6 @@ def generate(
     """Return an iterator over chunks of continuations, one for each of `rows`, the longest prompts first.
 
     Within a chunk vLLM never waits for a batch to end: a prompt takes the place of one that is done.
-
-    Args:
-        llm: `start`'s.
-        described: `describe` of its model.
-        rows: Prompts by `encode`.
-        recipe: By `ENGINE`, and a strategy that chooses by logits.
     """
     ordered = sorted(rows, key=lambda row: (-len(row.ids), row.prompt.id, row.run))
     at_once = int(llm.llm_engine.vllm_config.scheduler_config.max_num_seqs)
@@ -179,16 +168,10 @@ def generate(
             use_tqdm=False,
         )
         seconds = (time.perf_counter() - began) / len(chunk)
+        batch, written = min(len(chunk), at_once), [list(output.outputs[0].token_ids) for output in outputs]
         yield [
-            make_continuation(
-                described,
-                recipe,
-                row,
-                list(output.outputs[0].token_ids),
-                seconds=seconds,
-                batch=min(len(chunk), at_once),
-            )
-            for row, output in zip(chunk, outputs, strict=True)
+            make_continuation(described, recipe, row, new, seconds=seconds, batch=batch)
+            for row, new in zip(chunk, written, strict=True)
         ]
 
 

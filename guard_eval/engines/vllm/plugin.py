@@ -167,14 +167,9 @@ def make_processor(vllm_config: Any, *arguments: Any) -> ForRunnerV1 | ForRunner
 
 
 def __getattr__(name: str) -> object:
+    """Make `StrategyProcessor`, a subclass of both interfaces, which each runner wants to see."""
     if name != "StrategyProcessor":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return _processor_class()
-
-
-@functools.cache
-def _processor_class() -> type:
-    """Return a subclass of both interfaces, which each runner wants to see; its instances are ours."""
     from vllm.v1.sample.logits_processor import LogitsProcessor as InterfaceV1  # noqa: PLC0415
     from vllm.v1.worker.gpu.sample.logits_processor import LogitsProcessor as InterfaceV2  # noqa: PLC0415
 
@@ -183,4 +178,4 @@ def _processor_class() -> type:
         "__new__": lambda _class, *arguments: make_processor(*arguments),
         "validate_params": staticmethod(read_request),  # HTTP answers a refused request with status 400
     }
-    return type("StrategyProcessor", (InterfaceV2, InterfaceV1), members)
+    return globals().setdefault(name, type(name, (InterfaceV2, InterfaceV1), members))

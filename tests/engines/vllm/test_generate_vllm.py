@@ -57,7 +57,7 @@ def test_what_vllm_cannot_do_is_refused_by_name_with_the_command_that_can(tmp_pa
         run(made, dry_run=dry_run)
     message = str(refused.value)
     assert message.startswith("acs(q=1); contrastive(k=5, alpha=0.6); beam(beams=5): not on vLLM")
-    assert f"guard-eval generate {made.folder} --engine local --strategy 'acs(q=1)'" in message
+    assert f"guard-eval generate {made.folder} --strategy 'acs(q=1)'" in message
     assert "--strategy 'beam(beams=5)'" in message
 
 
