@@ -2,7 +2,6 @@
 
 import functools
 import math
-import re
 from fractions import Fraction
 from itertools import combinations
 from typing import NamedTuple
@@ -130,50 +129,6 @@ def test_method_arctanh(claim):
     assert result.alpha is None
     assert argument > 1
     assert missing
-
-
-NUMBERED = (
-    "eq:hglob", "ex", "et", "", "ex2", "eq:kt", "eq:deltaloc", "eq:deltaglob", "eq:lanbda", "eq:q",
-    "eq:rchange", "eq:rdiff", "eq:acs", "eq:alphat",
-)  # fmt: skip
-"""The numbered displays of the main text in order; one has no label."""
-COMMENTS = {
-    "H_loc": ("Eq. 2", "not numbered"),
-    "δ_global": ("Eq. 9", "eq:deltaglob"),
-    "H_glob": ("Eq. 1", "eq:hglob"),
-    "δ_loc": ("Eq. 8", "eq:deltaloc"),
-    "λ_k": ("Eq. 10", "eq:lanbda"),
-    "k_t": ("Eq. 7", "eq:kt"),
-    "α_t": ("Eq. 12", "eq:alphat"),
-    "scores": ("Eq. 11", "eq:acs"),
-    "q": ("Appendix B", "eq:q"),
-}
-"""What Algorithm 1's comments refer to, and the equation that is meant."""
-
-
-def test_method_equation_numbers(claim):
-    """Algorithm 1's comments name the equation of each line (app:C)"""
-    numbers = {f"Eq. {number}": label for number, label in enumerate(NUMBERED, 1)}
-    right = [name for name, (printed, meant) in COMMENTS.items() if numbers.get(printed) == meant]
-    claim.fails(f"{len(right)} of {len(COMMENTS)} names is right ({', '.join(right)})")
-    assert right == ["H_glob"]
-
-
-def test_the_equations_order(tex):
-    body = tex[: tex.index("\\appendix")]
-    displays = re.findall(r"\\begin\{(?:equation|align)\}(.+?)\\end\{(?:equation|align)\}", body, re.DOTALL)
-    labels = [re.search(r"\\label\{(.+?)\}", display) for display in displays]
-    assert tuple(label[1] if label else "" for label in labels) == NUMBERED
-
-
-def test_the_algorithms_comments(tex):
-    algorithm = tex[tex.index("\\caption{GUARD Algorithm}") :]
-    algorithm = algorithm[: algorithm.index("\\end{algorithmic}")]
-    result = re.findall(r"//\s*(Eq\. \d+|Appendix) ?(?:\\ref\{app:(B)\})?", algorithm)
-    # δ_global has a comment in either branch, with the same number.
-    assert sorted(" ".join(filter(None, words)) for words in result) == sorted(
-        [*(words for words, _ in COMMENTS.values()), "Eq. 9"]
-    )
 
 
 def logits(texts, steps, vocabulary, *, seed):
