@@ -148,6 +148,7 @@ def test_an_assignment_that_cannot_be_followed_is_refused(tmp_path):
     assert Study.open(tmp_path / "s", ["name=1\nseed=2"]).settings.seed == 1
 
 
+@pytest.mark.slow
 def test_help_is_there_without_loading_a_command(tmp_path):
     heavy = {"torch", "streamlit", "matplotlib", "pandas", "scipy", "sqlalchemy", "openai", "numpy"}
     code = (
@@ -161,6 +162,7 @@ def test_help_is_there_without_loading_a_command(tmp_path):
     assert shown.endswith("[]\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
 )
@@ -200,6 +202,7 @@ def test_public_names_are_listed_imported_by_a_star_and_shown_in_a_line():
     assert len(repr(names["load_model"]("bundled"))) < 300
 
 
+@pytest.mark.slow
 def test_a_reader_that_closes_the_output_ends_the_command_without_a_traceback(tmp_path):
     script = (
         "import sys; sys.stdin.readline(); from guard_eval.cli.frame import run; sys.exit(run(['new', 'a']))"

@@ -18,6 +18,8 @@ from guard_eval.study import Study
 from guard_eval.texts.describe import describe, plan_changes
 from guard_eval.texts.publish import publish
 
+pytestmark = pytest.mark.slow
+
 TOML = """
 name = "Tales"
 question = "Which is better?"

@@ -79,6 +79,7 @@ def count_closed(store):
         ).scalar_one()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("slots", "comparisons"), [(1, 1), (2, 3), (3, 6), pytest.param(4, 3, marks=pytest.mark.both_databases)]
 )

@@ -78,6 +78,7 @@ def test_a_pair_that_needs_fewer_now_is_not_opened_by_an_erasure(store, make_pai
     assert handout.claim(store, cem, single_plan) == []
 
 
+@pytest.mark.slow
 @given(
     name=st.text(st.characters(categories=("L", "N"), max_codepoint=0x2FFF), min_size=6, max_size=60),
     verdicts=st.booleans(),

@@ -67,13 +67,15 @@ def serving(folder: Path, log: Path, *, port: int = 0) -> Iterator[str]:
             stderr=output,
         )
     until = time.monotonic() + 60
-    while not (ready := re.search(rb"Serving on (http://127\.0\.0\.1:\d+) ", log.read_bytes()[start:])):
-        assert process.poll() is None, log.read_text()
-        assert time.monotonic() < until, log.read_text()
-        time.sleep(0.02)
-    yield ready[1].decode()
-    # To the parent alone, as a service manager would: it must take its server with it.
-    process.send_signal(signal.SIGINT)
+    try:
+        while not (ready := re.search(rb"Serving on (http://127\.0\.0\.1:\d+) ", log.read_bytes()[start:])):
+            assert process.poll() is None, log.read_text()
+            assert time.monotonic() < until, log.read_text()
+            time.sleep(0.02)
+        yield ready[1].decode()
+    finally:
+        # To the parent alone, as a service manager would: it must take its server with it.
+        process.send_signal(signal.SIGINT)
     assert process.wait(30) == 0
 
 
