@@ -75,14 +75,3 @@ def test_diversity_formula(claim):
         "multiplied"
     )
     assert f"{mean:.2f}" == "93.57" != shown
-
-
-def test_datasets_sizes(claim):
-    """n = 1314 and 2000 on Wikitext and Wikinews (tab:ablation_resultglacs)"""
-    sizes = {dataset: len(references(dataset)) for dataset in ("Wikitext", "Wikinews")}
-    claim.holds(
-        f"published prompts: {', '.join(f'{name} {number}' for name, number in sizes.items())}; "
-        f"published continuations on Wikitext: {len(generated())}"
-    )
-    assert sizes == {"Wikitext": 1314, "Wikinews": 2000}
-    assert len(generated()) == 1314
