@@ -35,6 +35,7 @@ REFUSED = [
     ("", ["judge", "nowhere"], "there is no study.toml in 'nowhere'"),
     ("", ["raters", "list", "nowhere"], "there is no study.toml in 'nowhere'"),
     ("", ["try", "nowhere/model", "Once"], "nowhere/model"),
+    ("", ["try", "~nobody/m", "Once"], "the model '~nobody/m': there is no"),
     ("", ["power", "--share", "2"], "share"),
     ("", ["replicate", "nonsense", "out"], "nonsense"),
     ("", ["report", "nowhere.csv"], "nowhere.csv"),
