@@ -1,4 +1,4 @@
-"""What a rater reads: a file a language. A model made of en.toml checks all others."""
+"""What a rater reads: one file for each language. A model made from en.toml checks all others."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Verdicts that were made elsewhere: one reader a format, and what finds the reader of a file."""
+"""Verdicts that were made elsewhere: one reader for each format, and what finds the reader of a file."""
