@@ -33,14 +33,6 @@ def no_hub(monkeypatch, tmp_path):
         yield
 
 
-def test_a_file_without_a_study(run, file, tmp_path):
-    ran = run("measure", "texts.jsonl", "--metrics", "diversity")
-    assert ran.code == 0, ran
-    assert "37.50" in ran.out
-    assert "simctg|tokens:whitespace|n:2-4|last:dropped|rep:rounded2" in ran.out
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["texts.jsonl"]  # nothing is written unasked
-
-
 def test_every_table_and_figure(run, file, tmp_path):
     (tmp_path / "more.jsonl").write_text(
         "".join(json.dumps({**row, "method": "=two", "text": "x y z w v u"}) + "\n" for row in TEXTS)
@@ -107,6 +99,8 @@ def test_metrics_of_texts_alone_need_no_model_library(file):
     ran = run_code(WITHOUT_MODELS, "measure", file, "--metrics", names)
     assert ran.code == 0, ran
     assert "37.50" in ran.out
+    assert "simctg|tokens:whitespace|n:2-4|last:dropped|rep:rounded2" in ran.out
+    assert [path.name for path in file.parent.iterdir()] == ["texts.jsonl"]  # nothing is written unasked
 
 
 def test_a_dry_run_measures_nothing_and_names_the_models_that_would_be_downloaded(run, paired, no_hub):
@@ -119,15 +113,3 @@ def test_a_dry_run_measures_nothing_and_names_the_models_that_would_be_downloade
     refused = run("measure", "small", "--dry-run", "--set", "metrics.coherence_model=./nope")
     assert refused.code == 2
     assert "the model './nope': there is no folder" in refused.err
-
-
-def test_the_first_text_of_each_prompt_of_a_published_file(run, tmp_path):
-    rows = [
-        {"prompt": "p", "generated_result": {"0": "a b", "1": "a b c d"}},
-        {"prompt": "q", "generated_result": {"0": "a b c d"}},
-    ]
-    (tmp_path / "f.json").write_text(json.dumps(rows))
-    ran = run("measure", "f.json", "--metrics", "length", "--json")
-    [row] = [row for row in json.loads(ran.out)["scores"] if row["metric"] == "words"]
-    assert (row["value"], row["n"]) == (3.0, 2)
-    assert "has no text" in run("measure", "f.json", "--column", "text").refused()

@@ -27,6 +27,7 @@ REFUSED = [
     ("texts", ["measure", "texts.jsonl", "--metrics", "length", "--baseline", "two"], "choose from: texts"),
     ("texts", ["measure", "texts.jsonl", "--set", "metrics.compote=1"], "metrics.compote"),
     ("texts", ["measure", "texts.jsonl", "--prompts", "none.jsonl"], "none.jsonl"),
+    ("texts", ["measure", "texts.jsonl", "--column", "other"], "has no other"),
     (
         "",
         ["generate", "nowhere"],

@@ -40,12 +40,8 @@ def outcome(command, folder, **more):
 
 @pytest.mark.parametrize("command", [MODULE, SCRIPT], ids=["module", "script"])
 def test_nothing_is_taken_from_the_current_folder(command, folder):
+    """Not even where the search path lists it: an empty entry, as a stray colon leaves it, is this folder."""
     assert outcome(command, folder, PYTHONPATH=str(ROOT)) == (0, [], "")
-
-
-@pytest.mark.parametrize("command", [MODULE, SCRIPT], ids=["module", "script"])
-def test_not_even_where_the_search_path_lists_it(command, folder):
-    """However it is written: an empty entry, as a stray colon leaves it, is the current folder."""
     remove_what_starting_takes(folder)
     path = os.pathsep.join(("", ".", str(folder), str(ROOT)))
     assert outcome(command, folder, PYTHONPATH=path) == (0, [], "")
