@@ -1,14 +1,8 @@
-"""An owner's study by its commands, stopped and run again; nothing is lost and nothing is doubled."""
+"""An owner's study by its commands, each run again; nothing is lost and nothing is doubled."""
 
 import csv
-import json
-import signal
-import subprocess
-import time
-import urllib.request
 
 import pytest
-from command_line import command, environment
 
 from guard_eval.store import Store, handout, raters, verdicts
 from guard_eval.study.folder import Study
@@ -86,62 +80,3 @@ def rate(folder):
             rater, _ = raters.invite(store, name)
             while batch := handout.claim(store, rater, study.plan):
                 verdicts.save(store, batch[0].presentation, {"coherence": "A", "fluency": "tie"}, rater=rater)
-
-
-def test_stopped_in_mid_generation_and_then_the_same_command_again(run, study):
-    """By SIGTERM, which becomes a Ctrl-C; what each signal does is tested where a judge runs."""
-    text = (study / "study.toml").read_text().replace("= 12", "= 100")
-    (study / "study.toml").write_text(text.replace("batch_size = 4", "batch_size = 1"))
-    process = subprocess.Popen(
-        command("generate", "small"),
-        cwd=study.parent,
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    until = time.monotonic() + 120
-    while time.monotonic() < until and not any(
-        b"\n" in path.read_bytes() for path in (study / "continuations").glob("*/*.jsonl")
-    ):
-        time.sleep(0.01)
-    process.send_signal(signal.SIGTERM)
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == 143
-    assert b"run the same command again" in err
-    assert b"Traceback" not in err
-    kept = lines(study)
-    assert 1 <= sum(len(data.splitlines()) for data in kept.values()) < 24
-
-    (study / "study.toml").write_text(text)
-    assert run("generate", "small").code == 0
-    after = lines(study)
-    assert all(after[name].startswith(data) for name, data in kept.items())
-    ids = [json.loads(line)["id"] for data in after.values() for line in data.splitlines()]
-    assert len(ids) == len(set(ids)) == 24
-
-
-def test_annotate_serves_the_invited_until_ctrl_c(paired):
-    process = subprocess.Popen(
-        command("annotate", "small", "--port", "0", "--invite", "Ada"),
-        cwd=paired.parent,
-        env=environment(PYTHONUNBUFFERED="1"),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    printed = []
-    for line in process.stdout:
-        printed.append(line)
-        if "Ada: " in line:
-            break
-    else:
-        pytest.fail(f"no link was printed: {printed}")
-    link = printed[-1].partition("Ada: ")[2].strip()
-    with urllib.request.urlopen(link, timeout=30) as answer:
-        assert answer.status == 200
-    process.send_signal(signal.SIGINT)
-    rest, err = process.communicate(timeout=30)
-    assert process.returncode == 0, err
-    assert "guard-eval status small" in rest
-    token = link.partition("invite=")[2]
-    assert not [path for path in paired.glob("study.db*") if token.encode() in path.read_bytes()]
