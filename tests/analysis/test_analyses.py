@@ -104,6 +104,14 @@ def test_a_note_names_unequal_raters():
     assert "pairs have between 1 and 2 raters" in total(table({"1": "xx", "2": "xx", "3": "x"})).note
 
 
+def test_a_note_names_raters_who_rated_more_and_lean_to_one_method():
+    # Ten raters prefer x in 70 % of 30 pairs each, ten prefer y in all of 3: 210/330, and .35 by rater.
+    many = {f"{n:03}": " " * (n // 30) + "xxxxxxxyyy"[n % 10] for n in range(300)}
+    few = {f"{n}": " " * (n // 3 - 90) + "y" for n in range(300, 330)}
+    assert "each rater the share is 35.0\u00a0%, outside" in total(table(many | few), raters="random").note
+    assert "each rater" not in total(table(many), raters="random").note
+
+
 def test_criteria_that_say_the_same_are_one_group():
     verdicts = "xxxxyyyyxxyyxxyyxxyyxxyyxxyyxxyy"
     other = verdicts[1:] + verdicts[:1]
