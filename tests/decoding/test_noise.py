@@ -1,11 +1,10 @@
 """The random numbers: the published algorithm, uniform, and independent of the batch."""
 
-import numpy as np
 import pytest
 import torch
 from scipy import stats
 
-from guard_eval.decoding.noise import gumbel, row_key, split_mix, to_unit, uniform
+from guard_eval.decoding.noise import row_key, split_mix, to_unit, uniform
 
 IDS = torch.arange(2000)[None]
 
@@ -19,18 +18,6 @@ def test_is_splitmix64():
     published = [6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431]
     ours = split_mix(torch.tensor([1234567]), torch.arange(4)[None])[0].tolist()
     assert [number % 2**64 for number in ours] == published
-
-
-def test_large_keys_and_ids_agree_with_whole_number_arithmetic():
-    def slow(seed: int, index: int) -> int:
-        z = (seed + (index + 1) * 0x9E3779B97F4A7C15) % 2**64
-        z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
-        z = (z ^ (z >> 27)) * 0x94D049BB133111EB % 2**64
-        return z ^ (z >> 31)
-
-    seeds, ids = [-1, 2**63 - 1, -(2**63), 0], [0, 1, 151_935, 2**40]
-    ours = split_mix(torch.tensor(seeds), torch.tensor([ids] * 4))
-    assert (ours.tolist()) == [[(slow(s, i) + 2**63) % 2**64 - 2**63 for i in ids] for s in seeds]
 
 
 @pytest.mark.slow
@@ -65,11 +52,3 @@ def test_the_same_in_any_batch():
     assert torch.equal(uniform(keys("a"), 9, shuffled[None])[0], both[0][shuffled])
     assert not torch.equal(both[0], both[1])
     assert not torch.equal(uniform(keys("a", seed=2), 9, IDS), both[:1])
-
-
-def test_gumbel_has_its_mean_and_variance():
-    noise = gumbel(keys("a"), 0, torch.arange(100_000)[None])[0]
-    assert noise.isfinite().all()
-    assert noise.mean().item() == pytest.approx(0.577216, abs=0.02)  # Euler's constant
-    assert noise.var().item() == pytest.approx(np.pi**2 / 6, abs=0.05)
-    assert stats.kstest(noise.numpy(), "gumbel_r").pvalue > 0.01

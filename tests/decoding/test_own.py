@@ -5,11 +5,8 @@ from dataclasses import dataclass
 
 import pytest
 import torch
-from fake_vllm import Job, Model, RunnerV1, RunnerV2, V, config, parameters
 from stepping import Follower
 
-from guard_eval.decoding.noise import row_key
-from guard_eval.engines.vllm.plugin import ForRunnerV1, ForRunnerV2
 from guard_eval.errors import StudyError
 from guard_eval.strategies import Chain, Penalty, apply_step, own, parse, signature
 
@@ -97,27 +94,6 @@ def test_the_hash_is_the_source(examples, tmp_path):
         StudyError, match=r"'last_tokens' is a strategy of .*mine\.py; rename the class LastTokens"
     ):
         own.use_text("other.py", EXAMPLES + "# other\n")
-
-
-@pytest.mark.parametrize("name", ["last_tokens(n=2)", "wave", "dry + wave(kind=down) + top_k(k=9)"])
-@pytest.mark.parametrize("interface", ["V1", "V2"])
-def test_vllm_writes_what_a_text_alone_gets(examples, name, interface):
-    model, jobs = Model(), []
-    for index in range(14):
-        extra = {"guard_eval": name, "guard_eval_seed": 3, "guard_eval_prompt_id": f"p{index}"}
-        jobs.append(Job([index % V] * (1 + index % 4), parameters(extra), limit=5 + 2 * index))
-    if interface == "V2":
-        RunnerV2(lambda states: ForRunnerV2(config(4), states), model, seed=5, at_once=4).run(jobs)
-    else:
-        device = torch.device("cpu")
-        RunnerV1(ForRunnerV1(config(4), device), model, seed=5).run(jobs, at_once=4)
-    for index, job in enumerate(jobs):
-        key = torch.tensor([row_key(3, f"p{index}", signature(parse(name)))])
-        choose_next = Follower(parse(name), key, prompts=torch.tensor([job.prompt]))
-        text: list[int] = []
-        for _ in range(job.limit):
-            text.append(int(choose_next(model(job.prompt + text)[None])))
-        assert job.written == text
 
 
 BAD_FILES = {

@@ -61,16 +61,6 @@ def test_top_p_one_keeps_a_long_tail():
     assert (left(TopP(p=1.0), logits) > -torch.inf).all()
 
 
-def test_typical_takes_what_is_nearest_to_the_entropy():
-    # H = .1 ln 10 + .4 ln 2.5 + .05 ln 20 + .2 ln 5 + .25 ln 4 = 1.4150; −ln p = 2.303 .916 2.996 1.609
-    # 1.386, at distances .888 .499 1.581 .194 .029: in the order 4 3 1 0 2, summing to .25 .45 .85 .95 1
-    assert kept(left(Typical(tau=0.2), P.log())) == {4}
-    assert kept(left(Typical(tau=0.4), P.log())) == {4, 3}
-    assert kept(left(Typical(tau=0.6), P.log())) == {4, 3, 1}
-    assert kept(left(Typical(tau=0.9), P.log())) == {4, 3, 1, 0}
-    assert kept(left(Typical(tau=1.0), P.log())) == {0, 1, 2, 3, 4}
-
-
 def test_confidence_gains_by_hand():
     """Take p = 1/2, 1/4, 1/8, 1/8 of four tokens; R_k = 1/2, 1/4, 1/8, 0; ln 4 is two of ln 2."""
     p = torch.tensor([[1 / 2, 1 / 4, 1 / 8, 1 / 8]]).double()
@@ -235,49 +225,16 @@ def test_mirostat_equals_the_authors_formulas():
         assert (left(Mirostat(), logits, state=mu[:, None]) > NONE).sum(-1).tolist() == k
 
 
-def test_p_less_by_hand():
-    # Σ p² = .01 + .16 + .0025 + .04 + .0625 = .275
-    assert kept(left(PLess(), P.log())) == {1}
-    # .09 · 3 + .01 = .28: all three of .3
-    assert kept(left(PLess(), torch.tensor([[0.3, 0.3, 0.3, 0.1]]).log())) == {0, 1, 2}
+def test_what_the_authors_programs_are_not_asked():
     assert kept(left(PLess(), torch.zeros(1, 7))) == set(range(7))  # Σ p² = 1/7 = p
-    assert kept(left(PLess(), torch.tensor([[NONE, 3.0, NONE]]))) == {1}
-
-
-def test_top_n_sigma_by_hand():
-    # mean 2, squares 4 + 1 + 0 + 1 + 4 = 10, over n − 1 = 4: σ = 1.5811; 4 − σ = 2.4189, 4 − 2σ = .8377
-    logits = torch.tensor([[0.0, 1.0, 2.0, 3.0, 4.0]])
+    # mean 2, squares 4 + 1 + 0 + 1 + 4 = 10, over n − 1 = 4: σ = 1.5811; what cannot come does not count
+    logits = torch.tensor([[0.0, 1.0, 2.0, 3.0, 4.0, NONE, NONE]])
     assert kept(left(TopNSigma(n=1.0), logits)) == {3, 4}
-    assert kept(left(TopNSigma(n=2.0), logits)) == {1, 2, 3, 4}
-    # what cannot come does not count
-    banned = torch.cat([logits, torch.full((1, 3), NONE)], 1)
-    assert kept(left(TopNSigma(n=1.0), banned)) == {3, 4}
-    assert kept(left(TopNSigma(n=1.5), torch.tensor([[0.0, 1.0, NONE]]))) == {0, 1}  # σ is √½
     assert kept(left(TopNSigma(n=1.0), torch.tensor([[NONE, 1.0]]))) == {1}
-
-
-def test_mirostat_of_an_exact_zipf_law():
-    # p_i ∝ i^−s gives s back: with s = 2 and V = 50, k = (2^μ / (1 − 1/50))^½
+    # p_i ∝ 1/i gives s = 1, where Mirostat's limit holds: k = 2^μ / ln V
     ranks = torch.arange(1, 51, dtype=torch.float64)
-    for mu, k in ((3.0, round(math.sqrt(8 / 0.98)) + 1), (6.0, round(math.sqrt(64 / 0.98)) + 1)):
-        masked = left(Mirostat(), (-2 * ranks.log())[None], state=torch.tensor([[mu]]).double())
-        assert kept(masked) == set(range(k))
-    # at s = 1 the limit holds: k = 2^μ / ln V
     masked = left(Mirostat(), (-ranks.log())[None], state=torch.tensor([[5.0]]).double())
     assert kept(masked) == set(range(round(32 / math.log(50)) + 1))
-
-
-def test_mirostat_holds_the_surprise():
-    """Over a long text the mean surprise comes to the target; without a memory it would not."""
-    logits = torch.randn(500, 600, generator=torch.Generator().manual_seed(9)) * 3
-    log_p = logits.double().log_softmax(-1)
-    key = torch.tensor([row_key(1, "a", "mirostat")])
-    for target in (2.5, 4.0):
-        choose, surprise = Follower(Mirostat(tau=target, eta=0.3), key), []
-        for step in range(500):
-            token = choose(logits[step][None])
-            surprise.append(-log_p[step, token].item() / math.log(2))
-        assert sum(surprise) / 500 == pytest.approx(target, abs=0.15)
 
 
 @given(
