@@ -1,5 +1,8 @@
 """Each architecture: padded batches against texts alone, trees against repeated caches, static caches."""
 
+import math
+import statistics
+
 import pytest
 import torch
 from tiny_models import COMMON, CONFIGS, tiny
@@ -8,7 +11,14 @@ from transformers import AutoModelForCausalLM, Lfm2Config, OpenAIGPTConfig
 from guard_eval.engines.contrastive import can_branch
 from guard_eval.engines.decode import Batch, check, decode
 from guard_eval.errors import StudyError
-from guard_eval.strategies import BeamSearch, ContrastiveDecoding, ContrastiveSearch, Greedy, parse
+from guard_eval.strategies import (
+    AdaptiveContrastiveSearch,
+    BeamSearch,
+    ContrastiveDecoding,
+    ContrastiveSearch,
+    Greedy,
+    parse,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -70,24 +80,52 @@ def test_a_static_cache_writes_the_same_texts(kind, name):
 @every_kind
 def test_contrastive_search_equals_the_definition_by_tree_and_by_repetition(kind):
     model = tiny(kind)
-    expected = slow_contrastive_search(tiny(kind), 6, 0.6)
+    expected = slow_search(tiny(kind), lambda: lambda _p: (6, 0.6))
     assert decode(model, batch(), ContrastiveSearch(k=6, alpha=0.6)).tokens == expected
     assert can_branch(model, 64) == (kind not in {"mistral", "qwen2-window"})
 
 
+@pytest.mark.parametrize("q", [1.0, 3.0])
+def test_acs_equals_the_definition(q):
+    def follow_a_text():
+        earlier: dict[bool, list[float]] = {False: [], True: []}
+
+        def exponent(p: list[float], *, inside: bool) -> float:
+            """Return q times arctanh of how far the entropy is from the median of the earlier ones."""
+            h, before = -sum(x * math.log(x) for x in p if x > 0), earlier[inside]
+            x = (h - statistics.median(before)) / math.log(len(p)) if before else 0
+            before.append(h)
+            return q * math.atanh(max(-1 + 1e-6, min(1 - 1e-6, x)))
+
+        def adapt(p: list[float]) -> tuple[int, float]:
+            k = round(10 / (1 + math.exp(-exponent(p, inside=False))) + 5)
+            top = sorted(p, reverse=True)[:k]
+            x = exponent([each / sum(top) for each in top], inside=True)
+            return k, round(1 / (1 + math.exp(-x)), 2)
+
+        return adapt
+
+    expected = slow_search(tiny("llama"), follow_a_text)
+    assert decode(tiny("llama"), batch(), AdaptiveContrastiveSearch(q=q)).tokens == expected
+    alone = [decode(tiny("llama"), batch([prompt]), AdaptiveContrastiveSearch(q=q)) for prompt in PROMPTS]
+    assert [one.tokens[0] for one in alone] == expected
+
+
 @torch.inference_mode()
-def slow_contrastive_search(model, k: int, alpha: float) -> list[list[int]]:
+def slow_search(model, follow_a_text) -> list[list[int]]:
+    """Recompute everything at every step; what `follow_a_text()` returns makes k and α of probabilities."""
     texts = []
     for prompt in PROMPTS:
-        text = list(prompt)
+        text, adapt = list(prompt), follow_a_text()
         while len(text) < len(prompt) + STEPS and text[-1:] != [0]:
-            p = model(input_ids=torch.tensor([text])).logits[0, -1].double().softmax(-1)
-            candidates = sorted(range(len(p)), key=lambda v: (-float(p[v]), v))[:k]
+            p = model(input_ids=torch.tensor([text])).logits[0, -1].double().softmax(-1).tolist()
+            k, alpha = adapt(p)
+            candidates = sorted(range(len(p)), key=lambda v: (-p[v], v))[:k]
             scores = []
             for v in candidates:
                 output = model(input_ids=torch.tensor([[*text, v]]), output_hidden_states=True)
                 h = torch.nn.functional.normalize(output.hidden_states[-1][0].double(), dim=-1)
-                scores.append(float((1 - alpha) * p[v] - alpha * (h[:-1] @ h[-1]).max()))
+                scores.append((1 - alpha) * p[v] - alpha * float((h[:-1] @ h[-1]).max()))
             text.append(candidates[scores.index(max(scores))])
         texts.append(text[len(prompt) :])
     return texts

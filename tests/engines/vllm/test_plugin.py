@@ -11,7 +11,7 @@ from stepping import Follower
 from guard_eval.decoding.noise import row_key
 from guard_eval.engines.vllm import plugin
 from guard_eval.engines.vllm.plugin import ForRunnerV1, ForRunnerV2, make_processor
-from guard_eval.strategies import parse
+from guard_eval.strategies import own, parse
 
 CPU = torch.device("cpu")
 GUARDS = ["guard", "guard(formulation=algorithm1)", "guard(formulation=released)"]
@@ -22,13 +22,28 @@ LOOKING_BACK = [
     "dry(multiplier=2, base=1.75, allowed_length=1, breakers=standard)",
     "repetition_penalty(penalty=1.5) + top_p(p=0.9)",
     "no_repeat_ngram(n=2) + mirostat(tau=2, eta=1) + frequency_penalty(penalty=0.5)",
+    "every_other + repetition_penalty(penalty=1.5)",
 ]
+OWN = """
+from dataclasses import dataclass
+from guard_eval.strategies import Penalty, apply_step
+
+@dataclass(frozen=True, kw_only=True)
+class EveryOther(Penalty):
+    pass
+
+@apply_step.register
+def leave_even_tokens_at_even_steps(strategy: EveryOther, logits, context):
+    logits[:, 1 - context.step % 2 :: 2] = -float("inf")
+    return logits
+"""
 ROOM = 4
 BREAKERS = [3, 7, 11]
 
 
 @pytest.fixture(autouse=True)
-def _breakers(monkeypatch):
+def _breakers(monkeypatch, own_registry):
+    own.use_text("mine.py", OWN)
     monkeypatch.setattr(plugin, "_find_breakers", lambda _config: BREAKERS)
 
 
