@@ -49,26 +49,6 @@ def test_batches_and_their_continuations(loaded):
             assert c.versions.startswith(f"torch {torch.__version__}, transformers 5.")
 
 
-@a_llama
-def test_batches_shrink_where_memory_runs_out_and_no_text_changes(loaded, monkeypatch):
-    sizes = []
-
-    def small(model, batch, strategy, **more):
-        sizes.append(len(batch.prompts))
-        if len(batch.prompts) > 2:
-            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
-        return decode(model, batch, strategy, **more)
-
-    def texts(batch_size):
-        batches = generate(loaded, PROMPTS, TopK(k=5), **{**SETTINGS, "batch_size": batch_size})
-        return {c.prompt_id: (c.text, c.batch) for batch in batches for c in batch}
-
-    expected = texts(2)
-    monkeypatch.setattr(local, "decode", small)
-    assert texts(5) == expected
-    assert sizes == [5, 2, 2, 1]
-
-
 @a_story
 def test_a_cache_of_fixed_shapes_has_one_shape(loaded, monkeypatch):
     """Batches of 4, 4 and 2: the last one is filled up, and all prompts are padded to the longest."""

@@ -1,6 +1,5 @@
 """MAUVE against mauve-text and hand arithmetic."""
 
-import itertools
 import math
 import sys
 import warnings
@@ -72,18 +71,6 @@ def test_sets_that_share_no_bucket():
     result = mauve(p + 100, -p - 100)
     # exp(-5 KL) is (1 - λ)⁵ and λ⁵: the polygon through 25 of their points, and ∫ (1 - λ)⁵ dλ⁵ = 5!·5!/10!
     assert result.value == pytest.approx(100 * math.factorial(5) ** 2 / math.factorial(10), abs=0.1)
-
-
-def test_two_buckets_by_hand():
-    p, q = (0.5, 0.5), (0.25, 0.75)
-    points = [(1.0, 0.0)]
-    for weight in np.linspace(1e-6, 1 - 1e-6, 25):
-        r = [weight * a + (1 - weight) * b for a, b in zip(p, q, strict=True)]
-        to_q, to_p = (sum(a * math.log(a / c) for a, c in zip(side, r, strict=True)) for side in (q, p))
-        points.append((math.exp(-5 * to_q), math.exp(-5 * to_p)))
-    pairs = itertools.pairwise([*points, (0.0, 1.0)])
-    trapezoids = sum((a[0] - b[0]) * (a[1] + b[1]) / 2 for a, b in pairs)
-    assert float(area(p, q)) == pytest.approx(100 * trapezoids, abs=1e-9)
 
 
 def test_the_number_of_buckets():
