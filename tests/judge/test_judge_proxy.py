@@ -3,11 +3,9 @@
 import asyncio
 import base64
 import os
-from http.server import BaseHTTPRequestHandler
 
 import pytest
-from fake_openai import KEY
-from local_server import LocalServer
+from fake_openai import KEY, Out
 
 from guard_eval.errors import StudyError
 from guard_eval.study.judge_settings import Judge
@@ -20,40 +18,18 @@ FAR = "https://judge.invalid/v1"
 USER = "ann:S3cret"
 
 
-class Proxy(LocalServer):
-    """Refuses what it is asked for, and remembers it."""
-
-    def __init__(self):
-        self.seen = []
-        outer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def log_message(self, *_):
-                pass
-
-            def do_CONNECT(self):
-                outer.seen.append((self.command, self.path, dict(self.headers)))
-                self.send_response(407)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-
-            def do_POST(self):
-                self.do_CONNECT()
-
-        self.serve(Handler)
-        self.address = self.url.removesuffix("/v1")
-
-
 @pytest.fixture
-def proxy(monkeypatch):
+def proxy(server, monkeypatch):
+    """Let all requests go by a proxy that wants another password."""
     for name in list(os.environ):
         if name.lower().endswith("_proxy"):
             monkeypatch.delenv(name)
     monkeypatch.setenv("THEIR_KEY", KEY)
-    made = Proxy()
-    monkeypatch.setenv("ALL_PROXY", made.address.replace("//", f"//{USER}@"))
-    yield made
-    made.close()
+    address = server.url.removesuffix("/v1").replace("//", f"//{USER}@")
+    for name in ("ALL_PROXY", "http_proxy"):
+        monkeypatch.setenv(name, address)
+    server.faults["unknown"] = [Out(status=407)]
+    return server
 
 
 def ask(**settings):
@@ -70,15 +46,16 @@ def test_a_proxy_that_refuses_is_named_without_its_password_and_nothing_was_char
     assert (error.kind, error.billed) == ("transport", False)
     assert f"no answer from {FAR}" in error.detail
     assert "HTTPS_PROXY" in error.fatal
-    ((method, host, headers),) = proxy.seen
-    assert (method, host) == ("CONNECT", "judge.invalid:443")
-    assert headers["Proxy-Authorization"] == f"Basic {base64.b64encode(USER.encode()).decode()}"
-    assert KEY not in repr(headers)
+    (seen,) = proxy.seen
+    assert seen.path == "judge.invalid:443"
+    assert seen.headers["proxy-authorization"] == f"Basic {base64.b64encode(USER.encode()).decode()}"
+    assert KEY not in repr(seen)
     assert not any(each in f"{error!r} {caplog.text}" for each in ("S3cret", "ann", KEY))
 
 
-def test_a_key_that_is_not_encrypted_is_shown_to_no_proxy(proxy):
-    error = ask(base_url="http://judge.invalid/v1", api_key_env="THEIR_KEY")
+@pytest.mark.parametrize("host", ["judge.invalid", "127.0.0.1:1"])
+def test_a_key_that_is_not_encrypted_is_shown_to_no_proxy(proxy, host):
+    error = ask(base_url=f"http://{host}/v1", api_key_env="THEIR_KEY")
     assert not error.billed
     assert "proxy" not in error.detail
     assert proxy.seen == []

@@ -1,4 +1,4 @@
-"""A server on 127.0.0.1 that speaks OpenAI's interfaces: both dialects, models, files and batches.
+"""A server on 127.0.0.1 that speaks OpenAI's interfaces: both dialects, files and batches.
 
 It answers a request with what `act` returns, and fails at a step as long as `faults` has something for it.
 """
@@ -32,10 +32,6 @@ class Ask(dict):
     """The body of one request for an answer, as the server saw it, and how often it had come before."""
 
     number = 0
-
-    def __init__(self, body, headers=None):
-        super().__init__(body)
-        self.headers = headers or {}
 
     @cached_property
     def digest(self):
@@ -78,13 +74,12 @@ class Ask(dict):
 
 @dataclass(frozen=True)
 class Seen:
-    """One HTTP request: its step, such as `chat` or `create`, and what it held."""
+    """One HTTP request: its step, which is `chat`, `create` or another of `STEPS`, and what it held."""
 
     step: str
     path: str
-    body: object
     headers: dict
-    raw: bytes = b""
+    raw: bytes
 
 
 @dataclass
@@ -149,22 +144,31 @@ def verdict(ask, choice="A", **more):
     return answer(ask, json.dumps({**fields, **dict.fromkeys(ask.criteria, choice)}), **more)
 
 
+STEPS = {
+    "chat": r"POST /chat/completions",
+    "responses": r"POST /responses",
+    "upload": r"POST /files",
+    "download": r"GET /files/(\w+)/content",
+    "create": r"POST /batches",
+    "list": r"GET /batches(?:\?.*)?",
+    "poll": r"GET /batches/(\w+)",
+}
+
+
 class FakeOpenAI(LocalServer):
     """The server; `url` is its address, `seen` all that came, `asks` the requests for an answer among it."""
 
     def __init__(self, tls=None):
         self.act = verdict
         self.faults = defaultdict(list)
-        self.models = [{"id": "gpt-4o-2024-11-20", "object": "model", "created": 1, "owned_by": "system"}]
         self.seen = []
         self.asks = []
         self.paid = Counter()  # whole answers by the digest of their request
         self.unseen = Counter()  # those of them that were lost on their way
         self.files = {}
         self.batches = {}
-        self.lag = 0  # how often a batch is polled before it ends
+        self.lag = 0  # how often batches are polled before one ends
         self.ends = "completed"
-        self.shuffle = False
         self.forgets = False  # whether a batch ends without results
         self.batched = []  # the requests that came in batches
         self.on = {}  # called when a step is done, before the answer goes out
@@ -180,45 +184,33 @@ class FakeOpenAI(LocalServer):
         return sum(each.step == step for each in self.seen)
 
     def handle(self, method, path, raw, headers):
-        step, call = self._route(method, path.removeprefix("/v1"))
-        body = raw if step == "upload" else json.loads(raw or b"null")
+        step, *parts = self.step(method, path)
         with self._lock:
-            self.seen.append(Seen(step, path, body, headers, raw))
+            self.seen.append(Seen(step, path, headers, raw))
             fault = self.faults[step].pop(0) if self.faults[step] else None
         if fault is not None and not fault.drop:
             return fault
         if step in ("chat", "responses"):
-            out = self._complete(Ask(body, headers))
+            out = self._complete(Ask(json.loads(raw)))
+        elif step == "unknown":
+            out = failure(404, f"no {path}")
         else:
             with self._lock:
-                out = call(body, headers)
+                out = getattr(self, f"_{step}")(*parts or (raw, headers))
         if step in self.on:
             self.on[step]()
         return fault or out
 
-    def _route(self, method, path):
-        """Return which step a request is, and what answers it."""
-        for wanted, pattern, step, make in self._table():
-            match = re.fullmatch(pattern, path)
-            if match and method == wanted:
-                return step, make(*match.groups())
-        return "unknown", lambda *_: failure(404, f"no {path}")
-
-    def _table(self):
-        return [
-            ("POST", r"/chat/completions", "chat", lambda: None),
-            ("POST", r"/responses", "responses", lambda: None),
-            ("GET", r"/models", "models", lambda: lambda *_: Out({"object": "list", "data": self.models})),
-            ("POST", r"/files", "upload", lambda: self._upload),
-            ("GET", r"/files/(\w+)/content", "download", lambda name: lambda *_: self._content(name)),
-            ("POST", r"/batches", "create", lambda: self._create),
-            ("GET", r"/batches(?:\?(.*))?", "list", lambda _: lambda *__: self._listing()),
-            ("GET", r"/batches/(\w+)", "poll", lambda name: lambda *_: self._poll(name)),
-        ]
+    def step(self, method, path):
+        """Return which step a request is, and what its path names."""
+        for step, pattern in STEPS.items():
+            if match := re.fullmatch(pattern, f"{method} {path.removeprefix('/v1')}"):
+                return step, *match.groups()
+        return ("unknown",)
 
     def _complete(self, ask):
         with self._lock:
-            ask.number = sum(each.digest == ask.digest for each in self.asks)
+            ask.number = self.asks.count(ask)
             self.asks.append(ask)
         out = self.act(ask)
         time.sleep(out.delay)
@@ -237,10 +229,11 @@ class FakeOpenAI(LocalServer):
         self.files[name] = held["file"].get_payload(decode=True)
         return Out({"id": name, "object": "file", "purpose": "batch"})
 
-    def _content(self, name):
-        return Out(self.files[name]) if name in self.files else failure(404, "no such file")
+    def _download(self, name):
+        return Out(self.files[name])
 
-    def _create(self, body, _):
+    def _create(self, raw, _):
+        body = json.loads(raw)
         assert body["endpoint"] in {"/v1/chat/completions", "/v1/responses"}
         assert body["completion_window"] == "24h"
         name = f"batch_{next(self._names)}"
@@ -250,23 +243,17 @@ class FakeOpenAI(LocalServer):
             "endpoint": body["endpoint"],
             "input_file_id": body["input_file_id"],
             "status": "validating",
-            "created_at": 1000,
-            "metadata": body.get("metadata"),
-            "polls": 0,
+            "metadata": body["metadata"],
         }
         return Out(self.batches[name])
 
-    def _listing(self):
+    def _list(self, *_):
         return Out({"object": "list", "data": list(self.batches.values())[::-1], "has_more": False})
 
     def _poll(self, name):
-        if name not in self.batches:
-            return failure(404, "no such batch")
-        batch = self.batches[name]
-        batch["polls"] += 1
-        if batch["polls"] > self.lag and "completed_at" not in batch:
-            self._run(batch)
-        return Out(batch)
+        if self.count("poll") > self.lag and self.batches[name]["status"] == "validating":
+            self._run(self.batches[name])
+        return Out(self.batches[name])
 
     def _run(self, batch):
         answers, errors = [], []
@@ -286,11 +273,9 @@ class FakeOpenAI(LocalServer):
         for result, key in ((answers, "output_file_id"), (errors, "error_file_id")):
             if result and not self.forgets:
                 name = f"file_{next(self._names)}"
-                ordered = result[::-1] if self.shuffle else result
-                self.files[name] = "\n".join(map(json.dumps, ordered)).encode()
+                self.files[name] = "\n".join(map(json.dumps, result[::-1])).encode()  # in any order
                 batch[key] = name
         batch["status"] = self.ends
-        batch["completed_at"] = 1060
         batch["request_counts"] = {"total": len(lines), "completed": len(answers), "failed": len(errors)}
         self.paid += Counter()  # without those of 0
 
@@ -321,7 +306,6 @@ class FakeOpenAI(LocalServer):
                 self.end_headers()
                 self.wfile.write(body)
 
-            def do_GET(self):
-                self.do_POST()
+            do_GET = do_CONNECT = do_POST  # noqa: N815 (names of the standard library)
 
         return Handler
