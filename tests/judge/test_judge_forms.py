@@ -16,13 +16,17 @@ pytestmark = pytest.mark.slow
 MAX = "Unsupported parameter: 'max_tokens' is not supported here. Use 'max_completion_tokens' instead."
 
 
-def only_elsewhere(body):
-    words = "This model is only supported in v1/responses and not in v1/chat/completions."
-    return verdict(body) if "input" in body else failure(404, words, param="model")
+def refuses(*fields, status=400, words, param=None):
+    """Answer all requests but those with one of these fields."""
+    return lambda body: failure(status, words, param=param) if set(fields) & set(body) else verdict(body)
 
 
-def no_max_tokens(body):
-    return failure(400, MAX, param="max_tokens") if "max_tokens" in body else verdict(body)
+ELSEWHERE = "This model is only supported in v1/responses and not in v1/chat/completions."
+ROUTED = "No endpoints found that can handle the requested parameters."  # no provider takes a parameter
+only_elsewhere = refuses("messages", status=404, words=ELSEWHERE, param="model")
+no_max_tokens = refuses("max_tokens", words=MAX, param="max_tokens")
+own_temperature = refuses("temperature", words="`temperature` is deprecated for this model.")
+routed = refuses("response_format", "seed", "temperature", status=404, words=ROUTED)
 
 
 def bare(body):
@@ -45,11 +49,6 @@ def no_samplers(body):
     return failure(400, "Failed to initialize samplers") if body.form == "json_schema" else verdict(body)
 
 
-def own_temperature(body):
-    words = "`temperature` is deprecated for this model."
-    return failure(400, words) if "temperature" in body else verdict(body)
-
-
 def says_nothing(body):
     """Take plain text alone, and say no word of it."""
     return verdict(body) if body.form == "text" else failure(422, "Unprocessable Entity")
@@ -58,13 +57,6 @@ def says_nothing(body):
 def unsteady(body):
     """Fail once, and then take plain text alone without a word of it."""
     return failure(500) if body.form == "json_schema" and not body.number else says_nothing(body)
-
-
-def routed(body):
-    """Take the simplest form, as a router does whose providers take no parameters."""
-    if {"response_format", "seed", "temperature"} & set(body):
-        return failure(404, "No endpoints found that can handle the requested parameters.")
-    return verdict(body)
 
 
 @pytest.mark.parametrize(

@@ -33,31 +33,26 @@ def opened(folder):
         yield store
 
 
-class Held:
-    """A server that answers the first request, which goes alone, and no other before it is let."""
+@pytest.fixture
+def free(server):
+    """Let the server answer the first request, which goes alone, and no other before this is set."""
+    free = threading.Event()
 
-    def __init__(self, server):
-        self.free = threading.Event()
-        self._first = threading.Lock()
-        self._arrived = threading.Semaphore(0)
-        server.act = self._answer
-
-    def _answer(self, ask):
-        if not self._first.acquire(blocking=False):
-            self._arrived.release()
-            self.free.wait(60)
+    def act(ask):
+        if len(server.asks) > 1:
+            free.wait(60)
         return verdict(ask)
 
-    def wait_for(self, count):
-        for _ in range(count):
-            assert self._arrived.acquire(timeout=60), "the run did not get that far"
+    server.act = act
+    yield free
+    free.set()
 
 
-@pytest.fixture
-def held(server):
-    held = Held(server)
-    yield held
-    held.free.set()
+def wait_for_17(server, process):
+    """Wait for the first request, and the 16 that may be under way after it."""
+    while len(server.asks) < 17:
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.01)
 
 
 @pytest.fixture
@@ -65,9 +60,9 @@ def start(folder, server):
     """Start the command in a process of its own."""
     started = []
 
-    def go(*options, before=None):
+    def go(before=None):
         process = subprocess.Popen(
-            command_line("judge", folder, "--yes", *options),
+            command_line("judge", folder, "--yes"),
             env=environment(OPENAI_API_KEY=KEY, OPENAI_BASE_URL=server.url, PYTHONUNBUFFERED="1"),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -101,12 +96,12 @@ def no_ctrl_c():
 @pytest.mark.parametrize(
     ("number", "code", "before"), [(signal.SIGINT, 130, None), (signal.SIGTERM, 143, no_ctrl_c)]
 )
-def test_what_is_under_way_is_received_and_kept(*, start, held, server, folder, opened, number, code, before):
-    process = start(before=before)
-    held.wait_for(16)
+def test_what_is_under_way_is_received_and_kept(*, start, free, server, folder, opened, number, code, before):
+    process = start(before)
+    wait_for_17(server, process)
     process.send_signal(number)
     read_until(process, "16 answers are under way and are waited for")
-    held.free.set()
+    free.set()
     _, err = process.communicate(timeout=60)
     assert process.returncode == code, err
     assert err.endswith("stopped; nothing made so far is lost: run the same command again to go on\n")
@@ -120,9 +115,10 @@ def test_what_is_under_way_is_received_and_kept(*, start, held, server, folder, 
     assert judged_in(opened) == 2 * PAIRS
 
 
-def test_a_second_signal_gives_up_what_is_under_way_and_keeps_its_money_aside(start, held, opened):
+@pytest.mark.usefixtures("free")
+def test_a_second_signal_gives_up_what_is_under_way_and_keeps_its_money_aside(start, server, opened):
     process = start()
-    held.wait_for(16)
+    wait_for_17(server, process)
     process.send_signal(signal.SIGTERM)
     read_until(process, "answers are under way")
     time.sleep(0.5)  # one that comes while the command prints the line above does not count
