@@ -19,7 +19,6 @@ from guard_eval.store.requests import Question
 from guard_eval.study import Study
 from guard_eval.study.judge_settings import Judge
 from judge.batches import BatchRun
-from judge.command import judge as command
 from judge.providers.price import find_price
 from judge.providers.server import connect_to, server_url
 from judge.questions import read_left
@@ -86,14 +85,10 @@ def judge_study(store, asked, environ, *, questions=None, batch=False, **more):
 def run(store, judge, environ):
     """Judge what is left; settings of the judge and options of the run may be changed by name."""
 
-    def over(opened, **more):
+    def go(opened=store, **more):
         settings = {name: more.pop(name) for name in list(more) if name in Judge.model_fields}
         return judge_study(opened, judge.model_copy(update=settings), environ, **more)
 
-    def go(**more):
-        return over(store, **more)
-
-    go.over, go.judge = over, judge
     return go
 
 
@@ -123,17 +118,6 @@ def child(judge, database, environ):
     for process in started:
         process.kill()
         process.communicate()
-
-
-def print_result(result):
-    rows = [" | ".join(map(str, row)) for table in result.tables for row in (table.columns, *table.rows)]
-    return "\n".join([*result.lines, *rows, *(f"warning: {each}" for each in result.warnings), ""])
-
-
-@pytest.fixture
-def printed():
-    """Call the command, and return what it would print."""
-    return lambda folder, **options: print_result(command(Study.open(folder), **options))
 
 
 @pytest.fixture
@@ -169,21 +153,14 @@ def judged():
     return read
 
 
-def make_pair(number, *, text_a=None, text_b=None):
-    return factories.make_pair(
-        number,
-        ids=(f"ca{number}", f"cb{number}"),
-        dataset="wikitext",
-        prompt_id=f"p{number}",
-        prompt=f"prompt number {number}",
-        text_a=f"first text number {number}" if text_a is None else text_a,
-        text_b=f"second text number {number}" if text_b is None else text_b,
-    )
-
-
 @pytest.fixture
 def pair():
-    return make_pair
+    def make(number, **texts):
+        texts = {"text_a": f"first text number {number}", "text_b": f"second text number {number}"} | texts
+        ids = (f"ca{number}", f"cb{number}")
+        return factories.make_pair(number, ids=ids, prompt=f"prompt number {number}", **texts)
+
+    return make
 
 
 @pytest.fixture

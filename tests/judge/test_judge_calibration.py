@@ -28,14 +28,12 @@ def pairs(pair):
 def ask(store, judge, run):
     """Calibrate the judge."""
 
-    def go(**more):
-        changed = {name: value for name, value in more.items() if name in type(judge).model_fields}
-        asked = judge.model_copy(update=changed)
-        return run(questions=read_unanswered(store, asked, seed=11), **more)
+    return lambda: run(questions=read_unanswered(store, judge, seed=11))
 
-    go.results = lambda: read_checks(store, judge, seed=11)
-    go.left = lambda: read_unanswered(store, judge, seed=11)
-    return go
+
+@pytest.fixture
+def checks(store, judge):
+    return lambda: read_checks(store, judge, seed=11)
 
 
 def reader(ask):
@@ -81,19 +79,17 @@ def test_the_set_is_made_of_the_studys_texts_and_the_seed(pairs):
             assert sum(sentence in target for sentence in FILLER) == 2  # and else what it said before
 
 
-def test_a_calibration_is_asked_kept_and_no_part_of_the_study(*, store, pairs, ask, run, server):
+def test_a_calibration_is_asked_kept_and_no_part_of_the_study(*, store, pairs, ask, checks, run, server):
     store_pairs.add(store, pairs)
     server.act = reader
-    assert len(ask.left()) == 2 * 7
     ledger = ask()
     assert (ledger.verdicts, ledger.requests, dict(ledger.failures)) == (14, 14, {})
     with store.read() as db:
         assert (unblind.tidy(store), requests.read_failures(db)) == ([], {})
-    result = ask.results()
+    result = checks()
     assert {side for each in result if each["criterion"] != "fluency" for side in each["answers"]} == {"tie"}
     fluency = {each["check"]: each["answers"][-1] for each in result if each["criterion"] == "fluency"}
     assert fluency == {"identical": "tie", "shuffled": "target", "swapped": "other", "padded": "other"}
-    assert ask.left() == []
     assert ask().requests == 0
     spent = spent_by(store)
     assert (spent.requests, spent.answers) == (14, 14)
@@ -102,7 +98,7 @@ def test_a_calibration_is_asked_kept_and_no_part_of_the_study(*, store, pairs, a
     assert len({one.digest for one in server.asks}) == len(server.asks) == 14 + 4
 
 
-def test_what_failed_is_left_out_and_asked_once_more_where_nothing_came(store, pairs, ask, server):
+def test_what_failed_is_left_out_and_asked_once_more_where_nothing_came(store, pairs, ask, checks, server):
     store_pairs.add(store, pairs)
     failed = []
 
@@ -117,7 +113,7 @@ def test_what_failed_is_left_out_and_asked_once_more_where_nothing_came(store, p
     server.act = act
     ledger = ask()
     assert {kind: count for (kind, _), count in ledger.failures.items()} == {"refusal": 2, "server_error": 1}
-    left_out = Counter(each["check"] for each in ask.results() if len(each["answers"]) < each["asked"])
+    left_out = Counter(each["check"] for each in checks() if len(each["answers"]) < each["asked"])
     assert (left_out.pop("identical"), left_out.total()) == (2 * 2, 2)  # on two criteria
     server.act = verdict
     assert ask().requests == 1

@@ -1,9 +1,11 @@
-"""Which key goes to which server: what a stranger's study.toml can do, and what it cannot."""
+"""Which key goes to which server, and by which proxy: what a stranger's study.toml can do, and what not."""
 
 import asyncio
+import base64
+import os
 
 import pytest
-from fake_openai import FakeOpenAI, Out
+from fake_openai import KEY, FakeOpenAI, Out
 from pydantic import ValidationError
 
 from guard_eval.errors import StudyError
@@ -13,7 +15,8 @@ from judge.providers.server import KEYLESS, connect_to, origin
 
 pytestmark = pytest.mark.slow
 
-KEY = "sk-proj-NeverToBeSeen0123456789abcdef"
+FAR = "https://judge.invalid/v1"
+USER = "ann:S3cret"
 OTHER = "other-secret-0123456789"
 OWN = {"OPENAI_API_KEY": KEY}
 
@@ -127,14 +130,15 @@ def another():
 @pytest.fixture
 def ask(monkeypatch, tmp_path):
     """Ask a server as a user does whose environment is full of secrets; return what it answered."""
-    for name, value in SECRETS.items():
+    for name, value in (SECRETS | {"THEIR_KEY": OTHER}).items():
         monkeypatch.setenv(name, value)
     (tmp_path / "netrc").write_text("machine 127.0.0.1 login me password NeverToBeSeen\n")
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
 
-    def run(judge):
+    def run(**settings):
         async def go():
-            async with Client(connect_to(judge), concurrency=1) as client:
+            to = connect_to(Judge(model="m", **settings), plain_http=("http://judge.invalid",))
+            async with Client(to, concurrency=1) as client:
                 reply = await client.post("/chat/completions", b'{"messages": []}')
                 await client.get("/batches")
                 return reply
@@ -145,9 +149,8 @@ def ask(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(("named", "key"), [(None, KEYLESS), ("THEIR_KEY", OTHER)])
-def test_the_server_sees_its_own_key_and_nothing_of_the_users(ask, server, monkeypatch, named, key):
-    monkeypatch.setenv("THEIR_KEY", OTHER)
-    ask(Judge(model="m", base_url=server.url, api_key_env=named))
+def test_the_server_sees_its_own_key_and_nothing_of_the_users(ask, server, named, key):
+    ask(base_url=server.url, api_key_env=named)
     assert {each.step for each in server.seen} == {"chat", "list"}
     for seen in server.seen:
         assert seen.headers["authorization"] == f"Bearer {key}"
@@ -155,17 +158,66 @@ def test_the_server_sees_its_own_key_and_nothing_of_the_users(ask, server, monke
 
 
 def test_headers_of_the_study_are_sent_along(ask, server):
-    ask(Judge(model="m", base_url=server.url, headers={"X-Title": "a study", "anthropic-beta": "b"}))
+    ask(base_url=server.url, headers={"X-Title": "a study", "anthropic-beta": "b"})
     (seen,) = [each for each in server.seen if each.step == "chat"]
     assert (seen.headers["x-title"], seen.headers["anthropic-beta"]) == ("a study", "b")
     assert seen.headers["authorization"] == f"Bearer {KEYLESS}"
     assert seen.headers["content-type"] == "application/json"
 
 
-def test_no_redirect_is_followed_and_none_takes_the_key_along(ask, server, another, monkeypatch):
-    monkeypatch.setenv("THEIR_KEY", OTHER)
+def test_no_redirect_is_followed_and_none_takes_the_key_along(ask, server, another):
     for status in (301, 302, 303, 307, 308):
         server.faults["chat"] = [Out(None, status, {"Location": f"{another.url}/chat/completions"})]
-        error = ask(Judge(model="m", base_url=server.url, api_key_env="THEIR_KEY"))
+        error = ask(base_url=server.url, api_key_env="THEIR_KEY")
         assert f"another address (HTTP {status}), which is not followed" in error.fatal
     assert another.seen == []
+
+
+@pytest.fixture
+def proxy(server, monkeypatch):
+    """Let all requests go by a proxy that wants another password."""
+    for name in list(os.environ):
+        if name.lower().endswith("_proxy"):
+            monkeypatch.delenv(name)
+    address = server.url.removesuffix("/v1").replace("//", f"//{USER}@")
+    for name in ("ALL_PROXY", "http_proxy"):
+        monkeypatch.setenv(name, address)
+    server.faults["unknown"] = [Out(status=407)]
+    return server
+
+
+def test_a_proxy_that_refuses_is_named_without_its_password_and_nothing_was_charged(ask, proxy, caplog):
+    error = ask(base_url=FAR, api_key_env="THEIR_KEY")
+    assert (error.kind, error.billed) == ("transport", False)
+    assert f"no answer from {FAR}" in error.detail
+    assert "HTTPS_PROXY" in error.fatal
+    seen = proxy.seen[0]
+    assert seen.path == "judge.invalid:443"
+    assert seen.headers["proxy-authorization"] == f"Basic {base64.b64encode(USER.encode()).decode()}"
+    shown = f"{error!r} {caplog.text}"
+    assert not any(each in shown + repr(seen) for each in (OTHER, "NeverToBeSeen"))
+    assert not any(each in shown for each in ("S3cret", "ann"))
+
+
+@pytest.mark.parametrize("host", ["judge.invalid", "127.0.0.1:1"])
+def test_a_key_that_is_not_encrypted_is_shown_to_no_proxy(ask, proxy, host):
+    error = ask(base_url=f"http://{host}/v1", api_key_env="THEIR_KEY")
+    assert not error.billed
+    assert "proxy" not in error.detail
+    assert proxy.seen == []
+
+
+def test_a_proxy_that_wants_a_password_is_no_failure_of_the_pair(ask, proxy):
+    error = ask(base_url="http://judge.invalid/v1")  # no key is sent: it may pass
+    assert "the proxy before" in error.fatal
+    assert "S3cret" not in repr(error)
+    assert proxy.seen
+
+
+@pytest.mark.parametrize("address", [f"foo://{USER}@h:1", f"http://{USER}@h:port", f"http://{USER}@[::"])
+def test_an_address_that_is_no_proxy_is_refused_and_not_repeated(ask, monkeypatch, address):
+    monkeypatch.setenv("ALL_PROXY", address)
+    with pytest.raises(StudyError, match="proxy that the environment names cannot be used") as caught:
+        ask(base_url=FAR)
+    assert "S3" not in str(caught.value)
+    assert caught.value.__suppress_context__

@@ -10,7 +10,6 @@ from fake_openai import failure, verdict
 from judge_requests import completion_body
 
 from guard_eval.cli.commands import load
-from guard_eval.errors import StudyError
 from guard_eval.records import BlindPair
 from guard_eval.rubric import CRITERIA
 from guard_eval.study.folder import Study
@@ -79,9 +78,9 @@ def turns(ask):
 
 
 @pytest.mark.parametrize(("style", "output"), [("chat", "json_schema"), ("responses", "text")])
-def test_a_judge_is_asked_with_all_of_it_in_every_form(*, folder, printed, server, judged, style, output):
+def test_a_judge_is_asked_with_all_of_it_in_every_form(*, folder, guard_eval, server, judged, style, output):
     made = folder(f'{ALL}output = "{output}"\nstyle = "{style}"\n')
-    assert "4 judged, 4 requests sent" in printed(made, yes=True)
+    assert "4 judged, 4 requests sent" in guard_eval("judge", "s", "--yes").out
     assert Counter(row.criterion for row in judged(made)) == {"wit": 4, "fluency": 4}
     ask = server.asks[0]
     (_, system), *examples, _ = turns(ask)
@@ -109,24 +108,26 @@ def test_a_judge_is_asked_with_all_of_it_in_every_form(*, folder, printed, serve
         assert 'exactly these fields: "rationale", "wit", "fluency". The first comes before' in system
 
 
-def test_a_server_without_system_messages_still_sees_turns_that_alternate(folder, printed, server):
+def test_a_server_without_system_messages_still_sees_turns_that_alternate(folder, guard_eval, server):
     def act(ask):
         if turns(ask)[0][0] == "system":
             return failure(400, "system role not supported")
         return verdict(ask)
 
     server.act = act
-    made = folder()
-    assert "4 judged" in printed(made, yes=True)
+    folder()
+    assert "4 judged" in guard_eval("judge", "s", "--yes").out
     sent = turns(server.asks[-1])
     assert [role for role, _ in sent] == ["user", "assistant", "user", "assistant", "user"]
     assert sent[0][1].startswith("You compare jokes.")
     assert "Input prompt:" in sent[0][1]
 
 
-def test_a_dry_run_shows_and_prices_all_of_it(folder, printed, server):
-    plain = printed(folder(""), dry_run=True)
-    out = printed(folder(), dry_run=True)
+def test_a_dry_run_shows_and_prices_all_of_it(folder, guard_eval, server):
+    folder("")
+    plain = guard_eval("judge", "s", "--dry-run").out
+    folder()
+    out = guard_eval("judge", "s", "--dry-run").out
     assert (
         "asked with the instructions in prompt.txt, criteria of the study's own (wit), 2 example(s) from "
         "examples.jsonl and a rationale before the verdict\n" in out
@@ -144,15 +145,17 @@ def test_a_dry_run_shows_and_prices_all_of_it(folder, printed, server):
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"a": "first  text number\n1 "}, r"example 2 of the judge 'gpt-4o.*' has the name or a text of"),
+        (
+            {"a": "first  text number\n1 "},
+            "example 2 of the judge 'gpt-4o-2024-11-20' has the name or a text of",
+        ),
         ({"b": "first text number 0"}, "the study's pair "),
         ({"id": "ca1"}, "has the name or a text of the study's pair"),
     ],
 )
-def test_no_pair_of_the_study_is_an_example(folder, printed, server, change, says):
-    made = folder(examples=[EXAMPLES[0], {**EXAMPLES[1], **change}])
-    with pytest.raises(StudyError, match=says):
-        printed(made, yes=True)
+def test_no_pair_of_the_study_is_an_example(folder, guard_eval, server, change, says):
+    folder(examples=[EXAMPLES[0], {**EXAMPLES[1], **change}])
+    assert says in guard_eval("judge", "s", "--yes").refused()
     assert server.asks == []
 
 
@@ -183,35 +186,40 @@ def test_the_papers_prompt_written_out_is_asked_as_the_papers(folder):
 
 
 @pytest.mark.parametrize("markup", ["</method-a-0123>", "<|im_start|>system", "<verdict-0>", "<rationale-1>"])
-def test_instructions_with_markup_are_refused_before_anything_is_sent(folder, printed, server, markup):
-    with pytest.raises(StudyError, match=r"a judge's instructions hold '.*; reword the prompt"):
-        printed(folder('prompt = "prompt.txt"\n', prompt=f"{{{{criteria}}}} {markup}"), yes=True)
-    with pytest.raises(StudyError, match="or the criterion's definition"):
-        printed(folder("", lines=STUDY.replace("How witty", f"{markup} How")), yes=True)
+def test_instructions_with_markup_are_refused_before_anything_is_sent(folder, guard_eval, server, markup):
+    for more, changed in (
+        ('prompt = "prompt.txt"\n', {"prompt": f"{{{{criteria}}}} {markup}"}),
+        ("", {"lines": STUDY.replace("How witty", f"{markup} How")}),
+    ):
+        folder(more, **changed)
+        words = guard_eval("judge", "s", "--yes").refused()
+        assert "a judge's instructions hold '" in words
+        assert "reword the prompt" in words
     assert server.asks == []
 
 
-def test_a_criterion_that_has_verdicts_keeps_its_words(folder, printed, server, judged):
-    printed(folder(""), yes=True)
-    before = judged(folder(""))
+def test_a_criterion_that_has_verdicts_keeps_its_words(folder, guard_eval, server, judged):
+    made = folder("")
+    guard_eval("judge", "s", "--yes")
+    before = judged(made)
     changed = STUDY.replace("How witty", "How silly")
-    changed_study = folder("", lines=changed)
-    with pytest.raises(StudyError) as error:
-        printed(changed_study, yes=True)
+    folder("", lines=changed)
+    refused = guard_eval("judge", "s", "--yes").refused()
     was, now = (f"'Dry wit: How {how} the text is, and {{{{how}}}} dryly.'" for how in ("witty", "silly"))
-    assert f"'wit' was asked as {was}, and is now {now}; take back the change, or define" in str(error.value)
+    assert f"'wit' was asked as {was}, and is now {now}; take back the change, or define" in refused
     assert len(server.asks) == 4
-    assert judged(changed_study) == before
-    page = load("report")(changed_study).page.read_text(encoding="utf-8")
+    assert judged(made) == before
+    page = load("report")(made).page.read_text(encoding="utf-8")
     assert "a criterion was reworded: 'wit' was asked as 'Dry wit: How witty" in html.unescape(page)
     other = changed.replace("criteria.wit]", "criteria.silly]").replace('"wit"', '"silly"')
-    assert "4 judged" in printed(folder('name = "again"\n', lines=other), yes=True)
+    folder('name = "again"\n', lines=other)
+    assert "4 judged" in guard_eval("judge", "s", "--yes").out
 
 
-def test_a_calibration_and_a_report_take_any_criterion(folder, printed, server):
+def test_a_calibration_and_a_report_take_any_criterion(folder, guard_eval, server):
     made = folder()
-    assert "14 judged" in printed(made, yes=True, calibrate=True)
-    assert "4 judged" in printed(made, yes=True)
+    assert "14 judged" in guard_eval("judge", "s", "--yes", "--calibrate").out
+    assert "4 judged" in guard_eval("judge", "s", "--yes").out
     assert "Dry wit" in load("report")(made).page.read_text(encoding="utf-8")
     prompt = prompt_of(judge_of(made))
     assert (made / "report" / "prompts" / f"{prompt.version}.txt").read_text(encoding="utf-8") == prompt.text

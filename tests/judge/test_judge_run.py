@@ -95,19 +95,24 @@ def test_a_budget_is_never_exceeded_whatever_fails(run, store, pairs, server, bu
     assert unblind.tidy(store)
 
 
-def test_a_budget_that_is_used_up_says_so_and_a_larger_one_goes_on(run, store, pairs):
+@pytest.mark.parametrize("batch", [False, True])
+def test_a_budget_that_is_used_up_says_so_and_a_larger_one_goes_on(run, store, pairs, batch):
     pairs(3)
     with pytest.raises(StudyError, match=r"the budget of \$0.011 is used up"):
-        run(budget_usd=0.011)  # one request may cost $0.0098, and costs $0.00028
-    done = len(unblind.tidy(store)) // 2
+        run(batch=batch, budget_usd=0.011)  # one request may cost $0.0098, and costs $0.00028
+    spent, done = spent_by(store), judged_in(store)
+    assert spent.usd + spent.held_usd <= 0.011
     assert 0 < done < 6
-    assert run(budget_usd=1).requests == 6 - done
+    assert run(batch=batch, budget_usd=1).requests == 6 - done
+    assert judged_in(store) == 6
 
 
-def test_who_waits_for_money_is_not_forgotten_when_the_rest_is_read_from_the_store(run, store, pairs, server):
+def test_who_waits_for_money_is_not_forgotten_when_the_rest_is_read_from_the_store(
+    run, store, judge, pairs, server
+):
     """The first question takes the money; then all that goes on is to read answers that were paid before."""
     pairs(6)
-    questions = read_left(store, run.judge, seed=11)
+    questions = read_left(store, judge, seed=11)
     server.act = lambda _: completion("A, I guess")
     run(questions=questions[-2:], output="text", concurrency=1)
     server.act = verdict
@@ -266,7 +271,7 @@ def test_two_processes_share_the_work_and_pay_nothing_twice(run, database, pairs
 
     def other():
         with Store.open(database) as store:
-            result.append(run.over(store, concurrency=4))
+            result.append(run(store, concurrency=4))
 
     thread = threading.Thread(target=other)
     thread.start()
