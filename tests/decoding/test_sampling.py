@@ -230,6 +230,8 @@ def test_what_the_authors_programs_are_not_asked():
     # mean 2, squares 4 + 1 + 0 + 1 + 4 = 10, over n − 1 = 4: σ = 1.5811; what cannot come does not count
     logits = torch.tensor([[0.0, 1.0, 2.0, 3.0, 4.0, NONE, NONE]])
     assert kept(left(TopNSigma(n=1.0), logits)) == {3, 4}
+    # over n − 1 = 1: σ = √½, and 1 − 1.5 σ = −.06
+    assert kept(left(TopNSigma(n=1.5), torch.tensor([[0.0, 1.0, NONE]]))) == {0, 1}
     assert kept(left(TopNSigma(n=1.0), torch.tensor([[NONE, 1.0]]))) == {1}
     # p_i ∝ 1/i gives s = 1, where Mirostat's limit holds: k = 2^μ / ln V
     ranks = torch.arange(1, 51, dtype=torch.float64)
