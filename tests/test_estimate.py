@@ -11,7 +11,7 @@ from statsmodels.genmod.cov_struct import Independence
 from statsmodels.genmod.generalized_estimating_equations import GEE
 from statsmodels.stats.multitest import multipletests
 
-from guard_eval.estimate import Estimate, adjust, jackknife, sign_flip, why_no_p
+from guard_eval.estimate import Estimate, adjust, jackknife, sign_flip
 
 
 def mean(sums):
@@ -31,16 +31,6 @@ def test_the_jackknife_of_a_mean_is_the_t_interval():
     assert (estimate.error, estimate.df) == pytest.approx((math.sqrt(5 / 48) / 2, 3), rel=1e-13)
     limits = (estimate.p, estimate.low, estimate.high)
     assert limits == pytest.approx((theirs.pvalue, interval.low, interval.high), rel=1e-12)
-
-
-def test_strata_have_their_own_variances_and_satterthwaites_degrees_of_freedom():
-    # Σ (n_h/n)² s_h²/n_h with n_h = 2 and 3: s² = .5 and 1; df = (Σ v_h)² / Σ v_h²/(n_h − 1).
-    values, strata = np.array([0.0, 1.0, 4.0, 5.0, 6.0]), ["a", "a", "b", "b", "b"]
-    first, second = (2 / 5) ** 2 * 0.5 / 2, (3 / 5) ** 2 * 1 / 3
-    df = (first + second) ** 2 / (first**2 + second**2 / 2)
-    estimate = jackknife(parts(values), mean, strata=strata)
-    expected = (16 / 5, math.sqrt(first + second), df)
-    assert (estimate.value, estimate.error, estimate.df) == pytest.approx(expected, rel=1e-12)
 
 
 def test_two_strata_are_welchs_t_test():
@@ -188,10 +178,3 @@ def test_a_declared_test_that_was_not_made_counts_towards_the_family():
     assert adjust([]) == adjust([], "bh") == []
     with pytest.raises(ValueError, match=r"1\.5 does not"):
         adjust([1.5])
-
-
-def test_a_p_that_could_not_have_been_small_is_left_out():
-    assert adjust([0.125, 0.01], smallest=[0.125, 0.0]) == [None, 0.02]
-    assert adjust([0.03, 0.03], smallest=[0.03, 0.03]) == [None, None]  # .06 at best after two tests
-    assert adjust([0.03], smallest=[0.03]) == [0.03]
-    assert why_no_p(0.05, 0.05) == ""

@@ -87,12 +87,7 @@ def test_as_in_statsmodels_and_the_krippendorff_package(seed):
     assert cohen_kappa(first, second, unit=np.arange(len(first))).value == pytest.approx(kappa, abs=1e-9)
 
 
-def test_coefficients_by_hand():
-    # Two raters: (a, a), (a, b). Coincidences: aa 2, ab 1, ba 1; totals 3 and 1.
-    # D_o = 2/4 = .5, D_e = 2·3·1/(4·3) = .5, alpha = 0.
-    assert krippendorff_alpha(RatingCounts.of([[2, 0], [1, 1]])).value == pytest.approx(0)
-    # Agreement 1, 0, 1: p_o = 2/3. Shares (1 + 1/2 + 0)/3 = 1/2 each: p_e = 1/2. κ = (1/6)/(1/2) = 1/3.
-    assert fleiss_kappa(RatingCounts.of([[2, 0], [1, 1], [0, 2]])).value == pytest.approx(1 / 3)
+def test_an_intraclass_correlation_by_hand():
     # Items (0, 2), (4, 6): means 1 and 5; MSB = 2·((1 − 3)² + (5 − 3)²)/1 = 16, MSW = (1+1+1+1)/2 = 2.
     # ICC(1) = (16 − 2)/(16 + 2) = 7/9.
     assert intraclass([0, 0, 1, 1], [0, 2, 4, 6], [0, 1]).value == pytest.approx(7 / 9)

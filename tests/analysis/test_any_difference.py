@@ -8,14 +8,6 @@ from scipy import stats
 
 from analysis.stats.ranks.any_difference import any_difference
 from analysis.stats.ranks.rank_sets import rank_sets, simultaneous_line
-from guard_eval.estimate import sign_flip
-
-
-def test_two_methods_are_the_sign_flip_test_of_their_comparison():
-    scores = np.array([2, -1, 3, 3, 1, -2, 4, 1])
-    result = any_difference(np.stack([scores, -scores], axis=1).astype(float))
-    assert result.p == pytest.approx(sign_flip(scores).p, abs=1e-12)
-    assert result.smallest_p == 1 / 2**7
 
 
 def test_a_few_units_by_going_through_all_flips():

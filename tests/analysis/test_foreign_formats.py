@@ -317,20 +317,6 @@ def test_potato(tmp_path, form):
 HEADER = "pair_id,dataset,method_a,method_b,rater,criterion,verdict"
 
 
-def test_letters_are_unblinded_row_by_row(tmp_path):
-    path = tmp_path / "blind.csv"
-    path.write_text(
-        "item,domain,model_a,model_b,annotator,winner\n"
-        "1,news,guard,acs,anna,A\n2,news,acs,guard,anna,A\n3,news,guard,acs,anna,Tie\n4,news,acs,guard,ben,model_b\n"
-    )
-    table = read(path)
-    assert list(table["verdict"]) == ["guard", "acs", "tie", "guard"]
-    assert set(table["criterion"]) == {"overall"}
-    assert "'item' as pair_id" in notes(table)
-    assert "'annotator' as rater" in notes(table)
-    assert "A, Tie and model_b are read by the columns method_a and method_b" in notes(table)
-
-
 SHOWN = """pair_id,method_a,method_b,left,right,rater,coherence,fluency
 1,guard,acs,guard,acs,anna,A,tie
 2,guard,acs,acs,guard,anna,A,left
@@ -467,16 +453,6 @@ def test_broken_json_is_refused(tmp_path, content, message):
     path = tmp_path / "broken.json"
     path.write_bytes(content)
     with pytest.raises(StudyError, match=message):
-        read(path)
-
-
-def test_a_bomb_is_refused_before_it_fills_memory(tmp_path, monkeypatch):
-    from analysis.verdicts import files
-
-    monkeypatch.setattr(files, "MAX_BYTES", 10_000)
-    path = tmp_path / "bomb.json"
-    path.write_bytes(gzip.compress(b"[" + b" " * 100_000 + b"]"))
-    with pytest.raises(StudyError, match="has more than 10000 bytes"):
         read(path)
 
 

@@ -55,13 +55,6 @@ def test_the_mean_of_the_scores():
     assert (panel.name, panel.without) == ("panel of 3 judges, mean", 1)
 
 
-def test_two_judges_may_be_level():
-    result, panel = scores_of(validate(THREE[THREE["rater"] != "c"].astype(object)), "majority")
-    # p4: x against a tie is level. p5: a tie against y is level
-    assert result == {"p0": 1, "p1": 0, "p2": 0, "p3": -1, "p4": 0, "p5": 0}
-    assert panel.name == "panel of 2 judges, majority"
-
-
 def test_samples_are_averaged_within_a_judge_first():
     # a has three samples of each order, four of its six verdicts for x; b has one: they weigh the same
     frame = judged(a=["xxxxyy"], b=["yy"])

@@ -151,12 +151,6 @@ def test_the_last_remark_on_a_pair_stands_unless_it_was_taken_back(four):
     assert ratings.raters["remarks"].tolist() == [1, 1]
 
 
-def test_a_study_in_which_nothing_happened(study):
-    ratings = study((), pairs=0).ratings()
-    assert (ratings.wanted, ratings.seconds, ratings.filled) == (0, None, (0, 0, 0))
-    assert len(ratings.criteria) == len(ratings.raters) == 0
-
-
 FAST, SLOW = 1.26, 1.27
 """Seconds: 90 characters at 71 a second take 1.2676."""
 
@@ -234,18 +228,6 @@ def test_the_comprehension_check(study):
             checked.note(name, "check", json.dumps({"passed": passed}))
     flags = {name: line.flags for name, line in checked.lines().items()}
     assert flags == {"once": [], "passed": [], "twice": ["failed the check"]}
-
-
-def test_the_state_of_a_rater(study):
-    states = study(("ann", "ben", "cas"), pairs=2)
-    raters.revoke(states.store, "ann")
-    states.note("ben", "consent", '{"agreed": false}')
-    states.note("cas", "consent", '{"agreed": true}')
-    states.note("cas", "finished", '{"rated": 1}')
-    states.pressed(1, "p0", "cas", fluency="A")
-    assert states.ratings().raters["state"].tolist() == ["revoked", "declined", "finished"]
-    states.pressed(2, "p1", "cas", fluency="A")  # there was more to do
-    assert states.ratings().raters["state"].tolist()[2] == ""
 
 
 def test_agreement_with_others_is_over_pairs_and_criteria(study):

@@ -15,14 +15,6 @@ pytestmark = pytest.mark.slow
 ALPHA = 0.05
 
 
-def test_by_hand_with_one_stake():
-    # A win, a loss, a win by half, half of the fortune staked for and half against:
-    # for     1.5, 1.5 · .5 = .75,  .75 · 1.25 = .9375
-    # against  .5,  .5 · 1.5 = .75, .75 ·  .75 = .5625
-    test = anytime([1, -1, 0.5], fractions=(0.5,))
-    assert np.exp(test.log_e) == pytest.approx([(1.5 + 0.5) / 2, (0.75 + 0.75) / 2, (0.9375 + 0.5625) / 2])
-
-
 def test_by_hand_with_the_default_stakes():
     # Two wins: mean of (1 ± k/20)², k = 1 … 19, is 1 + Σk² / 400 / 19 = 1 + 2470 / 7600 = 1.325.
     # A third: (1 + g)³ + (1 − g)³ = 2 + 6g², so 1 + 3 · .325 = 1.975.
