@@ -178,3 +178,7 @@ def test_a_declared_test_that_was_not_made_counts_towards_the_family():
     assert adjust([]) == adjust([], "bh") == []
     with pytest.raises(ValueError, match=r"1\.5 does not"):
         adjust([1.5])
+
+
+def test_a_p_that_could_just_have_been_small_is_given():
+    assert adjust([0.05], smallest=[0.05]) == [0.05]

@@ -25,29 +25,21 @@ EVIL = (
 )
 
 
-def verdicts(kind="person", method_a=A, items=10, **columns):
-    """Return verdicts with wins, ties, losses and both sides in every dataset, in a fixed pattern."""
-    return pd.DataFrame(
-        {"pair_id": f"{dataset}-{item}", "dataset": dataset, "method_a": method_a, "method_b": B}
-        | {"rater": f"{kind}-{rater}", "rater_kind": kind, "criterion": "coherence"}
-        | {"verdict": (method_a, method_a, "tie", B, method_a)[(3 * item + rater * (item % 3)) % 5]}
-        | {"shown_first": "ab"[(item + rater) % 2]}
-        | columns
-        for dataset in ("wikitext", "wikinews", "book")
-        for item in range(items)
-        for rater in range(4)
-    )
+def verdicts(kind="person", method_a=A, **columns):
+    """Return the verdicts of three raters on 30 pairs of three datasets."""
+    drawn = drawn_verdicts(prompts=30, datasets=3, compared=((method_a, B),))
+    return drawn[drawn["rater_kind"] == "person"].assign(rater_kind=kind, **columns)
 
 
 def context(**changes):
     texts = {"prompt": EVIL, "text_a": EVIL, "text_b": "שלום עולם"}
-    score = {"metric": "diversity", "dataset": "book", "strategy": A, "value": -0.5, "low": None}
+    score = {"metric": "diversity", "dataset": "d0", "strategy": A, "value": -0.5, "low": None}
     score |= {"high": None, "note": "=x", "title": "Diversity", "meaning": "Measured with care."}
     whole = Context(
         name="A study & <its> name",
-        planned=((A, B, "coherence"),),
+        planned=((A, B, "c"),),
         metrics=pd.DataFrame([score]),
-        examples=(make_pair(id="book-0", dataset="book", method_a=A, method_b=B, **texts),),
+        examples=(make_pair(id=f"000-{A}{B}-0", dataset="d0", method_a=A, method_b=B, **texts),),
         settings=f'name = "x"\n# {EVIL}\n',
     )
     return dataclasses.replace(whole, **changes)
@@ -79,7 +71,7 @@ def test_everything_is_written_and_report_json_has_the_numbers_of_every_csv(writ
     folder, report = written
     assert report.paths[0] == folder / "index.html"
     assert {str(path.relative_to(folder)) for path in report.paths} == set(contents(folder))
-    assert report.summary.startswith("4\u00a0people rated 30\u00a0pairs")
+    assert report.summary.startswith("3\u00a0people rated 30\u00a0pairs")
     assert numbers(folder)["answer"] == report.summary
     tables = {path.stem: path for path in (folder / "csv").glob("*.csv") if path.stem != "verdicts"}
     assert {"win_shares", "agreement", "metrics"} <= set(tables) == set(numbers(folder)["tables"])
@@ -116,7 +108,7 @@ def test_untrusted_text_is_shown_and_not_obeyed(written):
 
 def test_names_that_are_no_plain_letters(tmp_path):
     name = '<u>$x_1$ "中文" &amp; |=1'
-    write(verdicts(method_a=name, items=4), tmp_path, paper=True, planned=None, examples=())
+    write(verdicts(method_a=name), tmp_path, paper=True, planned=None, examples=())
     assert "u" not in {tag for tag, attributes in page_of(tmp_path).tags if "style" not in attributes}
     assert "\\$x" in (tmp_path / "paper" / "table.tex").read_text(encoding="utf-8")
 
