@@ -1,5 +1,7 @@
 """Intervals of proportions and of mean shares: against statsmodels, scipy and arithmetic by hand."""
 
+import math
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -43,6 +45,15 @@ def test_a_unit_of_one_kind_of_trials_has_a_limit_by_units():
     assert unit_proportion([], np.zeros(0, dtype=int), level=0.95).value is None
 
 
-def test_a_share_is_stratified_by_dataset_and_cut_at_one():
+def test_strata_by_hand():
+    # Two strata of two items: s² = .125 and .02; v_h = n_h s_h² / n² = .015625 and .0025.
+    # df = (.018125)² / (.015625² + .0025²) = 1.3120; mean = .5
+    share = share_of([0.25, 0.75, 0.4, 0.6], ["a", "a", "b", "b"], level=0.5)
+    df = 0.018125**2 / (0.015625**2 + 0.0025**2)
+    half = stats.t.ppf(0.75, df) * math.sqrt(0.018125)
+    assert (share.value, share.low, share.high) == pytest.approx((0.5, 0.5 - half, 0.5 + half))
+
+
+def test_a_lonely_pair_is_named_and_a_share_is_cut_at_one():
     assert "only one pair" in share_of([0.1, 0.5, 0.9], list("abb")).note
     assert share_of([1.0, 1.0, 0.5], list("aaa")).high == 1

@@ -230,6 +230,15 @@ def test_the_comprehension_check(study):
     assert flags == {"once": [], "passed": [], "twice": ["failed the check"]}
 
 
+def test_a_rater_who_finished_and_got_more_has_not_finished(study):
+    more = study(pairs=2)
+    more.note("ann", "finished", '{"rated": 1}')
+    more.pressed(1, "p0", "ann", fluency="A")
+    assert more.lines()["ann"].state == "finished"
+    more.pressed(2, "p1", "ann", fluency="A")
+    assert more.lines()["ann"].state == ""
+
+
 def test_agreement_with_others_is_over_pairs_and_criteria(study):
     agreeing = study(("ann", "ben", "cas"), pairs=2)
     agreeing.pressed(1, "p0", "ann", fluency="A", coherence="A")

@@ -164,6 +164,13 @@ def test_a_paper_has_its_files_and_the_published_p_values(tmp_path):
     assert {key for group in cited for key in group.split(",")} == keys
 
 
+def test_the_winner_is_named_whichever_method_stands_first(tmp_path):
+    for winner, loser in (("x", "y"), ("y", "x")):
+        frame = table({f"{pair}": winner * 3 if pair % 6 else loser * 3 for pair in range(40)})
+        report = analysis.report(frame, tmp_path)
+        assert f"{winner} was preferred to {loser} on coherence (82\u00a0%)" in report.summary
+
+
 def test_no_evidence_is_never_called_equality(tmp_path):
     frame = table({f"{pair}": "xxy" if pair % 2 else "xyy" for pair in range(20)})
     summary = analysis.report(frame, tmp_path).summary

@@ -9,6 +9,7 @@ from analysis.verdicts.layout import as_texts, with_shared_texts
 from analysis.verdicts.scores import (
     CELL,
     ITEM,
+    ScoredVerdicts,
     item_numbers,
     item_scores,
     rater_scores,
@@ -67,6 +68,15 @@ def test_no_scores_have_no_items():
     scores = rater_scores(table([("p1", ("x", "y"), "ann", "fluency", 1, "1")]))[:0]
     assert item_scores(scores).empty
     assert set(CELL) < set(item_scores(scores).columns)
+
+
+def test_a_table_is_turned_as_it_was_planned():
+    frame = table(
+        [("p1", ("x", "y"), "ann", "fluency", 0, "1"), ("p2", ("x", "y"), "ann", "fluency", 1, "1")]
+    )
+    scored, turned = (ScoredVerdicts.of(frame, planned) for planned in (None, (("y", "x", "fluency"),)))
+    assert turned.scores["method_a"].tolist() == ["y", "y"]
+    assert turned.scores["net"].tolist() == [-net for net in scored.scores["net"]]
 
 
 def test_columns_of_text():

@@ -52,7 +52,7 @@ def test_a_judge_that_saw_both_orders_is_read_once_each(table):
 
 def test_several_prompts_of_many_methods_stay_apart(table):
     rows = "".join(f"q{n % 5},m{n % 199},m{n % 199 + 1},left\n" for n in range(2000))
-    frame = table("question_id,left,right,winner\n" + rows)
+    frame = table("item,left,right,winner\n" + rows)
     assert frame["prompt_id"].nunique() == 5
     assert frame["pair_id"].nunique() == 5 * 199  # the numbers of 200 methods do not overflow
 
