@@ -30,13 +30,16 @@ function goBack(event) {
   document.querySelector(".ge-page")?.dispatchEvent(new Event("ge-back"));
 }
 
-/* Where the connection is lost, page.css shows this; Streamlit's dialog, which bars the page, is closed at once. */
+/* Where the connection is lost, page.css shows this; Streamlit's dialog, which bars the page, is closed at once. When it
+   is back, the whole page runs: a server that was restarted takes nothing from a panel that it has not drawn. */
 function addNotice() {
   const close = () => document.querySelector("body > .stDialog button")?.click();
   new MutationObserver(close).observe(document.body, { childList: true });
-  const notice = document.createElement("div");
-  Object.assign(notice, { className: "ge-away ge-message ge-problem", role: "alert", textContent: page.away });
-  document.querySelector(".stApp").append(notice);
+  const said = { className: "ge-away ge-message ge-problem", role: "alert", textContent: page.away };
+  const app = document.querySelector(".stApp");
+  app.append(Object.assign(document.createElement("div"), said));
+  const wake = () => { if (app.dataset.testConnectionState === "CONNECTED") page.wake(); };
+  new MutationObserver(wake).observe(app, { attributeFilter: ["data-test-connection-state"] });
 }
 
 export default function ({ data, setTriggerValue }) {
@@ -49,7 +52,6 @@ export default function ({ data, setTriggerValue }) {
     window.addEventListener("keydown", lead, true); // before Streamlit, or both would press the button
     ["pointerdown", "keydown"].forEach((name) => window.addEventListener(name, hold, true));
     window.addEventListener("popstate", goBack, true);
-    window.addEventListener("ge-wake", () => page.wake()); // see panel.js
   }
   if (before !== null && before !== data.view && data.view !== "pair") requestAnimationFrame(begin);
 }

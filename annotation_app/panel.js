@@ -7,6 +7,7 @@ const PATIENCE = 6_000; // ms without an answer of the server before the rater i
 const TRIES = 3; // unanswered runs after which what was sent waits for another press
 const FIELDS = "textarea, select, [contenteditable], input:not([type=radio], [type=checkbox])";
 const LETTERS = ["A", "tie", "B"];
+let asked = null; // what the rater asked the server for, until it shows a pair
 
 /* Loaded once, with the words, apart from the pairs: the pair's own script waits for it (panel.py). */
 export default function ({ data }) {
@@ -34,6 +35,8 @@ function withStorage(act) {
 const recall = (key) => withStorage((storage) => JSON.parse(storage.getItem(key)));
 const remember = (key, value) => withStorage((storage) => storage.setItem(key, JSON.stringify(value)));
 const forget = (key) => withStorage((storage) => storage.removeItem(key));
+const keyOf = (view, pair) => `draft-${view.drafts}-${pair}`;
+const isSeen = () => document.visibilityState === "visible" && document.hasFocus();
 
 /* What was chosen for a pair, kept by the browser until it is saved: a closed tab or a crash loses nothing. The key identifies
    the rater and the pair; no text of the pair is in it. `shown` is how long the pair was on the screen, and `active` how
@@ -41,7 +44,7 @@ const forget = (key) => withStorage((storage) => storage.removeItem(key));
    Nothing ticks: time is added when something happens. */
 class Draft {
   constructor(view) {
-    this.key = Draft.key(view, view.pair);
+    this.key = keyOf(view, view.pair);
     const before = recall(this.key) ?? {};
     this.choices = { ...view.chosen, ...before.choices };
     this.comment = before.comment ?? view.comment;
@@ -51,20 +54,12 @@ class Draft {
     this.shown = 1000 * (before.seconds ?? 0);
     this.active = 1000 * (before.active ?? 0);
     this.last = this.touched = performance.now();
-    this.present = Draft.isSeen();
-  }
-
-  static key(view, pair) {
-    return `draft-${view.drafts}-${pair}`;
-  }
-
-  static isSeen() {
-    return document.visibilityState === "visible" && document.hasFocus();
+    this.present = isSeen();
   }
 
   /* Forget a draft that was saved unchanged, or skipped; one that was changed since is another. */
   static settle(view, pair, press) {
-    const key = Draft.key(view, pair);
+    const key = keyOf(view, pair);
     if (press === "skip" || recall(key)?.sent === press) forget(key);
   }
 
@@ -73,7 +68,7 @@ class Draft {
     this.shown += now - this.last;
     if (this.present) this.active += Math.max(0, Math.min(now, this.touched + IDLE) - this.last);
     this.last = now;
-    this.present = Draft.isSeen();
+    this.present = isSeen();
   }
 
   touch() {
@@ -117,6 +112,7 @@ class Panel {
   /* The server's answer: another pair, or the same one and why. */
   show(view, send) {
     const content = JSON.stringify([view.drafts, view.pair, view.criteria]);
+    const again = asked?.pair === view.pair && !view.problem && asked; // a server that was restarted has not heard it
     Object.assign(this, { view, send, busy: false, skipping: false });
     clearTimeout(this.waiting);
     this.listen();
@@ -133,6 +129,8 @@ class Panel {
     this.tries = this.pending ? this.tries + 1 : 0;
     if (this.pending && this.tries < TRIES) this.deliver();
     else this.announce(view.note || (view.earlier ? view.words.earlier : ""), view.problem);
+    asked = null;
+    if (again) this.ask(again.event, again.value, false);
     return ++this.visits;
   }
 
@@ -166,7 +164,7 @@ class Panel {
     if (!this.draft.sent && !this.skipping) this.draft.store();
     this.listeners.abort();
     this.ends.disconnect();
-    this.listeners = this.view = null;
+    this.listeners = this.view = asked = null;
     this.root.remove();
   }
 
@@ -319,21 +317,21 @@ class Panel {
   }
 
   /* Ask for something that the rater may press again where no answer comes. */
-  ask(event, value) {
+  ask(event, value, first = true) {
     if (this.busy) return;
     this.skipping = event === "skip";
     this.alert("");
     this.post(event, { pair: this.view.pair, ...value }, () => {
-      this.busy = this.skipping = false;
+      this.busy = this.skipping = asked = false;
       this.alert(this.view.words.away);
     });
+    asked = first && { pair: this.view.pair, event, value };
   }
 
   post(event, value, late) {
     this.busy = true;
     clearTimeout(this.waiting);
-    const wake = () => window.dispatchEvent(new Event("ge-wake")); // a restarted server knows no panel before a whole run
-    this.waiting = setTimeout(() => { wake(); late(); }, PATIENCE);
+    this.waiting = setTimeout(late, PATIENCE);
     this.send(event, value);
   }
 }

@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 import logging
 import math
+import secrets
 import threading
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from annotation_app import wording
@@ -80,7 +82,7 @@ class Visit:
         problem: Why the last attempt failed, if it did.
         acknowledged: The presentation that was saved last, and the press that saved it.
         failed: The press whose answers could not be saved.
-        turn: Counts the times the panel was shown.
+        turn: Counts the times the panel was shown; in no two visits from the same number.
     """
 
     token: str
@@ -96,7 +98,7 @@ class Visit:
     problem: str = ""
     acknowledged: tuple[int, str] | None = None
     failed: str = ""
-    turn: int = 0
+    turn: int = field(default_factory=partial(secrets.randbits, 32))
 
     @property
     def earlier(self) -> bool:
