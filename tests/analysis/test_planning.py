@@ -5,6 +5,8 @@ import math
 import numpy as np
 import pytest
 from scipy import stats
+from simulated_studies import Truth, simulate
+from statsmodels.stats import inter_rater
 from statsmodels.stats.proportion import power_ztost_prop
 from verdicts_by_hand import listed
 
@@ -68,6 +70,26 @@ def test_a_judge_by_hand():
     assert items_needed(Design(share=0.51, judge_r=0.6), 1) is None  # more than the judge judges
     saved = [items_needed(Design(judge_r=r), 3) for r in (0, 0.4, 0.7, 0.9)]
     assert saved == sorted(saved, reverse=True)
+
+
+@pytest.mark.parametrize(
+    "truth",
+    [
+        Truth(share=0.8, ties=0.1, kappa=0.7),
+        Truth(rater_sd=0.5),
+        Truth(share=0.55, kappa=0.3, model="dirichlet"),
+    ],
+)
+def test_a_large_simulated_study_has_the_truth_asked_for(truth):
+    draws = (4000, 10) if truth.rater_sd else (1, 40_000)
+    drawn = simulate(truth, studies=draws[0], items=draws[1], raters=4, rng=np.random.default_rng(1))
+    verdicts = drawn.reshape(-1, 4)
+    counts = np.stack([(verdicts == choice).sum(axis=1) for choice in (1, 0, -1)], axis=1)
+    assert (1 + verdicts.mean()) / 2 == pytest.approx(truth.share, abs=0.01)
+    assert (verdicts == 0).mean() == pytest.approx(truth.ties, abs=0.01)
+    if not truth.rater_sd:
+        assert inter_rater.fleiss_kappa(counts) == pytest.approx(truth.kappa, abs=0.015)
+        assert np.corrcoef(verdicts[:, 0], verdicts[:, 1])[0, 1] == pytest.approx(truth.icc, abs=0.02)
 
 
 def verdicts_of(rows):

@@ -151,6 +151,12 @@ def test_the_last_remark_on_a_pair_stands_unless_it_was_taken_back(four):
     assert ratings.raters["remarks"].tolist() == [1, 1]
 
 
+def test_a_study_in_which_nothing_happened(study):
+    ratings = study((), pairs=0).ratings()
+    assert (ratings.wanted, ratings.seconds, ratings.filled) == (0, None, (0, 0, 0))
+    assert len(ratings.criteria) == len(ratings.raters) == 0
+
+
 FAST, SLOW = 1.26, 1.27
 """Seconds: 90 characters at 71 a second take 1.2676."""
 
