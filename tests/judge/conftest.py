@@ -1,8 +1,6 @@
 """A server that misbehaves as a test decides, a judge that is asked there, and a study to judge."""
 
-import functools
 import json
-import ssl
 import subprocess
 import sys
 from pathlib import Path
@@ -24,27 +22,12 @@ from judge.providers.server import connect_to, server_url
 from judge.questions import read_left
 from judge.run import Run
 
-_trust = functools.cache(ssl.create_default_context)
-
-
-@pytest.fixture(autouse=True)
-def _certificates_are_read_once(monkeypatch):
-    monkeypatch.setattr(ssl, "create_default_context", _trust)
-
 
 @pytest.fixture
 def server():
     made = FakeOpenAI()
     yield made
     made.close()
-
-
-@pytest.fixture
-def key(server, monkeypatch):
-    """Have a key and the server's address in the environment, as a user has."""
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-    return KEY
 
 
 @pytest.fixture
@@ -102,22 +85,33 @@ with Store.open(sys.argv[2]) as store:
 
 
 @pytest.fixture
-def child(judge, database, environ):
-    """Judge what is left in a process of its own, to be killed."""
+def spawn():
+    """Start a process of Python, which is killed in the end."""
     started = []
 
-    def go(*, batch=False, **settings):
-        fields = {name: getattr(judge, name) for name in judge.model_fields_set} | settings
-        paths = [str(Path(__file__).parent), *sys.path]
-        parts = [json.dumps(paths), database, *map(json.dumps, (fields, environ, {"batch": batch}))]
-        process = subprocess.Popen([sys.executable, "-c", PROGRAM, *parts], stderr=subprocess.PIPE, text=True)
-        started.append(process)
-        return process
+    def go(*arguments, **more):
+        pipes = dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)
+        started.append(subprocess.Popen([sys.executable, *arguments], **pipes, text=True, **more))
+        return started[-1]
 
     yield go
     for process in started:
         process.kill()
         process.communicate()
+
+
+@pytest.fixture
+def child(judge, database, environ, spawn):
+    """Judge what is left in a process of its own, to be killed."""
+
+    def go(*, batch=False, **settings):
+        fields = {name: getattr(judge, name) for name in judge.model_fields_set} | settings
+        paths = [str(Path(__file__).parent), *sys.path]
+        return spawn(
+            "-c", PROGRAM, json.dumps(paths), database, *map(json.dumps, (fields, environ, {"batch": batch}))
+        )
+
+    return go
 
 
 @pytest.fixture

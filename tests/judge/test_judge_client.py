@@ -191,7 +191,6 @@ def certificate(tmp_path):
 
 
 def test_a_certificate_that_nobody_trusts_ends_it_and_can_be_trusted(send, certificate, monkeypatch):
-    monkeypatch.setattr(ssl, "create_default_context", ssl.create_default_context.__wrapped__)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, certificate.with_name("key.pem"))
     with contextlib.closing(FakeOpenAI(context)) as secure:

@@ -20,7 +20,7 @@ def table(name, **more):
 
 
 @pytest.fixture
-def folder(study, pair, key):
+def folder(study, pair):
     return study(JUDGE, map(pair, range(2)))
 
 

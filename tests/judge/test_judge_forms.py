@@ -90,31 +90,27 @@ def test_the_form_is_settled_by_the_first_question_alone(
 
 
 @pytest.mark.parametrize(
-    ("act", "settings"), [(only_elsewhere, {"style": "chat"}), (bare, {"output": "json_schema"})]
-)
-def test_what_study_toml_fixes_ends_the_run_with_a_sentence(*, run, store, pairs, server, act, settings):
-    pairs(1)
-    server.act = act
-    with pytest.raises(StudyError, match=r"study\.toml"):
-        run(**settings)
-    assert unblind.tidy(store) == []
-
-
-@pytest.mark.parametrize(
-    ("out", "words", "asked"),
+    ("act", "settings", "words", "asked"),
     [
-        (failure(404, "no such thing"), r"has no model 'gpt-4o-2024-11-20'.*HTTP 404: no such thing", 3),
-        (failure(404, "No endpoints found for such a policy"), r"no provider behind .* for such a policy", 3),
-        (failure(401, "bad"), "JUDGE_KEY", 1),
+        (only_elsewhere, {"style": "chat"}, r"study\.toml", 1),
+        (bare, {"output": "json_schema"}, r"study\.toml", 1),
+        (failure(404, "no such thing"), {}, r"has no model 'gpt-4o-2024-11-20'.*HTTP 404: no such thing", 3),
+        (
+            failure(404, "No endpoints found for it"),
+            {},
+            r"no provider behind .* for it",
+            3,
+        ),
+        (failure(401, "bad"), {}, "JUDGE_KEY", 1),
     ],
 )
 def test_what_only_the_user_can_mend_ends_the_run_after_the_first_question(
-    *, run, store, pairs, server, out, words, asked
+    *, run, store, pairs, server, act, settings, words, asked
 ):
     pairs(4)
-    server.act = lambda _: out
+    server.act = act if callable(act) else lambda _: act
     with pytest.raises(StudyError, match=words):
-        run()
+        run(**settings)
     assert len(server.asks) == asked
     spent = spent_by(store)
     assert (spent.requests, spent.usd, spent.held_usd) == (0, 0, 0)

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import contextlib
 import os
 
 import pytest
@@ -121,13 +122,6 @@ SECRETS |= dict.fromkeys(("OPENAI_CUSTOM_HEADERS", "ANTHROPIC_CUSTOM_HEADERS"), 
 
 
 @pytest.fixture
-def another():
-    made = FakeOpenAI()
-    yield made
-    made.close()
-
-
-@pytest.fixture
 def ask(monkeypatch, tmp_path):
     """Ask a server as a user does whose environment is full of secrets; return what it answered."""
     for name, value in (SECRETS | {"THEIR_KEY": OTHER}).items():
@@ -165,12 +159,13 @@ def test_headers_of_the_study_are_sent_along(ask, server):
     assert seen.headers["content-type"] == "application/json"
 
 
-def test_no_redirect_is_followed_and_none_takes_the_key_along(ask, server, another):
-    for status in (301, 302, 303, 307, 308):
-        server.faults["chat"] = [Out(None, status, {"Location": f"{another.url}/chat/completions"})]
-        error = ask(base_url=server.url, api_key_env="THEIR_KEY")
-        assert f"another address (HTTP {status}), which is not followed" in error.fatal
-    assert another.seen == []
+def test_no_redirect_is_followed_and_none_takes_the_key_along(ask, server):
+    with contextlib.closing(FakeOpenAI()) as another:
+        for status in (301, 302, 303, 307, 308):
+            server.faults["chat"] = [Out(None, status, {"Location": f"{another.url}/chat/completions"})]
+            error = ask(base_url=server.url, api_key_env="THEIR_KEY")
+            assert f"another address (HTTP {status}), which is not followed" in error.fatal
+        assert another.seen == []
 
 
 @pytest.fixture

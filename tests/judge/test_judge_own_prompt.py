@@ -57,7 +57,7 @@ ALL = 'prompt = "prompt.txt"\nexamples = "examples.jsonl"\nrationale = true\n'
 
 
 @pytest.fixture
-def folder(study, pair, key):
+def folder(study, pair):
     """Make a study of two pairs whose judge has these further lines."""
     study_folder = study(STUDY, map(pair, range(2)))
 
@@ -106,6 +106,11 @@ def test_a_judge_is_asked_with_all_of_it_in_every_form(*, folder, guard_eval, se
         schema = ask["response_format"]["json_schema"]["schema"]
         assert list(schema["properties"]) == schema["required"] == ["rationale", "wit", "fluency"]
         assert 'exactly these fields: "rationale", "wit", "fluency". The first comes before' in system
+    assert "14 judged" in guard_eval("judge", "s", "--yes", "--calibrate").out
+    assert "Dry wit" in load("report")(made).page.read_text(encoding="utf-8")
+    prompt = prompt_of(judge_of(made))
+    shown = made / "report" / "prompts" / f"{prompt.version}.txt"
+    assert shown.read_text(encoding="utf-8") == prompt.text
 
 
 def test_a_server_without_system_messages_still_sees_turns_that_alternate(folder, guard_eval, server):
@@ -214,12 +219,3 @@ def test_a_criterion_that_has_verdicts_keeps_its_words(folder, guard_eval, serve
     other = changed.replace("criteria.wit]", "criteria.silly]").replace('"wit"', '"silly"')
     folder('name = "again"\n', lines=other)
     assert "4 judged" in guard_eval("judge", "s", "--yes").out
-
-
-def test_a_calibration_and_a_report_take_any_criterion(folder, guard_eval, server):
-    made = folder()
-    assert "14 judged" in guard_eval("judge", "s", "--yes", "--calibrate").out
-    assert "4 judged" in guard_eval("judge", "s", "--yes").out
-    assert "Dry wit" in load("report")(made).page.read_text(encoding="utf-8")
-    prompt = prompt_of(judge_of(made))
-    assert (made / "report" / "prompts" / f"{prompt.version}.txt").read_text(encoding="utf-8") == prompt.text

@@ -5,7 +5,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from judge_requests import completion_body, request
+from judge_requests import request
 
 from guard_eval.records import BlindPair
 from guard_eval.store.requests import Question, Usage
@@ -171,13 +171,6 @@ def test_what_is_no_verdict_is_named_and_never_one(raw, kind):
     assert 0 < len(problem.detail) < 300
 
 
-@given(st.binary(max_size=200), st.text(max_size=200))
-def test_bytes_and_texts_of_any_kind_are_taken(raw, text):
-    assert isinstance(parse(raw, ASKED), JudgeError)
-    assert isinstance(read_usage(raw), Usage)
-    assert isinstance(parse(body(f"<verdict-{CODE}>{text}"), ASKED, code=CODE), dict | JudgeError)
-
-
 NAMES = ["choices", "message", "content", "refusal", "usage", "model", "prompt_tokens", "output", "fluency"]
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
@@ -186,11 +179,13 @@ VALUES = st.recursive(
 )
 
 
-@given(VALUES)
-def test_json_of_any_shape_is_taken(value):
-    assert isinstance(read_usage(json.dumps(value).encode()), Usage)
+@given(st.binary(max_size=200), st.text(max_size=200), VALUES)
+def test_bytes_texts_and_json_of_any_kind_are_taken(raw, text, value):
+    assert isinstance(parse(body(f"<verdict-{CODE}>{text}"), ASKED, code=CODE), dict | JudgeError)
     for envelope in (value, {"choices": [{"message": value}]}, {"output": [value]}):
-        assert isinstance(parse(json.dumps(envelope).encode(), ASKED), JudgeError)
+        for each in (raw, json.dumps(envelope).encode()):
+            assert isinstance(parse(each, ASKED), JudgeError)
+            assert isinstance(read_usage(each), Usage)
 
 
 @pytest.mark.parametrize(("total", "output"), [(None, 14), (826, 14), (1200, 388), (3, 14)])
@@ -219,7 +214,7 @@ def test_a_rationale_is_no_part_of_the_verdict(words):
         f"<rationale-{CODE}>\n{words}\n</rationale-{CODE}>\n{GOOD}",
         json.dumps({"rationale": words, **verdict}),
     ):
-        assert parse(completion_body(content), ASKED, code=CODE) == verdict
+        assert parse(body(content), ASKED, code=CODE) == verdict
 
 
 @pytest.mark.parametrize(
@@ -237,4 +232,4 @@ def test_a_rationale_is_no_part_of_the_verdict(words):
     ],
 )
 def test_no_rationale_makes_a_verdict(content):
-    assert parse(completion_body(content), ASKED, code=CODE).kind in ("wrong_schema", "unparseable")
+    assert parse(body(content), ASKED, code=CODE).kind in ("wrong_schema", "unparseable")

@@ -10,6 +10,7 @@ import sqlite3
 import threading
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from unittest.mock import Mock
 
@@ -264,22 +265,14 @@ def test_a_server_of_few_slots_gives_every_verdict(run, pairs, server, refuses):
 
 
 @both
-def test_two_processes_share_the_work_and_pay_nothing_twice(run, database, pairs, server):
+def test_two_processes_share_the_work_and_pay_nothing_twice(*, run, store, database, pairs, server):
     pairs(30)
     server.act = lambda ask: verdict(ask, delay=0.03)
-    result = []
-
-    def other():
-        with Store.open(database) as store:
-            result.append(run(store, concurrency=4))
-
-    thread = threading.Thread(target=other)
-    thread.start()
-    result.append(run(concurrency=4))
-    thread.join()
+    with Store.open(database) as other, ThreadPoolExecutor() as pool:
+        ledgers = list(pool.map(lambda each: run(each, concurrency=4), (store, other)))
     assert server.times_paid == {1}
     assert server.paid.total() == 60
-    assert sum(each.requests for each in result) == 60
+    assert sum(each.requests for each in ledgers) == 60
 
 
 @both

@@ -7,12 +7,10 @@ import threading
 import time
 
 import pytest
-from command_line import command as command_line
 from command_line import environment
 from fake_openai import KEY, verdict
 from judge_requests import judged_in, spent_by
 
-from guard_eval.cli.commands import load
 from guard_eval.store import Store
 from guard_eval.study import Study
 
@@ -56,27 +54,15 @@ def wait_for_17(server, process):
 
 
 @pytest.fixture
-def start(folder, server):
+def start(folder, server, spawn):
     """Start the command in a process of its own."""
-    started = []
 
     def go(before=None):
-        process = subprocess.Popen(
-            command_line("judge", folder, "--yes"),
-            env=environment(OPENAI_API_KEY=KEY, OPENAI_BASE_URL=server.url, PYTHONUNBUFFERED="1"),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            preexec_fn=before,  # noqa: PLW1509 (one call that needs no lock)
-        )
-        started.append(process)
-        return process
+        variables = environment(OPENAI_API_KEY=KEY, OPENAI_BASE_URL=server.url, PYTHONUNBUFFERED="1")
+        arguments = ("-m", "guard_eval", "judge", folder, "--yes")
+        return spawn(*arguments, env=variables, stdin=subprocess.DEVNULL, preexec_fn=before)
 
-    yield go
-    for process in started:
-        process.kill()
-        process.communicate()
+    return go
 
 
 def read_until(process, words):
@@ -92,11 +78,12 @@ def no_ctrl_c():
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-@pytest.mark.usefixtures("key")
 @pytest.mark.parametrize(
     ("number", "code", "before"), [(signal.SIGINT, 130, None), (signal.SIGTERM, 143, no_ctrl_c)]
 )
-def test_what_is_under_way_is_received_and_kept(*, start, free, server, folder, opened, number, code, before):
+def test_what_is_under_way_is_received_and_kept(
+    *, start, free, server, guard_eval, opened, number, code, before
+):
     process = start(before)
     wait_for_17(server, process)
     process.send_signal(number)
@@ -110,7 +97,7 @@ def test_what_is_under_way_is_received_and_kept(*, start, free, server, folder, 
     assert judged_in(opened) == 17
     spend = spent_by(opened)
     assert (spend.answers, spend.lost, spend.open, spend.held_usd) == (17, 0, 0, 0)
-    load("judge")(Study.open(folder), yes=True)
+    assert guard_eval("judge", "s", "--yes").code == 0
     assert server.times_paid == {1}
     assert judged_in(opened) == 2 * PAIRS
 

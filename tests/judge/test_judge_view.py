@@ -46,14 +46,10 @@ def judged(store, pair, server, run):
     return pairs
 
 
-@pytest.fixture
-def page(judged, store, judge, tmp_path):
+def test_it_has_every_exchange_as_text_and_no_name_of_a_method(judged, store, judge, tmp_path):
     judges = [judge.model_copy(update=named) for named in JUDGES]
     assert write_page(store, judges, tmp_path / "view.html", seed=11) == 12 * 2 * 2
-    return (tmp_path / "view.html").read_text(encoding="utf-8")
-
-
-def test_it_has_every_exchange_as_text_and_no_name_of_a_method(page, judged):
+    page = (tmp_path / "view.html").read_text(encoding="utf-8")
     assert page.count('class="comparison"') == 24
     for pair in judged:
         assert pair.id in page
