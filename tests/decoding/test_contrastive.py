@@ -1,9 +1,17 @@
-"""Contrastive decoding's scores at their edges."""
+"""Contrastive decoding's scores at their edges, and padding, which no candidate is compared with."""
 
 import pytest
 import torch
 
-from guard_eval.decoding.contrastive import contrast
+from guard_eval.decoding.contrastive import contrast, degeneration_penalty, unit
+
+
+def test_padding_is_compared_with_no_candidate():
+    context = unit(torch.tensor([[[3.0, 4.0], [0.0, 2.0], [5.0, 0.0]]]))
+    candidates = unit(torch.tensor([[[1.0, 0.0], [0.0, -1.0]]]))
+    # cosines with (3,4)/5, (0,1), (1,0): .6 0 1 and −.8 −1 0
+    penalty = degeneration_penalty(candidates, context, torch.tensor([[True, True, False]]))
+    assert penalty[0].tolist() == pytest.approx([0.6, -0.8])
 
 
 def test_shifted_logits_score_the_same():
