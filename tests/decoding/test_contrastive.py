@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from guard_eval.decoding.contrastive import contrast, degeneration_penalty, unit
+from guard_eval.decoding.contrastive import Proposal, choose, contrast, degeneration_penalty, unit
 
 
 def test_padding_is_compared_with_no_candidate():
@@ -12,6 +12,14 @@ def test_padding_is_compared_with_no_candidate():
     # cosines with (3,4)/5, (0,1), (1,0): .6 0 1 and −.8 −1 0
     penalty = degeneration_penalty(candidates, context, torch.tensor([[True, True, False]]))
     assert penalty[0].tolist() == pytest.approx([0.6, -0.8])
+
+
+def test_a_candidate_beyond_the_rows_own_number_is_not_chosen():
+    # α = .6: .2 − .54 = −.34, .12 − .24 = −.12, .04 − .18 = −.14
+    ids, p, alpha = torch.tensor([[8, 3, 5]]), torch.tensor([[0.5, 0.3, 0.1]]), torch.tensor([0.6]).double()
+    penalty = torch.tensor([[0.9, 0.4, 0.3]])
+    for allowed, best in (([True, True, True], 1), ([True, False, True], 2)):
+        assert choose(Proposal(ids, p, torch.tensor([allowed]), alpha), penalty).tolist() == [best]
 
 
 def test_shifted_logits_score_the_same():
