@@ -51,10 +51,11 @@ def test_a_judge_that_saw_both_orders_is_read_once_each(table):
 
 
 def test_several_prompts_of_many_methods_stay_apart(table):
-    rows = "".join(f"q{n % 5},m{n % 199},m{n % 199 + 1},left\n" for n in range(2000))
-    frame = table("item,left,right,winner\n" + rows)
+    """Of 299 methods 218 and 219 are not 0 and 83, though 218 · 300 + 219 is 83 in sixteen bits."""
+    rows = [f"q{n % 5},m{n:03},m{n + 1:03},left" for n in range(298)]
+    frame = table("\n".join(["item,left,right,winner", *rows, "q3,m000,m083,left"]))
     assert frame["prompt_id"].nunique() == 5
-    assert frame["pair_id"].nunique() == 5 * 199  # the numbers of 200 methods do not overflow
+    assert frame["pair_id"].nunique() == 299
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,11 @@
 """Several texts a prompt: all count, and those of one prompt are one piece of evidence."""
 
 import pytest
+from factories import PROMPT, continuation
 from texts_measured import generation, measured, score_of
 
 from guard_eval.metrics.scores import METRICS, rows_of
+from guard_eval.texts.generations import generation_of
 
 WORDS = "abcdefghijkl"
 
@@ -67,3 +69,7 @@ def test_speed_is_that_of_all_texts():
     results = measured(texts, compute=["speed"])
     assert score_of(results, "tokens_per_second").value == 4.0
     assert score_of(results, "seconds_per_text").value == 1.75
+
+
+def test_a_text_of_generate_keeps_its_run():
+    assert [generation_of(continuation("a b", run=run), PROMPT).run for run in (1, 3)] == [1, 3]
