@@ -155,6 +155,7 @@ def test_a_study_in_which_nothing_happened(study):
     ratings = study((), pairs=0).ratings()
     assert (ratings.wanted, ratings.seconds, ratings.filled) == (0, None, (0, 0, 0))
     assert len(ratings.criteria) == len(ratings.raters) == 0
+    assert headline(ratings).startswith("0 of 0 ratings (0 %)")
 
 
 FAST, SLOW = 1.26, 1.27

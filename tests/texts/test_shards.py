@@ -60,6 +60,9 @@ def hold(tmp_path):
 
 
 def test_no_two_processes_make_the_same_texts_and_a_killed_one_holds_nothing(tmp_path, hold):
+    with reserve(tmp_path, Shard(2, 2)):
+        assert len(list(tmp_path.iterdir())) == 2
+    assert list(tmp_path.iterdir()) == []  # no lock is left in a study that is not at work
     process = hold("1/2")
     with reserve(tmp_path, Shard(2, 2)):
         pass
