@@ -49,5 +49,6 @@ def pack(model: Any) -> None:  # noqa: ANN401 (transformers' classes are untyped
         return
     for parent in list(model.modules()):
         for name, layer in list(parent.named_children()):
-            if type(layer) is nn.Linear and layer.weight.numel() >= _SMALL:
+            is_float = type(layer) is nn.Linear and layer.weight.dtype == torch.float32
+            if is_float and layer.weight.numel() >= _SMALL:
                 setattr(parent, name, PackedLinear(layer.weight, layer.bias))
