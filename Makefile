@@ -33,7 +33,7 @@ quick: .venv/test.stamp
 	$(BIN)/pytest tests -m "not slow" $(WORKERS) --quiet
 
 nightly: .venv/test.stamp system check
-	$(BIN)/pytest -m "not nightly" $(WORKERS) --database postgres
+	EXPLORE=1 $(BIN)/pytest -m "not nightly" $(WORKERS) --database postgres
 	$(BIN)/pytest -m nightly
 	$(MAKE) test-vllm replicate evidence
 

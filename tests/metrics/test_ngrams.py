@@ -38,9 +38,10 @@ def test_texts_too_short_for_a_fourgram_have_no_diversity(texts):
 
 @given(st.lists(st.text("ab ", max_size=30), max_size=6))
 def test_diversity_of_sums_is_diversity(texts):
+    """But for the rounding of three rates and of their product, by .005 each."""
     of_sums = diversity_of_sums(ngram_counts(texts).sum(axis=0))
     whole = diversity(texts).diversity
-    assert np.isnan(of_sums) if whole is None else whole == pytest.approx(of_sums, abs=0.0051)
+    assert np.isnan(of_sums) if whole is None else whole == pytest.approx(of_sums, abs=0.0201)
 
 
 def test_distinct_by_hand():
