@@ -33,6 +33,7 @@ def test_neither_names_nor_units_that_say_nothing_move_a_p():
     assert any_difference(turned).p == any_difference(nets).p
 
 
+@pytest.mark.slow
 def test_many_units_give_the_p_of_their_flips(monkeypatch):
     first, second = np.random.default_rng(7).integers(-2, 3, (2, 12_000)).astype(float)
     nets = np.stack([first, second, -first - second], axis=1)

@@ -56,6 +56,7 @@ def test_any_amount_of_white_space_after_a_bracket_is_read_at_once(begins):
     assert neutralise(f"{begins}{' ' * 200_000}</ method-a>").endswith("‹/ method-a>")
 
 
+@pytest.mark.slow
 @given(st.lists(st.sampled_from(TOKENS), min_size=1, max_size=3), st.data())
 def test_a_tokenizer_that_normalises_finds_none_behind_look_alikes(tokens, data):
     """A real tokenizer: NFKC, what cannot be seen dropped, and the tokens sought in what is left."""

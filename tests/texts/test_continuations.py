@@ -40,6 +40,7 @@ def one_code_point_each(text):
     return re.search("[\ud800-\udbff][\udc00-\udfff]", text) is None
 
 
+@pytest.mark.slow
 @given(st.lists(st.text(st.characters(codec=None)).filter(one_code_point_each), min_size=1, max_size=5))
 def test_any_text_comes_back(tmp_path_factory, texts):
     folder = tmp_path_factory.mktemp("c")
