@@ -228,8 +228,8 @@ def test_few_wins_of_a_composite_are_not_missed_too_often():
     wins, total = (scores > 0).sum(axis=1), scores.sum(axis=1)
     counts, sums = (wins, items - wins, 0 * wins), (total, total, (scores**2).sum(axis=1))
     result = []
-    for given in (None, sums):
-        grown = conservative_error(errors, counts, items, margin=margin, sums=given)
+    for known_sums in (None, sums):
+        grown = conservative_error(errors, counts, items, margin=margin, sums=known_sums)
         result.append((tost(0.5 + scores.mean(axis=1) / 2, grown, items - 1, margin=margin) <= 0.05).mean())
     assert result[0] > 0.075
     assert result[1] <= 0.06

@@ -108,7 +108,7 @@ def test_acs_equals_the_definition(q):
     expected = slow_search(tiny("llama"), follow_a_text)
     assert decode(tiny("llama"), batch(), AdaptiveContrastiveSearch(q=q)).tokens == expected
     alone = [decode(tiny("llama"), batch([prompt]), AdaptiveContrastiveSearch(q=q)) for prompt in PROMPTS]
-    assert [one.tokens[0] for one in alone] == expected
+    assert [decoded.tokens[0] for decoded in alone] == expected
 
 
 @torch.inference_mode()

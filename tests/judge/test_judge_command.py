@@ -207,8 +207,8 @@ def test_ten_failures_of_the_server_in_a_row_end_a_run(guard_eval, study, server
 
 
 def test_a_judge_is_asked_on_the_studys_criteria_unless_it_names_its_own(guard_eval, study, pair):
-    own = table("two", criteria=["fluency", "factuality"])
-    study('[annotation]\ncriteria = ["coherence"]\n' + table("one") + own, [pair(0)])
+    second = table("two", criteria=["fluency", "factuality"])
+    study('[annotation]\ncriteria = ["coherence"]\n' + table("one") + second, [pair(0)])
     ran = guard_eval("judge", "s", "--dry-run")
     assert ran.code == 0, ran
     assert "criteria: coherence\n" in ran.out

@@ -204,17 +204,17 @@ def test_instructions_with_markup_are_refused_before_anything_is_sent(folder, gu
 
 
 def test_a_criterion_that_has_verdicts_keeps_its_words(folder, guard_eval, server, judged):
-    made = folder("")
+    study_folder = folder("")
     guard_eval("judge", "s", "--yes")
-    before = judged(made)
+    before = judged(study_folder)
     changed = STUDY.replace("How witty", "How silly")
     folder("", lines=changed)
     refused = guard_eval("judge", "s", "--yes").refused()
     was, now = (f"'Dry wit: How {how} the text is, and {{{{how}}}} dryly.'" for how in ("witty", "silly"))
     assert f"'wit' was asked as {was}, and is now {now}; take back the change, or define" in refused
     assert len(server.asks) == 4
-    assert judged(made) == before
-    page = load("report")(made).page.read_text(encoding="utf-8")
+    assert judged(study_folder) == before
+    page = load("report")(study_folder).page.read_text(encoding="utf-8")
     assert "a criterion was reworded: 'wit' was asked as 'Dry wit: How witty" in html.unescape(page)
     other = changed.replace("criteria.wit]", "criteria.silly]").replace('"wit"', '"silly"')
     folder('name = "again"\n', lines=other)
