@@ -2,7 +2,8 @@
 # make test   everything the tests need, and the tests of every room and story
 # make coverage  all tests, and which lines they run: nearly twice as long
 # make quick  the tests that need no browser, server or long simulation
-# make nightly  all tests on PostgreSQL, those of Ray and vLLM, what the paper claims, and the simulations: hours
+# make newest  the demo and the quick tests with the newest version of every dependency within its bounds
+# make nightly  all tests on PostgreSQL, those of Ray and vLLM, `make newest`, what the paper claims, and the simulations: hours
 # make check  formatting, lint of Python and JavaScript, types, import rules
 # make test-vllm  the vLLM engine, in an environment of its own (.venv-vllm, 2.5 GB)
 # make replicate  tests of what the paper claims and no GPU is needed for, with a table of what was found
@@ -18,7 +19,7 @@ COMPILE := $(BIN)/python -m compileall -qq -j 0 .venv/lib || true
 # A file's tests share what they made; tests/conftest.py puts files of slow tests first, so that no worker ends alone.
 WORKERS := --numprocesses auto --dist loadfile --no-loadscope-reorder
 
-.PHONY: coverage demo test quick nightly check replicate evidence docs system clean test-vllm
+.PHONY: coverage demo test quick newest nightly check replicate evidence docs system clean test-vllm
 
 demo: .venv/demo.stamp
 	$(BIN)/guard-eval demo demo-study
@@ -35,13 +36,14 @@ quick: .venv/test.stamp
 nightly: .venv/test.stamp system check
 	EXPLORE=1 $(BIN)/pytest -m "not nightly" $(WORKERS) --database postgres
 	$(BIN)/pytest -m nightly
-	$(MAKE) test-vllm replicate evidence
+	$(MAKE) newest test-vllm replicate evidence
 
 check: .venv/test.stamp
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/deptry guard_eval annotation_app judge analysis
 	$(BIN)/python tools/check_names.py
 	$(BIN)/oxlint --config tools/oxlint.json --deny-warnings annotation_app judge analysis
 
@@ -83,7 +85,19 @@ system:
 	tools/install_test_programs.sh
 
 clean:
-	rm -rf .venv .venv-vllm demo-study
+	rm -rf .venv .venv-newest .venv-vllm demo-study
+
+# What an installation without constraints.txt gets on this day. Of PyTorch it is the version of constraints.txt:
+# another one may be a build for GPUs of several gigabytes.
+NEWEST := .venv-newest/bin
+
+newest:
+	$(PYTHON) -m venv .venv-newest
+	$(NEWEST)/python -m pip install --disable-pip-version-check --quiet --upgrade --upgrade-strategy eager \
+	  "$$(grep '^torch==' constraints.txt)" --editable '.[all,dev]'
+	rm -rf build/newest-demo
+	$(NEWEST)/guard-eval demo build/newest-demo
+	$(NEWEST)/pytest tests -m "not slow" $(WORKERS) --quiet
 
 # vLLM pins versions of its own, PyTorch's among them. The build for CPUs comes with torchvision, torchaudio and
 # torchcodec for another PyTorch, which break vLLM's start; it needs none of them for texts.

@@ -28,6 +28,7 @@ from starlette.responses import JSONResponse, PlainTextResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
+from streamlit import file_util
 from streamlit.web import bootstrap
 
 from annotation_app import logs, markup, state
@@ -93,7 +94,7 @@ def run(opened: socket.socket, on_ready: Callable[[], None]) -> None:
     Raises:
         StudyError: The server did not start; the log says why.
     """
-    bootstrap.load_config_options(OPTIONS)
+    load_options()
 
     @asynccontextmanager
     async def lifespan(_app: st.App) -> AsyncIterator[None]:
@@ -122,6 +123,15 @@ def run(opened: socket.socket, on_ready: Callable[[], None]) -> None:
     server.run(sockets=[opened])
     if not server.started:
         raise StudyError("the annotation server did not start; its own message is above")
+
+
+def load_options() -> None:
+    """Set Streamlit's options. A folder `.streamlit` is read in the user's home alone.
+
+    Streamlit also obeys one in the current folder, which may be anybody's.
+    """
+    file_util.get_project_streamlit_file_path = file_util.get_streamlit_file_path
+    bootstrap.load_config_options(OPTIONS)
 
 
 def show_error_page(_error: Exception) -> bool:

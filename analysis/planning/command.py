@@ -8,11 +8,10 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import cycle
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 
 from analysis.planning.formulas import MAX_ITEMS, MAX_RATERS, Design, items_needed, power_at
 from analysis.planning.pilot import read_pilot
@@ -23,6 +22,9 @@ from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import and_list, percent, plural
 from guard_eval.reporting.writing import write_whole
 from guard_eval.results import Result
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 FORMATS = (".svg", ".png", ".pdf")
 MARKERS = "osD^vP*X<>"

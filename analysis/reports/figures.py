@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from matplotlib.axes import Axes
 
 from analysis.reports.answer import is_simulated
 from analysis.reports.columns import cell_columns, differs, group_name, possible_ranks
 from analysis.reports.results import Results, Row, cell_of, grouped, rows_of
 from guard_eval.reporting.drawing import FIRST, GUIDE, NARROW, WIDTH, Drawing, in_rows, interval_line, short
 from guard_eval.reporting.words import title
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 MAX_LINES = 30
 """Rows of a figure."""

@@ -7,10 +7,9 @@ in them is taken for markup or a formula. The same results give the same bytes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
-from matplotlib.axes import Axes
 
 from guard_eval.metrics.scores import (
     METRICS,
@@ -22,6 +21,9 @@ from guard_eval.metrics.scores import (
 )
 from guard_eval.reporting.drawing import FIRST, SECOND, Drawing, in_rows, interval_line, short
 from guard_eval.texts.generations import HUMAN
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 COMPARED = ("diversity", "mauve", "coherence", "bertscore")
 """Metrics that have figures."""

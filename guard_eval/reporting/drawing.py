@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 import io
+import os
 import re
 import textwrap
 import warnings
@@ -16,11 +17,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-import matplotlib as mpl
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-
 from guard_eval.reporting.escaping import Escaped, one_line
+
+# matplotlib obeys a file `matplotlibrc` of the current folder, which may be anybody's. Therefore it is loaded
+# here, in the folder of this package, and other modules import it for types alone.
+_current = os.open(os.curdir, os.O_PATH)
+os.chdir(os.path.dirname(__file__))
+try:
+    import matplotlib as mpl
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+finally:
+    os.fchdir(_current)
+    os.close(_current)
 
 FIRST, SECOND = "#3a86c8", "#d97b1f"
 """Blue and orange, distinct to colour-blind readers: areas under dark letters, on light and dark."""

@@ -63,3 +63,31 @@ def test_processes_that_are_started_take_nothing_either(folder):
 def test_a_package_in_the_current_folder_is_found_where_it_is_this_one():
     ran = run_process([*MODULE, "--version"], ROOT, PYTHONPATH="")
     assert (ran.code, ran.out[:13]) == (0, "guard-eval 0.")
+
+
+CONFIGURATION = ("matplotlibrc", ".streamlit/config.toml", ".streamlit/secrets.toml", ".env", ".netrc")
+"""Files by which somebody's folder could change what libraries do."""
+SERVE = (
+    "from streamlit import config, file_util; import streamlit as st; from annotation_app import server\n"
+    "server.load_options()\n"
+    "assert config.get_option('theme.base') is None and not st.secrets.load_if_toml_exists()"
+)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        [*MODULE, "power", "--raters", "3", "--output", "plan.svg"],
+        [*MODULE, "report", str(ROOT / "docs/quickstart/verdicts.csv"), "--paper"],
+        [sys.executable, "-P", "-c", "from guard_eval.metrics.command import measure"],
+        [sys.executable, "-P", "-c", SERVE],
+    ],
+    ids=["power", "report", "measure", "annotate"],
+)
+def test_libraries_ignore_settings_of_current_folder(command, tmp_path):
+    """Whoever opens one of these pipes waits for ever."""
+    (tmp_path / ".streamlit").mkdir()
+    for name in CONFIGURATION:
+        os.mkfifo(tmp_path / name)
+    ran = run_process(command, tmp_path, timeout=100, PYTHONPATH=str(ROOT), HOME=str(tmp_path / "home"))
+    assert ran.code == 0, ran.err
