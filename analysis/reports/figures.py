@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-
 from analysis.reports.answer import is_simulated
 from analysis.reports.columns import cell_columns, differs, group_name, possible_ranks
 from analysis.reports.results import Results, Row, cell_of, grouped, rows_of

@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from guard_eval.reporting.escaping import Escaped, one_line
@@ -22,7 +23,7 @@ from guard_eval.reporting.escaping import Escaped, one_line
 # matplotlib obeys a file `matplotlibrc` of the current folder, which may be anybody's. Therefore it is loaded
 # here, in the folder of this package, and other modules import it for types alone.
 _current = os.open(os.curdir, os.O_PATH)
-os.chdir(os.path.dirname(__file__))
+os.chdir(Path(__file__).parent)
 try:
     import matplotlib as mpl
     from matplotlib.axes import Axes
