@@ -1,0 +1,211 @@
+"""Open and read a file that may be a stranger's, in bounded time and memory.
+
+A study's folder and a table come from other people. A name there can stand for a pipe that nobody writes to,
+a device without an end, or a few kilobytes that unpack to gigabytes. All such files are read by this module.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import os
+import stat
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from io import BufferedReader, BytesIO
+from pathlib import Path, PurePosixPath
+from typing import IO, Any, BinaryIO
+
+from guard_eval.errors import MissingExtraError, StudyError
+
+LARGEST_TEXT = 2**20
+"""The largest file of settings, in bytes."""
+
+UNPACKED_FREELY = 2**24
+"""A packed file may hold this many bytes, however small it is."""
+
+LARGEST_RATIO = 100
+"""Beyond that, a file unpacks to at most this multiple of its size. Tables of verdicts reach 40, in xz."""
+
+_BLOCK = 2**20
+_ZIP = b"PK\x03\x04"
+_WORKBOOK = "[Content_Types].xml"
+"""The file that every zip archive of an office program holds, and that no other one does."""
+
+_UNREADABLE = (
+    OSError,
+    ValueError,  # a name with a NUL byte; pyarrow's errors
+    RuntimeError,  # an archive with a password, or a compression that zipfile lacks
+    EOFError,
+    zlib.error,
+    lzma.LZMAError,
+    zipfile.BadZipFile,
+)
+
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+@dataclass(frozen=True)
+class Content:
+    """What a file holds, unpacked.
+
+    Attributes:
+        name: The file's name without the ending of its compression; of a zip archive, the name inside.
+        data: The bytes.
+    """
+
+    name: str
+    data: bytes
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a regular file for reading. It never waits for another program.
+
+    Raises:
+        StudyError: The file is missing, cannot be opened, or is a folder, a pipe, a socket or a device.
+    """
+    with _explain(path):
+        _check_kind(path, path.stat())  # opening a device can change what it does
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            _check_kind(path, os.fstat(handle))  # the name may stand for something else by now
+            return os.fdopen(handle, "rb")
+        except BaseException:
+            os.close(handle)
+            raise
+
+
+def _check_kind(path: Path, status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        kind = _KINDS.get(stat.S_IFMT(status.st_mode), "something else")
+        raise StudyError(f"{path} is {kind}, not a regular file; name another file")
+
+
+def read_bytes(path: Path, *, limit: int) -> bytes:
+    """Return the content of a file as it is, packed or not.
+
+    Raises:
+        StudyError: It cannot be read as `open_regular` says, or is larger than `limit` bytes.
+    """
+    with open_regular(path) as file, _explain(path):
+        return _read_blocks(file, path, limit)
+
+
+def read_text(path: Path, *, limit: int = LARGEST_TEXT) -> str:
+    """Return the text of a file, without a byte order mark and with line feeds alone as line ends.
+
+    Raises:
+        StudyError: It cannot be read as `read_bytes` says, or is not UTF-8.
+    """
+    content = read_bytes(path, limit=limit)
+    try:
+        return content.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        raise StudyError(f"{path} is no text in UTF-8 (byte {error.start}); save it as UTF-8") from None
+
+
+def read_unpacked(path: Path, *, limit: int) -> Content:
+    """Return the content of a file, unpacked if it is gzip, bzip2, xz, Zstandard or a zip of one file.
+
+    The content decides, not the name. Workbooks, which are zip archives, too, stay as they are.
+
+    Raises:
+        StudyError: It cannot be read as `read_bytes` says, unpacks to more than `limit` bytes or to more than
+            its size allows, is damaged, or is an archive of several files.
+    """
+    with open_regular(path) as file, _explain(path):
+        start = file.read(8)
+        file.seek(0)
+        if start.startswith(_ZIP):
+            return _read_archive(file, path, limit)
+        unpack = next((unpack for magic, unpack in _UNPACKERS.items() if start.startswith(magic)), None)
+        if unpack is None:
+            return Content(path.name, _read_blocks(file, path, limit))
+        with unpack(file) as unpacked:
+            data = _read_blocks(unpacked, path, limit, packed=os.fstat(file.fileno()).st_size)
+        name = path.name.removesuffix(path.suffix) if path.suffix.lower() in _PACKED_ENDINGS else path.name
+        return Content(name, data)
+
+
+def _read_archive(file: BinaryIO, path: Path, limit: int) -> Content:
+    """Return the one file of a zip archive, or the archive itself if it is a workbook."""
+    with zipfile.ZipFile(file) as archive:
+        names = archive.namelist()
+        if _WORKBOOK in names:
+            file.seek(0)
+            return Content(path.name, _read_blocks(file, path, limit))
+        # What macOS adds to an archive is no file of its owner.
+        names = [name for name in names if not name.endswith("/") and not name.startswith("__MACOSX/")]
+        if len(names) != 1:
+            raise StudyError(f"{path} is an archive of {len(names)} files; unpack it, and name one of them")
+        with archive.open(names[0]) as unpacked:
+            data = _read_blocks(unpacked, path, limit, packed=os.fstat(file.fileno()).st_size)
+    return Content(PurePosixPath(names[0]).name, data)
+
+
+def _read_blocks(file: IO[bytes], path: Path, limit: int, *, packed: int | None = None) -> bytes:
+    """Return what a file holds. No more memory is taken than it fills.
+
+    Args:
+        file: The file.
+        path: Its name, for messages.
+        limit: The largest number of bytes.
+        packed: The size of the file that is being unpacked.
+    """
+    allowed = limit if packed is None else min(limit, max(UNPACKED_FREELY, LARGEST_RATIO * packed))
+    content = BytesIO()
+    while block := file.read(_BLOCK):
+        content.write(block)
+        if content.tell() > limit:
+            raise StudyError(f"{path} holds more than {limit:,} bytes; split it into several files")
+        if content.tell() > allowed:
+            raise StudyError(
+                f"{path} unpacks to more than {LARGEST_RATIO} times its size; unpack it, then name its file"
+            )
+    return content.getvalue()
+
+
+@contextmanager
+def _explain(path: Path) -> Iterator[None]:
+    """Turn what the system or an unpacker says of a file into a `StudyError`."""
+    try:
+        yield
+    except StudyError:
+        raise
+    except MemoryError:
+        raise StudyError(f"{path} needs more memory than this machine gives; name a smaller file") from None
+    except _UNREADABLE as error:
+        reason = getattr(error, "strerror", None) or error
+        raise StudyError(f"cannot read {path}: {reason}; fix that, or name another file") from None
+
+
+def _unpack_zstandard(file: BinaryIO) -> IO[bytes]:
+    """Return the unpacked content of a Zstandard file."""
+    try:
+        arrow: Any = import_module("pyarrow")
+    except ImportError:
+        raise MissingExtraError("metrics", "pyarrow") from None
+    stream: IO[bytes] = arrow.CompressedInputStream(arrow.PythonFile(file, mode="r"), "zstd")
+    return stream
+
+
+_UNPACKERS: dict[bytes, Callable[[BinaryIO], IO[bytes]]] = {
+    b"\x1f\x8b": lambda file: BufferedReader(gzip.GzipFile(fileobj=file)),
+    b"BZh": bz2.BZ2File,
+    b"\xfd7zXZ\x00": lzma.LZMAFile,
+    b"\x28\xb5\x2f\xfd": _unpack_zstandard,
+}
+"""The readers of compressed files, by the first bytes of these."""
+
+_PACKED_ENDINGS = {".gz", ".bz2", ".xz", ".zst"}
