@@ -72,7 +72,7 @@ def lines(studies: int) -> Iterator[str]:
     settings = ((0.55, 0.32, 0.41), (0.6, 0.32, 0.41), (0.55, 0.67, 0.05), (0.7, 0.2, 0.3), (0.8, 0.1, 0.41))
     for (share, ties, kappa), model, criteria in product(settings, MODELS, (1, 3)):
         truth = Truth(share=share, ties=ties, kappa=kappa, model=model)
-        design = Design(share=share, ties=ties, icc=truth.icc, criteria=criteria)
+        design = Design(share=share, ties=ties, icc=truth.icc, results=criteria)
         for raters in RATERS:
             items = items_needed(design, raters) or 0
             power = found_by_sign_flips(truth, items, raters, criteria, studies)

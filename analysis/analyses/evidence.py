@@ -88,6 +88,7 @@ class Context:
         criteria: The study's own criteria, and those of the paper that it rewords.
         reworded: What was changed in the words of criteria after their first verdicts.
         texts: What was compared, in the plural.
+        ties: Whether raters could choose a tie; `None` if nobody has said so.
         declared: What was declared of a bare table, and where: sentences.
         planned: The family declared beforehand: (method_a, method_b, criterion); `None` if none was.
         unfinished: What raters have still to rate of what was planned, in words.
@@ -120,6 +121,7 @@ class Context:
     criteria: tuple[Criterion, ...] = ()
     reworded: tuple[str, ...] = ()
     texts: str = "continuations"
+    ties: bool | None = None
     declared: tuple[str, ...] = ()
     planned: tuple[tuple[str, str, str], ...] | None = None
     unfinished: tuple[str, ...] = ()

@@ -56,7 +56,7 @@ def power(
     share: float = 0.55,
     ties: float | None = None,
     icc: float | None = None,
-    criteria: int | None = None,
+    results: int | None = None,
     alpha: float = 0.05,
     power: float = 0.8,
     raters: str | None = None,
@@ -72,12 +72,13 @@ def power(
     By formulas for the report's own tests, at the least error rate that Holm's correction leaves.
 
     Args:
-        from_: A pilot, a study or a table of verdicts, from which ties, ICC and criteria are taken.
+        from_: A pilot, a study or a table of verdicts, from which ties, ICC and results are taken.
         share: The smallest win share worth finding, ties counting half.
         ties: The share of ties among the ratings; without a pilot 0.32, as in the paper.
         icc: The correlation of two raters' ratings of an item; without a pilot 0.63, the most that the
             paper's κ of 0.41 can mean.
-        criteria: Criteria that Holm's correction runs over; by default the pilot's, else 1.
+        results: The number of results that Holm's correction runs over: comparisons on criteria. By default
+            that of the pilot, else 1.
         alpha: The two-sided error rate.
         power: The power wanted.
         raters: Numbers of raters of each item, with commas.
@@ -96,7 +97,7 @@ def power(
     if output is not None and output.suffix.lower() not in FORMATS:
         raise StudyError(f"{output}: the name of a figure ends in {', '.join(FORMATS)}; change the ending")
     pilot = None if from_ is None else read_pilot(from_)
-    known = {"ties": ties, "icc": icc, "criteria": criteria}
+    known = {"ties": ties, "icc": icc, "results": results}
     if pilot is not None:
         known = {name: getattr(pilot, name) if value is None else value for name, value in known.items()}
     assumed: dict[str, Any] = {name: value for name, value in known.items() if value is not None}
@@ -141,7 +142,7 @@ def plan_study(
     """
     needs = pd.DataFrame({"raters": raters, "items": [items_needed(design, m) for m in raters]}, dtype=float)
     needs = needs.astype({"raters": int})
-    needs["verdicts"] = needs["items"] * needs["raters"] * design.criteria
+    needs["verdicts"] = needs["items"] * needs["raters"] * design.results
     if design != design.only():
         needs["without"] = pd.Series([items_needed(design.only(), m) for m in raters], dtype=float)
     largest = 1000 if needs["items"].isna().all() else 1.4 * needs["items"].max()
@@ -191,7 +192,7 @@ def _answer(design: Design, needs: pd.DataFrame) -> str:
     whom = ", for all raters of the same kind" if design.rater_sd is not None else ""
     if design.judge_r is not None:
         whom = f", assisted by a judge of r = {design.judge_r:g} on {design.judged} items"
-    holm = f", Holm over {design.criteria} criteria" if design.criteria > 1 else ""
+    holm = f", Holm over {design.results} results" if design.results > 1 else ""
     goal = (
         f"{_goal(design)} with a power of {percent(design.power, 0)}{whom} (α = {design.alpha:g}, "
         f"{percent(design.ties, 0)} ties, ICC {design.icc:.2g}{holm})"
@@ -226,7 +227,7 @@ def _table(design: Design, needs: pd.DataFrame, curve: pd.DataFrame, items: Sequ
         caption=f"Items for a power of {percent(design.power, 0)}",
         note=(
             "An item is a pair of continuations of one prompt, rated by so many raters. Verdicts: items × "
-            f"raters × criteria.{shown}"
+            f"raters × results.{shown}"
         ),
         text_columns=0,
     )

@@ -21,6 +21,7 @@ from guard_eval.errors import StudyError
 MAX_ITEMS = 1_000_000
 """Items up to which a plan looks for the power wanted."""
 MAX_RATERS = 100
+MAX_RESULTS = 10_000
 HALF = 0.5
 
 
@@ -32,8 +33,8 @@ class Design:
         share: The smallest win share worth finding, ties counting half.
         ties: The share of ties among the ratings.
         icc: The correlation of two raters' ratings of an item, ICC(1).
-        criteria: Criteria that Holm's correction runs over. Each is planned at `alpha / criteria`, the least
-            that the correction leaves.
+        results: The number of results that Holm's correction runs over: comparisons on criteria. Each is
+            planned at `alpha / results`, the least that the correction leaves.
         alpha: The two-sided error rate.
         power: The power wanted.
         rater_sd: The standard deviation of raters' own win shares, if the answer is to hold for other raters
@@ -50,7 +51,7 @@ class Design:
     share: float = 0.55
     ties: float = 0.32
     icc: float = 0.63
-    criteria: int = 1
+    results: int = 1
     alpha: float = 0.05
     power: float = 0.8
     rater_sd: float | None = None
@@ -75,8 +76,8 @@ class Design:
 
     @property
     def level(self) -> float:
-        """Return the error rate of one criterion's test."""
-        return self.alpha / self.criteria
+        """Return the error rate of one result's test."""
+        return self.alpha / self.results
 
     @property
     def rating_variance(self) -> float:
@@ -107,7 +108,7 @@ def _ranges(d: Design) -> dict[str, tuple[bool, str]]:
         "icc": (0 <= d.icc <= 1, "an ICC from 0 (raters agree by chance) to 1"),
         "alpha": (0 < d.alpha < HALF, "an error rate above 0 and below 0.5, say 0.05"),
         "power": (d.alpha < d.power <= 0.99, f"one above α = {d.alpha:g} and up to 0.99, such as 0.8"),
-        "criteria": (1 <= d.criteria <= 50, "a whole number from 1 to 50"),
+        "results": (1 <= d.results <= MAX_RESULTS, f"a whole number from 1 to {MAX_RESULTS}"),
         "rater_sd": (
             d.rater_sd is None or 0 < d.rater_sd <= most_sd,
             f"a standard deviation of raters' own shares above 0, and with this ICC up to {most_sd:.3f}",

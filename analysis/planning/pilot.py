@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from analysis.analyses.reliability.agreement import intraclass
-from analysis.verdicts.scores import ScoredVerdicts, by_cell, item_numbers
+from analysis.verdicts.scores import Cell, ScoredVerdicts, by_cell, item_numbers
 from analysis.verdicts.tidy import read_verdicts
 from guard_eval.errors import StudyError
 from guard_eval.records import SIMULATED
@@ -18,7 +20,7 @@ from guard_eval.reporting.words import KIND_PLACE, number, number_limits, percen
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pilot:
-    """The comparison and criterion of a pilot that takes the most items.
+    """The criterion of a pilot that takes the most items, over all comparisons.
 
     The pilot's win share is left out on purpose: to plan for the difference that was seen is to plan for what
     chance made of it. Plan for the smallest that is worth finding.
@@ -27,13 +29,18 @@ class Pilot:
         line: What it is about and what it shows, in words.
         ties: The share of ties among its ratings.
         icc: ICC(1), at least 0; None if no item was rated twice.
-        criteria: How many criteria the pilot has.
+        results: The number of results that the report corrects for: comparisons on criteria.
     """
 
     line: str
     ties: float
     icc: float | None
-    criteria: int
+    results: int
+
+    @property
+    def items(self) -> float:
+        """Return the items that 5 raters need, in proportion: (1 − ties) (1 + 4 ICC)."""
+        return (1 - self.ties) * (1 + 4 * (self.icc or 0.0))
 
 
 def read_pilot(source: Path) -> Pilot:
@@ -51,10 +58,11 @@ def read_pilot(source: Path) -> Pilot:
 
 
 def most_demanding(verdicts: pd.DataFrame) -> Pilot:
-    """Return the criterion and comparison of a validated table whose items vary the most.
+    """Return the criterion of a validated table whose items vary the most.
 
     The mean of m raters varies as (1 − ties) (1 + (m − 1) ICC) / m, and m is taken as 5. Without an ICC the
-    number of ties decides.
+    number of ties decides. The comparisons of a criterion count by their numbers of pairs: the one with the
+    largest ICC often has it by chance.
 
     Raises:
         StudyError: Only simulated raters have rated.
@@ -63,18 +71,37 @@ def most_demanding(verdicts: pd.DataFrame) -> Pilot:
     if frame.empty:
         raise StudyError("all raters of the pilot are simulated and say nothing of people or judges")
     kind = min(frame["rater_kind"].unique(), key=KIND_PLACE.__getitem__)
-    frame = frame[frame["rater_kind"] == kind]
-    scored = ScoredVerdicts.of(frame)
-    pilots = []
-    for cell, scores in by_cell(scored.by_kind):
-        item, first = item_numbers(scores)
-        estimate = intraclass(item, scores["net"] / scores["showings"], scores["unit"].iloc[first])
-        ties = float((scores["net"] == 0).mean())
-        icc = None if estimate.value is None else min(1.0, max(0.0, estimate.value))
-        name = one_line(f"{title(cell.criterion)}, {cell.method_a} against {cell.method_b}")
-        agreed = estimate.note if icc is None else f"ICC {number(icc)} ({number_limits(estimate)})"
-        counts = f"{plural(len(first), 'pair')}, {plural(scores['rater'].nunique(), 'rater')}"
-        line = f"{name}: {percent(ties, 0)} ties, {agreed}; {counts}"
-        criteria = frame["criterion"].nunique()
-        pilots.append(Pilot(line=line, ties=ties, icc=icc, criteria=criteria))
-    return max(pilots, key=lambda pilot: (1 - pilot.ties) * (1 + 4 * (pilot.icc or 0.0)))
+    scored = ScoredVerdicts.of(frame[frame["rater_kind"] == kind])
+    cells = list(by_cell(scored.by_kind))
+    criteria = dict.fromkeys(cell.criterion for cell, _ in cells)
+    pilots = [
+        _pilot([(cell, scores) for cell, scores in cells if cell.criterion == criterion], len(cells))
+        for criterion in criteria
+    ]
+    return max(pilots, key=lambda pilot: pilot.items)
+
+
+def _pilot(cells: Sequence[tuple[Cell, pd.DataFrame]], results: int) -> Pilot:
+    """Return what all comparisons on one criterion show together."""
+    scores = pd.concat([rows for _, rows in cells])
+    estimates, pairs = [], 0
+    for _, rows in cells:
+        item, first = item_numbers(rows)
+        pairs += len(first)
+        estimate = intraclass(item, rows["net"] / rows["showings"], rows["unit"].iloc[first])
+        estimates.append((estimate, int((np.bincount(item) >= 2).sum())))
+    rated_twice = [(estimate.value, size) for estimate, size in estimates if estimate.value is not None]
+    ties, icc = float((scores["net"] == 0).mean()), None
+    agreed = estimates[0][0].note
+    if rated_twice:
+        values, sizes = zip(*rated_twice, strict=True)
+        mean = float(np.average(values, weights=sizes))
+        icc = min(1.0, max(0.0, mean))
+        agreed = f"ICC {number(icc)} (the mean of {len(values)}, by their pairs)"
+        if len(values) == 1:
+            agreed = f"ICC {number(icc)} ({number_limits(estimates[0][0])})"
+    cell = cells[0][0]
+    compared = f"{cell.method_a} against {cell.method_b}" if len(cells) == 1 else f"{len(cells)} comparisons"
+    counts = f"{plural(pairs, 'pair')}, {plural(scores['rater'].nunique(), 'rater')}"
+    line = f"{one_line(f'{title(cell.criterion)}, {compared}')}: {percent(ties, 0)} ties, {agreed}; {counts}"
+    return Pilot(line=line, ties=ties, icc=icc, results=results)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from analysis.analyses.outcomes.exclusions import exclusion_words
 from analysis.analyses.outcomes.shares import deciding_p
@@ -31,7 +31,7 @@ MAX_FACTS = 4
 """Lines on who rated what."""
 MAX_NAMED = 3
 """Methods that a sentence names before it counts the rest."""
-NO_EVIDENCE, TOO_FEW, NO_TEST, BALANCED = "no evidence", "too few prompts", "no test", "nothing to test"
+NO_EVIDENCE, TOO_FEW, NO_TEST, BALANCED = "no evidence", "too few {unit}s", "no test", "nothing to test"
 PREFERRED = "preferred"
 UNDECIDED = {
     TOO_FEW: "Too few {unit}s favour a method to tell them apart on {names}.",
@@ -68,23 +68,34 @@ class AnswerLine:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class ResultBars:
+    """The bars of one comparison, or of one ranking.
+
+    Attributes:
+        lines: One line for each criterion, or for each ranked method.
+        heads: The headings of the lines' columns.
+        sides: The methods on the left and on the right of the bars, or what the sides mean.
+    """
+
+    lines: tuple[AnswerLine, ...]
+    heads: tuple[str, ...]
+    sides: tuple[str, str]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class FirstScreen:
     """What a reader sees first.
 
     Attributes:
         facts: Who rated what, and who was excluded.
         answer: The answer in two or three sentences.
-        lines: One line for each criterion, or for each ranked method.
-        heads: The headings of the lines' columns.
-        sides: The methods on the left and on the right of the bars, or what the sides mean.
+        bars: The bars of each comparison and of each ranking, as far as there is room.
         foot: The unit, the test, the correction, and for whom the answer holds.
     """
 
     facts: tuple[str, ...]
     answer: str
-    lines: tuple[AnswerLine, ...]
-    heads: tuple[str, ...]
-    sides: tuple[str, str]
+    bars: tuple[ResultBars, ...]
     foot: str
 
     @property
@@ -100,13 +111,24 @@ def first_screen(results: Results) -> FirstScreen:
     # The rows of the family, or all of them.
     groups = [[row for row in rows if row.family] or rows for rows in grouped(in_order, group_of).values()]
     first, *others = groups
-    if results.is_ranked:
-        lines, heads, sides = _ranking_lines(results)
-        answer = [_ranking_answer(results, first)]
-    else:
-        lines, heads, sides = _share_lines(results, groups)
+    ranked = {(*group_of(row), row.criterion, row.method) for row in rows_of(results["ranking"])}
+
+    def is_ranked(row: Row) -> bool:
+        return (*group_of(row), row.criterion, row.method_a) in ranked
+
+    answer = [_ranking_answer(results, first)] if results.is_ranked else []
+    comparisons = grouped((row for row in first if not is_ranked(row)), methods_of)
+    answer += [_shares_answer(rows, results) for rows in list(comparisons.values())[:MAX_SPELT_OUT]]
+    if len(comparisons) > MAX_SPELT_OUT:
+        more = plural(len(comparisons) - MAX_SPELT_OUT, "more comparison")
+        answer.append(f"The tables below show {more}.")
+    if not results.is_ranked:
         judges = [rows for rows in others if rows[0].judge]
-        answer = [_shares_answer(first, results), *_judges_answer(judges, first, results)]
+        answer += _judges_answer(judges, first, results)
+    people = [rows for rows in groups if not rows[0].judge] or groups
+    unranked = [row for rows in people for row in rows if not is_ranked(row)]
+    bars = [_ranking_bars(rows, results) for rows in results.rankings]
+    bars += [_share_bars(rows, results) for rows in grouped(unranked, methods_of).values()]
     answer += _uneven_sides(results)
     if context.composite is not None and context.composite.weights:
         answer.append(f"The overall result is a composite, declared as {context.composite}.")
@@ -115,11 +137,25 @@ def first_screen(results: Results) -> FirstScreen:
     return FirstScreen(
         facts=_facts(results),
         answer=" ".join(answer),
-        lines=lines,
-        heads=heads,
-        sides=sides,
+        bars=_fitting(bars),
         foot=_foot(results, first),
     )
+
+
+def methods_of(row: Row) -> tuple[str, str]:
+    """Return the two methods that a row compares."""
+    return row.method_a, row.method_b
+
+
+def _fitting(bars: Sequence[ResultBars]) -> tuple[ResultBars, ...]:
+    """Return the first bars, up to the lines that the screen has room for."""
+    kept: list[ResultBars] = []
+    room = MAX_LINES
+    for block in bars:
+        if room > 0:
+            kept.append(replace(block, lines=block.lines[:room]))
+        room -= len(block.lines)
+    return tuple(kept)
 
 
 def _facts(results: Results) -> tuple[str, ...]:
@@ -154,6 +190,11 @@ def _the(name: str) -> str:
 
 def verdict_word(row: Row, alpha: float) -> str:
     """Return what the deciding p says, in a word or two."""
+    return _conclusion(row, alpha).format(unit=row.unit)
+
+
+def _conclusion(row: Row, alpha: float) -> str:
+    """Return what the deciding p says; `TOO_FEW` has still to name its unit."""
     p = deciding_p(row)
     if p is not None:
         if p > alpha:
@@ -192,23 +233,19 @@ def _lead(row: Row) -> float:
     return seen_from(row, ahead_and_behind(row)[0])[0] or 0.5
 
 
-Lines = tuple[tuple[AnswerLine, ...], tuple[str, ...], tuple[str, str]]
-"""The lines, their headings, and the sides of the bars."""
-
-
-def _share_lines(results: Results, groups: Sequence[list[Row]]) -> Lines:
-    """Return a line for each criterion, of the method that is ahead over all lines."""
-    people = [rows for rows in groups if not rows[0].judge] or groups
-    rows = [row for group in people for row in group][:MAX_LINES]
+def _share_bars(rows: Sequence[Row], results: Results) -> ResultBars:
+    """Return a line for each criterion of one comparison, of the method that is ahead over all lines."""
     first, lead = rows[0], leading_method(rows)
+    other = first.method_b if lead == first.method_a else first.method_a
+    kinds = {group_of(row) for row in rows}
     lines = []
     for row in rows:
         label, p = capital(title(row.criterion)), deciding_p(row)
-        share, low, high = seen_from(row, row.method_a if lead == first.method_a else row.method_b)
+        share, low, high = seen_from(row, lead)
         word = verdict_word(row, results.context.alpha)
         lines.append(
             AnswerLine(
-                label=f"{label} · {group_name(row)}" if len(people) > 1 else label,
+                label=f"{label} · {group_name(row)}" if len(kinds) > 1 else label,
                 share=share,
                 low=low,
                 high=high,
@@ -216,17 +253,13 @@ def _share_lines(results: Results, groups: Sequence[list[Row]]) -> Lines:
             )
         )
     corrected = f" ({first.correction.split('–')[0]})" if any(row.family > 1 for row in rows) else ""
-    other = first.method_b if lead == first.method_a else first.method_a
-    return (
-        tuple(lines),
-        ("Criterion", f"{lead} won", f"{percent(results.evidence.level, 0)} interval", f"p{corrected}"),
-        (other, lead),
-    )
+    level = percent(results.evidence.level, 0)
+    heads = ("Criterion", f"{lead} won", f"{level} interval", f"p{corrected}")
+    return ResultBars(lines=tuple(lines), heads=heads, sides=(other, lead))
 
 
-def _ranking_lines(results: Results) -> Lines:
-    """Return a line for each of the best methods of the first ranking."""
-    rows = results.rankings[0]
+def _ranking_bars(rows: Sequence[Row], results: Results) -> ResultBars:
+    """Return a line for each method of a ranking, the best one first."""
     lines = tuple(
         AnswerLine(
             label=f"{row.rank}. {row.method}",
@@ -235,21 +268,18 @@ def _ranking_lines(results: Results) -> Lines:
             high=row.share_high,
             word=f"rank {possible_ranks(row)}" if row.possible_best else possible_ranks(row),
         )
-        for row in rows[:MAX_LINES]
+        for row in rows
     )
-    heads = (
-        capital(title(rows[0].criterion)),
-        "Expected share",
-        f"{percent(results.evidence.level, 0)} interval",
-        "Ranks possible",
-    )
-    return lines, heads, ("loses", "wins")
+    who = f" · {group_name(rows[0])}" if rows[0].judge else ""
+    level = percent(results.evidence.level, 0)
+    heads = (f"{capital(title(rows[0].criterion))}{who}", "Expected share", f"{level} interval")
+    return ResultBars(lines=lines, heads=(*heads, "Ranks possible"), sides=("loses", "wins"))
 
 
 def _shares_answer(rows: Sequence[Row], results: Results) -> str:
-    """Say who was preferred, and on what no difference was found."""
+    """Say of one comparison who was preferred, and on what no difference was found."""
     alpha = results.context.alpha
-    by_word = grouped(rows, lambda row: PREFERRED if differs(row, alpha) else verdict_word(row, alpha))
+    by_word = grouped(rows, lambda row: PREFERRED if differs(row, alpha) else _conclusion(row, alpha))
     winners = grouped(by_word.get(PREFERRED, ()), ahead_and_behind)
     sentences = [
         f"{name} was preferred to {other} on {_with_shares(won)}." for (name, other), won in winners.items()
@@ -293,15 +323,22 @@ def _equivalent(results: Results, rows: Sequence[Row]) -> Iterator[str]:
 def _judges_answer(groups: Sequence[list[Row]], first: Sequence[Row], results: Results) -> Iterator[str]:
     """Say in a sentence what each judge found."""
     alpha = results.context.alpha
+    is_single = len(results.comparisons) == 1
     for rows in groups[:MAX_NAMED]:
         name = plain_name(rows[0].judge)
         who = _the(name) if _the(name) != name else f"The judge {name}"
         different = [row for row in rows if differs(row, alpha)]
         also = "also " if bool(different) == any(differs(row, alpha) for row in first) else ""
-        parts = [f"{ahead_and_behind(row)[0]} on {title(row.criterion)}" for row in different[:MAX_SPELT_OUT]]
+        parts = [_preference(row, is_single=is_single) for row in different[:MAX_SPELT_OUT]]
         yield f"{who} {also}preferred {and_list(parts)}." if parts else f"{who} {also}found no difference."
     if len(groups) > MAX_NAMED:
         yield f"The table has {len(groups) - MAX_NAMED} more judges."
+
+
+def _preference(row: Row, *, is_single: bool) -> str:
+    """Name the method ahead; of several comparisons, the one behind, too."""
+    ahead, behind = ahead_and_behind(row)
+    return f"{ahead if is_single else f'{ahead} to {behind}'} on {title(row.criterion)}"
 
 
 def _ranking_answer(results: Results, first: Sequence[Row]) -> str:
@@ -380,15 +417,24 @@ def _foot(results: Results, rows: Sequence[Row]) -> str:
     elif context.raters == "random":
         whom = "The result is about all raters of the same kind."
     else:
-        whose = count_raters(covered.raters, first.rater_kind)
-        whom = f"The result is about these {whose}, not raters in general."
+        whose = (
+            f"{'this' if covered.raters == 1 else 'these'} {count_raters(covered.raters, first.rater_kind)}"
+        )
+        whom = f"The result is about {whose}, not raters in general."
     sentences = [f"Each {covered.unit} counts once (n = {covered.units}; {test}{correction}).", whom]
     unclear = [row for row in rows if verdict_word(row, context.alpha) == NO_EVIDENCE]
     if any(row.low is not None and not row.low <= 0.5 <= row.high for row in unclear):
-        sentences.append("An interval can exclude 50\u00a0% without evidence: it is not corrected as p is.")
+        sentences.append(f"An interval can exclude 50\u00a0% without evidence: {_why_apart(unclear)}.")
     if context.why_exploratory:
         sentences.append("These results are exploratory: see Methods.")
     return " ".join(sentences)
+
+
+def _why_apart(rows: Sequence[Row]) -> str:
+    """Return why an interval and a test may disagree."""
+    if any(row.family > 1 for row in rows):
+        return "it is not corrected as p is"
+    return "it rests on the t distribution, and the test does not"
 
 
 def is_simulated(results: Results) -> bool:

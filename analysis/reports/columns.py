@@ -21,6 +21,9 @@ MAX_ROWS = 60
 MAX_REASON = 160
 """Characters of a text from elsewhere in a cell."""
 
+NO_WIDTH = 1e-9
+"""Limits that are closer than this are those of a method whose verdicts do not vary."""
+
 Show = Callable[[Row], Cell]
 """A column: the cell of a row."""
 
@@ -58,7 +61,7 @@ def count_raters(count: int, kind: str) -> str:
 
 def limits(low: float | None, high: float | None, digits: int = 1) -> str:
     """Return the limits of an interval of shares in percent."""
-    if low is None or high is None:
+    if low is None or high is None or high - low < NO_WIDTH:
         return NOTHING
     return f"{100 * low:.{digits}f} to {100 * high:.{digits}f}"
 

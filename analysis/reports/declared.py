@@ -27,7 +27,7 @@ FILE_NAME = "report.toml"
 """The file beside a table that is read without being named."""
 SAME_IN_CONTEXT = (
     *("question", "texts", "seed", "alpha", "correction", "margin"),
-    *("sequential", "raters", "assisted_by", "random_part"),
+    *("sequential", "raters", "assisted_by", "random_part", "ties"),
 )
 """What a report's context calls as the settings do."""
 _PAIR_DESPITE_PROMPTS = (
@@ -68,6 +68,7 @@ class TableSettings(BaseModel):
         format: The format of the files, if it could be one of two.
         panel: The rule by which all judges count as one besides.
         composite: The weights of criteria whose weighted mean is an overall result.
+        ties: Raters could choose a tie. By default they could if the table has a tie.
         random_part: The pairs that people rated are a random part, within each dataset, of those judged.
     """
 
@@ -90,6 +91,7 @@ class TableSettings(BaseModel):
     format: str | None = None
     panel: PanelRule | None = None
     composite: Weights | None = None
+    ties: bool | None = None
     random_part: bool | None = None
 
     @model_validator(mode="after")

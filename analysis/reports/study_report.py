@@ -98,6 +98,7 @@ def study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> Contex
         panel=settings.panel,
         composite=None if settings.composite is None else Composite(weights=settings.composite),
         random_part=settings.pairs.human_pairs is not None,
+        ties=True,
         metrics=_read_metrics(study.metrics),
         examples=tuple(sorted(pairs, key=lambda pair: pair.id)[:EXAMPLES]),
         judging=usage and JudgeUsage(**usage),

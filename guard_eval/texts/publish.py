@@ -219,6 +219,7 @@ def _declaration(study: Study, verdicts: Sequence[TidyRow]) -> dict[str, Any]:
         "seed": settings.seed,
         **analysis.model_dump(exclude={"equivalence_margin"}),
         "random_part": settings.pairs.human_pairs is not None,
+        "ties": True,
         "panel": settings.panel,
         "composite": settings.composite,
     }

@@ -93,7 +93,7 @@ def test_an_intraclass_correlation_by_hand():
     assert intraclass([0, 0, 1, 1], [0, 2, 4, 6], [0, 1]).value == pytest.approx(7 / 9)
 
 
-@pytest.mark.parametrize("coefficient", [fleiss_kappa, gwet_ac1, krippendorff_alpha])
+@pytest.mark.parametrize("coefficient", [fleiss_kappa, krippendorff_alpha])
 @pytest.mark.parametrize(
     ("counts", "note"),
     [([[4, 0, 0], [3, 0, 0]], "all verdicts are the same"), ([[1, 0], [0, 1]], "no item was rated twice")],
@@ -126,3 +126,23 @@ def test_kinds_and_lone_raters():
     whole = agreement(Evidence.of(validate(pd.concat([people, judge], ignore_index=True)), Context(name="n")))
     assert list(whole["rater_kind"]) == ["person"]
     assert whole["fleiss_kappa"].iloc[0] == pytest.approx(1)
+
+
+def forced(**changes):
+    """Return agreement of two raters without ties who agree on 126 of 200 pairs; half prefer each method."""
+    letters = ["xx"] * 63 + ["yy"] * 63 + ["xy"] * 37 + ["yx"] * 37
+    frame = table({f"p{number:03}": pair for number, pair in enumerate(letters)})
+    return agreement(Evidence.of(frame, Context(name="n", **changes))).iloc[0]
+
+
+def test_ac1_counts_the_choices_that_raters_had():
+    # Raw .63. Two choices: (.63 − .5)/.5 = .26, as irrCAC's; three: (.63 − .25)/.75 = .5067.
+    assert forced()["gwet_ac1"] == pytest.approx(0.26)
+    assert forced()["fleiss_kappa"] == pytest.approx(0.26)
+    assert forced()["categories"] == 2
+    assert forced(ties=True)["gwet_ac1"] == pytest.approx(0.38 / 0.75)
+
+
+def test_ac1_is_one_where_all_verdicts_are_the_same():
+    assert gwet_ac1(RatingCounts.of([[4, 0, 0], [3, 0, 0]])).value == 1
+    assert fleiss_kappa(RatingCounts.of([[4, 0, 0], [3, 0, 0]])).value is None

@@ -106,7 +106,7 @@ def test_a_pilot_by_hand():
         for pair, verdict in enumerate(verdicts)
     ]
     pilot = most_demanding(verdicts_of([*rows, ("p1", "gpt", "coherence", "tie", "model")]))
-    assert (pilot.ties, pilot.icc, pilot.criteria) == (0.375, 0.0, 1)
+    assert (pilot.ties, pilot.icc, pilot.results) == (0.375, 0.0, 1)
     assert "fluency, guard against acs: 38\u00a0% ties" in pilot.line
     assert pilot.line.endswith("4\u00a0pairs, 2\u00a0raters")
 
@@ -132,8 +132,38 @@ def test_raters_who_agree_make_a_criterion_more_demanding(ties, chosen):
     assert pilot.line.startswith(chosen)
 
 
+def test_a_pilot_counts_all_comparisons_by_their_pairs():
+    words = {"xy": ["x", "y"] * 30, "xz": ["x", "z"] * 10}
+    rows = [
+        (f"{couple}{n}", couple[0], couple[1], who, word, "person")
+        for couple, verdicts in words.items()
+        for n, word in enumerate(verdicts)
+        for who in ("Ada", "Bob")
+    ]
+    # ICC(1) is 1 where both agree (60 pairs) and −1 where Bob says the opposite (20): 40/80 in all.
+    rows = [
+        (pair, a, b, who, ({"x": "z", "z": "x"}[word] if (b, who) == ("z", "Bob") else word), kind)
+        for pair, a, b, who, word, kind in rows
+    ]
+    pilot = most_demanding(listed("pair_id method_a method_b rater verdict rater_kind", rows))
+    assert pilot.icc == pytest.approx(0.5, abs=0.02)
+    assert pilot.results == 2
+    assert "2 comparisons" in pilot.line
+
+
+def test_power_from_three_methods_corrects_for_comparisons(tmp_path):
+    """Holm's least level of three comparisons on one criterion is .05/3."""
+    couples = [("x", "y"), ("x", "z"), ("y", "z")]
+    rows = [(f"{a}{b}{n}", a, b, "Ada", (a, b)[n % 2]) for a, b in couples for n in range(8)]
+    path = tmp_path / "pilot.csv"
+    listed("pair_id method_a method_b rater verdict", rows).to_csv(path, index=False)
+    planned = power(from_=path, share=0.6, icc=0.5, raters="2").design
+    assert planned["results"] == 3
+    assert Design(**planned).level == pytest.approx(0.05 / 3)
+
+
 def test_the_table_the_answer_and_the_numbers_are_the_same():
-    plan = plan_study(Design(icc=0.41, criteria=2, judge_r=0.6), raters=(1, 3), items=(100, 200))
+    plan = plan_study(Design(icc=0.41, results=2, judge_r=0.6), raters=(1, 3), items=(100, 200))
     first, second = plan.needs.itertuples(index=False)
     assert (first.verdicts, second.verdicts) == (first.items * 2, second.items * 6)
     assert second.items < second.without

@@ -171,6 +171,39 @@ def test_the_winner_is_named_whichever_method_stands_first(tmp_path):
         assert f"{winner} was preferred to {loser} on coherence (82\u00a0%)" in report.summary
 
 
+TWO_COMPARISONS = [
+    ({f"{pair}": "xy"[pair % 2] for pair in range(40)}, "a1", "a2"),
+    ({f"b{pair}": "y" if pair < 36 else "x" for pair in range(40)}, "b1", "b2"),
+]
+
+
+def compared(*more):
+    frames = [table(given, a=a, b=b) for given, a, b in (*TWO_COMPARISONS, *more)]
+    return pd.concat([frame.astype(object) for frame in frames], ignore_index=True)
+
+
+def test_first_screen_keeps_comparisons_apart(tmp_path):
+    summary = analysis.report(compared(), tmp_path).summary
+    assert "No difference between a1 and a2 was found" in summary
+    assert "b2 was preferred to b1 on coherence (90\u00a0%)" in summary
+    heads = [text for text in page_of(tmp_path).texts if text.endswith(" won")]
+    assert heads == ["a1 won", "b2 won"]
+    markdown = (tmp_path / "report.md").read_text(encoding="utf-8")
+    before, after = markdown.split("| Criterion | b2 won |")
+    assert "50.0" in before.split("| Criterion | a1 won |")[1]
+    assert "90.0" in after.split("##")[0]
+
+
+def test_first_screen_shows_a_ranking_and_a_comparison(tmp_path):
+    circle = [({f"{a}{b}{n}": "x" for n in range(12)}, a, b) for a, b in ("cd", "de", "ce")]
+    summary = analysis.report(compared(*circle), tmp_path).summary
+    assert "c leads" in summary
+    assert "b2 was preferred to b1" in summary
+    labels = " ".join(page_of(tmp_path).texts)
+    assert "1. c" in labels
+    assert "b2 won" in labels
+
+
 def test_no_evidence_is_never_called_equality(tmp_path):
     frame = table({f"{pair}": "xxy" if pair % 2 else "xyy" for pair in range(20)})
     summary = analysis.report(frame, tmp_path).summary
@@ -200,6 +233,15 @@ def test_an_interval_that_excludes_one_half_without_evidence_is_explained(tmp_pa
     frame = pd.concat([first, second], ignore_index=True)
     analysis.report(frame, tmp_path, family=["a", "b"])
     assert "An interval can exclude 50\u00a0% without evidence" in " ".join(page_of(tmp_path).texts)
+
+
+def test_an_interval_apart_from_one_test_speaks_of_no_correction(tmp_path):
+    # 60 of 100: the exact test's p is .057, and the t interval ends at .4977.
+    frame = table({f"{pair}": "x" if pair < 40 else "y" for pair in range(100)})
+    analysis.report(frame, tmp_path)
+    text = " ".join(page_of(tmp_path).texts)
+    assert "it rests on the t distribution, and the test does not" in text
+    assert "not corrected" not in text
 
 
 def test_many_methods_are_ranked_first(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from analysis.analyses.evidence import CELL_COLUMNS, Evidence, cell_record, estimate_record, frame_of
 from analysis.verdicts.scores import UnitScores, by_cell, item_numbers
 from guard_eval.estimate import Estimate, jackknife, join_notes
+from guard_eval.records import TIE
 
 Floats = NDArray[np.float64]
 
@@ -73,12 +75,33 @@ def fleiss_kappa(ratings: RatingCounts, *, level: float = 0.95) -> Estimate:
     return _chance_corrected(ratings, "Fleiss' κ", lambda shares: (shares**2).sum(axis=-1), level)
 
 
-def gwet_ac1(ratings: RatingCounts, *, level: float = 0.95) -> Estimate:
-    """Estimate Gwet's AC1 (Gwet 2008): chance agreement is Σ p(1 − p) / (q − 1) for q categories."""
-    q = ratings.counts.shape[1]
-    return _chance_corrected(
-        ratings, "Gwet's AC1", lambda shares: (shares * (1 - shares)).sum(axis=-1) / (q - 1), level
+def gwet_ac1(ratings: RatingCounts, *, categories: int | None = None, level: float = 0.95) -> Estimate:
+    """Estimate Gwet's AC1 (Gwet 2008): chance agreement is Σ p(1 − p) / (q − 1) for q categories.
+
+    If all verdicts are the same, AC1 is 1, since it takes no agreement for chance.
+
+    Args:
+        ratings: How often each category was chosen.
+        categories: The number of choices that raters had; by default the columns of `ratings`.
+        level: The confidence level.
+    """
+    q = categories or ratings.counts.shape[1]
+    name = f"Gwet's AC1, {q} categories"
+    estimate = _chance_corrected(
+        ratings, name, lambda shares: (shares * (1 - shares)).sum(axis=-1) / (q - 1), level
     )
+    return replace(estimate, value=1.0) if estimate.note == SAME else estimate
+
+
+def count_choices(evidence: Evidence) -> int:
+    """Return the number of choices that raters had: two if ties are neither declared nor in the table.
+
+    A judge whose verdict changes with the order ties, too.
+    """
+    ties = evidence.context.ties
+    if ties is None:
+        ties = bool((evidence.frame["verdict"] == TIE).any())
+    return 3 if ties or bool((evidence.scored.scores["net"] == 0).any()) else 2
 
 
 def _chance_corrected(
@@ -192,7 +215,9 @@ def agreement(evidence: Evidence) -> pd.DataFrame:
 
     A kind with one rater has no row. Models of a kind are compared with each other, never with people.
     """
-    records, level = [], evidence.level
+    records: list[dict[str, Any]] = []
+    level = evidence.level
+    choices = count_choices(evidence)
     for cell, scores in by_cell(evidence.scored.by_kind):
         raters = scores["rater"].nunique()
         if raters < 2:
@@ -202,9 +227,9 @@ def agreement(evidence: Evidence) -> pd.DataFrame:
         verdict = 1 - np.sign(scores["net"].to_numpy())  # 0, 1, 2 for method_a, tie, method_b
         counts = np.bincount(3 * item + verdict, minlength=3 * len(first)).reshape(-1, 3)
         ratings = RatingCounts.of(counts, by_unit.codes)
-        kappa, ac1, alpha = (
-            coefficient(ratings, level=level) for coefficient in (fleiss_kappa, gwet_ac1, krippendorff_alpha)
-        )
+        kappa = fleiss_kappa(ratings, level=level)
+        alpha = krippendorff_alpha(ratings, level=level)
+        ac1 = gwet_ac1(ratings, categories=choices, level=level)
         y = scores["net"].to_numpy() / scores["showings"].to_numpy()
         icc = intraclass(item, y, by_unit.codes, level=level)
         per_item = len(scores) / len(first)
@@ -217,6 +242,7 @@ def agreement(evidence: Evidence) -> pd.DataFrame:
                 "ratings": len(scores),
                 "unit": by_unit.name,
                 "units": by_unit.n,
+                "categories": choices,
                 "raw_agreement": raw_agreement(ratings),
                 **estimate_record(kappa, "fleiss_kappa", "kappa_"),
                 **estimate_record(alpha, "krippendorff_alpha_ordinal", "alpha_"),
