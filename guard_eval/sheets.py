@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Iterator
+from importlib import import_module
+from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 from guard_eval.errors import MissingExtraError, StudyError
+from guard_eval.files.opening import LARGEST_RATIO, UNPACKED_FREELY, read_bytes
 
-MOST_BYTES = 2**29
-"""A workbook that unpacks to more is refused: a few kilobytes can hold terabytes of nothing."""
+LARGEST_WORKBOOK = 2**27
+"""The most bytes that a workbook unpacks to."""
+_LARGEST_FORMATS = 2**22
+"""The most bytes that a part of a workbook has which holds no cells: its formats, names and relations."""
+_MOST_ROWS = 2**20
+_MOST_CELLS = 2**24
+
+Row = tuple[int, list[str]]
+"""The number of a row, and its cells."""
 
 
-def sheet_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+def sheet_rows(path: Path) -> Iterator[Row]:
     """Yield the filled rows of the one sheet that has any, the header first, with their numbers in the sheet.
 
     A formula counts with the value that a spreadsheet program stored.
@@ -20,23 +31,61 @@ def sheet_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     Raises:
         StudyError: openpyxl is missing, or the file is no workbook with one filled sheet and without errors.
     """
-    import pandas as pd  # noqa: PLC0415 (a second, for files that are rarely workbooks)
-
+    data = read_bytes(path, limit=LARGEST_WORKBOOK)
     try:
-        with zipfile.ZipFile(path) as packed:
-            if sum(part.file_size for part in packed.infolist()) > MOST_BYTES:
-                raise ValueError("it unpacks to more than 512 MiB")  # noqa: TRY301 (reworded below)
-        book = pd.read_excel(path, sheet_name=None, header=None, dtype=str, keep_default_na=False)
-        sheets = [sheet for sheet in book.values() if (sheet != "").to_numpy().any()]
-        if len(sheets) != 1:
-            raise ValueError(f"{len(sheets)} sheets have cells")  # noqa: TRY301 (reworded below)
+        _check_sizes(data)
+        options = {"read_only": True, "data_only": True, "keep_links": False}
+        book: Any = import_module("openpyxl").load_workbook(BytesIO(data), **options)
+        filled = [rows for sheet in book.worksheets if (rows := _filled_rows(sheet))]
+        if len(filled) != 1:
+            raise ValueError(f"{len(filled)} sheets have cells")  # noqa: TRY301 (reworded below)
     except ImportError:
         raise MissingExtraError("xlsx", "openpyxl") from None
-    except (KeyError, ValueError, SyntaxError, zipfile.BadZipFile) as error:
+    except (KeyError, ValueError, TypeError, SyntaxError, EOFError, zipfile.BadZipFile) as error:
         raise StudyError(f"cannot read one sheet of {path}: {error}; save one as 'CSV UTF-8'") from None
-    sheet = sheets[0].loc[:, (sheets[0] != "").any()]  # columns that have a format and nothing else
-    for number, cells in enumerate(sheet.to_numpy().tolist(), start=1):
-        if not all(isinstance(cell, str) for cell in cells):
+    rows = filled[0]
+    used = sorted({column for _, cells in rows for column, cell in enumerate(cells) if cell})
+    for number, cells in rows:
+        if None in cells:
             raise StudyError(f"{path}: row {number} holds an error such as #N/A; fix its formula")
-        if any(cells):
-            yield number, [cell.removesuffix(" 00:00:00") for cell in cells]  # a date without a time
+        width = len(cells)
+        yield number, [str(cells[column]) if column < width else "" for column in used]
+
+
+def _check_sizes(data: bytes) -> None:
+    """Check what a workbook unpacks to; a few kilobytes can hold gigabytes of nothing."""
+    with zipfile.ZipFile(BytesIO(data)) as packed:
+        parts = packed.infolist()
+    allowed = min(LARGEST_WORKBOOK, max(UNPACKED_FREELY, LARGEST_RATIO * len(data)))
+    if sum(part.file_size for part in parts) > allowed:
+        raise ValueError(f"it unpacks to more than {allowed >> 20} MiB")
+    for part in parts:
+        holds_cells = part.filename.startswith(("xl/worksheets/", "xl/sharedStrings", "xl/media/"))
+        if part.file_size > _LARGEST_FORMATS and not holds_cells:
+            raise ValueError(f"{part.filename} unpacks to more than {_LARGEST_FORMATS >> 20} MiB")
+
+
+def _filled_rows(sheet: Any) -> list[tuple[int, list[str | None]]]:  # noqa: ANN401 (openpyxl has no types)
+    """Return the rows of a sheet that have a filled cell; a cell with an error is None."""
+    sheet.reset_dimensions()  # what a file says of its own size may be wrong
+    rows, count = [], 0
+    for number, cells in enumerate(sheet.rows, start=1):
+        count += len(cells)
+        if number > _MOST_ROWS or count > _MOST_CELLS:
+            raise ValueError(f"a sheet has more than {_MOST_ROWS:,} rows or {_MOST_CELLS:,} cells")
+        words = [_cell_text(cell) for cell in cells]
+        if any(word != "" for word in words):
+            rows.append((number, words))
+    return rows
+
+
+def _cell_text(cell: Any) -> str | None:  # noqa: ANN401 (openpyxl has no types)
+    """Return a cell as a spreadsheet shows it; None for an error."""
+    value = cell.value
+    if value is None:
+        return ""
+    if cell.data_type == "e":
+        return None
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return str(value).removesuffix(" 00:00:00")  # a date without a time

@@ -129,13 +129,12 @@ def read_unpacked(path: Path, *, limit: int) -> Content:
         file.seek(0)
         if start.startswith(_ZIP):
             return _read_archive(file, path, limit)
+        name = path.stem if path.suffix.lower() in _PACKED_ENDINGS else path.name
         unpack = next((unpack for magic, unpack in _UNPACKERS.items() if start.startswith(magic)), None)
         if unpack is None:
-            return Content(path.name, _read_blocks(file, path, limit))
+            return Content(name, _read_blocks(file, path, limit))
         with unpack(file) as unpacked:
-            data = _read_blocks(unpacked, path, limit, packed=os.fstat(file.fileno()).st_size)
-        name = path.name.removesuffix(path.suffix) if path.suffix.lower() in _PACKED_ENDINGS else path.name
-        return Content(name, data)
+            return Content(name, _read_blocks(unpacked, path, limit, packed=_size(file)))
 
 
 def _read_archive(file: BinaryIO, path: Path, limit: int) -> Content:
@@ -150,8 +149,12 @@ def _read_archive(file: BinaryIO, path: Path, limit: int) -> Content:
         if len(names) != 1:
             raise StudyError(f"{path} is an archive of {len(names)} files; unpack it, and name one of them")
         with archive.open(names[0]) as unpacked:
-            data = _read_blocks(unpacked, path, limit, packed=os.fstat(file.fileno()).st_size)
+            data = _read_blocks(unpacked, path, limit, packed=_size(file))
     return Content(PurePosixPath(names[0]).name, data)
+
+
+def _size(file: BinaryIO) -> int:
+    return os.fstat(file.fileno()).st_size
 
 
 def _read_blocks(file: IO[bytes], path: Path, limit: int, *, packed: int | None = None) -> bytes:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import codecs
 import csv
-import gzip
-import io
 import json
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from guard_eval.errors import MissingExtraError, StudyError
+from guard_eval.errors import StudyError
+from guard_eval.files.opening import read_unpacked
+from guard_eval.files.parquet import read_parquet
 from guard_eval.sheets import sheet_rows
 
 TEXT = ("text", "generated_text", "generated_result", "continuation", "output", "completion", "gen_text")
@@ -23,8 +21,10 @@ TEXT = ("text", "generated_text", "generated_result", "continuation", "output", 
 Rows = Iterable[tuple[int, Any]]
 """The numbers of lines or records, and their values."""
 
-MOST_BYTES = 2**32
-"""A larger file is refused before it takes a machine's memory: a few kilobytes can unpack to it."""
+MOST_BYTES = 2**30
+"""A larger file is refused before it takes a machine's memory: a few megabytes can unpack to it."""
+MOST_ROWS = 2**20
+"""More rows are refused before they take a machine's memory: a text that is measured takes a kilobyte."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,20 +52,15 @@ def read_rows(path: Path) -> Iterator[Record]:
     Raises:
         StudyError: The file cannot be read; file, record, value and remedy are named.
     """
-    zipped = path.suffix.lower() == ".gz"
-    suffix = Path(path.stem if zipped else path.name).suffix.lower()
+    content = read_unpacked(path, limit=MOST_BYTES)
+    suffix = Path(content.name).suffix.lower()
     if suffix not in _FORMATS:
         raise StudyError(f"{path}: name the file by its format: {', '.join(_FORMATS)}, or one with .gz")
-    try:
-        with gzip.open(path) if zipped else path.open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
-    except (OSError, EOFError, zlib.error) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise StudyError(f"cannot read {path}: {reason}; fix that, or name another file") from error
-    if len(data) > MOST_BYTES:
-        raise StudyError(f"{path} has more than {MOST_BYTES >> 30} GiB; split it into several files")
     unit = {".json": "record", ".parquet": "record", ".xlsx": "row"}.get(suffix, "line")
-    yield from _records(path, unit, _FORMATS[suffix](path, data))
+    for count, record in enumerate(_records(path, unit, _FORMATS[suffix](path, content.data))):
+        if count == MOST_ROWS:
+            raise StudyError(f"{path} has more than {MOST_ROWS:,} rows; split it into several files")
+        yield record
 
 
 def read_json_lines(name: str, text: str) -> Iterator[Record]:
@@ -156,14 +151,7 @@ def _with_headings(path: Path, rows: Iterator[tuple[int, list[str]]], unit: str 
 
 def _read_parquet(path: Path, data: bytes) -> Rows:
     """Return the rows of a Parquet file, whose lists and objects stay what they are."""
-    try:
-        pa, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
-    except ImportError:
-        raise MissingExtraError("metrics", "pyarrow") from None
-    try:
-        rows = parquet.read_table(io.BytesIO(data)).to_pylist() if data else []
-    except (pa.ArrowException, KeyError, OSError, UnicodeDecodeError) as error:
-        raise StudyError(f"{path} cannot be read as Parquet: {error!s:.200}; write the file again") from error
+    rows = read_parquet(path, limit=MOST_BYTES, most_rows=MOST_ROWS).to_pylist() if data else []
     return enumerate(rows, start=1)
 
 

@@ -128,7 +128,7 @@ def test_a_workbook_that_unpacks_to_a_whole_memory_is_refused(tmp_path):
     index = data.index(b"PK\x01\x02") + 24  # the size in the list of the ZIP's files
     data[index : index + 4] = (2**30).to_bytes(4, "little")
     path.write_bytes(data)
-    with pytest.raises(StudyError, match="unpacks to more than 512 MiB"):
+    with pytest.raises(StudyError, match="unpacks to more than 16 MiB"):
         read(path)
 
 

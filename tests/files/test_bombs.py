@@ -1,0 +1,86 @@
+"""A small table, workbook or column file cannot fill a machine's memory."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from guard_eval.errors import StudyError
+from guard_eval.texts import rows
+from guard_eval.texts.generation_files import read_generations
+
+READ = """
+import resource, sys
+from pathlib import Path
+from guard_eval.texts.generation_files import read_generations
+resource.setrlimit(resource.RLIMIT_DATA, (2**31, 2**31))
+try:
+    print(len(read_generations(Path(sys.argv[1]))))
+except ValueError as error:
+    print(error)
+"""
+"""Reads texts in a process that gets two gibibytes of memory."""
+
+
+def read_limited(path: Path) -> str:
+    command = [sys.executable, "-c", READ, str(path)]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=100).stdout
+
+
+SHEET = """<worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"><sheetData>
+<row r="1"><c r="A1" t="inlineStr"><is><t>text</t></is></c></row>%s</sheetData></worksheet>"""
+
+
+def workbook(path: Path, cells: str) -> Path:
+    """Write a workbook whose one sheet has the rows."""
+    openpyxl = pytest.importorskip("openpyxl")
+    openpyxl.Workbook().save(path.with_name("plain.xlsx"))
+    with (
+        zipfile.ZipFile(path.with_name("plain.xlsx")) as plain,
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as changed,
+    ):
+        for name in plain.namelist():
+            is_sheet = name == "xl/worksheets/sheet1.xml"
+            changed.writestr(name, SHEET % cells if is_sheet else plain.read(name))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("cells", "says"),
+    [
+        # Rows and columns between the cells are stored nowhere, and a grid of them takes 7 GB.
+        ('<row r="1048576"><c r="XFD1048576"><v>1</v></c></row>', "1"),
+        ("".join(f'<row r="{n}"><c r="XFD{n}"><v>1</v></c></row>' for n in range(2, 2000)), "cells"),
+        ('<row r="999999999"><c r="A999999999"><v>1</v></c></row>', "a sheet has more than 1,048,576 rows"),
+        (" " * 2**25, "unpacks to more than 16 MiB"),
+    ],
+    ids=["last cell", "wide", "high", "spaces"],
+)
+def test_a_sparse_workbook_takes_little_memory(tmp_path, cells, says):
+    printed = read_limited(workbook(tmp_path / "texts.xlsx", cells))
+    assert says in printed
+
+
+def test_a_parquet_file_of_one_long_text_is_refused(tmp_path):
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(pa.table({"text": ["x" * 10**6] * 5000}), tmp_path / "texts.parquet")
+    assert (tmp_path / "texts.parquet").stat().st_size < 10**5
+    assert "has more than 1,073,741,824 bytes" in read_limited(tmp_path / "texts.parquet")
+
+
+def test_a_parquet_file_of_endless_rows_is_refused(tmp_path):
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(pa.table({"text": [""] * 3_000_000}), tmp_path / "texts.parquet")
+    assert "has more than 1,048,576 rows" in read_limited(tmp_path / "texts.parquet")
+
+
+def test_more_rows_than_are_read_are_refused(tmp_path, monkeypatch):
+    (tmp_path / "texts.jsonl").write_text('{"text": ""}\n' * 3)
+    assert len(read_generations(tmp_path / "texts.jsonl")) == 3
+    monkeypatch.setattr(rows, "MOST_ROWS", 2)
+    with pytest.raises(StudyError, match="has more than 2 rows; split it"):
+        read_generations(tmp_path / "texts.jsonl")
