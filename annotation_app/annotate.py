@@ -17,7 +17,7 @@ from guard_eval.results import Result
 from guard_eval.rubric import criteria, reworded
 from guard_eval.store import Store, raters, settings
 from guard_eval.store import pairs as store_pairs
-from guard_eval.store.manage import UNKNOWN_ADDRESS
+from guard_eval.store.manage import LOCAL_ADDRESS
 from guard_eval.study import Study
 from guard_eval.study.declared import compare_declared
 
@@ -94,7 +94,7 @@ def _prepare(study: Study, store: Store, url: str, *, invited: bool) -> list[str
     asked = criteria(annotation.criteria, study.settings.rubric)
     settings.set_criteria(store, {each.name: str(each) for each in asked})
     lines = [f"Serving on {url} (Ctrl-C stops)"]
-    before = settings.read(store, settings.APP_ADDRESS) or UNKNOWN_ADDRESS
+    before = settings.read(store, settings.APP_ADDRESS) or LOCAL_ADDRESS
     settings.put(store, settings.APP_ADDRESS, url)
     if people > invited and urlsplit(before).port != urlsplit(url).port:
         lines.append(f"Links that begin with {before} work if they begin with {url} instead.")

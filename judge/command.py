@@ -284,7 +284,7 @@ class Asking:
         return Judged(
             lines=(*(lines or ["nothing is left to ask"] * (not self.errors)), *_show_reasons(reasons)),
             tables=(_show_spending(spending),) if spending else (),
-            next=() if self.errors else (self.study.command("report"),),
+            next=() if self.errors else (self.study.command("status"),),
             exit_code=3 if failed or in_batches else 0,
             judges=tuple(each._asdict() for each in spending),
             failures=reasons,

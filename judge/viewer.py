@@ -43,7 +43,7 @@ def write_page(
     titles = {each.name: each.title for judge in judges for each in judge.rubric}
     comparisons = list(read_comparisons(store, seed=seed, only=only))
     if not comparisons:
-        raise StudyError("no judge has been asked anything yet; run guard-eval judge first")
+        raise StudyError("no judge has been asked anything yet; run: guard-eval judge STUDY")
     script = (_HERE / "view.js").read_text(encoding="utf-8")
     page = render(
         _HERE / "view.html.j2",

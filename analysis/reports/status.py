@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -109,11 +109,17 @@ def read_status(folder: Path, overrides: Sequence[str]) -> Status:
         draw = Part(part="pairs", state="missing", text="none drawn", next=(study.command("pair"),))
         return _status(folder, (*parts, draw), None)
     parts += _verdicts(study, everybody, ratings)
-    return _status(folder, parts, ratings, changes=changes[0].changes)
+    export = study.command("export", "--table", "notes")
+    return _status(folder, parts, ratings, changes=changes[0].changes, export=export)
 
 
 def _status(
-    folder: Path, parts: Sequence[Part], ratings: Ratings | None, *, changes: Sequence[str] = ()
+    folder: Path,
+    parts: Sequence[Part],
+    ratings: Ratings | None,
+    *,
+    changes: Sequence[str] = (),
+    export: str = "",
 ) -> Status:
     width = max(len(part.part) for part in parts)
     lines = [f"{MARKS[part.state]} {part.part:{width}}  {part.text}" for part in parts]
@@ -127,7 +133,7 @@ def _status(
         lines += ["", headline(rated)]
     return Status(
         lines=tuple(lines),
-        tables=tuple(_tables(rated)) if rated else (),
+        tables=tuple(_tables(rated, export)) if rated else (),
         warnings=tuple(_warnings(ratings, changes)) if ratings else (),
         next=tuple(following),
         exit_code=2 if broken else 0,
@@ -208,29 +214,44 @@ def _verdicts(study: Study, everybody: Sequence[RaterProgress], ratings: Ratings
     else:
         invite = study.command("raters add", "NAME")
         yield Part(part="people", state="missing", text=text, next=(invite,))
+    rated = {rater.name: rater.rated for rater in everybody}
+    remaining = _count_remaining(study, ratings.pairs, rated)
     if study.settings.judge:
-        rated = {rater.name: rater.rated for rater in everybody}
-        yield _judges(study, ratings.pairs, rated)
+        yield _judges(study, remaining)
+    # who was skipped by too many is given to nobody new, and a judge that was never asked is a choice
+    closed = ratings.often_skipped * ratings.slots
+    of_people = ratings.missing - closed if invited or ratings.counted else 0
+    of_judges = sum(count for name, count in remaining.items() if rated.get(name))
     models = kinds["model"] or kinds["simulated_model"]
-    yield _report(study, rated=bool(ratings.counted or models))
+    missing = max(0, of_people) + of_judges
+    yield _report(study, rated=bool(ratings.counted or models), missing=missing)
 
 
-def _judges(study: Study, pairs: int, rated: dict[str, int]) -> Part:
+def _count_remaining(study: Study, pairs: int, rated: Mapping[str, int]) -> dict[str, int]:
+    """Return how many presentations each judge of the study has not judged yet."""
     remaining = {}
     for judge in study.settings.judge:
         orders = 2 if judge.orders == "both" else 1
         remaining[judge.rater_name] = max(0, pairs * orders * judge.samples - rated.get(judge.rater_name, 0))
+    return remaining
+
+
+def _judges(study: Study, remaining: Mapping[str, int]) -> Part:
     if not any(remaining.values()):
         return Part(part="judges", state="complete", text=f"{', '.join(remaining)}: all judged")
     text = ", ".join(f"{name}: {count} presentations left" for name, count in remaining.items())
     return Part(part="judges", state="partial", text=text, next=(study.command("judge", "--dry-run"),))
 
 
-def _report(study: Study, *, rated: bool) -> Part:
+def _report(study: Study, *, rated: bool, missing: int) -> Part:
+    """Return the state of the report, which waits for missing ratings: an early look finds too much."""
     files = (study.folder / name for name in ("study.db", "study.db-wal"))
     written = [path for path in files if path.exists() and path.stat().st_size]  # an empty log is a reader's
-    report = (study.command("report"),) if rated else ()
     page = study.report / "index.html"
+    if rated and missing and not study.settings.analysis.sequential:
+        text = f"waits for {_count(missing, 'rating')}"
+        return Part(part="report", state="partial" if page.is_file() else "missing", text=text)
+    report = (study.command("report"),) if rated else ()
     return _page("report", page, written, missing="not written", older="the database", then=report)
 
 
@@ -273,8 +294,8 @@ def _warnings(ratings: Ratings, changes: Sequence[str]) -> Iterator[str]:
         )
 
 
-def _tables(ratings: Ratings) -> Iterator[Table]:
-    """Yield agreement, raters and remarks, as far as there are any."""
+def _tables(ratings: Ratings, export: str) -> Iterator[Table]:
+    """Yield agreement, raters and remarks, as far as there are any; the command `export` writes them all."""
     if len(ratings.criteria):
         yield _criteria_table(ratings.criteria)
     if len(ratings.raters):
@@ -286,7 +307,7 @@ def _tables(ratings: Ratings) -> Iterator[Table]:
             columns=("when", "rater", "prompt", "kind", "text"),
             rows=tuple(tuple(map(one_line, row)) for row in ratings.remarks[:REMARKS].to_numpy().tolist()),
             text_columns=5,
-            note=f"and {older} older ones: guard-eval export --table notes" if older > 0 else "",
+            note=f"and {older} older ones: {export}" if older > 0 else "",
         )
 
 

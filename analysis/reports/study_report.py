@@ -181,7 +181,7 @@ def _read_metrics(folder: Path) -> pd.DataFrame:
         return pd.DataFrame()
     except (ValueError, KeyError) as error:
         raise StudyError(
-            f"cannot read the scores in {folder} ({error}); run guard-eval measure again"
+            f"cannot read the scores in {folder} ({error}); run: guard-eval measure STUDY"
         ) from error
     title, meaning = (
         [getattr(METRICS[name], field) for name in shown["metric"]] for field in ("title", "meaning")

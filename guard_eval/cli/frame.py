@@ -23,10 +23,10 @@ from typing import Annotated, Any
 from cyclopts import App, CycloptsError, Group, Parameter
 from cyclopts.completion.detect import ShellDetectionError
 
-from guard_eval import progress
+from guard_eval import progress, proposals
 from guard_eval.cli.commands import COMMANDS, GROUPS, PARENTS
 from guard_eval.cli.printer import Printer, encode_plainly
-from guard_eval.cli.stopping import like_ctrl_c
+from guard_eval.cli.stopping import exit_code_of, is_stop, like_ctrl_c
 from guard_eval.errors import StudyError
 from guard_eval.results import Result
 
@@ -35,6 +35,9 @@ STOPPED = "stopped; nothing made so far is lost: run the same command again to g
 _OF_PATHS = {errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG}
 _OF_DISKS = {errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 _USER_CAN_FIX = _OF_PATHS | _OF_DISKS
+
+LEAST_COLUMNS = 20
+"""In a terminal that says it is narrower, tables are laid out for an ordinary one."""
 
 _WITHOUT_COMMAND = {"--help", "-h", "--version", "--install-completion"}
 
@@ -48,51 +51,74 @@ def main() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run a command and return its exit code."""
-    codecs.register_error("guard_eval.plain", encode_plainly)
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # it may have no α or …, and a table is worth more than one
-            stream.reconfigure(errors="guard_eval.plain")
+    _prepare_terminal()
     printer = Printer()
     printer.as_json = "--json" in arguments  # also for what is wrong with the arguments
     with like_ctrl_c() as signals:
         try:
             return _call(arguments, printer)
-        except KeyboardInterrupt:
-            printer.error(STOPPED)
-            return 128 + signals[0] if signals else 130
         except BrokenPipeError:  # the reader, such as `head`, closed the output
             _discard_output()
             return 1
+        except BaseException as error:
+            if is_stop(error, signals):
+                printer.error(STOPPED)
+                return exit_code_of(signals)
+            message = _explain(error)
+            if message is None:
+                raise
+            printer.error(f"error: {message}")
+            return 2
+
+
+def _prepare_terminal() -> None:
+    """Let the terminal's width and its characters be such that everything can be printed."""
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdigit() and int(columns) < LEAST_COLUMNS:
+        del os.environ["COLUMNS"]
+    codecs.register_error("guard_eval.plain", encode_plainly)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # it may have no α or …, and a table is worth more than one
+            stream.reconfigure(errors="guard_eval.plain")
 
 
 def _call(arguments: Sequence[str], printer: Printer) -> int:
-    """Call a command, print its result or its error, and return the exit code."""
-    try:
-        if any(word.partition(" ")[0] in arguments for word in COMMANDS):  # also for the help of a command
-            accept_studies()
-        with progress.attached(printer):
-            result = command_line(printer).meta(arguments)
-        if isinstance(result, Result):  # --help and --version return none
-            printer.print_result(result)
-        elif printer.as_json and not _WITHOUT_COMMAND & set(arguments):
-            printer.error("error: no command is named; guard-eval --help lists them")
-            return 2
-        sys.stdout.flush()
-    except CycloptsError as error:
-        printer.error(f"error: {error}; `guard-eval COMMAND --help` lists what it takes")
-        return 2
-    except StudyError as error:
-        printer.error(f"error: {error}")
-        return 2
-    except OSError as error:
-        if error.errno not in _USER_CAN_FIX:
-            raise
-        if error.filename is None:
-            _discard_output()
-        what = "write the output" if error.filename is None else f"use {error.filename}"
-        printer.error(f"error: cannot {what}: {error.strerror}; fix that and run the command again")
-        return 2
+    """Call a command, print its result, and return the exit code."""
+    _check_current_folder()
+    if any(word.partition(" ")[0] in arguments for word in COMMANDS):  # also for the help of a command
+        accept_studies()
+    with progress.attached(printer):
+        result = command_line(printer).meta(arguments)
+    if isinstance(result, Result):  # --help and --version return none
+        printer.print_result(result)
+    elif printer.as_json and not _WITHOUT_COMMAND & set(arguments):
+        raise StudyError("no command is named; guard-eval --help lists them")
+    sys.stdout.flush()
     return result.exit_code if isinstance(result, Result) else 0
+
+
+def _check_current_folder() -> None:
+    """Check that the current folder exists: every relative name would mean nothing."""
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        raise StudyError("the current folder was deleted; change into another one with cd") from None
+
+
+def _explain(error: BaseException) -> str | None:
+    """Return what the user can do about an error; None if it is a defect of the program."""
+    if isinstance(error, CycloptsError):
+        if isinstance(error.__cause__, StudyError):  # of an argument that names a study
+            return str(error.__cause__)
+        return f"{error}; `guard-eval COMMAND --help` lists what it takes"
+    if isinstance(error, StudyError):
+        return str(error)
+    if not isinstance(error, OSError) or error.errno not in _USER_CAN_FIX:
+        return None
+    if error.filename is None:
+        _discard_output()
+        return f"cannot write the output: {error.strerror}; fix that and run the command again"
+    return f"cannot use {error.filename}: {error.strerror}; fix that and run the command again"
 
 
 def _discard_output() -> None:
@@ -150,6 +176,7 @@ def command_line(printer: Printer | None = None) -> App:
             raise StudyError("an argument is empty; write a value for it, or leave it out")
         from guard_eval.strategies.own import use_file  # noqa: PLC0415 (`--help` is quick without it)
 
+        proposals.code_files[:] = map(str, code)
         for path in code:
             use_file(path)
         accept_studies(set_)
@@ -185,14 +212,23 @@ def accept_studies(overrides: tuple[str, ...] = ()) -> None:
 def _run(command: Callable[..., object], bound: inspect.BoundArguments, overrides: tuple[str, ...]) -> object:
     """Call a command. A function that takes files and not a study gets what `--set` says as `overrides`."""
     gc.freeze()  # what is imported lives as long as the process: collections need not walk through it
-    if "overrides" in inspect.signature(command).parameters:
-        return command(*bound.args, **bound.kwargs, overrides=overrides)
     from guard_eval.study import Study  # noqa: PLC0415
 
-    takes_study = any(isinstance(value, Study) for value in bound.arguments.values())
-    if overrides and not takes_study:
+    reads_overrides = "overrides" in inspect.signature(command).parameters
+    studies = [value.folder for value in bound.arguments.values() if isinstance(value, Study)]
+    if overrides and not studies and not reads_overrides:
         raise StudyError(f"--set {overrides[0]}: this command reads no settings; remove --set")
-    return command(*bound.args, **bound.kwargs)
+    more = {"overrides": overrides} if reads_overrides else {}
+    try:
+        return command(*bound.args, **bound.kwargs, **more)
+    except StudyError as error:
+        for folder in [*studies, *filter(_is_study, bound.args)][:1]:
+            error.args = (proposals.complete_commands(str(error), folder, overrides),)
+        raise
+
+
+def _is_study(argument: object) -> bool:
+    return isinstance(argument, Path) and (argument / "study.toml").is_file()
 
 
 def _add_commands(app: App) -> None:

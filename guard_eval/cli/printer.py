@@ -223,11 +223,16 @@ def _console(*, stderr: bool = False, quiet: bool = False) -> Console:
 
 
 def _runnable(command: str) -> str:
-    """Return a command that can be copied: `guard-eval` has its path where the shell does not find it."""
+    """Return a command that can be copied: `guard-eval` is called as it was now if no shell finds it."""
     program = Path(sys.argv[0])
-    if program.name != "guard-eval" or shutil.which("guard-eval") or not command.startswith("guard-eval "):
+    starts = {
+        "guard-eval": shlex.quote(str(program)),
+        "guard_eval/__main__.py": f"{shlex.quote(sys.executable)} -m guard_eval",
+    }
+    start = next((start for name, start in starts.items() if program.match(name)), None)
+    if start is None or shutil.which("guard-eval") or not command.startswith("guard-eval "):
         return command
-    return shlex.quote(str(program)) + command.removeprefix("guard-eval")
+    return start + command.removeprefix("guard-eval")
 
 
 def _print_line(console: Console, line: str) -> None:

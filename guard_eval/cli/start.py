@@ -17,11 +17,23 @@ def main() -> None:
     handler = signal.getsignal(signal.SIGINT)
     if handler is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+    open_missing_streams()
     leave_out_current_folder()
     from guard_eval.cli.frame import main as run  # noqa: PLC0415 (only now nothing else is found)
 
     signal.signal(signal.SIGINT, handler)
     run()
+
+
+def open_missing_streams() -> None:
+    """Open the null device in place of a standard stream that was closed.
+
+    A file that is opened later, such as the study's database, would otherwise get the stream's number, and
+    with it all that is printed.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115 (for the process's life)
 
 
 def leave_out_current_folder() -> None:
@@ -30,7 +42,10 @@ def leave_out_current_folder() -> None:
     The processes that this one starts, as multiprocessing and Ray do, do the same.
     """
     os.environ["PYTHONSAFEPATH"] = "1"
-    here = os.path.realpath(os.curdir)
+    try:
+        here = os.path.realpath(os.curdir)
+    except FileNotFoundError:  # it was deleted, and holds no module; the frame says so
+        return
     if here != _HOME:
         sys.path[:] = [entry for entry in sys.path if os.path.realpath(entry) != here]
         listed = os.environ.get("PYTHONPATH", "").split(os.pathsep)

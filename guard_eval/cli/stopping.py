@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 
@@ -34,3 +34,21 @@ def like_ctrl_c() -> Iterator[list[int]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler or signal.SIG_DFL)
+
+
+def is_stop(error: BaseException, received: Sequence[int]) -> bool:
+    """Return whether an error ends a command because a signal came, whatever a library made of that.
+
+    A library that loads something in threads may report the stop as a failure of its own.
+    """
+    causes: list[BaseException] = []
+    cause: BaseException | None = error
+    while cause is not None and cause not in causes:
+        causes.append(cause)
+        cause = cause.__cause__ or cause.__context__
+    return bool(received) or any(isinstance(cause, KeyboardInterrupt) for cause in causes)
+
+
+def exit_code_of(received: Sequence[int]) -> int:
+    """Return the exit code of a command that a signal ended; without a signal received it was Ctrl-C."""
+    return 128 + (received[0] if received else signal.SIGINT)

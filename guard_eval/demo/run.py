@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import shutil
 import textwrap
 import time
@@ -52,12 +51,13 @@ def demo(folder: Path = Path("demo-study"), /) -> Result:
         progress.show(replace(step(study), next=()))
     seconds = time.monotonic() - began
     return Result(
-        lines=("", f"Done in {seconds:.0f} s. Raters and judge are SIMULATED: see what a report looks like."),
-        next=(
-            f"open {shlex.quote(str(study.report / 'index.html'))} in a browser",
-            f"{study.command('annotate', '--invite', 'ME')}, to rate the same pairs yourself",
-            f"{study.command('judge', '--dry-run')}, to see what a judge would be sent and what it costs",
+        lines=(
+            "",
+            f"Done in {seconds:.0f} s. Raters and judge are SIMULATED: see what a report looks like.",
+            f"Open {study.report / 'index.html'} in a browser.",
+            "Then rate the same pairs yourself, or see what a judge would be sent and what it costs:",
         ),
+        next=(study.command("annotate", "--invite", "ME"), study.command("judge", "--dry-run")),
     )
 
 

@@ -16,7 +16,7 @@ from guard_eval.engines.loading import ModelFiles
 from guard_eval.errors import PromptsError, StudyError
 from guard_eval.records import Continuation, Prompt
 from guard_eval.results import Result
-from guard_eval.strategies import parse, signature
+from guard_eval.strategies import own, parse, signature
 from guard_eval.study.folder import Study
 from guard_eval.texts.continuations import append_continuations
 from guard_eval.texts.current import find_texts, model_revision, other_runs
@@ -165,6 +165,7 @@ class Work:
             files = ModelFiles.open(study.locate_model(model.name), revision)
             dtype = files.expected_dtype(model.dtype, model.device)
         self.find({"revision": revision, "dtype": dtype})
+        own.check_loaded(name for name, texts in self.missing.items() if texts)
         if self.engine == "vllm":
             from guard_eval.engines.vllm.generation import check_study  # noqa: PLC0415 (torch is heavy)
 

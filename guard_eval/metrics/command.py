@@ -42,6 +42,9 @@ if TYPE_CHECKING:
 else:
     Source = Path  # what can be typed on a command line
 
+DEFAULT_BASELINE = "greedy"
+"""The strategy that a study's others are compared with, if it has this one and names none."""
+
 WITHOUT_MODELS = (*MODULES["ngrams"], "length")
 """What is measured of texts from `generate`, unless metrics are named."""
 
@@ -143,7 +146,10 @@ def _measure_study(study: Study, chosen: Mapping[str, Any], *, dry_run: bool) ->
     ]
     if not generations:
         raise StudyError(f"{study.folder} has no continuations yet; run: {study.command('generate')}")
-    wanted = _check_settings({"metrics": {**settings.metrics.model_dump(), **chosen}}).metrics
+    declared = settings.metrics.model_dump()
+    if declared["baseline"] is None and DEFAULT_BASELINE in settings.generation.strategies:
+        declared["baseline"] = DEFAULT_BASELINE
+    wanted = _check_settings({"metrics": declared | chosen}).metrics
     measured = _measure_texts(
         generations,
         wanted,
@@ -153,7 +159,7 @@ def _measure_study(study: Study, chosen: Mapping[str, Any], *, dry_run: bool) ->
         dry_run=dry_run,
         warnings=_check_scorer(study, wanted),
     )
-    return measured if dry_run else replace(measured, next=(study.command("pair"), study.command("report")))
+    return measured if dry_run else replace(measured, next=(study.command("pair"), study.command("status")))
 
 
 def _check_scorer(study: Study, settings: MetricSettings) -> list[str]:

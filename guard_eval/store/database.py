@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import shlex
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -175,13 +174,13 @@ class Store:
         """Check that the database holds this package's tables; with `create`, make what is missing."""
         if self.file is not None and not self.file.exists():
             if not create:
-                raise StudyError(f"there is no database {self.file}; run: {self._pair_command()}")
+                raise StudyError(f"there is no database {self.file}; run: guard-eval pair STUDY")
             with suppress(OSError):  # another process made it meanwhile, or SQLite will say why it cannot be
                 self.file.touch(mode=0o600, exist_ok=False)  # and so are the files that SQLite puts beside it
         with self.read() as db:
             exists = self._has_schema(db)
         if not exists and not create:
-            raise StudyError(f"the database {self.name} holds no study yet; run: {self._pair_command()}")
+            raise StudyError(f"the database {self.name} holds no study yet; run: guard-eval pair STUDY")
         if self.is_sqlite:
             with self.explained(), self.engine.connect() as db:  # readers and a writer work at once
                 db.exec_driver_sql("PRAGMA journal_mode = WAL")
@@ -208,12 +207,6 @@ class Store:
         if not self.is_sqlite and db.exec_driver_sql("SHOW server_encoding").scalar_one() != "UTF8":
             raise StudyError(f"{self.name} cannot hold every text; run: createdb -E UTF8 -T template0 NAME")
         return version is not None
-
-    def _pair_command(self) -> str:
-        """Return the command that makes this database's tables."""
-        folder = self.file and self.file.parent
-        known = folder is not None and (folder / "study.toml").is_file()
-        return f"guard-eval pair {shlex.quote(str(folder)) if known else 'STUDY'}"
 
 
 def parse_url(address: str) -> URL:

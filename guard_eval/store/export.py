@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
@@ -66,7 +67,7 @@ def export(
     text = csv_text([names, *([_cell(getattr(row, name)) for name in names] for row in rows)])
     # half a surrogate pair, which UTF-8 has not, is written as an escape
     write_whole(path, text.encode("utf-8", "backslashreplace"), make_folder=True, private=True)
-    following = (study.command("report" if rows else "status"),) if table == "verdicts" else ()
+    following = (study.command("status"),) if table == "verdicts" else ()
     return Exported(lines=(f"{path}: {len(rows)} rows",), next=following, path=path, rows=len(rows))
 
 
@@ -90,9 +91,10 @@ def backup(study: Study, file: Path, /) -> Result:
     """
     url = parse_url(study.database)
     if url.drivername != "sqlite":
+        address = url.set(drivername="postgresql").render_as_string()
         raise StudyError(
-            "PostgreSQL makes its own backups; run: pg_dump --format=custom "
-            f"--file={file} --dbname={url.set(drivername='postgresql').render_as_string()}"
+            "PostgreSQL makes its own backups; run: "
+            + shlex.join(["pg_dump", "--format=custom", f"--file={file}", f"--dbname={address}"])
         )
     if file.exists():
         raise StudyError(f"{file} exists, and a backup overwrites nothing; name another file")
@@ -111,5 +113,6 @@ def backup(study: Study, file: Path, /) -> Result:
     finally:
         partial.unlink(missing_ok=True)
     size = file.stat().st_size
-    restore = f"To restore it: stop the server, move {store.file}* away, and run: cp -p {file} {store.file}"
+    copy = shlex.join(["cp", "-p", str(file), str(store.file)])
+    restore = f"To restore it: stop the server, move {store.file}* away, and run: {copy}"
     return Result(lines=(f"{file}: {size:,} bytes", restore))

@@ -5,6 +5,7 @@ Where a command cannot do what is asked for one of the names, it raises a `Study
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -20,8 +21,12 @@ from guard_eval.store.database import Store
 from guard_eval.store.raters import RaterProgress
 from guard_eval.study import Study
 
-UNKNOWN_ADDRESS = "ADDRESS"
-"""What begins a link before the app was served."""
+LOCAL_ADDRESS = "http://127.0.0.1:8501"
+"""Where `guard-eval annotate` serves by default: links begin with it before the app was served."""
+
+
+_LOCAL = ("http://127.", "http://localhost:", "http://[::1]")
+_ADDRESS = re.compile(r"https?://[^\s/?#@]+(/[^\s?#]*)?")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,20 +63,25 @@ def add(study: Study, /, *names: str, url: str | None = None, renew: bool = Fals
     Args:
         study: The study's folder.
         names: Under which names they rate.
-        url: Where raters reach the app. By default it is where the app was served last.
+        url: The address at which raters reach the app, such as https://rate.example.org. By default it is
+            where the app was served last, or where `guard-eval annotate` will serve it on this machine.
         renew: Make new links for people who lost theirs; the old ones no longer work.
     """
+    if url is not None and not _ADDRESS.fullmatch(url):
+        raise StudyError(
+            f"--url {url}: links cannot begin so; write an address such as https://rate.example.org"
+        )
     with _open(study, names, "add") as store:
-        address = (url or settings.read(store, settings.APP_ADDRESS) or UNKNOWN_ADDRESS).rstrip("/")
+        address = (url or settings.read(store, settings.APP_ADDRESS) or LOCAL_ADDRESS).rstrip("/")
         with store.write():  # all of them or nobody
             tokens = {name: raters.invite(store, name, renew=renew)[1] for name in names}
     links = {name: f"{address}/?invite={token}" for name, token in tokens.items()}
     lines = ["Invite links are shown once and stored only as hashes. Send each to its rater:"]
     lines += [f"  {name}: {link}" for name, link in links.items()]
-    if address == UNKNOWN_ADDRESS:
+    if address.startswith(_LOCAL):
         lines.append(
-            f"The app was not served yet. Put its address in place of {UNKNOWN_ADDRESS}, such as "
-            "https://rate.example.org or, on this machine, http://localhost:8501; --url writes it."
+            "They work on this machine, while the app is served. For raters elsewhere, name the address at "
+            "which they reach it: --url https://rate.example.org"
         )
     return Invited(lines=tuple(lines), next=(study.command("annotate"),), links=links)
 

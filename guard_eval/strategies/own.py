@@ -10,13 +10,22 @@ import inspect
 import os
 import sys
 import traceback
+from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
 from typing import get_type_hints
 
 from guard_eval.errors import StudyError
 from guard_eval.strategies.protocol import apply_step
-from guard_eval.strategies.values import STRATEGIES, Step, Strategy, is_own, name_of, steps_of
+from guard_eval.strategies.values import (
+    STRATEGIES,
+    Recorded,
+    Step,
+    Strategy,
+    is_own,
+    name_of,
+    steps_of,
+)
 
 VARIABLE = "GUARD_EVAL_STRATEGIES"
 """The environment variable of files, joined by `os.pathsep`: how a command passes them to its processes."""
@@ -26,6 +35,10 @@ _MODULE = "guard_eval_own_"
 _classes: dict[str, type[Step]] = {}
 texts: dict[str, str] = {}
 """The files in use, by path; workers on other machines, which do not have them, get their texts."""
+spellings: dict[str, Strategy] = {}
+"""The strategies with a step of the user's own that were parsed, by the text that names them."""
+recorded: dict[str, Recorded] = {}
+"""What studies recorded of strategies, by the text that names them; it counts while no file is loaded."""
 
 
 def use_file(path: Path) -> None:
@@ -67,7 +80,22 @@ def classes() -> dict[str, type[Step]]:
 
 def source_of(strategy: Strategy) -> str | None:
     """Return a hash of the source of the user's own strategies in `strategy`; None if there are none."""
+    if isinstance(strategy, Recorded):
+        return strategy.digest
     return "+".join(_hash_source(type(step)) for step in steps_of(strategy) if is_own(step)) or None
+
+
+def find_unloaded(signatures: Iterable[str]) -> list[str]:
+    """Return the strategies that a study recorded and that no file in use defines."""
+    return [name for name in signatures if name in recorded and not classes()]
+
+
+def check_loaded(signatures: Iterable[str]) -> None:
+    """Raise a `StudyError` if the file of a strategy is needed, to make texts, and not in use."""
+    for name in find_unloaded(signatures):
+        raise StudyError(
+            f"the strategy {name} is your own, and texts by it need its file; name it: --code FILE.py"
+        )
 
 
 def file_of(kind: type) -> str:

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from guard_eval.errors import StudyError, nearest
 from guard_eval.strategies import own
-from guard_eval.strategies.values import STRATEGIES, Chain, Strategy, steps_of
+from guard_eval.strategies.values import STRATEGIES, Chain, Strategy, is_own, steps_of
 
 _MOST_CHARACTERS = 500
 
@@ -27,14 +27,19 @@ def parse(text: str) -> Strategy:
     """
     try:
         short = len(text) <= _MOST_CHARACTERS
-        return _build(text, ast.parse(text.strip(), mode="eval").body if short else None)
+        strategy = _build(text, ast.parse(text.strip(), mode="eval").body if short else None)
     except StudyError:
+        if text in own.recorded and not own.classes():
+            return own.recorded[text]
         raise
     except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError) as error:
         raise StudyError(
             f"cannot read the strategy {text[:40]!r}: write it as name or name(parameter=value, …) with "
             "numbers and words, for example top_k(k=50)"
         ) from error
+    if any(map(is_own, steps_of(strategy))):
+        own.spellings[text] = strategy
+    return strategy
 
 
 def _build(text: str, tree: ast.expr | None) -> Strategy:

@@ -119,6 +119,23 @@ class Penalty(Step):
     """A strategy that changes logits by the tokens so far."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Recorded(Step):
+    """A strategy of the user's own that a study recorded, while the file that defines it is not loaded.
+
+    It has what every command needs that makes no text.
+
+    Attributes:
+        text: Its signature.
+        drawn: Whether tokens are drawn.
+        digest: The hash of its source.
+    """
+
+    text: Annotated[str, Field(pattern=r"^[\w(][\w ()=.,+-]{0,199}$")]
+    drawn: bool
+    digest: Annotated[str, Field(pattern="^[0-9a-f+]{16,200}$")]
+
+
 class Greedy(_Signed, name="greedy", source="the likeliest token"):
     """The most likely token at every step, argmax p(v | x_<t); ties go to the smallest token id."""
 
@@ -336,6 +353,8 @@ def draws(strategy: Strategy) -> bool:
     """Return whether tokens are drawn, so that another run can write another text."""
     if isinstance(strategy, Guard):
         return strategy.select == "sample"
+    if isinstance(strategy, Recorded):
+        return strategy.drawn
     steps = steps_of(strategy)
     return any(step.draws for step in steps) and not any(isinstance(s, TopK) and s.k == 1 for s in steps)
 
@@ -385,6 +404,8 @@ def signature(strategy: Strategy) -> str:
     >>> signature(TopK(k=50)), signature(Guard()), signature(Guard(window=4, formulation="released"))
     ('top_k(k=50)', 'guard', 'guard(window=4, formulation=released)')
     """
+    if isinstance(strategy, Recorded):
+        return strategy.text
     if isinstance(strategy, Chain):
         return " + ".join(map(signature, strategy.steps))
     neutral = {"temperature", "length_penalty", "breakers"}

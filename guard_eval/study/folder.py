@@ -19,10 +19,13 @@ from typing import Any
 
 from guard_eval.database_url import check_location
 from guard_eval.errors import StudyError
+from guard_eval.proposals import write_command
 from guard_eval.records import Plan
 from guard_eval.rubric import CRITERIA
+from guard_eval.strategies import own
 from guard_eval.study.criteria_settings import find_study_file
 from guard_eval.study.declared import declared_settings, hash_declared
+from guard_eval.study.own_strategies import recall_strategies
 from guard_eval.study.settings import Settings
 from guard_eval.study.toml import check_tables, read_toml, with_overrides
 
@@ -57,18 +60,20 @@ class Study:
             if not path.exists():
                 remedy = f"name a study's folder, or make one with: guard-eval new {shlex.quote(name)}"
                 raise StudyError(f"there is no study.toml in {name!r}; {remedy}")
+        recall_strategies(folder)
         tables = with_overrides(read_toml(path), overrides)
         return cls(folder, check_settings(tables, folder), tuple(overrides))
 
     def command(self, name: str, *arguments: str | Path) -> str:
-        """Return a command on this study that a shell can run, with the settings of `--set`.
+        """Return a command on this study that a shell can run, with the user's `--set` and `--code`.
 
         >>> study.command("generate", "--strategy", "top_k(k=5)")  # doctest: +SKIP
         "guard-eval generate my-study --strategy 'top_k(k=5)'"
         """
-        words = [*name.split(), str(self.folder), *map(str, arguments)]
-        words += [word for assignment in self.overrides for word in ("--set", assignment)]
-        return f"guard-eval {shlex.join(words)}"
+        command = write_command(name, self.folder, *arguments, overrides=self.overrides)
+        if name == "generate" and own.find_unloaded(self.settings.generation.strategies):
+            return f"{command} --code FILE.py"
+        return command
 
     @cached_property
     def declared(self) -> dict[str, str]:

@@ -114,7 +114,7 @@ class MetricSettings(SettingsTable):
         mauve_seeds: How many runs of k-means the score is the mean of.
         bertscore_model: The encoder.
         bertscore_layer: Which of its layers; by default the one that the metric's authors chose.
-        baseline: The strategy that all others are compared with; None for no comparison.
+        baseline: The strategy that all others are compared with. Default: `greedy`, if the study has it.
         level: Confidence level of the intervals.
     """
 

@@ -12,6 +12,7 @@ from guard_eval.results import Result
 from guard_eval.store import Store
 from guard_eval.store import pairs as store_pairs
 from guard_eval.study import Study
+from guard_eval.study.own_strategies import record_strategies
 from guard_eval.texts.current import find_current
 from guard_eval.texts.gold import read_gold
 from guard_eval.texts.pairing import draw_prompts, make_pairs
@@ -79,6 +80,7 @@ def pair(study: Study, /, *, redraw: bool = False) -> Paired:
                 f"{error}.\nNone of these pairs has a verdict yet, so they can be drawn again, while raters "
                 f"and invites stay: {study.command('pair', '--redraw')}"
             ) from error
+        record_strategies(study.folder, settings.generation.strategies)
         store_pairs.add_gold(store, gold)
         gold_pairs = len(store_pairs.read_gold(store))
     counts = Counter(prompt.dataset for prompt in drawn)
@@ -91,6 +93,7 @@ def pair(study: Study, /, *, redraw: bool = False) -> Paired:
     if (gold_every is None) != (gold_pairs == 0):
         have = f"gold pairs: {gold_pairs}, annotation.gold_every: {gold_every}"
         warnings = [f"{have}; set annotation.gold and annotation.gold_every in study.toml, or neither"]
+    judge = (study.command("judge", "--dry-run"),) if settings.judge else ()
     return Paired(
         pairs=tuple(pairs),
         count=len(pairs),
@@ -99,7 +102,7 @@ def pair(study: Study, /, *, redraw: bool = False) -> Paired:
         gold=gold_pairs,
         lines=tuple(lines),
         warnings=tuple(warnings),
-        next=(study.command("annotate", "--invite", "NAME"), study.command("judge", "--dry-run")),
+        next=(study.command("annotate", "--invite", "NAME"), *judge),
     )
 
 

@@ -1,6 +1,7 @@
 """What the study's owner does while raters rate: links, decisions, exports, copies, erasures."""
 
 import csv
+import inspect
 import json
 import shlex
 import sqlite3
@@ -10,6 +11,7 @@ import threading
 import pytest
 from factories import STUDY_HEAD
 
+from annotation_app.annotate import address_for_others, annotate
 from guard_eval import progress
 from guard_eval.errors import StudyError
 from guard_eval.store import Store, handout, manage, notes, pairs, raters, settings, unblind, verdicts
@@ -60,15 +62,27 @@ def test_a_new_link_in_place_of_the_old(study):
         assert raters.sign_in(store, second.partition("invite=")[2]).name == "Ben"
 
 
-def test_a_link_has_the_address_where_the_app_was_served_and_none_that_is_guessed(study):
+def test_a_link_has_the_address_where_the_app_was_served(study):
+    """Before that it is where `annotate` serves by default, which the sentence below the links says."""
     unserved = manage.add(study, "Ben")
-    assert unserved.links["Ben"].startswith("ADDRESS/?invite=")
-    assert "The app was not served yet. Put its address in place of ADDRESS" in unserved.lines[-1]
+    options = inspect.signature(annotate).parameters
+    default = address_for_others(options["address"].default, options["port"].default)
+    assert unserved.links["Ben"].startswith(f"{default}/?invite=")
+    assert "They work on this machine" in unserved.lines[-1]
     with opened(study) as store:
         settings.put(store, settings.APP_ADDRESS, "http://10.0.0.7:8600")
     served = manage.add(study, "Cas")
     assert served.links["Cas"].startswith("http://10.0.0.7:8600/?invite=")
-    assert "not served" not in served.lines[-1]
+    assert served.lines[-1] == f"  Cas: {served.links['Cas']}"
+
+
+@pytest.mark.parametrize(
+    "url", ["", "rate.example.org", "ftp://x", "https://", "https://x/?a=b", "http://a b"]
+)
+def test_an_address_that_makes_no_link_is_refused(study, url):
+    with pytest.raises(StudyError, match="links cannot begin so; write an address such as https://"):
+        manage.add(study, "Ben", url=url)
+    assert "Ben" not in {each.name for each in manage.list_raters(study).raters}
 
 
 def test_exclusion_is_a_decision_that_is_recorded(study, monkeypatch):

@@ -29,9 +29,6 @@ def test_a_database_is_not_made_or_filled_unasked(empty_url, tmp_path):
         assert list(tmp_path.iterdir()) == []
         (tmp_path / "study.db").touch()
     assert "holds no study yet; run: guard-eval pair STUDY" in refuse(empty_url)
-    if empty_url.startswith("sqlite"):
-        (tmp_path / "study.toml").touch()
-        assert f"guard-eval pair {tmp_path}" in refuse(empty_url)
     with Store.open(empty_url, create=True) as store:
         assert pairs.read(store) == []
 

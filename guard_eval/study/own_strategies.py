@@ -1,0 +1,53 @@
+"""What a study records of its user's own strategies: only commands that make texts then need their file.
+
+The record is data. It is a stranger's, as the study is, and runs nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from pathlib import Path
+
+from guard_eval.errors import StudyError
+from guard_eval.reporting.writing import write_whole
+from guard_eval.strategies import Recorded, draws, own, signature
+from guard_eval.study.criteria_settings import find_study_file
+from guard_eval.study.toml import read_text
+
+RECORD = "own_strategies.json"
+"""The file in the study's folder: by spelling in study.toml, what is known of each strategy."""
+
+
+def record_strategies(folder: Path, in_use: Collection[str]) -> None:
+    """Write down what is known of the user's own strategies whose signatures are in use, if there are any."""
+    strategies = own.recorded | own.spellings
+    rows = {
+        spelling: {
+            "text": signature(strategy),
+            "drawn": draws(strategy),
+            "digest": own.source_of(strategy),
+        }
+        for spelling, strategy in strategies.items()
+        if signature(strategy) in in_use
+    }
+    if rows:
+        write_whole(folder / RECORD, (json.dumps(rows, indent=2, sort_keys=True) + "\n").encode())
+
+
+def recall_strategies(folder: Path) -> None:
+    """Let strategies be named that the study recorded.
+
+    Raises:
+        StudyError: The record cannot be used.
+    """
+    if not (folder / RECORD).exists():
+        return
+    try:
+        rows = json.loads(read_text(find_study_file(folder, RECORD)))
+        strategies = {spelling: Recorded(**row) for spelling, row in rows.items()}
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise StudyError(
+            f"cannot use {folder / RECORD}: {error}; remove it, and name your strategies' file by --code"
+        ) from None
+    own.recorded.update({strategy.text: strategy for strategy in strategies.values()} | strategies)
