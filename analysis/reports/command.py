@@ -11,7 +11,9 @@ from analysis.reports.declared import command_line, read_settings, table_context
 from analysis.reports.page import write_report
 from analysis.verdicts.tidy import read_verdicts, remarks
 from guard_eval.errors import StudyError
+from guard_eval.files.opening import read_text
 from guard_eval.records import RaterKind
+from guard_eval.reporting.writing import check_folder
 from guard_eval.results import Result
 
 
@@ -63,16 +65,16 @@ def report(
             raise StudyError(f"{paths[0]} and {paths[1]}: a report is on one study, or on tables of verdicts")
         evidence, folder = _study_evidence(paths[0], settings, rater_kind, overrides)
     else:
-        evidence, folder = (
-            _table_evidence(paths, settings, rater_kind, overrides),
-            output or _own_folder(paths[0]),
-        )
+        folder = Path(f"{_stem(paths[0])}-report")
+        evidence = _table_evidence(paths, settings, rater_kind, overrides)
+    folder = output or folder
+    check_folder(folder)
     if compare is not None:
         evidence = Evidence(scored=evidence.scored, context=replace(evidence.context, compare=(compare,)))
-    written = write_report(evidence, output or folder, paper=paper)
+    written = write_report(evidence, folder, paper=paper)
     warnings = () if any(path.is_dir() for path in paths) else remarks(evidence.frame)
     return Report(
-        folder=output or folder,
+        folder=folder,
         page=written.paths[0],
         answer=written.summary,
         lines=(written.summary, f"report: {written.paths[0]}"),
@@ -115,19 +117,10 @@ def _table_evidence(
         source=where,
     )
     if source is not None:
-        context = replace(context, settings=source.read_text(encoding="utf-8-sig"))
+        context = replace(context, settings=read_text(source))
     return Evidence.of(table, context)
 
 
 def _stem(table: Path) -> str:
     """Return a table's name without its endings."""
     return table.name.removesuffix(".gz").rsplit(".", 1)[0] or table.name
-
-
-def _own_folder(table: Path) -> Path:
-    """Return the folder for the report on a table: in the current one, and no folder of anything else."""
-    folder = Path(f"{_stem(table)}-report")
-    is_new = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
-    if not is_new and not (folder / "report.json").is_file():
-        raise StudyError(f"{folder} exists and is no report; name another folder: --output FOLDER")
-    return folder

@@ -1,13 +1,11 @@
-"""The files of a report: written together, and those that an earlier report left are taken away."""
+"""The numbers of a report as CSV and JSON."""
 
 from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Mapping
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,12 +14,6 @@ from pandas.api.types import infer_dtype
 
 from guard_eval.records import SIMULATED
 from guard_eval.reporting.escaping import clean, csv_of_escaped, escape_csv
-from guard_eval.reporting.writing import write_whole
-
-LIST = "files.txt"
-"""Names every file of a report, so that a later one knows what was there."""
-OURS = re.compile(r"(csv|figures|paper|prompts)/[A-Za-z0-9_-]+\.(bib|csv|svg|pdf|png|md|tex|txt)|report\.tex")
-"""The files that a later report may take away; whatever else a list names is not touched."""
 
 
 def as_json(facts: Mapping[str, Any], frames: Mapping[str, pd.DataFrame]) -> str:
@@ -41,32 +33,6 @@ def _value(value: Any) -> Any:  # noqa: ANN401  any cell
     if item is None or item is pd.NaT or (isinstance(item, float) and not math.isfinite(item)):
         return None
     return item if isinstance(item, int | float | bool) else clean(str(item))
-
-
-def write_files(folder: Path, files: Mapping[str, str | bytes]) -> tuple[Path, ...]:
-    """Write `files`, by path within `folder`, and remove what an earlier report left that this one has not.
-
-    Raises:
-        StudyError: The folder cannot be written.
-    """
-    for name in reversed(list(files)):  # the page comes first: who sees a new one sees what it links to
-        content = files[name]
-        data = content if isinstance(content, bytes) else content.encode("utf-8")
-        write_whole(folder / name, data, make_folder=True)
-    for name in _earlier(folder) - files.keys():
-        (folder / name).unlink(missing_ok=True)
-    listed = "".join(f"{name}\n" for name in sorted((*files, LIST)))
-    write_whole(folder / LIST, listed.encode())
-    return tuple(folder / name for name in (*files, LIST))
-
-
-def _earlier(folder: Path) -> set[str]:
-    """Return the files that the report in this folder says it has."""
-    try:
-        listed = (folder / LIST).read_text(encoding="utf-8").splitlines()
-    except (FileNotFoundError, UnicodeDecodeError):
-        return set()
-    return {name for name in listed if OURS.fullmatch(name)}
 
 
 def verdicts_csv(frame: pd.DataFrame) -> bytes:

@@ -11,7 +11,7 @@ import pandas as pd
 from analysis.analyses.evidence import Context, Evidence
 from analysis.reports.answer import FirstScreen, first_screen, is_simulated
 from analysis.reports.columns import group_name
-from analysis.reports.files import as_json, frame_csv, verdicts_csv, write_files
+from analysis.reports.files import as_json, frame_csv, verdicts_csv
 from analysis.reports.methods import limitations, methods
 from analysis.reports.questions import Question, questions
 from analysis.reports.results import Results
@@ -21,6 +21,7 @@ from guard_eval.errors import StudyError
 from guard_eval.records import Pair
 from guard_eval.reporting.rendering import render
 from guard_eval.reporting.words import title, titled
+from guard_eval.reporting.writing import write_folder
 
 _TEMPLATES = Path(__file__).parent / "templates"
 
@@ -96,7 +97,7 @@ def write_report(evidence: Evidence, folder: Path, *, paper: bool = False) -> Wr
             from analysis.reports.paper import manuscript  # noqa: PLC0415
 
             files |= manuscript(results)
-    return WrittenReport(paths=write_files(folder, files), summary=screen.summary)
+    return WrittenReport(paths=write_folder(folder, files), summary=screen.summary)
 
 
 def _facts(context: Context, screen: FirstScreen) -> dict[str, object]:

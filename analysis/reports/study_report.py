@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import fields
+from io import BytesIO
 from itertools import chain
 from pathlib import Path
 from pkgutil import resolve_name
@@ -18,6 +19,7 @@ from analysis.verdicts.combined import Composite
 from analysis.verdicts.family import with_composites
 from analysis.verdicts.tidy import validate
 from guard_eval.errors import StudyError
+from guard_eval.files.opening import read_bytes, read_text
 from guard_eval.metrics.scores import METRICS
 from guard_eval.records import PEOPLE_OF, Pair, RaterKind
 from guard_eval.reporting.words import judged_by
@@ -34,6 +36,7 @@ from guard_eval.texts.describe import plan_changes
 METRIC_COLUMNS = ["metric", "dataset", "strategy", "value", "low", "high", "level", "n", "note", "signature"]
 EXAMPLES = 3
 """How many pairs the report shows side by side."""
+_LARGEST_SCORES = 2**24
 
 
 def table_of(rows: Sequence[TidyRow]) -> pd.DataFrame:
@@ -104,7 +107,7 @@ def study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> Contex
         judging=usage and JudgeUsage(**usage),
         exclusions=_exclusions(store, everybody),
         with_excluded=validate(table_of(everybody)) if any(row.excluded for row in everybody) else None,
-        settings=(study.folder / "study.toml").read_text(encoding="utf-8"),
+        settings=read_text(study.folder / "study.toml"),
         command=study.command("report"),
     )
 
@@ -175,11 +178,12 @@ def _family(settings: Settings, kinds: set[RaterKind]) -> tuple[tuple[str, str, 
 
 def _read_metrics(folder: Path) -> pd.DataFrame:
     """Return the scores that a report shows, each with what it means; empty if nothing was measured."""
-    try:
-        scores = pd.read_csv(folder / "scores.csv")
-        shown = scores.loc[scores["metric"].isin(METRICS), METRIC_COLUMNS]
-    except FileNotFoundError:
+    path = folder / "scores.csv"
+    if not path.exists():
         return pd.DataFrame()
+    try:
+        scores = pd.read_csv(BytesIO(read_bytes(path, limit=_LARGEST_SCORES)))
+        shown = scores.loc[scores["metric"].isin(METRICS), METRIC_COLUMNS]
     except (ValueError, KeyError) as error:
         raise StudyError(
             f"cannot read the scores in {folder} ({error}); run: guard-eval measure STUDY"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import textwrap
 import time
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from guard_eval import progress
 from guard_eval.demo import PROMPTS, STUDY
 from guard_eval.demo.raters import NAMES, appeal, judge_all, rate_all
 from guard_eval.errors import StudyError
+from guard_eval.reporting.writing import write_whole
 from guard_eval.results import Result
 from guard_eval.store import Store
 from guard_eval.study import Study
@@ -75,10 +75,9 @@ def make_folder(folder: Path) -> None:
             f"{folder} is not empty and not a demo, and SIMULATED raters would be added to what is there; "
             "name another folder: guard-eval demo FOLDER"
         )
-    folder.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(PROMPTS, folder / "prompts.jsonl")
+    write_whole(folder / "prompts.jsonl", PROMPTS.read_bytes(), make_folder=True)
     # Last, because its presence says that the folder is complete.
-    shutil.copyfile(STUDY, folder / "study.toml")
+    write_whole(folder / "study.toml", STUDY.read_bytes())
 
 
 def generate_texts(study: Study) -> Result:

@@ -18,6 +18,7 @@ import numpy as np
 from guard_eval import progress
 from guard_eval.errors import StudyError
 from guard_eval.records import content_id
+from guard_eval.reporting.writing import check_database_file
 
 BATCH_TEXTS = 256
 """Texts after which values are committed."""
@@ -39,6 +40,7 @@ class ScoreCache:
         self._path = path
         with self._naming_the_file():
             if path is not None:
+                check_database_file(path)
                 path.parent.mkdir(parents=True, exist_ok=True)
             self._connection = sqlite3.connect(path or ":memory:", timeout=60)
             self._connection.execute("PRAGMA journal_mode = WAL")
@@ -65,6 +67,8 @@ class ScoreCache:
     def _naming_the_file(self) -> Iterator[None]:
         try:
             yield
+        except StudyError:
+            raise
         except (OSError, sqlite3.Error, ValueError) as error:
             remedy = "fix that, or remove the file to start again"
             raise StudyError(f"cannot store scores in {self._path}: {error}; {remedy}") from error

@@ -24,6 +24,7 @@ from guard_eval.metrics.measurement import (
 from guard_eval.metrics.models import ScoringModels
 from guard_eval.metrics.outcomes import MetricTools
 from guard_eval.metrics.scores import Measured, rows_of
+from guard_eval.reporting.writing import claim_folder
 from guard_eval.study import Study
 from guard_eval.study.criteria_settings import SettingsTable
 from guard_eval.study.folder import locate_model
@@ -197,6 +198,8 @@ def _measure_texts(
         )
     if problem:  # what needs none of these models is measured
         progress.warn(problem)
+    if folder:
+        claim_folder(folder, ["scores.sqlite"])
     with hub.offline(), closing(ScoreCache(folder and folder / "scores.sqlite")) as cache:
         tools = MetricTools(settings=settings, models=models, cache=cache)
         measured = measure_generations(generations, tools, seed=seed, warnings=warnings)

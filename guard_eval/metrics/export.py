@@ -28,7 +28,7 @@ from guard_eval.reporting.escaping import NOTHING, Escaped, csv_text, one_line
 from guard_eval.reporting.rendering import render
 from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import NO_P, p_value
-from guard_eval.reporting.writing import write_whole
+from guard_eval.reporting.writing import write_folder
 
 _TEMPLATES = Path(__file__).parent / "templates"
 MAX_NAME = 80
@@ -63,8 +63,7 @@ def write_results(measured: Measured, folder: Path) -> None:
         "metrics.html": metrics_page(measured, ".html", [drawing.svg for drawing in drawings]),
     }
     files |= {f"figures/{drawing.name}.svg": standalone(drawing) for drawing in drawings}
-    for name, text in files.items():
-        write_whole(folder / name, text.encode(), make_folder=True)
+    write_folder(folder, files)
 
 
 def _csv(frame: pd.DataFrame) -> str:

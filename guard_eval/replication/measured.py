@@ -7,6 +7,7 @@ number, and whether it must be the paper's because it is computed from the same 
 from __future__ import annotations
 
 import functools
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ import pandas as pd
 
 from guard_eval.errors import StudyError
 from guard_eval.estimate import jackknife
+from guard_eval.files.opening import LARGEST_TEXT, read_bytes
 from guard_eval.metrics.scores import OVERALL
 from guard_eval.records import SIMULATED
 from guard_eval.replication.prompts import dataset_named
@@ -126,7 +128,7 @@ def from_counts(path: Path, *, who: str) -> pd.DataFrame | None:
         StudyError: A count is no whole number, or there are not two strategies.
     """
     try:
-        table = pd.read_csv(path, encoding="utf-8-sig")
+        table = pd.read_csv(BytesIO(read_bytes(path, limit=LARGEST_TEXT)), encoding="utf-8-sig")
     except (OSError, ValueError):
         return None  # the reader of verdicts reports what is wrong with it
     if not {"dataset", "criterion", "ties"} <= set(table):

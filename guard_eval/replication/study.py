@@ -11,6 +11,7 @@ import tomli_w
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
+from guard_eval.files.opening import read_bytes
 from guard_eval.records import Prompt
 from guard_eval.replication.compare import SettingDifference
 from guard_eval.replication.paper import COHERENCE_MODEL, MODELS, NEW_TOKENS, PaperTable
@@ -22,6 +23,7 @@ from guard_eval.study.settings import needs_amateur
 from guard_eval.study.toml import read_toml, with_overrides
 from guard_eval.texts.new import prompt_lines
 from guard_eval.texts.prompts import read_prompts
+from guard_eval.texts.rows import MOST_BYTES
 
 
 def plan_study(
@@ -66,7 +68,7 @@ def lay_out(folder: Path, tables: dict[str, Any], prompts: Sequence[Prompt]) -> 
         # Last, because its presence says that the folder is complete.
         write_whole(settings, tomli_w.dumps(tables).encode())
         progress.notice(f"{settings}: the settings; {len(prompts)} prompts beside it")
-    elif read_toml(settings) != tables or prompts_path.read_bytes() != lines:
+    elif read_toml(settings) != tables or read_bytes(prompts_path, limit=MOST_BYTES) != lines:
         raise StudyError(
             f"{folder} holds a replication with other settings or prompts; name another FOLDER, or leave the "
             "options out to go on with it"

@@ -1,16 +1,42 @@
-"""Files that are written whole or not at all: the one writer of everything that replaces a file."""
+"""The one way out: every file that a command writes into a study or another folder is written here.
+
+A study's folder comes from other people, and so do the links in it. What a command writes there stays there,
+and what a command did not make is not overwritten.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import secrets
-from contextlib import suppress
+import stat
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from io import FileIO
 from pathlib import Path
 
 from guard_eval.errors import StudyError
+from guard_eval.files.opening import read_text
+
+LIST = "files.txt"
+"""The file of a folder of results that names all of them, itself, too."""
+
+_REMOVABLE = re.compile(
+    r"(csv|figures|paper|prompts)/[A-Za-z0-9_-]+\.(bib|csv|svg|pdf|png|md|tex|txt)|report\.tex"
+)
+"""The files that later results may remove; whatever else a list names is not touched."""
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def write_whole(path: Path, data: bytes, *, make_folder: bool = False, private: bool = False) -> None:
+def write_whole(
+    path: Path,
+    data: bytes,
+    *,
+    make_folder: bool = False,
+    private: bool = False,
+    within: Path | None = None,
+) -> None:
     """Write a file through a temporary one beside it, so that no reader sees half of it, even after a crash.
 
     Two processes that write the same file do not mix: the last one wins.
@@ -20,23 +46,197 @@ def write_whole(path: Path, data: bytes, *, make_folder: bool = False, private: 
         data: Its content.
         make_folder: Make its folder if there is none.
         private: Let only its owner read it, because it names raters.
+        within: A folder that it must not leave by a link. It never leaves its study.
 
     Raises:
-        StudyError: The file cannot be written; its old content stays.
+        StudyError: The file cannot be written, or `locate` refuses it; its old content stays.
     """
-    temporary = path.with_name(f".{path.name[:100]}.{secrets.token_hex(6)}")
+    with _opened_folder(path, within, make=make_folder) as (folder, name), _explained(path):
+        _check_regular(path, folder, name)
+        temporary = f".{name[:100]}.{secrets.token_hex(6)}"
+        try:
+            mode = 0o600 if private else 0o666
+            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode, dir_fd=folder)
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+        except OSError:
+            with suppress(OSError):
+                os.unlink(temporary, dir_fd=folder)
+            raise
+
+
+@contextmanager
+def open_to_append(path: Path) -> Iterator[FileIO]:
+    """Open a file to append to it without a buffer; it and its folder are made if they are missing.
+
+    Raises:
+        StudyError: It cannot be opened, or `locate` refuses it.
+    """
+    with _opened_folder(path, make=True) as (folder, name), _explained(path):
+        _check_regular(path, folder, name, alone=True)
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+        handle = os.open(name, flags, 0o666, dir_fd=folder)
+    with os.fdopen(handle, "ab", buffering=0) as file:
+        yield file
+
+
+def write_folder(folder: Path, files: Mapping[str, str | bytes]) -> tuple[Path, ...]:
+    """Write files, by path within a folder of results, and remove what earlier results left.
+
+    The first file is written last: who sees a new page sees what it links to.
+
+    Raises:
+        StudyError: The folder cannot be written, or `claim_folder` refuses it.
+    """
+    earlier = claim_folder(folder, files)
+    for name in reversed(files):
+        content = files[name]
+        data = content if isinstance(content, bytes) else content.encode("utf-8")
+        write_whole(folder / name, data, make_folder=True, within=folder)
+    outdated = {name for name in earlier - files.keys() if _REMOVABLE.fullmatch(name)}
+    for name in outdated:
+        _remove(folder / name, folder)
+    _write_list(folder, earlier - outdated | files.keys())
+    return tuple(folder / name for name in (*files, LIST))
+
+
+def claim_folder(folder: Path, names: Collection[str] = ()) -> set[str]:
+    """Make a folder of results ours before anything is written into it. Return the files that it lists.
+
+    Args:
+        folder: The folder. It is new, empty, or holds results.
+        names: The files that will be written; those that exist must be on its list.
+
+    Raises:
+        StudyError: `check_folder` refuses it, a file of others is in the way, or it cannot be written.
+    """
+    earlier = check_folder(folder)
+    for name in sorted(set(names) - earlier):
+        if os.path.lexists(folder / name):
+            raise StudyError(f"{folder / name} exists, and guard-eval did not write it; move it away")
+    if not earlier >= {*names, LIST}:
+        _write_list(folder, {*names, *earlier})
+    return earlier
+
+
+def check_folder(folder: Path) -> set[str]:
+    """Return the files that a folder of results lists, nothing if it is new or empty.
+
+    Raises:
+        StudyError: It holds files of others.
+    """
+    with _explained(folder):
+        earlier = _read_list(folder)
+        if not earlier and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise StudyError(
+                f"{folder} exists and holds no results of guard-eval; move it away, or name a new folder: "
+                "--output FOLDER"
+            )
+    return earlier
+
+
+def _write_list(folder: Path, names: Collection[str]) -> None:
+    listed = "".join(f"{name}\n" for name in sorted({*names, LIST}))
+    write_whole(folder / LIST, listed.encode(), make_folder=True, within=folder)
+
+
+def _read_list(folder: Path) -> set[str]:
+    """Return the files that a folder of results lists; nothing if it is none of ours."""
+    if not (folder / LIST).is_file():
+        return set()
+    names = set(read_text(folder / LIST).splitlines())
+    return names if LIST in names else set()
+
+
+def _remove(path: Path, within: Path) -> None:
+    """Remove a file of earlier results, if it is still there."""
+    if not path.exists():
+        return
+    with _opened_folder(path, within, make=False) as (folder, name), _explained(path):
+        _check_regular(path, folder, name)
+        with suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=folder)
+
+
+def locate(path: Path, within: Path | None = None) -> tuple[Path, Path]:
+    """Return the folder that a file must stay in, and the file's own path, with all links followed.
+
+    That folder is `within`, or the study's, if the file's name leads into a study.
+
+    Raises:
+        StudyError: A link leads out of it, or in a circle.
+    """
     try:
-        if make_folder:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666)
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
+        target = path.resolve()
+        named = Path(os.path.abspath(path))  # noqa: PTH100 (without "..", which no method of Path removes)
+        folders = [folder for folder in named.parents if (folder / "study.toml").is_file()]
+        folders += [] if within is None else [within]
+        roots = [folder.resolve() for folder in folders]
+    except (OSError, RuntimeError, ValueError) as error:  # also a name that no file can have
+        raise StudyError(f"cannot write {str(path)!r}: {error}; name another file") from None
+    for folder, root in zip(folders, roots, strict=True):
+        if not target.is_relative_to(root):
+            raise StudyError(
+                f"{path} leads out of the folder {folder}, to {target}; remove the link, or name another file"
+            )
+    return (roots[-1] if roots else target.parent), target
+
+
+def check_database_file(path: Path) -> None:
+    """Check a database's file, and those that SQLite puts beside it, before anything is written to them.
+
+    Raises:
+        StudyError: One of them is no regular file, has a second name, or is refused by `locate`.
+    """
+    for ending in ("", "-wal", "-shm", "-journal"):
+        beside = path.with_name(path.name + ending)
+        _, target = locate(beside)
+        if target.parent.is_dir():
+            with _opened_folder(beside, make=False) as (folder, name):
+                _check_regular(beside, folder, name, alone=True)
+
+
+@contextmanager
+def _opened_folder(path: Path, within: Path | None = None, *, make: bool) -> Iterator[tuple[int, str]]:
+    """Open the folder of a file. Yield its handle and the file's name; no link is followed from here on."""
+    root, target = locate(path, within)
+    with _explained(path):
+        if make:
+            root.mkdir(parents=True, exist_ok=True)
+        folder = os.open(root, _FOLDER)
+        try:
+            for name in target.parent.relative_to(root).parts:
+                if make:
+                    with suppress(FileExistsError):
+                        os.mkdir(name, dir_fd=folder)
+                inner = os.open(name, _FOLDER, dir_fd=folder)
+                os.close(folder)
+                folder = inner
+            yield folder, target.name
+        finally:
+            os.close(folder)
+
+
+def _check_regular(path: Path, folder: int, name: str, *, alone: bool = False) -> None:
+    """Check that a file is missing or regular, and with `alone` that it has no second name elsewhere."""
+    try:
+        status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return
+    if not stat.S_ISREG(status.st_mode):
+        raise StudyError(f"{path} exists and is not a regular file; name another file, or move it away")
+    if alone and status.st_nlink > 1:
+        raise StudyError(f"{path} has a second name (a hard link), which would change, too; copy the file")
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
-        with suppress(OSError):
-            temporary.unlink()
         raise StudyError(
             f"cannot write {path}: {error.strerror}; fix that and run the command again"
         ) from error

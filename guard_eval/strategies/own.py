@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import get_type_hints
 
 from guard_eval.errors import StudyError
+from guard_eval.files.opening import read_text
 from guard_eval.strategies.protocol import apply_step
 from guard_eval.strategies.values import (
     STRATEGIES,
@@ -48,11 +49,7 @@ def use_file(path: Path) -> None:
         StudyError: The file cannot be read or run, or has no strategy, or one has another's name.
     """
     path = path.absolute()
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise StudyError(f"cannot read the strategies in {path}: {error}; name a Python file") from error
-    use_text(str(path), text)
+    use_text(str(path), read_text(path))
     files = filter(None, [*os.environ.get(VARIABLE, "").split(os.pathsep), str(path)])
     os.environ[VARIABLE] = os.pathsep.join(dict.fromkeys(files))
 

@@ -14,8 +14,8 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, model_validator
 
 from guard_eval.errors import StudyError
+from guard_eval.files.opening import read_text
 from guard_eval.rubric import COMPOSITE, CRITERIA, Criterion, check_name, spelling
-from guard_eval.study.toml import read_text
 
 
 class SettingsTable(BaseModel):

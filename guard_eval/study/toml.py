@@ -14,10 +14,9 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from guard_eval.errors import StudyError, nearest
+from guard_eval.files.opening import read_text
 
 Table = TypeVar("Table", bound=BaseModel)
-
-LARGEST_FILE_BYTES = 2**20
 
 _PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
 _DEEP_KEY = re.compile(rf"(?<![\w-]){_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{64}}", re.ASCII)
@@ -26,27 +25,6 @@ _DEEP_KEY = re.compile(rf"(?<![\w-]){_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{64}}", r
 _ASSIGNMENT = re.compile(r"\s*([\w-]+(?:\.[\w-]+|\[[1-9]\d{0,8}\])*)\s*=(.*)", re.DOTALL)
 
 _SHOWN_CHARACTERS, _SHOWN_PROBLEMS = 200, 50
-
-
-def read_text(path: Path) -> str:
-    """Return the text of a file, without a byte order mark and with line feeds alone as line ends.
-
-    Raises:
-        StudyError: It cannot be read, is no regular file, is too large, or is not UTF-8.
-    """
-    try:
-        if path.exists() and not path.is_file():  # a pipe would keep us waiting
-            raise StudyError(f"{path} is not a regular file; name another file")
-        with path.open("rb") as file:
-            content = file.read(LARGEST_FILE_BYTES + 1)
-    except OSError as error:
-        raise StudyError(f"cannot read {path}: {error.strerror}; fix that, or name another file") from None
-    if len(content) > LARGEST_FILE_BYTES:
-        raise StudyError(f"{path} is larger than {LARGEST_FILE_BYTES:,} bytes; write less")
-    try:
-        return content.decode("utf-8-sig").replace("\r\n", "\n")
-    except UnicodeDecodeError as error:
-        raise StudyError(f"{path} is no text in UTF-8 (byte {error.start}); save it as UTF-8") from None
 
 
 def read_toml(path: Path) -> dict[str, Any]:

@@ -17,13 +17,16 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
+from functools import partial
+from io import FileIO
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from guard_eval.errors import StudyError
+from guard_eval.files.opening import LARGEST_TEXT, open_regular, read_bytes
 from guard_eval.records import Continuation, Recipe, content_id
-from guard_eval.reporting.writing import write_whole
+from guard_eval.reporting.writing import open_to_append, write_whole
 from guard_eval.texts.shards import WHOLE, Shard
 
 RUN_FIELDS = ("model", "revision", "dtype", "seed", "max_new_tokens", "max_prompt_tokens", "chat", "stop")
@@ -31,6 +34,8 @@ RUN_FIELDS = ("model", "revision", "dtype", "seed", "max_new_tokens", "max_promp
 
 _STRATEGY_FIELDS = ("strategy", "amateur", "amateur_revision", "engine", "source")
 """Fields of `Recipe` that a text's line has where they are set."""
+
+_LONGEST_LINE = 2**26
 
 
 def run_folder(continuations: Path, recipe: Recipe) -> Path:
@@ -57,7 +62,7 @@ def _read_recipe(folder: Path) -> dict[str, Any]:
     """Return what recipe.json says, by `RUN_FIELDS`."""
     path = folder / "recipe.json"
     try:
-        values = json.loads(path.read_bytes())
+        values = json.loads(read_bytes(path, limit=LARGEST_TEXT))
         return {name: values[name] for name in RUN_FIELDS} | {"stop": tuple(values["stop"])}
     except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
         raise StudyError(
@@ -122,14 +127,13 @@ def _append(path: Path, rows: Iterable[dict[str, Any]]) -> None:
     lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     rest = memoryview(lines.encode("utf-8", "surrogatepass"))
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("ab", buffering=0) as file:  # a buffer would try again to write what found no room
-            file.truncate(_whole_lines(path))
+        with open_to_append(path) as file:  # without a buffer, which would repeat a write that found no room
+            file.truncate(_whole_lines(file))
             try:
                 while rest:
                     rest = rest[file.write(rest) :]
             finally:
-                file.truncate(_whole_lines(path))
+                file.truncate(_whole_lines(file))
                 os.fsync(file.fileno())
     except OSError as error:
         raise StudyError(
@@ -137,11 +141,11 @@ def _append(path: Path, rows: Iterable[dict[str, Any]]) -> None:
         ) from error
 
 
-def _whole_lines(path: Path) -> int:
+def _whole_lines(file: FileIO) -> int:
     """Return how many bytes of a file are whole lines."""
-    if not path.stat().st_size:
+    if not os.fstat(file.fileno()).st_size:
         return 0
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+    with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         return content.rfind(b"\n") + 1
 
 
@@ -152,8 +156,10 @@ def read_continuations(path: Path) -> Iterator[Continuation]:
         StudyError: A whole line, or recipe.json beside the file, cannot be read.
     """
     shared = _read_recipe(path.parent)
-    with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
+    with open_regular(path) as file:
+        for number, line in enumerate(iter(partial(file.readline, _LONGEST_LINE), b""), start=1):
+            if len(line) == _LONGEST_LINE:
+                raise StudyError(f"{path}, line {number}: longer than any text; remove it")
             if not line.endswith(b"\n"):  # torn, or still written
                 return
             try:

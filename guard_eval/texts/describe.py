@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from guard_eval.errors import StudyError
+from guard_eval.files.opening import read_text
 from guard_eval.records import Pair
 from guard_eval.reporting.escaping import escape_markdown
 from guard_eval.reporting.rendering import render
@@ -73,7 +74,7 @@ def describe(study: Study, /, *, output: Path | None = None) -> Description:
     path, hashes = output or study.folder / (DESCRIPTION if rows else PLAN), hash_plan(study, pairs)
     line = f"{path}: the description"
     if path.name == PLAN and path.exists():
-        if dict(_HASH.findall(path.read_text("utf-8", "replace"))) != hashes:
+        if dict(_HASH.findall(read_text(path))) != hashes:
             raise StudyError(
                 f"{path} describes other settings or pairs, and a written plan is not replaced; move it, "
                 "or name another file with --output"
@@ -106,7 +107,7 @@ def plan_changes(study: Study, pairs: Sequence[Pair]) -> tuple[str, ...]:
     path = study.folder / PLAN
     if not path.exists():
         return ()
-    text = path.read_text("utf-8", "replace")
+    text = read_text(path)
     planned, verdicts = dict(_HASH.findall(text)), _VERDICTS.search(text)
     if not planned or verdicts is None:
         return (f"{PLAN} holds no hash of settings, so it cannot be compared with the study.",)

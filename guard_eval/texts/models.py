@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from guard_eval.errors import StudyError
+from guard_eval.files.opening import open_regular
 
 TIMEOUT_SECONDS = 8.0
 """How long the Hub has to answer about a model."""
@@ -51,7 +52,7 @@ def folder_revision(folder: Path) -> str:
 @cache  # one command asks several times; a file that changes meanwhile has another time of change
 def _hash_file(path: Path, _changed: int) -> str:
     """Return the SHA-256 of a file."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

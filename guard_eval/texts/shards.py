@@ -16,6 +16,7 @@ from pathlib import Path
 
 from guard_eval.errors import StudyError
 from guard_eval.records import content_id
+from guard_eval.reporting.writing import open_to_append
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,6 @@ def reserve(folder: Path, shard: Shard) -> Iterator[None]:
     Raises:
         StudyError: Another process makes these texts.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as locks:
         try:
             for suffix in dict.fromkeys(("", shard.suffix)):
@@ -90,7 +90,7 @@ def _lock(path: Path, *, shared: bool) -> Iterator[None]:
         BlockingIOError: Another process holds it.
         FileNotFoundError: Another process is removing it.
     """
-    with path.open("ab") as file:
+    with open_to_append(path) as file:
         fcntl.flock(file, fcntl.LOCK_NB | (fcntl.LOCK_SH if shared else fcntl.LOCK_EX))
         if not os.path.samestat(os.fstat(file.fileno()), path.stat()):
             raise FileNotFoundError(path)

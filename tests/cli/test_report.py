@@ -122,6 +122,6 @@ def test_a_report_is_written_here_and_over_no_folder_of_anything_else(tmp_path, 
     (data / "other.csv").write_text(f"{HEADER}\n{ROWS}")
     (here / "other-report").mkdir()
     (here / "other-report" / "thesis.tex").write_text("mine")
-    with pytest.raises(StudyError, match=r"other-report exists and is no report; .* --output FOLDER"):
+    with pytest.raises(StudyError, match=r"other-report exists and holds no results .* --output FOLDER"):
         report(data / "other.csv")
     assert [path.name for path in (here / "other-report").iterdir()] == ["thesis.tex"]

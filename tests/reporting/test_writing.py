@@ -1,11 +1,20 @@
 """Files are written whole or not at all."""
 
+import os
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
 from guard_eval.errors import StudyError
-from guard_eval.reporting.writing import write_whole
+from guard_eval.reporting.writing import (
+    LIST,
+    check_database_file,
+    claim_folder,
+    open_to_append,
+    write_folder,
+    write_whole,
+)
 
 
 def test_a_file_is_replaced_and_nothing_else_is_left(tmp_path):
@@ -27,7 +36,7 @@ def test_a_folder_is_made_only_when_asked_for(tmp_path):
 
 def test_what_cannot_be_replaced_leaves_nothing_beside_it(tmp_path):
     (tmp_path / "f").mkdir()
-    with pytest.raises(StudyError, match="cannot write"):
+    with pytest.raises(StudyError, match="f exists and is not a regular file; name another file"):
         write_whole(tmp_path / "f", b"x")
     assert [path.name for path in tmp_path.iterdir()] == ["f"]
 
@@ -44,3 +53,141 @@ def test_only_the_owner_reads_a_private_file(tmp_path):
     for private, mode in ((True, 0o600), (False, 0o644), (True, 0o600)):
         write_whole(tmp_path / "f", b"x", private=private)
         assert (tmp_path / "f").stat().st_mode & 0o777 == mode
+
+
+@pytest.fixture
+def study(tmp_path):
+    """Make a study's folder with links: one stays in it, the others lead to a folder of its reader."""
+    study, home = tmp_path / "study", tmp_path / "home"
+    (study / "inner").mkdir(parents=True)
+    home.mkdir()
+    (home / "thesis.txt").write_text("mine")
+    (study / "study.toml").touch()
+    (study / "up").symlink_to("..")
+    (study / "csv").symlink_to(home)
+    (study / "page.html").symlink_to(home / "thesis.txt")
+    (study / "new.html").symlink_to(home / "new.html")
+    (study / "stays").symlink_to("inner")
+    return study
+
+
+@pytest.mark.parametrize(
+    "name", ["csv/thesis.txt", "up/home/thesis.txt", "page.html", "new.html", "inner/../up/home/a", "csv/a/b"]
+)
+def test_no_writer_leaves_the_study_by_a_link(study, name):
+    with pytest.raises(StudyError, match=r"leads out of the folder .*study, to .*home.*; remove the link"):
+        write_whole(study / name, b"x", make_folder=True)
+    with pytest.raises(StudyError, match="leads out of the folder"), open_to_append(study / name):
+        pass
+    with pytest.raises(StudyError, match="leads out of the folder"):
+        check_database_file(study / name)
+    assert [path.name for path in (study.parent / "home").iterdir()] == ["thesis.txt"]
+    assert (study.parent / "home" / "thesis.txt").read_text() == "mine"
+
+
+def test_a_name_that_leads_out_openly_is_written(study, monkeypatch):
+    monkeypatch.chdir(study)
+    write_whole(Path("../out.csv"), b"x")
+    assert (study.parent / "out.csv").read_bytes() == b"x"
+
+
+def test_a_link_within_the_study_is_followed(study):
+    write_whole(study / "stays" / "deep" / "f", b"x", make_folder=True)
+    assert (study / "inner" / "deep" / "f").read_bytes() == b"x"
+    with open_to_append(study / "stays" / "log") as file:
+        file.write(b"y")
+    assert (study / "inner" / "log").read_bytes() == b"y"
+
+
+def test_a_link_that_is_swapped_in_is_not_followed(study, monkeypatch):
+    (study / "report").mkdir()
+    real = os.mkdir
+
+    def swap(name, *arguments, **options):
+        real(name, *arguments, **options)
+        (study / "report" / "figures").rmdir()
+        (study / "report" / "figures").symlink_to(study.parent / "home")
+
+    monkeypatch.setattr(os, "mkdir", swap)
+    with pytest.raises(StudyError, match="cannot write"):
+        write_whole(study / "report" / "figures" / "a.svg", b"x", make_folder=True)
+    assert [path.name for path in (study.parent / "home").iterdir()] == ["thesis.txt"]
+
+
+@pytest.mark.parametrize("name", ["pipe", "device", "folder"])
+def test_only_a_regular_file_is_replaced(tmp_path, name):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "device").symlink_to("/dev/null")
+    (tmp_path / "folder").mkdir()
+    for write in (lambda path: write_whole(path, b"x"), lambda path: open_to_append(path).__enter__()):
+        with pytest.raises(StudyError, match="exists and is not a regular file"):
+            write(tmp_path / name)
+    assert (tmp_path / name).exists()
+
+
+def test_a_second_name_is_not_written_through(study):
+    os.link(study.parent / "home" / "thesis.txt", study / "guard.jsonl")
+    with pytest.raises(StudyError, match="a second name"), open_to_append(study / "guard.jsonl"):
+        pass
+    os.link(study.parent / "home" / "thesis.txt", study / "study.db-wal")
+    with pytest.raises(StudyError, match="a second name"):
+        check_database_file(study / "study.db")
+    write_whole(study / "guard.jsonl", b"new")  # replaced, not written through
+    assert (study.parent / "home" / "thesis.txt").read_text() == "mine"
+
+
+def test_a_database_with_a_link_beside_it_is_refused(study):
+    (study / "study.db").touch()
+    check_database_file(study / "study.db")
+    (study / "study.db-wal").symlink_to(study.parent / "home" / "thesis.txt")
+    with pytest.raises(StudyError, match=r"study\.db-wal leads out of the folder"):
+        check_database_file(study / "study.db")
+
+
+def test_results_replace_results_and_nothing_else(tmp_path):
+    folder = tmp_path / "out"
+    write_folder(folder, {"index.html": "1", "csv/old.csv": "1"})
+    (folder / "csv" / "mine.csv").write_text("mine")
+    write_folder(folder, {"index.html": "2", "csv/new.csv": b"2"})
+    assert sorted(path.name for path in folder.rglob("*.*")) == [
+        "files.txt",
+        "index.html",
+        "mine.csv",
+        "new.csv",
+    ]
+    assert (folder / LIST).read_text() == "csv/new.csv\nfiles.txt\nindex.html\n"
+    with pytest.raises(StudyError, match=r"csv/mine\.csv exists, and guard-eval did not write it; move it"):
+        write_folder(folder, {"csv/mine.csv": "3"})
+    assert (folder / "index.html").read_text() == "2"
+
+
+@pytest.mark.parametrize("listed", [None, "index.html\n", "thesis.txt\nfiles.txt\n"])
+def test_a_folder_of_others_is_not_overwritten(tmp_path, listed):
+    (tmp_path / "index.html").write_text("mine")
+    if listed is not None:
+        (tmp_path / LIST).write_text(listed)
+    with pytest.raises(StudyError, match=r"holds no results of guard-eval|did not write it"):
+        write_folder(tmp_path, {"index.html": "x"})
+    assert (tmp_path / "index.html").read_text() == "mine"
+
+
+def test_results_that_were_interrupted_are_written_again(tmp_path):
+    claim_folder(tmp_path / "out", ["index.html", "scores.sqlite"])
+    (tmp_path / "out" / "index.html").write_text("half")
+    write_folder(tmp_path / "out", {"index.html": "whole"})
+    assert (tmp_path / "out" / "index.html").read_text() == "whole"
+
+
+@pytest.mark.parametrize("within", ["csv", "figures"])
+def test_results_leave_their_folder_by_no_link(tmp_path, within):
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "a.csv").write_text("mine")
+    write_folder(tmp_path / "out", {"index.html": "1", f"{within}/a.csv": "1"})
+    (tmp_path / "out" / within / "a.csv").unlink()
+    (tmp_path / "out" / within).rmdir()
+    (tmp_path / "out" / within).symlink_to(home)
+    for files in ({"index.html": "2"}, {"index.html": "2", f"{within}/a.csv": "2"}):
+        with pytest.raises(StudyError, match="leads out of the folder"):
+            write_folder(tmp_path / "out", files)
+    assert (home / "a.csv").read_text() == "mine"
