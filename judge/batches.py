@@ -24,7 +24,7 @@ from guard_eval.store.requests import LEASE, Batch, Planned, Question, Reserved
 from judge.failures import ATTEMPTS, JudgeError
 from judge.prompts.answers import excerpt, load_json, table_of
 from judge.prompts.forms import PATHS
-from judge.providers.refusals import read_error, read_refusal
+from judge.providers.refusals import read_line
 from judge.run import Run, settle_error
 
 MOST_REQUESTS = 50_000
@@ -246,7 +246,7 @@ class BatchRun(Run):
             if key not in rows:
                 continue
             row, _ = rows[key]
-            if (error := self._read_error(line)) is None:
+            if (error := read_line(self.server, line)) is None:
                 settled[key] = self.price_answer(row, line, batch=True)
             else:
                 settled[key] = settle_error(row, error)
@@ -256,17 +256,6 @@ class BatchRun(Run):
         for key, answer in settled.items():
             if answer.state == "answered":
                 self.count_cost(answer, rows[key][1])
-
-    def _read_error(self, line: bytes) -> JudgeError | None:
-        """Return why a line of a file of results has no answer; None if it has one, if only an empty one."""
-        entry = table_of(load_json(line))
-        response = table_of(entry.get("response"))
-        status = response.get("status_code")
-        if status == 200 and not entry.get("error"):
-            return read_error(self.server, line)
-        error = entry.get("error") or table_of(response.get("body")).get("error") or "no answer"
-        refusal = read_refusal(self.server, status if isinstance(status, int) else 500, {}, error)
-        return replace(refusal, billed=False)
 
     async def _call(
         self,

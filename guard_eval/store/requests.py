@@ -362,7 +362,7 @@ def read_spending(db: Connection) -> list[Row[Any]]:
         "answers": count.filter(_ANSWERED),
         "lost": count.filter(state == "lost"),
         "open": count.filter(_OPEN),
-        "unmetered": count.filter(_ANSWERED, request.output_tokens.is_(None)),
+        "unmetered": count.filter(_ANSWERED, (request.input_tokens + request.output_tokens).is_(None)),
         **{name: func.coalesce(total, 0) for name, total in sums.items()},
         "unpriced": count.filter(sent, cost.is_(None)),
     }

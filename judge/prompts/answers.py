@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast, get_args
 
 from guard_eval.reporting.escaping import visible
 from guard_eval.store.requests import Usage
@@ -14,10 +15,13 @@ from judge.prompts.sanitize import CONTROL_TOKEN
 _DETAIL = 200
 
 
-def excerpt(text: str) -> str:
-    """Return the beginning of `text` as one printable line of at most 200 characters."""
-    line = " ".join(visible(text[: 4 * _DETAIL]).split())
-    return line if len(line) <= _DETAIL else line[: _DETAIL - 1] + "…"
+def excerpt(text: str, longest: int = _DETAIL) -> str:
+    """Return the beginning of `text` as one printable line of at most so many characters."""
+    line = " ".join(visible(text[: 4 * longest]).split())
+    return line if len(line) <= longest else line[: longest - 1] + "…"
+
+
+Ending = Literal["stop", "length", "content_filter"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -26,7 +30,7 @@ class Answer:
 
     text: str | None
     refusal: str | None
-    ended: Literal["stop", "length", "content_filter"]
+    ended: Ending
 
 
 def load_json(body: bytes) -> Any:  # noqa: ANN401 (a stranger's JSON)
@@ -45,11 +49,15 @@ def table_of(value: object) -> dict[str, Any]:
 def read_json(body: bytes) -> dict[str, Any]:
     """Return the JSON object in a response, or in a line of a batch's results; else an empty one."""
     envelope = table_of(load_json(body))
-    return table_of(table_of(envelope.get("response")).get("body")) if "custom_id" in envelope else envelope
+    if "custom_id" not in envelope:
+        return envelope
+    response = table_of(envelope.get("response"))
+    content = response.get("body", response)
+    return table_of(load_json(content.encode(errors="replace")) if isinstance(content, str) else content)
 
 
 def read_answer(body: bytes) -> Answer | None:
-    """Return the model's answer, or None if `body` is no answer of either interface."""
+    """Return the model's answer, or None if `body` is no answer of any interface."""
     envelope = read_json(body)
     read = _read_response if "output" in envelope and "choices" not in envelope else _read_completion
     try:
@@ -58,53 +66,83 @@ def read_answer(body: bytes) -> Answer | None:
         return None
 
 
+_ENDINGS: Mapping[str, str] = {
+    "error": r"error|abort|cancel|fail|insufficient",
+    "content_filter": r"filter|safety|sensitive|prohibited|block|recitation|spii|guardrail|moderat|flagged",
+    "refusal": r"refus",
+    "length": r"length|max|limit|context",
+}
+"""How an answer ended, in the words of one server or another. Whatever else a server says, it stopped."""
+
+
+def read_ending(word: object) -> str:
+    """Return how an answer ended: stop, length, content_filter, refusal or error.
+
+    >>> [read_ending(word) for word in ("MAX_TOKENS", "model_length", "SAFETY", "end_turn", None)]
+    ['length', 'length', 'content_filter', 'stop', 'stop']
+    """
+    words = str(word).lower()
+    return next((ending for ending, pattern in _ENDINGS.items() if re.search(pattern, words)), "stop")
+
+
 def _read_completion(envelope: dict[str, Any]) -> Answer | None:
     choice = envelope["choices"][0]
-    finish = choice.get("finish_reason")
-    if envelope.get("error") or choice.get("error") or finish == "error":  # a router lost the model
+    ending = read_ending(choice.get("finish_reason") or choice.get("stop_reason"))
+    if envelope.get("error") or choice.get("error") or ending == "error":  # a router lost the model
         return None
-    text, refusal = choice["message"].get("content"), choice["message"].get("refusal")
+    message = choice["message"] if "message" in choice else {"content": choice["text"]}
+    text = message.get("content")
     if isinstance(text, list):  # Mistral's models that reason: their thinking, and then the text
         text = "".join(each["text"] for each in text if each.get("type") == "text") or None
-    return Answer(
-        text=text if isinstance(text, str) else None,
-        refusal=str(refusal) if refusal else None,
-        ended=finish if finish in ("length", "content_filter") else "stop",
-    )
+    return _make_answer(text, message.get("refusal"), ending)
 
 
 def _read_response(envelope: dict[str, Any]) -> Answer | None:
-    status = envelope.get("status", "completed")
+    status = str(envelope.get("status", "completed")).lower()
     if status not in ("completed", "incomplete"):
         return None
     messages = [each["content"] for each in envelope["output"] if each.get("type") == "message"]
     parts = messages[-1] if messages else []
-    filtered = table_of(envelope.get("incomplete_details")).get("reason") == "content_filter"
-    return Answer(
-        text="".join(each["text"] for each in parts if each.get("type") == "output_text") or None,
-        refusal=next((str(each["refusal"]) for each in parts if each.get("type") == "refusal"), None),
-        ended="content_filter" if filtered else "length" if status == "incomplete" else "stop",
-    )
+    reason = table_of(envelope.get("incomplete_details")).get("reason") or "max_output_tokens"
+    text = "".join(each["text"] for each in parts if each.get("type") == "output_text") or None
+    refusal = next((each["refusal"] for each in parts if each.get("type") == "refusal"), None)
+    return _make_answer(text, refusal, read_ending(reason) if status == "incomplete" else "stop")
+
+
+def _make_answer(text: object, refusal: object, ending: str) -> Answer:
+    words = text if isinstance(text, str) else None
+    if ending == "refusal":
+        refusal = refusal or words or "the model declined"
+    ended = cast("Ending", ending if ending in get_args(Ending) else "stop")
+    return Answer(text=words, refusal=str(refusal) if refusal else None, ended=ended)
 
 
 def read_usage(body: bytes) -> Usage:
     """Return the model, fingerprint and tokens that `body` states. Bytes of any kind are taken.
 
     Some servers leave thinking out of the completion's tokens: what the total has beyond the prompt counts.
+    Others fill in zeros for what they do not count: no request is empty, and no model answers with no token.
     """
     envelope = read_json(body)
     counts = table_of(envelope.get("usage"))
     first, second = ("prompt", "completion") if "prompt_tokens" in counts else ("input", "output")
-    prompt, output, total = (_count(counts, f"{each}_tokens") for each in (first, second, "total"))
+    prompt, output, total = (read_count(counts.get(f"{each}_tokens")) for each in (first, second, "total"))
+    reasoning = read_count(table_of(counts.get(f"{second}_tokens_details")).get("reasoning_tokens"))
     if output is not None and prompt is not None and total is not None:
         output = max(output, total - prompt)
+    answer = read_answer(body)
+    is_filtered = answer is not None and answer.ended == "content_filter"
+    if output == 0 and not is_filtered:
+        output = None
+    if output is not None and reasoning is not None and reasoning > output:
+        output += reasoning
     return Usage(
         model=_text(envelope.get("model")),
         fingerprint=_text(envelope.get("system_fingerprint")),
-        input_tokens=prompt,
+        input_tokens=prompt or None,
         output_tokens=output,
-        cached_tokens=_count(table_of(counts.get(f"{first}_tokens_details")), "cached_tokens"),
-        reasoning_tokens=_count(table_of(counts.get(f"{second}_tokens_details")), "reasoning_tokens"),
+        cached_tokens=read_count(table_of(counts.get(f"{first}_tokens_details")).get("cached_tokens")),
+        reasoning_tokens=reasoning,
     )
 
 
@@ -112,8 +150,15 @@ def _text(value: object) -> str | None:
     return excerpt(value) if isinstance(value, str) else None
 
 
-def _count(counts: dict[str, Any], name: str) -> int | None:
-    value = counts.get(name)
+def read_count(value: object) -> int | None:
+    """Return a count, also if it is written as a fraction or in digits; None for anything else.
+
+    >>> read_count(100.0), read_count("100"), read_count(-1), read_count(True)
+    (100, 100, None, None)
+    """
+    is_written_out = isinstance(value, str) and re.fullmatch(r"[0-9]{1,10}", value)
+    if is_written_out or (isinstance(value, float) and value.is_integer()):
+        value = int(value)
     return value if type(value) is int and 0 <= value < 2**31 else None
 
 
@@ -124,7 +169,8 @@ _THINKING = re.compile(
     r"|◁(?P<close_kimi>/)?think▷"
     r"|<\|(?:(?P<close_bar>end)|begin)_of_(?:thought|thinking)\|>"
     r"|<\|(?:(?P<close_cohere>END)|START)_THINKING\|>"
-    r"|<\|channel\|>(?:(?P<close_channel>final)|\w+)\s*<\|message\|>",  # gpt-oss
+    r"|<\|channel\|>\s*(?:(?P<close_channel>final)|\w+)\s*(?:<\|constrain\|>\s*\w+\s*)?(?:<\|message\|>)?"
+    r"|assistant(?P<close_plain>final)",  # gpt-oss, whose control tokens some servers take out
     re.IGNORECASE,
 )
 _TURN = re.compile(
@@ -134,17 +180,30 @@ _TURN = re.compile(
     re.IGNORECASE,
 )
 """Tokens that begin or end a turn, which a server may leave in its answer."""
+_WRAPPER = r"box|answer|response|solution|output|final(?:[_ ](?:answer|response))?"
+_OPENS_ANSWER = re.compile(
+    rf"<\|?(?:(?:begin|start)_(?:of_)?)?(?:{_WRAPPER})\|?>|\[BEGIN (?:{_WRAPPER})\]|<\|START_TEXT\|>",
+    re.IGNORECASE,
+)
+_CLOSES_ANSWER = re.compile(
+    rf"(?:</(?:{_WRAPPER})>|<\|end_(?:of_)?(?:{_WRAPPER}|text)\|>|\[END (?:{_WRAPPER})\])\s*\Z",
+    re.IGNORECASE,
+)
+"""Tokens around an answer, such as those of GLM and Cohere."""
 
 
 def without_thinking(content: str) -> str | None:
     """Return an answer without its thinking, or None if the thinking never ends.
 
     The text before a closing tag that nothing opened is thinking too: a chat template may have opened it.
-    Other control tokens may enclose thinking as well, so the answer is what follows the last of them.
+    An answer may stand between tokens of its own. Other control tokens may enclose thinking as well, so the
+    answer is what follows the last of them.
 
     >>> without_thinking("<think>B is better</think>A"), without_thinking("B is better</think>A")
     ('A', 'A')
     >>> without_thinking("<unused94>thought B is better<unused95>A")
+    'A'
+    >>> without_thinking("A text: <answer>A</answer>")
     'A'
     >>> without_thinking("A <think>or rather B")
     """
@@ -164,6 +223,10 @@ def without_thinking(content: str) -> str | None:
     if thinking:
         return None
     answer = _TURN.sub("", "".join([*kept, content[start:]])).strip()
+    for opening in list(_OPENS_ANSWER.finditer(answer))[-1:]:
+        inside = _CLOSES_ANSWER.sub("", answer[opening.end() :])
+        if not CONTROL_TOKEN.search(inside):
+            return inside.strip()
     tokens = list(CONTROL_TOKEN.finditer(answer))
     if not tokens:
         return answer

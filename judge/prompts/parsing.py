@@ -15,7 +15,7 @@ from typing import Any
 from guard_eval.records import CHOICES, Choice
 from guard_eval.rubric import spelling
 from judge.failures import JudgeError
-from judge.prompts.answers import excerpt, read_answer, without_thinking
+from judge.prompts.answers import excerpt, read_answer, read_json, table_of, without_thinking
 from judge.prompts.prompt import RATIONALE
 
 Choices = dict[str, Choice]
@@ -39,6 +39,13 @@ _SIDE = re.compile(
 )
 _DENIED = re.compile(r"\A\W*(?:no|not|nope|wrong|never)(?:\s+(?:really|at all))?\W*\Z", re.IGNORECASE)
 """Words after a judgment that may speak for another one: a claim always, a side unless a cause is given."""
+
+_OVERALL = re.compile(
+    r"[\s>#*•–-]*(?:overall|in (?:summary|total|conclusion)|all in all|(?:final |overall )*"
+    r"(?:summary|conclusion|verdict|judge?ment|winner|result|decision|answer|preference|assessment))\b\W*",
+    re.IGNORECASE,
+)
+"""The beginning of a line that sums up the others."""
 
 _JUDGMENTS: dict[str, Choice] = {
     **dict.fromkeys(("method a is better", "a is better", "method a", "a"), "A"),
@@ -91,10 +98,25 @@ def _judgments(block: str, names: Sequence[str], titles: Mapping[str, str]) -> I
         name = wanted.get(spelling(label))
         if name is not None and colon:
             result.append((name, rest))
+        elif adds and _sums_up(line, result, names):
+            adds = False
+            continue
         elif line.strip(_DECORATION) and adds:
             result[-1] = (result[-1][0], f"{result[-1][1].rstrip()}; {line.strip()}")
         adds = bool(result) and bool(line.strip())
     yield from result
+
+
+def _sums_up(line: str, judgments: Sequence[tuple[str, str]], names: Sequence[str]) -> bool:
+    """Return whether a line after the last criterion gives an overall judgment that contradicts none.
+
+    It says that both are similar, or prefers the side that a criterion prefers too.
+    """
+    overall = _OVERALL.match(line)
+    if overall is None or {name for name, _ in judgments} != set(names):
+        return False
+    choice = _judgment(line[overall.end() :])
+    return choice == "tie" or (choice is not None and choice in {_judgment(words) for _, words in judgments})
 
 
 def _judgment(line: str) -> Choice | None:
@@ -112,7 +134,7 @@ def _judgment(line: str) -> Choice | None:
     return None if doubtful else choice
 
 
-_FENCE = re.compile(r"\A```(?:json)?[^\S\n]*\n(?P<json>.*)\n[^\S\n]*```\Z", re.DOTALL | re.IGNORECASE)
+_FENCE = re.compile(r"\A```\w*[^\S\n]*\n(?P<json>.*)\n[^\S\n]*```\Z", re.DOTALL | re.IGNORECASE)
 
 
 def parse(
@@ -128,7 +150,9 @@ def parse(
     """
     answer = read_answer(body)
     if answer is None:
-        return JudgeError(kind="unreadable", detail=f"no answer: {excerpt(body.decode(errors='replace'))}")
+        withheld = table_of(read_json(body).get("error")).get("message")  # what the model wrote is no JSON
+        words = str(withheld or f"no answer: {body.decode(errors='replace')}")
+        return JudgeError(kind="unparseable" if withheld else "unreadable", detail=excerpt(words))
     if answer.ended == "content_filter":
         return JudgeError(kind="content_filter", detail="the server's content filter withheld the answer")
     if answer.refusal:

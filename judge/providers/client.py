@@ -13,9 +13,10 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from guard_eval.errors import MissingExtraError, StudyError
-from judge.failures import JudgeError
+from judge.failures import RESAMPLED, JudgeError
 from judge.prompts.answers import load_json
-from judge.providers.refusals import explain_lost, is_page, read_error, read_refusal, redact
+from judge.providers.redaction import redact
+from judge.providers.refusals import explain_lost, is_page, read_error, read_refusal
 from judge.providers.server import Server, is_own_key
 
 try:
@@ -166,15 +167,18 @@ class Client:
         return self._read(response)
 
     def _read(self, response: httpx2.Response) -> bytes | JudgeError:
-        content, headers = response.content, response.headers
+        content = redact(response.content, self.server.key)
+        headers = response.headers
         page = is_page(headers.get("content-type", ""), content)
         if response.is_success and not page:
-            return redact(content, self.server.key)
+            return content
         body = load_json(content)
         if isinstance(body, list) and body:  # Gemini's
             body = body[0]
         error = body.get("error", body) if isinstance(body, dict) else content.decode(errors="replace")
-        return read_refusal(self.server, response.status_code, headers, error, page=page)
+        refusal = read_refusal(self.server, response.status_code, headers, error, page=page)
+        # a refusal of what the model wrote is an answer: it is stored, and followed by another sample
+        return content if refusal.kind in RESAMPLED else refusal
 
     def _read_exception(self, error: Exception) -> JudgeError:
         cause = error.__cause__ if isinstance(error, openai.APIConnectionError) else error

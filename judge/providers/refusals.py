@@ -5,23 +5,27 @@ No text that leaves here holds the key, even if a server echoes it.
 
 from __future__ import annotations
 
-import math
 import re
 import socket
 import ssl
-from collections.abc import Collection, Mapping
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import cast
+from urllib.parse import urlsplit
 
-from judge.failures import ATTEMPTS, Change, ErrorKind, JudgeError
-from judge.prompts.answers import excerpt, read_json, read_usage, table_of
+from judge.failures import ATTEMPTS, RESAMPLED, Change, ErrorKind, JudgeError
+from judge.prompts.answers import excerpt, load_json, read_answer, read_count, read_json, read_usage, table_of
+from judge.providers.redaction import redact_words
 from judge.providers.server import Server
+from judge.providers.waits import read_wait
 
-_KEY_LIKE = re.compile(r"\b(?:sk|key)-[\w*.-]{4,}|\bAIza[\w-]{10,}")
 _CLIENT = range(400, 500)
 _LONGEST = 4000
 """Characters of a server's words that are looked up: some quote the whole request after their sentence."""
+_LONGEST_DETAIL = 500
+"""Characters of a server's words that are shown: its remedy often comes last."""
+_DEEPEST = 8
+"""How deep in an error its words are looked for: routers quote the error of the server behind them."""
 _PAGE = "a web page"
 _FORM = {400, 404, 405, 415, 422, 500, 501}
 _UNKNOWN = (
@@ -60,19 +64,55 @@ def _unknown(change: Change, name: str) -> Rule:
 
 
 RULES = (
+    Rule(
+        statuses=_FORM,
+        codes={"json_validate_failed", "tool_use_failed", "output_parse_failed"},
+        words=r"failed to (?:generate|validate) json|unexpected tokens remaining|harmonyerror"
+        r"|model (?:has )?(?:produced|generated|returned) (?:an? )?(?:invalid|malformed|empty)",
+        kind="unparseable",
+    ),
     Rule(statuses={402}, kind="no_credit"),
-    Rule(codes={"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"}, kind="no_credit"),
-    Rule(statuses={400, 429}, words=r"credit balance is too low|spend limit", kind="no_credit"),
+    Rule(
+        codes={
+            *("insufficient_quota", "billing_hard_limit_reached", "billing_not_active"),
+            *("exceeded_current_quota_error", "insufficient_balance"),
+        },
+        kind="no_credit",
+    ),
+    Rule(
+        statuses={400, 403, 429},
+        words=r"credit balance is too low|spend limit|\bbalance\b.{0,30}(?:insufficient|not enough)"
+        r"|(?:insufficient|not enough) (?:account |available )?(?:balance|credits?|funds)",
+        kind="no_credit",
+    ),
     Rule(statuses={401}, kind="wrong_key"),
     Rule(statuses={400}, words=r"API key not valid|API key expired", kind="wrong_key"),
-    Rule(statuses={403}, kind="forbidden"),
     Rule(statuses={407}, kind="proxy"),
     Rule(statuses=range(300, 400), kind="moved"),
     Rule(statuses={429, 529}, kind="rate_limited"),
+    Rule(statuses={403}, words=r"rate.?limit|too many requests", kind="rate_limited"),
     Rule(codes={"rate_limit_exceeded"}, kind="rate_limited"),
     Rule(statuses={409, 425}, kind="server_error"),
     Rule(statuses={413}, kind="too_long"),
-    Rule(statuses=range(200, 500), words=f"^{_PAGE}$", kind="web_page"),
+    Rule(statuses=range(200, 500), words=f"^ {_PAGE}\\b", kind="web_page"),
+    Rule(statuses={451}, kind="blocked"),
+    Rule(
+        statuses={400, 403},
+        codes={"unsupported_country_region_territory"},
+        words=r"\b(?:country|region|territory|location)\b.{0,60}"
+        r"(?:unsupported|restricted|blocked|not (?:supported|available|allowed|permitted))"
+        r"|(?:unsupported|restricted|blocked|not (?:supported|available|allowed)) .{0,20}"
+        r"\b(?:country|region|territory|location)\b",
+        kind="blocked",
+    ),
+    Rule(statuses={403}, words=r"\bflagged\b|\bmoderation\b", kind="content_filter"),
+    Rule(statuses={403}, kind="forbidden"),
+    Rule(
+        statuses={404, 405, 500, 501},
+        words=r"unexpected endpoint|page not found|^\W*(?:not found|method not allowed)\W*$|cannot post"
+        r"|(?:invalid|unknown) (?:url|path|route|endpoint)|no (?:such )?route|route .{0,80}not found",
+        kind="no_path",
+    ),
     Rule(statuses={408}, kind="server_error", billed=True),  # some say so of a model that took too long
     Rule(
         statuses={*_CLIENT, 500},
@@ -125,49 +165,77 @@ RULES = (
 """The table."""
 
 _FATAL = {
-    "no_credit": "the account at {url} has no credit left (HTTP {status}); add credit there and run again: "
+    "no_credit": "the account at {url} has no credit left ({detail}); add credit there and run again: "
     "nothing that was answered is paid twice",
-    "no_key": "{url} wants a key (HTTP {status}), and none is sent there: put that server's own key into an "
+    "no_key": "{url} wants a key ({detail}), and none is sent there: put that server's own key into an "
     "environment variable, and name it in this judge's table of study.toml: api_key_env",
-    # the server's own words may hold a part of the key, so ours stand alone
-    "wrong_key": "{url} does not accept the key (HTTP {status}); set {variable} in the environment to a "
-    "valid one",
-    "forbidden": "{url} does not allow this key to use {model!r} (HTTP 403); set {variable} to one that may, "
+    "wrong_key": "{url} does not accept the key ({detail}); set {variable} in the environment to a valid one",
+    "forbidden": "{url} does not allow this key to use {model!r} ({detail}); set {variable} to one that may, "
     "or name another model",
-    "proxy": "the proxy before {url} wants a user and a password (HTTP {status}); correct HTTPS_PROXY, "
-    "HTTP_PROXY or ALL_PROXY in the environment, or name the host in NO_PROXY if no proxy is needed",
-    "moved": "{url} sends requests on to another address (HTTP {status}), which is not followed; give the "
-    "right one as base_url in study.toml",
+    "blocked": "{url} does not serve this country or this network ({detail}); the key may be right: name a "
+    "server that does as base_url in study.toml",
+    "proxy": "the proxy before {url} wants a user and a password ({detail}); correct HTTPS_PROXY, HTTP_PROXY "
+    "or ALL_PROXY in the environment, or name the host in NO_PROXY if no proxy is needed",
+    "moved": "{url} sends requests on to another address ({detail}), which is not followed; give the right "
+    "one as base_url in study.toml",
     "no_model": "{url} has no model {model!r}, or no chat completions at that address ({detail}); correct "
-    "model or base_url in study.toml",
+    "model or base_url in study.toml: {hint}",
+    "no_path": "{url} has no chat completions ({detail}); correct base_url in study.toml or OPENAI_BASE_URL: "
+    "{hint}",
     "no_endpoint": "no provider behind {url} takes such requests for {model!r} ({detail}); ask for less in "
     "this judge's table of study.toml, such as in extra_body, or name another model",
-    "web_page": "{url} answers with a web page, not with chat completions; check base_url in study.toml or "
-    "OPENAI_BASE_URL: it usually ends in /v1",
+    "web_page": "{url} answers with {detail}, not with chat completions; check base_url in study.toml or "
+    "OPENAI_BASE_URL: {hint}",
 }
 """What only the user can mend: the run ends with the sentence."""
 
 
-SHORTEST_KEY = 8
-"""What is shorter is no secret: servers of one's own are given `x` or `EMPTY`, which answers are full of."""
+def hint_at_address(url: str) -> str:
+    """Return what is usually wrong with a server's address.
 
-
-def redact(content: bytes, key: str) -> bytes:
-    """Return bytes without the key.
-
-    >>> redact(b"Incorrect key sk-secret99", "sk-secret99"), redact(b"A tie, at index 1", "e")
-    (b'Incorrect key [key]', b'A tie, at index 1')
+    >>> hint_at_address("http://localhost:1234")
+    'it usually ends in /v1, such as http://localhost:1234/v1'
+    >>> hint_at_address("http://localhost:1234/v1/chat/completions")
+    'it ends before /chat/completions'
     """
-    return content if len(key) < SHORTEST_KEY else content.replace(key.encode(), b"[key]")
+    path = urlsplit(url).path.rstrip("/")
+    for ending in ("/chat/completions", "/completions", "/responses"):
+        if path.endswith(ending):
+            return f"it ends before {ending}"
+    if "/v1" in path:
+        return "it usually ends in /v1"
+    return f"it usually ends in /v1, such as {url.rstrip('/')}/v1"
 
 
-def read_retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds a server asks to wait."""
-    with suppress(KeyError, ValueError):
-        seconds = float(headers["retry-after"])
-        if math.isfinite(seconds) and seconds >= 0:
-            return seconds
-    return None
+def read_words(error: object) -> str:
+    """Return all that a server says about an error, without what a router said before it.
+
+    >>> read_words({"message": "Provider returned error", "metadata": {"raw": '{"error": "try again"}'}})
+    'Provider returned error: try again'
+    """
+    return ": ".join(dict.fromkeys(_sentences(error, 0))) or str(error)
+
+
+_SAYING = (
+    *("message", "detail", "details", "msg", "error", "errors", "error_description", "reason"),
+    *("metadata", "raw", "data", "innererror", "description"),
+)
+"""Fields that hold a server's words, or the error of a server behind it."""
+
+
+def _sentences(value: object, depth: int) -> Iterator[str]:
+    if isinstance(value, str):
+        nested = load_json(value.encode(errors="replace")) if value.lstrip()[:1] in ("{", "[") else None
+        if nested is None:
+            yield value.strip()
+            return
+        value = nested
+    if depth == _DEEPEST:
+        return
+    if isinstance(value, dict):
+        value = [value.get(name) for name in _SAYING]
+    for part in value if isinstance(value, list) else ():
+        yield from _sentences(part, depth + 1)
 
 
 def read_refusal(
@@ -183,27 +251,36 @@ def read_refusal(
         page: Whether the body is a web page.
     """
     table = table_of(error)
-    codes = {str(table[name]) for name in ("code", "type", "status") if table.get(name)}
-    reason = str(table.get("message") or table.get("detail") or error)
-    message = redact(reason.encode(errors="replace"), server.key).decode()
-    detail = f"HTTP {status}: {_PAGE if page else excerpt(_KEY_LIKE.sub('[key]', message))}"
-    words = _PAGE if page else f"{table.get('param') or ''} {message}"[:_LONGEST]
+    inner = table_of(table.get("innererror"))
+    codes = {str(each.get(name)) for each in (table, inner) for name in ("code", "type", "status")}
+    message = _name_page(error) if page else read_words(error)
+    if 300 <= status < 400:
+        message = f"to {headers.get('location', 'nowhere')}"
+    message = redact_words(message, server.key)
+    detail = f"HTTP {status}: {excerpt(message, _LONGEST_DETAIL)}"
+    words = f"{table.get('param') or ''} {message}"[:_LONGEST]
     rules = [rule for rule in RULES if rule.matches(status, codes, words)]
     rule = next(each for each in rules if each.kind is not None)  # the last rule matches everything
     # what the words name comes before a guess
     change = next((each.change for each in rules[: rules.index(rule) + 1] if each.change), None)
     if rule.kind in _FATAL:
         keyless = rule.kind in ("wrong_key", "forbidden") and server.variable is None
-        values = {"url": server.url, "model": server.model, "variable": server.variable}
-        fatal = _FATAL["no_key" if keyless else rule.kind].format(**values, status=status, detail=detail)
+        values = {"url": server.url, "model": server.model, "variable": server.variable, "detail": detail}
+        fatal = _FATAL["no_key" if keyless else rule.kind].format(**values, hint=hint_at_address(server.url))
         return JudgeError(kind="rejected", detail=detail, change=change, fatal=fatal)
     kind = cast("ErrorKind", rule.kind)
-    wait = read_retry_after(headers) if kind in ATTEMPTS else None
+    wait = read_wait(headers, error) if kind in ATTEMPTS else None
     return JudgeError(kind=kind, detail=detail, billed=rule.billed, wait=wait, change=change)
 
 
+def _name_page(content: object) -> str:
+    """Return that a body is a web page, with its title."""
+    title = re.search(r"<title[^<>]{0,100}>([^<]{1,100})", str(content)[:_LONGEST], re.IGNORECASE)
+    return f"{_PAGE} ({title[1].strip()})" if title else _PAGE
+
+
 def read_error(server: Server, body: bytes) -> JudgeError | None:
-    """Explain the error in a success; None if there is none.
+    """Explain the error in a success; None if there is none, or if another sample of the answer may mend it.
 
     Routers pass on another server's error so. One beside an answer or counts of tokens came after the model
     had begun, and may be charged.
@@ -212,11 +289,37 @@ def read_error(server: Server, body: bytes) -> JudgeError | None:
     error = envelope.get("error")
     if not error:
         return None
-    code = table_of(error).get("code")
-    status = code if isinstance(code, int) and 400 <= code < 600 else 500
-    refusal = read_refusal(server, status, {}, error)
+    refusal = read_refusal(server, read_status(table_of(error).get("code")) or 500, {}, error)
+    if refusal.kind in RESAMPLED:
+        return None
     charged = bool(envelope.get("choices") or read_usage(body).output_tokens)
     return replace(refusal, billed=True, change=None) if charged else refusal
+
+
+def read_line(server: Server, line: bytes) -> JudgeError | None:
+    """Explain a line of a batch's results; None if it has an answer, whatever its status says.
+
+    A line without status and without error has an answer, even if nobody can read it: it may be charged.
+    """
+    entry = table_of(load_json(line))
+    response = table_of(entry.get("response"))
+    status = read_status(response.get("status_code"))
+    error = entry.get("error") or read_json(line).get("error")
+    is_success = status in range(200, 300) or (status is None and bool(response))
+    if read_answer(line) is not None or (is_success and not error):
+        return read_error(server, line)
+    refusal = read_refusal(server, status or 500, {}, error or "no answer")
+    return None if refusal.kind in RESAMPLED else replace(refusal, billed=False)
+
+
+def read_status(value: object) -> int | None:
+    """Return an HTTP status that is a number or its digits; None for anything else.
+
+    >>> read_status("200"), read_status(0), read_status("rate_limit_exceeded")
+    (200, None, None)
+    """
+    status = read_count(value)
+    return status if status is not None and 100 <= status < 600 else None
 
 
 _ADDRESS = "base_url in study.toml or OPENAI_BASE_URL"

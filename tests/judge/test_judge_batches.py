@@ -1,5 +1,6 @@
 """Batches: what is sent is paid once, at whatever step a run ends, and what fails is counted."""
 
+import json
 import signal
 import time
 
@@ -128,6 +129,24 @@ def test_an_answer_without_a_body_is_an_answer_and_comes_three_times_at_most(run
     assert failures[0] == failures[1]
     assert {kind for kind, _ in failures[0]} == {"unreadable"}
     assert sum("number 1" in ask.words for ask in [*server.asks, *server.batched]) == 2 * 3
+
+
+LINES = [  # what providers write around a paid answer
+    lambda line: line["response"].update(status_code="200"),
+    lambda line: line["response"].update(status_code=0),
+    lambda line: line["response"].pop("status_code"),
+    lambda line: line["response"].update(status_code=None, body=json.dumps(line["response"]["body"])),
+    lambda line: line.update(response=line["response"]["body"]),
+]
+
+
+@pytest.mark.parametrize("rewrite", LINES)
+def test_a_paid_answer_is_read_whatever_stands_around_it(run, store, pairs, server, rewrite):
+    pairs(3)
+    server.rewrite = rewrite
+    assert run(batch=True).verdicts == 6
+    assert server.times_paid == {1}
+    assert spent_by(store).unmetered == 0
 
 
 def test_a_batch_that_costs_more_than_was_reserved_ends_a_run_with_a_budget(run, store, pairs, server):

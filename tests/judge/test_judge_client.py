@@ -1,10 +1,12 @@
 """One request to a server that answers, refuses, breaks, or cannot be reached: what comes of it, in words."""
 
 import asyncio
+import base64
 import contextlib
 import gzip
 import json
 import logging
+import re
 import shutil
 import socket
 import ssl
@@ -19,8 +21,8 @@ from judge_requests import sent
 
 from guard_eval.study.judge_settings import Judge
 from judge.providers.client import LARGEST_RESPONSE, Client
-from judge.providers.refusals import read_retry_after
 from judge.providers.server import connect_to
+from judge.providers.waits import read_wait
 
 pytestmark = pytest.mark.slow
 
@@ -55,10 +57,12 @@ UNBILLED = [  # what the server sends, the kind of failure, and what of the requ
     (failure(400, "This model's maximum context length is 8192 tokens"), "too_long", None),
     (failure(413), "too_long", None),
     (failure(400, code="content_filter"), "content_filter", None),
+    (failure(403, "Your input was flagged (violence)"), "content_filter", None),
     (failure(409), "server_error", None),
     (failure(500), "server_error", "guess"),
     (failure(503), "server_error", None),
     (failure(429), "rate_limited", None),
+    (failure(403, "You have exceeded a secondary rate limit"), "rate_limited", None),
     (Out({"error": {"message": "slow", "code": 429}}), "rate_limited", None),
     (Out({"error": {"message": "upstream"}}), "server_error", "guess"),
     (Out({"error": "?"}), "server_error", "guess"),
@@ -80,15 +84,37 @@ def test_a_failure_says_whether_it_was_billed_and_what_may_help(*, send, server,
     error = send()
     assert (error.kind, error.change, error.billed) == (kind, change, billed)
     assert (error.fatal is None) == (out.status != 404)  # unless another form helps, it ends the run
-    assert error.wait == (7 if out.status in {408, 409, 429} or out.status >= 500 else None)
+    waits = kind in {"rate_limited", "server_error", "timeout"}
+    assert error.wait == (7 if waits and out.status != 200 else None)
     assert len(server.asks) == 1  # the SDK repeats nothing
 
 
-def test_a_wait_is_seconds_or_nothing():
-    assert read_retry_after({"retry-after": "3"}) == 3.0
-    for nonsense in ("", "soon", "nan", "inf", "-1", "Wed, 21 Oct 2015 07:28:00 GMT"):
-        assert read_retry_after({"retry-after": nonsense}) is None
-    assert read_retry_after({}) is None
+NOON = "Wed, 21 Oct 2026 12:00:00 GMT"
+WAITS = [  # the headers, the error, and the seconds from noon on
+    ({"retry-after": "3"}, None, 3.0),
+    ({"retry-after": "Wed, 21 Oct 2026 12:01:30 GMT"}, None, 90.0),
+    ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, None, 0.0),
+    ({"retry-after": "2026-10-21T14:00:05+02:00"}, None, 5.0),
+    ({"retry-after-ms": "250", "retry-after": "1"}, None, 0.25),
+    ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "1m30s"}, None, 90.0),
+    ({"x-ratelimit-remaining-tokens": "9", "x-ratelimit-reset-tokens": "1m30s"}, None, None),
+    ({"x-ratelimit-remaining": "0", "x-ratelimit-reset": "1792584007000"}, None, 7.0),  # milliseconds
+    ({}, {"message": "Rate limit reached for m. Please try again in 7m12s. Need more?"}, 432.0),
+    ({}, {"message": "Please try again in 6ms."}, 0.006),
+    ({}, {"message": "Limit 3 / day. Please try again in 1h2m3.5s"}, 3723.5),
+    ({}, {"message": "Please retry after 60 seconds."}, 60.0),
+    ({}, {"message": "Wait 1 minute and 5 seconds"}, 65.0),
+    ({}, {"details": [{"retryDelay": "39s"}]}, 39.0),
+    ({}, {"retry_after": 12.5}, 12.5),
+    ({}, {"message": "You sent 40 requests in 60 seconds"}, None),
+    ({}, None, None),
+    *(({"retry-after": nonsense}, None, None) for nonsense in ("", "soon", "nan", "inf", "-1", "9" * 400)),
+]
+
+
+@pytest.mark.parametrize(("headers", "error", "seconds"), WAITS)
+def test_read_wait_knows_the_ways_to_say_it(headers, error, seconds):
+    assert read_wait({"date": NOON, **headers}, error) == (seconds and pytest.approx(seconds))
 
 
 WEB = {"body": b"<!doctype html><p>hi", "headers": {"Content-Type": "text/html"}}
@@ -98,13 +124,25 @@ WEB = {"body": b"<!doctype html><p>hi", "headers": {"Content-Type": "text/html"}
     ("out", "words"),
     [
         (failure(401, f"Incorrect API key provided: {KEY}"), "JUDGE_KEY"),
+        (failure(401, "wrong region; use eu.example"), "wrong region; use eu.example"),
         (failure(403, f"{KEY} may not"), "HTTP 403"),
+        (failure(403, code="unsupported_country_region_territory"), "does not serve this country"),
+        (failure(400, "User location is not supported for the API use."), "does not serve this country"),
+        (failure(403, "Model m is not available in your region."), "does not serve this country"),
+        (failure(403, "Request this model at https://x.example"), "Request this model at https://x.example"),
         (failure(404, f"no model {KEY}", code="model_not_found"), "gpt-4o-2024-11-20"),
         (failure(402, "Insufficient Balance"), "no credit left"),
+        (failure(402, f"{'You can afford 100 tokens. ' * 9}Buy more at /credits"), "Buy more at /credits"),
+        (failure(403, "Sorry, your account balance is insufficient"), "no credit left"),
         (failure(429, kind="insufficient_quota"), "no credit left"),
         (failure(400, code="billing_hard_limit_reached"), "no credit left"),
         (Out(**WEB), "base_url"),
         (Out(status=404, **WEB), "base_url"),
+        (Out(status=403, **WEB | {"body": b"<html><title>Just a moment</title>"}), "page (Just a moment)"),
+        (Out(status=308, headers={"Location": "https://new.example/v1"}), "https://new.example/v1"),
+        (Out({"error": "Unexpected endpoint or method. (POST /chat/completions)"}), "usually ends in /v1"),
+        (Out({"detail": "Not Found"}, 404), "usually ends in /v1"),
+        (Out(b"404 page not found", 404), "usually ends in /v1"),
     ],
 )
 def test_what_only_the_user_can_mend_is_one_sentence_without_the_key(send, server, out, words):
@@ -113,6 +151,14 @@ def test_what_only_the_user_can_mend_is_one_sentence_without_the_key(send, serve
     assert words in error.fatal
     assert "\n" not in error.fatal
     assert KEY not in repr(error)
+
+
+def test_the_words_of_the_server_behind_a_router_decide(send, server):
+    """As OpenRouter wraps them: https://openrouter.ai/docs/api-reference/errors."""
+    raw = json.dumps({"error": {"message": "`temperature` is not supported by this model"}})
+    error = {"message": "Provider returned error", "code": 400, "metadata": {"raw": raw}}
+    server.act = lambda _: Out({"error": error})
+    assert (send().change, "`temperature` is not supported" in send().detail) == ("temperature", True)
 
 
 @pytest.fixture
@@ -160,19 +206,54 @@ def test_a_key_that_is_no_secret_spoils_no_answer(send, server, environ, key):
     assert json.loads(send()) == whole.body
 
 
+ECHOES = {  # a key as servers may send it back
+    "plain": KEY,
+    "escaped in JSON": KEY.replace("s", r"\u0073").replace("K", r"\u004B").replace("-", r"\u002d"),
+    "escaped twice": json.dumps(json.dumps(KEY).replace("k", r"\u006b"))[1:-1],
+    "in a URL": KEY.replace("-", "%2D"),
+    "in HTML": KEY.replace("-", "&#45;"),
+    "in base64": base64.b64encode(f"Bearer {KEY}".encode()).decode(),
+    "in base64 after one byte": base64.urlsafe_b64encode(f"x{KEY}yz".encode()).decode(),
+    "in hexadecimal": KEY.encode().hex(),
+    "split by a line": f"{KEY[:20]}\\n{KEY[20:]}",
+    "split by spaces": " ".join(KEY),
+    "split by what is not seen": f"{KEY[:20]}\u200b{KEY[20:]}",
+    "in two parts": f'{KEY[:20]}"}}, {{"type": "text", "text": "{KEY[20:]}',
+}
+
+
+@pytest.mark.parametrize("echo", ECHOES.values(), ids=ECHOES)
+@pytest.mark.parametrize("status", [200, 401])
+def test_a_key_is_taken_out_however_it_comes_back(send, server, echo, status):
+    body = f'[{{"message": "your key is {echo}"}}]'
+    server.act = lambda _: Out(body.encode(), status)
+    shown = repr(send())
+    assert "[key]" in shown
+    seen = re.sub(r"[^a-z0-9]|u200b", "", shown.lower())
+    for secret in (
+        KEY[8:20],
+        KEY[20:],
+        KEY[8:20].encode().hex(),
+        base64.b64encode(KEY[9:30].encode()).decode(),
+    ):
+        assert re.sub(r"[^a-z0-9]", "", secret.lower()) not in seen
+
+
 def test_the_key_shows_nowhere(send, server, caplog):
     caplog.set_level(logging.DEBUG)
     printed = []
     for out in (
         failure(500, message=KEY, headers={"x-request-id": KEY}),
         failure(400, message=f"key {KEY} and sk-abc***xyz", code="x"),
+        failure(401, message=f"no key …{KEY[-12:]}", code="x"),
         Out(drop=True),
         completion(f"your key is {KEY}", headers={"x-request-id": f"{KEY}-1"}),
     ):
         server.act = lambda _, out=out: out
         printed.append(repr(send()))
     assert "HTTP 400: key [key] and [key]" in printed[1]
-    assert "your key is [key]" in printed[3]
+    assert "HTTP 401: no key [key]" in printed[2]
+    assert "your key is [key]" in printed[4]
     printed += [caplog.text, *(repr(vars(record)) for record in caplog.records)]
     assert caplog.records
     assert not any(KEY in words for words in printed)

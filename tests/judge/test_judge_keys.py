@@ -164,7 +164,10 @@ def test_no_redirect_is_followed_and_none_takes_the_key_along(ask, server):
         for status in (301, 302, 303, 307, 308):
             server.faults["chat"] = [Out(None, status, {"Location": f"{another.url}/chat/completions"})]
             error = ask(base_url=server.url, api_key_env="THEIR_KEY")
-            assert f"another address (HTTP {status}), which is not followed" in error.fatal
+            words = (
+                f"another address (HTTP {status}: to {another.url}/chat/completions), which is not followed"
+            )
+            assert words in error.fatal
         assert another.seen == []
 
 

@@ -48,6 +48,16 @@ THINKING = """<think>…</think>
 <|think_start|>…<|think_stop|>
 [TOOL_CALLS]…<extra_1>""".splitlines()
 
+FIELDS = '{"fluency": "A", "coherence": "tie"}'
+WRAPPERS = """B, I think. <|begin_of_box|>…<|end_of_box|>
+<|begin_of_box|>…
+<think>B</think><answer>…</answer>
+[BEGIN FINAL RESPONSE] … [END FINAL RESPONSE]
+<|START_THINKING|>B<|END_THINKING|><|START_RESPONSE|>…<|END_RESPONSE|>
+<|channel|>analysis<|message|>B<|end|><|start|>assistant<|channel|>final…
+<|channel|>analysis B<|end|><|start|>assistant<|channel|>final <|constrain|>json<|message|>…<|return|>
+analysisFirst, B seems better.assistantfinal…""".splitlines()
+
 
 @pytest.mark.parametrize(
     "content",
@@ -71,7 +81,11 @@ THINKING = """<think>…</think>
         block("Fluency: …", "Coherence: …") + GOOD,
         block("Fluency: Method A is better") + GOOD + GOOD,
         f"<|im_start|>assistant\n{GOOD}<|im_end|>",
+        GOOD.replace("</", "Overall: Method A is better\n</"),
+        GOOD.replace("</", "**Final verdict:** both methods are similar\n</"),
+        GOOD.replace("</", "Overall, Method A is better.\nIt is the livelier one.\n</"),
         *(thinking.replace("…", f"\n{OTHER}\n") + GOOD for thinking in THINKING),
+        *(wrapper.replace("…", FIELDS) for wrapper in WRAPPERS),
     ],
 )
 def test_a_verdict_is_read_however_it_is_wrapped(content):
@@ -140,6 +154,9 @@ WRONG = [
     block("Fluency: A", "Coherence: A", "Fluency: B"),
     *(block(f"Fluency: {words}", "Coherence: tie") for words in CONTRADICTIONS),
     block("Fluency: A is better,\n  though B is better in the end", "Coherence: tie"),
+    block("Fluency: A", "Coherence: A", "Overall: Method B is better"),  # does it take the last one back?
+    block("Fluency: A", "Overall: Method A is better", "Coherence: A"),
+    block("Fluency: A", "Coherence: A", "Overall: A", "Fluency: B"),
     OTHER + GOOD,
     GOOD + block("Fluency: B"),
     block(),
@@ -158,6 +175,18 @@ RATIONALES = [  # none makes a verdict
 ]
 
 
+CUT = ("LENGTH", "max_tokens", "MAX_TOKENS", "model_length", "max_output_tokens", "token_limit")
+CUT = (*CUT, "model_context_window_exceeded")
+FILTERED = (
+    "SAFETY",
+    "content-filter",
+    "sensitive",
+    "PROHIBITED_CONTENT",
+    "guardrail_intervened",
+    "RECITATION",
+)
+
+
 @pytest.mark.parametrize(
     ("raw", "kind"),
     [
@@ -168,7 +197,12 @@ RATIONALES = [  # none makes a verdict
         (body(None, tool_calls=[{"function": {"name": "verdict", "arguments": FORGED}}]), "unparseable"),
         (body(FORGED, refusal="I cannot judge this."), "refusal"),
         (body(FORGED, finish="length"), "truncated"),
+        *((body(FORGED, finish=word), "truncated") for word in CUT),
+        *((body(FORGED, finish=word), "content_filter") for word in FILTERED),
         (body("", finish="content_filter"), "content_filter"),
+        (body("I would rather not.", finish="refusal"), "refusal"),
+        *((body(FORGED, finish=word), "unreadable") for word in ("network_error", "ABORT", "cancelled")),
+        (b'{"error": {"message": "Failed to generate JSON", "failed_generation": "A"}}', "unparseable"),
         (body([{"type": "text", "text": 1}, FORGED]), "unreadable"),
         (body(FORGED, finish="error"), "unreadable"),
         (body(FORGED).replace(b'"finish', b'"error": {"code": 502}, "finish'), "unreadable"),
@@ -205,6 +239,34 @@ def test_bytes_texts_and_json_of_any_kind_are_taken(raw, text, value):
 def test_thinking_that_is_missing_from_the_completion_is_in_the_total(total, output):
     usage = {"prompt_tokens": 812, "completion_tokens": 14, "total_tokens": total}
     assert read_usage(body("{}", usage=usage)) == Usage(model="m-1", input_tokens=812, output_tokens=output)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "completion", "expected"),
+    [
+        (0, 0, (None, None)),
+        (0, 14, (None, 14)),
+        (812, 0, (812, None)),
+        ("812", 14.0, (812, 14)),
+        (-1, "x", (None, None)),
+    ],
+)
+def test_tokens_that_nobody_counted_are_unknown(prompt, completion, expected):
+    usage = {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": 0}
+    usage = read_usage(body("{}", usage=usage))
+    assert (usage.input_tokens, usage.output_tokens) == expected
+
+
+def test_thinking_beyond_the_completion_is_added_to_it():
+    usage = {
+        "prompt_tokens": 9,
+        "completion_tokens": 5,
+        "completion_tokens_details": {"reasoning_tokens": 100},
+    }
+    assert read_usage(body("{}", usage=usage)).output_tokens == 105
+    assert read_usage(
+        body("", finish="content_filter", usage={"prompt_tokens": 9, "completion_tokens": 0})
+    ) == Usage(model="m-1", input_tokens=9, output_tokens=0)
 
 
 @given(st.text(max_size=80), st.text(max_size=80))

@@ -146,6 +146,36 @@ def test_prose_is_asked_three_times_and_is_no_verdict(run, store, pairs, server)
     assert run(output="text").requests == 0
 
 
+NO_JSON = {"code": "json_validate_failed", "kind": "invalid_request_error"}
+
+
+@pytest.mark.parametrize("status", [400, 200])
+def test_an_answer_that_the_server_withholds_is_followed_by_another(run, store, pairs, server, status):
+    """As Groq does it: nobody says what it cost, so its money stays set aside."""
+    pairs(3)
+    failed = failure(status, "Failed to generate JSON. Please adjust your prompt.", **NO_JSON)
+    server.act = lambda ask: failed if "number 1" in ask.words and len(server.asks) % 2 else verdict(ask)
+    ledger = run(concurrency=1, output="json_schema")
+    assert (ledger.verdicts, dict(ledger.failures)) == (6, {})
+    spent = spent_by(store)
+    assert spent.answers == ledger.requests > 6
+    assert spent.unmetered == spent.answers - 6
+    assert spent.usd > 6 * (100 * 2 + 10 * 8) / 1e6 + spent.unmetered * 512 * 8 / 1e6
+    server.act = lambda _: failed
+    pairs(4)
+    assert {kind for kind, _ in run(concurrency=1, output="json_schema").failures} == {"unparseable"}
+
+
+def test_an_answer_that_nobody_counted_is_not_free(run, store, pairs, server):
+    pairs(3)
+    server.act = lambda ask: verdict(ask, tokens=(0, 0))
+    with pytest.raises(StudyError, match="is used up"):
+        run(budget_usd=0.03)  # one request may cost about $0.01
+    spent = spent_by(store)
+    assert (spent.answers, spent.unmetered) == (2, 2)
+    assert 0.018 < spent.usd <= 0.03
+
+
 def test_what_was_cut_off_is_asked_again_under_a_higher_limit(run, store, pairs, server):
     pairs(1)
     server.act = lambda _: completion("{", finish="length")

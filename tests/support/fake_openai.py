@@ -171,6 +171,7 @@ class FakeOpenAI(LocalServer):
         self.ends = "completed"
         self.forgets = False  # whether a batch ends without results
         self.batched = []  # the requests that came in batches
+        self.rewrite = lambda line: None  # changes a line of a batch's results before it is written
         self.on = {}  # called when a step is done, before the answer goes out
         self._names = itertools.count(1)
         self._lock = threading.RLock()
@@ -268,7 +269,9 @@ class FakeOpenAI(LocalServer):
                 errors.append({**frame, "response": None, "error": expired})
                 continue
             response = {"status_code": out.status, "request_id": "req-1", "body": out.body}
-            (answers if out.paid else errors).append({**frame, "response": response, "error": None})
+            result = {**frame, "response": response, "error": None}
+            self.rewrite(result)
+            (answers if out.paid else errors).append(result)
             self.paid[ask.digest] += out.paid
         for result, key in ((answers, "output_file_id"), (errors, "error_file_id")):
             if result and not self.forgets:
