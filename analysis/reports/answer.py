@@ -130,6 +130,7 @@ def first_screen(results: Results) -> FirstScreen:
     bars = [_ranking_bars(rows, results) for rows in results.rankings]
     bars += [_share_bars(rows, results) for rows in grouped(unranked, methods_of).values()]
     answer += _uneven_sides(results)
+    answer += _failed_calibrations(results)
     if context.composite is not None and context.composite.weights:
         answer.append(f"The overall result is a composite, declared as {context.composite}.")
     if context.unfinished:
@@ -398,6 +399,33 @@ def _uneven_sides(results: Results) -> list[str]:
     uneven = [row.what for row in audits if row.severity == "warning"]
     more = f" (so in {len(uneven)} comparisons)" if len(uneven) > 1 else ""
     return [f"However, {uneven[0]}{more}."] if uneven else []
+
+
+_CALIBRATED = {
+    "identical": "called a text and itself similar in",
+    "shuffled": "preferred a text to its own words in disorder in",
+    "swapped": "gave one verdict on both orders of a pair in",
+    "padded": "preferred a text with filler to the same text without it in",
+}
+"""What a judge does in each check of its calibration. It fails the last check if it does so in more than half
+of the pairs, and the others if it does so in no more than half."""
+
+
+def _failed_calibrations(results: Results) -> Iterator[str]:
+    """Say which judges of the report failed their calibration, and how."""
+    judges = {row.judge for row in results.answering}
+    checked = grouped(rows_of(results["judge_calibration"]), lambda row: (row.judge, row.check))
+    failures: dict[str, list[str]] = {}
+    for (judge, check), rows in checked.items():
+        hits = sum(row.hits for row in rows)
+        items = sum(row.items for row in rows)
+        is_good = 2 * hits <= items if check == "padded" else 2 * hits > items
+        if judge in judges and items and not is_good:
+            failures.setdefault(judge, []).append(f"{_CALIBRATED[check]} {hits} of {items} checks")
+    for judge, sentences in failures.items():
+        name = plain_name(judge)
+        who = _the(name) if _the(name) != name else f"the judge {name}"
+        yield f"However, {who} failed its calibration: it {and_list(sentences)}."
 
 
 def _foot(results: Results, rows: Sequence[Row]) -> str:

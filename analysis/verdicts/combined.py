@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from guard_eval.errors import StudyError
-from guard_eval.records import PEOPLE_OF
+from guard_eval.records import PEOPLE_OF, SIMULATED
 from guard_eval.reporting.words import and_list, title
 from guard_eval.rubric import COMPOSITE
 
@@ -114,7 +114,8 @@ def with_panel(scores: pd.DataFrame, rule: PanelRule) -> tuple[pd.DataFrame, tup
 
     Each judge first has one score of a pair, from −1 to 1: the mean of its verdicts in all orders and
     samples. It votes with the sign of its score, so that a verdict that flips with the order is a vote for a
-    tie. The panel has a score of the pairs that every judge has judged.
+    tie. The panel has a score of the pairs that every judge has judged. A single simulated judge beside real
+    ones is in no panel.
 
     Raises:
         StudyError: There are fewer than two judges, or one is called as the panel is.
@@ -123,6 +124,8 @@ def with_panel(scores: pd.DataFrame, rule: PanelRule) -> tuple[pd.DataFrame, tup
     for kind, group in scores[scores["rater_kind"].isin(PEOPLE_OF)].groupby("rater_kind", sort=True):
         members, votes = sorted(map(str, group["rater"].unique())), _score(group)
         name = f"{PANEL_OF} {len(members)} judges, {rule}"
+        if len(members) < FEWEST_JUDGES and kind in SIMULATED and formed:
+            continue  # nobody declared a panel of it
         if len(members) < FEWEST_JUDGES:
             raise StudyError(
                 f"a panel takes two judges or more, and {', '.join(members)} alone has judged; leave the "

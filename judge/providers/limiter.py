@@ -15,6 +15,10 @@ POLL_SECONDS = 0.2
 """Seconds between two looks whether a pause was ended."""
 
 
+NOTICED_SECONDS = 1.0
+"""A longer pause is told to the user."""
+
+
 class RateLimiter:
     """A gate before the server: additive increase, multiplicative decrease, and one pause for all.
 
@@ -67,13 +71,20 @@ class RateLimiter:
             step = 1.0 if self._ceiling == float("inf") else 1 / (rounds * self.limit)
             self.limit = min(self._concurrency, self.limit + step)
 
-    def refused(self, sent_at: float, wait: float) -> None:
-        """Let half as many through, once for all that were under way together, and pause."""
+    def refused(self, sent_at: float, wait: float) -> bool:
+        """Let half as many through, once for all that were under way together, and pause.
+
+        Returns:
+            Whether the pause is a new one that a user notices.
+        """
+        now = time.monotonic()
         if sent_at > self._reduced_at:
-            self._reduced_at = time.monotonic()
+            self._reduced_at = now
             self._ceiling = self.limit
             self.limit = max(1.0, self.limit / 2)
-        self._closed_until = max(self._closed_until, time.monotonic() + wait)
+        is_new = now >= self._closed_until and wait >= NOTICED_SECONDS
+        self._closed_until = max(self._closed_until, now + wait)
+        return is_new
 
     def open(self) -> None:
         """End the pause."""

@@ -8,6 +8,7 @@ from verdicts_by_hand import listed
 from analysis.reports.command import report
 from analysis.verdicts.scores import ScoredVerdicts
 from analysis.verdicts.tidy import validate
+from guard_eval.errors import StudyError
 
 
 def judged(**judges):
@@ -75,6 +76,19 @@ def test_the_report_and_its_command(tmp_path):
     page = (tmp_path / "panel" / "index.html").read_text(encoding="utf-8")
     assert "The panel of 3 judges, mean: a, b and c" in page
     assert "has no score of 1\u00a0pair that a member lacks" in page
+
+
+def test_a_panel_of_real_judges_leaves_a_simulated_one_out(tmp_path):
+    made_up = judged(s=["yy"] * 6).assign(rater_kind="simulated_model")
+    path = tmp_path / "v.csv"
+    pd.concat([THREE.astype(object), made_up.astype(object)]).to_csv(path, index=False)
+    report(path, output=tmp_path / "panel", overrides=["panel=majority"])
+    frame = pd.read_csv(tmp_path / "panel" / "csv" / "win_shares.csv")
+    assert sorted(frame["judge"]) == ["a", "b", "c", "panel of 3 judges, majority", "s"]
+    own, without = scores_of(THREE, "majority")[0], frame.set_index("judge")["win_share"]
+    assert without["panel of 3 judges, majority"] == pytest.approx((np.mean(list(own.values())) + 1) / 2)
+    with pytest.raises(StudyError, match="s alone has judged"):
+        scores_of(made_up, "majority")
 
 
 def test_a_panel_without_one_of_its_judges_in_some_comparisons():

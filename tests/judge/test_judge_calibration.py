@@ -117,3 +117,22 @@ def test_what_failed_is_left_out_and_asked_once_more_where_nothing_came(store, p
     assert (left_out.pop("identical"), left_out.total()) == (2 * 2, 2)  # on two criteria
     server.act = verdict
     assert ask().requests == 1
+
+
+@pytest.mark.parametrize("act", [reader, verdict])
+def test_the_answer_says_that_a_judge_failed_its_calibration(study, pairs, guard_eval, server, act):
+    """`verdict` prefers the text shown first, whatever the texts are; `reader` is right about all of them."""
+    lines = '[[judge]]\nmodel = "gpt-4o-2024-11-20"\nname = "sam"\ncriteria = ["fluency"]\n'
+    folder = study(lines, pairs)
+    server.act = act
+    for options in (["--calibrate"], []):
+        assert guard_eval("judge", "s", "--yes", *options).code == 0
+    assert guard_eval("report", "s").code == 0
+    answer = json.loads((folder / "report" / "report.json").read_text())["answer"]
+    failed = (
+        "However, the judge sam failed its calibration: it called a text and itself similar in 0 of 2 checks"
+        ", preferred a text to its own words in disorder in 0 of 2 checks and gave one verdict on both "
+        "orders of a pair in 0 of 2 checks."
+    )
+    assert (failed in answer) == (act is verdict)
+    assert ("failed its calibration" in answer) == (act is verdict)
