@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
+import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -18,7 +20,16 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from guard_eval.database_url import UNREADABLE, check_url
 from guard_eval.errors import MissingExtraError, StudyError
+from guard_eval.reporting.writing import check_database_file
 from guard_eval.store.schema import SCHEMA, SETTING, metadata, setting
+from guard_eval.store.sqlite_files import (
+    can_open,
+    check_schema,
+    copy_database,
+    find_logs,
+    is_unwritable,
+    unchanging_uri,
+)
 
 BUSY_SECONDS = 60
 """How long a write waits for another process: thousands of ratings, which take a few milliseconds each."""
@@ -66,12 +77,15 @@ class Store:
         self._clock = clock
         self._lock = threading.RLock()
         self._transaction: tuple[Connection, datetime] | None = None
-        connecting: dict[str, Any] = {"connect_timeout": 10}
+        self._uri: str | None = None
+        self._scratch: TemporaryDirectory[str] | None = None
+        options: dict[str, Any] = {"pool_size": 8, "max_overflow": 24}
         if self.is_sqlite:
-            connecting = {"timeout": BUSY_SECONDS, "check_same_thread": False}
-        pool: dict[str, Any] = {"pool_size": 8, "max_overflow": 24, "pool_pre_ping": not self.is_sqlite}
+            options["creator"] = self._connect
+        else:
+            options |= {"connect_args": {"connect_timeout": 10}, "pool_pre_ping": True}
         try:
-            self.engine = create_engine(address, hide_parameters=True, connect_args=connecting, **pool)
+            self.engine = create_engine(address, hide_parameters=True, **options)
         except (ArgumentError, TypeError, ValueError):
             raise StudyError(UNREADABLE) from None
         if self.is_sqlite:
@@ -106,9 +120,16 @@ class Store:
             raise
         return store
 
+    def _connect(self) -> sqlite3.Connection:
+        """Connect to the file, or to what is read in its place."""
+        options: dict[str, Any] = {"timeout": BUSY_SECONDS, "check_same_thread": False}
+        return sqlite3.connect(self._uri or str(self.file), uri=self._uri is not None, **options)
+
     def close(self) -> None:
-        """Close all connections."""
+        """Close all connections, and remove a copy that was read."""
         self.engine.dispose()
+        if self._scratch is not None:
+            self._scratch.cleanup()
 
     def __enter__(self) -> Self:
         return self
@@ -172,7 +193,11 @@ class Store:
 
     def _prepare(self, *, create: bool) -> None:
         """Check that the database holds this package's tables; with `create`, make what is missing."""
-        if self.file is not None and not self.file.exists():
+        if self.file is not None:
+            check_database_file(self.file)
+        if self.file is not None and self.file.exists():
+            self._find_readable(self.file)
+        elif self.file is not None:
             if not create:
                 raise StudyError(f"there is no database {self.file}; run: guard-eval pair STUDY")
             with suppress(OSError):  # another process made it meanwhile, or SQLite will say why it cannot be
@@ -181,14 +206,34 @@ class Store:
             exists = self._has_schema(db)
         if not exists and not create:
             raise StudyError(f"the database {self.name} holds no study yet; run: guard-eval pair STUDY")
-        if self.is_sqlite:
-            with self.explained(), self.engine.connect() as db:  # readers and a writer work at once
-                db.exec_driver_sql("PRAGMA journal_mode = WAL")
+        if self.is_sqlite and self._uri is None:
+            self._use_log()
         if not exists:
             with self.write() as (db, _):
                 if not self._has_schema(db):  # another process may have made it meanwhile
                     metadata.create_all(db)
                     db.execute(insert(SETTING).values(key="schema", value=SCHEMA))
+
+    def _find_readable(self, file: Path) -> None:
+        """Choose what is read where nothing can be written beside the file: the file alone, or a copy.
+
+        In WAL mode a reader writes, too: it makes the files -wal and -shm.
+        """
+        if can_open(file):
+            return
+        if logs := find_logs(file):
+            self._scratch = copy_database(file, logs)
+            file = Path(self._scratch.name, file.name)
+        self._uri = unchanging_uri(file)
+
+    def _use_log(self) -> None:
+        """Let readers and a writer work at once. A file that cannot be written stays as it is."""
+        with self.explained(), self.engine.connect() as db:
+            try:
+                db.exec_driver_sql("PRAGMA journal_mode = WAL")
+            except OperationalError as error:
+                if not is_unwritable(error.orig):
+                    raise
 
     def _has_schema(self, db: Connection) -> bool:
         """Return whether the database holds a study; what is another program's is refused."""
@@ -204,6 +249,8 @@ class Store:
         strange = tables if self.is_sqlite else tables & set(metadata.tables)
         if version is None and strange:
             raise StudyError(f"{self.name} is no study's database: it holds {min(strange)!r}; name another")
+        if version is not None and self.is_sqlite:
+            check_schema(db, self.name)
         if not self.is_sqlite and db.exec_driver_sql("SHOW server_encoding").scalar_one() != "UTF8":
             raise StudyError(f"{self.name} cannot hold every text; run: createdb -E UTF8 -T template0 NAME")
         return version is not None

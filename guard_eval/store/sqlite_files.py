@@ -1,0 +1,100 @@
+"""SQLite's files: where a study's database is read from, and whether it is one of ours.
+
+A study can lie on storage that cannot be written, and its database can come from a stranger.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from sqlalchemy import Connection
+
+from guard_eval.errors import StudyError
+from guard_eval.store.schema import metadata
+
+LONGEST_ID = 1000
+"""In characters. Each verdict that is read repeats the names of its pair and of its rater."""
+
+_UNWRITABLE = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY}
+_LONGEST_DEFAULT = 20
+
+_LONG_NAMES = f"""
+SELECT 'pair' FROM pair
+WHERE max(length(id), length(dataset), length(prompt_id), length(method_a), length(method_b)) > {LONGEST_ID}
+UNION ALL
+SELECT 'rater' FROM rater WHERE max(length(name), ifnull(length(external_id), 0)) > {LONGEST_ID}
+"""  # noqa: S608 (a constant)
+
+
+def is_unwritable(error: BaseException | None) -> bool:
+    """Return whether SQLite could not write what even a reader needs beside a database."""
+    code = getattr(error, "sqlite_errorcode", 0)  # its low byte is the kind of error
+    return isinstance(error, sqlite3.Error) and code & 0xFF in _UNWRITABLE
+
+
+def can_open(file: Path) -> bool:
+    """Return whether SQLite can use a database where it is; other errors than of its storage count as yes."""
+    try:
+        with closing(sqlite3.connect(file)) as probe:
+            probe.execute("SELECT count(*) FROM sqlite_master")
+    except sqlite3.Error as error:
+        return not is_unwritable(error)
+    return True
+
+
+def unchanging_uri(file: Path) -> str:
+    """Return the URI of a database that SQLite reads without writing anything beside it."""
+    return f"{file.absolute().as_uri()}?immutable=1"
+
+
+def find_logs(file: Path) -> list[Path]:
+    """Return the logs that a killed program left beside a database; they hold its newest changes."""
+    logs = [file.with_name(file.name + ending) for ending in ("-wal", "-journal")]
+    return [path for path in logs if path.exists() and path.stat().st_size]
+
+
+def copy_database(file: Path, logs: Sequence[Path]) -> TemporaryDirectory[str]:
+    """Copy a database into a new folder, under its name and with the changes that its logs hold.
+
+    Raises:
+        StudyError: It cannot be copied.
+    """
+    try:
+        scratch = TemporaryDirectory(prefix="guard-eval-", ignore_cleanup_errors=True)
+        for path in (file, *logs):
+            shutil.copyfile(path, Path(scratch.name, path.name))
+        with closing(sqlite3.connect(Path(scratch.name, file.name))) as database:
+            database.execute("PRAGMA journal_mode = DELETE")  # what the log holds goes into the file
+    except (OSError, sqlite3.Error) as error:
+        raise StudyError(
+            f"nothing can be written beside {file}, and it cannot be copied ({error}); set TMPDIR to a "
+            "folder with free space"
+        ) from None
+    return scratch
+
+
+def check_schema(db: Connection, name: str) -> None:
+    """Check that a database's tables hold what was written, and compute nothing.
+
+    A view, a computed column or a default can make a few kilobytes stand for gigabytes.
+
+    Raises:
+        StudyError: A table is not as this package makes it, or a name is longer than any of ours.
+    """
+    views = "SELECT name FROM sqlite_master WHERE type = 'view' OR sql LIKE 'CREATE VIRTUAL%'"
+    strange = list(db.exec_driver_sql(views).scalars())
+    for table in metadata.tables.values():
+        columns = db.exec_driver_sql(f"PRAGMA table_xinfo({table.name})").all()
+        computed = any(column.hidden or len(column.dflt_value or "") > _LONGEST_DEFAULT for column in columns)
+        if computed or {column.name for column in columns} != set(table.columns.keys()):
+            strange.append(table.name)
+    strange = strange or list(db.exec_driver_sql(_LONG_NAMES).scalars())
+    if strange:
+        raise StudyError(
+            f"the database {name} is not as guard-eval makes it (see {strange[0]!r}); use the original"
+        )

@@ -1,0 +1,136 @@
+"""A study on storage that cannot be written is read all the same: every verdict of it, and none else."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from guard_eval.errors import StudyError
+from guard_eval.store import Store, pairs
+
+READ = """
+import os, resource, signal, sys
+from pathlib import Path
+from guard_eval.store import Store, pairs
+how, folder = sys.argv[1:]
+if how == "other user":
+    os.setuid(65534)
+else:  # no file of this process may grow
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+try:
+    with Store.open(f"sqlite:///{folder}/study.db") as store:
+        print(len(pairs.read(store)))
+        if how == "full disk":  # what is read may be a copy: no verdict may be written into it
+            resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
+            with store.write() as (db, _):
+                db.exec_driver_sql("DELETE FROM setting")
+except ValueError as error:
+    print(error)
+"""
+"""Reads a study as a user who may write nothing, or where nothing finds room."""
+
+
+@pytest.fixture
+def folder(tmp_path, make_pairs):
+    """Make a study of 3 pairs, of which the newest is in the log of a program that was killed."""
+    live, folder = tmp_path / "live", tmp_path / "study"
+    live.mkdir()
+    folder.mkdir()
+    with Store.open(f"sqlite:///{live / 'study.db'}", create=True) as store:
+        pairs.add(store, make_pairs(2))
+    with Store.open(f"sqlite:///{live / 'study.db'}") as store:
+        pairs.add(store, make_pairs(3))
+        for path in live.glob("study.db*"):
+            shutil.copy(path, folder)
+    (folder / "study.db-shm").unlink()
+    assert (folder / "study.db-wal").stat().st_size
+    return folder
+
+
+def fold_log(folder: Path, mode: str) -> None:
+    """Write the log into the database, which then is in the mode."""
+    with sqlite3.connect(folder / "study.db") as database:
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        database.execute(f"PRAGMA journal_mode = {mode}")
+    database.close()
+    assert not (folder / "study.db-wal").exists()
+
+
+def make_readable(folder: Path) -> None:
+    for path in (folder, *folder.iterdir()):
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    for parent in folder.parents[:3]:
+        parent.chmod(0o755)
+
+
+def read(how: str, folder: Path) -> str:
+    command = [sys.executable, "-c", READ, how, str(folder)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd="/", check=False)
+    assert ran.stderr == ""
+    return ran.stdout
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+@pytest.mark.parametrize("mode", [None, "WAL", "DELETE"])
+def test_another_user_reads_every_pair(folder, mode):
+    if mode is not None:
+        fold_log(folder, mode)
+    make_readable(folder)
+    assert read("other user", folder).splitlines()[0] == "3"
+
+
+@pytest.mark.parametrize("mode", ["WAL", "DELETE"])
+def test_a_full_disk_is_read_and_not_written(folder, mode):
+    fold_log(folder, mode)
+    lines = read("full disk", folder).splitlines()
+    assert lines[0] == "3"
+    assert mode == "DELETE" or "readonly" in lines[1]
+
+
+def test_a_log_that_cannot_be_copied_is_an_error(folder):
+    message = read("full disk", folder)
+    assert "nothing can be written beside" in message
+    assert "set TMPDIR to a folder with free space" in message
+    assert (folder / "study.db-wal").stat().st_size  # the newest verdicts are still there
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
+def test_a_read_only_mount_is_read(folder, tmp_path):
+    mounted = tmp_path / "mounted"
+    mounted.mkdir()
+    mount = ["mount", "-o", "bind,ro", str(folder), str(mounted)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("this machine lets nobody mount")
+    try:
+        with Store.open(f"sqlite:///{mounted / 'study.db'}") as store:
+            assert len(pairs.read(store)) == 3
+            says = "readonly database; make the file and its folder writable"
+            with pytest.raises(StudyError, match=says), store.write() as (db, _):
+                db.exec_driver_sql("DELETE FROM setting")
+    finally:
+        subprocess.run(["umount", str(mounted)], check=True)
+
+
+@pytest.mark.parametrize(
+    ("statement", "says"),
+    [
+        ("CREATE VIEW more AS SELECT 1", "see 'more'"),
+        (f"ALTER TABLE rater ADD COLUMN note TEXT DEFAULT '{'x' * 1000}'", "see 'rater'"),
+        ("ALTER TABLE pair ADD COLUMN more TEXT AS (printf('%.1000000c', 'x'))", "see 'pair'"),
+        ("UPDATE pair SET prompt_id = printf('%.100000c', 'x')", "see 'pair'"),
+        ("INSERT INTO rater VALUES (9, printf('%.1001c', 'x'), 'person', 0, 0, 0, 0, 0)", "see 'rater'"),
+    ],
+    ids=["view", "default", "computed", "long id", "long name"],
+)
+def test_a_database_that_computes_its_rows_is_refused(folder, statement, says):
+    with sqlite3.connect(folder / "study.db") as database:
+        database.execute(statement)
+    database.close()
+    with pytest.raises(StudyError, match=f"is not as guard-eval makes it .{says}.; use the original"):
+        Store.open(f"sqlite:///{folder / 'study.db'}")
