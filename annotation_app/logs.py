@@ -2,24 +2,42 @@
 
 Messages of our own are written so. Of what others log, an address loses its query, which holds an invite, and
 an exception its message, which may quote what a rater wrote. Its type and the lines of code remain, to find
-the defect by.
+the defect by; so does the system's own name of an error, such as `EMFILE: Too many open files`.
 """
 
 from __future__ import annotations
 
+import errno
 import logging
+import os
 import re
+import time
 import traceback
 
 OURS = "annotation_app"
+
+PAUSE_SECONDS = 60.0
+"""How often a warning that strangers can cause is logged at most."""
+
+_last_warnings: dict[str, float] = {}
+
+
+def warn(message: str, *values: object) -> None:
+    """Log a warning that visitors can cause at will: each message once a minute, whatever its values."""
+    now = time.monotonic()
+    if now - _last_warnings.get(message, -PAUSE_SECONDS) >= PAUSE_SECONDS:
+        _last_warnings[message] = now
+        logging.getLogger(OURS).warning(message, *values)
 
 
 def hide_private(record: logging.LogRecord) -> logging.LogRecord:
     """Take queries out of a record's message, and messages out of its exception."""
     record.msg, record.args = re.sub(r"\?[^\s\"']*", "?…", record.getMessage()), ()
     if record.exc_info and record.exc_info[1]:
-        kind, _, trace = record.exc_info
+        kind, error, trace = record.exc_info
         name = f"{kind.__module__}.{kind.__qualname__} (message left out)"
+        if isinstance(error, OSError) and error.errno in errno.errorcode:
+            name += f", {errno.errorcode[error.errno]}: {os.strerror(error.errno)}"
         record.exc_text, record.exc_info = "".join(traceback.format_tb(trace)) + name, None
     return record
 

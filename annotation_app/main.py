@@ -7,15 +7,11 @@ from contextlib import suppress
 
 import streamlit as st
 
-from annotation_app import endings, markup, onboarding, rating, sign_in, state
+from annotation_app import connections, endings, markup, onboarding, rating, server, sign_in, state
 from annotation_app.markup import label
 from annotation_app.state import App, Visit
 
 _PACE_SECONDS = 0.03
-_ICON = (
-    "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 32 32'%3E%3Crect width='32' "
-    "height='32' rx='7' fill='%231f6f6b'/%3E%3Cpath d='M7 9h7v14H7zM18 9h7v14h-7z' fill='white'/%3E%3C/svg%3E"
-)
 
 
 def main() -> None:
@@ -30,7 +26,7 @@ def main() -> None:
 
 
 def _show(app: App) -> None:
-    st.set_page_config(page_title=app.words.instructions.title, page_icon=_ICON, layout="wide")
+    st.set_page_config(page_title=app.words.instructions.title, layout="wide")
     st.html(f"<style>{markup.asset('page.css')}</style>")
     try:
         app.check_file()
@@ -43,7 +39,10 @@ def _show(app: App) -> None:
             markup.poll(time.monotonic())
             with suppress(*state.STUDY_ERRORS):
                 rating.may_continue(app, st.session_state["visit"])  # if not, the visit ends
-    markup.add_script(app.words, view)
+    visit: Visit | None = st.session_state.get("visit")
+    number = st.context.headers.get(connections.HEADER)
+    server.visitors.note_rater(number, is_raters=visit is not None)
+    markup.add_script(app.words, view, **(visit.view() if visit else {}))
 
 
 def _route(app: App) -> str:

@@ -79,7 +79,7 @@ def remark(heading: str, text: str, *, agreed: bool) -> str:
 
 def quoted(heading: str, text: str) -> str:
     """Return a text to be read again, under a heading."""
-    shown = f'<p class="ge-quoted-text" dir="auto">{escape(text)}</p>'
+    shown = f'<p class="ge-quoted-text notranslate" translate="no" lang="" dir="auto">{escape(text)}</p>'
     return f'<section class="ge-quoted"><h2>{escape(heading)}</h2>{shown}</section>'
 
 
@@ -104,10 +104,9 @@ def poll(since: float) -> None:
         st.rerun()
 
 
-def add_script(words: Wording, view: str) -> None:
+def add_script(words: Wording, view: str, **more: object) -> None:
     """Add `page.js` to the page. A new page begins when `view`, the name of what is shown, changes."""
     script = st.components.v2.component("guard_eval_page", js=asset("page.js"))
-    data = {"view": view, "away": words.trouble.lead}
+    data = {"view": view, "away": words.trouble.lead, **more}
     with st.container(key="page-script"):
-        data |= {"language": words.language, "direction": words.direction}
         script(key="page-js", data=data, on_wake_change=lambda: None)

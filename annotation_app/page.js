@@ -42,10 +42,22 @@ function addNotice() {
   new MutationObserver(wake).observe(app, { attributeFilter: ["data-test-connection-state"] });
 }
 
+/* Forget the draft of a press that is stored: on a page without the panel nobody else does. */
+function settle({ drafts, acknowledged }) {
+  const [pair, press] = acknowledged;
+  const key = `draft-${drafts}-${pair}`;
+  try {
+    if (JSON.parse(localStorage.getItem(key))?.sent === press) localStorage.removeItem(key);
+  } catch {
+    // A browser may forbid storage.
+  }
+}
+
 export default function ({ data, setTriggerValue }) {
   const before = page.view;
   page = { ...data, address: location.href, wake: () => setTriggerValue("wake", true) };
-  Object.assign(root, { lang: data.language, dir: data.direction });
+  document.getElementById("ge-start")?.remove(); // see shell.html
+  if (data.acknowledged) settle(data);
   if (before === null && !root.dataset.geReady) {
     root.dataset.geReady = "yes";
     addNotice();

@@ -7,6 +7,13 @@ const PATIENCE = 6_000; // ms without an answer of the server before the rater i
 const TRIES = 3; // unanswered runs after which what was sent waits for another press
 const FIELDS = "textarea, select, [contenteditable], input:not([type=radio], [type=checkbox])";
 const LETTERS = ["A", "tie", "B"];
+const DIGITS = ["1", "2", "3"];
+/* Attributes of other people's text: it is in no known language, no browser translates it, and none marks mistakes in it. */
+const AS_IT_IS = { dir: "auto", lang: "", translate: "no", class: "notranslate", spellcheck: "false" };
+/* Nor does a browser or an extension change what a rater writes. */
+const AS_WRITTEN = {
+  ...AS_IT_IS, autocomplete: "off", autocorrect: "off", writingsuggestions: "false", "data-gramm": "false",
+};
 let asked = null; // what the rater asked the server for, until it shows a pair
 
 /* Loaded once, with the words, apart from the pairs: the pair's own script waits for it (panel.py). */
@@ -17,7 +24,7 @@ export default function ({ data }) {
     show({ data: [view], parentElement, setTriggerValue }) {
       if (!panels.has(parentElement)) panels.set(parentElement, new Panel(parentElement));
       const panel = panels.get(parentElement);
-      const visit = panel.show({ chosen: {}, comment: "", problems: [], ...data[0], ...view }, setTriggerValue);
+      const visit = panel.show({ chosen: {}, comment: "", problems: [], base: "", ...data[0], ...view }, setTriggerValue);
       return () => panel.leave(visit);
     },
   });
@@ -41,16 +48,23 @@ const isSeen = () => document.visibilityState === "visible" && document.hasFocus
 /* What was chosen for a pair, kept by the browser until it is saved: a closed tab or a crash loses nothing. The key identifies
    the rater and the pair; no text of the pair is in it. `shown` is how long the pair was on the screen, and `active` how
    much of that the rater was present: the page seen and in focus, and a key, a finger or the mouse moved in the last 30 s.
-   Nothing ticks: time is added when something happens. */
+   Nothing ticks: time is added when something happens.
+   `base` says which stored answers the draft began with. Where others are stored by now, from another tab or device, those are
+   shown; the draft becomes `older` and waits for the rater to take it back. */
 class Draft {
   constructor(view) {
     this.key = keyOf(view, view.pair);
-    const before = recall(this.key) ?? {};
+    const kept = recall(this.key) ?? { base: view.base };
+    const isCurrent = kept.base === view.base || kept.base === null;
+    const before = isCurrent ? kept : {};
+    this.base = view.base;
+    this.older = isCurrent ? kept.older : olderThan(view, kept);
     this.choices = { ...view.chosen, ...before.choices };
     this.comment = before.comment ?? view.comment;
     this.problems = before.problems ?? view.problems;
     this.ends = new Set(before.ends); // the texts whose end was on the screen
     this.sent = before.sent ?? ""; // the press of Save that is not acknowledged yet
+    this.after = before.after ?? ""; // the press before it: what was changed since may replace its answers
     this.shown = 1000 * (before.seconds ?? 0);
     this.active = 1000 * (before.active ?? 0);
     this.last = this.touched = performance.now();
@@ -60,7 +74,9 @@ class Draft {
   /* Forget a draft that was saved unchanged, or skipped; one that was changed since is another. */
   static settle(view, pair, press) {
     const key = keyOf(view, pair);
-    if (press === "skip" || recall(key)?.sent === press) forget(key);
+    const draft = recall(key);
+    if (press === "skip" || draft?.sent === press) forget(key);
+    else if (draft?.after === press) remember(key, { ...draft, base: null }); // it goes on from what was saved
   }
 
   tick() {
@@ -78,9 +94,9 @@ class Draft {
 
   store() {
     this.tick();
-    const { choices, comment, problems, sent, shown, active } = this;
+    const { choices, comment, problems, base, older, sent, after, shown, active } = this;
     const times = { at: Date.now(), seconds: shown / 1000, active: active / 1000 };
-    remember(this.key, { choices, comment, problems, ends: [...this.ends], sent, ...times });
+    remember(this.key, { choices, comment, problems, base, older, ends: [...this.ends], sent, after, ...times });
   }
 
   message(view) {
@@ -88,6 +104,8 @@ class Draft {
     return {
       pair: view.pair,
       press: this.sent,
+      base: this.base,
+      after: this.after,
       choices: this.choices,
       comment: this.comment === view.comment ? null : this.comment,
       problems: `${this.problems}` === `${view.problems}` ? null : this.problems,
@@ -98,10 +116,25 @@ class Draft {
   }
 }
 
+/* Return what a draft holds that the stored answers do not; nothing if it holds the same. */
+function olderThan({ chosen, comment, problems }, draft) {
+  const parts = (answers) => JSON.stringify([Object.entries(answers.choices).sort(), answers.comment, answers.problems]);
+  const older = { choices: draft.choices, comment: draft.comment, problems: draft.problems };
+  return parts(older) === parts({ choices: chosen, comment, problems }) ? undefined : older;
+}
+
+/* Return which of 1 2 3 a key is, as 0 1 2, or -1. On French, Czech and other keyboards the keys of the top row write digits
+   only with Shift: there the key itself counts, unless it writes another digit. */
+function digitOf({ key, code, shiftKey }) {
+  if (/^[0-9]$/.test(key)) return DIGITS.indexOf(key);
+  return shiftKey ? -1 : DIGITS.findIndex((digit) => code === `Digit${digit}`);
+}
+
 class Panel {
   constructor(home) {
     this.home = home;
     this.visits = this.tries = 0;
+    this.watches = [];
     this.view = this.draft = this.pending = this.listeners = null;
     this.at = 0; // the criterion that the keys answer
     this.keys = recall("ge-keys") ?? true;
@@ -111,7 +144,7 @@ class Panel {
 
   /* The server's answer: another pair, or the same one and why. */
   show(view, send) {
-    const content = JSON.stringify([view.drafts, view.pair, view.criteria]);
+    const content = JSON.stringify([view.drafts, view.pair, view.criteria, view.base]);
     const again = asked?.pair === view.pair && !view.problem && asked; // a server that was restarted has not heard it
     Object.assign(this, { view, send, busy: false, skipping: false });
     clearTimeout(this.waiting);
@@ -129,6 +162,7 @@ class Panel {
     this.tries = this.pending ? this.tries + 1 : 0;
     if (this.pending && this.tries < TRIES) this.deliver();
     else this.announce(view.note || (view.earlier ? view.words.earlier : ""), view.problem);
+    this.offerOlder();
     asked = null;
     if (again) this.ask(again.event, again.value, false);
     return ++this.visits;
@@ -141,19 +175,39 @@ class Panel {
     this.home.append(this.root);
     this.root.addEventListener("ge-back", () => this.go("back")); // see page.js
     this.labelRemarks();
+    this.measure();
     this.watchEnds();
     this.turn(this.unanswered()[0] ?? 0);
     this.parts.heading.focus({ preventScroll: true });
   }
 
-  /* Note which texts were on the screen to their end, and not only behind the buttons. */
+  /* Note which texts were on the screen to their end, and not only behind the buttons; say of each box whether its text
+     goes on below. */
   watchEnds() {
-    const { draft } = this;
-    this.ends?.disconnect();
-    this.ends = new IntersectionObserver((entries) => {
+    const { draft, root, parts } = this;
+    this.watches.forEach((watch) => watch.disconnect());
+    const note = new IntersectionObserver((entries) => {
       entries.filter((entry) => entry.isIntersecting).forEach(({ target }) => draft.ends.add(target.dataset.text));
-    }, { root: this.root, rootMargin: `0px 0px -${this.parts.foot.offsetHeight}px` });
-    this.root.querySelectorAll(".ge-end").forEach((end) => this.ends.observe(end));
+    }, { root, rootMargin: `0px 0px -${parts.foot.offsetHeight}px` });
+    this.watches = [note];
+    root.querySelectorAll(".ge-end").forEach((end) => {
+      const text = end.parentElement;
+      const more = text.nextElementSibling;
+      const tell = new IntersectionObserver(([{ isIntersecting }]) => { more.hidden = isIntersecting; }, { root: text });
+      tell.observe(end);
+      note.observe(end);
+      this.watches.push(tell);
+    });
+  }
+
+  /* Tell panel.css how high the prompt is if it is shown whole. */
+  measure() {
+    const prompt = this.root.querySelector(".ge-prompt");
+    prompt.style.removeProperty("--ge-whole");
+    prompt.style.flexShrink = 0;
+    const whole = prompt.offsetHeight;
+    prompt.style.flexShrink = "";
+    prompt.style.setProperty("--ge-whole", `${whole}px`);
   }
 
   /* Called when Streamlit takes the page away, and for a drawing that the next one overtook. */
@@ -163,7 +217,7 @@ class Panel {
     // What was sent is in the draft already; stored again after it was forgotten, it would stay for ever.
     if (!this.draft.sent && !this.skipping) this.draft.store();
     this.listeners.abort();
-    this.ends.disconnect();
+    this.watches.forEach((watch) => watch.disconnect());
     this.listeners = this.view = asked = null;
     this.root.remove();
   }
@@ -177,6 +231,7 @@ class Panel {
     on(document, ["pointermove", "pointerdown", "keydown", "wheel", "touchmove", "scroll"], () => this.draft.touch());
     on(document, ["keydown"], (event) => this.press(event), false);
     on(window, ["focus", "blur"], () => this.draft.tick());
+    on(window, ["resize"], () => this.measure());
     on(window, ["pagehide"], () => this.draft.store());
     on(document, ["visibilitychange"], () => this.draft.store());
   }
@@ -196,6 +251,22 @@ class Panel {
 
   alert(text) {
     this.parts.alert.textContent = text;
+  }
+
+  /* Offer what was chosen here before other answers were stored. */
+  offerOlder() {
+    const { words } = this.view;
+    const { alert } = this.parts;
+    if (!this.draft.older) return;
+    const take = () => {
+      Object.assign(this.draft, this.draft.older, { older: undefined });
+      this.draft.store();
+      this.begin();
+    };
+    setTimeout(() => {
+      alert.textContent ||= words.older;
+      alert.append(" ", button("ge-plain", words.take_older, take));
+    }, 60); // after `announce`
   }
 
   labelRemarks() {
@@ -221,6 +292,7 @@ class Panel {
   }
 
   changed() {
+    this.draft.after = this.draft.sent || this.draft.after;
     this.draft.sent = "";
     this.draft.store();
     this.labelRemarks();
@@ -254,11 +326,14 @@ class Panel {
     if (!event.repeat && !this.busy) act();
   }
 
-  act({ key, ctrlKey, metaKey, altKey, shiftKey }, target) {
-    if (altKey || shiftKey) return null;
-    if (key === "Enter" && (ctrlKey || metaKey)) return () => this.save();
+  act(event, target) {
+    const { key, ctrlKey, metaKey, altKey, shiftKey } = event;
+    if (altKey || event.isComposing) return null;
+    if (key === "Enter" && (ctrlKey || metaKey) && !shiftKey) return () => this.save();
     if (ctrlKey || metaKey || target.matches(FIELDS)) return null;
-    if (this.keys && ["1", "2", "3"].includes(key)) return () => this.answer(LETTERS[key - 1]);
+    const digit = this.keys ? digitOf(event) : -1;
+    if (digit >= 0) return () => this.answer(LETTERS[digit]);
+    if (shiftKey) return null;
     if (key === "Backspace") return () => this.go("back");
     if (key === "Enter" && !target.closest("button, a")) return () => this.save();
     return null;
@@ -394,7 +469,8 @@ function box(words, title, text, letter) {
   // tabindex: a text that scrolls inside its box must be reachable by keyboard.
   return make("section", { class: `ge-box ${letter ? "ge-side" : "ge-prompt"}`, "aria-label": title },
     make("h2", {}, ...badge, title),
-    make("div", { class: "ge-text", dir: "auto", tabindex: "0" }, shown, end));
+    make("div", { ...AS_IT_IS, class: `ge-text ${AS_IT_IS.class}`, tabindex: "0" }, shown, end),
+    make("span", { class: "ge-more", "aria-hidden": "true", hidden: true }, words.more));
 }
 
 /* A criterion and its three answers: radio buttons, so that arrow keys and screen readers know them. */
@@ -425,7 +501,7 @@ function question(panel, criterion, index) {
 /* A comment and a report, folded until the rater opens them. */
 function remarks(panel) {
   const { view, draft } = panel;
-  const field = make("textarea", { id: "ge-comment", rows: 2, maxlength: 5000, dir: "auto", oninput: () => {
+  const field = make("textarea", { ...AS_WRITTEN, id: "ge-comment", rows: 2, maxlength: 5000, oninput: () => {
     draft.comment = field.value;
     panel.changed();
   } });

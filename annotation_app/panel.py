@@ -42,6 +42,8 @@ class Submission(BaseModel):
     Attributes:
         pair: Under which number the pair was shown.
         press: The browser's name of this press of Save, which waits until it is acknowledged.
+        base: Which stored answers the page showed; None if it does not say.
+        after: The press before this one on the same page, if there was one.
         choices: By criterion; not necessarily all of them.
         comment: None if it is as before.
         problems: None if they are as before.
@@ -52,6 +54,8 @@ class Submission(BaseModel):
 
     pair: StrictInt
     press: str = Field(default="", max_length=40)
+    base: str | None = Field(default=None, max_length=40)
+    after: str = Field(default="", max_length=40)
     choices: dict[str, Choice]
     comment: _Comment | None = None
     problems: list[Problem] | None = None

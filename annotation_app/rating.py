@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -13,7 +14,7 @@ from annotation_app import panel, state
 from annotation_app.panel import Skip, Submission, Turn
 from annotation_app.state import App, Visit
 from guard_eval.errors import StudyError
-from guard_eval.records import BlindPair
+from guard_eval.records import BlindPair, content_id
 from guard_eval.store import handout, notes, raters, verdicts
 
 RECOUNT_SECONDS = 30.0
@@ -42,7 +43,8 @@ def _show_pair() -> None:
         "extras": True,
     }
     actions: panel.Actions = {"submit": _submit, "skip": _skip, "turn": _turn}
-    panel.show(app, visit, pair, view | _earlier_answers(app, visit), actions)
+    answers = _read_answers(app, visit, pair.presentation) if visit.earlier else {}
+    panel.show(app, visit, pair, view | answers, actions)
 
 
 def _get_pair(app: App, visit: Visit) -> BlindPair | None:
@@ -76,24 +78,48 @@ def _count(app: App, visit: Visit) -> None:
         visit.go_to(len(visit.trail))
 
 
-def _earlier_answers(app: App, visit: Visit) -> dict[str, Any]:
-    """Return the choices, comment and problems that the rater gave on the pair now shown."""
-    if visit.pair is None or not visit.earlier:
+def _read_answers(app: App, visit: Visit, number: int) -> dict[str, Any]:
+    """Return a rater's stored choices, comment and problems on a pair, and their `base`; none if unrated."""
+    chosen = verdicts.current(app.store, number, rater=visit.rater)
+    if not chosen:
         return {}
-    number = visit.pair.presentation
     # The last of each kind: notes come oldest first.
     remarks = {note.kind: note.detail for note in notes.read(app.store, presentation=number)}
-    return {
-        "chosen": verdicts.current(app.store, number, rater=visit.rater),
-        "comment": remarks.get("comment", ""),
-        "problems": [problem for problem in remarks.get("problem", "").split(", ") if problem],
+    problems = [problem for problem in remarks.get("problem", "").split(", ") if problem]
+    answers = {"chosen": chosen, "comment": remarks.get("comment", ""), "problems": problems}
+    base = content_id("answers", *sorted(chosen.items()), answers["comment"], *problems)
+    return answers | {"base": base}
+
+
+def _is_outdated(visit: Visit, submission: Submission, answers: Mapping[str, Any]) -> bool:
+    """Return whether a submission would replace answers that came from elsewhere since its page was shown."""
+    if not answers or submission.base in {None, answers["base"]}:
+        return False
+    if visit.acknowledged == (submission.pair, submission.after):
+        return False
+    changes = {
+        "chosen": submission.choices,
+        "comment": submission.comment,
+        "problems": submission.problems,
     }
+    return any(value not in (None, answers[name]) for name, value in changes.items())
 
 
 def _submit(app: App, visit: Visit, submission: Submission) -> None:
     """Save a submission, whichever of the rater's pairs it is about, and go to the next pair."""
     if not may_continue(app, visit):
         return
+    with app.store.write():  # nothing is stored between the check and the answers
+        answers = _read_answers(app, visit, submission.pair)
+        if not _is_outdated(visit, submission, answers):
+            _save(app, visit, submission)
+            return
+    visit.trail = verdicts.trail(app.store, visit.rater)
+    visit.go_to(visit.trail.index(submission.pair))
+    visit.problem, visit.failed = app.words.rating.outdated, submission.press
+
+
+def _save(app: App, visit: Visit, submission: Submission) -> None:
     first = submission.pair not in visit.trail
     following = verdicts.save(
         app.store,

@@ -14,25 +14,38 @@ import socket
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import cache
+from html import escape
 from pathlib import Path
 
 import anyio
 import streamlit as st
 import uvicorn
+import websockets.http11
 from anyio import to_thread
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import HTTPConnection, Request
-from starlette.responses import JSONResponse, PlainTextResponse
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 from streamlit import file_util
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+from streamlit.runtime import Runtime
 from streamlit.web import bootstrap
 
 from annotation_app import logs, markup, state
+from annotation_app.connections import (
+    Connection,
+    KeptSessions,
+    Websockets,
+    count_open_files,
+    raise_file_limit,
+)
 from annotation_app.sign_in import BROWSER_COOKIE
+from annotation_app.wording import fill
 from guard_eval.errors import StudyError
 from guard_eval.records import MESSAGE_BYTES
 from guard_eval.store import settings
@@ -63,10 +76,21 @@ OPTIONS: dict[str, object] = {
 INCOMING_BYTES = 1_000_000
 """What a browser may send at once."""
 
+HEADER_BYTES = 128_000
+"""How long a request's headers may be: a browser sends all cookies of the host, other programs' too."""
+
 HEALTH_SECONDS = 5.0
 """How long the database may take to show that it can be written, and how long its answer is remembered."""
 
+STREAM = "/_stcore/stream"
+"""The address of the websocket."""
+
 COOKIE_SECONDS = 70 * 24 * 3600
+
+MOST_VISITORS = 500
+"""How many visitors may be connected who are no raters; with more, the oldest are let go."""
+
+visitors = Websockets(MOST_VISITORS)
 
 PATHS = frozenset(
     {
@@ -74,6 +98,7 @@ PATHS = frozenset(
         "/favicon.png",
         "/manifest.json",
         "/health",
+        "/empty-page",
         "/_stcore/health",
         "/_stcore/host-config",
         "/auth/login",
@@ -82,6 +107,18 @@ PATHS = frozenset(
     }
 )
 """What a rater's browser, a provider of accounts or a monitor asks for, besides /static/."""
+
+
+_SCRIPT = Path(__file__).with_name("main.py")
+
+
+class App(st.App):
+    """Streamlit's application, which keeps the sessions of raters and of nobody else."""
+
+    def _create_runtime(self) -> Runtime:
+        runtime = super()._create_runtime()
+        runtime._session_mgr._session_storage = KeptSessions()  # type: ignore[attr-defined]  # noqa: SLF001
+        return runtime
 
 
 def run(opened: socket.socket, on_ready: Callable[[], None]) -> None:
@@ -95,6 +132,10 @@ def run(opened: socket.socket, on_ready: Callable[[], None]) -> None:
         StudyError: The server did not start; the log says why.
     """
     load_options()
+    files = raise_file_limit()
+    visitors.limit = min(MOST_VISITORS, files // 8)  # each has four files
+    Connection.limit = files // 4
+    websockets.http11.MAX_LINE_LENGTH = HEADER_BYTES
 
     @asynccontextmanager
     async def lifespan(_app: st.App) -> AsyncIterator[None]:
@@ -105,13 +146,19 @@ def run(opened: socket.socket, on_ready: Callable[[], None]) -> None:
         yield
 
     config = uvicorn.Config(
-        st.App(
-            Path(__file__).with_name("main.py"),
+        App(
+            _SCRIPT,
             lifespan=lifespan,
-            routes=[Route("/health", health)],
-            middleware=[Middleware(Guard), Middleware(GZipMiddleware, minimum_size=1000, compresslevel=5)],
+            routes=[Route("/", shell), Route("/health", health), Route("/empty-page", note_empty_page)],
+            middleware=[
+                Middleware(RequestGuard),
+                Middleware(GZipMiddleware, minimum_size=1000, compresslevel=5),
+            ],
             on_script_error=show_error_page,
         ),
+        http=Connection,
+        backlog=64,  # asyncio takes three times as many before `Connection` can end others
+        h11_max_incomplete_event_size=HEADER_BYTES,
         ws="websockets-sansio",
         ws_max_size=INCOMING_BYTES,
         ws_per_message_deflate=False,
@@ -140,33 +187,88 @@ def show_error_page(_error: Exception) -> bool:
     return True
 
 
-_last_check: list[tuple[float, int]] = [(-HEALTH_SECONDS, 0)]
+_last_check: list[tuple[float, str]] = [(-HEALTH_SECONDS, "")]
 
 
 async def health(_request: Request) -> JSONResponse:
-    """Answer 200 if a rating could be saved just now, 503 if not; the log says why."""
-    checked, status = _last_check[0]
+    """Answer 200 if a rating could be saved just now, and otherwise 503 and the cause; the log says more."""
+    checked, cause = _last_check[0]
     if time.monotonic() - checked >= HEALTH_SECONDS:
         # Requests that come meanwhile get the last answer: no stranger makes the server write more often.
-        _last_check[0], status = (time.monotonic(), status or 200), 200
-        try:
-            with anyio.fail_after(HEALTH_SECONDS):
-                await to_thread.run_sync(state.app.check_file, abandon_on_cancel=True)
-                await to_thread.run_sync(settings.put, state.app.store, "last check", abandon_on_cancel=True)
-        except state.STUDY_ERRORS as error:  # TimeoutError is an OSError
-            status, slow = 503, f"the database did not answer within {HEALTH_SECONDS:.0f} s"
-            state.log(StudyError(str(error) or slow), "the health check")
-        _last_check[0] = (time.monotonic(), status)
-    word = "ok" if status == 200 else "unavailable"
-    return JSONResponse({"status": word}, status_code=status, headers={"Cache-Control": "no-store"})
+        _last_check[0] = (time.monotonic(), cause)
+        cause = await _find_trouble()
+        _last_check[0] = (time.monotonic(), cause)
+    answer = {"status": "unavailable", "cause": cause} if cause else {"status": "ok"}
+    return JSONResponse(answer, status_code=503 if cause else 200, headers={"Cache-Control": "no-store"})
 
 
-def _inline_scripts() -> str:
-    """Return the hashes that allow the scripts inside Streamlit's index.html, and no other inline script."""
+async def _find_trouble() -> str:
+    """Return why no rating could be saved just now, in two words; empty if one could."""
+    files, most = count_open_files(), Connection.limit * 4
+    if files > 0.9 * most:
+        logs.warn(
+            "%d of at most %d files are open; raise the limit, such as LimitNOFILE= of a service", files, most
+        )
+        return "open files"
+    try:
+        with anyio.fail_after(HEALTH_SECONDS):
+            await to_thread.run_sync(state.app.check_file, abandon_on_cancel=True)
+            await to_thread.run_sync(settings.put, state.app.store, "last check", abandon_on_cancel=True)
+    except state.STUDY_ERRORS as error:  # TimeoutError is an OSError
+        slow = f"the database did not answer within {HEALTH_SECONDS:.0f} s"
+        state.log(StudyError(str(error) or slow), "the health check")
+        return "database"
+    return ""
+
+
+# The first file that a browser gets.
+
+_EMPTY_PAGES = {
+    "websocket": (
+        "a rater's browser shows an empty page: no websocket reaches /_stcore/stream. A proxy or a firewall "
+        "must pass on Upgrade, Connection and Host; see docs/deployment.md"
+    ),
+    "page": (
+        "a rater's browser shows an empty page, though its websocket works: the browser is too old, or a "
+        "proxy keeps files below /static/ or blob: scripts from it"
+    ),
+}
+
+
+async def note_empty_page(request: Request) -> Response:
+    """Log why a browser shows nothing, as `shell.html` reports it."""
+    if message := _EMPTY_PAGES.get(request.query_params.get("cause", "")):
+        logs.warn(message)
+    return Response(status_code=204, headers={"Cache-Control": "no-store"})
+
+
+async def shell(_request: Request) -> HTMLResponse:
+    """Answer with the file that loads the page, in the study's language."""
+    words = state.app.words
+    texts = {
+        "language": words.language,
+        "direction": words.direction,
+        "title": words.instructions.title,
+        "no_script": words.start.no_script,
+        "empty": words.start.empty,
+    }
+    escaped = {name: escape(text) for name, text in texts.items()}
+    page = fill(markup.asset("shell.html"), assets=_read_assets(), **escaped)
+    return HTMLResponse(page, headers={"Cache-Control": "no-cache"})
+
+
+@cache
+def _read_assets() -> str:
+    """Return the elements of Streamlit's own index.html that load its scripts and styles."""
     index = Path(st.__file__).with_name("static") / "index.html"
-    scripts = re.findall(r"<script>(.*?)</script>", index.read_text(encoding="utf-8"), re.DOTALL)
-    digests = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
-    return " ".join(f"'sha256-{digest}'" for digest in digests)
+    elements = r'<(?:script|link)\b[^>]*"\./static/[^>]*>(?:</script>)?'
+    return "\n".join(re.findall(elements, index.read_text(encoding="utf-8")))
+
+
+def _hash_script() -> str:
+    """Return the hash that allows the script inside `shell.html`, and no other inline script."""
+    script = re.findall(r"<script>(.*?)</script>", markup.asset("shell.html"), re.DOTALL)[0]
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
 HEADERS = {
@@ -174,8 +276,9 @@ HEADERS = {
     # and loads a component's script as a blob.
     "Content-Security-Policy": (
         "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
-        f"font-src 'self' data:; script-src 'self' blob: {_inline_scripts()}; connect-src 'self' ws: wss:; "
-        "object-src 'none'; base-uri 'self'; form-action 'self'; frame-ancestors 'none'"
+        f"font-src 'self' data:; script-src 'self' blob: 'sha256-{_hash_script()}'; "
+        "connect-src 'self' ws: wss:; object-src 'none'; base-uri 'self'; form-action 'self'; "
+        "frame-ancestors 'none'"
     ),
     # The invite is in the page's address; no other site may learn it.
     "Referrer-Policy": "no-referrer",
@@ -183,7 +286,7 @@ HEADERS = {
 }
 
 
-class Guard:
+class RequestGuard:
     """Let through what the page needs, and add `HEADERS` and the browser's cookie.
 
     Streamlit never sees the rest: it accepts uploads without an invite, shows details of its program, and
@@ -197,10 +300,12 @@ class Guard:
         """Answer as the application does, or refuse."""
         if scope["type"] == "http":
             await self._serve_file(scope, receive, send)
-        elif scope["type"] == "websocket" and not _is_own_page(scope):
-            await WebSocketClose(code=1008)(scope, receive, send)  # a policy was broken
+        elif scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+        elif _is_own_page(scope):
+            await visitors.serve(self._app, scope, _refuse_text(receive), _hide_path(send))
         else:
-            await self._app(scope, _refuse_text(receive), send)
+            await WebSocketClose(code=1008)(scope, receive, send)  # a policy was broken
 
     async def _serve_file(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def add_headers(message: Message) -> None:
@@ -213,6 +318,10 @@ class Guard:
             await send(message)
 
         answer: ASGIApp = self._app
+        if scope["path"] == STREAM:
+            logs.warn(
+                "%s was asked for without Upgrade: the proxy must pass on Upgrade and Connection", STREAM
+            )
         if scope["path"] not in PATHS and not scope["path"].startswith("/static/"):
             answer = PlainTextResponse("Not Found", status_code=404)
         await answer(scope, receive, add_headers)
@@ -223,7 +332,30 @@ def _is_own_page(scope: Scope) -> bool:
     headers = Headers(scope=scope)
     origins, host = headers.getlist("origin"), headers.get("host")
     is_own = not origins or origins in ([f"http://{host}"], [f"https://{host}"])
-    return is_own and scope["path"] == "/_stcore/stream"
+    if not is_own:
+        logs.warn(
+            "a websocket of a page at %.100r was refused, because it came for %.100r. If that page is yours, "
+            "let the proxy pass on Host; see docs/deployment.md",
+            ", ".join(origins),
+            host,
+        )
+    return is_own and scope["path"] == STREAM
+
+
+def _hide_path(send: Send) -> Send:
+    """Return a `send` that names the page's script without its folder: no rater need know this machine."""
+    path = str(_SCRIPT)
+
+    async def send_message(message: Message) -> None:
+        data = message.get("bytes") or b""
+        if path.encode() in data:
+            forward = ForwardMsg.FromString(data)
+            if forward.new_session.main_script_path == path:
+                forward.new_session.main_script_path = _SCRIPT.name
+                message["bytes"] = forward.SerializeToString()
+        await send(message)
+
+    return send_message
 
 
 def _refuse_text(receive: Receive) -> Receive:

@@ -170,6 +170,8 @@ def sign_in(app: App, token: str) -> Visit | None:
         return None
     trail = verdicts.trail(app.store, rater)
     visit = Visit(token=token, rater=rater, progress=_progress(app, rater), trail=trail, at=len(trail))
+    if rater.id in app.latest:
+        visit.acknowledged = app.latest[rater.id].acknowledged
     app.latest[rater.id] = visit
     return visit
 

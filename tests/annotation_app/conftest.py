@@ -57,11 +57,11 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Served]]:
     log = tmp_path / "log"
     with ExitStack() as stack:
 
-        def begin(number: int = 1, **options: object) -> Served:
+        def begin(number: int = 1, *, most_files: int = 0, **options: object) -> Served:
             built = build_hostile(
                 tmp_path / "study", number=number, hostile=("marigold x", "thistle y"), **options
             )
-            return Served(built, stack.enter_context(serving(built.folder, log)))
+            return Served(built, stack.enter_context(serving(built.folder, log, most_files=most_files)))
 
         yield begin
     logged = log.read_text()

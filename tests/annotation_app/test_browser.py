@@ -1,5 +1,7 @@
 """Real raters' sessions in Chromium, against the real server."""
 
+from functools import partial
+
 import pytest
 from app_browser import (
     FIRST_WORD,
@@ -11,6 +13,7 @@ from app_browser import (
     begin,
     chosen,
     contrast,
+    faults,
     moved_on,
     pick,
     prefer,
@@ -19,6 +22,7 @@ from app_browser import (
     serving,
     where,
 )
+from app_study import make_pair
 
 pytestmark = pytest.mark.browser
 
@@ -130,6 +134,137 @@ def test_keys_after_a_click_while_writing_and_switched_off(served, visit):
     page.get_by_role("heading", name="Pair 1 of 5").click()
     press_keys(page, "2")
     assert chosen(page) == 2
+
+
+KEYS = [
+    ({"key": "&", "code": "Digit1"}, "A is better"),  # French
+    ({"key": "é", "code": "Digit2"}, "Similar"),
+    ({"key": "3", "code": "Digit3", "shiftKey": True}, "B is better"),
+    ({"key": "+", "code": "Digit1"}, "A is better"),  # Czech
+    ({"key": "٢", "code": "Digit2"}, "Similar"),  # Arabic
+    ({"key": "3", "code": "Numpad3"}, "B is better"),
+    ({"key": "1", "code": "KeyQ"}, "A is better"),  # a keyboard of its own
+    ({"key": "4", "code": "Digit1"}, None),
+    ({"key": "!", "code": "Digit1", "shiftKey": True}, None),
+    ({"key": "End", "code": "Numpad1"}, None),
+    ({"key": "1", "code": "Digit1", "ctrlKey": True}, None),
+    ({"key": "1", "code": "Digit1", "altKey": True}, None),
+    ({"key": "1", "code": "Digit1", "metaKey": True}, None),
+    ({"key": "1", "code": "Digit1", "isComposing": True}, None),
+]
+PRESS_KEY = """(page, key) => page.dispatchEvent(
+  new KeyboardEvent("keydown", { bubbles: true, cancelable: true, ...key }))"""
+
+
+def test_digit_keys_answer_on_every_keyboard(visit):
+    page = visit("gil")
+    form = page.locator(".ge-page")
+    for key, answer in KEYS:
+        radio(page, "Fluency", "Similar").focus()
+        radio(page, "Coherence", "Similar").focus()
+        form.evaluate("page => page.querySelectorAll(':checked').forEach(input => { input.checked = false })")
+        form.evaluate(PRESS_KEY, key)
+        chosen_answers = [name for name in ("A is better", "Similar", "B is better") if is_chosen(page, name)]
+        assert chosen_answers == ([answer] if answer else []), key
+
+
+def is_chosen(page, answer):
+    return radio(page, "Coherence", answer).is_checked()
+
+
+def test_texts_reach_raters_unchanged(visit):
+    """No browser translates them, links numbers in them or marks mistakes; nor in what a rater writes."""
+    page = visit("ida")
+    press(page, "Comment or problem")
+    assert page.evaluate("document.documentElement.translate") is False
+    texts = page.locator(".ge-text, #ge-comment").all()
+    assert len(texts) == 4
+    for text in texts:
+        kept = text.evaluate("text => [text.translate, text.spellcheck, text.lang, text.dir]")
+        assert kept == [False, False, "", "auto"]
+        assert "notranslate" in text.get_attribute("class")
+        style = text.evaluate(
+            "text => { const s = getComputedStyle(text); return [s.textTransform, s.hyphens]; }"
+        )
+        assert style == ["none", "manual"]
+
+
+LONG_PROMPT = "The committee met again in the spring, when the ice had gone from the harbour. " * 14
+
+
+@pytest.mark.parametrize("prompt", ["One sentence.", LONG_PROMPT])
+def test_a_large_screen_wastes_no_room(serve, browse, prompt, monkeypatch):
+    """The questions follow the texts, and a long prompt is shown whole where there is room for it."""
+    monkeypatch.setattr("app_study.make_pair", partial(make_pair, prompt=prompt))
+    served = serve(1)
+    page = browse(viewport={"width": 1920, "height": 1080})
+    page.goto(served.link("ann"))
+    begin(page)
+    sides, questions = (page.locator(name).bounding_box() for name in (".ge-sides", ".ge-questions"))
+    assert questions["y"] - (sides["y"] + sides["height"]) < 24
+    assert sides["height"] < 400
+    assert page.locator(".ge-side").first.bounding_box()["height"] == sides["height"]
+    assert page.locator(".ge-prompt .ge-text").evaluate("text => text.scrollHeight - text.clientHeight") <= 0
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_text_that_goes_on_below_says_so(served, visit, scheme):
+    page = visit("pam", color_scheme=scheme)
+    while SECOND_WORD + " word" not in page.locator(".ge-sides").inner_text():
+        prefer(page, coherence="Similar", fluency="Similar")
+        save(page)
+    long = page.locator(".ge-side", has_text=SECOND_WORD)
+    more = long.get_by_text("More below")
+    more.wait_for()
+    assert contrast(page, ".ge-more:not([hidden])") >= 4.5
+    assert page.get_by_text("More below").count() == 3
+    assert sum(hint.is_visible() for hint in page.get_by_text("More below").all()) == 1
+    long.locator(".ge-text").evaluate("text => text.scrollTo(0, text.scrollHeight)")
+    more.wait_for(state="hidden")
+
+
+def test_a_first_visit_loads_no_font_of_icons(served, browse):
+    page, loaded = browse(), []
+    page.on("response", lambda answer: loaded.append(answer.url))
+    page.goto(served.link("jan"))
+    begin(page)
+    page.wait_for_timeout(500)
+    fonts = [url.rpartition("/")[2] for url in loaded if ".woff2" in url]
+    assert [name for name in fonts if not name.startswith("SourceSans")] == []
+
+
+# A page that stays empty says so.
+
+
+def break_websocket(page):
+    page.route_web_socket("**/_stcore/stream", lambda socket: socket.close())
+
+
+def forbid_websocket(page):
+    page.add_init_script("window.WebSocket = class { constructor() { throw new Error('forbidden') } }")
+
+
+def block_script(page):
+    page.route("**/static/js/index*", lambda route: route.abort())
+
+
+@pytest.mark.parametrize("break_page", [break_websocket, forbid_websocket, block_script])
+def test_an_empty_page_says_so(served, browse, break_page):
+    page = browse()
+    break_page(page)
+    page.goto(served.link("kay"), wait_until="commit")
+    page.get_by_role("alert").get_by_text("This page is still loading. If it stays empty").wait_for()
+    assert faults(page) == []
+
+
+def test_a_page_without_scripts_says_so(served, browse):
+    page = browse(java_script_enabled=False)
+    page.goto(served.link("kay"))
+    assert "needs JavaScript" in page.locator("body").inner_text()
+
+
+def test_a_page_that_works_says_nothing_of_loading(visit):
+    assert "still loading" not in visit("lea").content()
 
 
 @pytest.mark.parametrize(

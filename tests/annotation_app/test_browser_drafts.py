@@ -3,6 +3,7 @@
 import json
 import urllib.request
 from http.cookies import SimpleCookie
+from types import SimpleNamespace
 
 import pytest
 from app_browser import ARGUMENTS, CHROMIUM, Wire, begin, chosen, faults, pick, prefer, press, save, where
@@ -46,6 +47,73 @@ def test_choices_outlive_the_tab_and_are_nobody_elses(served, browse):
     assert "half a thought" not in json.dumps(page.evaluate(KEPT))
     (note,) = served.built.stored("notes", rater="uma", kind="comment")
     assert note.detail == "half a thought"
+
+
+# A draft that is older than what is saved.
+
+
+@pytest.fixture
+def devices(serve, browse):
+    """Two browsers of one rater in a study of one pair."""
+    served = serve(0)
+    first, second = browse(), browse()
+
+    def choose(page, answer):
+        for criterion in ("Coherence", "Fluency"):
+            pick(page, criterion, answer)
+
+    def verdicts():
+        return {row.criterion: row.position for row in served.built.stored()}
+
+    return SimpleNamespace(served=served, first=first, second=second, choose=choose, verdicts=verdicts)
+
+
+def test_a_draft_overwrites_no_newer_answer(devices):
+    """Finished in one browser, changed in another one, and looked at once more in the first."""
+    first, second = devices.first, devices.second
+    first.goto(devices.served.link("ann"))
+    begin(first)
+    devices.choose(first, "A is better")
+    save(first)
+    assert where(first) == "Thank you"
+    second.goto(devices.served.link("ann"))
+    second.get_by_role("heading", name="Thank you").wait_for()
+    press(second, "Back")
+    devices.choose(second, "B is better")
+    press(second, "Save and continue")
+    second.get_by_role("heading", name="Thank you").wait_for()
+    first.get_by_role("button", name="Back").click()
+    first.get_by_role("button", name="Go on here").click()
+    first.get_by_role("button", name="Back").click()
+    first.get_by_role("radio", name="B is better", checked=True).first.wait_for()
+    assert chosen(first) == 2
+    first.wait_for_timeout(1000)
+    assert devices.verdicts() == {"coherence": "B", "fluency": "B"}
+    assert devices.served.revisions("ann") == 4
+
+
+def test_a_draft_hides_no_newer_answer(devices):
+    """What was chosen and never saved is offered, and saved by a press alone."""
+    first, second = devices.first, devices.second
+    first.goto(devices.served.link("ann"))
+    begin(first)
+    devices.choose(first, "A is better")
+    second.goto(devices.served.link("ann"))
+    begin(second)
+    devices.choose(second, "B is better")
+    save(second)
+    first.goto(devices.served.link("ann"))
+    press(first, "Back")
+    first.get_by_text("You chose other answers here that were never saved.").wait_for()
+    assert first.get_by_role("radio", name="B is better", checked=True).count() == 2
+    assert faults(first) == []
+    press(first, "Show what I chose here")
+    first.get_by_role("radio", name="A is better", checked=True).first.wait_for()
+    assert chosen(first) == 2
+    assert devices.verdicts() == {"coherence": "B", "fluency": "B"}
+    press(first, "Save and continue")
+    first.get_by_role("heading", name="Thank you").wait_for()
+    assert devices.verdicts() == {"coherence": "A", "fluency": "A"}
 
 
 def test_a_pair_is_skipped_with_a_reason_and_forgotten(served, browse):

@@ -8,7 +8,7 @@ from app_browser import FIRST_WORD
 from app_pages import panel, press, rate, send, start, turn, view, visit, words
 
 from guard_eval.records import Gold
-from guard_eval.store import pairs, raters
+from guard_eval.store import pairs, raters, verdicts
 
 pytestmark = pytest.mark.slow
 
@@ -105,6 +105,43 @@ def test_comment_and_problem_are_kept_shown_again_and_taken_back(study):
     rate(page, "B", "A", comment="", problems=[])
     assert notes(built, "comment") == ["odd \u202e ? end\ufffd", ""]
     assert notes(built, "problem") == ["language, unreadable", ""]
+
+
+def test_answers_from_elsewhere_are_not_replaced(study):
+    """As by another server, whose visit this one does not know: what its page showed is out of date."""
+    built = study()
+    page = rate(start(built), "A", "A", base="")
+    page = turn(page, "back")
+    before = view(page)
+    with built.open() as store:
+        (ann,) = raters.read(store)
+        rater = raters.sign_in(store, built.tokens["ann"])
+        verdicts.save(store, before["pair"], {"coherence": "B", "fluency": "B"}, rater=rater, comment="new")
+    assert ann.name == rater.name
+    page = rate(page, "tie", "tie", base=before["base"])
+    after = view(page)
+    assert (after["pair"], after["chosen"]) == (before["pair"], {"coherence": "B", "fluency": "B"})
+    assert after["comment"] == "new"
+    assert "you answered this pair in another tab or on another device" in after["problem"]
+    assert after["failed"] == "one"
+    assert {row.revision for row in built.stored("history")} == {0, 1}
+    # Now that the newer answers were shown, they may be replaced; what repeats them is saved, too.
+    assert "saved" in view(rate(page, "B", "B", base=before["base"], comment="new"))["note"].lower()
+    page = turn(page, "back")
+    rate(page, "tie", "tie", base=view(page)["base"])
+    assert {row.revision for row in built.stored("history")} == {0, 1, 2}
+
+
+def test_a_press_replaces_the_answers_of_the_one_before(study):
+    """Its answer was lost on the way: the page still shows the pair as it was before the first press."""
+    built = study()
+    page = start(built)
+    value = {"pair": view(page)["pair"], "base": ""}
+    page = send(page, "submit", {**value, "press": "x", "choices": CHOICES})
+    changed = {"coherence": "tie", "fluency": "tie"}
+    page = send(page, "submit", {**value, "press": "y", "after": "x", "choices": changed})
+    assert "Saved" in view(page)["note"]
+    assert {row.verdict for row in built.stored()} == {"tie"}
 
 
 def test_the_same_press_twice_is_one_answer(study):

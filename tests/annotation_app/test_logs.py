@@ -2,6 +2,7 @@
 
 import io
 import logging
+from pathlib import Path
 
 import pytest
 from streamlit import config, error_util
@@ -36,6 +37,16 @@ def test_an_exception_keeps_its_place_and_loses_its_message_and_an_address_its_q
     assert (first, second) == ("WebSocket /_stcore/stream?…", "Uncaught app execution")
     assert "test_logs.py" in trace[0]
     assert last == "builtins.KeyError (message left out)"
+    assert TEXT not in written.getvalue()
+
+
+def test_an_error_of_the_system_keeps_its_name(others):
+    logger, written = others
+    try:
+        Path(f"/{TEXT}").read_bytes()
+    except OSError:
+        logger.exception("Uncaught app execution")
+    assert written.getvalue().splitlines()[-1].endswith("ENOENT: No such file or directory")
     assert TEXT not in written.getvalue()
 
 

@@ -8,17 +8,22 @@ import resource
 import socket
 import sqlite3
 import time
+from contextlib import ExitStack
 from itertools import product
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 import streamlit
+import uvicorn
 from streamlit.proto.BackMsg_pb2 import BackMsg
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+from uvicorn.server import ServerState
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
-from annotation_app import server, state
+import annotation_app
+from annotation_app import connections, logs, server, state
 
 pytestmark = pytest.mark.slow
 
@@ -43,7 +48,7 @@ def test_health_is_the_databases(study, databases, health):
     built = study()
     assert health() == (200, {"status": "ok"})
     with databases.away(built.database):
-        assert health() == (503, {"status": "unavailable"})
+        assert health() == (503, {"status": "unavailable", "cause": "database"})
     assert health() == (200, {"status": "ok"})
 
 
@@ -72,6 +77,153 @@ def test_a_server_whose_disk_is_full_is_not_well(serve):
             time.sleep(0.5)
 
 
+def stream(url):
+    """Return the arguments with which a page opens its websocket."""
+    return {
+        "uri": f"ws{url.removeprefix('http')}/_stcore/stream",
+        "origin": url,
+        "max_size": None,
+        "compression": None,
+    }
+
+
+def enter(url, query):
+    """Run the page as a browser does, and return every message that it gets."""
+    messages = []
+    with connect(**stream(url)) as page:
+        page.send(BackMsg(rerun_script={"query_string": query}).SerializeToString())
+        while not messages or ForwardMsg.FromString(messages[-1]).WhichOneof("type") != "script_finished":
+            messages.append(page.recv(30))
+    return messages
+
+
+# Strangers, who hold what they can and say nothing.
+
+
+def test_idle_strangers_leave_room_for_raters(serve, tmp_path):
+    """More than the system would let the server hold at four files each; none is kept when they are gone."""
+    served = serve(most_files=400)
+    process = pytest.importorskip("psutil").Process(listener(served.url))
+    before = process.num_fds()
+    with ExitStack() as strangers:
+        for _ in range(110):
+            strangers.enter_context(connect(**stream(served.url)))
+        assert process.num_fds() < 300
+        assert request(served.url, "GET", "/health")[0] == 200
+        token = served.built.tokens["ann"]
+        assert b"What to judge" in b"".join(enter(served.url, f"invite={token}"))
+    end = time.monotonic() + 30
+    while process.num_fds() > before + 10:
+        assert time.monotonic() < end
+        time.sleep(0.2)
+    named = [line for line in (tmp_path / "log").read_text().splitlines() if "visitors who are no" in line]
+    assert len(named) == 1
+
+
+def test_silent_connections_leave_room_for_raters(serve, tmp_path):
+    served = serve(most_files=400)
+    address = urlsplit(served.url)
+    with ExitStack() as strangers:
+        for _ in range(450):
+            strangers.enter_context(socket.create_connection((address.hostname, address.port)))
+        assert request(served.url, "GET", "/health")[0] == 200
+    assert "connections are open: the oldest are ended" in (tmp_path / "log").read_text()
+
+
+def test_a_connection_that_asks_for_nothing_ends(monkeypatch):
+    """At once, after a part of a request, or after a whole one: as long as it is silent."""
+    monkeypatch.setattr(connections, "SILENT_SECONDS", 0.3)
+
+    async def app(_scope, _receive, send):
+        await send({"type": "http.response.start", "status": 204})
+        await send({"type": "http.response.body"})
+
+    async def wait_for_ends():
+        config = uvicorn.Config(app, http=connections.Connection, lifespan="off", timeout_keep_alive=60)
+        config.load()
+        state = ServerState()
+        loop = asyncio.get_running_loop()
+        listening = await loop.create_server(
+            lambda: connections.Connection(config, state, {}), "127.0.0.1", 0
+        )
+        port = listening.sockets[0].getsockname()[1]
+        for sent in (
+            b"",
+            b"GET / HT",
+            b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+            b"GET / HTTP/1.1\r\nHost: x\r\n\r\nGET",
+        ):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(sent)
+            async with asyncio.timeout(10):
+                await reader.read()
+            writer.close()
+        listening.close()
+
+    asyncio.run(wait_for_ends())
+
+
+def test_health_names_open_files(study, health, monkeypatch):
+    study()
+    monkeypatch.setattr(connections.Connection, "limit", connections.count_open_files() // 4)
+    assert health() == (503, {"status": "unavailable", "cause": "open files"})
+
+
+def test_the_limit_of_open_files_is_raised(serve):
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < 2000:
+        pytest.skip("the system allows few open files")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (1024, hard))
+    try:
+        limit = resource.prlimit(listener(serve().url), resource.RLIMIT_NOFILE)[0]
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert limit > 1024
+
+
+def test_no_browser_reads_where_the_server_lies(served):
+    folder = str(Path(annotation_app.__file__).parent)
+    for token in ("", "x"):
+        received = b"".join(enter(served.url, f"invite={token}"))
+        assert b"Open the invite link" in received
+        assert folder.encode() not in received
+
+
+# An empty page has a cause, which is in the log.
+
+
+def test_the_cause_of_an_empty_page_is_logged_once_a_minute(serve, tmp_path):
+    url = serve().url
+    for _ in range(3):
+        handshake(url, "Host: 10.0.0.5:8501", "Origin: https://rate.example.org")
+        request(url, "GET", "/_stcore/stream")
+        for cause in ("websocket", "page", "nonsense"):
+            assert request(url, "GET", f"/empty-page?cause={cause}")[0] == 204
+    log = (tmp_path / "log").read_text()
+    for words in (
+        "a page at 'https://rate.example.org' was refused, because it came for '10.0.0.5:8501'",
+        "/_stcore/stream was asked for without Upgrade",
+        "no websocket reaches /_stcore/stream",
+        "though its websocket works",
+    ):
+        assert log.count(words) == 1, words
+
+
+def test_another_cause_is_logged_at_once(caplog, monkeypatch):
+    monkeypatch.setattr(logs, "_last_warnings", {})
+    for values in (("a", 1), ("a", 2), ("b", 1)):
+        logs.warn(f"{values[0]} %d", values[1])
+    assert caplog.messages == ["a 1", "b 1"]
+
+
+def test_the_first_file_is_in_the_studys_language_and_forbids_changes(serve):
+    text = request(serve(more='language = "de"').url, "GET", "/")[1].decode()
+    assert '<html lang="de" dir="ltr" translate="no" class="notranslate">' in text
+    for name in ("google", "format-detection", "darkreader-lock"):
+        assert f'<meta name="{name}"' in text
+    assert '<noscript><p class="ge-start">Diese Seite braucht JavaScript.' in text
+
+
 def handshake(url, *headers, path="/_stcore/stream"):
     """Return how a server answers a websocket's first request, sent as it is here."""
     address = urlsplit(url)
@@ -94,6 +246,8 @@ def handshake(url, *headers, path="/_stcore/stream"):
         (101, ["Host: {host}", "Origin: {url}"]),
         (101, ["Host: {host}"]),  # no browser leaves the origin out
         (101, ["Host: rate.example.org", "Origin: https://rate.example.org"]),
+        # A browser sends all cookies of the host, other programs' too.
+        (101, ["Host: {host}", "Origin: {url}", f"Cookie: other={'x' * 60_000}"]),
         (101, ["Host: [::1]:{port}", "Origin: http://[::1]:{port}"]),
         (403, ["Host: {host}", "Origin: http://stranger.example"]),
         (403, ["Host: {host}", "Origin: null"]),
@@ -168,10 +322,9 @@ def send_and_listen(page, message):
 def test_large_messages_are_refused_before_they_fill_the_memory(served):
     process = listener(served.url)
     before = memory(process)
-    stream = f"ws{served.url.removeprefix('http')}/_stcore/stream"
     pieces = (widget(40_000_000)[at : at + 2**19] for at in range(0, 40_000_000, 2**19))
     for message in (widget(1_200_000), pieces):
-        with connect(stream, origin=served.url, max_size=None, compression=None) as page:
+        with connect(**stream(served.url)) as page:
             with pytest.raises(ConnectionClosed) as closed:
                 send_and_listen(page, message)
             assert closed.value.rcvd.code == 1009  # too big
@@ -204,7 +357,7 @@ def test_the_server_calls_nobody_and_closes_on_text(serve, tmp_path, monkeypatch
         for path in ("/", "/health", "/_stcore/health", "/_stcore/host-config", "/_stcore/metrics"):
             request(served.url, "GET", path, Origin=origin)
     invite = f"invite={served.built.tokens['ann']}"
-    with connect(f"ws{served.url.removeprefix('http')}/_stcore/stream", origin=served.url) as page:
+    with connect(**stream(served.url)) as page:
         page.send(BackMsg(rerun_script={"query_string": invite}).SerializeToString())
         assert page.recv(30)
         with pytest.raises(ConnectionClosed):

@@ -57,15 +57,17 @@ class Served:
 
 
 @contextmanager
-def serving(folder: Path, log: Path, *, port: int = 0) -> Iterator[str]:
-    """Serve the study as the command does, and stop it as Ctrl-C does."""
+def serving(folder: Path, log: Path, *, port: int = 0, most_files: int = 0) -> Iterator[str]:
+    """Serve the study as the command does, and stop it as Ctrl-C does.
+
+    With `most_files`, the system lets the server have no more files open than that.
+    """
     start = log.stat().st_size if log.exists() else 0
+    command = [sys.executable, "-m", "guard_eval", "annotate", str(folder), "--port", str(port)]
+    if most_files:
+        command = ["sh", "-c", f'ulimit -n {most_files} && exec "$@"', "sh", *command]
     with log.open("a") as output:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "guard_eval", "annotate", str(folder), "--port", str(port)],
-            stdout=output,
-            stderr=output,
-        )
+        process = subprocess.Popen(command, stdout=output, stderr=output)
     until = time.monotonic() + 60
     try:
         while not (ready := re.search(rb"Serving on (http://127\.0\.0\.1:\d+) ", log.read_bytes()[start:])):
@@ -96,7 +98,7 @@ class Wire:
         from annotation_app.markup import asset
 
         data = self._data
-        for name in ("page.js", "page.css", "panel.js", "panel.css"):
+        for name in ("page.js", "page.css", "panel.js", "panel.css", "shell.html"):
             data = data.replace(asset(name).strip().encode(), b"")
         return data.lower()
 
