@@ -104,6 +104,13 @@ class Websockets:
             websocket.scope.cancel()
 
 
+MOST_VISITORS = 500
+"""How many visitors may be connected who are no raters; with more, the oldest are let go."""
+
+visitors = Websockets(MOST_VISITORS)
+"""The websockets of this process."""
+
+
 class KeptSessions(SessionStorage):
     """The sessions of raters whose websocket broke. Others end at once, and with them their open files."""
 

@@ -38,11 +38,12 @@ from streamlit.web import bootstrap
 
 from annotation_app import logs, markup, state
 from annotation_app.connections import (
+    MOST_VISITORS,
     Connection,
     KeptSessions,
-    Websockets,
     count_open_files,
     raise_file_limit,
+    visitors,
 )
 from annotation_app.sign_in import BROWSER_COOKIE
 from annotation_app.wording import fill
@@ -86,11 +87,6 @@ STREAM = "/_stcore/stream"
 """The address of the websocket."""
 
 COOKIE_SECONDS = 70 * 24 * 3600
-
-MOST_VISITORS = 500
-"""How many visitors may be connected who are no raters; with more, the oldest are let go."""
-
-visitors = Websockets(MOST_VISITORS)
 
 PATHS = frozenset(
     {
