@@ -171,7 +171,7 @@ def _read_blocks(file: IO[bytes], path: Path, limit: int, *, packed: int | None 
     while block := file.read(_BLOCK):
         content.write(block)
         if content.tell() > limit:
-            raise StudyError(f"{path} holds more than {limit:,} bytes; split it into several files")
+            raise StudyError(f"{path} is larger than {limit:,} bytes; shorten it, or split it")
         if content.tell() > allowed:
             raise StudyError(
                 f"{path} unpacks to more than {LARGEST_RATIO} times its size; unpack it, then name its file"

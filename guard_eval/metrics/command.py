@@ -53,7 +53,7 @@ WITHOUT_MODELS = (*MODULES["ngrams"], "length")
 class FileSettings(SettingsTable):
     """The settings of a measurement; for texts without a study they are changed by `--set`."""
 
-    seed: int = Field(default=1, ge=0)
+    seed: int = Field(default=1, ge=0, lt=2**63)
     metrics: MetricSettings = Field(default_factory=MetricSettings)
 
 

@@ -21,7 +21,9 @@ from guard_eval.rubric import COMPOSITE, CRITERIA, Criterion, check_name, spelli
 class SettingsTable(BaseModel):
     """A table of study.toml: unknown keys and values of another type are refused."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, hide_input_in_errors=True, allow_inf_nan=False
+    )
 
 
 class StudyFile(SettingsTable):

@@ -46,7 +46,7 @@ _REFUSED_VALUE = re.compile(
 _NAMES = tomllib.loads(Path(__file__).with_name("reasoning.toml").read_text("utf-8"))["models"]
 _REASONING_MODELS = re.compile("|".join(_NAMES), re.IGNORECASE)
 
-_PLACEHOLDER = re.compile(r"\{\{[ \t]*([^{}\n]*?)[ \t]*\}\}")
+_PLACEHOLDER = re.compile(r"\{\{([^{}\n]*)\}\}")
 PLACEHOLDERS = ("criteria", "judgments", "count", "metrics")
 """What a prompt template can have filled in; `criteria` must be there."""
 
@@ -95,7 +95,7 @@ def fill(template: str, values: Mapping[str, str]) -> str:
     >>> fill('{{count}} of {{ criteria }}, as {"json": {}}', {"count": "two", "criteria": "{{count}}"})
     'two of {{count}}, as {"json": {}}'
     """
-    return _PLACEHOLDER.sub(lambda match: values[match[1]], template)
+    return _PLACEHOLDER.sub(lambda match: values[match[1].strip()], template)
 
 
 @lru_cache(maxsize=16)
@@ -114,7 +114,7 @@ def read_examples(text: str) -> tuple[JudgedExample, ...]:
 
 
 def _check_template(file: StudyFile) -> StudyFile:
-    names = sorted(set(_PLACEHOLDER.findall(file.text)))
+    names = sorted({name.strip() for name in _PLACEHOLDER.findall(file.text)})
     if "criteria" not in names or not set(names) <= {*PLACEHOLDERS}:
         known = ", ".join(f"{{{{{name}}}}}" for name in PLACEHOLDERS)
         raise ValueError(

@@ -24,6 +24,10 @@ from guard_eval.study.judge_settings import Judge
 
 Name = Annotated[str, Field(min_length=1)]
 Count = Annotated[int, Field(ge=1, le=10_000_000)]
+"""A number of prompts or pairs."""
+Tokens = Annotated[int, Field(ge=1, le=1_000_000)]
+SmallCount = Annotated[int, Field(ge=1, le=1000)]
+"""A number by which others are multiplied: raters of a pair, runs of a prompt, layers, seeds."""
 StrategyName = Annotated[str, AfterValidator(lambda text: signature(parse(text)))]
 StrategyNames = Annotated[list[StrategyName], Field(min_length=1, max_length=1000), AfterValidator(each_once)]
 Couple = Annotated[list[StrategyName], Field(min_length=2, max_length=2), AfterValidator(each_once)]
@@ -92,11 +96,11 @@ class GenerationSettings(SettingsTable):
     """
 
     strategies: StrategyNames
-    runs: Count = 1
+    runs: SmallCount = 1
     stop: StopStrings = Field(default=[])
-    max_new_tokens: Count = 256
-    max_prompt_tokens: Count = 256
-    batch_size: Count | Literal["auto"] = Field(default="auto", exclude=True)
+    max_new_tokens: Tokens = 256
+    max_prompt_tokens: Tokens = 256
+    batch_size: Annotated[Count, Field(le=100_000)] | Literal["auto"] = Field(default="auto", exclude=True)
     chat: bool = False
     compile: bool = Field(default=False, exclude=True)
 
@@ -121,12 +125,12 @@ class MetricSettings(SettingsTable):
     compute: list[MetricName] = Field(default=list(get_args(MetricName)), min_length=1)
     coherence_model: Name = "facebook/opt-2.7b"
     mauve_model: Name = "gpt2"
-    mauve_tokens: Count = 128
-    mauve_buckets: Annotated[Count, Field(ge=2)] | Literal["auto"] = "auto"
+    mauve_tokens: Tokens = 128
+    mauve_buckets: Annotated[Count, Field(ge=2, le=100_000)] | Literal["auto"] = "auto"
     mauve_scaling: float = Field(default=5.0, gt=0)
-    mauve_seeds: Count = 5
+    mauve_seeds: SmallCount = 5
     bertscore_model: Name = "roberta-large"
-    bertscore_layer: Count | None = None
+    bertscore_layer: SmallCount | None = None
     baseline: StrategyName | None = None
     level: float = Field(default=0.95, gt=0, lt=1)
 
@@ -143,7 +147,7 @@ class Pairs(SettingsTable):
 
     compare: Annotated[list[Couple], Field(min_length=1, max_length=10_000), AfterValidator(each_once)]
     per_dataset: Count = 50
-    human_pairs: int | None = Field(default=None, ge=2)
+    human_pairs: Annotated[Count, Field(ge=2)] | None = None
 
 
 class Pages(SettingsTable):
@@ -203,7 +207,7 @@ class Annotation(SettingsTable):
     """
 
     criteria: CriteriaNames = Field(default=list(HUMAN_CRITERIA), min_length=1)
-    raters_per_pair: Count = 4
+    raters_per_pair: SmallCount = 4
     lease_minutes: float = Field(default=30, gt=0, le=525_600)
     pairs_per_rater: Count | None = None
     gold_every: Count | None = None

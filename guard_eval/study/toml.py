@@ -18,9 +18,24 @@ from guard_eval.files.opening import read_text
 
 Table = TypeVar("Table", bound=BaseModel)
 
-_PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
-_DEEP_KEY = re.compile(rf"(?<![\w-]){_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{64}}", re.ASCII)
-"""A key of more than 64 parts, on which tomllib takes quadratic time."""
+_PART = r"""(?:[\w-]++|"(?:[^"\\\n]|\\(?:.|$))*+(?:"|$)|'[^'\n]*+(?:'|$))"""
+_DOT = r"[ \t]*+\.[ \t]*+"
+_TOKEN = re.compile(
+    rf"""
+    \"{{3}}(?:[^"\\]|\\[\s\S]|"(?!""))*+(?:\"{{3}}|\Z)
+    |'{{3}}(?:[^']|'(?!''))*+(?:'{{3}}|\Z)
+    |(?P<deep>{_PART}(?:{_DOT}{_PART}){{64}})
+    |{_PART}(?:{_DOT}{_PART})*+
+    |\#.*+
+    |[^\w"'\#-]++
+    """,
+    re.ASCII | re.MULTILINE | re.VERBOSE,
+)
+"""A text of several lines, a key or a text of one line, a comment, or what is between them.
+
+Each character is read once, whatever the file holds. On `deep`, a key of many parts, tomllib takes quadratic
+time.
+"""
 
 _ASSIGNMENT = re.compile(r"\s*([\w-]+(?:\.[\w-]+|\[[1-9]\d{0,8}\])*)\s*=(.*)", re.DOTALL)
 
@@ -39,7 +54,7 @@ def parse_toml(text: str, source: Path | str) -> dict[str, Any]:
         StudyError: It is not TOML, or has keys, nesting or numbers without a sensible end.
     """
     try:
-        if _DEEP_KEY.search(text):
+        if any(token["deep"] for token in _TOKEN.finditer(text)):
             raise ValueError("a key has more than 64 parts")  # noqa: TRY301 (worded below)
         tables = tomllib.loads(text)
         json.dumps(tables, default=str)  # whatever can be written can be shown in a message

@@ -13,6 +13,7 @@ from guard_eval.store import Store
 from guard_eval.store import pairs as store_pairs
 from guard_eval.study import Study
 from guard_eval.study.own_strategies import record_strategies
+from guard_eval.study.settings import Settings
 from guard_eval.texts.current import find_current
 from guard_eval.texts.gold import read_gold
 from guard_eval.texts.pairing import draw_prompts, make_pairs
@@ -20,6 +21,9 @@ from guard_eval.texts.prompts import read_prompts
 
 BEST_TEXTS = "guard_eval.metrics.command:best_texts"
 """The function that chooses among several runs. It is loaded when needed, for it may need a model."""
+
+
+_MOST_RATINGS = 10**7
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +62,7 @@ def pair(study: Study, /, *, redraw: bool = False) -> Paired:
     settings = study.settings
     prompts = read_prompts(study.prompts_path, limit=settings.prompts.limit)
     drawn = draw_prompts(prompts, per_dataset=settings.pairs.per_dataset, seed=settings.seed)
+    _check_ratings(settings, len(drawn))
     texts = _compared_texts(study, drawn)  # before there is a database
     file, gold_every = settings.annotation.gold, settings.annotation.gold_every
     gold = [] if file is None else read_gold(file, criteria=settings.annotation.criteria)
@@ -104,6 +109,17 @@ def pair(study: Study, /, *, redraw: bool = False) -> Paired:
         warnings=tuple(warnings),
         next=(study.command("annotate", "--invite", "NAME"), *judge),
     )
+
+
+def _check_ratings(settings: Settings, prompts: int) -> None:
+    """Check that the ratings that people are to give, each a row of the database, are not absurdly many."""
+    pairs = len(settings.pairs.compare) * min(settings.pairs.human_pairs or prompts, prompts)
+    ratings = pairs * settings.annotation.raters_per_pair
+    if ratings > _MOST_RATINGS:
+        raise StudyError(
+            f"study.toml plans {ratings:,} ratings by people; lower annotation.raters_per_pair, "
+            "pairs.per_dataset or pairs.human_pairs"
+        )
 
 
 def _compared_texts(study: Study, drawn: Sequence[Prompt]) -> dict[str, dict[str, Continuation]]:

@@ -9,6 +9,7 @@ from factories import STUDY_OF_THREE
 from annotation_app.wording import of_study
 from guard_eval.errors import StudyError
 from guard_eval.study.folder import Study
+from guard_eval.study.toml import parse_toml
 
 OWN_WORDING = '[annotation]\nwording = "own.toml"\n'
 
@@ -67,13 +68,26 @@ def test_a_prompts_file_that_became_a_pipe_is_refused(folder):
         ("a." * 200_000 + "a = 1", "a key has more than 64 parts"),
         ("[" + "a . " * 200_000 + "a]", "a key has more than 64 parts"),
         ("x = {" + '"a".' * 200_000 + "a = 1}", "a key has more than 64 parts"),
+        ('"a\\"b".' * 100_000 + "a = 1", "a key has more than 64 parts"),
+        ("'a#\"'." * 100_000 + "a = 1", "a key has more than 64 parts"),
         ("x = " + "[" * 100_000 + "]" * 100_000, "recursion"),
         ("x = " + "{a = " * 100_000, "recursion"),
         (f"x = {'9' * 5000}", "Exceeds the limit"),
         (f"x = 0x{'f' * 5000}", "Exceeds the limit"),
         ("x = " + "1" * 2**20, "is larger than"),
     ],
-    ids=["dotted", "heading", "quoted", "list", "table", "number", "hexadecimal", "long"],
+    ids=[
+        "dotted",
+        "heading",
+        "quoted",
+        "escaped",
+        "literal",
+        "list",
+        "table",
+        "number",
+        "hexadecimal",
+        "long",
+    ],
 )
 def test_a_hostile_toml_file_is_refused_at_once(run, folder, tmp_path, text, says):
     """A key of 200 000 parts took more than 100 s; nesting and long numbers ended in tracebacks."""
@@ -102,3 +116,35 @@ def test_many_problems_take_no_quadratic_time(folder, lines):
     with pytest.raises(StudyError) as error:
         Study.open(folder)
     assert len(str(error.value).splitlines()) < 100
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    "text",
+    [
+        'x = "' + '\\"' * 500_000 + "\\\n",  # a line without an end
+        '\\"""' * 250_000,
+        "'" * 1_000_000,
+        "'\"" * 500_000,
+        "x = {" + "a=1," * 250_000,
+        "a\t" * 500_000,
+    ],
+    ids=["escapes", "three quotes", "quotes", "both quotes", "table", "spaces"],
+)
+def test_every_character_of_toml_is_read_once(text):
+    """Whoever looks for keys from every character on takes hours for a file of a megabyte."""
+    with pytest.raises(StudyError, match="is not valid TOML"):
+        parse_toml(text, "study.toml")
+
+
+def test_dots_outside_of_keys_are_no_long_key():
+    dots = "a." * 100
+    text = f'x = \'{dots}\'\ny = """\n{dots}a = "1\n"""\n# {dots}a\nz = \'"{dots}a\'\n'
+    assert parse_toml(text, "study.toml") == {"x": dots, "y": f'{dots}a = "1\n', "z": f'"{dots}a'}
+
+
+@pytest.mark.timeout(60)
+def test_a_placeholder_of_spaces_takes_no_quadratic_time(folder):
+    (folder / "ask.txt").write_text("{{" + " " * 500_000 + "x")
+    with pytest.raises(StudyError, match="it has the placeholders"):
+        Study.open(folder, ["judge=[{model='m', prompt='ask.txt'}]"])

@@ -53,7 +53,7 @@ def test_open_names_a_file_that_cannot_be_opened(tmp_path, name):
 def test_read_bytes_holds_the_limit_to_the_byte(tmp_path):
     (tmp_path / "ten").write_bytes(b"0123456789")
     assert read_bytes(tmp_path / "ten", limit=10) == b"0123456789"
-    with pytest.raises(StudyError, match="holds more than 9 bytes; split it"):
+    with pytest.raises(StudyError, match="is larger than 9 bytes; shorten it, or split it"):
         read_bytes(tmp_path / "ten", limit=9)
 
 
@@ -79,7 +79,7 @@ def test_read_unpacked_reads_each_compression(tmp_path, ending, pack):
     path.write_bytes(pack(TABLE))
     content = read_unpacked(path, limit=len(TABLE))
     assert (content.name, content.data) == ("table.csv", TABLE)
-    with pytest.raises(StudyError, match="holds more than"):
+    with pytest.raises(StudyError, match="is larger than"):
         read_unpacked(path, limit=len(TABLE) - 1)
     packed = pack("\n".join(map(str, range(10_000))).encode())
     path.write_bytes(packed[: len(packed) // 2])
