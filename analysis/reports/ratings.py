@@ -6,7 +6,6 @@ like what they see, find differences that are not there.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
@@ -156,7 +155,7 @@ def read_ratings(store: Store, raters: Sequence[RaterProgress], *, slots: int, m
             paces=shown.groupby("rater")["seconds"].median(),
             favourites=_favourite_answers(choices.drop_duplicates(_CHOICE)),
             remarks=Counter(zip(remarks["rater"], remarks["kind"], strict=True)),
-            failed=_failed_checks(written),
+            failed={rater.name for rater in raters if rater.state == "failed the check"},
         ),
         remarks=remarks.assign(
             prompt_id=remarks["pair_id"].map(pairs.set_index("pair_id")["prompt_id"]).fillna("")
@@ -346,14 +345,6 @@ def _checks(store: Store, last: pd.DataFrame) -> pd.DataFrame:
     )
     checks = pd.concat([gold, repeats])
     return checks.assign(passed=(checks["side"] == checks["expected"]).astype(bool))
-
-
-def _failed_checks(written: pd.DataFrame) -> set[str]:
-    """Return who tried the comprehension check twice or more and never passed."""
-    checks = written[written["kind"] == "check"]
-    passed = checks["detail"].map(lambda detail: bool(json.loads(detail).get("passed")))
-    tried = passed.astype(bool).groupby(checks["rater"]).agg(["size", "any"])
-    return set(tried.index[(tried["size"] > 1) & ~tried["any"].astype(bool)])
 
 
 def _remarks(written: pd.DataFrame) -> pd.DataFrame:
