@@ -88,6 +88,7 @@ class Ratings:
             same), Fleiss' κ (`kappa`) and `first`, the share of A among verdicts that are no ties.
         raters: By rater: pace, agreement, sides, checks and `flags`.
         remarks: Comments, problems and reasons of skips that were not taken back, newest first.
+        lacking: By criterion that people are asked now, how many ratings have no verdict on it.
         often_skipped: How many pairs were skipped by so many raters that no new one gets them.
     """
 
@@ -104,6 +105,7 @@ class Ratings:
     raters: pd.DataFrame
     remarks: pd.DataFrame = field(repr=False)
     often_skipped: int = 0
+    lacking: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def missing(self) -> int:
@@ -111,7 +113,14 @@ class Ratings:
         return sum((self.slots - number) * pairs for number, pairs in enumerate(self.filled))
 
 
-def read_ratings(store: Store, raters: Sequence[RaterProgress], *, slots: int, most_skips: int) -> Ratings:
+def read_ratings(
+    store: Store,
+    raters: Sequence[RaterProgress],
+    *,
+    slots: int,
+    most_skips: int,
+    criteria: Sequence[str] = (),
+) -> Ratings:
     """Return the ratings of a study.
 
     Args:
@@ -119,6 +128,7 @@ def read_ratings(store: Store, raters: Sequence[RaterProgress], *, slots: int, m
         raters: All raters.
         slots: Ratings that are wanted of each pair.
         most_skips: A pair that so many raters skipped is given to no new rater.
+        criteria: What people are asked now.
     """
     kinds = {rater.kind for rater in raters}
     kind: RaterKind = "simulated" if "simulated" in kinds and "person" not in kinds else "person"
@@ -136,6 +146,9 @@ def read_ratings(store: Store, raters: Sequence[RaterProgress], *, slots: int, m
     study = shown[shown["role"] == "study"]
     counts = ~study["surplus"] & ~study["excluded"]
     per_pair = np.bincount(study.loc[counts, "item"].astype(int), minlength=len(pairs))[pairs["for_people"]]
+    counted = last[last["presentation"].isin(study.loc[counts, "presentation"])]
+    rated = counted["criterion"].astype(str).value_counts()
+    lacking = {name: int(counts.sum() - rated.get(name, 0)) for name in criteria}
     written = pd.DataFrame([asdict(note) for note in notes.read(store)], columns=_NOTE)
     remarks = _remarks(written[written["rater"].isin([rater.name for rater in raters if rater.kind == kind])])
     return Ratings(
@@ -148,7 +161,8 @@ def read_ratings(store: Store, raters: Sequence[RaterProgress], *, slots: int, m
         excluded=int((study["excluded"] & ~study["surplus"]).sum()),
         filled=tuple(np.bincount(per_pair.clip(max=slots), minlength=slots + 1).tolist()),
         seconds=None if study["seconds"].isna().all() else float(study["seconds"].median()),
-        criteria=_criteria(last[last["presentation"].isin(study.loc[counts, "presentation"])]),
+        criteria=_criteria(counted),
+        lacking={name: count for name, count in lacking.items() if count},
         raters=_raters(
             [rater for rater in raters if rater.kind == kind],
             sums=_sums_by_rater(last[last["role"] == "study"], shown, _checks(store, last)),

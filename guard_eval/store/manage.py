@@ -16,7 +16,7 @@ from guard_eval import progress
 from guard_eval.errors import StudyError
 from guard_eval.reporting.tables import Table
 from guard_eval.results import Result
-from guard_eval.store import raters, roster, settings
+from guard_eval.store import handout, raters, roster, settings
 from guard_eval.store.database import Store
 from guard_eval.store.raters import RaterProgress
 from guard_eval.study import Study
@@ -74,6 +74,7 @@ def add(study: Study, /, *names: str, url: str | None = None, renew: bool = Fals
     with _open(study, names, "add") as store:
         address = (url or settings.read(store, settings.APP_ADDRESS) or LOCAL_ADDRESS).rstrip("/")
         with store.write():  # all of them or nobody
+            handout.apply_plan(store, study.plan)
             tokens = {name: raters.invite(store, name, renew=renew)[1] for name in names}
     links = {name: f"{address}/?invite={token}" for name, token in tokens.items()}
     lines = ["Invite links are shown once and stored only as hashes. Send each to its rater:"]
@@ -162,7 +163,7 @@ def erase(study: Study, /, *names: str, verdicts: bool = False, yes: bool = Fals
             what = "and the verdicts are removed" if verdicts else "whose verdicts stay"
             words = " ".join(f"-e {shlex.quote(word)}" for word in (name, external_id) if word)
             lines += [
-                f"The identity and the comments are removed for good. It is {new_name} now, in all notes, {what}.",
+                f"Identity and comments are removed, also from other notes. It is {new_name} now, {what}.",
                 f"Files that may still hold the name: grep -rlwiF {words} {shlex.quote(str(study.folder))}",
             ]
         return _list(store, *lines, "Not in reach: backups, other copies, compressed files, a server's log.")

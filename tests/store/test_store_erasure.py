@@ -79,6 +79,7 @@ def test_a_pair_that_needs_fewer_now_is_not_opened_by_an_erasure(store, make_pai
     for who in (ann, ben):
         rate_all(store, who, plan)
     single_plan = replace(plan, slots=1)
+    handout.apply_plan(store, single_plan)
     assert handout.claim(store, cem, single_plan) == []
     raters.erase(store, "Ann", "owner", verdicts=True)
     assert handout.claim(store, cem, single_plan) == []
