@@ -16,9 +16,7 @@ from annotation_app.panel import Submission
 from annotation_app.state import App, Visit
 from annotation_app.wording import PracticePair, Question, fill
 from guard_eval.records import BlindPair, content_id
-
-ATTEMPTS = 2
-"""How often the comprehension check may be tried."""
+from guard_eval.store.notes import CHECK_ATTEMPTS
 
 ANSWER_LENGTH = 300
 """Characters of an answer in the rater's own words."""
@@ -34,7 +32,7 @@ def show_next(app: App, visit: Visit) -> str | None:  # noqa: PLR0911 (a page ea
     unchecked = pages.check and not begun and not any(attempt["passed"] for attempt in notes["check"])
     if pages.consent and not _has_agreed(visit):
         return _ask_consent(app, visit)
-    if unchecked and len(notes["check"]) >= ATTEMPTS:
+    if unchecked and len(notes["check"]) >= CHECK_ATTEMPTS:
         return endings.show(app, "screened_out", visit)
     if pages.background and not notes["background"]:
         return _ask_background(app, visit)

@@ -77,9 +77,11 @@ def from_prolific(parameters: Mapping[str, str], recruitment: Recruitment) -> Ar
     valid = {
         key: parameters[name] for key, name in names.items() if _PARAMETER.fullmatch(parameters.get(name, ""))
     }
-    if not recruitment.prolific or "person" not in valid or _is_other_study(parameters, recruitment):
+    person = valid.pop("person", "")
+    is_theirs = recruitment.prolific and not _is_other_study(parameters, recruitment)
+    if not is_theirs or not raters.is_external_id("prolific", person):
         return None
-    return Arrival("prolific", valid.pop("person"), valid)
+    return Arrival("prolific", person, valid)
 
 
 def _is_other_study(parameters: Mapping[str, str], recruitment: Recruitment) -> bool:

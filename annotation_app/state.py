@@ -186,6 +186,8 @@ def _progress(app: App, rater: Rater) -> dict[str, list[Any]]:
     for note in notes.read(app.store, rater=rater):
         if note.kind in _ONBOARDING:
             progress[note.kind].append(json.loads(note.detail))
+        elif note.kind == "include":  # the owner lets the rater try again
+            progress["check"].clear()
     return progress
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
+from functools import cache
 
 _FILLERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0") | set(map(chr, range(0xFE00, 0xFE10)))
 """What Unicode draws as nothing beside controls and formats."""
@@ -24,3 +26,49 @@ def look(text: str, *, case: bool = False) -> str:
 def unseen(character: str) -> bool:
     """Return whether a character leaves no mark; white space that is a control character counts too."""
     return unicodedata.category(character) in {"Cc", "Cf"} or character in _FILLERS
+
+
+# By script: Cyrillic, Greek, Armenian, Cherokee, small capitals and other Latin letters, punctuation.
+_LETTERS = {
+    "АВЕЅZІЈКМНОРСТХУҮԌԚԜаеорсухіјѕһԁԛԝѵүӏӀгпктмв": "ABESZIJKMHOPCTXYYGQWaeopcyxijshdqwvyllrnktmb",
+    "ΑΒΕΖΗΙΚΜΝΟΡΤΥΧαβγειηκνορτυωχ": "ABEZHIKMNOPTYXabyeinkvoptuwx",
+    "ՕՏՍԼօոսհյցզ": "OSULonuhjgq",
+    "ᎪᏴᏟᎬᎻᎫᏦᏞᎷᏀᏢᏒᏚᎢᏙᎳᏃ": "ABCEHJKLMGPRSTVWZ",
+    "ᴀʙᴄᴅᴇɢʜɪᴊᴋʟᴍɴᴏᴘʀꜱᴛᴜᴠᴡʏᴢıɑɡ": "ABCDEGHIJKLMNOPRSTUVWYZiag",
+    "‐‑‒–—―−’‘ʼ′`": "-------'''''",
+}
+_SHAPES = str.maketrans("".join(_LETTERS), "".join(_LETTERS.values()))
+_STROKES = str.maketrans("0Il|", "o111")
+"""Characters that no font distinguishes well, as they are before letters lose their case."""
+
+
+def look_alike(first: str, second: str) -> bool:
+    """Return whether two names look the same, in whichever script they are written.
+
+    >>> look_alike("Ada", "\u0410d\u0430"), look_alike("Bill", "BiII"), look_alike("Ada", "Ida")
+    (True, True, False)
+    """
+    return look(first) == look(second) or _shape(first) == _shape(second)
+
+
+@cache
+def _shape(name: str) -> str:
+    """Return the shapes of a name's letters: Latin letters for those of other scripts that look like them."""
+    letters = unicodedata.normalize("NFD", look(name, case=True)).translate(_SHAPES).translate(_STROKES)
+    return unicodedata.normalize("NFC", letters.casefold())
+
+
+_MODEL = re.compile(
+    r"(chat)?(gpt|claude|llama|gemini|gemma|qwen|qwq|mi[sx]tral|deepseek|grok|phi|kimi|glm|olmo)"
+    r"[-_. :/]?(v?\d|[a-z]+[-_. ]\d).*|o\d-(mini|preview|pro).*"
+    r"|(gpt|chatgpt|llm)|[\w.-]{2,}/[\w.-]{3,}"
+)
+
+
+def is_model_name(name: str) -> bool:
+    """Return whether a name is that of a language model, such as gpt-4 or meta-llama/Llama-3; Claude is not.
+
+    >>> [is_model_name(name) for name in ("GPT-4", "claude-sonnet-4", "Llama 70b", "Claude", "P-3")]
+    [True, True, True, False, False]
+    """
+    return _MODEL.fullmatch(look(name)) is not None

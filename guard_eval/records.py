@@ -33,7 +33,7 @@ PEOPLE = "people"
 TIE = "tie"
 """The verdict that names neither method, in tidy tables."""
 
-Decision = Literal["exclude", "include", "erase"]
+Decision = Literal["exclude", "include", "revoke", "erase"]
 """What the study's owner decides about a rater."""
 
 NoteKind = Literal[

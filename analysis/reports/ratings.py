@@ -6,7 +6,6 @@ like what they see, find differences that are not there.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
@@ -89,6 +88,7 @@ class Ratings:
             same), Fleiss' κ (`kappa`) and `first`, the share of A among verdicts that are no ties.
         raters: By rater: pace, agreement, sides, checks and `flags`.
         remarks: Comments, problems and reasons of skips that were not taken back, newest first.
+        lacking: By criterion that people are asked now, how many ratings have no verdict on it.
         often_skipped: How many pairs were skipped by so many raters that no new one gets them.
     """
 
@@ -105,6 +105,7 @@ class Ratings:
     raters: pd.DataFrame
     remarks: pd.DataFrame = field(repr=False)
     often_skipped: int = 0
+    lacking: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def missing(self) -> int:
@@ -112,7 +113,14 @@ class Ratings:
         return sum((self.slots - number) * pairs for number, pairs in enumerate(self.filled))
 
 
-def read_ratings(store: Store, raters: Sequence[RaterProgress], *, slots: int, most_skips: int) -> Ratings:
+def read_ratings(
+    store: Store,
+    raters: Sequence[RaterProgress],
+    *,
+    slots: int,
+    most_skips: int,
+    criteria: Sequence[str] = (),
+) -> Ratings:
     """Return the ratings of a study.
 
     Args:
@@ -120,6 +128,7 @@ def read_ratings(store: Store, raters: Sequence[RaterProgress], *, slots: int, m
         raters: All raters.
         slots: Ratings that are wanted of each pair.
         most_skips: A pair that so many raters skipped is given to no new rater.
+        criteria: What people are asked now.
     """
     kinds = {rater.kind for rater in raters}
     kind: RaterKind = "simulated" if "simulated" in kinds and "person" not in kinds else "person"
@@ -137,6 +146,9 @@ def read_ratings(store: Store, raters: Sequence[RaterProgress], *, slots: int, m
     study = shown[shown["role"] == "study"]
     counts = ~study["surplus"] & ~study["excluded"]
     per_pair = np.bincount(study.loc[counts, "item"].astype(int), minlength=len(pairs))[pairs["for_people"]]
+    counted = last[last["presentation"].isin(study.loc[counts, "presentation"])]
+    rated = counted["criterion"].astype(str).value_counts()
+    lacking = {name: int(counts.sum() - rated.get(name, 0)) for name in criteria}
     written = pd.DataFrame([asdict(note) for note in notes.read(store)], columns=_NOTE)
     remarks = _remarks(written[written["rater"].isin([rater.name for rater in raters if rater.kind == kind])])
     return Ratings(
@@ -149,14 +161,15 @@ def read_ratings(store: Store, raters: Sequence[RaterProgress], *, slots: int, m
         excluded=int((study["excluded"] & ~study["surplus"]).sum()),
         filled=tuple(np.bincount(per_pair.clip(max=slots), minlength=slots + 1).tolist()),
         seconds=None if study["seconds"].isna().all() else float(study["seconds"].median()),
-        criteria=_criteria(last[last["presentation"].isin(study.loc[counts, "presentation"])]),
+        criteria=_criteria(counted),
+        lacking={name: count for name, count in lacking.items() if count},
         raters=_raters(
             [rater for rater in raters if rater.kind == kind],
             sums=_sums_by_rater(last[last["role"] == "study"], shown, _checks(store, last)),
             paces=shown.groupby("rater")["seconds"].median(),
             favourites=_favourite_answers(choices.drop_duplicates(_CHOICE)),
             remarks=Counter(zip(remarks["rater"], remarks["kind"], strict=True)),
-            failed=_failed_checks(written),
+            failed={rater.name for rater in raters if rater.state == "failed the check"},
         ),
         remarks=remarks.assign(
             prompt_id=remarks["pair_id"].map(pairs.set_index("pair_id")["prompt_id"]).fillna("")
@@ -346,14 +359,6 @@ def _checks(store: Store, last: pd.DataFrame) -> pd.DataFrame:
     )
     checks = pd.concat([gold, repeats])
     return checks.assign(passed=(checks["side"] == checks["expected"]).astype(bool))
-
-
-def _failed_checks(written: pd.DataFrame) -> set[str]:
-    """Return who tried the comprehension check twice or more and never passed."""
-    checks = written[written["kind"] == "check"]
-    passed = checks["detail"].map(lambda detail: bool(json.loads(detail).get("passed")))
-    tried = passed.astype(bool).groupby(checks["rater"]).agg(["size", "any"])
-    return set(tried.index[(tried["size"] > 1) & ~tried["any"].astype(bool)])
 
 
 def _remarks(written: pd.DataFrame) -> pd.DataFrame:

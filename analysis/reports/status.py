@@ -101,7 +101,13 @@ def read_status(folder: Path, overrides: Sequence[str]) -> Status:
         if study.settings.database is not None or (folder / "study.db").exists():
             with Store.open(study.database, declared=study.declared) as store:
                 everybody = raters.read(store)
-                ratings = read_ratings(store, everybody, slots=study.plan.slots, most_skips=MOST_SKIPS)
+                ratings = read_ratings(
+                    store,
+                    everybody,
+                    slots=study.plan.slots,
+                    most_skips=MOST_SKIPS,
+                    criteria=study.settings.annotation.criteria,
+                )
                 changes = compare_declared(study.declared, {PEOPLE: settings.declared(store, PEOPLE)})
     except StudyError as error:
         return _status(folder, (*parts, Part(part="database", state="broken", text=str(error))), None)
@@ -207,7 +213,8 @@ def _verdicts(study: Study, everybody: Sequence[RaterProgress], ratings: Ratings
     invited = kinds["person"] or kinds["simulated"]
     text = f"{ratings.counted} of {ratings.wanted} ratings, {_count(invited, 'rater')}"
     text += " (SIMULATED)" if ratings.rater_kind == "simulated" else ""
-    if ratings.counted >= ratings.wanted:
+    text += "".join(f", {count} without {spaced(name)}" for name, count in ratings.lacking.items())
+    if ratings.counted >= ratings.wanted and not ratings.lacking:
         yield Part(part="people", state="complete", text=text)
     elif invited:
         yield Part(part="people", state="partial", text=text, next=(study.command("annotate"),))
@@ -281,6 +288,11 @@ def _warnings(ratings: Ratings, changes: Sequence[str]) -> Iterator[str]:
         yield (
             f"settings changed after the first verdict: {'; '.join(changes)}. The report will call the "
             "results exploratory. Take the change back, or begin a new study for it."
+        )
+    for name, count in ratings.lacking.items():
+        yield (
+            f"{_count(count, 'rating')} without a verdict on {spaced(name)}, which was added later: their "
+            "raters can go back to these pairs and answer. Or take the criterion out, or begin a new study for it."
         )
     if ratings.excluded:
         yield f"{_count(ratings.excluded, 'rating')} of excluded raters: kept, not counted"

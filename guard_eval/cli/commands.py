@@ -75,7 +75,7 @@ COMMANDS = {
     "raters include": Command(
         PEOPLE,
         "guard_eval.store.manage:include",
-        "Take excluded raters in again. This decision is recorded, too.",
+        "Let raters in again who are excluded or revoked, or failed the check. The decision is recorded.",
     ),
     "raters erase": Command(
         PEOPLE, "guard_eval.store.manage:erase", "Take people's identity and comments out for good."

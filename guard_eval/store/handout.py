@@ -57,7 +57,10 @@ _CANDIDATES = 32
 """How many open slots are looked at to find one on the side that is drawn."""
 
 _MOST_LEAD = 5
-"""No showing makes a method lead on one side by more, where another slot can be had."""
+"""No showing makes a method lead on one side by more than this, or one more: a coin draws which.
+
+A bound that is always odd would be met after odd numbers of pairs alone, and the side of the next be known.
+"""
 
 _LAST_SLOTS = 16
 """A rater for whom fewer slots are open is near the end: the sides of those are foreseen."""
@@ -140,9 +143,22 @@ _OPEN_SLOTS = union_all(
 # Slots: how they are made, opened, held and released.
 
 
-def make_slots(db: Connection, plan: Plan, pool: str = PEOPLE) -> None:
-    """Make the slots that pairs lack for a plan, and close those that an earlier plan had beyond it."""
-    if _count_made(db, pool) != plan.slots:
+def apply_plan(store: Store, plan: Plan) -> None:
+    """Let a plan hold from now on: make the slots that pairs lack, and close those beyond it.
+
+    The owner's commands and the start of the app do this. The hand-out goes by the plan that was applied
+    last: a server that began with an older study.toml neither closes nor opens slots.
+    """
+    with store.write() as (db, _):
+        for pool in POOLS.values():
+            if pool == PEOPLE or _count_made(db, pool):
+                make_slots(db, plan, pool, again=True)
+
+
+def make_slots(db: Connection, plan: Plan, pool: str = PEOPLE, *, again: bool = False) -> None:
+    """Make the slots for a plan if there are none, or another number of them if it is made `again`."""
+    before = _count_made(db, pool)
+    if before == 0 or (again and before != plan.slots):
         put_value(db, f"slots {pool}", str(plan.slots))
         make_missing_slots(db)
         open_slots(db, pool)
@@ -382,7 +398,9 @@ class _Visit:
         firsts = {row.pair_id: row for row in reversed(rows)}.values()
         sides = Counter(row.side for row in firsts if row.for_rater is None)
         lean = 4 + sides["a"] - sides["b"]
-        coin = "a" if self._draw(8, "side", self.who.name, self.shown) < lean else "b"
+        draw = self._draw(16, "side", self.who.name, self.shown)
+        most_lead = _MOST_LEAD + draw % 2
+        coin = "a" if draw // 2 < lean else "b"
         fixed = [row for row in firsts if row.side and len(rows) < _LAST_SLOTS]
         last = self.lead.copy()
         for row in fixed:
@@ -393,7 +411,7 @@ class _Visit:
             step = _step(row, side)
             lead = max(abs(self.lead[method] + step[method]) for method in step)
             ahead = _largest(last, {} if row.side else step) if fixed else 0
-            return max(_MOST_LEAD, lead), max(_MOST_LEAD - 1, ahead), side != coin, row.side is None
+            return max(most_lead, lead), max(_MOST_LEAD - 1, ahead), side != coin, row.side is None
 
         options = [(row, side) for row in firsts for side in row.side or "ab"]
         if not options:

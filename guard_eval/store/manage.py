@@ -16,7 +16,7 @@ from guard_eval import progress
 from guard_eval.errors import StudyError
 from guard_eval.reporting.tables import Table
 from guard_eval.results import Result
-from guard_eval.store import raters, roster, settings
+from guard_eval.store import handout, raters, roster, settings
 from guard_eval.store.database import Store
 from guard_eval.store.raters import RaterProgress
 from guard_eval.study import Study
@@ -74,6 +74,7 @@ def add(study: Study, /, *names: str, url: str | None = None, renew: bool = Fals
     with _open(study, names, "add") as store:
         address = (url or settings.read(store, settings.APP_ADDRESS) or LOCAL_ADDRESS).rstrip("/")
         with store.write():  # all of them or nobody
+            handout.apply_plan(store, study.plan)
             tokens = {name: raters.invite(store, name, renew=renew)[1] for name in names}
     links = {name: f"{address}/?invite={token}" for name, token in tokens.items()}
     lines = ["Invite links are shown once and stored only as hashes. Send each to its rater:"]
@@ -107,7 +108,7 @@ def revoke(study: Study, /, *names: str) -> Raters:
         names: Who is let in no more.
     """
     says = "{} can no longer sign in; what was rated stays, and counts"
-    return _change(study, names, "revoke", raters.revoke, says)
+    return _change(study, names, "revoke", raters.revoke, says, _user())
 
 
 def exclude(study: Study, /, *names: str, reason: str) -> Raters:
@@ -125,14 +126,15 @@ def exclude(study: Study, /, *names: str, reason: str) -> Raters:
 
 
 def include(study: Study, /, *names: str, reason: str) -> Raters:
-    """Take excluded raters in again. This decision is recorded, too.
+    """Let raters in again who are excluded or revoked, or failed the check. The decision is recorded.
 
     Args:
         study: The study's folder.
-        names: Whose verdicts count again, except on pairs that another rater has rated meanwhile.
-        reason: Why; the report shows it.
+        names: Who is let in again. Verdicts count again, except on pairs that another rater has rated
+            meanwhile, and the check can be tried again.
+        reason: Why it was decided.
     """
-    says = "{}'s verdicts count again, except on pairs that another rater has rated meanwhile"
+    says = "{} is let in, and verdicts count, except on pairs that another rater has rated meanwhile"
     return _change(study, names, "include", raters.decide, says, "include", reason, _user())
 
 
@@ -161,7 +163,7 @@ def erase(study: Study, /, *names: str, verdicts: bool = False, yes: bool = Fals
             what = "and the verdicts are removed" if verdicts else "whose verdicts stay"
             words = " ".join(f"-e {shlex.quote(word)}" for word in (name, external_id) if word)
             lines += [
-                f"The identity and the comments are removed for good. It is {new_name} now, {what}.",
+                f"Identity and comments are removed, also from other notes. It is {new_name} now, {what}.",
                 f"Files that may still hold the name: grep -rlwiF {words} {shlex.quote(str(study.folder))}",
             ]
         return _list(store, *lines, "Not in reach: backups, other copies, compressed files, a server's log.")
@@ -171,7 +173,7 @@ def _open(study: Study, names: Sequence[str], action: str) -> Store:
     """Open the database of a study, for an action that needs names."""
     if not names:
         raise StudyError(f"{action} needs at least one name: {study.command(f'raters {action}', 'NAME')}")
-    return Store.open(study.database)
+    return Store.open(study.database, declared=study.declared)
 
 
 def _change(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from sqlalchemy import Connection, Row, bindparam, insert, select
 
@@ -17,6 +20,12 @@ from guard_eval.store.schema import rater as _rater
 
 MOST_CHARACTERS = 20_000
 """A longer note comes from a program, not from a rater."""
+
+CHECK_ATTEMPTS = 2
+"""How often a rater may try the comprehension check; the owner can let a rater try again."""
+
+Refusal = Literal["declined", "failed the check"]
+"""Why a rater who is let in rates nothing."""
 
 _STATUS = select(_rater.name, _rater.kind, _rater.revoked_at, IS_OUT.label("is_out")).where(
     _rater.id == bindparam("rater")
@@ -103,6 +112,29 @@ def find_rater(db: Connection, who: Rater) -> Row[Any]:
             f"the rater {who.name!r} is not of this study; run: guard-eval raters add STUDY NAME"
         )
     return row
+
+
+def read_refusals(db: Connection, rater_ids: Collection[int] | None = None) -> dict[int, Refusal]:
+    """Return who gave no consent, and who failed the check too often, of all raters or of these."""
+    steps = select(note.rater_id, note.kind, note.detail).where(
+        note.kind.in_(["consent", "check", "include"])
+    )
+    if rater_ids is not None:
+        steps = steps.where(note.rater_id.in_(rater_ids))
+    declined: dict[int, bool] = {}
+    failures: Counter[int] = Counter()
+    for row in db.execute(steps.order_by(note.id)):
+        answer = json.loads(row.detail)
+        if row.kind == "consent":
+            declined[row.rater_id] = not answer.get("agreed", True)
+        elif row.kind == "check" and not answer.get("passed"):
+            failures[row.rater_id] += 1
+        else:  # the check was passed, or the owner lets the rater try again
+            failures[row.rater_id] = 0
+    refusals: dict[int, Refusal] = {
+        rater_id: "failed the check" for rater_id, count in failures.items() if count >= CHECK_ATTEMPTS
+    }
+    return refusals | {rater_id: "declined" for rater_id, is_declined in declined.items() if is_declined}
 
 
 def check_admitted(db: Connection, who: Rater) -> None:

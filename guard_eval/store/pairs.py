@@ -59,7 +59,7 @@ def add(store: Store, new: Sequence[Pair], plan: Plan | None = None, *, replace_
             db.execute(insert(PAIR), rows)
         handout.make_missing_slots(db)
         if plan is not None:
-            handout.make_slots(db, plan)
+            handout.apply_plan(store, plan)
         return len(rows)
 
 

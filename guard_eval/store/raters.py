@@ -9,7 +9,8 @@ import hashlib
 import json
 import re
 import secrets
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, NamedTuple, get_args
@@ -17,8 +18,8 @@ from typing import Any, Literal, NamedTuple, get_args
 from sqlalchemy import Connection, Row, delete, func, insert, or_, select, update
 
 from guard_eval.errors import StudyError
-from guard_eval.lookalike import look, unseen
-from guard_eval.records import Decision, NoteKind, Plan, Rater, RaterKind
+from guard_eval.lookalike import is_model_name, look_alike, unseen
+from guard_eval.records import PEOPLE, Decision, NoteKind, Plan, Rater, RaterKind
 from guard_eval.reporting.escaping import visible
 from guard_eval.store import handout, notes
 from guard_eval.store.database import Store
@@ -42,8 +43,24 @@ from guard_eval.store.schema import (
     token,
     verdict,
 )
+from guard_eval.store.settings import put_value, read_value
+from guard_eval.store.settings import read as read_setting
 
-RaterState = Literal["excluded", "revoked", "declined", "finished", ""]
+RaterState = Literal["excluded", "revoked", notes.Refusal, "finished", ""]
+
+_SALT = "erasure salt"
+
+_PLACEHOLDER = re.compile(
+    r"(?i)(undefined|null|none|nan|n/?a|test\w*|unknown|anonymous|example|id|\w+_p?id)"
+    r"|.*([{}<>$%\[\]]|not_?available).*|(.)\3*"
+)
+"""What an address has in place of an id if nobody filled it in, or if somebody tried the address out."""
+
+_FORMS = {"prolific": re.compile(r"(?!(.)\1*$)[0-9a-f]{24}")}
+"""The form of a source's ids, in lower case."""
+
+_VOUCHED = {"oidc"}
+"""Sources that prove themselves who comes."""
 
 _OWN_WORDS: tuple[NoteKind, ...] = ("arrival", "background", "comment")
 """Notes that hold what a person wrote, or where it came from; the others hold choices and times."""
@@ -56,7 +73,8 @@ class RaterProgress:
     Attributes:
         handed_out: How many of the study's pairs it was shown.
         rated: How many of them it has rated.
-        state: excluded, revoked, declined (no consent), finished (nothing was left), or nothing of these.
+        state: excluded, revoked, declined (no consent), failed the check, finished (nothing was left), or
+            nothing of these.
         source: Where a rater without an invitation came from, such as prolific.
         external_id: The source's own name for the rater, who is paid by it; for the study's owner alone.
     """
@@ -87,9 +105,13 @@ def invite(store: Store, name: str, *, renew: bool = False) -> tuple[Rater, str]
     With `renew` the person is there already, and tokens that it was given before no longer work.
 
     Raises:
-        StudyError: The name is taken, empty or too long; or there is no such person, or it is revoked.
+        StudyError: The name is taken, empty or too long, or looks like another one or a model's. Or there is
+            no such person, or it is revoked.
     """
     invitation = secrets.token_urlsafe()
+    judges = [part.removeprefix("judge ") for part in store.declared_now if part != PEOPLE]
+    if not renew and (is_model_name(name) or any(look_alike(name, judge) for judge in judges)):
+        raise StudyError(f"{name!r} is a model's name, and people are not pooled with models; choose another")
     with store.write() as (db, now):
         who = _rater(find(db, name, "person")) if renew else _add(db, name, "person", now)
         notes.check_admitted(db, who)
@@ -106,20 +128,44 @@ def sign_in(store: Store, invitation: str) -> Rater | None:
     return None if row is None else _rater(row)
 
 
+def is_external_id(source: str, external_id: str) -> bool:
+    """Return whether a source can have given somebody this id; a placeholder of an address is none.
+
+    >>> is_external_id("prolific", "61a2b3c4d5e6f708192a3b4c"), is_external_id("prolific", "undefined")
+    (True, False)
+    """
+    plain = _normalize_id(source, external_id)
+    if source in _FORMS:
+        return _FORMS[source].fullmatch(plain) is not None
+    return source in _VOUCHED or _PLACEHOLDER.fullmatch(plain) is None
+
+
+def _normalize_id(source: str, external_id: str) -> str:
+    """Return an id as it is stored: Prolific's differ in more than case."""
+    return external_id.strip().lower() if source in _FORMS else external_id.strip()
+
+
 def enrol(
     store: Store, external_id: str, source: str, plan: Plan, *, browsers: Sequence[str] | None = None
 ) -> Enrolment:
     """Enrol the person with this id from a source such as `prolific`, while there is work.
 
     The first time it is a new person, named P-1, P-2, …; later the same one. A revoked rater's token lets
-    nobody in. `browsers` are the browser's secrets, and the id is let in again with one of these alone; it is
-    None where the source itself proves who comes.
+    nobody in, and who was erased stays out. `browsers` are the browser's secrets, and the id is let in again
+    with one of these alone; it is None where the source itself proves who comes.
 
     Raises:
-        StudyError: The id or the source is empty or too long.
+        StudyError: The id or the source is empty or too long, or the id is a placeholder.
     """
     check_name("external id", external_id)
     check_name("source", source)
+    external_id = _normalize_id(source, external_id)
+    if not is_external_id(source, external_id):
+        raise StudyError(
+            f"{external_id!r} is no id of {source}; see how the address of the study is filled in"
+        )
+    if _was_erased(store, source, external_id):
+        return Enrolment()
     tokens = [_hash(f"{browser}\0{source}\0{external_id}") for browser in browsers or ()]
     tokens = tokens or [secrets.token_urlsafe()]
     with store.write() as (db, now):
@@ -144,7 +190,8 @@ def enrol(
 def count_openings(store: Store, plan: Plan) -> int:
     """Return for how many more raters without an invitation there is work.
 
-    Who enrolled, or holds a pair, within a lease is expected to rate its share.
+    Who enrolled, or holds a pair, within a lease is expected to rate its share, unless the rater declined or
+    failed the check.
     """
     with store.write() as (db, now):
         handout.make_slots(db, plan)
@@ -153,7 +200,7 @@ def count_openings(store: Store, plan: Plan) -> int:
         pairs = db.execute(select(func.count()).where(of_people, slot.number == 0)).scalar_one()
         share = max(1, min(pairs, plan.quota or pairs))
         shown = (
-            select(func.count(presentation.id).filter(presentation.role == "study"))
+            select(rater.id, func.count(presentation.id).filter(presentation.role == "study"))
             .select_from(RATER)
             .outerjoin(PRESENTATION, presentation.rater_id == rater.id)
             .outerjoin(SLOT, slot.held_by == presentation.id)
@@ -161,7 +208,9 @@ def count_openings(store: Store, plan: Plan) -> int:
             .group_by(rater.id)
             .having(or_(func.max(slot.leased_until) > now, rater.created_at > now - plan.lease))
         )
-        expected = sum(max(0, share - count) for count in db.execute(shown).scalars())
+        counts = {row[0]: row[1] for row in db.execute(shown)}
+        refusals = notes.read_refusals(db, counts)
+        expected = sum(max(0, share - n) for rater_id, n in counts.items() if rater_id not in refusals)
         free = select(func.count()).where(of_people, OPEN, slot.for_rater.is_(None))
         return max(0, -(-(int(db.execute(free).scalar_one()) - expected) // share))
 
@@ -189,22 +238,27 @@ def read(store: Store) -> list[RaterProgress]:
     )
     counted = select(of_rater, *counts).group_by(of_rater).subquery()
     numbers = [func.coalesce(counted.c[count.name], 0).label(count.name) for count in counts]
-    noted = select(note.detail).where(note.rater_id == rater.id).order_by(note.id.desc()).limit(1)
-    last = [noted.where(note.kind == kind).correlate(RATER).label(kind) for kind in ("consent", "finished")]
-    everybody = select(RATER, *numbers, *last).outerjoin(counted, counted.c.rater_id == rater.id)
+    of_rater = (note.rater_id == rater.id, note.kind == "finished")
+    finished = select(note.detail).where(*of_rater).order_by(note.id.desc()).limit(1).correlate(RATER)
+    everybody = select(RATER, *numbers, finished.label("finished"))
+    everybody = everybody.outerjoin(counted, counted.c.rater_id == rater.id).order_by(rater.id)
     with store.read() as db:
-        rows = db.execute(everybody.order_by(rater.id)).all()
+        rows = db.execute(everybody).all()
+        refusals = notes.read_refusals(db)
     names = ("name", "kind", "handed_out", "rated", "source", "external_id")
-    return [RaterProgress(**{name: getattr(row, name) for name in names}, state=_state(row)) for row in rows]
+    return [
+        RaterProgress(**{name: getattr(row, name) for name in names}, state=_state(row, refusals))
+        for row in rows
+    ]
 
 
-def _state(row: Row[Any]) -> RaterState:
+def _state(row: Row[Any], refusals: Mapping[int, notes.Refusal]) -> RaterState:
     if row.excluded_at is not None:
         return "excluded"
     if row.revoked_at is not None:
         return "revoked"
-    if not json.loads(row.consent or "{}").get("agreed", True):
-        return "declined"
+    if row.id in refusals:
+        return refusals[row.id]
     return "finished" if json.loads(row.finished or "{}").get("rated") == row.with_checks else ""
 
 
@@ -214,35 +268,40 @@ def is_out(store: Store, who: Rater) -> bool:
         return bool(notes.find_rater(db, who).is_out)
 
 
-def revoke(store: Store, name: str) -> None:
-    """Let a rater in no more and free the slots it has not rated; its verdicts stay."""
+def revoke(store: Store, name: str, by: str = "owner") -> None:
+    """Let a rater in no more and free the slots it has not rated; its verdicts stay, and it is noted."""
     with store.write() as (db, now):
         row = find(db, name)
-        db.execute(update(RATER).where(rater.id == row.id).values(revoked_at=row.revoked_at or now))
         handout.release_rater(db, row.id, rated=False)
+        if row.revoked_at is None:
+            db.execute(update(RATER).where(rater.id == row.id).values(revoked_at=now))
+            notes.write(store, _rater(row), "revoke", json.dumps({"by": by}, ensure_ascii=False))
 
 
 def decide(store: Store, name: str, decision: Literal["exclude", "include"], reason: str, by: str) -> None:
-    """Leave a rater's verdicts out and free its slots, or take it in again; the decision is noted.
+    """Leave a rater's verdicts out and free its slots, or let it in again; the decision is noted.
 
-    Nothing is deleted. Of a rater who is taken in again counts what no other rater has rated by now.
+    A rater can be included again who is excluded or revoked, or who failed the check, and then has new
+    attempts. Nothing is deleted. If a rater is included again, only verdicts whose slot is still free count.
 
     Raises:
-        StudyError: There is no such rater, there is nothing to decide, or no name or no reason is given.
+        StudyError: There is no such rater, there is nothing to decide, no name or no reason is given, or the
+            rater was erased.
     """
     check_name("name of who decides", by)
     if not reason.strip():
         raise StudyError(f"the reason to {decision} {name!r} is empty; write one, as the report will show it")
     with store.write() as (db, now):
         row = find(db, name)
-        if (row.excluded_at is None) != (decision == "exclude"):
-            state = "excluded already; its notes say why" if row.excluded_at else "not excluded"
-            raise StudyError(f"the rater {name!r} is {state}; there is nothing to {decision}")
-        excluded_at = now if decision == "exclude" else None
-        db.execute(update(RATER).where(rater.id == row.id).values(excluded_at=excluded_at))
+        decided = update(RATER).where(rater.id == row.id)
         if decision == "exclude":
+            if row.excluded_at is not None:
+                raise StudyError(f"the rater {name!r} is excluded already; its notes say why")
+            db.execute(decided.values(excluded_at=now))
             handout.release_rater(db, row.id, rated=True)
         else:
+            _check_out(db, row)
+            db.execute(decided.values(excluded_at=None, revoked_at=None))
             handout.hold_again(db, row.id)
         shown = select(presentation.pair_id).where(presentation.rater_id == row.id)
         handout.open_slots(db, handout.PEOPLE, slot.pair_id.in_(shown))
@@ -250,12 +309,30 @@ def decide(store: Store, name: str, decision: Literal["exclude", "include"], rea
         notes.write(store, _rater(row), decision, detail)
 
 
+def _check_out(db: Connection, row: Row[Any]) -> None:
+    """Check that a rater is kept out, so that it can be included again."""
+    if _noted(db, row.id, "erase"):
+        raise StudyError(f"{row.name!r} was erased, which is for good; invite the person under a new name")
+    has_failed = notes.read_refusals(db, [row.id]).get(row.id) == "failed the check"
+    if row.excluded_at is None and row.revoked_at is None and not has_failed:
+        raise StudyError(
+            f"the rater {row.name!r} is not excluded or revoked and did not fail the check; there is nothing "
+            "to include"
+        )
+
+
+def _noted(db: Connection, rater_id: int, kind: NoteKind) -> bool:
+    return db.execute(select(note.id).where(note.rater_id == rater_id, note.kind == kind)).first() is not None
+
+
 def erase(store: Store, name: str, by: str, *, verdicts: bool = False) -> tuple[str, str]:
     """Take a person's identity and words out of the database for good, and let it in no more.
 
     Its verdicts stay, under a name that says nothing; with `verdicts` they go too, and the pairs are free for
-    others. That it was done is noted. The old bytes are overwritten in the database's own files; what copies
-    of it hold is beyond reach. The new name is returned, and the id under which the person came, if any.
+    others. In what others wrote, and in reasons of decisions, the new name takes the place of the old one.
+    That it was done is noted. Of an id only a salted hash stays, by which who comes with it is kept out. The
+    old bytes are overwritten in the database's own files; what copies of it hold is beyond reach. The new
+    name is returned, and the id under which the person came, if any.
 
     Raises:
         StudyError: There is no such rater, it is no person, or another program forbids the overwriting.
@@ -269,9 +346,9 @@ def erase(store: Store, name: str, by: str, *, verdicts: bool = False) -> tuple[
         db.execute(insert(SETTING).values(key=ERASING, value="a person"))  # lets rows be changed and removed
         mine, is_decision = note.rater_id == row.id, note.kind.in_(get_args(Decision))
         db.execute(delete(NOTE).where(mine, ~is_decision if verdicts else note.kind.in_(_OWN_WORDS)))
-        for decided in db.execute(select(NOTE).where(mine, is_decision)).all():
-            detail = _without(decided.detail, [name, row.external_id], pseudonym)
-            db.execute(update(NOTE).where(note.id == decided.id).values(detail=detail))
+        _replace_words(db, row, pseudonym)
+        if row.external_id is not None:
+            put_value(db, _erased_key(_salt(db), row.source, row.external_id), "")
         if verdicts:
             shown = presentation.rater_id == row.id
             pair_ids = db.execute(select(presentation.pair_id).where(shown)).scalars().all()
@@ -319,7 +396,7 @@ def _add(db: Connection, name: str, kind: RaterKind, now: datetime, **more: str)
 
 def _look_alike(db: Connection, name: str) -> str | None:
     names = db.execute(select(rater.name)).scalars()
-    return next((other for other in names if look(other) == look(name)), None)
+    return next((other for other in names if look_alike(other, name)), None)
 
 
 def _pseudonym(db: Connection) -> str:
@@ -339,12 +416,57 @@ def _admit(db: Connection, who: Rater, tokens: Sequence[str], now: datetime) -> 
         db.execute(insert(TOKEN).values(hash=_hash(each), rater_id=who.id, created_at=now))
 
 
-def _without(detail: str, identity: Sequence[str | None], pseudonym: str) -> str:
-    """Return a decision's note without the name and the id, if they occur in it as whole words."""
-    words = "|".join(re.escape(word) for word in identity if word)
-    pattern = rf"(?<!\w)({words})(?!\w)"
-    values = {key: re.sub(pattern, pseudonym, value) for key, value in json.loads(detail).items()}
-    return json.dumps(values, ensure_ascii=False)
+def _replace_words(db: Connection, row: Row[Any], pseudonym: str) -> None:
+    """Put the pseudonym in place of a rater's name and id where people wrote them, as whole words.
+
+    A letter or a small number is everywhere: it is replaced in the decisions about the rater alone.
+    """
+    identity = [word for word in (row.name, row.external_id) if word]
+    telling = [word for word in identity if len(word) > 1 and not re.fullmatch(r"\d{1,4}", word)]
+    decisions = get_args(Decision)
+    for written in db.execute(select(NOTE).where(note.kind.in_([*_OWN_WORDS, *decisions]))).all():
+        is_about = written.rater_id == row.id and written.kind in decisions
+        detail = _replace(written.detail, identity if is_about else telling, pseudonym)
+        if detail != written.detail:
+            db.execute(update(NOTE).where(note.id == written.id).values(detail=detail))
+
+
+def _replace(detail: str, words: Sequence[str], pseudonym: str) -> str:
+    """Return a note's detail, a text or an object of JSON, with the pseudonym in place of these words."""
+    plain = unicodedata.normalize("NFC", detail)
+    alternatives = "|".join(re.escape(unicodedata.normalize("NFC", word)) for word in words)
+    pattern = re.compile(rf"(?i)(?<!\w)({alternatives})(?!\w)")
+    if not words or pattern.search(plain) is None:
+        return detail
+    try:
+        values = json.loads(plain)
+    except ValueError:
+        values = None
+    if not isinstance(values, dict):
+        return pattern.sub(pseudonym, plain)
+    changed = {
+        key: pattern.sub(pseudonym, value) if isinstance(value, str) else value
+        for key, value in values.items()
+    }
+    return json.dumps(changed, ensure_ascii=False)
+
+
+def _salt(db: Connection) -> str:
+    """Return the salt of the hashes of erased ids, made when the first one is erased."""
+    if read_value(db, _SALT) is None:
+        put_value(db, _SALT, secrets.token_hex(16))
+    return str(read_value(db, _SALT))
+
+
+def _erased_key(salt: str, source: str, external_id: str) -> str:
+    """Return the key under which an erased id is remembered; to try ids one after the other takes long."""
+    secret = f"{source}\0{external_id}".encode()
+    return f"erased {hashlib.scrypt(secret, salt=salt.encode(), n=2**14, r=8, p=1, dklen=32).hex()}"
+
+
+def _was_erased(store: Store, source: str, external_id: str) -> bool:
+    salt = read_setting(store, _SALT)
+    return salt is not None and read_setting(store, _erased_key(salt, source, external_id)) is not None
 
 
 def _scrub(store: Store) -> None:

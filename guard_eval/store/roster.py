@@ -52,7 +52,7 @@ def assign(store: Store, names: Sequence[str], plan: Plan) -> int:
             raise StudyError(f"revoked or excluded: {', '.join(out)}; a roster is of people who may rate")
         if not names or len(set(names)) < len(names):
             raise StudyError(f"the roster {', '.join(names)!r} names no rater, or one twice")
-        handout.make_slots(db, plan)
+        handout.apply_plan(store, plan)
         begun = select(slot.pair_id).outerjoin(PRESENTATION, presentation.slot_id == slot.id)
         begun = begun.where(slot.for_rater.is_not(None) | presentation.id.is_not(None))
         untouched = (slot.pool == handout.PEOPLE, slot.number == 0, pair.id.not_in(begun))

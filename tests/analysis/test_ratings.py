@@ -55,8 +55,9 @@ class Study:
         with self.store.write() as (db, _):
             db.execute(insert(schema.NOTE).values(**values, detail=detail, at=at))
 
-    def ratings(self, slots=2):
-        return read_ratings(self.store, raters.read(self.store), slots=slots, most_skips=3)
+    def ratings(self, slots=2, criteria=()):
+        everybody = raters.read(self.store)
+        return read_ratings(self.store, everybody, slots=slots, most_skips=3, criteria=criteria)
 
     def lines(self):
         return {row.rater: row for row in self.ratings().raters.itertuples()}
@@ -275,3 +276,12 @@ def test_the_headline_counts_the_pairs_that_people_rate(study):
     with running.store.write() as (db, _):
         running.add_pair(db, "for a judge alone", 1, 30, for_people=False)
     assert headline(running.ratings()).startswith("1 of 2 ratings (50 %): 1 of 2 pairs, 2 people each.")
+
+
+def test_ratings_without_a_later_criterion_are_counted(study):
+    """Fluency was asked of both pairs; wit, which came later, was answered on the second one."""
+    grown = study(pairs=2)
+    grown.pressed(1, "p0", "ann", fluency="A")
+    grown.pressed(2, "p1", "ann", fluency="A", wit="B")
+    assert grown.ratings(criteria=("fluency", "wit", "depth")).lacking == {"wit": 1, "depth": 2}
+    assert grown.ratings(criteria=("fluency",)).lacking == {}

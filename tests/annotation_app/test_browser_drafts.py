@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 from app_browser import ARGUMENTS, CHROMIUM, Wire, begin, chosen, faults, pick, prefer, press, save, where
+from factories import prolific_id
 
 pytestmark = pytest.mark.browser
 
@@ -188,7 +189,7 @@ def test_a_participants_way_and_what_others_see_meanwhile(serve, browse):
         context = contexts[browser] = contexts.get(browser) or browse().context
         page = context.new_page()
         page.wire = Wire(page, platform.url)
-        page.goto(f"{platform.url}/?PROLIFIC_PID={name}&STUDY_ID=s&SESSION_ID=v")
+        page.goto(f"{platform.url}/?PROLIFIC_PID={prolific_id(name)}&STUDY_ID=s&SESSION_ID=v")
         page.get_by_role("heading", level=1).wait_for()
         return page
 

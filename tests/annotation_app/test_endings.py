@@ -5,6 +5,7 @@ import re
 
 import pytest
 from app_pages import panel, press, rate, turn, view, visit, words
+from factories import prolific_id
 
 from annotation_app import markup
 from guard_eval.store import handout, raters, verdicts
@@ -33,7 +34,7 @@ def recruiting(study, came_from):
 
     def come(name):
         came_from(f"browser of {name}")
-        return visit(PROLIFIC_PID=name, STUDY_ID="s", SESSION_ID="v")
+        return visit(PROLIFIC_PID=prolific_id(name), STUDY_ID="s", SESSION_ID="v")
 
     make.come = come
     return make

@@ -56,7 +56,10 @@ def test_whoever_comes_from_prolific_is_one_rater_however_often(recruiting):
     [
         ({}, "Do you come from Prolific?"),
         ({**VISIT, "PROLIFIC_PID": "{{%PROLIFIC_PID%}}"}, "Do you come from Prolific?"),
-        ({**VISIT, "PROLIFIC_PID": "x" * 65}, "Do you come from Prolific?"),
+        *(
+            ({**VISIT, "PROLIFIC_PID": text}, "Do you come from Prolific?")
+            for text in ("x" * 65, "undefined", "null", "test", "0" * 24, PERSON[1:], f"{PERSON}0")
+        ),
         ({**VISIT, "STUDY_ID": "s2"}, "belongs to another study on Prolific"),
         ({"PROLIFIC_PID": PERSON}, "belongs to another study on Prolific"),
     ],

@@ -75,6 +75,14 @@ def test_broken_parts_are_named_and_the_others_still_shown(run, paired):
     assert "there is no study.toml in 'nowhere'" in run("status", "nowhere").out
 
 
+def test_ratings_that_lack_a_criterion_are_not_complete(run, paired):
+    simulate(Study.open(paired))
+    line = "6 of 6 ratings, 2 raters (SIMULATED), 6 without toxicity"
+    ran = run("status", "small", "--set", 'annotation.criteria=["fluency", "coherence", "toxicity"]')
+    assert f"… people         {line}" in ran.out
+    assert "6 ratings without a verdict on toxicity, which was added later" in ran.err
+
+
 def test_nothing_is_changed(run, paired):
     def times():
         files = [path for path in paired.rglob("*") if path.is_file() and path.suffix != ".db-shm"]

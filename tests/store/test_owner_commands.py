@@ -245,3 +245,14 @@ def test_a_person_is_erased_and_files_that_still_name_them_can_be_found(study, m
     manage.erase(study, NOT_A_FORMULA, verdicts=True, yes=True)
     with opened(study) as store:
         assert len(unblind.tidy(store)) == 4
+
+
+def test_people_who_are_invited_get_the_pairs_that_study_toml_now_plans(study):
+    """The app that is served began with two raters a pair, and both have rated all."""
+    more = study.folder / "study.toml"
+    more.write_text(more.read_text().replace("raters_per_pair = 2", "raters_per_pair = 3"))
+    manage.add(Study.open(study.folder), "Ben")
+    with opened(study) as store:
+        ben = raters.get_or_add(store, "Ben", "person")
+        assert handout.progress(store, ben, study.plan) == (0, 4)
+        assert len(handout.claim(store, ben, study.plan)) == 1

@@ -127,3 +127,12 @@ def test_a_rater_who_counts_guesses_little_better_than_a_coin(shown):
     assert len(counted) > 3600
     assert foretold((lead < 0) == first for first, lead in counted) <= 0.58
     assert foretold((lead < 0) == first for first, lead in counted if abs(lead) >= 3) <= 0.62
+
+
+def test_the_turn_of_a_long_lead_falls_on_odd_and_even_places(shown):
+    """A lead is odd after an odd number of pairs. At 5 every other step is free, and half of those go on."""
+    turned = Counter(
+        (lead > 0) != first for first, _, _, lead in shown if abs(lead) == 5 and first is not None
+    )
+    assert turned.total() > 100
+    assert 0.6 < turned[True] / turned.total() < 0.9

@@ -4,6 +4,7 @@ import sqlite3
 from dataclasses import replace
 
 import pytest
+from factories import prolific_id
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rating import people, rate, rate_all
@@ -13,11 +14,13 @@ from guard_eval.errors import StudyError
 from guard_eval.store import Store, handout, notes, pairs, raters, unblind
 from guard_eval.store.schema import RATER, rater
 
+ADA = prolific_id("ada")
 
-def known_by(store, plan, name="Ada Lovelace", external="5f0c0ffee-ada"):
+
+def known_by(store, plan, name="Ada Lovelace", external=ADA, source="prolific"):
     """Let a person leave traces everywhere, and another one rate too."""
     raters.invite(store, "Grace")
-    ada = raters.enrol(store, external, "prolific", plan, browsers=["b"]).rater
+    ada = raters.enrol(store, external, source, plan, browsers=["b"]).rater
     with store.write() as (db, _):
         db.execute(update(RATER).where(rater.id == ada.id).values(name=name))
     ada = replace(ada, name=name)
@@ -37,19 +40,22 @@ def test_identity_and_words_go_and_anonymous_verdicts_stay(store, make_pairs, pl
     ada = known_by(store, plan)
     before = [(row.pair_id, row.verdict, row.slot) for row in unblind.tidy(store)]
     new, external = raters.erase(store, "Ada Lovelace", "owner")
-    assert (new, external) == (f"erased-{ada.id}", "5f0c0ffee-ada")
+    assert (new, external) == (f"erased-{ada.id}", ADA)
     assert [(row.pair_id, row.verdict, row.slot) for row in unblind.tidy(store)] == before
     assert {row.rater for row in unblind.tidy(store)} == {new}
     everything = repr([raters.read(store), notes.read(store), unblind.history(store)])
     assert "Ada" not in everything
-    assert "5f0c" not in everything
+    assert ADA not in everything
     kinds = {note.kind for note in notes.read(store, rater=new)}
     assert kinds == {"consent", "problem", "exclude", "include", "erase"}
     assert [note.detail for note in notes.read(store, kind="erase")] == [
         '{"by": "owner", "verdicts": "kept"}'
     ]
-    # the id is free: who comes with it is somebody new
-    assert raters.enrol(store, "5f0c0ffee-ada", "prolific", plan, browsers=["b"]).rater.id != ada.id
+    # who comes with the id again is known and let in no more, as a revoked rater is
+    for browser in ("b", "another"):
+        assert raters.enrol(store, ADA, "prolific", plan, browsers=[browser]) == raters.Enrolment()
+    with pytest.raises(StudyError, match="was erased, which is for good"):
+        raters.decide(store, new, "include", "why", "owner")
     with pytest.raises(StudyError, match="no rater named 'Ada Lovelace'"):
         raters.erase(store, "Ada Lovelace", "owner")
 
@@ -73,6 +79,7 @@ def test_a_pair_that_needs_fewer_now_is_not_opened_by_an_erasure(store, make_pai
     for who in (ann, ben):
         rate_all(store, who, plan)
     single_plan = replace(plan, slots=1)
+    handout.apply_plan(store, single_plan)
     assert handout.claim(store, cem, single_plan) == []
     raters.erase(store, "Ann", "owner", verdicts=True)
     assert handout.claim(store, cem, single_plan) == []
@@ -89,7 +96,7 @@ def test_the_names_bytes_are_nowhere_in_the_folder(tmp_path_factory, make_pairs,
     name = f"zq{name}"
     with Store.open(f"sqlite:///{folder / 'study.db'}", create=True) as store:
         pairs.add(store, make_pairs(6))
-        known_by(store, plan, name=name, external=f"id-of-{name}")
+        known_by(store, plan, name=name, external=f"id-of-{name}", source="panel")
         held = b"".join(path.read_bytes() for path in folder.iterdir())
         assert name.encode() in held
         raters.erase(store, name, "owner", verdicts=verdicts)
@@ -133,3 +140,18 @@ def test_a_name_of_one_letter_changes_no_other_word(store, make_pairs, plan):
     details = {note.kind: note.detail for note in notes.read(store)}
     assert details["practice"] == '{"choices": {"fluency": "A"}}'
     assert f'"{new} was fast. And careless"' in details["exclude"]
+
+
+def test_an_erased_name_leaves_what_others_wrote(store, make_pairs, plan):
+    """Whatever its case and its Unicode form; a name that is a letter stays in the words of others."""
+    pairs.add(store, make_pairs(2))
+    _, ben, _ = people(store, "Zo\u00eb B", "Ben", "A")
+    rate(store, ben, handout.claim(store, ben, plan)[0], comment="zo\u0065\u0308 b said that A is better")
+    raters.decide(store, "Ben", "exclude", "copied from Zo\u00eb B, the Zo\u00eb Bs say", "Zo\u00eb B")
+    new, _ = raters.erase(store, "Zo\u00eb B", "owner")
+    raters.erase(store, "A", "owner")
+    written = {note.kind: note.detail for note in notes.read(store, rater=ben)}
+    assert written == {
+        "comment": f"{new} said that A is better",
+        "exclude": f'{{"by": "{new}", "reason": "copied from {new}, the Zo\u00eb Bs say"}}',
+    }

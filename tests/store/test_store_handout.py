@@ -236,6 +236,7 @@ def test_a_pair_that_several_skipped_is_given_to_nobody_new(store, make_pairs, p
         skip(store, rater, plan)
     assert handout.progress(store, last, plan) == (0, 0)
     # another number of raters a pair opens no pair again
+    handout.apply_plan(store, replace(plan, slots=4))
     assert handout.claim(store, last, replace(plan, slots=4)) == []
     # skips of somebody who is excluded say nothing
     raters.decide(store, "R0", "exclude", "skips everything", "owner")

@@ -1,14 +1,17 @@
 """Invitations, links and sign-in; people who come from a platform; models and simulations by name."""
 
+import json
 import math
 from dataclasses import replace
 
 import pytest
-from factories import make_gold
+from factories import make_gold, prolific_id
 from rating import rate
 
 from guard_eval.errors import StudyError
 from guard_eval.store import Store, handout, notes, pairs, raters
+
+ID = prolific_id("somebody")
 
 
 def test_a_guess_does_not_sign_in(store):
@@ -50,9 +53,14 @@ UNSEEN = (
     "\u3164",
     "B\u2028n",
 )
+LIKE_ANN = ("\u0410nn", "\u0391nn", "\uff21\uff2e\uff2e", "A\u0578\u0578", "\u13aann", "\U0001d400nn")
+"""With a Cyrillic, a Greek, a Cherokee and a bold A, in full width, and with two letters of Armenian."""
+MODELS = ("gpt-4", "GPT-4o", "claude-sonnet-4", "Llama 3", "meta-llama/Llama-3")
 REFUSED = [
     *((raters.invite, [name], "rater's name .*write") for name in ("", "  ", "x" * 201)),
     *((raters.invite, [name], "has blanks or marks that cannot be seen; remove them") for name in UNSEEN),
+    *((raters.invite, [name], "a rater named 'Ann' exists; choose a name that looks") for name in LIKE_ANN),
+    *((raters.invite, [name], "is a model's name") for name in MODELS),
     (raters.invite, ["Ann"], "'Ann' exists; choose"),
     (raters.invite, ["ann"], "a rater named 'Ann' exists; choose"),
     (raters.invite, ["\uff21nn"], "a rater named 'Ann' exists; choose"),
@@ -78,7 +86,7 @@ def test_what_cannot_be_is_refused_and_adds_nobody(store):
 
 
 def enrol(store, number, plan):
-    return raters.enrol(store, f"id-{number}", "prolific", plan)
+    return raters.enrol(store, prolific_id(number), "prolific", plan)
 
 
 def rate_some(store, who, plan, count):
@@ -118,15 +126,15 @@ def test_a_platform_id_keeps_its_rater_in_a_full_study_too(store, make_pairs, si
     assert second.rater == first.rater
     assert raters.sign_in(store, first.token) == raters.sign_in(store, second.token) == first.rater
     (row,) = raters.read(store)
-    assert (row.source, row.external_id) == ("prolific", "id-1")
+    assert (row.source, row.external_id) == ("prolific", prolific_id(1))
 
 
 def test_another_browser_with_the_same_id_is_refused(store, make_pairs, plan):
     pairs.add(store, make_pairs(2))
-    first = raters.enrol(store, "id", "prolific", plan, browsers=["secret"])
-    stranger = raters.enrol(store, "id", "prolific", plan, browsers=["guess"])
+    first = raters.enrol(store, ID, "prolific", plan, browsers=["secret"])
+    stranger = raters.enrol(store, ID, "prolific", plan, browsers=["guess"])
     assert stranger == raters.Enrolment(refusal="elsewhere")
-    assert raters.enrol(store, "id", "prolific", plan, browsers=["guess", "secret"]).rater == first.rater
+    assert raters.enrol(store, ID, "prolific", plan, browsers=["guess", "secret"]).rater == first.rater
 
 
 def test_who_leaves_frees_the_opening_when_the_lease_is_over(store, make_pairs, single_plan, clock):
@@ -169,3 +177,81 @@ def test_a_finished_study_is_full_and_an_excluded_rater_opens_it(store, make_pai
     assert enrol(store, 2, single_plan).refusal == "full"
     raters.decide(store, who.name, "exclude", "too fast", "owner")
     assert enrol(store, 2, single_plan).refusal is None
+
+
+@pytest.mark.parametrize(
+    ("source", "external_id"),
+    [
+        *(("prolific", text) for text in ("undefined", "null", "{{%PROLIFIC_PID%}}", "test", " ", "0" * 24)),
+        *(("prolific", text) for text in (ID[1:], f"{ID}0", f"g{ID[1:]}", "None", "PROLIFIC_PID")),
+        ("mturk", "ASSIGNMENT_ID_NOT_AVAILABLE"),
+        ("mturk", "${workerId}"),
+        ("cloudresearch", "%WORKER_ID%"),
+        ("qualtrics", "[%Panelist Id%]"),
+        ("sona", "xxxxxx"),
+        ("panel", "N/A"),
+        ("panel", "<id>"),
+    ],
+)
+def test_a_placeholder_takes_no_place(store, make_pairs, plan, source, external_id):
+    pairs.add(store, make_pairs(2))
+    with pytest.raises(StudyError, match=r"is no id of|is empty or too long"):
+        raters.enrol(store, external_id, source, plan)
+    assert raters.read(store) == []
+    assert raters.enrol(store, "A1B2C3", "mturk", plan).refusal is None
+    assert raters.enrol(store, "https://id.example.org test", "oidc", plan).refusal is None
+
+
+def test_prolific_ids_differ_in_more_than_case(store, make_pairs, plan):
+    pairs.add(store, make_pairs(2))
+    first = raters.enrol(store, ID, "prolific", plan, browsers=["b"])
+    assert raters.enrol(store, f" {ID.upper()}", "prolific", plan, browsers=["b"]).rater == first.rater
+
+
+def note_check(store, who, *, passed):
+    notes.write(store, who, "check", json.dumps({"passed": passed}))
+
+
+def test_who_failed_the_check_is_listed_and_let_in_again(store):
+    ann, _ = raters.invite(store, "Ann")
+    with pytest.raises(StudyError, match="did not fail the check; there is nothing to include"):
+        raters.decide(store, "Ann", "include", "why", "owner")
+    states = []
+    for _ in range(2):
+        note_check(store, ann, passed=False)
+        states += [raters.read(store)[0].state]
+    raters.decide(store, "Ann", "include", "the question was unclear", "owner")
+    states += [raters.read(store)[0].state]
+    for passed in (False, False, True):
+        note_check(store, ann, passed=passed)
+        states += [raters.read(store)[0].state]
+    assert states == ["", "failed the check", "", "", "failed the check", ""]
+
+
+def test_a_revoked_rater_is_let_in_again_by_the_old_link(store, make_pairs, plan):
+    pairs.add(store, make_pairs(1))
+    ann, token = raters.invite(store, "Ann")
+    raters.revoke(store, "Ann", "Eve")
+    assert [note.detail for note in notes.read(store, kind="revoke")] == ['{"by": "Eve"}']
+    raters.decide(store, "Ann", "include", "it was Ben who left", "Eve")
+    assert raters.sign_in(store, token) == ann
+    assert len(handout.claim(store, ann, plan)) == 1
+    assert [row.state for row in raters.read(store)] == [""]
+
+
+@pytest.mark.parametrize("kind", ["consent", "check"])
+def test_who_rates_nothing_takes_no_place(store, make_pairs, single_plan, kind):
+    """Not even for the time of a lease, as who just left does."""
+    pairs.add(store, make_pairs(2))
+    gone = enrol(store, 1, single_plan).rater
+    assert enrol(store, 2, single_plan).refusal == "full"
+    for _ in range(2):
+        notes.write(store, gone, kind, json.dumps({"passed": False, "agreed": False}))
+    assert enrol(store, 2, single_plan).refusal is None
+
+
+def test_a_person_is_not_named_like_a_judge_of_the_study(store_url):
+    with Store.open(store_url, create=True, declared={"people": "", "judge Solomon": ""}) as store:
+        with pytest.raises(StudyError, match="'S\u043elomon' is a model's name"):
+            raters.invite(store, "S\u043elomon")
+        raters.invite(store, "Salomon")

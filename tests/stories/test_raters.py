@@ -199,7 +199,7 @@ def test_the_whole_way_by_keyboard(tmp_path, page):
 
 def rate_by_keyboard(built, url, page):
     press = page.keyboard.press
-    page.goto(f"{url}/?PROLIFIC_PID=5f0c0ffee&STUDY_ID=s1&SESSION_ID=v1")
+    page.goto(f"{url}/?PROLIFIC_PID=5f0c0ffee1234567890abcde&STUDY_ID=s1&SESSION_ID=v1")
     page.wait_for_selector("h1 >> text=Bevor Sie beginnen")
     page.wait_for_function("() => document.documentElement.lang === 'de'")
     page.wait_for_function("() => location.search.startsWith('?invite=')")

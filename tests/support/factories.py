@@ -122,3 +122,8 @@ def text_file(study, name):
     """Return the one file of a study's folder with a strategy's texts."""
     (path,) = (study / "continuations").glob(f"*/{name}.jsonl")
     return path
+
+
+def prolific_id(name):
+    """Return an id of Prolific's form, another one for each name."""
+    return f"{content_id('participant', name)}5f0c0ffe"
