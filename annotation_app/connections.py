@@ -151,6 +151,7 @@ class Connection(H11Protocol):
         if len(self._open) > self.limit:
             logs.warn("more than %d connections are open: the oldest are ended", self.limit)
             oldest = next((other for other in self._open if other.is_silent), next(iter(self._open)))
+            del self._open[oldest]
             oldest.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
