@@ -6,48 +6,42 @@ hold all that the system allows, no rater could come in.
 
 from __future__ import annotations
 
-import itertools
-import time
+import secrets
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import anyio
 from starlette.types import ASGIApp, Receive, Scope, Send
-from streamlit.runtime.session_manager import SessionInfo, SessionStorage
+from streamlit.runtime.memory_session_storage import MemorySessionStorage
+from streamlit.runtime.session_manager import SessionInfo
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from annotation_app import logs
-
-try:
-    import resource
-except ImportError:  # Windows has no such limit
-    resource = None  # type: ignore[assignment]
 
 MOST_FILES = 65_536
 """The limit of open files that is asked for; most systems allow it."""
 
 HEADER = "x-guard-eval-connection"
-"""The header by which a page's script knows its websocket."""
+"""The header by which the page's script knows its websocket."""
+
+MOST_STRANGERS = 500
+"""How many websockets may be open without a rater, if the limit of open files allows it."""
 
 SILENT_SECONDS = 20.0
 """How long a connection may be open and ask for nothing."""
 
-KEPT_SECONDS = 120.0
-"""How long a rater's session outlives its websocket, so that a short break loses nothing."""
-
 
 def raise_file_limit() -> int:
     """Raise this process's limit of open files as far as the system allows, and return it."""
-    if resource is None:
-        return MOST_FILES
-    limit, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = MOST_FILES if most == resource.RLIM_INFINITY else min(most, MOST_FILES)
-    if limit < wanted:
-        with suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
-            return wanted
+    limit = MOST_FILES
+    with suppress(ImportError, OSError, ValueError):  # Windows has no such limit
+        import resource  # noqa: PLC0415 (not on every system)
+
+        limit, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        raised = MOST_FILES if most == resource.RLIM_INFINITY else min(most, MOST_FILES)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (raised, most))
+        limit = raised
     return limit
 
 
@@ -58,85 +52,51 @@ def count_open_files() -> int:
     return 0
 
 
-@dataclass(eq=False)
-class Websocket:
-    """An open websocket. `is_raters` is set by the page's script once its visitor is signed in."""
-
-    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
-    is_raters: bool = False
-
-
 class Websockets:
-    """The open websockets by number, oldest first. Of those without a rater the newest `limit` stay."""
+    """The websockets of visitors who are no raters, oldest first. Only the newest `limit` stay open."""
 
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
-        self._open: dict[str, Websocket] = {}
-        self._numbers = itertools.count()
+    limit = MOST_STRANGERS
+    _strangers: dict[str, anyio.CancelScope]
 
-    def note_rater(self, number: str | None, *, is_raters: bool) -> None:
-        """Note whether the visitor of a websocket is signed in, by the number in its header."""
-        if websocket := self._open.get(number or ""):
-            websocket.is_raters = is_raters
+    def __init__(self) -> None:
+        self._strangers = {}
+
+    def admit(self, number: str | None) -> None:
+        """Let a rater's websocket stay, whoever else comes; `number` is in its header."""
+        self._strangers.pop(number or "", None)
 
     async def serve(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let the application serve a websocket until either side ends it, or too many others came."""
-        number, websocket = str(next(self._numbers)), Websocket()
+        """Let the application serve a websocket until either side ends it, or too many strangers came."""
+        number = secrets.token_hex()
         name = HEADER.encode()
-        headers = [(key, value) for key, value in scope["headers"] if key != name]
+        headers = [header for header in scope["headers"] if header[0] != name]
         scope["headers"] = [*headers, (name, number.encode())]
-        self._open[number] = websocket
-        self._end_oldest()
-        with websocket.scope:
+        with anyio.CancelScope() as ending:
+            self._strangers[number] = ending
+            for oldest in list(self._strangers)[: -self.limit]:
+                logs.warn("more than %d visitors who are no raters: the oldest are let go", self.limit)
+                self._strangers.pop(oldest).cancel()
             try:
                 await app(scope, receive, send)
             finally:
-                del self._open[number]
-        if websocket.scope.cancelled_caught:
+                self.admit(number)
+        if ending.cancelled_caught:
             await send({"type": "websocket.close", "code": 1013})  # try again later
 
-    def _end_oldest(self) -> None:
-        strangers = [websocket for websocket in self._open.values() if not websocket.is_raters]
-        for websocket in strangers[: -self.limit]:
-            logs.warn(
-                "more than %d visitors who are no raters are connected: the oldest are let go", self.limit
-            )
-            websocket.scope.cancel()
 
-
-MOST_VISITORS = 500
-"""How many visitors may be connected who are no raters; with more, the oldest are let go."""
-
-visitors = Websockets(MOST_VISITORS)
+open_websockets = Websockets()
 """The websockets of this process."""
 
 
-class KeptSessions(SessionStorage):
+class KeptSessions(MemorySessionStorage):
     """The sessions of raters whose websocket broke. Others end at once, and with them their open files."""
 
-    def __init__(self) -> None:
-        self._sessions: dict[str, tuple[float, SessionInfo]] = {}
-
-    def get(self, session_id: str) -> SessionInfo | None:
-        """Return a session that may go on."""
-        return self._sessions.get(session_id, (0.0, None))[1]
-
     def save(self, session_info: SessionInfo) -> None:
-        """Keep a rater's session; end all that are too old."""
-        now = time.monotonic()
-        self._sessions[session_info.session.id] = (now, session_info)
-        for session_id, (since, info) in list(self._sessions.items()):
-            if since < now - KEPT_SECONDS or "visit" not in info.session.session_state:
-                del self._sessions[session_id]
-                info.session.shutdown()
-
-    def delete(self, session_id: str) -> None:
-        """Forget a session that goes on elsewhere."""
-        self._sessions.pop(session_id, None)
-
-    def list(self) -> list[SessionInfo]:
-        """Return all sessions that may go on."""
-        return [info for _, info in self._sessions.values()]
+        """Keep the session of a rater, and end any other."""
+        if "visit" in session_info.session.session_state:
+            super().save(session_info)
+        else:
+            session_info.session.shutdown()
 
 
 class Connection(H11Protocol):
@@ -158,6 +118,7 @@ class Connection(H11Protocol):
         if len(self._open) > self.limit:
             logs.warn("more than %d connections are open: the oldest are ended", self.limit)
             oldest = next((other for other in self._open if other.is_silent), next(iter(self._open)))
+            del self._open[oldest]
             oldest.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:

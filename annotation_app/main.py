@@ -40,8 +40,8 @@ def _show(app: App) -> None:
             with suppress(*state.STUDY_ERRORS):
                 rating.may_continue(app, st.session_state["visit"])  # if not, the visit ends
     visit: Visit | None = st.session_state.get("visit")
-    number = st.context.headers.get(connections.HEADER)
-    connections.visitors.note_rater(number, is_raters=visit is not None)
+    if visit is not None:
+        connections.open_websockets.admit(st.context.headers.get(connections.HEADER))
     markup.add_script(app.words, view, **(visit.view() if visit else {}))
 
 

@@ -21,7 +21,6 @@ from pathlib import Path
 import anyio
 import streamlit as st
 import uvicorn
-import websockets.http11
 from anyio import to_thread
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware import Middleware
@@ -32,18 +31,17 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 from streamlit import file_util
-from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from streamlit.runtime import Runtime
 from streamlit.web import bootstrap
+from websockets import http11
 
 from annotation_app import logs, markup, state
 from annotation_app.connections import (
-    MOST_VISITORS,
     Connection,
     KeptSessions,
     count_open_files,
+    open_websockets,
     raise_file_limit,
-    visitors,
 )
 from annotation_app.sign_in import BROWSER_COOKIE
 from annotation_app.wording import fill
@@ -129,9 +127,9 @@ def run(opened: socket.socket, on_ready: Callable[[], None]) -> None:
     """
     load_options()
     files = raise_file_limit()
-    visitors.limit = min(MOST_VISITORS, files // 8)  # each has four files
+    open_websockets.limit = min(open_websockets.limit, files // 8)  # each has four files
     Connection.limit = files // 4
-    websockets.http11.MAX_LINE_LENGTH = HEADER_BYTES
+    http11.MAX_LINE_LENGTH = HEADER_BYTES
 
     @asynccontextmanager
     async def lifespan(_app: st.App) -> AsyncIterator[None]:
@@ -202,9 +200,7 @@ async def _find_trouble() -> str:
     """Return why no rating could be saved just now, in two words; empty if one could."""
     files, most = count_open_files(), Connection.limit * 4
     if files > 0.9 * most:
-        logs.warn(
-            "%d of at most %d files are open; raise the limit, such as LimitNOFILE= of a service", files, most
-        )
+        logs.warn("%d of at most %d files are open; raise the limit (LimitNOFILE= of a service)", files, most)
         return "open files"
     try:
         with anyio.fail_after(HEALTH_SECONDS):
@@ -241,13 +237,8 @@ async def note_empty_page(request: Request) -> Response:
 async def shell(_request: Request) -> HTMLResponse:
     """Answer with the file that loads the page, in the study's language."""
     words = state.app.words
-    texts = {
-        "language": words.language,
-        "direction": words.direction,
-        "title": words.instructions.title,
-        "no_script": words.start.no_script,
-        "empty": words.start.empty,
-    }
+    texts = words.start.model_dump() | {"language": words.language, "direction": words.direction}
+    texts["title"] = words.instructions.title
     escaped = {name: escape(text) for name, text in texts.items()}
     page = fill(markup.asset("shell.html"), assets=_read_assets(), **escaped)
     return HTMLResponse(page, headers={"Cache-Control": "no-cache"})
@@ -299,7 +290,7 @@ class RequestGuard:
         elif scope["type"] == "lifespan":
             await self._app(scope, receive, send)
         elif _is_own_page(scope):
-            await visitors.serve(self._app, scope, _refuse_text(receive), _hide_path(send))
+            await open_websockets.serve(self._app, scope, _refuse_text(receive), _hide_path(send))
         else:
             await WebSocketClose(code=1008)(scope, receive, send)  # a policy was broken
 
@@ -339,16 +330,12 @@ def _is_own_page(scope: Scope) -> bool:
 
 
 def _hide_path(send: Send) -> Send:
-    """Return a `send` that names the page's script without its folder: no rater need know this machine."""
-    path = str(_SCRIPT)
+    """Return a `send` that hides where the page's script lies: no rater need know this machine's folders."""
+    path = str(_SCRIPT).encode()
 
     async def send_message(message: Message) -> None:
-        data = message.get("bytes") or b""
-        if path.encode() in data:
-            forward = ForwardMsg.FromString(data)
-            if forward.new_session.main_script_path == path:
-                forward.new_session.main_script_path = _SCRIPT.name
-                message["bytes"] = forward.SerializeToString()
+        if path in (message.get("bytes") or b""):  # the message says how long the path is
+            message["bytes"] = message["bytes"].replace(path, b"-" * len(path))
         await send(message)
 
     return send_message

@@ -12,3 +12,8 @@ def test_a_quoted_text_is_always_one_text(text):
     page = Page(markup.quoted("Heading", text))
     assert [tag for tag, _ in page.tags] == ["section", "h2", "p"]
     assert "".join(page.texts) == f"Heading{text}"
+
+
+def test_a_quoted_text_is_not_translated():
+    attributes = dict(Page(markup.quoted("Heading", "text")).tags)["p"]
+    assert (attributes["translate"], attributes["lang"], attributes["dir"]) == ("no", "", "auto")

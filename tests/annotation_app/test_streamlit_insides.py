@@ -4,16 +4,24 @@ Where a test here fails with a new version, adapt what its message names, run al
 the bound in pyproject.toml.
 """
 
+import inspect
 import re
 import tomllib
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import streamlit as st
 from packaging.requirements import Requirement
 from streamlit import config
+from streamlit.runtime import Runtime
+from streamlit.runtime.session_manager import SessionInfo
+from streamlit.runtime.websocket_session_manager import WebsocketSessionManager
+from websockets import http11
 
-from annotation_app import server
+from annotation_app import connections, server
+from annotation_app.markup import asset
 
 ROOT = Path(__file__).parents[2]
 STATIC = Path(st.__file__).with_name("static")
@@ -27,13 +35,47 @@ def test_pyproject_bounds_streamlit_and_the_installed_one_is_within():
     assert not bound.specifier.contains(f"{major}.{minor + 1}.0")
 
 
-def test_the_page_is_a_file_with_scripts_that_can_be_allowed_by_their_hash():
+def test_the_shell_loads_all_scripts_and_styles_of_streamlit():
+    """And has a script of its own, which its hash allows; Streamlit's inline scripts are left out."""
     page = (STATIC / "index.html").read_text(encoding="utf-8")
-    inline = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
-    # Every script is one of these, or a file of the server's own.
-    others = re.findall(r'<script[^>]* src="\./', page)
-    assert len(re.findall(r"<script\b", page)) == len(inline) + len(others)
-    assert server.HEADERS["Content-Security-Policy"].count("'sha256-") == len(inline) > 0
+    loaded = re.findall(r'"(\./static/[^"]+)"', page)
+    shell = asset("shell.html").replace("{assets}", server._read_assets())
+    assert loaded == re.findall(r'"(\./static/[^"]+)"', shell)
+    assert len(re.findall(r"<script[^>]* src=", page)) == len(re.findall(r"<script[^>]* src=", shell)) > 0
+    assert re.findall(r"<script>(.*?)</script>", page, re.DOTALL) == [
+        "\n      window.prerenderReady = false\n    "
+    ]
+    assert len(re.findall(r"<script>", shell)) == 1
+    assert server.HEADERS["Content-Security-Policy"].count("'sha256-") == 1
+
+
+def test_scripts_ask_for_the_font_of_icons_by_its_name():
+    scripts = "".join(
+        path.read_text(encoding="utf-8") for path in (STATIC / "static" / "js").glob("index*.js")
+    )
+    assert "document.fonts.load(" in scripts
+    assert "Material Symbols" in asset("shell.html")
+
+
+def test_sessions_without_a_rater_end():
+    """`KeptSessions` takes the place of the storage in Streamlit's session manager."""
+    assert "_session_storage" in inspect.getsource(WebsocketSessionManager)
+    assert "_session_mgr" in inspect.getsource(Runtime)
+    ended = []
+    sessions = connections.KeptSessions()
+    for name, state in (("rater", {"visit": 1}), ("stranger", {})):
+        session = SimpleNamespace(id=name, session_state=state, shutdown=partial(ended.append, name))
+        sessions.save(SessionInfo(client=None, session=session))
+    assert (ended, sessions.get("rater").session.id, sessions.get("stranger")) == (
+        ["stranger"],
+        "rater",
+        None,
+    )
+
+
+def test_the_websockets_library_limits_headers_by_this_name():
+    assert http11.MAX_LINE_LENGTH > 0
+    assert "MAX_LINE_LENGTH" in inspect.getsource(http11.parse_line)
 
 
 @pytest.mark.parametrize("file", ["page.css", "page.js"])
