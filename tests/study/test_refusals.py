@@ -35,6 +35,10 @@ TABLES = [
         "analysis.assisted_by=a\njudge=[{model='a'}]",
         "needs pairs that people do not rate; set pairs.human_pairs",
     ),
+    (
+        "analysis.raters=random\npairs.compare=[['guard', 'acs'], ['guard', 'greedy']]",
+        "analysis.raters is random, and a ranking of three strategies or more holds for the raters ",
+    ),
     ("panel=median", "panel: 'median': input should be 'majority' or 'mean'"),
     ("composite={coherence=1, fluency=-1}", "composite.fluency: -1: input should be greater than 0"),
     ("composite={coherence=1, toxicity=1}", "composite names toxicity, which is not in annotation.criteria"),
