@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,6 +23,7 @@ Floats = NDArray[np.float64]
 Statistic = Callable[[Floats], Floats]
 """A statistic as a function of sums: `[..., m]` → `[...]`; NaN where it is undefined."""
 
+Adjustment = Literal["holm", "bh", "by"]
 Bounds = tuple[float, float]
 UNBOUNDED: Bounds = (-math.inf, math.inf)
 MAX_DENOMINATOR = 5040
@@ -246,9 +248,32 @@ def _draw_patterns(magnitudes: Floats, total: float, seed: int) -> tuple[int, in
     return extreme, draws
 
 
+def _holm(family: Floats) -> Floats:
+    # The function multipletests of statsmodels collects garbage, which takes 57 ms at each call.
+    order = np.argsort(family)
+    steps = np.maximum.accumulate(family[order] * np.arange(len(family), 0, -1))
+    return np.asarray(np.minimum(1.0, steps)[np.argsort(order)])
+
+
+def _benjamini_hochberg(family: Floats) -> Floats:
+    return np.asarray(fdrcorrection(family, method="indep")[1])
+
+
+def _benjamini_yekutieli(family: Floats) -> Floats:
+    return np.asarray(fdrcorrection(family, method="negcorr")[1])
+
+
+ADJUSTMENTS: Mapping[Adjustment, Callable[[Floats], Floats]] = {
+    "holm": _holm,
+    "bh": _benjamini_hochberg,
+    "by": _benjamini_yekutieli,
+}
+"""The corrections for the number of tests, by name."""
+
+
 def adjust(
     p_values: Sequence[float | None],
-    method: str = "holm",
+    method: Adjustment = "holm",
     *,
     smallest: Sequence[float] | None = None,
     alpha: float = 0.05,
@@ -260,7 +285,8 @@ def adjust(
 
     Args:
         p_values: The p-values of the family.
-        method: "holm" or "bh" (Benjamini and Hochberg).
+        method: "holm", "bh" (Benjamini and Hochberg), or "by" (Benjamini and Yekutieli), which holds however
+            the tests depend on each other.
         smallest: The smallest p of each test. An adjusted p that could not have reached `alpha` becomes None.
         alpha: The error rate.
 
@@ -268,14 +294,11 @@ def adjust(
     [0.03, None, 0.06]
     """
     family = np.array([1.0 if p is None else p for p in p_values])
+    if method not in ADJUSTMENTS:
+        raise ValueError(f"no correction is called {method!r}; choose one of {', '.join(ADJUSTMENTS)}")
     if wrong := [p for p in family.tolist() if not 0 <= p <= 1]:
         raise ValueError(f"a p-value lies between 0 and 1; {wrong[0]} does not")
-    if method == "holm":  # statsmodels' multipletests collects garbage, 57 ms at each call
-        order = np.argsort(family)
-        steps = np.maximum.accumulate(family[order] * np.arange(len(family), 0, -1))
-        adjusted = np.minimum(1.0, steps)[np.argsort(order)]
-    else:
-        adjusted = fdrcorrection(family)[1]
+    adjusted = ADJUSTMENTS[method](family)
     limits: list[float | None] = [0.0] * len(family)
     if smallest is not None:
         tests = zip(p_values, smallest, strict=True)

@@ -165,11 +165,22 @@ def test_memory_of_a_sign_flip_is_bounded(items, raters):
     assert peak < 200 * 2**20
 
 
-@pytest.mark.parametrize(("method", "theirs"), [("holm", "holm"), ("bh", "fdr_bh")])
+@pytest.mark.parametrize(("method", "theirs"), [("holm", "holm"), ("bh", "fdr_bh"), ("by", "fdr_by")])
 def test_adjusted_p_values_are_those_of_statsmodels(method, theirs):
     p_values = np.random.default_rng(3).uniform(0, 0.3, 9).tolist()
     p_values[4] = p_values[2]
     assert adjust(p_values, method) == pytest.approx(multipletests(p_values, method=theirs)[1], rel=1e-12)
+
+
+def test_benjamini_yekutieli_by_hand():
+    # 4 · p / rank · (1 + 1/2 + 1/3 + 1/4), where 25/12 is the sum: the least of all ranks from its own on.
+    expected = [0.004 * 25 / 12, 0.04 * 25 / 12, 0.04 * 25 / 12, 0.5 * 25 / 12]
+    assert adjust([0.001, 0.024, 0.03, 0.5], "by") == pytest.approx(np.minimum(1, expected))
+
+
+def test_adjust_refuses_an_unknown_correction():
+    with pytest.raises(ValueError, match="no correction is called 'max-t'; choose one of holm, bh, by"):
+        adjust([0.01], "max-t")
 
 
 def test_a_declared_test_that_was_not_made_counts_towards_the_family():

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import platform
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import wraps
 from importlib.metadata import version
-from typing import Any, Literal
+from types import MappingProxyType
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, get_args
 
 import pandas as pd
 
 from analysis.verdicts.combined import Composite, PanelRule
 from analysis.verdicts.scores import Cell, ScoredVerdicts
+from guard_eval.errors import StudyError
 from guard_eval.estimate import Estimate
 from guard_eval.records import PEOPLE, SIMULATED, DeclaredPart, Pair
 from guard_eval.reporting.words import KIND_PLACE
@@ -170,6 +174,45 @@ class Context:
         return tuple(reasons)
 
 
+PlanKey = Literal[
+    "alpha",
+    "correction",
+    "margin",
+    "sequential",
+    "raters",
+    "assisted_by",
+    "panel",
+    "composite",
+    "random_part",
+]
+"""A key of the plan by which verdicts are tested."""
+PLAN_KEYS: tuple[PlanKey, ...] = get_args(PlanKey)
+ANSWER_KEYS: tuple[PlanKey, ...] = (
+    "correction",
+    "margin",
+    "sequential",
+    "raters",
+    "assisted_by",
+    "random_part",
+)
+"""The keys that say how it is tested which method is better, and nothing about how raters or judges do."""
+_DEFAULTS = {field.name: field.default for field in fields(Context)}
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Honoured:
+    """The keys of the plan that an analysis uses, and those that do not bear on it; it refuses all others."""
+
+    uses: frozenset[PlanKey]
+    unaffected: frozenset[PlanKey]
+
+
+HONOURED: dict[Callable[..., object], Honoured] = {}
+"""What each analysis declares of the plan's keys."""
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Evidence:
     """Scored verdicts and their context: made once, given to each analysis, never changed.
@@ -212,6 +255,37 @@ class Evidence:
         """Return the evidence on some comparisons."""
         part = self.scored.only(tuple(comparisons))
         return self if part is self.scored else Evidence(scored=part, context=self.context)
+
+
+def honours(
+    *uses: PlanKey,
+    unaffected: Collection[PlanKey] = (),
+    refuses: Mapping[PlanKey, str] = MappingProxyType({}),
+) -> Callable[[Callable[Concatenate[Evidence, P], T]], Callable[Concatenate[Evidence, P], T]]:
+    """Declare which keys of the plan an analysis honours. It refuses any other key that has been set.
+
+    Args:
+        uses: The keys that change its result.
+        unaffected: The keys that say nothing about what it computes.
+        refuses: Why the analysis cannot honour a key, and the remedy.
+    """
+
+    def declare(
+        analyse: Callable[Concatenate[Evidence, P], T],
+    ) -> Callable[Concatenate[Evidence, P], T]:
+        @wraps(analyse)
+        def checked(evidence: Evidence, /, *args: P.args, **options: P.kwargs) -> T:
+            for key in PLAN_KEYS:
+                value = getattr(evidence.context, key)
+                if key not in {*uses, *unaffected} and value != _DEFAULTS[key]:
+                    why = refuses.get(key, f"{analyse.__name__} does not honour it; leave it out")
+                    raise StudyError(f"{key} = {json.dumps(value)}: {why}")
+            return analyse(evidence, *args, **options)
+
+        HONOURED[checked] = Honoured(uses=frozenset(uses), unaffected=frozenset(unaffected))
+        return checked
+
+    return declare
 
 
 def cell_record(cell: Cell) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from analysis.analyses.outcomes.exclusions import exclusion_words
+from analysis.analyses.outcomes.ranking import NOT_SEQUENTIAL
 from analysis.analyses.outcomes.shares import deciding_p
 from analysis.analyses.reliability.audits import UNBALANCED
 from analysis.reports.columns import count_raters, differs, group_name, limits, plain_name, possible_ranks
@@ -39,6 +40,11 @@ UNDECIDED = {
     BALANCED: "On {names} every {unit} is balanced, so there is nothing to test.",
 }
 """Why there is no p."""
+LOOKED_AT_EARLY = (
+    "These results were looked at early: {what}. Whoever stops or goes on because of them finds differences "
+    "too often."
+)
+"""Said first of ratings that are not finished, unless they were declared to be looked at."""
 CLEAR_LEAD = 0.505
 """A share that is not printed as 50 %."""
 
@@ -87,12 +93,14 @@ class FirstScreen:
     """What a reader sees first.
 
     Attributes:
+        warning: A sentence that must be read before all others; empty if there is none.
         facts: Who rated what, and who was excluded.
         answer: The answer in two or three sentences.
         bars: The bars of each comparison and of each ranking, as far as there is room.
         foot: The unit, the test, the correction, and for whom the answer holds.
     """
 
+    warning: str
     facts: tuple[str, ...]
     answer: str
     bars: tuple[ResultBars, ...]
@@ -100,8 +108,9 @@ class FirstScreen:
 
     @property
     def summary(self) -> str:
-        """Return facts and answer as one paragraph."""
-        return " ".join((*(f"{fact}." for fact in self.facts), self.answer))
+        """Return warning, facts and answer as one paragraph."""
+        sentences = (self.warning, *(f"{fact}." for fact in self.facts), self.answer)
+        return " ".join(filter(None, sentences))
 
 
 def first_screen(results: Results) -> FirstScreen:
@@ -133,9 +142,11 @@ def first_screen(results: Results) -> FirstScreen:
     answer += _failed_calibrations(results)
     if context.composite is not None and context.composite.weights:
         answer.append(f"The overall result is a composite, declared as {context.composite}.")
-    if context.unfinished:
+    if context.unfinished and context.sequential:
         answer.append(f"Not everything that was planned is rated: {and_list(context.unfinished)}.")
+    looked_at_early = context.unfinished and not context.sequential
     return FirstScreen(
+        warning=LOOKED_AT_EARLY.format(what=and_list(context.unfinished)) if looked_at_early else "",
         facts=_facts(results),
         answer=" ".join(answer),
         bars=_fitting(bars),
@@ -368,6 +379,8 @@ def ranking_sentence(rows: Sequence[Row], alpha: float, *, who: str = "") -> str
     on = f"On {title(first.criterion)}{who}"
     p = first.p_any_difference_adjusted
     about = f"any difference: {equals(p)}" if p is not None else "no test of any difference"
+    if NOT_SEQUENTIAL in first.note:
+        return f"{on} {names[0]} is first of {len(names)} methods, and no rank is sure ({about})."
     if p is None or p > alpha:
         return f"{on} there is no evidence that one of {len(names)} methods is better than another ({about})."
     if first.possible_best is None:

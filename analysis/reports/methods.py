@@ -62,7 +62,7 @@ def methods(results: Results) -> tuple[str, ...]:
             "showings": _when(any(row.verdicts > row.wins + row.ties + row.losses for row in rows)),
             "kinds": _when(len({(row.rater_kind, row.judge) for row in rows}) > 1),
             "several_judges": _when(len({row.judge for row in rows if row.judge}) > 1),
-            "ranks": _when(results.is_ranked),
+            "ranks": _when(results.is_ranked, correction=rows[0].correction),
             "equivalence": _when(context.margin is not None, margin=f"{100 * (context.margin or 0):g}"),
             "composite": _when(context.composite is not None, composite=context.composite),
         },

@@ -6,7 +6,7 @@ Nothing puts criteria or judges together unless it was declared how (tables `[co
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -143,17 +143,27 @@ def with_panel(scores: pd.DataFrame, rule: PanelRule) -> tuple[pd.DataFrame, tup
         )
         is_whole = rows["size"] == len(members)
         rows = rows[is_whole]
-        net = rows["score"]
-        if rule == "majority":
-            counts = rows[["for_b", "tied", "for_a"]].to_numpy()
-            is_decided = (counts == counts.max(axis=1, keepdims=True)).sum(axis=1) == 1
-            net = pd.Series(np.where(is_decided, counts.argmax(axis=1) - 1, 0), rows.index)
+        net = PANEL_RULES[rule](rows)
         table = _added(table, rows, net, rater=name, judge=name)
         without = int((~is_whole).sum())
         formed.append(FormedPanel(rater_kind=str(kind), name=name, members=tuple(members), without=without))
     if not formed:
         raise StudyError("a panel is of judges, and no judge has judged; leave the panel out")
     return table, tuple(formed)
+
+
+def _mean(rows: pd.DataFrame) -> pd.Series:
+    return rows["score"]
+
+
+def _majority(rows: pd.DataFrame) -> pd.Series:
+    counts = rows[["for_b", "tied", "for_a"]].to_numpy()
+    is_decided = (counts == counts.max(axis=1, keepdims=True)).sum(axis=1) == 1
+    return pd.Series(np.where(is_decided, counts.argmax(axis=1) - 1, 0), rows.index)
+
+
+PANEL_RULES: Mapping[PanelRule, Callable[[pd.DataFrame], pd.Series]] = {"majority": _majority, "mean": _mean}
+"""A panel's score of each pair, by its rule, from the sums of its judges' scores and votes."""
 
 
 def _score(scores: pd.DataFrame) -> pd.Series:

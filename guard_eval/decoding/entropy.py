@@ -6,6 +6,8 @@ here are our reading of the names.
 
 from __future__ import annotations
 
+from typing import assert_never
+
 import torch
 from torch import Tensor
 
@@ -81,16 +83,30 @@ def aggregate(window: Tensor, how: Aggregation, *, lower: bool = False) -> Tenso
             one value: of seven, the smallest becomes 0.4 of itself and 0.6 of the second.
         lower: Of an even count, the median is the lower of the middle two rather than their mean.
     """
-    if how == "mean":
-        return window.mean(0)
-    ordered, n = window.sort(0).values, len(window)
-    if how == "winsorized":
-        position = WINSORIZED * (n - 1)
-        below = int(position)
-        share, above = position - below, min(below + 1, n - 1)
-        low = ordered[below].lerp(ordered[above], share)
-        high = ordered[-1 - below].lerp(ordered[-1 - above], share)
-        return torch.maximum(torch.minimum(ordered, high), low).mean(0)
+    match how:
+        case "mean":
+            return window.mean(0)
+        case "winsorized":
+            return _winsorized_mean(window.sort(0).values)
+        case "median":
+            return _median(window.sort(0).values, lower=lower)
+        case _:
+            assert_never(how)
+
+
+def _winsorized_mean(ordered: Tensor) -> Tensor:
+    n = len(ordered)
+    position = WINSORIZED * (n - 1)
+    below = int(position)
+    above = min(below + 1, n - 1)
+    share = position - below
+    low = ordered[below].lerp(ordered[above], share)
+    high = ordered[-1 - below].lerp(ordered[-1 - above], share)
+    return torch.maximum(torch.minimum(ordered, high), low).mean(0)
+
+
+def _median(ordered: Tensor, *, lower: bool) -> Tensor:
+    n = len(ordered)
     if lower or n % 2:
         return ordered[(n - 1) // 2]
     return (ordered[n // 2 - 1] + ordered[n // 2]) / 2
@@ -103,6 +119,10 @@ def arctanh(x: Tensor, edge: float = CLAMP) -> Tensor:
 
 def apply_mapping(x: Tensor, mapping: Mapping, edge: float) -> Tensor:
     """Return arctanh(x) with `x` held within ±`edge`, or sign(x) · ln(1 + |x|)."""
-    if mapping == "arctanh":
-        return arctanh(x, edge)
-    return x.abs().log1p().copysign(x)
+    match mapping:
+        case "arctanh":
+            return arctanh(x, edge)
+        case "log":
+            return x.abs().log1p().copysign(x)
+        case _:
+            assert_never(mapping)

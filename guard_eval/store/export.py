@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from pathlib import Path
-from typing import Literal
+from typing import Literal, assert_never, get_args
 
-from guard_eval.errors import StudyError
+from guard_eval.errors import StudyError, nearest
 from guard_eval.reporting.escaping import csv_text
 from guard_eval.reporting.writing import write_whole
 from guard_eval.results import Result
@@ -51,17 +51,24 @@ def export(
     Raises:
         StudyError: The file has another ending or cannot be written, or there is no database.
     """
+    if table not in get_args(TableName):
+        raise StudyError(
+            f"there is no table {table!r} to export; {nearest(table, list(get_args(TableName)))}"
+        )
     path = output or study.folder / f"{table}.csv"
     if path.suffix.lower() != ".csv":
         raise StudyError(f"--output {path}: a table is written as .csv; name such a file")
     rows: Sequence[TidyRow | Note]
     with Store.open(study.database) as store:
-        if table == "notes":
-            rows = notes.read(store)
-        elif table == "history":
-            rows = unblind.history(store)
-        else:
-            rows = unblind.tidy(store, include_surplus=all_rows, include_excluded=all_rows)
+        match table:
+            case "notes":
+                rows = notes.read(store)
+            case "history":
+                rows = unblind.history(store)
+            case "verdicts":
+                rows = unblind.tidy(store, include_surplus=all_rows, include_excluded=all_rows)
+            case _:
+                assert_never(table)
     names = [field.name for field in fields(Note if table == "notes" else TidyRow)]
     # a spreadsheet takes no cell for a formula: an apostrophe precedes what looks like one
     text = csv_text([names, *([_cell(getattr(row, name)) for name in names] for row in rows)])

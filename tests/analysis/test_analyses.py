@@ -206,6 +206,24 @@ def test_the_alternative_annotator_test():
     assert "there are 0" in why
 
 
+def test_alternative_annotators_after_yekutieli():
+    """Three annotators and a judge say 0 on 36 items, but the judge on 4 and each annotator on 4 others.
+
+    On the judge's 4 items each annotator is ahead of it, on their own 4 behind it: the mean advantage is 0,
+    its variance (4 + 4) / 35, and t = −.15 / √(8 / 35 / 36) = −1.88, p = .034 for all three. Benjamini and
+    Hochberg would leave .034 for each; Benjamini and Yekutieli multiply it by 1 + 1/2 + 1/3.
+    """
+    label, judge = np.zeros((36, 3), dtype=int), np.zeros(36, dtype=int)
+    judge[:4] = 1
+    for annotator in range(3):
+        label[4 + 4 * annotator : 8 + 4 * annotator, annotator] = 1
+    item, who = np.repeat(np.arange(36), 3), np.tile(np.arange(3), 36)
+    p = stats.t.cdf(-0.15 / np.sqrt(8 / 35 / 36), 35)
+    for q, wins in ((p * 11 / 6 * 1.001, 1), (p * 11 / 6 * 0.999, 0)):
+        share, _ = alternative_annotator(item, who, label.ravel(), judge, np.arange(36), epsilon=0.15, q=q)
+        assert share == wins
+
+
 def test_equivalence_as_in_statsmodels():
     verdicts = np.random.default_rng(7).choice(["x", "-", "y"], size=80)
     known = evidence(table({f"{n:02}": letter for n, letter in enumerate(verdicts)}), margin=0.1)

@@ -106,8 +106,12 @@ def test_a_report_on_unfinished_ratings_says_so(paired):
         every = [replace(row, rater=f"r{index}") for index, row in enumerate(unblind.tidy(store) * wanted)]
         assert study_context(opened, store, every).unfinished == ()
     assert unfinished == f"people gave {pairs - 1} of {wanted} ratings"
-    assert f"Not everything that was planned is rated: {unfinished}" in report(paired).answer
+    assert report(paired).answer.startswith(f"These results were looked at early: {unfinished}. ")
+    assert f"> These results were looked at early: {unfinished}." in markdown(paired / "report")
     assert "to look after every ten pairs" in markdown(paired / "report")
+    declared = report(paired, overrides=["analysis.sequential=true"]).answer
+    assert "looked at early" not in declared
+    assert f"Not everything that was planned is rated: {unfinished}" in declared
 
 
 def test_a_report_is_written_here_and_over_no_folder_of_anything_else(tmp_path, monkeypatch):

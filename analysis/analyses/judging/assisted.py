@@ -12,12 +12,13 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from analysis.analyses.evidence import CELL_COLUMNS, Evidence, cell_record, estimate_record, frame_of
+from analysis.analyses.evidence import CELL_COLUMNS, Evidence, cell_record, estimate_record, frame_of, honours
 from analysis.analyses.judging.judges import judged_by_both
+from analysis.analyses.outcomes.shares import correct
 from analysis.analyses.outcomes.win_share import fixed_share
 from analysis.stats.assisted import METHOD, AssistedShare, assisted_share
 from analysis.verdicts.scores import Cell, UnitScores, by_cell
-from guard_eval.estimate import Estimate, adjust, join_notes
+from guard_eval.estimate import Estimate, join_notes
 from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.words import and_list
 
@@ -29,11 +30,19 @@ RARE = 0.001
 """A part of the pairs that chance gives more rarely than this is not taken for random."""
 
 
+@honours(
+    "alpha",
+    "correction",
+    "panel",
+    "composite",
+    "random_part",
+    unaffected=("margin", "sequential", "raters", "assisted_by"),
+)
 def assisted(evidence: Evidence) -> pd.DataFrame:
     """Return people's share assisted by each judge that judged more pairs than people rated.
 
     `rater_kind` and `judge` are the judge's; the share is people's. If it cannot be assisted, the share is
-    missing and `note` has the reason. Holm's correction runs over the comparisons and criteria of a judge.
+    missing and `note` has the reason. The correction runs over each judge's results of the family.
     """
     items, records = dict(by_cell(evidence.scored.items)), []
     for cell, scores, judged in judged_by_both(evidence.scored.scores):
@@ -42,10 +51,7 @@ def assisted(evidence: Evidence) -> pd.DataFrame:
             share = 0.5 + judged["net"] / (2 * judged["showings"])
             raters = scores["rater"].nunique()
             records.append(_record(cell, raters, people, judged.assign(share=share, raters=1), evidence))
-    for judge in {row["judge"] for row in records}:
-        group = [row for row in records if row["judge"] == judge]
-        for row, value in zip(group, adjust([row["p"] for row in group]), strict=True):
-            row["p_adjusted"] = value
+    correct(records, evidence, p="p", adjusted="p_adjusted")
     return frame_of(records, CELL_COLUMNS)
 
 
@@ -79,6 +85,7 @@ def _record(
         "level": evidence.level,
         "p": result.share.p,
         "p_adjusted": None,
+        "family": 0,
         "weight": None if obstacle else result.weight,
         "correlation": result.correlation,
         "ratings_gained": None if result.effective is None else (result.effective - rated) * ratings / rated,

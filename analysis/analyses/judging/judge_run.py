@@ -7,23 +7,34 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.analyses.evidence import Evidence, JudgeUsage, estimate_record, frame_of
+from analysis.analyses.evidence import (
+    ANSWER_KEYS,
+    PLAN_KEYS,
+    Evidence,
+    JudgeUsage,
+    estimate_record,
+    frame_of,
+    honours,
+)
 from analysis.analyses.outcomes.win_share import unit_proportion
 
 CHECKS = ("identical", "shuffled", "swapped", "padded")
 """In the order in which they are reported."""
 
 
+@honours(unaffected=PLAN_KEYS)
 def spending(evidence: Evidence) -> pd.DataFrame:
     """Return tokens and cost of each judge, over all runs, calibration included."""
     return frame_of(_usage(evidence).spent)
 
 
+@honours(unaffected=PLAN_KEYS)
 def failures(evidence: Evidence) -> pd.DataFrame:
     """Return what each judge left without a verdict, by kind and reason, the most frequent first."""
     return frame_of(_usage(evidence).failed)
 
 
+@honours(unaffected=PLAN_KEYS)
 def models(evidence: Evidence) -> pd.DataFrame:
     """Return which models answered each judge's requests; a judge should have one."""
     return frame_of(_usage(evidence).seen)
@@ -42,6 +53,7 @@ def changed_models(usage: JudgeUsage) -> tuple[str, ...]:
     )
 
 
+@honours("alpha", unaffected=("panel", "composite", *ANSWER_KEYS))
 def calibration(evidence: Evidence) -> pd.DataFrame:
     """Return how each judge did on pairs whose answer is known, by check and criterion.
 
@@ -76,12 +88,16 @@ def calibration(evidence: Evidence) -> pd.DataFrame:
 
 def _outcome(check: str, answers: Sequence[str]) -> int:
     """Return 1 for the check's outcome, −1 for its opposite, 0 between them."""
-    if check == "identical":
-        return 1 if set(answers) == {"tie"} else -1
-    if check == "swapped":
-        return 1 if len(set(answers)) == 1 else -1
-    lead = answers.count("target") - answers.count("other")
-    return (lead > 0) - (lead < 0)
+    match check:
+        case "identical":
+            return 1 if set(answers) == {"tie"} else -1
+        case "swapped":
+            return 1 if len(set(answers)) == 1 else -1
+        case "shuffled" | "padded":
+            lead = answers.count("target") - answers.count("other")
+            return (lead > 0) - (lead < 0)
+        case _:
+            raise ValueError(f"no check of a calibration is called {check!r}; use one of {', '.join(CHECKS)}")
 
 
 def _usage(evidence: Evidence) -> JudgeUsage:

@@ -8,7 +8,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from analysis.analyses.evidence import CELL_COLUMNS, Evidence, cell_record, estimate_record, frame_of
+from analysis.analyses.evidence import (
+    ANSWER_KEYS,
+    CELL_COLUMNS,
+    Evidence,
+    cell_record,
+    estimate_record,
+    frame_of,
+    honours,
+)
 from analysis.analyses.outcomes.win_share import unit_proportion
 from analysis.analyses.reliability.agreement import agreeing, cohen_kappa
 from analysis.verdicts.scores import Cell, UnitScores, by_cell
@@ -23,6 +31,7 @@ FEWEST_ANNOTATORS = 3
 """Two annotators have no consensus that a third could be measured by."""
 
 
+@honours("alpha", "panel", "composite", unaffected=ANSWER_KEYS)
 def judges(evidence: Evidence) -> pd.DataFrame:
     """Return a row per comparison, criterion and judge, for the pairs that people and the judge judged.
 

@@ -10,17 +10,30 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from analysis.analyses.evidence import CELL_COLUMNS, Evidence, frame_of
+from analysis.analyses.evidence import CELL_COLUMNS, Evidence, frame_of, honours
 from analysis.analyses.outcomes.shares import correct, deciding_p, shares, totals
 from guard_eval.errors import StudyError
 
 Conclusion = Literal["equivalent", "different", "different but negligible", "undecided"]
 HALF = 0.5
 """The share of methods that do not differ."""
+OTHER_TEST = (
+    "equivalence is tested for people or judges alone, and a fixed number of items; leave margin out, or this"
+)
 FEWEST_OFF = 5
 """With fewer units that differ from the others, the correlation of a unit's ratings cannot be estimated."""
 
 
+@honours(
+    "alpha",
+    "correction",
+    "margin",
+    "raters",
+    "panel",
+    "composite",
+    unaffected=("random_part",),
+    refuses=dict.fromkeys(("sequential", "assisted_by"), OTHER_TEST),
+)
 def equivalence(evidence: Evidence) -> pd.DataFrame:
     """Return for every result over all datasets whether its share is shown to lie within the margin.
 
@@ -29,16 +42,11 @@ def equivalence(evidence: Evidence) -> pd.DataFrame:
     family of their own: a share cannot both be one half and lie beyond the margin.
 
     Raises:
-        StudyError: The margin is none, the error rate is too large, or another test was declared.
+        StudyError: The margin or the error rate is too large, or another test was declared.
     """
     margin, alpha = evidence.context.margin, evidence.alpha
     if margin is None:
         return frame_of([], CELL_COLUMNS)
-    if evidence.context.sequential or evidence.context.assisted_by:
-        raise StudyError(
-            "equivalence is tested for people or judges alone and a fixed number of items; leave the margin "
-            "out, or sequential and assisted_by"
-        )
     for name, value in (("margin", margin), ("error rate", alpha)):
         if not 0 < value < HALF:
             raise StudyError(f"equivalence needs a {name} between 0 and 0.5; {value:g} is not, 0.05 is")

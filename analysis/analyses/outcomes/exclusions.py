@@ -8,16 +8,25 @@ from dataclasses import asdict
 
 import pandas as pd
 
-from analysis.analyses.evidence import ALL, Evidence, Exclusion, frame_of
+from analysis.analyses.evidence import ALL, PLAN_KEYS, Evidence, Exclusion, frame_of, honours
 from analysis.analyses.outcomes.shares import shares
 from guard_eval.reporting.words import and_list, plural
 
 
+@honours(unaffected=PLAN_KEYS)
 def excluded_raters(evidence: Evidence) -> pd.DataFrame:
     """Return the excluded raters: when, why, and whether the results had been seen."""
     return frame_of([asdict(each) for each in evidence.context.exclusions])
 
 
+@honours(
+    "alpha",
+    "correction",
+    "raters",
+    "panel",
+    "composite",
+    unaffected=("margin", "sequential", "assisted_by", "random_part"),
+)
 def with_excluded_raters(evidence: Evidence) -> pd.DataFrame:
     """Return the win shares with the verdicts of the excluded raters."""
     if evidence.context.with_excluded is None:

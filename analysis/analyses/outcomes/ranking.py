@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analysis.analyses.evidence import Evidence, frame_of
+from analysis.analyses.evidence import Evidence, frame_of, honours
 from analysis.stats.ranks.any_difference import any_difference
 from analysis.stats.ranks.davidson import davidson, fit, shares
 from analysis.stats.ranks.rank_sets import (
@@ -19,7 +19,7 @@ from analysis.stats.ranks.rank_sets import (
     simultaneous_line,
 )
 from analysis.verdicts.scores import UnitScores
-from guard_eval.estimate import adjust, join_notes, why_no_p
+from guard_eval.estimate import Estimate, adjust, join_notes, why_no_p
 from guard_eval.reporting.words import KIND_PLACE, and_list
 from guard_eval.rubric import COMPOSITE
 
@@ -28,9 +28,24 @@ FEWEST_UNITS = 5
 """Below so many units no sets of ranks are given: with 2, they were wrong in .19 of simulated studies."""
 NO_VARIANCE = 1e-20
 """A variance of a difference of shares below this is rounding."""
+NO_RANDOM_RATERS = (
+    "the ranking of three methods or more holds for the raters who took part alone; declare raters = fixed, "
+    "or report two methods at a time"
+)
+NOT_SEQUENTIAL = "no rank is concluded, since no test of ranks holds if results are viewed early (sequential)"
 SMOOTHED = "ranks are of strengths after half a win was given to either side of every comparison made"
 
 
+@honours(
+    "alpha",
+    "correction",
+    "sequential",
+    "assisted_by",
+    "panel",
+    "composite",
+    unaffected=("margin", "random_part"),
+    refuses={"raters": NO_RANDOM_RATERS},
+)
 def ranking(evidence: Evidence) -> pd.DataFrame:
     """Return the methods by strength, by people and by each judge, on each criterion.
 
@@ -51,7 +66,7 @@ def ranking(evidence: Evidence) -> pd.DataFrame:
                 "group": number,
             }
             tables.append(_records(evidence, key, cell[cell["method_a"].isin(group)], group, apart))
-    _adjust(tables, evidence.alpha)
+    _adjust(tables, evidence)
     tables.sort(key=lambda rows: _place(rows[0]))
     return frame_of([row for rows in tables for row in rows])
 
@@ -61,12 +76,14 @@ def _place(row: dict[str, Any]) -> tuple[object, ...]:
     return KIND_PLACE[row["rater_kind"]], row["judge"], criterion, row["group"]
 
 
-def _adjust(tables: list[list[dict[str, Any]]], alpha: float) -> None:
-    """Fill in Holm's p of "no method is better", over the criteria of people or of one judge."""
+def _adjust(tables: list[list[dict[str, Any]]], evidence: Evidence) -> None:
+    """Fill in the corrected p of "no method is better", over the criteria of people or of one judge."""
+    alpha, correction = evidence.alpha, evidence.context.correction
     for who in {(rows[0]["rater_kind"], rows[0]["judge"]) for rows in tables}:
         group = [rows for rows in tables if (rows[0]["rater_kind"], rows[0]["judge"]) == who]
         smallest = [rows[0]["_smallest"] for rows in group]
-        adjusted = adjust([rows[0]["p_any_difference"] for rows in group], smallest=smallest, alpha=alpha)
+        p_values = [rows[0]["p_any_difference"] for rows in group]
+        adjusted = adjust(p_values, correction, smallest=smallest, alpha=alpha)
         for rows, value in zip(group, adjusted, strict=True):
             for row in rows:
                 row["p_any_difference_adjusted"] = value
@@ -111,6 +128,10 @@ def _records(
     compared = Comparisons(by_unit.codes, first, second, 1 + sides, by_unit.strata)
     influence = compared.share_errors(parameters)
     why_none = _why_no_sets(by_unit.n, f"{by_unit.name}s", influence)
+    if evidence.context.sequential:
+        why_none = NOT_SEQUENTIAL
+    assisted_by = evidence.context.assisted_by
+    alone_note = f"{assisted_by} assists no ranking: it is of people alone" if assisted_by else ""
     line = simultaneous_line(influence, df=compared.df, level=level, seed=evidence.seed)
     known = compared.units_by_method(count)
     sets = rank_sets(expected, influence, known, line=line, df=compared.df, level=level)
@@ -119,6 +140,8 @@ def _records(
     np.add.at(nets, (by_unit.codes, first), sides)
     np.add.at(nets, (by_unit.codes, second), -sides)
     difference = any_difference(nets, seed=evidence.seed)
+    if evidence.context.sequential:
+        difference = Estimate(method=difference.method)
     alone = f"never compared with {and_list(apart)}, which stand apart" if apart else ""
     common = {
         "level": level,
@@ -128,7 +151,14 @@ def _records(
         "p_any_difference": difference.p,
         "p_any_difference_adjusted": None,
         "any_difference_test": difference.method,
-        "note": join_notes(alone, strengths.reason, SMOOTHED if smoothed else "", why_none, difference.note),
+        "note": join_notes(
+            alone,
+            strengths.reason,
+            SMOOTHED if smoothed else "",
+            why_none,
+            difference.note,
+            "" if key["judge"] else alone_note,
+        ),
         "_smallest": difference.smallest_p,
     }
     return [

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pandas as pd
 
-from analysis.analyses.evidence import CELL_COLUMNS, Evidence, cell_record, estimate_record, frame_of
+from analysis.analyses.evidence import CELL_COLUMNS, Evidence, cell_record, estimate_record, frame_of, honours
 from analysis.analyses.outcomes.shares import plan_order
 from analysis.analyses.outcomes.win_share import (
     fixed_share,
@@ -30,6 +30,13 @@ MAX_LEFT_OUT = 30
 """With more raters none is left out: one of them hardly matters, and each takes an analysis."""
 
 
+@honours(
+    "alpha",
+    "raters",
+    "panel",
+    "composite",
+    unaffected=("correction", "margin", "sequential", "assisted_by", "random_part"),
+)
 def sensitivity(evidence: Evidence) -> pd.DataFrame:
     """Return every result in every way, the default first; judges are not taken for a sample of raters."""
     included, records = {}, []

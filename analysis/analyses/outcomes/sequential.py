@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.analyses.evidence import CELL_COLUMNS, Evidence, cell_record, estimate_record, frame_of
+from analysis.analyses.evidence import CELL_COLUMNS, Evidence, cell_record, estimate_record, frame_of, honours
 from analysis.analyses.outcomes.shares import correct, plan_order
 from analysis.stats.sequential import anytime
 from analysis.verdicts.scores import CELL, Cell, ScoredVerdicts, UnitScores, by_cell, with_judges
@@ -15,6 +15,14 @@ from guard_eval.estimate import join_notes
 from guard_eval.rubric import COMPOSITE
 
 
+@honours(
+    "alpha",
+    "correction",
+    "sequential",
+    "panel",
+    "composite",
+    unaffected=("margin", "raters", "assisted_by", "random_part"),
+)
 def sequential(evidence: Evidence) -> pd.DataFrame:
     """Return a row per comparison and criterion, of people and of each judge.
 

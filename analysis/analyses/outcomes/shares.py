@@ -8,7 +8,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.analyses.evidence import ALL, CORRECTION_NAMES, Evidence, cell_record, frame_of
+from analysis.analyses.evidence import (
+    ALL,
+    ANSWER_KEYS,
+    CORRECTION_NAMES,
+    Evidence,
+    cell_record,
+    frame_of,
+    honours,
+)
 from analysis.analyses.outcomes.win_share import (
     fixed_share,
     pooled_binomial,
@@ -22,6 +30,14 @@ from guard_eval.reporting.words import KIND_PLACE
 from guard_eval.rubric import COMPOSITE
 
 
+@honours(
+    "alpha",
+    "correction",
+    "raters",
+    "panel",
+    "composite",
+    unaffected=("margin", "sequential", "assisted_by", "random_part"),
+)
 def shares(evidence: Evidence, *, by_dataset: Iterable[tuple[str, str]] | None = None) -> pd.DataFrame:
     """Return win shares per comparison and criterion, of people and of each judge: all datasets, then each.
 
@@ -151,6 +167,7 @@ def totals(frame: pd.DataFrame) -> list[Any]:
     return [row for row in frame.itertuples(index=False) if row.dataset == ALL]
 
 
+@honours("panel", unaffected=("alpha", "composite", *ANSWER_KEYS))
 def coverage(evidence: Evidence) -> pd.DataFrame:
     """Return what people, and each judge, have rated: raters, pairs, units, ratings, first and last day."""
     frame, scores = evidence.frame, evidence.scored.scores

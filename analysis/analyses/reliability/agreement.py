@@ -10,7 +10,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from analysis.analyses.evidence import CELL_COLUMNS, Evidence, cell_record, estimate_record, frame_of
+from analysis.analyses.evidence import (
+    ANSWER_KEYS,
+    CELL_COLUMNS,
+    Evidence,
+    cell_record,
+    estimate_record,
+    frame_of,
+    honours,
+)
 from analysis.verdicts.scores import UnitScores, by_cell, item_numbers
 from guard_eval.estimate import Estimate, jackknife, join_notes
 from guard_eval.records import TIE
@@ -210,6 +218,7 @@ def intraclass(item: ArrayLike, scores: ArrayLike, unit: ArrayLike, *, level: fl
     return replace(jackknife(sums, function, level=level, bounds=(-1.0, 1.0)), method=method)
 
 
+@honours("alpha", unaffected=("panel", "composite", *ANSWER_KEYS))
 def agreement(evidence: Evidence) -> pd.DataFrame:
     """Return agreement between raters of one kind, per comparison and criterion.
 

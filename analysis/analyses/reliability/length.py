@@ -8,7 +8,15 @@ from numpy.typing import ArrayLike, NDArray
 from statsmodels.genmod.cov_struct import Independence
 from statsmodels.genmod.generalized_estimating_equations import GEE
 
-from analysis.analyses.evidence import CELL_COLUMNS, Evidence, cell_record, estimate_record, frame_of
+from analysis.analyses.evidence import (
+    ANSWER_KEYS,
+    CELL_COLUMNS,
+    Evidence,
+    cell_record,
+    estimate_record,
+    frame_of,
+    honours,
+)
 from analysis.analyses.outcomes.win_share import unit_proportion
 from analysis.verdicts.scores import UnitScores, by_cell
 from guard_eval.estimate import UNBOUNDED, Estimate, join_notes
@@ -83,6 +91,7 @@ def _why_undefined(y: NDArray[np.float64], design: NDArray[np.float64], unit: ND
     return ""
 
 
+@honours("alpha", "panel", "composite", unaffected=ANSWER_KEYS)
 def length(evidence: Evidence) -> pd.DataFrame:
     """Return a row per comparison, criterion and who judged; none if no pair has both lengths.
 

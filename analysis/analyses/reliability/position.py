@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from analysis.analyses.evidence import Evidence, estimate_record, frame_of
+from analysis.analyses.evidence import ANSWER_KEYS, Evidence, estimate_record, frame_of, honours
 from analysis.analyses.outcomes.win_share import unit_proportion
 from analysis.verdicts.scores import side_of_a, with_units
 
 KEYS = ["method_a", "method_b", "rater_kind", "judge", "criterion", "pair_id", "rater"]
 
 
+@honours("alpha", unaffected=("panel", "composite", *ANSWER_KEYS))
 def position(evidence: Evidence) -> pd.DataFrame:
     """Return a row per criterion, of people and of each judge; none if it is unknown what was shown first.
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from analysis.analyses.evidence import Evidence, estimate_record, frame_of
+from analysis.analyses.evidence import ANSWER_KEYS, Evidence, estimate_record, frame_of, honours
 from analysis.analyses.outcomes.win_share import unit_proportion
 from analysis.verdicts.scores import item_numbers, with_units
 from guard_eval.records import TIE
 
 
+@honours("alpha", unaffected=("panel", "composite", *ANSWER_KEYS))
 def raters(evidence: Evidence) -> pd.DataFrame:
     """Return what each rater did over all comparisons and criteria, people first, by name.
 

@@ -1,0 +1,104 @@
+"""Every analysis uses a key of the plan, is not affected by it, or refuses it: what it declares is true."""
+
+from functools import cache
+from importlib import import_module
+from pkgutil import walk_packages
+
+import pandas as pd
+import pytest
+from verdicts_by_hand import COMPARED, drawn_verdicts
+
+import analysis
+from analysis import analyses
+from analysis.analyses.evidence import HONOURED, PLAN_KEYS, Context, Evidence, Exclusion, JudgeUsage
+from analysis.reports.results import ANALYSES
+from analysis.verdicts.combined import Composite
+from analysis.verdicts.tidy import validate
+from guard_eval.errors import StudyError
+
+CHANGED = {
+    "alpha": 0.3,
+    "correction": "bh",
+    "margin": 0.1,
+    "sequential": True,
+    "raters": "random",
+    "assisted_by": "gpt",
+    "panel": "mean",
+    "composite": Composite(weights={"c": 1, "d": 2}),
+    "random_part": True,
+}
+NEEDED = {
+    "equivalence": {"margin": 0.45},
+    "sequential": {"sequential": True},
+    "assisted": {"random_part": True},
+}
+"""What an analysis must be told to have any rows."""
+for module in walk_packages(analyses.__path__, "analysis.analyses."):
+    import_module(module.name)
+OTHER = {"margin": 0.3, "sequential": False, "random_part": False}
+BY_NAME = {function.__name__: function for function in HONOURED}
+
+
+@cache
+def verdicts(methods):
+    """Return verdicts of people on the pairs of one dataset and of two judges on all, on three criteria."""
+    compared = COMPARED if methods == 3 else (("x", "y"),)
+    drawn = [drawn_verdicts(22, seed=seed, compared=compared) for seed in (5, 6, 7)]
+    # Two criteria are alike, so that corrections cannot give the same p-values.
+    criteria = {"c": drawn[0], "d": drawn[1], "e": drawn[0]}
+    frame = pd.concat([table.assign(criterion=name) for name, table in criteria.items()], ignore_index=True)
+    # Ann prefers the first method, and nobody is without a preference.
+    is_first = (frame["verdict"] == "tie") | (frame["rater"] == "ann")
+    frame["verdict"] = frame["verdict"].mask(is_first, frame["method_a"])
+    judge = frame[frame["rater"] == "gpt"]
+    people = frame[(frame["rater"] != "gpt") & (frame["dataset"] == "d0")]
+    second = drawn[2][drawn[2]["rater"] == "gpt"].assign(rater="qwen")
+    return validate(pd.concat([people, judge, second]))
+
+
+def outcome(name, **declared):
+    """Return the table of an analysis, or how it refuses."""
+    frame = verdicts(3 if name == "ranking" else 2)
+    checked = {"judge": "gpt", "check": "identical", "criterion": "c", "asked": 1, "answers": ("tie",)}
+    excluded = Exclusion(rater="a", rater_kind="person", reason="r", at="", results="after", verdicts=1)
+    context = Context(
+        name="n",
+        judging=JudgeUsage(checked=(checked,) * 9, spent=({"judge": "gpt"},), failed=({"judge": "gpt"},)),
+        exclusions=(excluded,),
+        with_excluded=frame,
+        **(NEEDED.get(name, {}) | declared),
+    )
+    try:
+        return BY_NAME[name](Evidence.of(frame, context)).to_csv()
+    except StudyError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("name", sorted(BY_NAME))
+def test_an_analysis_honours_what_it_declares(name):
+    honoured = HONOURED[BY_NAME[name]]
+    before = outcome(name)
+    for key in PLAN_KEYS:
+        changed = outcome(name, **{key: CHANGED[key] if key not in NEEDED.get(name, {}) else OTHER[key]})
+        is_refused = changed.startswith(f"{key} = ")
+        assert is_refused == (key not in honoured.uses | honoured.unaffected), key
+        assert (changed != before) == (key not in honoured.unaffected), key
+
+
+def test_every_table_declares_what_it_honours():
+    assert len(ANALYSES) == len(HONOURED) + 1  # metrics are measured elsewhere
+
+
+def test_a_ranking_refuses_random_raters(tmp_path):
+    with pytest.raises(StudyError, match='raters = "random": the ranking of three methods or more holds for'):
+        analysis.report(verdicts(3), tmp_path, raters="random")
+    with pytest.raises(StudyError, match='raters = "random"'):
+        analysis.ranking(verdicts(3), raters="random")
+
+
+def test_a_ranking_concludes_nothing_early(tmp_path):
+    row = analysis.ranking(verdicts(3), sequential=True).iloc[0]
+    assert row["possible_best"] is row["share_low"] is row["p_any_difference"] is None
+    assert "if results are viewed early" in row["note"]
+    summary = analysis.report(verdicts(3), tmp_path, sequential=True).summary
+    assert "is first of 3 methods, and no rank is sure" in summary
