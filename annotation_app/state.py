@@ -139,7 +139,7 @@ def serve_study(study: Study) -> App:
     """
     global app  # noqa: PLW0603 (a process serves one study)
     annotation, words = study.settings.annotation, wording.of_study(study)
-    store = Store.open(study.database, declared=study.declared)
+    store = Store.open(study.database, to_write=True, declared=study.declared)
     app = App(
         store=store,
         plan=study.plan,

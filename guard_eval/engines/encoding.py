@@ -11,6 +11,7 @@ from typing import Any, Literal
 from jinja2 import TemplateError
 
 from guard_eval.engines.loading import LoadedModel
+from guard_eval.engines.time_limit import time_limit
 from guard_eval.errors import StudyError
 from guard_eval.records import Continuation, Prompt, Recipe, content_id
 
@@ -19,6 +20,7 @@ _NAMED = 20
 """Prompts that an error names; of more it says how many."""
 _SHOWN_CHARACTERS = 40
 """How much of a prompt's text an error shows."""
+_TEMPLATE_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,11 @@ def encode(
             rows.append(EncodedPrompt(prompt, encode_prompt(tokenizer, prompt.text, max_prompt_tokens)))
         except StudyError as error:
             refused.append((label_prompt(prompt), str(error)))
+        except TimeoutError:
+            raise StudyError(
+                f"{label_prompt(prompt)}: the chat template of {loaded.name!r} does not end; set "
+                "generation.chat = false, or name another model"
+            ) from None
     if refused:
         raise StudyError(f"{name_prompts([label for label, _ in refused])}: {refused[0][1]}")
     return rows
@@ -119,12 +126,15 @@ def _encode_chat(tokenizer: Any, text: str, limit: int) -> list[int]:  # noqa: A
     """Return the tokens of the template around a prompt's last tokens; raises as `_encode`."""
     try:
         # Control tokens that a prompt spells out are data, not turns of the conversation.
-        encoded = tokenizer.apply_chat_template(
-            [{"role": "user", "content": _last_tokens(tokenizer, text, limit)}],
-            add_generation_prompt=True,
-            return_dict=True,
-            sanitize_control_tokens=True,
-        )
+        with time_limit(_TEMPLATE_SECONDS):
+            encoded = tokenizer.apply_chat_template(
+                [{"role": "user", "content": _last_tokens(tokenizer, text, limit)}],
+                add_generation_prompt=True,
+                return_dict=True,
+                sanitize_control_tokens=True,
+            )
+    except TimeoutError:
+        raise
     except Exception as error:  # a template is a program, which may raise anything
         reason = error if isinstance(error, TemplateError) else f"{type(error).__name__}: {error}"
         raise StudyError(

@@ -69,7 +69,7 @@ class Content:
     data: bytes
 
 
-def open_regular(path: Path) -> BinaryIO:
+def open_regular(path: Path) -> BufferedReader:
     """Open a regular file for reading. It never waits for another program.
 
     Raises:

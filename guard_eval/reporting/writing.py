@@ -92,7 +92,7 @@ def write_folder(folder: Path, files: Mapping[str, str | bytes]) -> tuple[Path, 
         StudyError: The folder cannot be written, or `claim_folder` refuses it.
     """
     earlier = claim_folder(folder, files)
-    for name in reversed(files):
+    for name in reversed(list(files)):
         content = files[name]
         data = content if isinstance(content, bytes) else content.encode("utf-8")
         write_whole(folder / name, data, make_folder=True, within=folder)

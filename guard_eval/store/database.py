@@ -97,6 +97,7 @@ class Store:
         url: str,
         *,
         create: bool = False,
+        to_write: bool = False,
         declared: Mapping[str, str] = MappingProxyType({}),
         clock: Callable[[], datetime] | None = None,
     ) -> Self:
@@ -105,6 +106,7 @@ class Store:
         Args:
             url: `sqlite:///file` or `postgresql+psycopg://user@host/database`.
             create: Make the file and the tables where they are missing.
+            to_write: Raise an error at once where nothing can be written. Others read such a database.
             declared: `Study.declared`, of which each part is stored with the first verdict of its raters.
             clock: What says the time, with a time zone; default: this machine, or the database's server.
 
@@ -114,7 +116,7 @@ class Store:
         """
         store = cls(url, declared=declared, clock=clock)
         try:
-            store._prepare(create=create)
+            store._prepare(create=create, read_only=not (create or to_write))
         except BaseException:
             store.close()
             raise
@@ -191,12 +193,13 @@ class Store:
             remedy = next(remedy for words, remedy in _REMEDIES.items() if words in reason)
             raise StudyError(f"cannot use the database {self.name}: {reason}; {remedy}") from None
 
-    def _prepare(self, *, create: bool) -> None:
+    def _prepare(self, *, create: bool, read_only: bool) -> None:
         """Check that the database holds this package's tables; with `create`, make what is missing."""
         if self.file is not None:
             check_database_file(self.file)
         if self.file is not None and self.file.exists():
-            self._find_readable(self.file)
+            if read_only:
+                self._find_readable(self.file)
         elif self.file is not None:
             if not create:
                 raise StudyError(f"there is no database {self.file}; run: guard-eval pair STUDY")
@@ -207,7 +210,7 @@ class Store:
         if not exists and not create:
             raise StudyError(f"the database {self.name} holds no study yet; run: guard-eval pair STUDY")
         if self.is_sqlite and self._uri is None:
-            self._use_log()
+            self._use_log(read_only=read_only)
         if not exists:
             with self.write() as (db, _):
                 if not self._has_schema(db):  # another process may have made it meanwhile
@@ -226,13 +229,13 @@ class Store:
             file = Path(self._scratch.name, file.name)
         self._uri = unchanging_uri(file)
 
-    def _use_log(self) -> None:
-        """Let readers and a writer work at once. A file that cannot be written stays as it is."""
+    def _use_log(self, *, read_only: bool) -> None:
+        """Let readers and a writer work at once. A file that is only read may stay as it is."""
         with self.explained(), self.engine.connect() as db:
             try:
                 db.exec_driver_sql("PRAGMA journal_mode = WAL")
             except OperationalError as error:
-                if not is_unwritable(error.orig):
+                if not (read_only and is_unwritable(error.orig)):
                     raise
 
     def _has_schema(self, db: Connection) -> bool:

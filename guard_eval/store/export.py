@@ -13,7 +13,7 @@ from typing import Literal, assert_never, get_args
 
 from guard_eval.errors import StudyError, nearest
 from guard_eval.reporting.escaping import csv_text
-from guard_eval.reporting.writing import write_whole
+from guard_eval.reporting.writing import locate, write_whole
 from guard_eval.results import Result
 from guard_eval.store import notes, unblind
 from guard_eval.store.database import Store, parse_url
@@ -103,6 +103,7 @@ def backup(study: Study, file: Path, /) -> Result:
             "PostgreSQL makes its own backups; run: "
             + shlex.join(["pg_dump", "--format=custom", f"--file={file}", f"--dbname={address}"])
         )
+    locate(file)
     if file.exists():
         raise StudyError(f"{file} exists, and a backup overwrites nothing; name another file")
     partial = file.with_name(f"{file.name}.{secrets.token_hex(4)}")

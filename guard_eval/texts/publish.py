@@ -17,6 +17,7 @@ from typing import Any
 import tomli_w
 
 from guard_eval.errors import StudyError
+from guard_eval.files.opening import read_text
 from guard_eval.records import SIMULATED, Pair
 from guard_eval.reporting.escaping import csv_text, one_line
 from guard_eval.reporting.rendering import render
@@ -28,6 +29,7 @@ from guard_eval.store import pairs as store_pairs
 from guard_eval.store import raters as store_raters
 from guard_eval.study import Study
 from guard_eval.texts.describe import hash_plan
+from guard_eval.texts.rows import MOST_BYTES
 
 # fmt: off
 VERDICT_COLUMNS = [
@@ -156,7 +158,7 @@ def _card(folder: Path, study: Study, verdicts: Sequence[TidyRow], **values: obj
         raters=kinds,
         simulated=bool(kinds.keys() & SIMULATED),
         criteria=criteria(list({row.criterion: None for row in verdicts}), study.settings.rubric),
-        answer=json.loads((folder / "report" / "report.json").read_text("utf-8"))["answer"],
+        answer=json.loads(read_text(folder / "report" / "report.json", limit=MOST_BYTES))["answer"],
         picture=max(pictures, key=lambda name: "share" in name, default=""),
         quote=lambda text: json.dumps(one_line(text), ensure_ascii=False),
         **values,

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from guard_eval.engines import encoding
 from guard_eval.engines.encoding import encode
 from guard_eval.engines.loading import load
 from guard_eval.engines.local import generate
@@ -83,6 +84,20 @@ def test_all_empty_prompts_are_named(llama_folder):
         encode(loaded, prompts, 8)
     with pytest.raises(StudyError, match="the prompt 'p1': empty"):
         encode(loaded, prompts[:3], 8)
+
+
+@pytest.mark.timeout(60)
+def test_a_template_without_an_end_is_stopped(chat, monkeypatch):
+    monkeypatch.setattr(encoding, "_TEMPLATE_SECONDS", 0.2)
+    loop, end = "{% for n in range(100000) %}", "{% endfor %}"
+    chat.tokenizer.chat_template = loop * 5 + end * 5
+    with pytest.raises(
+        StudyError, match=r"'p': the chat template of 'talker' does not end; set generation.chat"
+    ):
+        encode(chat, [PROMPT] * 1000, 8, chat=True)
+    monkeypatch.setattr(encoding, "_TEMPLATE_SECONDS", 100)
+    chat.tokenizer.chat_template = "{{ messages[0].content }}"
+    assert encode(chat, [PROMPT], 8, chat=True)
 
 
 @pytest.mark.parametrize(

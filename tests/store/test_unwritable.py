@@ -110,6 +110,8 @@ def test_a_read_only_mount_is_read(folder, tmp_path):
     try:
         with Store.open(f"sqlite:///{mounted / 'study.db'}") as store:
             assert len(pairs.read(store)) == 3
+            with pytest.raises(StudyError, match="unable to open database file; make the file and"):
+                Store.open(f"sqlite:///{mounted / 'study.db'}", to_write=True)
             says = "readonly database; make the file and its folder writable"
             with pytest.raises(StudyError, match=says), store.write() as (db, _):
                 db.exec_driver_sql("DELETE FROM setting")

@@ -1,0 +1,70 @@
+"""Files of studies and tables are opened and written through two modules alone."""
+
+import ast
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+DOORS = {"guard_eval/files/opening.py", "guard_eval/reporting/writing.py"}
+NAMES = {
+    *("read_text", "read_bytes", "read_csv", "read_excel", "read_parquet", "read_feather", "load_workbook"),
+    *("write_text", "write_bytes", "to_csv", "savefig", "copyfile", "copytree", "unlink", "rmtree"),
+}
+
+MODES = {"r", "rb", "rb+", "w", "wb", "a", "ab"}
+
+ALLOWED = {
+    # The program's own files, beside its modules.
+    "guard_eval/rubric.py": {"read_text"},
+    "guard_eval/replication/paper.py": {"read_text", "read_csv"},
+    "guard_eval/texts/new.py": {"read_text"},
+    "guard_eval/study/judge_settings.py": {"read_text"},
+    "guard_eval/demo/run.py": {"read_bytes"},
+    "analysis/reports/columns.py": {"read_text"},
+    "analysis/reports/paper.py": {"read_text"},
+    "judge/viewer.py": {"read_text"},
+    "annotation_app/markup.py": {"read_text"},
+    "annotation_app/server.py": {"read_text"},
+    # Bytes that a door has read.
+    "guard_eval/replication/measured.py": {"read_csv"},
+    "analysis/reports/study_report.py": {"read_csv"},
+    # Not files of a study.
+    "guard_eval/cli/frame.py": {"open"},  # the null device
+    "guard_eval/cli/start.py": {"open"},  # the null device
+    "guard_eval/reporting/drawing.py": {"open", "savefig"},  # into memory
+    "guard_eval/sheets.py": {"load_workbook"},  # from memory
+    "analysis/verdicts/files.py": {"open", "read_parquet", "read_csv"},
+    "guard_eval/store/sqlite_files.py": {"copyfile"},  # into a folder that was just made
+    # After a check of the same folder by a door.
+    "guard_eval/texts/shards.py": {"unlink"},
+    "guard_eval/store/export.py": {"open", "unlink"},
+}
+"""Calls outside the doors by file, each with its reason."""
+
+
+def calls(tree):
+    """Yield the names of file functions that a module calls, as `open(…)` or `path.read_text(…)`."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Name(id="open")):
+                yield "open"
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name(id="os"), attr="open" | "fdopen" | "unlink" as name)
+            ):
+                yield name
+            case ast.Call(func=ast.Attribute(attr="open"), args=[ast.Constant(value=str(mode))]) if (
+                0 < len(mode) < 4
+            ):
+                yield "open"
+            case ast.Call(func=ast.Attribute(attr=name)) if name in NAMES:
+                yield name
+
+
+def test_every_file_is_opened_by_a_door():
+    strays = {}
+    for package in ("guard_eval", "analysis", "judge", "annotation_app"):
+        for path in (ROOT / package).rglob("*.py"):
+            name = path.relative_to(ROOT).as_posix()
+            if name not in DOORS:
+                strays[name] = set(calls(ast.parse(path.read_text(encoding="utf-8"))))
+    strays = {name: found - ALLOWED.get(name, set()) for name, found in strays.items()}
+    assert not {name: found for name, found in strays.items() if found}
