@@ -150,7 +150,7 @@ def _measure_study(study: Study, chosen: Mapping[str, Any], *, dry_run: bool) ->
     declared = settings.metrics.model_dump()
     if declared["baseline"] is None and DEFAULT_BASELINE in settings.generation.strategies:
         declared["baseline"] = DEFAULT_BASELINE
-    wanted = _check_settings({"metrics": declared | chosen}).metrics
+    wanted = _check_settings({"metrics": {**declared, **chosen}}).metrics
     measured = _measure_texts(
         generations,
         wanted,

@@ -124,8 +124,12 @@ class Store:
 
     def _connect(self) -> sqlite3.Connection:
         """Connect to the file, or to what is read in its place."""
-        options: dict[str, Any] = {"timeout": BUSY_SECONDS, "check_same_thread": False}
-        return sqlite3.connect(self._uri or str(self.file), uri=self._uri is not None, **options)
+        return sqlite3.connect(
+            self._uri or str(self.file),
+            uri=self._uri is not None,
+            timeout=BUSY_SECONDS,
+            check_same_thread=False,
+        )
 
     def close(self) -> None:
         """Close all connections, and remove a copy that was read."""

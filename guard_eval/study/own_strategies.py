@@ -10,10 +10,10 @@ from collections.abc import Collection
 from pathlib import Path
 
 from guard_eval.errors import StudyError
+from guard_eval.files.opening import read_text
 from guard_eval.reporting.writing import write_whole
 from guard_eval.strategies import Recorded, draws, own, signature
 from guard_eval.study.criteria_settings import find_study_file
-from guard_eval.study.toml import read_text
 
 RECORD = "own_strategies.json"
 """The file in the study's folder: by spelling in study.toml, what is known of each strategy."""
