@@ -84,6 +84,10 @@ class Websockets:
             await send({"type": "websocket.close", "code": 1013})  # try again later
 
 
+websockets = Websockets()
+"""The websockets of this process."""
+
+
 class KeptSessions(MemorySessionStorage):
     """The sessions of raters whose websocket broke. Others end at once, and with them their open files."""
 

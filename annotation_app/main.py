@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import streamlit as st
 
-from annotation_app import connections, endings, markup, onboarding, rating, server, sign_in, state
+from annotation_app import connections, endings, markup, onboarding, rating, sign_in, state
 from annotation_app.markup import label
 from annotation_app.state import App, Visit
 
@@ -41,7 +41,7 @@ def _show(app: App) -> None:
                 rating.may_continue(app, st.session_state["visit"])  # if not, the visit ends
     visit: Visit | None = st.session_state.get("visit")
     if visit is not None:
-        server.websockets.admit(st.context.headers.get(connections.HEADER))
+        connections.websockets.admit(st.context.headers.get(connections.HEADER))
     markup.add_script(app.words, view, **(visit.view() if visit else {}))
 
 

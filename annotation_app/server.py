@@ -38,9 +38,9 @@ from annotation_app import logs, markup, state
 from annotation_app.connections import (
     Connection,
     KeptSessions,
-    Websockets,
     count_open_files,
     raise_file_limit,
+    websockets,
 )
 from annotation_app.sign_in import BROWSER_COOKIE
 from annotation_app.wording import fill
@@ -85,7 +85,6 @@ STREAM = "/_stcore/stream"
 
 COOKIE_SECONDS = 70 * 24 * 3600
 
-websockets = Websockets()
 
 PATHS = frozenset(
     {
