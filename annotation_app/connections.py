@@ -84,7 +84,7 @@ class Websockets:
             await send({"type": "websocket.close", "code": 1013})  # try again later
 
 
-open_websockets = Websockets()
+websockets = Websockets()
 """The websockets of this process."""
 
 

@@ -36,8 +36,9 @@ def hide_private(record: logging.LogRecord) -> logging.LogRecord:
     if record.exc_info and record.exc_info[1]:
         kind, error, trace = record.exc_info
         name = f"{kind.__module__}.{kind.__qualname__} (message left out)"
-        if isinstance(error, OSError) and error.errno in errno.errorcode:
-            name += f", {errno.errorcode[error.errno]}: {os.strerror(error.errno)}"
+        number = (error.errno or 0) if isinstance(error, OSError) else 0
+        if number in errno.errorcode:
+            name += f", {errno.errorcode[number]}: {os.strerror(number)}"
         record.exc_text, record.exc_info = "".join(traceback.format_tb(trace)) + name, None
     return record
 

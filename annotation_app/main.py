@@ -41,7 +41,7 @@ def _show(app: App) -> None:
                 rating.may_continue(app, st.session_state["visit"])  # if not, the visit ends
     visit: Visit | None = st.session_state.get("visit")
     if visit is not None:
-        connections.open_websockets.admit(st.context.headers.get(connections.HEADER))
+        connections.websockets.admit(st.context.headers.get(connections.HEADER))
     markup.add_script(app.words, view, **(visit.view() if visit else {}))
 
 

@@ -43,6 +43,7 @@ const recall = (key) => withStorage((storage) => JSON.parse(storage.getItem(key)
 const remember = (key, value) => withStorage((storage) => storage.setItem(key, JSON.stringify(value)));
 const forget = (key) => withStorage((storage) => storage.removeItem(key));
 const keyOf = (view, pair) => `draft-${view.drafts}-${pair}`;
+const isSeenToEnd = ({ intersectionRatio }) => intersectionRatio >= 0.5;
 const isSeen = () => document.visibilityState === "visible" && document.hasFocus();
 
 /* What was chosen for a pair, kept by the browser until it is saved: a closed tab or a crash loses nothing. The key identifies
@@ -187,13 +188,15 @@ class Panel {
     const { draft, root, parts } = this;
     this.watches.forEach((watch) => watch.disconnect());
     const note = new IntersectionObserver((entries) => {
-      entries.filter((entry) => entry.isIntersecting).forEach(({ target }) => draft.ends.add(target.dataset.text));
-    }, { root, rootMargin: `0px 0px -${parts.foot.offsetHeight}px` });
+      entries.filter(isSeenToEnd).forEach(({ target }) => draft.ends.add(target.dataset.text));
+    }, { root, rootMargin: `0px 0px -${parts.foot.offsetHeight}px`, threshold: 0.5 });
     this.watches = [note];
     root.querySelectorAll(".ge-end").forEach((end) => {
       const text = end.parentElement;
       const more = text.nextElementSibling;
-      const tell = new IntersectionObserver(([{ isIntersecting }]) => { more.hidden = isIntersecting; }, { root: text });
+      const tell = new IntersectionObserver((entries) => {
+        more.hidden = isSeenToEnd(entries.at(-1));
+      }, { root: text, threshold: 0.5 });
       tell.observe(end);
       note.observe(end);
       this.watches.push(tell);
@@ -465,7 +468,7 @@ function head(panel) {
 function box(words, title, text, letter) {
   const badge = letter ? [make("span", { class: "ge-badge", "aria-hidden": "true" }, letter)] : [];
   const shown = text || make("span", { class: "ge-empty" }, words.empty);
-  const end = make("i", { class: "ge-end", "data-text": letter || "prompt" });
+  const end = make("span", { class: "ge-end", "data-text": letter || "prompt" });
   // tabindex: a text that scrolls inside its box must be reachable by keyboard.
   return make("section", { class: `ge-box ${letter ? "ge-side" : "ge-prompt"}`, "aria-label": title },
     make("h2", {}, ...badge, title),

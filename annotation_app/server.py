@@ -40,8 +40,8 @@ from annotation_app.connections import (
     Connection,
     KeptSessions,
     count_open_files,
-    open_websockets,
     raise_file_limit,
+    websockets,
 )
 from annotation_app.sign_in import BROWSER_COOKIE
 from annotation_app.wording import fill
@@ -86,6 +86,7 @@ STREAM = "/_stcore/stream"
 
 COOKIE_SECONDS = 70 * 24 * 3600
 
+
 PATHS = frozenset(
     {
         "/",
@@ -127,7 +128,7 @@ def run(opened: socket.socket, on_ready: Callable[[], None]) -> None:
     """
     load_options()
     files = raise_file_limit()
-    open_websockets.limit = min(open_websockets.limit, files // 8)  # each has four files
+    websockets.limit = min(websockets.limit, files // 8)  # each has four files
     Connection.limit = files // 4
     http11.MAX_LINE_LENGTH = HEADER_BYTES
 
@@ -290,7 +291,7 @@ class RequestGuard:
         elif scope["type"] == "lifespan":
             await self._app(scope, receive, send)
         elif _is_own_page(scope):
-            await open_websockets.serve(self._app, scope, _refuse_text(receive), _hide_path(send))
+            await websockets.serve(self._app, scope, _refuse_text(receive), _hide_path(send))
         else:
             await WebSocketClose(code=1008)(scope, receive, send)  # a policy was broken
 
