@@ -20,7 +20,8 @@ import transformers
 from common import parser, table
 from transformers import AutoModelForCausalLM, LlamaConfig, Qwen2Config
 
-from guard_eval.engines.decode import Batch, decode
+from guard_eval.engines.batch import Batch
+from guard_eval.engines.decode import decode
 from guard_eval.engines.packed import pack
 from guard_eval.strategies import parse
 

@@ -88,6 +88,7 @@ class Recipe:
         amateur: Contrastive decoding's smaller model; other strategies have none.
         engine: What ran the model if that was not transformers: `vllm`, whose arithmetic rounds differently.
         source: A hash of the source of a strategy of the user's own.
+        chat_template: The settings that the chat template was given, as JSON.
     """
 
     model: str
@@ -103,16 +104,18 @@ class Recipe:
     engine: str | None = None
     source: str | None = None
     stop: tuple[str, ...] = ()
+    chat_template: str = ""
 
     def continuation_id(self, prompt: Prompt, run: int = 1) -> str:
         """Return the id of the text that this recipe writes after `prompt` in its `run`th run.
 
         A folder counts by its content alone, a model of the Hub by name and revision. What only some texts
-        have (amateur, chat, engine, source, stop, a run after the first) counts where it is set.
+        have (amateur, chat and its template's settings, engine, source, stop, a run after the first) counts
+        where it is set.
         """
         models = [(self.model, self.revision), (self.amateur, self.amateur_revision)]
         model, amateur = (("" if str(at).startswith("sha256:") else name, at) for name, at in models)
-        rare = {name: getattr(self, name) for name in ("chat", "engine", "source", "stop")}
+        rare = {name: getattr(self, name) for name in ("chat", "chat_template", "engine", "source", "stop")}
         rare |= {"amateur": self.amateur and amateur, "run": run if run > 1 else 0}
         rare = {name: value for name, value in rare.items() if value}
         settings = *model, self.strategy, self.seed, self.max_new_tokens, self.max_prompt_tokens, self.dtype

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,6 +14,7 @@ import torch
 import transformers
 from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+from transformers.quantizers.auto import AutoHfQuantizer
 from transformers.utils import GENERATION_CONFIG_NAME
 from transformers.utils.hub import cached_file
 
@@ -98,9 +100,13 @@ class ModelFiles:
     @property
     def quantisation(self) -> str | None:
         """How the weights are quantised; None if they are not."""
-        settings: Any = getattr(self.config, "quantization_config", None)
-        values = settings if isinstance(settings, dict | None) else settings.to_dict()
-        return None if values is None else str(values.get("quant_method", "quantised"))
+        settings = self._quantisation_settings
+        return str(settings.get("quant_method", "quantised")) if settings else None
+
+    @property
+    def _quantisation_settings(self) -> dict[str, Any]:
+        settings: Any = getattr(self.config, "quantization_config", None) or {}
+        return settings if isinstance(settings, dict) else dict(settings.to_dict())
 
     def choose_dtype(self, name: str, device: str) -> torch.dtype | str:
         """Return the arithmetic on a kind of device; `auto` leaves it to transformers."""
@@ -132,11 +138,22 @@ class ModelFiles:
                 "name a causal language model, such as GPT-2, Llama or Qwen"
             )
 
+    def check_quantisation(self) -> None:
+        """Refuse a quantisation that transformers does not know, and would take for plain weights."""
+        settings = self._quantisation_settings
+        with suppress(ValueError):  # it names no method
+            if not settings or AutoHfQuantizer.supports_quant_method(settings):
+                return
+        raise StudyError(
+            f"the model {self.source!r} is quantised by {self.quantisation!r}, which transformers "
+            f"{transformers.__version__} does not know; name the model in another form"
+        )
+
     def read_tokenizer(self) -> Any:  # noqa: ANN401 (transformers' classes are untyped)
         """Return the tokenizer.
 
         Raises:
-            StudyError: There is none, or it has more tokens than the model.
+            StudyError: There is none.
         """
         missing = f"the model {self.source!r} has no tokenizer that can be read: {{}}; put its files into it"
         try:
@@ -146,12 +163,6 @@ class ModelFiles:
             raise StudyError(missing.format(first_line(error))) from error
         if "a" not in tokenizer.decode(ids, skip_special_tokens=True):  # some classes come up empty
             raise StudyError(missing.format("it has no words"))
-        size = self.config.get_text_config().vocab_size
-        if len(tokenizer) > size:
-            raise StudyError(
-                f"the model {self.source!r} has {size} tokens and its tokenizer {len(tokenizer)}; "
-                "put the tokenizer beside it that the model was trained with"
-            )
         return tokenizer
 
     def describe(self, name: str, *, dtype: str = "", device: str = "", versions: str = "") -> LoadedModel:
@@ -209,6 +220,7 @@ def load(
     files = ModelFiles.open(location, revision)
     if kind is AutoModelForCausalLM:
         files.check_causal()
+    files.check_quantisation()
     tokenizer = files.read_tokenizer()
     if device_map is None and files.quantisation is not None:
         device_map = {"": str(target)}  # such a model cannot be moved later

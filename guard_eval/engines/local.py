@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, Literal
@@ -16,11 +16,15 @@ from torch import Tensor
 from guard_eval import progress
 from guard_eval.decoding.noise import row_key
 from guard_eval.decoding.processor import DecodedStep
+from guard_eval.engines.batch import Batch
 from guard_eval.engines.batching import BatchSizes, in_batches
 from guard_eval.engines.command import Batches, Work
-from guard_eval.engines.decode import Batch, check, decode
+from guard_eval.engines.decode import decode
 from guard_eval.engines.encoding import (
     EncodedPrompt,
+    absent_ids,
+    control_tokens,
+    describe_control,
     encode,
     eos_ids,
     label_prompt,
@@ -29,6 +33,7 @@ from guard_eval.engines.encoding import (
     split_by_length,
 )
 from guard_eval.engines.loading import LoadedModel, check_amateur, load
+from guard_eval.engines.probe import Abilities, check
 from guard_eval.errors import PromptsError, StudyError
 from guard_eval.records import Continuation, Prompt, Recipe
 from guard_eval.strategies import ContrastiveDecoding, Greedy, Strategy, parse, signature
@@ -103,14 +108,22 @@ def generate(
             f"{strategy} needs a second, smaller model; name it as model.amateur, or give amateur"
         )
     check(loaded.model, strategy, amateur.model if amateur else None)
-    rows = encode(loaded, prompts, recipe.max_prompt_tokens, chat=recipe.chat)
+    rows = encode(
+        loaded, prompts, recipe.max_prompt_tokens, chat=recipe.chat, chat_template=recipe.chat_template
+    )
+    for line in [] if recipe.chat else describe_control(loaded, rows):
+        progress.notice(line)
     rows = [replace(row, run=run) for row, run in zip(rows, runs or [1] * len(rows), strict=True)]
     fitting, problem = split_by_length(loaded, rows, recipe.max_new_tokens)
     ordered = sorted(fitting, key=lambda row: (-len(row.ids), row.prompt.id, row.run))
     if not isinstance(batch_size, BatchSizes):
         batch_size = BatchSizes.choose(batch_size, loaded.model, beams=getattr(strategy, "beams", 1))
     write = _Writer(loaded, strategy, recipe, amateur and amateur.model, on_trace, on_step)
-    if static and ordered:
+    write.absent = absent_ids(loaded)
+    models = [loaded.model, *([amateur.model] if recipe.amateur and amateur else [])]
+    if len({len(row.ids) for row in ordered}) > 1 and not all(Abilities.of(each).pads for each in models):
+        batch_size = BatchSizes(1)
+    elif static and ordered:
         write.width = len(ordered[0].ids)
     return write.write_all(in_batches(ordered, write, batch_size), problem)
 
@@ -122,6 +135,7 @@ class _Writer:
     Attributes:
         width: Tokens of the longest prompt, to which all are padded for a cache of fixed shapes; 0 without.
         most_rows: Rows of the largest batch so far.
+        absent: See `Batch`.
         failed: The prompts for which the model gave no probabilities, each with the step.
     """
 
@@ -133,6 +147,7 @@ class _Writer:
     on_step: Callable[[DecodedStep], None] | None
     width: int = 0
     most_rows: int = 0
+    absent: list[int] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
 
     def __call__(self, rows: Sequence[EncodedPrompt]) -> list[Continuation]:
@@ -152,10 +167,11 @@ class _Writer:
         batch = Batch(
             prompts=[row.ids for row in filled],
             keys=torch.tensor(keys, device=loaded.model.device),
-            ends=eos_ids(loaded),
+            ends=eos_ids(loaded, recipe.stop),
             limit=recipe.max_new_tokens,
             tokenizer=loaded.tokenizer,
-            stop=recipe.stop,
+            stop=[string for string in recipe.stop if string not in control_tokens(loaded.tokenizer)],
+            absent=self.absent,
             width=self.width,
         )
         decoded = decode(
@@ -211,11 +227,9 @@ def open_local(work: Work) -> Iterator[Batches]:
     progress.notice("loading the model")
     with work.find_models().offline():
         models = StudyModels(work.study)
-        # The first steps load code and memory, and would distort tokens/s; two are made and forgotten.
-        limits: dict[str, Any] = {"seed": 0, "max_new_tokens": 2, "max_prompt_tokens": 2}
-        with suppress(StudyError):  # what is wrong with the model is reported for one of the user's prompts
-            prompts = [Prompt(id="", dataset="", text="Once")]
-            list(generate(models.loaded, prompts, Greedy(), batch_size=1, **limits))
+        check(
+            models.loaded.model, Greedy()
+        )  # the first steps load code and memory, and would distort tokens/s
         amateur = models.amateur if work.amateur else None
     for model in filter(None, (models.loaded, amateur)):
         progress.notice(str(model))
@@ -278,5 +292,7 @@ class StudyModels:
 
 def recipe_settings(study: Study) -> dict[str, Any]:
     """Return what a study says of its recipes beside model and strategy."""
+    generation = study.settings.generation
     names = {"max_new_tokens", "max_prompt_tokens", "chat", "stop"}
-    return {"seed": study.settings.seed, **study.settings.generation.model_dump(include=names)}
+    shared = {"seed": study.settings.seed, "chat_template": generation.template_settings}
+    return {**shared, **generation.model_dump(include=names)}

@@ -7,6 +7,7 @@ With AVX-512 this takes about half the time.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -20,18 +21,36 @@ _SMALL = 1 << 18
 
 
 class PackedLinear(nn.Module):
-    """A linear layer `[..., K]` → `[..., N]` with packed weights."""
+    """A linear layer `[..., K]` → `[..., N]` with packed weights.
+
+    Attributes:
+        is_read: Whether the model has asked for the weights themselves.
+    """
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
         super().__init__()
         self.out_features, self.in_features = weight.shape
         self.bias = None if bias is None else bias.detach()
+        self.is_read = False
         self._packed = torch.ops.mkldnn._reorder_linear_weight(weight.detach().contiguous(), _EXPECTED_ROWS)  # noqa: SLF001
+
+    @property
+    def weight(self) -> Tensor:
+        """The weights in torch's layout, `[N, K]`, which are made anew at each reading."""
+        self.is_read = True
+        return self._packed.to_dense()
 
     def forward(self, x: Tensor) -> Tensor:
         """Return x Wᵀ + b."""
         product: Tensor = torch.ops.mkldnn._linear_pointwise(x, self._packed, self.bias, "none", [], "")  # noqa: SLF001
         return product
+
+    def unpack(self) -> nn.Linear:
+        """Return the layer as torch has it."""
+        layer = nn.Linear(self.in_features, self.out_features, bias=False, device="meta")
+        layer.weight = nn.Parameter(self._packed.to_dense(), requires_grad=False)
+        layer.bias = None if self.bias is None else nn.Parameter(self.bias, requires_grad=False)
+        return layer
 
 
 @cache
@@ -45,11 +64,41 @@ def can_pack() -> bool:
 
 
 def pack(model: Any) -> None:  # noqa: ANN401 (transformers' classes are untyped)
-    """Pack the linear layers of a model in place, if it is on a CPU in float32 and oneDNN can."""
+    """Pack the linear layers of a model in place, if it is on a CPU in float32 and oneDNN can.
+
+    A few tokens are tried: layers whose weights the model reads by itself stay as they are, and so do all of
+    them if the model fails or gives other logits.
+    """
     if model.device.type != "cpu" or model.dtype != torch.float32 or not can_pack():
         return
-    for parent in list(model.modules()):
-        for name, layer in list(parent.named_children()):
-            is_float = type(layer) is nn.Linear and layer.weight.dtype == torch.float32
-            if is_float and layer.weight.numel() >= _SMALL:
-                setattr(parent, name, PackedLinear(layer.weight, layer.bias))
+    before = _try_tokens(model)
+    if before is None:
+        return
+    for parent, name, layer in _children(model, nn.Linear):
+        if layer.weight.dtype == torch.float32 and layer.weight.numel() >= _SMALL:
+            setattr(parent, name, PackedLinear(layer.weight, layer.bias))
+    after = _try_tokens(model)
+    is_equal = after is not None and torch.allclose(after, before, rtol=1e-3, atol=1e-3 * float(before.std()))
+    for parent, name, layer in _children(model, PackedLinear):
+        if layer.is_read or not is_equal:
+            setattr(parent, name, layer.unpack())
+
+
+def _children(model: Any, kind: type[nn.Module]) -> Iterator[tuple[Any, str, Any]]:  # noqa: ANN401
+    """Yield the layers of exactly one class, each after its parent and its name there; they can be replaced.
+
+    No layer is held longer than that, so that the memory of its weights is free when it is replaced.
+    """
+    parents = [module for module in model.modules() if next(module.children(), None) is not None]
+    for parent in parents:
+        for name in [name for name, layer in parent.named_children() if type(layer) is kind]:
+            yield parent, name, getattr(parent, name)
+
+
+@torch.inference_mode()
+def _try_tokens(model: Any) -> Tensor | None:  # noqa: ANN401
+    """Return the logits of a few tokens, or None if the model fails."""
+    try:
+        return model(input_ids=torch.arange(1, 9)[None] % model.config.get_text_config().vocab_size).logits
+    except Exception:  # noqa: BLE001 (another library's model may raise anything)
+        return None

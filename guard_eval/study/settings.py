@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Collection
 from itertools import chain
@@ -93,6 +94,7 @@ class GenerationSettings(SettingsTable):
         max_prompt_tokens: How many of a prompt's last tokens are kept.
         batch_size: How many at once, or `auto`: on a GPU what memory holds, on a CPU 8 or 32.
         chat: Whether prompts go through the model's chat template.
+        chat_template: Settings of the template itself, such as `{enable_thinking = false}` of Qwen3.
         compile: Whether the model has a cache of fixed shapes, for which transformers compiles it on a GPU.
     """
 
@@ -103,7 +105,13 @@ class GenerationSettings(SettingsTable):
     max_prompt_tokens: Tokens = 256
     batch_size: Annotated[Count, Field(le=100_000)] | Literal["auto"] = Field(default="auto", exclude=True)
     chat: bool = False
+    chat_template: dict[Code, bool | int | float | str] = Field(default={})
     compile: bool = Field(default=False, exclude=True)
+
+    @property
+    def template_settings(self) -> str:
+        """The settings of the chat template as JSON, or nothing without settings."""
+        return json.dumps(self.chat_template, sort_keys=True) if self.chat_template else ""
 
 
 class MetricSettings(SettingsTable):

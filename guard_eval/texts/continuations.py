@@ -29,7 +29,10 @@ from guard_eval.records import Continuation, Recipe, content_id
 from guard_eval.reporting.writing import open_to_append, write_whole
 from guard_eval.texts.shards import WHOLE, Shard
 
-RUN_FIELDS = ("model", "revision", "dtype", "seed", "max_new_tokens", "max_prompt_tokens", "chat", "stop")
+RUN_FIELDS = (
+    "model", "revision", "dtype", "seed", "max_new_tokens", "max_prompt_tokens",
+    "chat", "chat_template", "stop",
+)  # fmt: skip
 """What all texts of a folder share: fields of `Recipe`."""
 
 _STRATEGY_FIELDS = ("strategy", "amateur", "amateur_revision", "engine", "source")

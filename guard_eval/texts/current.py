@@ -119,6 +119,7 @@ def _required(study: Study, known: Known) -> dict[str, object]:
         "max_new_tokens": generation.max_new_tokens,
         "max_prompt_tokens": generation.max_prompt_tokens,
         "chat": generation.chat,
+        "chat_template": generation.template_settings,
         "stop": tuple(generation.stop),
     }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -35,11 +36,17 @@ def has_weights(folder: Path) -> bool:
 def folder_revision(folder: Path) -> str:
     """Return `sha256:` and 16 digits that stand for the names and contents of the files a model is made of.
 
-    Weights, configuration, tokenizer and chat templates count; what else is in the folder does not. Every
-    byte is read, for weights replaced in place keep their names and sizes.
+    Weights, configuration, tokenizer and chat templates count, and the files that these name in subfolders;
+    what else is in the folder does not. Every byte is read, for weights replaced in place keep their names
+    and sizes.
+
+    Raises:
+        StudyError: The model names a file outside its folder.
     """
     weights = _WEIGHTS if any(folder.glob("*.safetensors")) else _OLD_WEIGHTS
-    files = sorted({p for pattern in (*weights, *_SETTINGS) for p in folder.glob(pattern) if p.is_file()})
+    named = _files_named_by(folder)
+    files = {path for pattern in (*weights, *_SETTINGS) for path in folder.glob(pattern) if path.is_file()}
+    files = sorted(files | named)
     changed = [path.stat().st_ctime_ns for path in files]
     with ThreadPoolExecutor() as pool:
         contents = list(pool.map(_hash_file, files, changed))
@@ -47,6 +54,29 @@ def folder_revision(folder: Path) -> str:
     for path, content in zip(files, contents, strict=True):
         digest.update(f"{path.relative_to(folder).as_posix()}\0{content}\n".encode())
     return f"sha256:{digest.hexdigest()[:16]}"
+
+
+def _files_named_by(folder: Path) -> set[Path]:
+    """Return the files of weights that a model's index or settings name; they may lie in subfolders.
+
+    Raises:
+        StudyError: One lies outside the folder.
+    """
+    names: set[str] = set()
+    for path in [*folder.glob("*.index.json"), folder / "config.json"]:
+        try:
+            content = json.loads(path.read_bytes())
+            names.update(content.get("weight_map", {}).values())
+            names.update(filter(None, [content.get("transformers_weights")]))
+        except (OSError, ValueError, AttributeError, TypeError, RecursionError):
+            continue  # whoever loads the model says what is wrong with it
+    for name in sorted(map(str, names)):
+        if Path(name).is_absolute() or ".." in Path(name).parts:
+            raise StudyError(
+                f"the model {str(folder)!r} takes weights from {name!r}, which is outside its folder; put "
+                "the whole model into one folder"
+            )
+    return {folder / name for name in map(str, names) if (folder / name).is_file()}
 
 
 @cache  # one command asks several times; a file that changes meanwhile has another time of change

@@ -5,12 +5,12 @@ import statistics
 
 import pytest
 import torch
-from tiny_models import COMMON, CONFIGS, tiny
-from transformers import AutoModelForCausalLM, Lfm2Config, OpenAIGPTConfig
+from tiny_models import CONFIGS, tiny
 
-from guard_eval.engines.contrastive import can_branch
-from guard_eval.engines.decode import Batch, check, decode
-from guard_eval.errors import StudyError
+from guard_eval.engines.batch import Batch
+from guard_eval.engines.decode import decode
+from guard_eval.engines.passes import PlainPasses, RepeatedPasses, TreePasses
+from guard_eval.engines.probe import Abilities
 from guard_eval.strategies import (
     AdaptiveContrastiveSearch,
     BeamSearch,
@@ -82,7 +82,8 @@ def test_contrastive_search_equals_the_definition_by_tree_and_by_repetition(kind
     model = tiny(kind)
     expected = slow_search(tiny(kind), lambda: lambda _p: (6, 0.6))
     assert decode(model, batch(), ContrastiveSearch(k=6, alpha=0.6)).tokens == expected
-    assert can_branch(model, 64) == (kind not in {"mistral", "qwen2-window"})
+    windowed = kind in {"mistral", "qwen2-window"}
+    assert Abilities.of(model).choose_passes(64) is (RepeatedPasses if windowed else TreePasses)
 
 
 @pytest.mark.parametrize("q", [1.0, 3.0])
@@ -131,32 +132,26 @@ def slow_search(model, follow_a_text) -> list[list[int]]:
     return texts
 
 
-def test_a_model_without_a_cache_is_refused_by_what_needs_one():
-    config = OpenAIGPTConfig(vocab_size=320, n_embd=48, n_layer=1, n_head=4)
-    model = AutoModelForCausalLM.from_config(config).eval()
-    with pytest.raises(StudyError, match=r"does not run on this OpenAIGPT\w+: it keeps no cache"):
-        check(model, ContrastiveSearch())
-    check(model, Greedy())
+@pytest.mark.parametrize(
+    "kind", ["gpt-neo", "falcon-alibi", "llama4", "jamba", "mamba", "lfm2", "openai-gpt"]
+)
+def test_foreign_contrastive_search_equals_the_definition(kind):
+    expected = slow_search(tiny(kind), lambda: lambda _p: (4, 0.6))
+    assert decode(tiny(kind), batch(), ContrastiveSearch(k=4, alpha=0.6)).tokens == expected
 
 
-def test_a_running_state_is_refused_by_what_branches_and_taken_by_the_rest():
-    config = Lfm2Config(
-        **{**COMMON, "pad_token_id": 0},
-        hidden_size=48,
-        intermediate_size=96,
-        num_hidden_layers=3,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        layer_types=["conv", "full_attention", "conv"],
-        initializer_range=0.35,
-    )
-    torch.manual_seed(3)
-    model = AutoModelForCausalLM.from_config(config).eval()
-    for strategy in (BeamSearch(), ContrastiveSearch(), ContrastiveDecoding()):
-        with pytest.raises(
-            StudyError, match=r"does not run on this Lfm2ForCausalLM: it keeps a running state"
-        ):
-            check(model, strategy)
-    check(model, Greedy())
-    expected = [generated(model, prompt) for prompt in PROMPTS]
-    assert [decode(model, batch([prompt]), Greedy()).tokens[0] for prompt in PROMPTS] == expected
+@pytest.mark.parametrize("kind", ["rwkv", "mamba", "lfm2", "openai-gpt"])
+def test_foreign_beam_search_equals_search_without_a_cache(kind):
+    model = tiny(kind)
+    settings = {"num_beams": 3, "eos_token_id": [0], "early_stopping": False, "use_cache": False}
+    expected = [generated(model, prompt, **settings) for prompt in PROMPTS]
+    texts = [decode(model, batch([prompt]), BeamSearch(beams=3)).tokens[0] for prompt in PROMPTS]
+    assert texts == expected
+
+
+@pytest.mark.parametrize("kind", ["lfm2", "openai-gpt"])
+def test_a_foreign_amateur_equals_itself_without_a_cache(kind, monkeypatch):
+    strategy, expert = ContrastiveDecoding(beams=3, amateur_prompt="whole"), tiny("llama")
+    cached = decode(expert, batch(), strategy, amateur=tiny(kind)).tokens
+    monkeypatch.setattr(Abilities, "choose_passes", lambda *_: PlainPasses)
+    assert decode(expert, batch(), strategy, amateur=tiny(kind)).tokens == cached

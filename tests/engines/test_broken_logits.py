@@ -4,7 +4,8 @@ import pytest
 import torch
 from tiny_models import tiny
 
-from guard_eval.engines.decode import Batch, decode
+from guard_eval.engines.batch import Batch
+from guard_eval.engines.decode import decode
 from guard_eval.strategies import parse
 
 PROMPTS = [[5, 9, 200, 31], [7, 8], [12, 13, 14, 15, 16, 17]]

@@ -6,7 +6,8 @@ import pytest
 import torch
 from tiny_models import tiny
 
-from guard_eval.engines.decode import Batch, decode
+from guard_eval.engines.batch import Batch
+from guard_eval.engines.decode import decode
 from guard_eval.strategies import ContrastiveDecoding
 
 pytestmark = pytest.mark.slow

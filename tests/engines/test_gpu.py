@@ -8,8 +8,9 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from guard_eval.decoding import Context, StrategyProcessor
 from guard_eval.decoding.contrastive import Proposer
 from guard_eval.decoding.steps import choose, first_state
+from guard_eval.engines.batch import Batch
 from guard_eval.engines.batching import BatchSizes, in_batches
-from guard_eval.engines.decode import Batch, decode
+from guard_eval.engines.decode import decode
 from guard_eval.strategies import (
     STRATEGIES,
     AdaptiveContrastiveSearch,

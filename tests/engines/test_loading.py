@@ -97,9 +97,12 @@ def write(name, content):
     return lambda folder: (folder / name).write_text(content)
 
 
-def halve_vocabulary(folder):
-    path = folder / "config.json"
-    path.write_text(path.read_text().replace('"vocab_size": 320', '"vocab_size": 100'))
+def add(name, value):
+    def spoil(folder):
+        path = folder / "config.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), name: value}))
+
+    return spoil
 
 
 @pytest.mark.parametrize(
@@ -124,7 +127,10 @@ def halve_vocabulary(folder):
         (write("tokenizer.json", "{"), "no tokenizer that can be read: .* put its files into it"),
         (write("generation_config.json", "{"), "cannot load the model in .*generation_config.json"),
         (write("config.json", "[1]"), "cannot load the model in"),
-        (halve_vocabulary, "has 100 tokens and its tokenizer 288"),
+        (
+            add("quantization_config", {"quant_method": "mine"}),
+            "is quantised by 'mine', which .* does not know",
+        ),
     ],
 )
 def test_a_folder_without_a_whole_model(folder, spoil, says):

@@ -7,7 +7,8 @@ import pytest
 import torch
 from stepping import left
 
-from guard_eval.engines.decode import Batch, decode
+from guard_eval.engines.batch import Batch
+from guard_eval.engines.decode import decode
 from guard_eval.strategies import Greedy, TopP
 
 pytestmark = pytest.mark.slow

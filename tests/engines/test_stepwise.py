@@ -12,7 +12,8 @@ from transformers.generation.logits_process import (
 
 from guard_eval.decoding.noise import gumbel, row_key
 from guard_eval.decoding.processor import breaker_ids
-from guard_eval.engines.decode import Batch, decode
+from guard_eval.engines.batch import Batch
+from guard_eval.engines.decode import decode
 from guard_eval.engines.loading import LoadedModel
 from guard_eval.strategies import parse, signature
 

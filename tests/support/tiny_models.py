@@ -4,6 +4,7 @@ from typing import Any
 
 import torch
 from transformers import (
+    CONFIG_MAPPING,
     AutoModelForCausalLM,
     GemmaConfig,
     GPT2Config,
@@ -56,8 +57,101 @@ CONFIGS: dict[str, tuple[type[PreTrainedConfig], dict[str, Any]]] = {
 }
 
 
+_ENCODERS = {
+    **COMMON,
+    "pad_token_id": 1,
+    "is_decoder": True,
+    "init_std": 0.3,
+    "hidden_size": 48,
+    "max_position_embeddings": 128,
+}
+_STATES = {**COMMON, "hidden_size": 48, "num_hidden_layers": 3, "initializer_range": 0.3}
+
+FOREIGN: dict[str, tuple[str, dict[str, Any]]] = {
+    "rwkv": ("rwkv", {**_STATES, "attention_hidden_size": 48, "intermediate_size": 96}),
+    "xlnet": ("xlnet", {**_STATES, "d_model": 48, "n_layer": 3, "n_head": 4, "d_inner": 96}),
+    "prophetnet": (
+        "prophetnet",
+        {
+            **_ENCODERS,
+            "is_decoder": False,
+            "pad_token_id": 0,
+            "decoder_ffn_dim": 96,
+            "num_decoder_layers": 3,
+            "num_decoder_attention_heads": 4,
+            "encoder_ffn_dim": 96,
+            "num_encoder_layers": 3,
+            "num_encoder_attention_heads": 4,
+        },
+    ),
+    "trocr": (
+        "trocr",
+        {
+            **_ENCODERS,
+            "d_model": 48,
+            "decoder_ffn_dim": 96,
+            "decoder_layers": 3,
+            "decoder_attention_heads": 4,
+        },
+    ),
+    "mamba": ("mamba", {**_STATES, "state_size": 8}),
+    "mamba2": (
+        "mamba2",
+        {**_STATES, "state_size": 8, "num_heads": 8, "head_dim": 12, "n_groups": 2, "chunk_size": 16},
+    ),
+    "falcon-mamba": ("falcon_mamba", {**_STATES, "state_size": 8}),
+    "jamba": (
+        "jamba",
+        {
+            **_LLAMA,
+            "num_experts": 2,
+            "num_experts_per_tok": 1,
+            "attn_layer_period": 2,
+            "attn_layer_offset": 1,
+            "mamba_d_state": 8,
+            "mamba_dt_rank": 4,
+            "use_mamba_kernels": False,
+        },
+    ),
+    "lfm2": ("lfm2", {**_LLAMA, "pad_token_id": 0, "layer_types": ["conv", "full_attention", "conv"]}),
+    "gpt-neo": (
+        "gpt_neo",
+        {
+            **_STATES,
+            "num_hidden_layers": 4,
+            "num_heads": 4,
+            "intermediate_size": 96,
+            "attention_types": [[["global", "local"], 2]],
+            "window_size": 9,
+            "max_position_embeddings": 128,
+        },
+    ),
+    "falcon-alibi": (
+        "falcon",
+        {**_STATES, "num_attention_heads": 4, "ffn_hidden_size": 96, "alibi": True, "parallel_attn": False},
+    ),
+    "llama4": (
+        "llama4_text",
+        {
+            **_LLAMA,
+            "head_dim": 12,
+            "attention_chunk_size": 16,
+            "num_local_experts": 2,
+            "intermediate_size_mlp": 96,
+        },
+    ),
+    "openai-gpt": ("openai-gpt", {**COMMON, "n_embd": 48, "n_layer": 1, "n_head": 4, "n_positions": 128}),
+}
+"""Models that ignore padding, keep no keys and values, or see a part of the text, as in `CONFIG_MAPPING`."""
+
+
 def tiny(kind: str, seed: int = 3, **changes: Any) -> Any:
     """Return a model of a kind, the same at every call; `changes` are to its configuration."""
     torch.manual_seed(seed)
-    config, settings = CONFIGS[kind]
+    config, settings = CONFIGS[kind] if kind in CONFIGS else _find_foreign(kind)
     return AutoModelForCausalLM.from_config(config(**{**settings, **changes}), dtype=torch.float32).eval()
+
+
+def _find_foreign(kind: str) -> tuple[type[PreTrainedConfig], dict[str, Any]]:
+    name, settings = FOREIGN[kind]
+    return CONFIG_MAPPING[name], settings

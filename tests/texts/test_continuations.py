@@ -60,13 +60,13 @@ def test_a_line_has_the_text_and_the_folder_its_recipe(tmp_path):
     }  # fmt: skip
     assert json.loads((file(tmp_path).parent / "recipe.json").read_text()) == {
         "model": "bundled", "revision": "sha256:00", "dtype": "float32", "seed": 3, "max_new_tokens": 8,
-        "max_prompt_tokens": 8, "chat": False, "stop": [],
+        "max_prompt_tokens": 8, "chat": False, "chat_template": "", "stop": [],
     }  # fmt: skip
 
 
 CHANGES = {
     "seed": 4, "chat": True, "revision": "sha256:01", "dtype": "bfloat16", "max_new_tokens": 9,
-    "max_prompt_tokens": 9, "stop": (".",),
+    "max_prompt_tokens": 9, "stop": (".",), "chat_template": "{}",
 }  # fmt: skip
 VARIANTS = [{"engine": "vllm"}, {"source": "abc"}, {"amateur": "m", "amateur_revision": "r"}]
 

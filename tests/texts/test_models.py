@@ -13,7 +13,7 @@ from guard_eval.engines.command import generate
 from guard_eval.errors import StudyError
 from guard_eval.study.folder import BUNDLED, Study, locate_model
 from guard_eval.texts import models
-from guard_eval.texts.models import check_name, find_models
+from guard_eval.texts.models import check_name, find_models, folder_revision
 from guard_eval.texts.new import new
 
 constants = pytest.importorskip("huggingface_hub.constants")
@@ -168,3 +168,35 @@ def test_names_that_can_be_none(tmp_path):
         check_name("./x", str(tmp_path / "x"))
     check_name("./x", str(tmp_path))
     check_name("gpt2", "gpt2")
+
+
+def test_revision_covers_weights_in_subfolders(tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "weights").mkdir()
+    index = {"weight_map": {"a": "weights/first.safetensors", "b": "weights/second.safetensors"}}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
+    (tmp_path / "weights" / "first.safetensors").write_bytes(b"1")
+    (tmp_path / "weights" / "second.safetensors").write_bytes(b"2")
+    before = folder_revision(tmp_path)
+    (tmp_path / "weights" / "second.safetensors").write_bytes(b"3")
+    assert folder_revision(tmp_path) != before
+
+
+def test_revision_covers_weights_named_by_the_settings(tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps({"transformers_weights": "other/model.safetensors"}))
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "model.safetensors").write_bytes(b"1")
+    before = folder_revision(tmp_path)
+    (tmp_path / "other" / "model.safetensors").write_bytes(b"2")
+    assert folder_revision(tmp_path) != before
+
+
+@pytest.mark.parametrize("name", ["../model.safetensors", "/tmp/model.safetensors", "a/../../b.safetensors"])
+def test_weights_outside_the_folder_are_refused(tmp_path, name):
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"a": name}}))
+    with pytest.raises(StudyError, match="outside its folder; put the whole model into one folder"):
+        folder_revision(tmp_path)
+    (tmp_path / "model.safetensors.index.json").unlink()
+    (tmp_path / "config.json").write_text(json.dumps({"transformers_weights": name}))
+    with pytest.raises(StudyError, match="outside its folder"):
+        folder_revision(tmp_path)

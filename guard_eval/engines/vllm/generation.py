@@ -184,7 +184,7 @@ def sampling_params(described: LoadedModel, recipe: Recipe, row: EncodedPrompt) 
     return SamplingParams(
         temperature=0,  # the likeliest token is taken, of which a strategy has left one
         max_tokens=recipe.max_new_tokens,
-        stop_token_ids=eos_ids(described),
+        stop_token_ids=eos_ids(described, recipe.stop),
         stop=list(recipe.stop),
         include_stop_str_in_output=bool(recipe.stop),  # `make_continuation` cuts alike for every engine
         detokenize=bool(recipe.stop),

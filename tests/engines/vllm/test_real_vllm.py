@@ -21,7 +21,8 @@ os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
 vllm = pytest.importorskip("vllm", reason="vLLM has an environment of its own: make test-vllm")
 
 from guard_eval.decoding.noise import row_key  # noqa: E402
-from guard_eval.engines.decode import Batch, decode  # noqa: E402
+from guard_eval.engines.batch import Batch  # noqa: E402
+from guard_eval.engines.decode import decode  # noqa: E402
 from guard_eval.engines.encoding import EncodedPrompt, encode, eos_ids  # noqa: E402
 from guard_eval.engines.loading import LoadedModel, load  # noqa: E402
 from guard_eval.engines.local import recipe_of  # noqa: E402
