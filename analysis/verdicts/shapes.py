@@ -12,7 +12,7 @@ import pandas as pd
 
 from analysis.verdicts.columns import BOOLEANS, Columns, plain_heading
 from analysis.verdicts.draft import METHODS, Draft
-from analysis.verdicts.layout import as_texts, distinct_rows
+from analysis.verdicts.layout import as_texts
 from analysis.verdicts.sides import read_first
 from analysis.verdicts.words import TIED, A, B, is_missing_word, meaning
 from guard_eval.errors import StudyError
@@ -23,6 +23,8 @@ MOSTLY = 0.9
 """A column of verdicts names a method of its row, or a side, or a tie, in this share of its filled cells."""
 MOSTLY_ONCE = 0.8
 """If this share of all methods occurs once, they are texts and no methods."""
+MAX_WORDS = 50
+"""A column with more different words that name no method holds texts."""
 FEWEST_ROWS = 4
 """Rows below which it is not looked at whether methods occur once."""
 
@@ -269,35 +271,22 @@ def _is_yes(columns: Columns, name: str) -> pd.Series:
 
 
 def columns_of_verdicts(draft: Draft) -> list[str]:
-    """Return the free columns whose cells are verdicts: methods, sides or ties."""
-    methods = METHODS if draft.has(*METHODS) else ()
-    return [
-        name
-        for name in draft.free()
-        if _holds_verdicts(draft, draft.columns.texts(name, *methods))
-        and not (methods and read_first(draft.columns, name) is not None)
-    ]
+    """Return the free columns whose cells are verdicts: methods, sides or ties, and not who was shown first."""
+    methods = {text for name in METHODS if draft.has(name) for text in draft.columns.values(name)}
+    holding = [name for name in draft.free() if _holds_verdicts(draft, name, methods)]
+    return [name for name in holding if not methods or read_first(draft.columns, name) is None]
 
 
-def _holds_verdicts(draft: Draft, table: pd.DataFrame) -> bool:
-    """Return whether most filled cells of the first column are verdicts; the methods are in the others."""
-    numbers, rows = distinct_rows(table, list(table.columns))
-    sizes = np.bincount(numbers).tolist()
-    filled = [
-        (row, size)
-        for row, size in zip(rows, sizes, strict=True)
-        if row[0] is not None and not is_missing_word(row[0])
-    ]
-    known = {row[0] for row, _ in filled}
-    # A list of methods is no column of verdicts, and two methods with ties are.
-    are_methods = len(table.columns) == 1 and TIE in known and len(known) <= 3
-    total = sum(size for _, size in filled)
-    words = sum(
-        size
-        for (cell, *methods), size in filled
-        if are_methods or cell in methods or cell.strip() in draft.words or meaning(cell) is not None  # type: ignore[union-attr]
-    )
-    return bool(filled) and words >= MOSTLY * total
+def _holds_verdicts(draft: Draft, name: str, methods: set[str]) -> bool:
+    """Return whether most filled cells of a column are verdicts."""
+    counts = draft.columns.texts(name)[name].value_counts()
+    filled = {str(text): int(count) for text, count in counts.items() if not is_missing_word(str(text))}
+    if not filled or len(filled.keys() - methods) > MAX_WORDS:
+        return False
+    # Two unknown names with ties are methods.
+    are_methods = not methods and TIE in filled and len(filled) <= 3
+    words = {text for text in filled if text in methods or text.strip() in draft.words or meaning(text)}
+    return are_methods or sum(filled[text] for text in words) >= MOSTLY * sum(filled.values())
 
 
 def melt(draft: Draft, names: Sequence[str]) -> None:

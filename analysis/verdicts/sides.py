@@ -92,8 +92,14 @@ class Unblinder:
         names = list(dict.fromkeys(("verdict", *METHODS, *self.by)))
         self.table = self.columns.texts(*names)
         self.numbers, rows = distinct_rows(self.table, names)
-        self.answers = [Answer(*row[:3], *row[-2:], self._word(*row[:3])) for row in rows]
-        self.kinds = self._rows(lambda answer: answer.word.kind if answer.word else "", str)
+        self.answers = [
+            Answer(
+                verdict, a, b, sides[-2] if sides else a, sides[-1] if sides else b, self._word(verdict, a, b)
+            )
+            for verdict, a, b, *sides in rows
+        ]
+        kinds = [answer.word.kind if answer.word else "" for answer in self.answers]
+        self.kinds = np.array(kinds, dtype=str)[self.numbers]
 
     def run(self) -> None:
         """Replace the words, and count the strength that is dropped.
@@ -133,9 +139,9 @@ class Unblinder:
             return meaning(verdict)
         return {"a": Word(A, "letter"), "b": Word(B, "letter")}.get(declared)
 
-    def _rows(self, function: Callable[[Answer], object], kind: type = bool) -> NDArray[np.generic]:
-        """Return a function of the answers for each row."""
-        return np.array([function(answer) for answer in self.answers], dtype=kind)[self.numbers]
+    def _rows(self, is_so: Callable[[Answer], bool]) -> NDArray[np.bool_]:
+        """Return for each row whether something is so of its answer."""
+        return np.array([is_so(answer) for answer in self.answers], dtype=bool)[self.numbers]
 
     def _refuse(self, is_wrong: Callable[[Answer], bool], message: str) -> None:
         wrong = self._rows(is_wrong)
@@ -156,8 +162,9 @@ class Unblinder:
             return text if text in {answer.a, answer.b} or not is_missing_word(text) else None
 
         straight, turned = (
-            self._rows(lambda answer, turn=turn: winner(answer, turn), object) for turn in (A, B)
-        )  # type: ignore[misc]
+            np.array([winner(answer, turn) for answer in self.answers], dtype=object)[self.numbers]
+            for turn in (A, B)
+        )
         is_turned = np.zeros(len(self.table), dtype=bool)
         if first is not None:
             is_turned = (self.kinds == "place") & (first == B)

@@ -213,7 +213,7 @@ def _write_items(draft: Draft, items: Items) -> None:
         new["prompt_id"] = _numbered(columns.codes(items.prompt)) if len(items.pair) > 1 else cells
         draft.found("prompt", items.prompt, "pairs with the same cell share a prompt")
     dropped = [name for name in {*items.pair[:1], items.prompt} if name in draft.free()]
-    draft.replace(frame.drop(columns=dropped).assign(**new))  # type: ignore[arg-type]
+    draft.replace(frame.drop(columns=dropped).assign(**new))
 
 
 def _numbered(codes: Sequence[int] | np.ndarray) -> list[str]:
