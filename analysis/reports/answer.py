@@ -11,6 +11,7 @@ from analysis.analyses.outcomes.shares import deciding_p
 from analysis.analyses.reliability.audits import UNBALANCED
 from analysis.reports.columns import count_raters, differs, group_name, limits, plain_name, possible_ranks
 from analysis.reports.results import Results, Row, group_of, grouped, rows_of
+from analysis.verdicts.reading import reading_of
 from guard_eval.estimate import why_no_p
 from guard_eval.records import PEOPLE_OF, SIMULATED
 from guard_eval.reporting.words import (
@@ -192,7 +193,9 @@ def _facts(results: Results) -> tuple[str, ...]:
         )
         facts.append(" · ".join(filter(None, parts)))
     more = len(facts) - MAX_FACTS
-    return (*facts[:MAX_FACTS], *([f"{more} more judges"] if more > 0 else []))
+    left_out = reading_of(results.evidence.frame).left_out
+    facts[MAX_FACTS:] = [*([f"{more} more judges"] if more > 0 else []), *left_out]
+    return tuple(facts)
 
 
 def _the(name: str) -> str:

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+
+import pandas as pd
 
 from analysis.analyses.evidence import Evidence
 from analysis.reports.declared import command_line, read_settings, table_context
 from analysis.reports.page import write_report
-from analysis.verdicts.tidy import read_verdicts, remarks
+from analysis.verdicts.reading import Reading, reading_of
+from analysis.verdicts.tidy import read_verdicts
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_text
 from guard_eval.records import RaterKind
+from guard_eval.reporting.words import and_list, plural
 from guard_eval.reporting.writing import check_folder
 from guard_eval.results import Result
+
+NEEDED = {
+    "units are prompts": ("prompt_id",),
+    "position": ("shown_first",),
+    "length": ("length_a", "length_b"),
+    "sequential tests": ("at",),
+}
+"""The columns that an analysis needs beside those of every table."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,12 +36,14 @@ class Report(Result):
     Attributes:
         folder: The report's folder.
         page: The page to open.
-        answer: The paragraph that answers the question.
+        answer: The paragraph that answers the question; empty if nothing was written.
+        reading: What was read from a table.
     """
 
     folder: Path
     page: Path
     answer: str
+    reading: Reading
 
 
 def report(
@@ -39,6 +53,7 @@ def report(
     rater_kind: RaterKind | None = None,
     compare: tuple[str, str] | None = None,
     paper: bool = False,
+    dry_run: bool = False,
     overrides: Sequence[str] = (),
 ) -> Report:
     """Write the report: who wrote better text, and how certain that is.
@@ -52,6 +67,7 @@ def report(
         rater_kind: Who judged, for a table without the column rater_kind.
         compare: Of three or more methods, the two whose comparison is shown in full.
         paper: Also write tables, a figure and the text for a manuscript to paper/.
+        dry_run: Write nothing: show what is read from a table, and what its columns allow.
         overrides: Settings for this run, such as `margin=0.05`.
 
     Raises:
@@ -60,26 +76,47 @@ def report(
     if not source:
         raise StudyError("name a study, or a table of verdicts: guard-eval report STUDY")
     paths = [Path(path) for path in source]
-    if any(path.is_dir() or not (path.suffix or path.exists()) for path in paths):
+    is_study = any(path.is_dir() or not (path.suffix or path.exists()) for path in paths)
+    if dry_run and is_study:
+        raise StudyError(f"{paths[0]} is a study, whose columns are known; leave --dry-run out")
+    if is_study:
         if len(paths) > 1:
             raise StudyError(f"{paths[0]} and {paths[1]}: a report is on one study, or on tables of verdicts")
         evidence, folder = _study_evidence(paths[0], settings, rater_kind, overrides)
     else:
         folder = Path(f"{_stem(paths[0])}-report")
         evidence = _table_evidence(paths, settings, rater_kind, overrides)
-    folder = output or folder
+    folder, reading = output or folder, reading_of(evidence.frame)
+    if dry_run:
+        return Report(
+            folder=folder,
+            page=folder / "index.html",
+            answer="",
+            reading=reading,
+            lines=(*reading.lines(), *allowed_analyses(evidence.frame)),
+            warnings=reading.notes,
+        )
     check_folder(folder)
     if compare is not None:
         evidence = Evidence(scored=evidence.scored, context=replace(evidence.context, compare=(compare,)))
     written = write_report(evidence, folder, paper=paper)
-    warnings = () if any(path.is_dir() for path in paths) else remarks(evidence.frame)
     return Report(
         folder=folder,
         page=written.paths[0],
         answer=written.summary,
-        lines=(written.summary, f"report: {written.paths[0]}"),
-        warnings=warnings,
+        reading=reading,
+        lines=(*reading.lines(), written.summary, f"report: {written.paths[0]}"),
+        warnings=reading.notes,
     )
+
+
+def allowed_analyses(table: pd.DataFrame) -> Iterator[str]:
+    """Yield for each analysis that needs something of a table whether the table has it."""
+    raters = table["rater"].nunique()
+    yield f"agreement: {'yes' if raters > 1 else 'no'}, {plural(raters, 'rater')}"
+    for name, needed in NEEDED.items():
+        missing = [column for column in needed if column not in table]
+        yield f"{name}: {f'no, add {and_list(missing)}' if missing else 'yes'}"
 
 
 def _study_evidence(
@@ -104,7 +141,9 @@ def _table_evidence(
 ) -> Evidence:
     declared, source = read_settings(paths[0], settings, overrides)
     kind = rater_kind or declared.rater_kind
-    table = read_verdicts(paths, rater_kind=kind, columns=declared.columns or {}, form=declared.format)
+    table = read_verdicts(
+        paths, rater_kind=kind, columns=declared.columns, words=declared.verdicts, form=declared.format
+    )
     options = {"--settings": None if settings is None else settings.name, "--rater-kind": rater_kind}
     where = " and ".join(
         filter(None, (f"in {source.name}" if source else "", "on the command line" if overrides else ""))

@@ -14,9 +14,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 from analysis.analyses.evidence import Context, Correction, RaterSampling
 from analysis.verdicts.combined import Composite, PanelRule
 from analysis.verdicts.family import declared_results
-from analysis.verdicts.layout import REMARKS
+from analysis.verdicts.reading import READING, Reading, join_readings, reading_of
 from analysis.verdicts.scores import PROMPT, UnitScores, with_units
-from analysis.verdicts.tidy import remarks
 from guard_eval.errors import StudyError
 from guard_eval.records import RaterKind
 from guard_eval.rubric import Weights
@@ -64,7 +63,10 @@ class TableSettings(BaseModel):
         raters: For whom the answer is to hold: `fixed`, these raters, or `random`, all of the same kind.
         assisted_by: The judge, by name, whose verdicts assist people's in the answer.
         rater_kind: Who judged, if the table has no such column.
-        columns: The headings of the table by the column that they are: `method_a = "System 1"`.
+        columns: The headings of the table by the column that they are: `method_a = "System 1"`. An empty
+            heading says that the table has no such column.
+        verdicts: The words of the table's verdicts: `"left one" = "a"`. Their values are `a`, `b`, `tie`, a
+            method, or an empty text for a missing verdict.
         format: The format of the files, if it could be one of two.
         panel: The rule by which all judges count as one besides.
         composite: The weights of criteria whose weighted mean is an overall result.
@@ -88,6 +90,7 @@ class TableSettings(BaseModel):
     assisted_by: str | None = None
     rater_kind: RaterKind | None = None
     columns: dict[str, str] | None = None
+    verdicts: dict[str, str] | None = None
     format: str | None = None
     panel: PanelRule | None = None
     composite: Weights | None = None
@@ -190,5 +193,6 @@ def _with_unit(verdicts: pd.DataFrame, unit: ReportUnit | None) -> pd.DataFrame:
     pairs = with_units(verdicts).drop_duplicates(["method_a", "method_b", "pair_id"])
     without = verdicts.drop(columns=PROMPT)
     if UnitScores.of(pairs).n < len(pairs):
-        without.attrs[REMARKS] = [*remarks(verdicts), _PAIR_DESPITE_PROMPTS]
+        warning = Reading(notes=(_PAIR_DESPITE_PROMPTS,))
+        without.attrs[READING] = join_readings([reading_of(verdicts), warning])
     return without

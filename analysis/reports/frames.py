@@ -16,6 +16,7 @@ from analysis.analyses.reliability import position as position_analysis
 from analysis.reports.declared import TableSettings, check_settings, table_context
 from analysis.reports.page import WrittenReport, write_report
 from analysis.reports.results import Results
+from analysis.verdicts.reading import warn_of
 from analysis.verdicts.tidy import read_verdicts
 from guard_eval.errors import StudyError
 from guard_eval.reporting.words import titled
@@ -99,8 +100,13 @@ def evidence_of(verdicts: pd.DataFrame | Path | str, **declared: object) -> Evid
         raise StudyError(f"family is {family!r}; write a list of results, as [{family!r}]")
     settings: TableSettings = check_settings(Path("the report"), declared)
     table = read_verdicts(
-        verdicts, rater_kind=settings.rater_kind, columns=settings.columns or {}, form=settings.format
+        verdicts,
+        rater_kind=settings.rater_kind,
+        columns=settings.columns,
+        words=settings.verdicts,
+        form=settings.format,
     )
+    warn_of(table)
     return Evidence.of(
         *table_context(table, settings, name=settings.title or "Verdicts", source="in the program")
     )

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from analysis.reports.answer import is_simulated
 from analysis.reports.columns import group_name, page_words, plain_name
 from analysis.reports.results import Results, rows_of
-from analysis.verdicts.tidy import remarks
+from analysis.verdicts.reading import reading_of
 from guard_eval.records import PEOPLE_OF, SIMULATED
 from guard_eval.reporting.words import and_list, names_of, percent, plural, sentence
 
@@ -75,6 +75,7 @@ def methods(results: Results) -> tuple[str, ...]:
         )
     notes += [f"{each.title}, a criterion of the study's own: {each.definition}" for each in context.criteria]
     notes += context.declared
+    notes += [f"Read from the table: {line}." for line in reading_of(results.evidence.frame).lines()]
     if context.why_exploratory:
         notes.append(f"Exploratory: {'; '.join(context.why_exploratory)}.")
     changed = "Exploratory: settings were changed after the first verdict of"
@@ -110,4 +111,8 @@ def limitations(results: Results) -> tuple[str, ...]:
         },
     )
     warned = list(dict.fromkeys(row.note for row in rows if row.note))[:MAX_NOTES]
-    return (*notes, *map(sentence, warned), *(f"{text}." for text in remarks(results.evidence.frame)))
+    return (
+        *notes,
+        *map(sentence, warned),
+        *(f"{text}." for text in reading_of(results.evidence.frame).notes),
+    )

@@ -18,8 +18,8 @@ KNOWN = frozenset((*TEXTS, *NUMBERS))
 METHODS = ("method_a", "method_b", "verdict", "shown_first")
 """Columns that name methods; in a validated table they have the same categories."""
 
-REMARKS = "remarks"
-"""In a table's `attrs`: what a reader must be warned of."""
+NESTED = "nested"
+"""In a table's `attrs`: columns with lists or objects, and where the first of these is."""
 LINE, SHEET_ROW = "line", "sheet row"
 """The index's name in a table read from text, or from a sheet, so that a message can point at its rows."""
 NUMBERED = frozenset({LINE, SHEET_ROW, "record", "sample", "row"})

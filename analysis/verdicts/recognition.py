@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import re
-import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
+from analysis.verdicts.draft import METHODS
 from analysis.verdicts.files import Record, VerdictFile, open_file
-from analysis.verdicts.layout import REMARKS, number_list
-from analysis.verdicts.sides import METHOD_FIELDS, SHOWN
-from analysis.verdicts.tables import cells_of, cells_of_json, only_answers, tidied, with_columns
+from analysis.verdicts.formats.fields import id_key, is_verdict, read_items
+from analysis.verdicts.layout import distinct_rows
+from analysis.verdicts.reading import READING, Reading, join_readings, reading_of
+from analysis.verdicts.shapes import couples_of
+from analysis.verdicts.tables import tidied
 from guard_eval.errors import StudyError, nearest
 from guard_eval.reporting.words import and_list
-
-Row = Mapping[str, str | None] | str
-"""A verdict's cells by column, or why a record holds no verdict."""
-Rows = Iterable[tuple[int, Row]]
-"""Rows, each with the number of its record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +29,11 @@ class VerdictFormat:
 
     Attributes:
         what: What such a file is called in messages.
-        module: The module whose function `read` yields the file's rows.
         keys: A first record with all keys of one of these lists is of this format.
         asks: Whether raters answered questions, of which some may not ask for a verdict.
     """
 
     what: str
-    module: str
     keys: tuple[str, ...]
     asks: bool = False
 
@@ -50,20 +45,20 @@ class VerdictFormat:
 TABLE = "table"
 FOREIGN = {
     "alpaca-eval": VerdictFormat(
-        "AlpacaEval annotations", "alpaca_eval", ("instruction generator_1 generator_2 preference",)
+        "AlpacaEval annotations", ("instruction generator_1 generator_2 preference",)
     ),
     "arena-hard": VerdictFormat(
-        "Arena-Hard judgments", "arena_hard", ("games model judge question_id", "games model judge uid")
+        "Arena-Hard judgments", ("games model judge question_id", "games model judge uid")
     ),
     "fastchat": VerdictFormat(
         "FastChat judgments or votes (MT-Bench, Chatbot Arena)",
-        "fastchat",
-        ("question_id judge model_1 model_2 g1_winner g2_winner", "question_id judge model_a model_b winner"),
+        (
+            "question_id judge model_1 model_2 g1_winner g2_winner",
+            "question_id judge model_a model_b winner turn",
+        ),
     ),
-    "label-studio": VerdictFormat("a Label Studio export", "label_studio", ("data annotations",), asks=True),
-    "potato": VerdictFormat(
-        "Potato annotations", "potato", ("instance_id user_id", "id label_annotations"), asks=True
-    ),
+    "label-studio": VerdictFormat("a Label Studio export", ("data annotations",), asks=True),
+    "potato": VerdictFormat("Potato annotations", ("instance_id user_id", "id label_annotations"), asks=True),
 }
 FORMATS: tuple[str, ...] = (*FOREIGN, TABLE)
 """The names that `--set format=` takes."""
@@ -71,22 +66,30 @@ FORMATS: tuple[str, ...] = (*FOREIGN, TABLE)
 _TIDY = {"pair_id", "method_a", "method_b", "rater", "criterion", "verdict"}
 _SAMPLES = {"doc_id", "resps", "arguments"}
 """Keys of lm-evaluation-harness' samples, which are texts."""
-_JUDGED = re.compile("rater|judge|annotator|user_id|verdict|winner|preference|annotations|criterion")
+_JUDGED = re.compile(
+    "rater|judge|annotator|user_id|verdict|winner|loser|preference|choice|annotations|criterion|chosen|instruction"
+    r"|win(ner_)?\w+",
+    re.IGNORECASE,
+)
 """Keys that an item of a data file does not have."""
 
 
 def load_files(
-    files: Sequence[Path], *, form: str | None = None, columns: Mapping[str, str] = MappingProxyType({})
+    files: Sequence[Path],
+    *,
+    form: str | None = None,
+    columns: Mapping[str, str] | None = None,
+    words: Mapping[str, str] | None = None,
 ) -> list[tuple[Path, pd.DataFrame]]:
-    """Return the verdicts of files in any known format, not yet checked.
+    """Return the verdicts of files in any known format as tidy tables, not yet checked.
 
-    Their `attrs` list what was assumed, under `REMARKS`. Files of items say what the items of Potato and
-    Label Studio are.
+    A file of items says which methods the items of the other files compare.
 
     Args:
         files: The files.
         form: Their format, one of `FORMATS`; by default the one that their first records are of.
         columns: The headings of tables by the column that they are.
+        words: The verdicts that the user has declared.
 
     Raises:
         StudyError: A file cannot be read, is of no known format or could be of two, or holds no verdicts.
@@ -97,46 +100,46 @@ def load_files(
     described = [file for file in opened if len(files) > 1 and _is_item(file.first)]
     items: dict[str, dict[str, str]] = {}
     for file in described:
-        items |= _reader("potato").items_of(file)
+        items |= read_items((file.at(number), record) for number, record in file.records())
     holding = [file for file in opened if file not in described]
     if not holding:
         raise StudyError(f"{files[0]} holds items and no verdicts; give the annotations, too")
-    forms = [form or format_of(file, columns) for file in holding]  # all, before a file is read whole
-    return [(file.path, _read(file, name, items, columns)) for file, name in zip(holding, forms, strict=True)]
+    forms = [form or format_of(file, columns or {}) for file in holding]  # all, before a file is read whole
+    tables = []
+    for file, name in zip(holding, forms, strict=True):
+        try:
+            if name == TABLE:
+                frame = tidied(file.table(), columns=columns, words=words, items=items)
+            else:
+                frame = tidied(_foreign_table(file, name, items), words=words, is_known=True)
+        except StudyError as error:
+            raise StudyError(
+                str(error) if str(file.path) in str(error) else f"{file.path}: {error}"
+            ) from None
+        tables.append((file.path, frame))
+    return tables
 
 
-def _reader(module: str) -> Any:  # noqa: ANN401  a module, loaded when a file is for it
-    return import_module(f"analysis.verdicts.formats.{module}")
+def _foreign_table(file: VerdictFile, name: str, items: Mapping[str, Mapping[str, str]]) -> pd.DataFrame:
+    """Return the verdicts of another program's file, with the columns' own names."""
+    form = FOREIGN[name]
+    notes = [f"{file.path} is read as {form.what}"]
+    module: Any = import_module(f"analysis.verdicts.formats.{name.replace('-', '_')}")
+    frame = file.table_of(module.read(file, notes, items))
+    frame.attrs[READING] = join_readings([Reading(notes=tuple(notes)), reading_of(frame)])
+    return keep_answers(frame, str(file.path)) if form.asks else frame
 
 
 def _is_item(record: Record) -> bool:
-    """Return whether a record is an item of a data file: it names methods, and no rater."""
-    names = any({a, b} <= record.keys() for a, b in (*METHOD_FIELDS, SHOWN))
-    return names and bool({"id", "instance_id"} & record.keys()) and not any(map(_JUDGED.fullmatch, record))
+    """Return whether a record is an item: it has an id and methods, and no rater or verdict."""
+    return (
+        id_key(record) is not None
+        and bool(couples_of(list(record)))
+        and not any(map(_JUDGED.fullmatch, record))
+    )
 
 
-def _read(
-    file: VerdictFile, name: str, items: Mapping[str, Mapping[str, str]], columns: Mapping[str, str]
-) -> pd.DataFrame:
-    notes: list[str] = []
-    if name == TABLE:
-        cells = cells_of(file.table, file) if file.table is not None else table_of(cells_of_json(file), file)
-        cells = with_columns(cells, columns)
-    else:
-        form = FOREIGN[name]
-        notes.append(f"{file.path} is read as {form.what}")
-        word = "sample" if name == "inspect" else file.word
-        cells = table_of(_reader(form.module).read(file, notes, items), file, word=word)
-        if form.asks:
-            cells = only_answers(cells, notes, str(file.path))
-        cells.attrs[REMARKS] = [*notes, *cells.attrs[REMARKS]]
-    try:
-        return tidied(cells)
-    except StudyError as error:
-        raise StudyError(f"{file.path}: {error}") from None
-
-
-def format_of(file: VerdictFile, columns: Mapping[str, str] = MappingProxyType({})) -> str:
+def format_of(file: VerdictFile, columns: Mapping[str, str]) -> str:
     """Return the name of a file's format.
 
     Raises:
@@ -164,40 +167,30 @@ def format_of(file: VerdictFile, columns: Mapping[str, str] = MappingProxyType({
     return names[0] if names else TABLE
 
 
-def table_of(rows: Rows, file: VerdictFile, *, word: str = "") -> pd.DataFrame:
-    """Return rows as a table, and under `REMARKS` what was left out.
+def keep_answers(frame: pd.DataFrame, path: str) -> pd.DataFrame:
+    """Return the answers to questions of verdicts: the other questions ask for comments or ratings.
 
     Raises:
-        StudyError: There are no verdicts, or a text has half a character, which no file can hold.
+        StudyError: No answer is a verdict.
     """
-    word = word or file.word
-    numbers: list[int] = []
-    columns: dict[str, list[str | None]] = {}
-    left_out: dict[str, list[int]] = {}
-    for number, row in rows:
-        if isinstance(row, str):
-            left_out.setdefault(row, []).append(number)
-            continue
-        for name, value in row.items():
-            if value is not None:
-                cells = columns.setdefault(name, [])
-                cells.extend([None] * (len(numbers) - len(cells)))
-                cells.append(sys.intern(value))  # a million cells hold few different texts
-        numbers.append(number)
-    notes = [
-        f"{len(result)} left out: {why} ({number_list(sorted(set(result)), word)})"
-        for why, result in left_out.items()
-    ]
-    if not numbers:
-        raise StudyError(f"{file.path} holds no verdicts{'; ' + and_list(notes) if notes else ''}")
-    for name, cells in columns.items():
-        cells.extend([None] * (len(numbers) - len(cells)))
-        for text in {name, *cells} - {None}:
-            if any("\ud800" <= character <= "\udfff" for character in str(text)):
-                where = f"{file.path}, {word} {numbers[cells.index(text) if text in cells else 0]}"
-                raise StudyError(
-                    f"{where}: {name!a} has {text!a}, with half a character (a lone surrogate); fix it"
-                )
-    frame = pd.DataFrame(columns, index=pd.Index(numbers, name=word), dtype=object)
-    frame.attrs[REMARKS] = notes
-    return frame
+    names = ["criterion", "verdict", *METHODS]
+    table = frame.reindex(columns=list(dict.fromkeys([*frame.columns, *names])))
+    table = table.astype(
+        {name: "category" for name in names if table[name].dtype == object or table[name].isna().all()}
+    )
+    numbers, rows = distinct_rows(table, names)
+    asked = {
+        criterion for criterion, verdict, a, b in rows if is_verdict(verdict, {"method_a": a, "method_b": b})
+    }
+    if not asked:
+        raise StudyError(
+            f"{path} holds no verdicts: no answer is one; write the methods, A, B, left, right or tie"
+        )
+    kept: pd.DataFrame = frame[np.array([row[0] in asked for row in rows])[numbers]]
+    if other := sorted({str(row[0]) for row in rows} - asked):
+        reading = Reading(
+            unused=tuple(other),
+            notes=(f"not read, since no answer is a verdict: {and_list(list(map(repr, other)))}",),
+        )
+        kept.attrs[READING] = join_readings([reading_of(frame), reading])
+    return kept

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from pathlib import Path
-from types import MappingProxyType
 from typing import get_args
 
 import numpy as np
@@ -17,7 +17,6 @@ import pandas as pd
 from analysis.verdicts.layout import (
     METHODS,
     NUMBERS,
-    REMARKS,
     REQUIRED,
     TEXTS,
     as_texts,
@@ -28,8 +27,9 @@ from analysis.verdicts.layout import (
     refuse_rows,
     with_shared_texts,
 )
+from analysis.verdicts.reading import READING, Reading, join_readings, reading_of, warn_of
 from analysis.verdicts.recognition import load_files
-from analysis.verdicts.tables import other_headings, tidied, with_columns
+from analysis.verdicts.tables import tidied
 from guard_eval.errors import StudyError
 from guard_eval.lookalike import look
 from guard_eval.records import TIE, RaterKind
@@ -48,6 +48,8 @@ _MODEL = re.compile(
     r"|o[134](-mini|-preview|-pro)?$|(ai|model|llm)?[-_ ]?judge)(?![a-z])|^[\w.-]{2,}/[\w.-]{3,}$"
 )
 """Names that people do not have, on what `look` returns; a name of the Hub has a slash."""
+_NUMBER = re.compile(r"\d+(\.0*)?")
+_ROUNDED = re.compile(r"\d(\.\d+)?[eE]\+?\d+")
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+")
 
 
@@ -55,25 +57,29 @@ def read(
     source: Source | Sequence[Path | str],
     *,
     rater_kind: RaterKind | None = None,
-    columns: Mapping[str, str] = MappingProxyType({}),
+    columns: Mapping[str, str] | None = None,
+    verdicts: Mapping[str, str] | None = None,
     form: str | None = None,
 ) -> pd.DataFrame:
     """Return the validated verdicts of a data frame or of files, in any format that docs/formats.md lists.
 
-    Tables are CSV with any usual delimiter, gzipped or not, Parquet, XLSX and JSON. Several files are read as
-    one table; a file of Potato's or Label Studio's items is read for their annotations.
+    `attrs["reading"]` says which column was read as what; what was left out is a warning, too. Several files
+    are read as one table. A file of items says which methods another file's answers compare.
 
     Args:
         source: A data frame, a file's path, or several paths.
         rater_kind: Who judged, where the table does not say; by default it is unknown.
         columns: The headings of tables by the column that they are: `{"method_a": "System 1"}`.
+        verdicts: The table's words for verdicts: `{"left one": "a"}`, with `a`, `b`, `tie`, a method, or an
+            empty text for a missing verdict.
         form: The format of the files, one of `FORMATS`; by default that of their first records.
 
     Raises:
         StudyError: A file is missing, unreadable or not a valid table of verdicts; the message names the
             lines.
     """
-    table = read_verdicts(source, rater_kind=rater_kind, columns=columns, form=form)
+    table = read_verdicts(source, rater_kind=rater_kind, columns=columns, words=verdicts, form=form)
+    warn_of(table)
     texts = table.columns[table.dtypes == "category"]
     return table.astype(dict.fromkeys(texts, object))
 
@@ -82,19 +88,20 @@ def read_verdicts(
     source: Source | Sequence[Path | str],
     *,
     rater_kind: RaterKind | None = None,
-    columns: Mapping[str, str] = MappingProxyType({}),
+    columns: Mapping[str, str] | None = None,
+    words: Mapping[str, str] | None = None,
     form: str | None = None,
 ) -> pd.DataFrame:
-    """Return what `read` returns, with texts as categoricals (`validate`)."""
+    """Return what `read` returns, with texts as categoricals (`validate`), and without warnings."""
     if isinstance(source, pd.DataFrame):
-        return validate(tidied(with_columns(source, columns)), rater_kind=rater_kind)
+        return validate(tidied(source, columns=columns, words=words), rater_kind=rater_kind)
     if isinstance(source, Path | str):
         source = [source]
     if not isinstance(source, Sequence) or not all(isinstance(path, Path | str) for path in source):
         kind = type(source).__name__
         raise StudyError(f"verdicts are a data frame or the path of a file, and this is a {kind}")
     tables = []
-    for path, frame in load_files([Path(path) for path in source], form=form, columns=columns):
+    for path, frame in load_files([Path(path) for path in source], form=form, columns=columns, words=words):
         try:
             tables.append(validate(frame, rater_kind=rater_kind))
         except StudyError as error:
@@ -102,7 +109,7 @@ def read_verdicts(
     if len(tables) == 1:
         return tables[0]
     whole = pd.concat([table.astype(object) for table in tables], ignore_index=True)
-    whole.attrs[REMARKS] = list(dict.fromkeys(note for table in tables for note in remarks(table)))
+    whole.attrs = {READING: join_readings(map(reading_of, tables))}
     try:
         return validate(whole)
     except StudyError as error:
@@ -125,7 +132,8 @@ def validate(frame: pd.DataFrame, *, rater_kind: RaterKind | None = None) -> pd.
     if missing := [name for name in REQUIRED if name not in frame.columns]:
         raise StudyError(
             f"the verdicts lack the column(s) {', '.join(missing)}; a table of verdicts has "
-            f"{', '.join(REQUIRED)}{other_headings(frame, missing)}"
+            f"{', '.join(REQUIRED)}. Say which of your headings they are: "
+            f"{' '.join(f'--set columns.{name}=HEADING' for name in missing)}"
         )
     if frame.empty:
         raise StudyError("there are no verdicts: the table has a header and no rows")
@@ -137,6 +145,7 @@ def validate(frame: pd.DataFrame, *, rater_kind: RaterKind | None = None) -> pd.
         empty = "{name} is empty on {where}; fill it in or remove the row"
         refuse_rows(table, [name], lambda cell: cell is None, empty, name=name)
     _check_spelling(table)
+    _check_numbers(table)
     _check_methods(table)
     if rater_kind is None:
         _refuse_unnamed_models(table)
@@ -146,13 +155,13 @@ def validate(frame: pd.DataFrame, *, rater_kind: RaterKind | None = None) -> pd.
         table = table.assign(shown_first=_shown_first(table))
     table = orient(table)
     _check_duplicates(table)
-    table.attrs[REMARKS] = list(dict.fromkeys((*remarks(frame), *_prompt_notes(table))))
+    table.attrs = {READING: join_readings([reading_of(frame), Reading(notes=tuple(_prompt_notes(table)))])}
     return table
 
 
 def remarks(frame: pd.DataFrame) -> tuple[str, ...]:
     """Return what `validate` found that a reader of the table must be warned of."""
-    return tuple(frame.attrs.get(REMARKS, ()))
+    return reading_of(frame).notes
 
 
 def orient(frame: pd.DataFrame, planned: tuple[tuple[str, str, str], ...] | None = None) -> pd.DataFrame:
@@ -201,6 +210,31 @@ def _check_spelling(table: pd.DataFrame) -> None:
                     )
 
 
+def _check_numbers(table: pd.DataFrame) -> None:
+    """Refuse ids that a spreadsheet has changed: rounded ones, and one number written in two ways.
+
+    A rater who has two of these keeps them apart, as programs do with 1 and 1.0.
+    """
+    for name in [name for name in sorted(_IDS) if name in table]:
+        rounded = (
+            "{name} is {0!r} on {where}, a number that a spreadsheet has rounded; export the ids as text"
+        )
+        refuse_rows(table, [name], lambda cell: bool(_ROUNDED.fullmatch(cell or "")), rounded, name=name)
+        spellings: dict[str, list[str]] = {}
+        for text in table[name].cat.categories:
+            if _NUMBER.fullmatch(text):
+                spellings.setdefault(f"{Decimal(text).normalize():f}", []).append(text)
+        raters = {text for texts in spellings.values() if len(texts) > 1 for text in texts}
+        by_text = table[table[name].isin(raters)].groupby(name, observed=True)["rater"].agg(set)
+        for first, *others in spellings.values():
+            for other in others:
+                if by_text[first].isdisjoint(by_text[other]):
+                    raise StudyError(
+                        f"{name} is {first!r} for {min(by_text[first])!r} and {other!r} for "
+                        f"{min(by_text[other])!r}, which may be one; write it one way in all rows"
+                    )
+
+
 def _check_methods(table: pd.DataFrame) -> None:
     """Refuse methods compared with themselves or called tie, and verdicts that name neither method."""
     refuse_rows(
@@ -219,7 +253,8 @@ def _check_methods(table: pd.DataFrame) -> None:
         table,
         ("verdict", "method_a", "method_b"),
         lambda verdict, a, b: verdict not in {a, b, TIE},
-        "the verdict {0!r} names no method of its pair on {where}; write {1!r}, {2!r} or 'tie'",
+        "the verdict {0!r} names no method of its pair on {where}; write {1!r}, {2!r} or 'tie', or declare "
+        "the word: --set 'verdicts.\"{0}\"=a' (or b, tie, a method, or nothing for no verdict)",
     )
 
 

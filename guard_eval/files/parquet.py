@@ -1,4 +1,4 @@
-"""Parquet files, whose few bytes can stand for billions of rows or for one long text in each row."""
+"""Parquet and Feather files, whose few bytes can stand for billions of rows or for one long text in each row."""
 
 from __future__ import annotations
 
@@ -40,6 +40,29 @@ def read_parquet(path: Path, *, limit: int, most_rows: int) -> Any:  # noqa: ANN
         return arrow.Table.from_batches(batches, schema=file.schema_arrow)
     except (arrow.ArrowException, KeyError, OSError, UnicodeDecodeError, ValueError, MemoryError) as error:
         raise StudyError(f"{path} cannot be read as Parquet: {error!s:.200}; write the file again") from None
+
+
+def read_feather(path: Path, data: bytes, *, limit: int) -> Any:  # noqa: ANN401 (pyarrow has no types)
+    """Return the content of a Feather file as a pyarrow table.
+
+    Raises:
+        StudyError: pyarrow is missing, the file is no Feather file, or its table has more than `limit` bytes.
+    """
+    try:
+        arrow: Any = import_module("pyarrow")
+    except ImportError:
+        raise MissingExtraError("metrics", "pyarrow") from None
+    try:
+        file = arrow.ipc.open_file(BytesIO(data))
+        batches, size = [], 0
+        for number in range(file.num_record_batches):
+            batches.append(file.get_batch(number))
+            size += batches[-1].nbytes
+            if size > limit:
+                raise ValueError(f"its table has more than {limit:,} bytes")  # noqa: TRY301 (reworded below)
+        return arrow.Table.from_batches(batches, schema=file.schema)
+    except (arrow.ArrowException, OSError, ValueError, MemoryError) as error:
+        raise StudyError(f"{path} cannot be read as Feather: {error!s:.200}; write the file again") from None
 
 
 def _check_sizes(metadata: Any, *, limit: int, most_rows: int) -> None:  # noqa: ANN401 (pyarrow's)

@@ -37,7 +37,7 @@ Each character is read once, whatever the file holds. On `deep`, a key of many p
 time.
 """
 
-_ASSIGNMENT = re.compile(r"\s*([\w-]+(?:\.[\w-]+|\[[1-9]\d{0,8}\])*)\s*=(.*)", re.DOTALL)
+_ASSIGNMENT = re.compile(r"\s*([\w-]+(?:\.[\w-]+|\.\"[^\"]*\"|\[[1-9]\d{0,8}\])*)\s*=(.*)", re.DOTALL)
 
 _SHOWN_CHARACTERS, _SHOWN_PROBLEMS = 200, 50
 
@@ -95,8 +95,8 @@ def _assign(table: Any, assignment: str) -> None:  # noqa: ANN401 (tables, lists
     match = _ASSIGNMENT.fullmatch(assignment)
     if match is None:
         raise LookupError
-    for part in re.findall(r"\[?[\w-]+", match[1]):
-        key = int(part[1:]) - 1 if part.startswith("[") else part
+    for part in re.findall(r"\"[^\"]*\"|\[?[\w-]+", match[1]):
+        key = int(part[1:]) - 1 if part.startswith("[") else part.strip('"')
         if isinstance(key, str) != isinstance(table, dict):
             raise TypeError
         parent, table = table, table.setdefault(key, {}) if isinstance(key, str) else table[key]

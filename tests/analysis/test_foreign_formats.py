@@ -10,9 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from analysis.verdicts.reading import reading_of
 from analysis.verdicts.recognition import FORMATS, load_files
-from analysis.verdicts.sides import side_of
 from analysis.verdicts.tidy import read, remarks, validate
+from analysis.verdicts.words import meaning
 from guard_eval.errors import StudyError
 
 
@@ -31,7 +32,8 @@ def column(table, *names):
 
 
 def notes(table):
-    return "; ".join(remarks(table))
+    """Return everything that is said of the reading."""
+    return "; ".join((*remarks(table), *reading_of(table).lines()))
 
 
 def alpaca(number, preference, **more):
@@ -238,8 +240,10 @@ def test_an_item_that_says_that_sides_changed_must_say_how(tmp_path):
 
     table = read(save(tmp_path, [blind()]))
     assert list(table["verdict"]) == ["guard"]
-    assert "A are read by the columns method_a and method_b of their row" in notes(table)
-    with pytest.raises(StudyError, match=r"on record 1 is a side .* the column 'swapped' may say that sides"):
+    assert "read by the columns method_a and method_b" in notes(table)
+    with pytest.raises(
+        StudyError, match=r"on record 1 is a side, and the column 'swapped' may say that sides"
+    ):
         read(save(tmp_path, [blind(swapped=True)]))
     table = read(save(tmp_path, [blind(swapped=True, left="acs", right="guard")]))
     assert list(table["verdict"]) == ["acs"]
@@ -253,14 +257,11 @@ REFUSED = [
         (alpaca(1, value), "record 1: preference is .*; write a number from 1 .* 1.5 for a draw")
         for value in (True, "better", 0.5, [1], "inf")
     ),
-    *(
-        (arena(1, "A>B", label), "record 1, game 2: score is .*; write A>>B")
-        for label in ("A>>>B", "C", 1, "")
-    ),
+    *((arena(1, "A>B", label), "record 1, game 2: score is .*; write A>>B") for label in ("A>>>B", "C", 1)),
     (vote("model_c", "expert_0"), "the winner is 'model_c'; write model_a, model_b, tie or error"),
     (vote("model_a", "expert_0", a=True), "model_a is 'True'; write a name"),
     (vote("model_a", None), "judge is missing"),
-    (vote("model_a", "expert_0", a="gpt-4"), "compared with itself"),
+    (vote("model_a", "expert_0", a="gpt-4"), "holds no verdicts; 1 left out: a method compared with itself"),
     (vote("model_a", "expert_0", a="half \ud83d"), "half a character"),
     (
         task(1, annotation(1, fluency="Maybe"), annotation(2, fluency="A")),
@@ -338,7 +339,7 @@ def test_letters_are_read_by_the_sides_where_a_table_has_them(tmp_path):
     table = read(path)
     assert set(column(table, "pair_id", "criterion", "verdict")) == UNBLINDED
     assert set(column(table, "pair_id", "shown_first")) == {("1", "guard"), ("2", "acs"), ("3", "acs")}
-    assert "are read by the columns left and right of their row" in notes(table)
+    assert "read by the columns left and right" in notes(table)
     path.write_text(SHOWN.replace("1,guard,acs,guard,acs", "1,guard,acs,guard,guard"))
     with pytest.raises(StudyError, match=r"sides\.csv: left and right are not the row's methods on line 2"):
         read(path)
@@ -358,12 +359,9 @@ FIRST, WIDE = f"{HEADER},shown_first", "pair_id,method_a,method_b,rater,fluency"
         (f"{HEADER},is_flipped", "1,d,x,y,anna,c,A,0 2,d,x,y,anna,c,A,1", "line 3 .* 'is_flipped' may say"),
         (f"{HEADER},model_left", "1,d,x,y,anna,c,A,x 2,d,x,y,anna,c,A,y", "line 3 .* 'model_left' may say"),
         (f"{HEADER},model_left", "1,d,x,y,anna,c,y,x 2,d,x,y,anna,c,y,y", ["y", "y"]),  # names need no side
-        (
-            f"{WIDE},first",
-            "1,x,y,anna,A,x 2,x,y,anna,A,y",
-            "'fluency' has sides .*'first' has methods",
-        ),
-        (FIRST, "1,d,x,y,anna,c,A,x 2,d,x,y,anna,c,B,y", "on line 3 is a side .* the text shown first or .*"),
+        (f"{WIDE},first", "1,x,y,anna,A,x 2,x,y,anna,A,y", "on line 3 is a side.* 'first' may say"),
+        (f"{WIDE},zuerst", "1,x,y,anna,A,x 2,x,y,anna,A,y", "'fluency' has sides, and 'zuerst' has methods"),
+        (FIRST, "1,d,x,y,anna,c,A,x 2,d,x,y,anna,c,B,y", "on line 3 is a side.* 'shown_first' may say"),
         (FIRST, "1,d,x,y,anna,c,A,x 2,d,x,y,anna,c,B,a 3,d,x,y,anna,c,y,y", ["x", "y", "y"]),
         (
             HEADER,
@@ -387,7 +385,7 @@ def test_a_letter_is_read_only_where_it_can_mean_one_method(tmp_path, header, ro
 def test_a_column_that_holds_too_few_verdicts_is_named(tmp_path):
     path = tmp_path / "wide.csv"
     path.write_text(f"{WIDE},coherence\n1,x,y,anna,A,B\n2,x,y,anna,A,5\n")
-    assert "'coherence' is not read, since only 1 of its 2 cells are verdicts" in notes(read(path))
+    assert "'coherence' is not read: only 1 of its 2 cells are verdicts" in notes(read(path))
 
 
 def test_parquet_with_an_index_or_lists(tmp_path):
@@ -398,7 +396,7 @@ def test_parquet_with_an_index_or_lists(tmp_path):
     frame.set_index("pair_id").to_parquet(path)
     assert column(read(path), "pair_id", "verdict") == [("p", "x"), ("q", "y")]
     frame.assign(rater=frame["texts"]).to_parquet(path)
-    with pytest.raises(StudyError, match=r"index\.parquet, row 1: rater is .*'one', 'two'.*; take what is"):
+    with pytest.raises(StudyError, match=r"index\.parquet, row 1: rater is a list .*; take what is"):
         read(path)
 
 
@@ -433,14 +431,14 @@ def test_a_record_of_another_format_is_refused_by_its_number(tmp_path, form):
     ("content", "message"),
     [
         (b'{"a": 1, "a": 2}\n{"a": 1}\n', r"line 1: an object has the key 'a' twice; keep one"),
-        (b"[" * 100_000, "nested too deeply"),
-        (b'[{"a": 1}, 3]', r"record 2: '3' is no JSON object"),
+        (b"[" * 100_000, "not valid JSON"),
+        (b'[{"a": 1}, 3]', r"record 2: '3' is not a JSON object"),
         (b'{"a": 1}\n{"a": \n', "line 2: not valid JSON"),
-        (b'{"a": "\xff"}\n{"a": 1}\n', "line 1: not UTF-8"),
+        (b'{"a": "\xff"}\n{"a": 1}\n', r"is not UTF-8 \(line 1"),
         (b'[{"a": ' + b"9" * 5000 + b"}]", "not valid JSON"),
         (b"[]", "holds no verdicts"),
-        (b"", "holds no JSON objects"),
-        (b"null", "holds no JSON objects"),
+        (b"", "holds no verdicts"),
+        (b"null", "'None' is not a JSON object"),
         (b'[{"pair_id": {"a": 1}}]', r"record 1: pair_id is .* a cell of a table is a text or a number"),
         (gzip.compress(b'[{"a": 1}]', mtime=0)[:-9], "cannot read"),
         (
@@ -456,13 +454,24 @@ def test_broken_json_is_refused(tmp_path, content, message):
         read(path)
 
 
-def test_the_words_of_sides():
-    assert [side_of(word) for word in ("A", "Model A", "model_a", "response 1", "LEFT", "[[A]]")] == [1] * 6
-    assert [side_of(word) for word in ("b", "output_2", "right", "Option B")] == [-1] * 4
-    assert [side_of(word) for word in ("Tie", "tie (bothbad)", "both bad", "No preference", "equal")] == [
-        0
-    ] * 5
-    assert [side_of(word) for word in ("1", "2", "", "C", "AB", "guard", "A>B", "<b>&")] == [None] * 8
+@pytest.mark.parametrize(
+    ("side", "words"),
+    [
+        (1, "A|Model A|model_a|response 1|LEFT|[[A]]|A>B|[[A>>B]]|B<A|A is slightly better|I prefer A|1>2"),
+        (
+            -1,
+            "b|output_2|right|Option B|B>A|A<<B|B is far better|Strongly prefer Response B|b_wins|the second",
+        ),
+        (
+            0,
+            "Tie|tie (bothbad)|both bad|Both are good|No preference|equal|about the same|A=B|[[C]]|neither",
+        ),
+        (None, "1|2|0|-3||C|AB|guard|A>C|A>A|<b>&|none|better|not A|A or B"),
+    ],
+)
+def test_words_say_which_side_is_better(side, words):
+    sides = {word: word_of.side if (word_of := meaning(word)) else None for word in words.split("|")}
+    assert sides == dict.fromkeys(words.split("|"), side)
 
 
 WHOLE = {

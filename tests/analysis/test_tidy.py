@@ -28,8 +28,7 @@ def write(tmp_path: Path, content: str | bytes) -> Path:
         (GOOD + "2,d,x,y,anna,coherence,z\n", "verdict 'z' names no method of its pair on line 4"),
         (GOOD + "2,d,x,y,anna,coherence,X\n", "write 'x', 'y' or 'tie'"),
         (GOOD + "1,d,x,y,anna,coherence,y\n", r"'anna' judged pair '1'.*more than once \(lines 2, 4\)"),
-        (GOOD + "1,d,y,x,anna,coherence,y\n", "more than once"),
-        (GOOD + "2,d,x,x,anna,coherence,x\n", "both 'x' on line 4, a method compared with itself"),
+        (GOOD + "1,d,x,y,anna,coherence,tie\n", "keep the current verdict"),
         (GOOD + "2,d,tie,x,anna,coherence,x\n", "called 'tie' on line 4"),
         (GOOD + "1,e,x,y,carl,coherence,x\n", "pair_id '1' has more than one dataset"),
         (f"{HEADER},rater_kind\n1,d,x,y,anna,c,x,robot\n", "rater_kind 'robot' is unknown on line 2"),
@@ -40,10 +39,10 @@ def write(tmp_path: Path, content: str | bytes) -> Path:
         (GOOD + '2,d,x,y,"anna,coherence,x\n3,d,x,y,anna,coherence,x\n', "line 4: .*left open.*fix the CSV"),
         (
             GOOD + "2,d,x,y,anna,coherence,x,9\n3,,,,,,,,1\n",
-            "not 7 cells, as in the header, on lines 4, 5; fix",
+            "line 4: 8 cells under 7 headings; quote",
         ),
-        (GOOD + "3\n", "dataset is empty on line 4"),
-        (GOOD + "2,d" + ",x" * 40, "not 7 cells, as in the header, on line 4; fix it"),
+        (GOOD + "3,,x,y,anna,coherence,x\n", "dataset is empty on line 4"),
+        (GOOD + "2,d" + ",x" * 40, "line 4: 42 cells under 7 headings"),
         # The lines before have 58 + 25 + 26 bytes.
         (GOOD.encode() + b"2,d,x,y,\xe4nna,coherence,x\n", r"not UTF-8 \(line 4, byte 117, "),
         (GOOD.encode() + b"2,d,x,y,anna,coherence,\xc3", r"not UTF-8 \(line 4, byte 132, "),
@@ -55,7 +54,7 @@ def write(tmp_path: Path, content: str | bytes) -> Path:
         (GOOD + "2,d,x,Y,anna,coherence,x\n", "method_b is 'y', and 'Y' on line 4"),
         (GOOD + "2,d,x,X,anna,coherence,x\n", "method_b is 'x', and 'X' on line 4"),
         (GOOD + "2,d, ,y,anna,coherence,y\n", "method_a is empty on line 4"),
-        (GOOD.encode("utf-16")[2:], "may be UTF-16 without a mark"),
+        (GOOD.encode("utf-16")[2:], "is UTF-16 without a byte order mark"),
         (GOOD.encode("utf-16")[:-1], "is damaged UTF-16"),
     ],
 )

@@ -101,12 +101,12 @@ def test_a_data_frame_of_winners_is_read_as_a_file_is():
 
 def test_the_remedy_of_the_message_works_at_the_command_line(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    Path("v.csv").write_text("System 1,System 2,Vote,Q,Who\ngpt,olmo,left,q1,ann\ngpt,olmo,tie,q2,ann\n")
-    names = ("method_a", "method_b", "verdict", "pair_id", "rater")
+    Path("v.csv").write_text("Old,New,Picked one,Q,Who\ngpt,olmo,A,q1,ann\ngpt,olmo,tie,q2,ann\n")
+    names = ("method_a", "method_b", "pair_id", "rater")
     with pytest.raises(StudyError) as error:
         report(Path("v.csv"))
     assert all(f"--set columns.{name}=" in str(error.value) for name in names)
-    headings = ("System 1", "System 2", "Vote", "Q", "Who")
+    headings = ("Old", "New", "Q", "Who")
     options = [f"columns.{name}={heading}" for name, heading in zip(names, headings, strict=True)]
     written = report(Path("v.csv"), overrides=options)
     assert list(pd.read_csv(written.folder / "csv" / "verdicts.csv")["verdict"]) == ["gpt", "tie"]

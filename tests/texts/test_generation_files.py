@@ -1,9 +1,13 @@
 """Files of generations: every format gives the same texts, and nothing odd passes uncounted."""
 
+import bz2
 import csv
 import gzip
+import io
 import json
+import lzma
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -173,6 +177,40 @@ def test_bytes_that_are_not_utf8(tmp_path, kind, data):
     ]
 
 
+def compressed(kind, data):
+    """Return data as a program of compression writes it."""
+    if kind == "zip":
+        packed = io.BytesIO()
+        with zipfile.ZipFile(packed, "w") as archive:
+            archive.writestr("texts.csv", data)
+        return packed.getvalue()
+    if kind == "zst":
+        arrow = pytest.importorskip("pyarrow")
+        return arrow.compress(data, codec="zstd", asbytes=True)
+    return {"bz2": bz2, "xz": lzma}[kind].compress(data)
+
+
+@pytest.mark.parametrize("kind", ["bz2", "xz", "zip", "zst"])
+def test_compressed_files_are_read(tmp_path, kind):
+    path = tmp_path / f"f.csv.{kind}"
+    path.write_bytes(compressed(kind, b"id,text\n1,t\n"))
+    assert runs(path) == [("1", 1, "t")]
+
+
+def test_feather_is_read(tmp_path):
+    arrow, feather = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.feather")
+    path = tmp_path / "f.feather"
+    feather.write_feather(arrow.Table.from_pylist([{"id": 1, "text": "t"}]), path)
+    assert runs(path) == [("1", 1, "t")]
+
+
+def test_title_lines_above_a_header_are_named(tmp_path):
+    path = tmp_path / "f.csv"
+    path.write_text("Texts of March;;\n\nid;text;note\n1;t;x\n", encoding="utf-8")
+    with pytest.raises(StudyError, match="line 1 is a title, and the header seems to be line 3; remove"):
+        read_generations(path)
+
+
 def test_a_prompt_that_comes_again_is_named(tmp_path):
     rows = [{"prompt": p, "text": t} for p, t in ("pa", "qb", "pc")]
     path = write(tmp_path, "jsonl", rows)
@@ -213,6 +251,12 @@ def test_a_text_with_its_prompt_before_it(tmp_path):
         ("f.tsv", "id\ttext\n1\tt\n"),
         ("f.csv", "id;text\n1;t\n"),
         ("f.jsonl.gz", '{"id": 1, "text": "t"}\n'),
+        ("named-like-nothing", '{"id": 1, "text": "t"}\n'),
+        ("f.json", '{"version": 1, "data": [{"text": "t"}]}'),
+        ("f.json", '{"columns": ["id", "text"], "index": [0], "data": [[1, "t"]]}'),
+        ("f.json", '{"id": {"0": 1, "1": 2}, "text": {"0": "t", "1": "t"}}'),
+        ("f.json", '{"0": {"id": 1, "text": "t"}, "1": {"id": 2, "text": "t"}}'),
+        ("f.csv", ",text\n0,t\n1,t\n"),
         ("f.csv.gz", 'id,text\n1,"t"\n'),
     ],
 )
@@ -232,9 +276,9 @@ def test_other_shapes_separators_and_gzip(tmp_path, name, content):
         ("f.csv", "text,id\n", "holds no generations"),
         ("f.parquet", "", "holds no generations"),
         ("f.parquet", "PAR1 but no more", "cannot be read as Parquet: .*; write the file again"),
-        ("f.docx", "x", r"f\.docx: name the file by its format: \.jsonl, \.json, \.csv"),
-        ("file", "x", "file: name the file by its format"),
-        ("f.jsonl.gz", "not zipped", r"f\.jsonl\.gz, line 1: not valid JSON"),
+        ("file", "x", "holds no generations"),
+        ("file", "x\ny", "line 2: has no text or .*, only x; name the text so"),
+        ("f.jsonl.gz", b"\x1f\x8b not zipped", r"cannot read .*f\.jsonl\.gz"),
         (
             "f.jsonl",
             '{"text": "a"}\n{"txt": "b"}\n',
@@ -251,13 +295,13 @@ def test_other_shapes_separators_and_gzip(tmp_path, name, content):
         ("f.jsonl", '"text"\n', "line 1: 'text' is not a JSON object"),
         ("f.jsonl", "[]\n[1]\n", "is not a JSON object"),
         ("f.jsonl", "[" * 100_000, "not valid JSON"),
-        ("f.jsonl", '{"text": "a"}'.encode("utf-16"), r"f\.jsonl is not UTF-8 but UTF-16"),
-        ("f.csv", "text,id\na,1\n".encode("utf-16-le"), r"f\.csv is not UTF-8 but UTF-16"),
+        ("f.csv", "text,id\na,1\n".encode("utf-16-le"), r"f\.csv is UTF-16 without a byte order mark"),
+        ("f.csv", "text,id\na,1\n".encode("utf-32-be"), r"f\.csv is UTF-32 without a byte order mark"),
         ("f.json", "5", "record 1: '5' is not a JSON object"),
         ("f.json", '[{"text": "a"}', "not valid JSON"),
         ("f.csv", "text,id\na,1\nb, c,2\n", "line 3: 3 cells under 2 headings"),
         ("f.csv", "text,id,text\na,1,b\n", r"f\.csv has two columns 'text'; rename or remove one"),
-        ("f.csv", 'text,id\n"a,1\n', "line 3: not valid CSV .*; quote texts"),
+        ("f.csv", 'text,id\n"a,1\n', "line 2: not valid CSV .*left open"),
         ("f.csv", "text,id\na\rb,1\n", "not valid CSV"),
         (
             "f.csv",
@@ -277,7 +321,7 @@ def test_no_file_a_folder_and_a_package_that_is_missing(tmp_path, monkeypatch):
     with pytest.raises(StudyError, match=r"cannot read .*none\.jsonl: No such file"):
         read_generations(tmp_path / "none.jsonl")
     (tmp_path / "folder.csv").mkdir()
-    with pytest.raises(StudyError, match=r"folder\.csv is a folder, not a regular file"):
+    with pytest.raises(StudyError, match=r"folder\.csv is a folder"):
         read_generations(tmp_path / "folder.csv")
     path = write(tmp_path, "parquet", [{"text": "t"}])
     monkeypatch.setitem(sys.modules, "pyarrow", None)

@@ -9,9 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from analysis.verdicts.files import VerdictFile
-from analysis.verdicts.recognition import Row
-from analysis.verdicts.sides import is_missing, text_of
+from analysis.verdicts.files import Row, VerdictFile
+from analysis.verdicts.formats.fields import is_missing, text_of
 from guard_eval.errors import StudyError
 from guard_eval.records import TIE, content_id
 

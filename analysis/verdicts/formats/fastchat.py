@@ -10,9 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from analysis.verdicts.files import Record, VerdictFile
-from analysis.verdicts.recognition import Row
-from analysis.verdicts.sides import is_missing, text_of
+from analysis.verdicts.files import Record, Row, VerdictFile
+from analysis.verdicts.formats.fields import is_missing, text_of
 from guard_eval.errors import StudyError
 from guard_eval.records import TIE
 
@@ -34,6 +33,13 @@ def read(file: VerdictFile, notes: list[str], _items: object) -> Iterator[tuple[
         rater = text_of(judge[0] if isinstance(judge, list) and judge else judge, where, "judge")
         question, turn = text_of(record.get("question_id"), where, "question_id"), record.get("turn")
         number = None if is_missing(turn) else text_of(turn, where, "turn")
+        tag = record.get("dedup_tag")
+        if str(record.get("anony")).casefold() == "false":
+            yield index, "the models' names were shown"
+            continue
+        if isinstance(tag, dict) and tag.get("sampled") is False:
+            yield index, "a repeated prompt, left out by the Arena (dedup_tag)"
+            continue
         row = {
             "pair_id": question if number is None else f"{question}, turn {number}",
             "dataset": "all",

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from analysis.verdicts.files import VerdictFile
-from analysis.verdicts.recognition import Row
-from analysis.verdicts.sides import answer_text, item_cells, text_of
+from analysis.verdicts.files import Row, VerdictFile
+from analysis.verdicts.formats.fields import answer_text, item_cells, text_of
 from guard_eval.errors import StudyError
 
 RATER = ("rater", "rater_kind")
@@ -25,7 +24,7 @@ def read(
     file: VerdictFile, notes: list[str], items: Mapping[str, dict[str, str]]
 ) -> Iterator[tuple[int, Row]]:
     """Yield a row for each annotation and control."""
-    predictions = 0
+    predictions, others = 0, set()
     for index, record in file.records():
         where, data, annotations = file.at(index), record.get("data"), record.get("annotations")
         if not isinstance(data, dict) or not isinstance(annotations, list):
@@ -35,15 +34,15 @@ def read(
             yield index, "not annotated"
             continue
         cells: Mapping[str, str | None] = items.get(str(data.get("id"))) or item_cells(
-            data, where, pair_id=record.get("id"), dataset="all"
+            data, where, pair_id=record.get("id")
         )
         for annotation in annotations:
-            if not isinstance(annotation, dict) or not isinstance(annotation.get("result"), list):
-                raise StudyError(f"{where}: an annotation has no list result; export the project as JSON")
+            _check_annotation(annotation, where)
             if annotation.get("was_cancelled") is True:
                 yield index, "the annotator skipped it"
                 continue
             controls = list(_controls(annotation["result"], where))
+            others |= _other_controls(annotation["result"])
             named = {name: word for name, word, kind in controls if kind == "textarea"}
             rater = named.get("rater") or _account(annotation.get("completed_by"))
             common = {
@@ -54,10 +53,19 @@ def read(
                 "at": answer_text(annotation.get("created_at")),
             }
             for name, word, kind in controls:
+                if (
+                    kind == "pairwise" and "left" not in cells
+                ):  # Label Studio shows the first text on the left
+                    word = {"left": "A", "right": "B"}.get(str(word), word)  # noqa: PLW2901
                 if kind != "textarea":
                     yield index, common | {"criterion": name, "verdict": answer_text(word)}
-    if predictions:
-        notes.append(f"predictions of {predictions} tasks are not read: they are no verdicts")
+    notes += [f"not read, since they are no choices: {', '.join(sorted(others))}"] * bool(others)
+    notes += [f"predictions of {predictions} tasks are not read: they are no verdicts"] * bool(predictions)
+
+
+def _check_annotation(annotation: object, where: str) -> None:
+    if not isinstance(annotation, dict) or not isinstance(annotation.get("result"), list):
+        raise StudyError(f"{where}: an annotation has no list result; export the project as JSON")
 
 
 def _controls(result: list[Any], where: str) -> Iterator[tuple[str, str | None, str]]:
@@ -75,6 +83,12 @@ def _controls(result: list[Any], where: str) -> Iterator[tuple[str, str | None, 
         if len(words) > 1:
             raise StudyError(f"{where}: {name} has {len(words)} choices ({', '.join(words)[:60]}); keep one")
         yield name, words[0] if words else None, kind
+
+
+def _other_controls(result: list[Any]) -> set[str]:
+    """Return the names of the controls that hold no choice, such as ratings."""
+    regions = [region for region in result if isinstance(region, dict) and region.get("type") not in _VALUES]
+    return {f"{region['from_name']} ({region.get('type')})" for region in regions if region.get("from_name")}
 
 
 def _account(value: object) -> object:

@@ -11,31 +11,13 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from analysis.verdicts.files import Record, VerdictFile
-from analysis.verdicts.recognition import Row
-from analysis.verdicts.sides import answer_text, is_missing, is_verdict, item_cells, text_of
+from analysis.verdicts.files import Record, Row, VerdictFile
+from analysis.verdicts.formats.fields import answer_text, is_missing, is_verdict, text_of
 from guard_eval.errors import StudyError
 
 _NO_SCHEMES = {"instance_id", "user_id", "rater_kind"}
 _SELECTION = "selection"
 _NOT_PRESSED = {"False", "None", "", "false", "0"}
-
-
-def items_of(file: VerdictFile) -> dict[str, dict[str, str]]:
-    """Return the items of a data file by id.
-
-    Raises:
-        StudyError: Two items have one id, or an item names no methods.
-    """
-    items: dict[str, dict[str, str]] = {}
-    for index, record in file.records():
-        where = file.at(index)
-        key = "id" if "id" in record else "instance_id"
-        name = text_of(record.get(key), where, key)
-        if name in items:
-            raise StudyError(f"{where}: two items have the id {name!r}; give each item an id of its own")
-        items[name] = item_cells(record, where, pair_id=name, dataset="all")
-    return items
 
 
 def read(

@@ -1,0 +1,103 @@
+"""The words by which raters and programs say which of two texts is better."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+A, TIED, B = 1, 0, -1
+"""The first text, neither, and the second."""
+MISSING = frozenset({"", "na", "n/a", "nan", "null", "error", "parse error", "<na>"})
+"""Verdicts of requests that failed, in lower case."""
+
+Kind = Literal["tie", "letter", "place", "column"]
+"""What a word names: neither text, a text by its letter, by its place, or by the column of its method."""
+
+_SYSTEMS = "method|model|system|strategy|generator|player|engine|policy|agent|bot"
+_TEXTS = (
+    "response|text|option|answer|output|assistant|side|continuation|story|summary|translation|candidate"
+    "|version|completion|generation|choice|passage|essay|reply|sample|item|one"
+)
+_STRONG = "much|far|significantly|strongly|clearly|definitely|considerably|substantially|way|very much|a lot"
+_WEAK = "slightly|a little|a bit|little|bit|somewhat|marginally|barely|weakly|mildly|moderately"
+_DEGREE = f"(?P<degree{{}}>{_STRONG}|{_WEAK})"
+_SIGN = re.compile(r"([a-z ]*?)([ab12]) ?(=+|>+|<+) ?\1([ab12])")
+_PREFERENCE = re.compile(
+    rf"(i )?({_DEGREE.format(1)} )?(prefer(s|red|ring)? )?(the )?((?P<noun>{_SYSTEMS}|{_TEXTS}) ?)?"
+    rf"(?P<side>a|b|1|2|left|right|first|second)( (?P<after>{_SYSTEMS}|{_TEXTS}))?"
+    rf"( is| was)?( {_DEGREE.format(2)})?"
+    r"( (the )?(better|preferred|best|wins?|won|winner|stronger|favou?red))?"
+    rf"( {_DEGREE.format(3)})?( than .*)?"
+)
+_SAME = "same|equal(ly)?|similar|comparable|equivalent|identical"
+_TIE = re.compile(
+    rf"(it is |its |it's )?(a )?(tie|tied|ties|draw|both|neither|neutral|no winner"
+    rf"|(about |roughly |nearly |almost )?(the )?({_SAME})( in)?( quality| good| bad| preference)?"
+    rf"|(they |they're |both )?(are |were )?(about |equally )(the )?({_SAME}|good|bad)"
+    r"|both ?(texts? |responses? |options? |answers? )?(are |were )?(equally )?(good|bad|fine)"
+    r"|neither( (is|was))?( better| good| wins)?|no( clear)? ?(preference|difference)"
+    r"|tie both ?bad|tie both ?good|tie inconsistent|both equal)"
+)
+_DROPPED = re.compile(r"[\s_\-.,!()\[\]*:]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """What a word says of a pair.
+
+    Attributes:
+        side: `A`, `TIED` or `B`.
+        kind: What the word names.
+        strength: Whether it says that a text is much better.
+    """
+
+    side: int
+    kind: Kind
+    strength: bool = False
+
+
+def plain(word: str) -> str:
+    """Return a word in lower case, without the signs that do not change what it says."""
+    return _DROPPED.sub(" ", word.casefold()).strip()
+
+
+def meaning(word: str) -> Word | None:
+    """Return what a common word says; None if it is not one. A bare number can mean either side.
+
+    >>> meaning("B is much better"), meaning("tie (bothbad)")
+    (Word(side=-1, kind='letter', strength=True), Word(side=0, kind='tie', strength=False))
+    >>> meaning("[[A>>B]]"), meaning("Response 2").kind, meaning("1"), meaning("C")
+    (Word(side=1, kind='letter', strength=True), 'place', None, None)
+    """
+    text = plain(word)
+    if _TIE.fullmatch(text) or word.strip().casefold() == "[[c]]":
+        return Word(TIED, "tie")
+    if match := _SIGN.fullmatch(text):
+        return _from_sign(*match.groups()[1:])
+    match = _PREFERENCE.fullmatch(text)
+    if match is None or text in {"1", "2"}:
+        return None
+    side, noun = match["side"], match["noun"] or match["after"] or ""
+    degrees = {match[f"degree{place}"] for place in (1, 2, 3)} - {None}
+    is_strong = any(re.fullmatch(_STRONG, degree) for degree in degrees)
+    kind: Kind = "letter" if side in {"a", "b"} else "place"
+    if re.fullmatch(_SYSTEMS, noun) and side in {"a", "b", "1", "2"}:
+        kind = "column"
+    return Word(A if side in {"a", "1", "left", "first"} else B, kind, is_strong)
+
+
+def _from_sign(first: str, sign: str, second: str) -> Word | None:
+    """Return what A>B, A>>B, A=B, A<B and the like say."""
+    if first == second or {first, second} not in ({"a", "b"}, {"1", "2"}):
+        return None
+    if sign[0] == "=":
+        return Word(TIED, "tie")
+    is_first = (first in {"a", "1"}) == (sign[0] == ">")
+    kind: Kind = "letter" if first in {"a", "b"} else "place"
+    return Word(A if is_first else B, kind, len(sign) > 1)
+
+
+def is_missing_word(word: str) -> bool:
+    """Return whether a cell says that there is no verdict."""
+    return word.strip().casefold() in MISSING
