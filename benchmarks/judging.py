@@ -29,15 +29,17 @@ from common import Measure, Row, Turns, environment, make_pair, parser, run_meas
 from judge_server import FAULTS, MODEL, PRICES, serving
 
 from guard_eval.records import BlindPair, Pair
-from guard_eval.store import Store, raters, requests
+from guard_eval.store import Store, judging, raters, requests
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store.requests import Question
 from guard_eval.study.folder import Study
 from guard_eval.study.judge_settings import Judge
+from judge.biller import Ledger
+from judge.prompts.forms import Form
 from judge.providers.price import find_price
 from judge.providers.server import connect_to, server_url
-from judge.questions import Asker, read_left
-from judge.run import Ledger, Run
+from judge.questions import RequestBuilder, read_left
+from judge.run import OnlineRun
 
 TITLES = {
     "speed": "Raw loop and judge in turns, concurrency 64, 50 ms latency",
@@ -74,13 +76,16 @@ def make_pairs(count: int) -> list[Pair]:
 
 def _body(judge: Judge, prompt: str, first: str, second: str) -> bytes:
     blind = BlindPair(presentation=0, prompt=prompt, text_a=first, text_b=second)
-    return Asker(judge, seed=1).build(Question(pair_id="p", number=0, blind=blind))
+    question = Question(pair_id="p", number=0, blind=blind)
+    return RequestBuilder(judge, seed=1).build(question, Form.first(judge), max_output_tokens=512)
 
 
 def _judge(store: Store, judge: Judge, *, budget_usd: float | None = None) -> Ledger:
     environ = {"OPENAI_API_KEY": KEY}
     price = find_price(judge, server_url(judge, environ))
-    run = Run(store, judge, seed=1, server=connect_to(judge, environ), price=price, budget_usd=budget_usd)
+    run = OnlineRun(
+        store, judge, seed=1, server=connect_to(judge, environ), price=price, budget_usd=budget_usd
+    )
     return run.judge_questions(read_left(store, judge, seed=1))
 
 
@@ -214,7 +219,7 @@ def faults(folder: Path, options: argparse.Namespace) -> list[Row]:
             verdicts = sum(rater.rated for rater in raters.read(store))
             with store.read() as db:
                 failed = [kind for kind, _ in requests.read_failures(db).values()]
-                usd = sum(each.usd + each.held_usd for each in requests.read_spending(db))
+                usd = sum(each.usd + each.held_usd for each in judging.read_spending(db))
         judge()
         more = server.log().requests - log.requests
     did = ", ".join(f"{times} {name}" for name, times in sorted(log.did.items()))

@@ -20,12 +20,22 @@ from typing import Any
 from guard_eval import progress
 from guard_eval.errors import StudyError
 from guard_eval.store import requests
-from guard_eval.store.requests import LEASE, Batch, Planned, Question, Reserved
+from guard_eval.store.requests import (
+    LEASE,
+    Batch,
+    Planned,
+    Question,
+    Reservation,
+    Reserved,
+    Unavailable,
+)
+from judge.biller import Ledger
+from judge.decide import MOST_FRUITLESS, Failure, explain_useless
 from judge.failures import ATTEMPTS, JudgeError
 from judge.prompts.answers import excerpt, load_json, table_of
 from judge.prompts.forms import PATHS
 from judge.providers.refusals import read_line
-from judge.run import Run, settle_error
+from judge.run import OnlineRun, Pending, settle_error
 
 MOST_REQUESTS = 50_000
 MOST_BYTES = 200_000_000
@@ -54,68 +64,100 @@ class CallError(Exception):
     """The provider refuses a call for good."""
 
 
-class BatchRun(Run):
-    """One run of one judge in batches."""
+class BatchRun:
+    """One run of one judge in batches.
 
-    async def ask(self, questions: Sequence[Question]) -> None:
+    Attributes:
+        online: Asks the first questions online, and holds what both ways of asking need.
+        journal: Writes to the store.
+        biller: Prices requests and answers.
+        server: The judge's server.
+    """
+
+    def __init__(self, online: OnlineRun) -> None:
+        self.online = online
+        self.journal = online.journal
+        self.biller = online.biller
+        self.server = online.server
+        self._errors: dict[str, JudgeError] = {}  # by the request's key
+
+    def judge_questions(self, questions: Sequence[Question]) -> Ledger:
         """Collect the batches of earlier runs, then send what is left, until nothing is left.
 
-        The first question is asked online, which settles the form of all others.
+        The first questions are asked online. Only after an answer could be read is a batch sent.
+
+        Raises:
+            StudyError: Only the user can mend it. What was answered until then is saved.
         """
-        self._errors: dict[str, JudgeError] = {}  # by the request's key
-        async with self.open():
-            self.client.largest = LARGEST_FILE
+        asyncio.run(self._ask(questions))
+        return self.biller.ledger
+
+    async def _ask(self, questions: Sequence[Question]) -> None:
+        online = self.online
+        async with online.open():
+            online.client.largest = LARGEST_FILE
             await self._collect(await self._adopt())
-            queue = deque(question for question, _ in await self.resolve(questions))
-            await self.run_workers([self.ask_queue(queue, first=True)])
-            unanswered = await self.resolve(queue)
-            while unanswered and not self._stop.is_set():
+            queue = deque(pending.question for pending in await online.resolve(questions))
+            await online.ask_first(queue)
+            unanswered = await online.resolve(queue)
+            while unanswered and online.state.is_settled and not online.is_stopped:
                 unanswered = await self._ask_once(unanswered)
 
-    async def _ask_once(self, unanswered: Sequence[tuple[Question, int]]) -> list[tuple[Question, int]]:
-        """Ask questions in batches; return what is left to ask, with the sample to ask.
+    async def _ask_once(self, unanswered: Sequence[Pending]) -> list[Pending]:
+        """Ask questions in batches; return what is left to ask.
 
         What came back without an answer counts as a failure, which the next run asks again.
 
         Raises:
-            StudyError: The budget is used up, or the provider takes no batch.
+            StudyError: The budget is used up, no answer could be read, or the provider takes no batch.
         """
+        online = self.online
+        planned = [online.plan(pending.question, pending.send, batch=True) for pending in unanswered]
+        outcomes = await self._send(planned)
+        verdicts = self.biller.ledger.verdicts
+        left: list[Pending] = []
+        for pending in await online.resolve(pending.question for pending in unanswered):
+            key = online.builder.key(pending.question, pending.send.form, pending.send.sample)
+            outcome = outcomes.get(key)
+            if isinstance(outcome, Reserved):
+                error = self._errors.get(key, NO_ANSWER)
+                await online.conclude(pending.question, Failure(error))
+            elif outcome == Unavailable("batch"):
+                self.biller.ledger.in_batches += 1
+            else:
+                left.append(pending)
+        useless = [pending.error for pending in left if pending.error is not None]
+        if len(useless) >= MOST_FRUITLESS and self.biller.ledger.verdicts == verdicts:
+            raise StudyError(explain_useless(online.state, useless[-1], len(useless)).reason)
+        return left
+
+    async def _send(self, planned: Sequence[Planned]) -> dict[str, Reservation]:
+        """Send requests in batches, and collect these; return by key what became of each reservation."""
         batches: list[Batch] = []
-        outcomes: dict[str, Reserved] = {}
-        for part in _split([self.plan(*each, batch=True) for each in unanswered]):
+        outcomes: dict[str, Reservation] = {}
+        for part in _split(planned):
             name = secrets.token_hex(8)
-            with self.store.write() as (db, now):
-                reserved = self.insert(db, now, part, name)
-            if "budget" in reserved:
-                raise self.used_up(part[reserved.index("budget")])
-            outcomes |= {each.key: outcome for each, outcome in zip(part, reserved, strict=True)}
-            if sent := [each for each in part if isinstance(outcomes[each.key], int)]:
+            reserved = self.journal.reserve_batch(part, name)
+            if Unavailable("budget") in reserved:
+                raise self.biller.explain_limit(part[reserved.index(Unavailable("budget"))])
+            outcomes |= {request.key: outcome for request, outcome in zip(part, reserved, strict=True)}
+            if sent := [request for request in part if isinstance(outcomes[request.key], Reserved)]:
                 batches.append(await self._create(name, sent))
         if not batches:  # another process asks these questions
-            await self.pause(self.pace * LONGEST_POLL_SECONDS)
+            await self.online.pause(self.online.pace * LONGEST_POLL_SECONDS)
         await self._collect(batches)
-        left = []
-        for question, resample in await self.resolve([question for question, _ in unanswered]):
-            key = self.asker.key(question, resample)
-            outcome = outcomes.get(key)
-            if isinstance(outcome, int):
-                await self.conclude(question, self._errors.get(key, NO_ANSWER))
-            elif outcome == "batch":
-                self.ledger.in_batches += 1
-            else:
-                left.append((question, resample))
-        return left
+        return outcomes
 
     def _change(self, batch: str, **values: str | int) -> None:
         """Change the open requests of a batch."""
-        with self.store.write() as (db, _):
+        with self.journal.store.write() as (db, _):
             requests.change_batch(db, batch, **values)
 
     async def _adopt(self) -> list[Batch]:
         """Return the unfinished batches of ended runs; a killed run keeps its own for one lease."""
         for _ in range(int(LEASE.total_seconds()) + 2):
-            with self.store.write() as (db, now):
-                batches, others = requests.adopt_batches(db, self.rater, self.name, now)
+            with self.journal.store.write() as (db, now):
+                batches, others = requests.adopt_batches(db, self.journal.rater, self.journal.run, now)
             if not others:
                 break
             await asyncio.sleep(1.0)
@@ -131,7 +173,7 @@ class BatchRun(Run):
         try:
             provider_id = await self._find(batch.name)
             if provider_id is None:
-                await asyncio.sleep(SECOND_LOOK_SECONDS * self.pace)
+                await asyncio.sleep(SECOND_LOOK_SECONDS * self.online.pace)
                 provider_id = await self._find(batch.name)
         except CallError as error:
             raise StudyError(
@@ -148,7 +190,7 @@ class BatchRun(Run):
         """Return what the provider calls the batch that has our name, if there is one."""
         query: dict[str, object] = {"limit": 100}
         while True:
-            page = await self._call(partial(self.client.get, "/batches", dict(query)))
+            page = await self._call(partial(self.online.client.get, "/batches", dict(query)))
             if not isinstance(listed := page.get("data"), list):
                 raise StudyError(BAD_RESPONSE)
             for each in map(table_of, listed):
@@ -164,11 +206,12 @@ class BatchRun(Run):
         Raises:
             StudyError: The provider refuses it, or only the user can mend it.
         """
-        path = f"/v1{PATHS[self.asker.form.interface]}"
+        path = f"/v1{PATHS[self.online.state.form.interface]}"
         head = b'{"custom_id": "%s", "method": "POST", "url": "%s", "body": %s}\n'
         lines = [head % (each.key.encode(), path.encode(), each.body) for each in planned]
         try:
-            file = await self._call(partial(self.client.upload, f"guard-eval-{name}.jsonl", b"".join(lines)))
+            upload = partial(self.online.client.upload, f"guard-eval-{name}.jsonl", b"".join(lines))
+            file = await self._call(upload)
             body = {
                 "input_file_id": _id_of(file),
                 "endpoint": path,
@@ -176,7 +219,7 @@ class BatchRun(Run):
                 "metadata": {"guard-eval": name},
             }
             created = await self._call(
-                partial(self.client.post, "/batches", json.dumps(body).encode()),
+                partial(self.online.client.post, "/batches", json.dumps(body).encode()),
                 recheck=partial(self._find, name),
             )
         except CallError as error:
@@ -186,7 +229,7 @@ class BatchRun(Run):
             ) from None
         provider_id = _id_of(created)
         self._change(name, provider_id=provider_id)
-        self.ledger.requests += len(planned)
+        self.biller.ledger.requests += len(planned)
         progress.notice(f"the batch {provider_id} with {len(planned)} requests is sent")
         return Batch(name=name, provider_id=provider_id, sent_at=datetime.now(UTC))
 
@@ -201,7 +244,7 @@ class BatchRun(Run):
                     raise error
             unfinished = [each for each, is_over in zip(unfinished, ended, strict=True) if not is_over]
             if unfinished:
-                await asyncio.sleep(self.pace * pause)
+                await asyncio.sleep(self.online.pace * pause)
                 pause = min(LONGEST_POLL_SECONDS, pause * 1.5)
 
     async def _poll(self, batch: Batch) -> bool:
@@ -211,13 +254,13 @@ class BatchRun(Run):
             StudyError: The provider should know it, or only the user can mend what a request met.
         """
         try:
-            status = await self._call(partial(self.client.get, f"/batches/{batch.provider_id}"))
+            status = await self._call(partial(self.online.client.get, f"/batches/{batch.provider_id}"))
             state, counts = str(status.get("status")), table_of(status.get("request_counts"))
             progress.notice(f"the batch {batch.provider_id}: {state}, {counts.get('completed', 0)} answers")
             if state not in _ENDED:
                 return False
             for name in filter(None, (status.get("output_file_id"), status.get("error_file_id"))):
-                file = partial(self.client.get, f"/files/{name}/content")
+                file = partial(self.online.client.get, f"/files/{name}/content")
                 self._store_results(batch, await self._call(file, raw=True))
         except CallError as error:
             raise StudyError(
@@ -238,7 +281,7 @@ class BatchRun(Run):
 
     def _store_results(self, batch: Batch, content: bytes) -> None:
         """Store what stands in a file of results."""
-        with self.store.read() as db:
+        with self.journal.store.read() as db:
             rows = requests.read_batch(db, batch.name)
         settled = {}
         for line in content.splitlines():
@@ -247,15 +290,15 @@ class BatchRun(Run):
                 continue
             row, _ = rows[key]
             if (error := read_line(self.server, line)) is None:
-                settled[key] = self.price_answer(row, line, batch=True)
+                settled[key] = self.biller.price_answer(row, line, batch=True)
             else:
                 settled[key] = settle_error(row, error)
                 self._errors[key] = error
-        with self.store.write() as (db, now):
+        with self.journal.store.write() as (db, now):
             requests.settle(db, now, list(settled.values()))
         for key, answer in settled.items():
             if answer.state == "answered":
-                self.count_cost(answer, rows[key][1])
+                self.biller.count_cost(answer, rows[key][1])
 
     async def _call(
         self,
@@ -289,7 +332,7 @@ class BatchRun(Run):
             if missing or result.kind not in ATTEMPTS:
                 raise CallError(detail)
             if attempt < _CALLS:
-                await self.pause(max(result.wait or 0.0, self.backoff(attempt)))
+                await self.online.pause(max(result.wait or 0.0, self.online.backoff(attempt)))
                 if recheck is not None and result.billed:  # it may have been made
                     try:
                         batch = await recheck()

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, Row
+from sqlalchemy import Row
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
 from guard_eval.reporting.escaping import visible
 from guard_eval.reporting.tables import Table
 from guard_eval.results import Result
-from guard_eval.store import Store, pairs, requests
+from guard_eval.store import Store, judging, pairs, requests
 from guard_eval.study import Study
 from guard_eval.study.judge_settings import Judge
 from judge.calibration import read_unanswered
@@ -28,7 +27,7 @@ from judge.questions import read_left
 from judge.viewer import write_page
 
 if TYPE_CHECKING:
-    from judge.run import Ledger
+    from judge.biller import Ledger
 
 _REASONS = 5
 """So many reasons of one kind of failure are printed."""
@@ -38,27 +37,6 @@ _REMEDIES = {
     "truncated": " (set a higher max_output_tokens in study.toml, and they are asked again)",
     "too_long": " (the texts do not fit the model's context; name another model)",
 }
-_VARIES = re.compile(r"\d+(?:[.,:]\d+)*|\b(?=\w*\d)[\w-]{8,}")
-
-
-def count_reasons(failures: Iterable[tuple[str, str, str]]) -> list[dict[str, Any]]:
-    """Return why questions have no verdict, as `JudgeUsage.failed`, by judge, the most frequent first.
-
-    A failure is a judge, a kind and a sentence. Sentences that differ in nothing but numbers, or in the name
-    of a request, are one reason.
-    """
-    reasons: dict[tuple[str, str, str], list[str]] = {}
-    for judge, kind, detail in failures:
-        reasons.setdefault((judge, kind, _VARIES.sub("#", detail)), []).append(detail)
-    return [
-        {"judge": key[0], "kind": key[1], "count": len(details), "reason": details[0]}
-        for key, details in sorted(reasons.items(), key=lambda each: (each[0][0], -len(each[1]), each[0]))
-    ]
-
-
-def read_reasons(db: Connection) -> list[dict[str, Any]]:
-    """Return why questions of the study have no verdict to this day."""
-    return count_reasons((key[0], *why) for key, why in requests.read_failures(db).items())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -247,7 +225,7 @@ class Asking:
     def run(self, previews: Sequence[Preview]) -> None:
         """Ask the judges, one after the other."""
         from judge.batches import BatchRun  # noqa: PLC0415 (a preview needs no extra)
-        from judge.run import Run  # noqa: PLC0415 (a preview needs no extra)
+        from judge.run import OnlineRun  # noqa: PLC0415 (a preview needs no extra)
 
         for each in previews:
             if (server := self.servers.get(each.judge.rater_name)) is None:
@@ -256,7 +234,7 @@ class Asking:
                 self._judge(each.judge),
                 progress.task(each.name, total=len(each.questions), unit="judgments") as advance,
             ):
-                run = (BatchRun if self.batch else Run)(
+                online = OnlineRun(
                     self.store,
                     each.judge,
                     seed=self.study.settings.seed,
@@ -265,14 +243,15 @@ class Asking:
                     budget_usd=self.budget,
                     advance=advance,
                 )
+                run = BatchRun(online) if self.batch else online
                 self.ledgers[each.name] = run.judge_questions(each.questions)
 
     def summarize(self) -> Judged:
         """Return what this run did, and what the judges have taken over all runs."""
         with self.store.read() as db:
-            spending, failures = requests.read_spending(db), read_reasons(db)
+            spending, failures = judging.read_spending(db), judging.read_reasons(db)
         failed = [(name, *why) for name, ledger in self.ledgers.items() for why in ledger.failures.elements()]
-        reasons = tuple(count_reasons(failed) if self.calibrate else failures)
+        reasons = tuple(judging.count_reasons(failed) if self.calibrate else failures)
         lines = [
             f"{name}: {ledger.verdicts} judged, {ledger.requests} requests sent, "
             f"{show_usd(ledger.cost / requests.BILLION)}"

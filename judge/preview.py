@@ -9,21 +9,22 @@ from typing import Any
 from sqlalchemy import Row
 
 from guard_eval.reporting.escaping import visible
-from guard_eval.store import Store, requests
+from guard_eval.store import Store, judging, requests
 from guard_eval.store.requests import Question
 from guard_eval.study.judge_settings import Judge
+from judge.decide import REASONING_TOKENS, Send, next_step
 from judge.failures import SAMPLES
 from judge.prompts.examples import check_examples, describe_special
 from judge.prompts.forms import PATHS, show_request
 from judge.prompts.prompt import prompt_of
 from judge.providers.price import KEYS, Price, find_price, show_usd
 from judge.providers.server import key_variable, server_url
-from judge.questions import Asker, check_criteria, describe_changes
+from judge.questions import RequestBuilder, check_criteria, describe_changes
 
 ONLINE, IN_BATCH = "online", "in a batch"
 BYTES_PER_TOKEN = 4
 TOKENS_PER_CRITERION, TOKENS_OF_BRACES, TOKENS_OF_RATIONALE = 8, 4, 90
-REASONING_TOKENS = 1000
+TOKENS_OF_REASONING = 1000
 """What an answer is guessed to take, until answers show it."""
 
 
@@ -87,16 +88,21 @@ def preview_judge(store: Store, judge: Judge, questions: Sequence[Question], *, 
     check_criteria(store, judge)
     url, variable = server_url(judge), key_variable(judge)
     with store.read() as db:
-        spent = next((each for each in requests.read_spending(db) if each.judge == judge.rater_name), None)
+        spent = next((each for each in judging.read_spending(db) if each.judge == judge.rater_name), None)
         in_batches = requests.read_in_batches(db, judge.rater_name)
-    asker = Asker(judge, seed=seed)
-    outcomes = zip(questions, asker.conclude_all(store, questions), strict=True)
-    unanswered = [
-        (question, resample)
-        for question, resample in outcomes
-        if isinstance(resample, int) and asker.key(question, resample) not in in_batches
+    builder = RequestBuilder(judge, seed=seed)
+    run = builder.start(store)
+    unanswered = []
+    for question, history in builder.replay(store, questions, run):
+        step = next_step(history, run.form)
+        if isinstance(step, Send) and builder.key(question, step.form, step.sample) not in in_batches:
+            unanswered.append((question, step))
+    bodies = [
+        builder.build(question, send.form, send.sample, max_output_tokens=run.max_output_tokens)
+        for question, send in unanswered
     ]
-    sizes = [len(asker.build(*each)) for each in unanswered]
+    sizes = [len(body) for body in bodies]
+    longest = judge.max_output_tokens or REASONING_TOKENS
     price = find_price(judge, url)
     name, special = visible(judge.rater_name), describe_special(judge)
     lines = [
@@ -105,13 +111,20 @@ def preview_judge(store: Store, judge: Judge, questions: Sequence[Question], *, 
         f"key: {'none is sent' if variable is None else f'that in {variable}, if it is set'}",
         f"to ask: {len(sizes):,} requests",
         f"prompt tokens: at most {sum(sizes):,} (UTF-8 bytes; the model's are fewer)",
-        f"answer tokens: at most {len(sizes) * judge.max_output_tokens:,}",
+        f"answer tokens: at most {len(sizes) * longest:,}",
         f"price: {f'unknown; set {KEYS} in study.toml (0 if it costs nothing)' if price is None else price}",
     ]
     if special:
         lines.append(f"asked with {visible(special)}")
     if len(sizes) < len(questions):
         lines.append(f"{len(questions) - len(sizes):,} are answered or in a batch already")
+    reasons = run.max_output_tokens == REASONING_TOKENS
+    costs = {}
+    if price is not None:
+        costs = _estimate(price, judge, sizes, spent, reasons=reasons)
+    if costs and not reasons and judge.max_output_tokens is None:
+        reasoning = _estimate(price, judge, sizes, None, reasons=True)
+        lines.append(f"if the model reasons, expect {show_usd(reasoning[ONLINE][0])} online")
     warnings = []
     if changes := describe_changes(store, judge):
         warnings.append(
@@ -120,9 +133,8 @@ def preview_judge(store: Store, judge: Judge, questions: Sequence[Question], *, 
             "which all pairs are asked again"
         )
     example = None
-    if unanswered:
-        path, request = PATHS[asker.form.interface], asker.build(*unanswered[0])
-        example = visible(f"[POST {path}]\n{show_request(request)}")
+    if bodies:
+        example = visible(f"[POST {PATHS[run.form.interface]}]\n{show_request(bodies[0])}")
     return Preview(
         judge=judge,
         name=name,
@@ -131,7 +143,7 @@ def preview_judge(store: Store, judge: Judge, questions: Sequence[Question], *, 
         open=spent.open if spent else 0,
         requests=len(sizes),
         price=price,
-        costs={} if price is None else _estimate(price, judge, sizes, spent),
+        costs=costs,
         lines=tuple(lines),
         warnings=tuple(warnings),
         example=example,
@@ -139,7 +151,7 @@ def preview_judge(store: Store, judge: Judge, questions: Sequence[Question], *, 
 
 
 def _estimate(
-    price: Price, judge: Judge, sizes: Sequence[int], spent: Row[Any] | None
+    price: Price, judge: Judge, sizes: Sequence[int], spent: Row[Any] | None, *, reasons: bool
 ) -> dict[str, tuple[float, float]]:
     """Return what requests of so many bytes cost online and in a batch: expected, and at worst."""
     if spent is not None and spent.answers and spent.input_tokens:
@@ -147,9 +159,10 @@ def _estimate(
     else:
         prompt = round(sum(sizes) / BYTES_PER_TOKEN / max(len(sizes), 1))
         answer = TOKENS_OF_BRACES + TOKENS_PER_CRITERION * len(judge.criteria)
-        answer += TOKENS_OF_RATIONALE * judge.rationale + REASONING_TOKENS * judge.is_reasoning
+        answer += TOKENS_OF_RATIONALE * judge.rationale + TOKENS_OF_REASONING * reasons
     costs = {}
     for way, batch in ((ONLINE, False), (IN_BATCH, True)):
-        worst = (price.usd(size, judge.max_output_tokens, batch=batch) for size in sizes)
+        longest = judge.max_output_tokens or REASONING_TOKENS
+        worst = (price.usd(size, longest, batch=batch) for size in sizes)
         costs[way] = len(sizes) * price.usd(prompt, answer, batch=batch), SAMPLES * sum(worst)
     return costs

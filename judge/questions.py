@@ -4,22 +4,41 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
 from guard_eval.errors import StudyError
-from guard_eval.records import Plan, settings_part
+from guard_eval.records import BlindPair, Plan, settings_part
 from guard_eval.rubric import reworded
 from guard_eval.store import Store, requests
 from guard_eval.store import settings as store_settings
-from guard_eval.store.requests import Answered, Question
+from guard_eval.store.requests import Answered, Instruction, Question
 from guard_eval.study.declared import compare_declared
 from guard_eval.study.judge_settings import Judge
-from judge.failures import RESAMPLED, SAMPLES, JudgeError
-from judge.prompts.forms import Form, build_request, temperature_of
-from judge.prompts.parsing import Choices, parse
-from judge.prompts.prompt import code, prompt_of
+from judge.decide import (
+    DOUBTS,
+    REASONING_TOKENS,
+    USUAL_TOKENS,
+    History,
+    Reply,
+    RunState,
+    Send,
+    learn,
+    next_step,
+)
+from judge.failures import JudgeError
+from judge.prompts.answers import has_reasoned
+from judge.prompts.examples import describe_special
+from judge.prompts.forms import Form, build_request, show_request, temperature_of
+from judge.prompts.parsing import parse
+from judge.prompts.prompt import code as code_of
+from judge.prompts.prompt import prompt_of
+
+PLACEHOLDERS = BlindPair(
+    presentation=0, prompt="[the prompt]", text_a="[one text]", text_b="[the other text]"
+)
+"""Stand for a pair where only the rest of a request is shown."""
 
 
 def read_left(store: Store, judge: Judge, *, seed: int) -> list[Question]:
@@ -30,86 +49,133 @@ def read_left(store: Store, judge: Judge, *, seed: int) -> list[Question]:
         return requests.read_questions(db, judge.rater_name, plan)
 
 
-class Asker:
+class RequestBuilder:
     """Makes one judge's requests and reads their answers.
 
     Attributes:
         judge: The study's settings for this judge.
-        form: The form in which it is asked at present.
+        settings: 64 hexadecimal digits that name all that study.toml decides about its requests.
     """
 
     def __init__(self, judge: Judge, *, seed: int) -> None:
         self.judge = judge
-        self.form = Form.first(judge)
         self._seed = seed
         self._prompt = prompt_of(judge)
-        self._titles = {each.name: each.title for each in self._prompt.criteria}
-        self._settings = [
-            judge.rater_name, self._prompt.version, judge.model, judge.criteria, temperature_of(judge),
-            judge.reasoning_effort, judge.output, judge.base_url and judge.base_url.rstrip("/"),
-            judge.extra_body, judge.answering_headers,
-        ]  # fmt: skip
+        self._titles = {criterion.name: criterion.title for criterion in self._prompt.criteria}
+        self.settings = _digest(
+            judge.rater_name,
+            self._prompt.version,
+            judge.model,
+            judge.criteria,
+            temperature_of(judge),
+            judge.reasoning_effort,
+            judge.output,
+            judge.base_url and judge.base_url.rstrip("/"),
+            judge.extra_body,
+            judge.answering_headers,
+            seed,
+        )
 
-    def key(self, question: Question, resample: int = 0) -> str:
-        """Return the 64 hexadecimal digits that name a request: a SHA-256 of all that the study decides.
+    def key(self, question: Question, form: Form, sample: int = 0) -> str:
+        """Return the 64 hexadecimal digits that name a request: a SHA-256 of all that can change its answer.
 
         The judge's name is part of it, so two judges of the same settings share no answer. study.toml's
-        `base_url` counts, since another server may serve the model in another precision. The form of the
-        request and its token limit do not count.
+        `base_url` counts, since another server may serve the model in another precision. The limit of tokens
+        does not count.
 
         Args:
             question: What is asked.
-            resample: How often it was asked before because an answer could not be read.
+            form: The form in which it is asked.
+            sample: How often it was asked before in this form because an answer had no verdict.
         """
         blind = question.blind
-        texts = [blind.prompt, blind.text_a, blind.text_b]
-        where = [question.purpose, question.pair_id, question.number, resample]
-        parts = json.dumps([self._settings, self._seed, where, texts], sort_keys=True)
-        return hashlib.sha256(parts.encode()).hexdigest()
+        where = (question.purpose, question.pair_id, question.number, sample)
+        return _digest(self.settings, form.name, where, (blind.prompt, blind.text_a, blind.text_b))
 
-    def build(self, question: Question, resample: int = 0) -> bytes:
-        """Return the request in the present form. Its own seed follows from the sample."""
-        messages = self._prompt.messages(question.blind, self._seed, lines=self.form.output == "text")
-        name = f"{self._seed}:{question.number // 2}:{resample}:{question.purpose}"
+    def build(self, question: Question, form: Form, sample: int = 0, *, max_output_tokens: int) -> bytes:
+        """Return a request as it is sent. Its own seed follows from the sample."""
+        name = f"{self._seed}:{question.number // 2}:{sample}:{question.purpose}"
         digest = hashlib.sha256(name.encode()).digest()
-        seed = int.from_bytes(digest[:4]) >> 1  # servers take signed 32-bit seeds
-        return build_request(self.judge, messages, self.form, seed=seed)
+        return build_request(
+            self.judge,
+            self._prompt.messages(question.blind, self._seed, lines=form.output == "text"),
+            form,
+            seed=int.from_bytes(digest[:4]) >> 1,  # servers take signed 32-bit seeds
+            max_output_tokens=max_output_tokens,
+        )
 
-    def read(self, question: Question, answers: Sequence[Answered]) -> tuple[Choices | JudgeError, bool]:
-        """Return the verdict in a question's last answer, or why it has none, and whether it is the last.
+    def describe(self, form: Form, *, max_output_tokens: int) -> Instruction:
+        """Return what the judge is sent in a form besides the texts, with placeholders for these."""
+        question = Question(pair_id="", number=0, blind=PLACEHOLDERS)
+        return Instruction(
+            id=_digest(self.settings, form.name),
+            settings=self.settings,
+            form=form.name,
+            manner=form.describe(),
+            prompt=self._prompt.version,
+            description=describe_special(self.judge) or "the paper's prompt",
+            text=show_request(self.build(question, form, max_output_tokens=max_output_tokens)),
+        )
 
-        Another sample follows an answer that cannot be read, up to three in all, and one that was cut at a
-        lower token limit than the present one. Answers under a lower limit do not count among the three.
+    def start(self, store: Store) -> RunState:
+        """Return what a run knows before its first request.
+
+        A form that gave this judge verdicts is used again, so that its verdicts do not differ in the form.
         """
-        judge, body = self.judge, answers[-1].response
-        outcome = parse(body, judge.criteria, code=code(question.blind, self._seed), titles=self._titles)
-        if not isinstance(outcome, JudgeError):
-            return outcome, True
-        if outcome.kind in ("unparseable", "wrong_schema") and judge.output == "auto":
-            outcome = replace(outcome, change="output")  # the server ignores the schema
-        full = [each for each in answers if each.max_output_tokens >= judge.max_output_tokens]
-        cut = outcome.kind == "truncated" and answers[-1] not in full
-        is_last = not cut and (outcome.kind not in RESAMPLED or len(full) >= SAMPLES)
-        return replace(outcome, row=answers[-1].row), is_last
+        judge = self.judge
+        with store.read() as db:
+            forms = requests.read_forms(db, self.settings)
+        usual = REASONING_TOKENS if judge.asks_to_reason else USUAL_TOKENS
+        limits = [judge.max_output_tokens or usual]
+        best = Form.first(judge)
+        for name, verdicts, limit in forms[:1]:
+            if verdicts >= DOUBTS:
+                best = Form.parse(name)
+            if judge.max_output_tokens is None:
+                limits.append(limit)
+        return RunState(judge=judge, best=best, max_output_tokens=max(limits))
 
-    def conclude_all(self, store: Store, questions: Sequence[Question]) -> list[Choices | JudgeError | int]:
-        """Return the verdict in each question's stored answers, their error, or which sample to ask."""
-        known: list[list[Answered]] = [[] for _ in questions]
-        outcomes: list[Choices | JudgeError | int] = [0] * len(questions)
-        undecided = list(range(len(questions)))
-        while undecided:
-            keys = {index: self.key(questions[index], len(known[index])) for index in undecided}
+    def read(self, question: Question, form: Form, answer: Answered, *, is_new: bool = False) -> Reply:
+        """Read an answer to a question that was asked in this form."""
+        code = code_of(question.blind, self._seed)
+        outcome = parse(answer.response, self.judge.criteria, code=code, titles=self._titles)
+        if isinstance(outcome, JudgeError):
+            ignored = outcome.kind in ("unparseable", "wrong_schema") and self.judge.output == "auto"
+            outcome = replace(outcome, row=answer.row, change="output" if ignored else outcome.change)
+        return Reply(
+            form=form,
+            result=outcome,
+            max_output_tokens=answer.max_output_tokens,
+            answered=True,
+            is_new=is_new,
+            reasoned=self.judge.max_output_tokens is None and has_reasoned(answer.response),
+        )
+
+    def replay(
+        self, store: Store, questions: Sequence[Question], run: RunState
+    ) -> Iterator[tuple[Question, History]]:
+        """Yield each question with what its stored answers say; `next_step` says what follows."""
+        settled = replace(run, is_settled=True, failures=0)
+        histories = [History(run=settled, pair_id=question.pair_id) for question in questions]
+        samples = dict.fromkeys(range(len(questions)), 0)  # which sample of an undecided question is next
+        while samples:
+            keys = {index: self.key(questions[index], run.form, sample) for index, sample in samples.items()}
             with store.read() as db:
                 answers = requests.read_answers(db, list(keys.values()))
-            undecided = []
+            samples = {}
             for index, key in keys.items():
-                outcomes[index] = len(known[index])
-                if key in answers:
-                    known[index].append(answers[key])
-                    outcomes[index], is_last = self.read(questions[index], known[index])
-                    if not is_last:
-                        undecided.append(index)
-        return outcomes
+                if key not in answers:
+                    continue
+                reply = self.read(questions[index], run.form, answers[key])
+                histories[index] = learn(histories[index], reply)
+                step = next_step(histories[index], run.form)
+                if isinstance(step, Send):
+                    samples[index] = step.sample
+        return zip(questions, histories, strict=True)
+
+
+def _digest(*parts: object) -> str:
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
 def check_criteria(store: Store, judge: Judge) -> None:

@@ -62,13 +62,12 @@ class JudgeUsage:
     """How judges were asked. Each row names its `judge`.
 
     Attributes:
-        prompts: The version, description and text of a judge's prompt.
+        prompts: What a judge was sent in one form besides the texts (the store's `read_instructions`).
         spent: Requests, answers, tokens and dollars (the store's `read_spending`).
         failed: The kind, reason and count of what a judge left without a verdict.
         seen: A model and fingerprint that answered: how often, first and last, in UTC.
         checked: A pair (`item`), criterion and `check` of a calibration, how many orders were `asked`, and
             the `answers`: `target`, the text that the check is about, `other` or `tie`.
-        asked_otherwise: The judges whose settings changed while they judged, with the changes.
     """
 
     prompts: tuple[Mapping[str, Any], ...] = ()
@@ -76,7 +75,6 @@ class JudgeUsage:
     failed: tuple[Mapping[str, Any], ...] = ()
     seen: tuple[Mapping[str, Any], ...] = ()
     checked: tuple[Mapping[str, Any], ...] = ()
-    asked_otherwise: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from analysis.analyses.judging.judge_run import mixed_forms
 from analysis.reports.answer import is_simulated
 from analysis.reports.columns import group_name, page_words, plain_name
 from analysis.reports.results import Results, rows_of
@@ -111,8 +112,10 @@ def limitations(results: Results) -> tuple[str, ...]:
         },
     )
     warned = list(dict.fromkeys(row.note for row in rows if row.note))[:MAX_NOTES]
+    mixed = mixed_forms(context.judging) if context.judging else ()
     return (
         *notes,
+        *mixed,
         *map(sentence, warned),
         *(f"{text}." for text in reading_of(results.evidence.frame).notes),
     )

@@ -91,7 +91,9 @@ def write_report(evidence: Evidence, folder: Path, *, paper: bool = False) -> Wr
         files |= {f"csv/{name}.csv": frame_csv(frame) for name, frame in frames.items()}
         files["csv/verdicts.csv"] = verdicts_csv(evidence.frame)
         if context.judging is not None:
-            files |= {f"prompts/{each['version']}.txt": each["text"] for each in context.judging.prompts}
+            files |= {
+                f"prompts/{row['prompt']}-{row['id'][:8]}.txt": row["text"] for row in context.judging.prompts
+            }
         if paper:
             # matplotlib is loaded only for a paper and for notebooks: it takes as long as a small report.
             from analysis.reports.paper import manuscript  # noqa: PLC0415

@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 
 from analysis.analyses.evidence import ALL
-from analysis.analyses.judging.judge_run import changed_models
+from analysis.analyses.judging.judge_run import changed_models, mixed_forms
 from analysis.analyses.outcomes.sensitivity import RANDOM
 from analysis.analyses.outcomes.shares import deciding_p
 from analysis.reports.answer import ahead_and_behind, leading_method, seen_from, verdict_word
@@ -309,14 +309,12 @@ def _judge_notes(results: Results) -> list[str]:
     if usage is None:
         return []
     notes = [
-        "{judge} was asked with {description}; its prompt is in prompts/{version}.txt.".format_map(prompt)
-        for prompt in usage.prompts
+        "{judge} was asked with {description} ({manner}): {verdicts} verdicts from {answers} answers, "
+        "calibration included; a whole request is in prompts/{prompt}-{id:.8}.txt.".format_map(row)
+        for row in usage.prompts
     ]
+    notes += mixed_forms(usage)
     notes += changed_models(usage)
-    if usage.asked_otherwise:
-        notes.append(
-            f"Answered requests unlike those that would be made today: {and_list(usage.asked_otherwise)}."
-        )
     return notes
 
 

@@ -10,7 +10,6 @@ from dataclasses import fields
 from io import BytesIO
 from itertools import chain
 from pathlib import Path
-from pkgutil import resolve_name
 
 import pandas as pd
 
@@ -28,6 +27,7 @@ from guard_eval.store import Store, TidyRow, raters, unblind
 from guard_eval.store import notes as store_notes
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store import settings as store_settings
+from guard_eval.store.judging import read_usage
 from guard_eval.study import Study
 from guard_eval.study.declared import compare_declared
 from guard_eval.study.settings import Settings
@@ -80,7 +80,7 @@ def study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> Contex
     settings, pairs = study.settings, store_pairs.read(store)
     asked, people = _asked(settings), settings.annotation.raters_per_pair
     everybody = unblind.tidy(store, include_excluded=True)
-    usage = resolve_name("judge.usage:judge_usage")(study, store) if settings.judge else None
+    usage = read_usage(store)
     return Context(
         name=settings.name,
         question=settings.question,
@@ -104,7 +104,7 @@ def study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> Contex
         ties=True,
         metrics=_read_metrics(study.metrics),
         examples=tuple(sorted(pairs, key=lambda pair: pair.id)[:EXAMPLES]),
-        judging=usage and JudgeUsage(**usage),
+        judging=JudgeUsage(**usage) if usage else None,
         exclusions=_exclusions(store, everybody),
         with_excluded=validate(table_of(everybody)) if any(row.excluded for row in everybody) else None,
         settings=read_text(study.folder / "study.toml"),

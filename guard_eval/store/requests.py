@@ -17,22 +17,20 @@ from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from sqlalchemy import (
+    JSON,
     BigInteger,
     Column,
     ColumnElement,
     Connection,
-    Float,
     ForeignKey,
     Index,
     Integer,
     LargeBinary,
-    Row,
     String,
     Table,
     Text,
     bindparam,
     case,
-    cast,
     func,
     literal_column,
     select,
@@ -64,10 +62,23 @@ LEASE = timedelta(seconds=30)
 
 BILLION = 10**9
 
-_TOKENS = ("input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens")
+TOKENS = ("input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens")
 
 
 _COMPRESSED = Converted(LargeBinary(), lambda plain: zlib.compress(plain, 1), zlib.decompress)
+
+INSTRUCTION = Table(
+    "instruction",
+    metadata,
+    Column("id", String(64), primary_key=True),  # SHA-256 of the settings and the form
+    required("settings", String(64)),  # SHA-256 of what study.toml decides about the judge's requests
+    required("form", Text),  # the name of the form: interface, output, and what was left out
+    required("manner", Text),  # the form in words
+    required("prompt", String(12)),  # the prompt's version
+    required("description", Text),  # how the prompt differs from the paper's
+    required("text", Text),  # a whole request, with placeholders for the texts of a pair
+)
+instruction = INSTRUCTION.c
 
 REQUEST = Table(
     "request",
@@ -81,13 +92,13 @@ REQUEST = Table(
     Column("batch", String(16), index=True),  # our name for the batch it is sent in
     Column("provider_id", Text),  # the provider's name for the batch; NULL until it is known
     required("state", String(8)),  # open, answered, unbilled or lost
-    required("form", Text),  # interface, output form, and what was left out
+    required("instruction", String(64), ForeignKey("instruction.id"), index=True),
     required("max_output_tokens", Integer),
     required("sent", _COMPRESSED),  # the request as it is sent
     Column("response", _COMPRESSED),  # the answer as it came
     Column("model", Text),  # the snapshot that the server says it used
     Column("fingerprint", Text),  # the server's name for its configuration
-    *(Column(name, Integer) for name in _TOKENS),
+    *(Column(name, Integer) for name in TOKENS),
     Column("cost", BigInteger),  # billionths of a US dollar: the most it can cost, then its cost
     Column("failure", String(16)),  # why it brought no verdict
     Column("detail", Text),  # the same in words
@@ -104,6 +115,37 @@ Index("ix_request_cost", request.cost)
 add_index("ix_request_open", request.leased_until, where=_OPEN)
 refuse_changes(REQUEST, condition="OLD.response IS NOT NULL", columns=("response",))
 
+CALIBRATION = Table(
+    "calibration",
+    metadata,
+    Column("settings", String(64), primary_key=True),  # as in `instruction`
+    Column("pair_id", Text, ForeignKey("pair.id"), primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    required("rater_id", Integer, ForeignKey("rater.id"), index=True),
+    required("check", String(12)),
+    required("target", String(1)),  # the side of the text that the check is about
+    required("orders", Integer),  # in how many orders the texts are shown
+    required("choices", JSON),  # by criterion; null before the answer
+    Column("answered_at", MOMENT),
+)
+calibration = CALIBRATION.c
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Check:
+    """What a question of a calibration is for.
+
+    Attributes:
+        check: The name of the check.
+        target: The side of the text that the check is about: the whole one, the padded one, or the study's
+            first method; of identical texts the one shown first.
+        orders: In how many orders the same texts are shown.
+    """
+
+    check: str
+    target: Literal["A", "B"]
+    orders: int
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Question:
@@ -114,14 +156,32 @@ class Question:
         number: Twice the sample, plus 1 for the other order; in a calibration, which of the pair's questions.
         first: Which text of the pair is shown as A.
         blind: The two texts in the order in which they are shown.
-        purpose: A verdict of the study, or the judge's calibration.
+        check: What a question of the judge's calibration is for; None if the study wants a verdict.
     """
 
     pair_id: str
     number: int
     blind: BlindPair
     first: Literal["a", "b"] = "a"
-    purpose: Literal["study", "calibration"] = "study"
+    check: Check | None = None
+
+    @property
+    def purpose(self) -> Literal["study", "calibration"]:
+        """Return whether the study wants a verdict, or the judge's calibration an answer."""
+        return "study" if self.check is None else "calibration"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Instruction:
+    """What a judge is sent besides the texts, in one form: a row of its table."""
+
+    id: str
+    settings: str
+    form: str
+    manner: str
+    prompt: str
+    description: str
+    text: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -130,7 +190,7 @@ class Planned:
 
     question: Question
     key: str
-    form: str
+    instruction: str
     body: bytes
     max_output_tokens: int
     cost: int | None
@@ -160,6 +220,27 @@ class Answered:
     max_output_tokens: int
 
 
+@dataclass(frozen=True, slots=True)
+class Reserved:
+    """A request that may be sent now: its row."""
+
+    row: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unavailable:
+    """A request that may not be sent now.
+
+    `busy`: another process sends it, or open requests of this run may leave more of the budget. `batch`: it
+    is in a batch. `budget`: the budget is used up.
+    """
+
+    reason: Literal["busy", "batch", "budget"]
+
+
+Reservation = Reserved | Answered | Unavailable
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Settled:
     """What became of a request: its answer, or why there is none.
@@ -175,11 +256,6 @@ class Settled:
     cost: int | None = None
     failure: str | None = None
     detail: str | None = None
-
-
-Reserved = int | Answered | Literal["busy", "batch", "budget"]
-"""The row of a request that may be sent, its answer, or why it may not be sent: another process sends it, or
-open requests of this run may leave more of the budget; it is in a batch; or the budget is used up."""
 
 
 def check_judge(db: Connection, judge: Rater) -> None:
@@ -224,6 +300,24 @@ def _numbers(plan: Plan, position: int) -> range:
     return range(drawn, plan.slots, 2) if plan.one_order else range(plan.slots)
 
 
+def keep_instruction(db: Connection, row: Instruction) -> None:
+    """Keep what a judge is sent in one form, unless it is kept already."""
+    if db.execute(select(instruction.id).where(instruction.id == row.id)).first() is None:
+        db.execute(INSTRUCTION.insert().values(asdict(row)))
+
+
+def read_forms(db: Connection, settings: str) -> list[tuple[str, int, int]]:
+    """Return the forms that gave a judge of these settings verdicts, the most frequent first.
+
+    Each form comes with the number of its verdicts and the highest token limit.
+    """
+    count, limit = func.count(), func.max(request.max_output_tokens)
+    statement = select(instruction.form, count, limit).join_from(REQUEST, INSTRUCTION)
+    statement = statement.where(instruction.settings == settings, _ANSWERED, request.failure.is_(None))
+    rows = db.execute(statement.group_by(instruction.form).order_by(count.desc(), instruction.form))
+    return [(row[0], row[1], row[2]) for row in rows]
+
+
 def reserve(
     db: Connection,
     planned: Sequence[Planned],
@@ -233,8 +327,8 @@ def reserve(
     now: datetime,
     limit: int | None,
     batch: str | None = None,
-) -> list[Reserved]:
-    """Insert the rows of requests that may be sent; return for each request what `Reserved` says.
+) -> list[Reservation]:
+    """Insert the rows of requests that may be sent; return what holds for each request.
 
     It runs in a write transaction, of which there is one at a time. `limit` is what all requests of the study
     may cost together, in billionths of a US dollar, and `batch` our name for the batch they are sent in.
@@ -243,22 +337,23 @@ def reserve(
     ended = (_OPEN, request.batch.is_(None), request.leased_until <= now)
     db.execute(REQUEST.update().where(*ended).values(state="lost"))
     wanted = _LIVE | request.response.is_not(None)
-    live: dict[str, Reserved] = dict(_read_rows(db, [each.key for each in planned], wanted))
+    live: dict[str, Reservation] = dict(_read_rows(db, [each.key for each in planned], wanted))
     spent = 0 if limit is None else db.execute(select(func.sum(request.cost))).scalar_one() or 0
     mine = select(request.id).where(_OPEN, request.run == run).limit(1)
     waits = limit is not None and db.execute(mine).first() is not None
     same: dict[str, Any] = {"rater_id": judge.id, "batch": batch, "state": "open", "run": run}
     same |= {"sent_at": now, "leased_until": now + LEASE}
-    outcomes: list[Reserved] = []
+    outcomes: list[Reservation] = []
     for each in planned:
         outcome = live.get(each.key)
         if outcome is None and limit is not None and spent + (each.cost or 0) > limit:
-            outcome = "busy" if waits else "budget"
+            outcome = Unavailable("busy" if waits else "budget")
         if outcome is None:
             row = {name: getattr(each.question, name) for name in ("purpose", "pair_id", "number")}
-            row |= {name: getattr(each, name) for name in ("key", "form", "max_output_tokens", "cost")}
-            outcome = int(db.execute(_INSERT, row | same | {"sent": each.body}).scalar_one())
-            live[each.key], waits = "busy", True
+            row |= {name: getattr(each, name) for name in ("key", "instruction", "max_output_tokens", "cost")}
+            outcome = Reserved(int(db.execute(_INSERT, row | same | {"sent": each.body}).scalar_one()))
+            live[each.key] = Unavailable("busy")
+            waits = True
             spent += each.cost or 0
         outcomes.append(outcome)
     return outcomes
@@ -269,7 +364,7 @@ _INSERT = REQUEST.insert().returning(request.id)
 
 def _read_rows(
     db: Connection, keys: Sequence[str], wanted: ColumnElement[bool]
-) -> Iterator[tuple[str, Answered | Literal["busy", "batch"]]]:
+) -> Iterator[tuple[str, Answered | Unavailable]]:
     """Yield requests with these keys: that they are under way or in a batch, and then what was answered."""
     names = ("key", "id", "response", "max_output_tokens", "batch")
     statement = select(*(request[name] for name in names)).where(wanted)
@@ -277,7 +372,7 @@ def _read_rows(
     for part in chunks(keys):
         for key, row, response, tokens, batch in db.execute(statement.where(request.key.in_(part))):
             if response is None:  # an answer may be empty
-                yield key, "busy" if batch is None else "batch"
+                yield key, Unavailable("busy" if batch is None else "batch")
             else:
                 yield key, Answered(row=row, response=response, max_output_tokens=tokens)
 
@@ -345,41 +440,6 @@ def read_failures(db: Connection, judge: str | None = None) -> dict[tuple[str, s
     return {(row[0], row[1], row[2]): (row[3], row[4]) for row in db.execute(statement)}
 
 
-def read_spending(db: Connection) -> list[Row[Any]]:
-    """Return what each judge that was ever asked has taken over all runs, a row for each `judge`, by name.
-
-    Requests that were surely not billed are left out. Of the others, `lost` are those whose answer never
-    came, `open` are under way or in a batch, `unmetered` are answers without token counts, and `unpriced` are
-    in no sum. `usd` is what the answers cost, at least; `held_usd` is set aside for what is lost or open.
-    """
-    state, cost, count = request.state, request.cost, func.count()
-    sent = state != "unbilled"
-    sums: dict[str, Any] = {name: cast(func.sum(request[name]), BigInteger) for name in _TOKENS}
-    sums["usd"] = cast(func.sum(cost).filter(_ANSWERED), Float) / BILLION
-    sums["held_usd"] = cast(func.sum(cost).filter(~_ANSWERED), Float) / BILLION
-    columns = {
-        "requests": count.filter(sent),
-        "answers": count.filter(_ANSWERED),
-        "lost": count.filter(state == "lost"),
-        "open": count.filter(_OPEN),
-        "unmetered": count.filter(_ANSWERED, (request.input_tokens + request.output_tokens).is_(None)),
-        **{name: func.coalesce(total, 0) for name, total in sums.items()},
-        "unpriced": count.filter(sent, cost.is_(None)),
-    }
-    labelled = (column.label(name) for name, column in {"judge": rater.name, **columns}.items())
-    statement = select(*labelled).join_from(REQUEST, RATER).group_by(rater.name).order_by(rater.name)
-    return list(db.execute(statement))
-
-
-def read_models(db: Connection) -> list[dict[str, Any]]:
-    """Return which models each judge's answers came from, as `JudgeUsage.seen`, in the order first seen."""
-    columns = (rater.name.label("judge"), request.model, request.fingerprint)
-    first, last = func.min(request.sent_at).label("first"), func.max(request.sent_at).label("last")
-    statement = select(*columns, func.count().label("answers"), first, last).join_from(REQUEST, RATER)
-    statement = statement.where(_ANSWERED).group_by(*columns).order_by(rater.name, first)
-    return [dict(row) for row in db.execute(statement).mappings()]
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Attempt(Usage):
     """A request of the study as it was sent, and what came of it; `cost` is set aside until it is known."""
@@ -399,7 +459,8 @@ class Attempt(Usage):
 def read_attempts(db: Connection, pair_ids: Sequence[str]) -> list[Attempt]:
     """Return the requests of the study about these pairs, oldest first."""
     texts = (pair.position, pair.prompt, pair.text_a, pair.text_b)
-    statement = select(REQUEST, rater.name.label("judge"), *texts).join_from(REQUEST, RATER).join(PAIR)
+    columns = (REQUEST, instruction.form, rater.name.label("judge"))
+    statement = select(*columns, *texts).join_from(REQUEST, RATER).join(PAIR).join(INSTRUCTION)
     wanted = (request.purpose == "study", request.pair_id.in_(pair_ids))
     rows = db.execute(statement.where(*wanted).order_by(request.id)).all()
     names = {each.name for each in fields(Attempt)} - {"question"}

@@ -7,10 +7,8 @@ change what is asked, of which model, and in which form.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
 from functools import lru_cache, partial
-from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, JsonValue, PrivateAttr, ValidationError
@@ -43,22 +41,9 @@ _REFUSED_VALUE = re.compile(
 )
 """A secret, or a service that costs more than the known prices."""
 
-_NAMES = tomllib.loads(Path(__file__).with_name("reasoning.toml").read_text("utf-8"))["models"]
-_REASONING_MODELS = re.compile("|".join(_NAMES), re.IGNORECASE)
-
 _PLACEHOLDER = re.compile(r"\{\{([^{}\n]*)\}\}")
 PLACEHOLDERS = ("criteria", "judgments", "count", "metrics")
 """What a prompt template can have filled in; `criteria` must be there."""
-
-
-def reasons(settings: Mapping[str, Any]) -> bool:
-    """Return whether a model reasons before it answers, by its table: reasoning.toml or its effort says so.
-
-    >>> [reasons({"model": name}) for name in ("openai/o3", "Qwen/Qwen3-8B", "gpt-5-chat-latest", "olmo-2")]
-    [True, True, False, False]
-    """
-    known = _REASONING_MODELS.fullmatch(str(settings.get("model", "")).rpartition("/")[2])
-    return known is not None or settings.get("reasoning_effort") not in (None, "none")
 
 
 def _refuse(names: str, added: dict[str, Any]) -> dict[str, Any]:
@@ -147,9 +132,10 @@ class Judge(SettingsTable):
         style: `chat` completions, `responses`, or what the server takes.
         output: How the form of the answer is asked for; `auto` begins with a strict schema.
         reasoning_effort: For models that reason; the server's own default unless given.
-        max_output_tokens: The longest answer, reasoning included; more for models that reason.
-        temperature: 0 unless given, and left out for reasoning models and for several samples; `default`
-            sends none.
+        max_output_tokens: The longest answer, reasoning included. By default 512, and 8192 as soon as an
+            answer shows that the model reasons, or is cut off.
+        temperature: 0 unless given. It is left out with `reasoning_effort`, with several samples, and if the
+            model turns out to reason before its first verdict; `default` never sends it.
         extra_body: Fields added to the body of each request; none that this program sets itself.
         headers: Headers added to each request; no secrets.
         concurrency: How many requests are under way at most; fewer if the server refuses or queues them.
@@ -173,9 +159,7 @@ class Judge(SettingsTable):
     style: Literal["auto", "chat", "responses"] = "auto"
     output: Literal["auto", "json_schema", "text"] = "auto"
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
-    max_output_tokens: int = Field(
-        default_factory=lambda table: 8192 if reasons(table) else 512, ge=64, le=10**7
-    )
+    max_output_tokens: int | None = Field(default=None, ge=64, le=10**7)
     temperature: Annotated[float, Field(ge=0, le=2)] | Literal["default"] | None = None
     extra_body: Annotated[dict[str, JsonValue], AfterValidator(partial(_refuse, _OWN_FIELDS))] = Field(
         default_factory=dict
@@ -196,9 +180,9 @@ class Judge(SettingsTable):
         return self.name or self.model
 
     @property
-    def is_reasoning(self) -> bool:
-        """Return whether the model reasons before it answers."""
-        return reasons(self.__dict__)
+    def asks_to_reason(self) -> bool:
+        """Return whether the study asks the model to reason before it answers."""
+        return self.reasoning_effort not in (None, "none")
 
     @property
     def answering_headers(self) -> dict[str, str]:

@@ -146,6 +146,19 @@ def read_usage(body: bytes) -> Usage:
     )
 
 
+def has_reasoned(body: bytes) -> bool:
+    """Return whether an answer shows that the model reasons: it counts such tokens, or holds its thinking."""
+    if b"reason" not in body and b"think" not in body.lower():
+        return False
+    if read_usage(body).reasoning_tokens:
+        return True
+    answer = read_answer(body)
+    text = (answer and answer.text) or ""
+    choices = read_json(body).get("choices")
+    message = table_of(table_of(choices[0] if isinstance(choices, list) and choices else None).get("message"))
+    return bool(message.get("reasoning_content") or message.get("reasoning") or _THINKING.search(text))
+
+
 def _text(value: object) -> str | None:
     return excerpt(value) if isinstance(value, str) else None
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
-from guard_eval.errors import StudyError
 from guard_eval.records import CHOICES
+from guard_eval.reporting.words import and_list
 from guard_eval.rubric import CHOICE_LABELS
 from guard_eval.study.judge_settings import Judge
 from judge.failures import Change, Omittable
@@ -25,7 +25,9 @@ PATHS: Mapping[str, str] = {"chat": "/chat/completions", "responses": "/response
 """Where a request is posted, below the server's address."""
 
 OMITTABLE = get_args(Omittable)
-_OPTIONAL = {"seed", "system", "temperature"}
+_GUESSES = ("seed", "temperature", "system")
+"""Parts that a server may refuse without a word of them, the least important first."""
+
 _OPEN = (None, "auto", "default")
 
 
@@ -37,7 +39,7 @@ class Form:
         interface: Chat completions or responses.
         output: How the answer's form is asked for.
         limit: The name of the token limit; responses have one name only.
-        without: What is left out because the server does not take it, sorted.
+        without: The parts that are left out because the server does not take them, sorted.
     """
 
     interface: Interface = "chat"
@@ -55,38 +57,69 @@ class Form:
         return "/".join((self.interface, self.output, self.limit, *self.without))
 
     @classmethod
+    def parse(cls, name: str) -> Form:
+        """Return the form of a name.
+
+        >>> Form.parse("responses/text/max_tokens/seed").without
+        ('seed',)
+        """
+        interface, output, limit, *without = name.split("/")
+        fields: dict[str, Any] = {"interface": interface, "output": output, "limit": limit}
+        return cls(**fields, without=tuple(without))
+
+    @classmethod
     def first(cls, judge: Judge) -> Form:
         """Return the form in which `judge` is asked first: what study.toml fixes, else the strictest."""
         return cls(
             interface="responses" if judge.style == "responses" else "chat",
             output="text" if judge.output == "text" else "json_schema",
-            limit="max_completion_tokens" if judge.is_reasoning else "max_tokens",
+            limit="max_completion_tokens" if judge.asks_to_reason else "max_tokens",
         )
 
-    def simpler(self, change: Change, judge: Judge, detail: str) -> Form | None:
-        """Return the form with a change that may help against a refusal; None if there is none.
+    def describe(self) -> str:
+        """Describe how answers are asked for, and what is left out.
 
-        Raises:
-            StudyError: study.toml fixes what would be changed.
+        >>> Form(output="text", without=("seed", "system")).describe()
+        'answers in plain text, without seed and system message'
         """
-        fixed = {name for name in (*OMITTABLE, "output") if getattr(judge, name, None) not in _OPEN}
-        if change in fixed and not (change == "output" and self.output == "text"):
-            raise StudyError(
-                f"the server of the judge {judge.model!r} does not take {change} = {getattr(judge, change)!r}"
-                f", which study.toml asks for ({detail}); remove {change} there, or name another model"
-            )
-        form = self
+        output = "a JSON schema" if self.output == "json_schema" else "plain text"
+        names = ["system message" if name == "system" else name for name in self.without]
+        dropped = f", without {and_list(names)}" if names else ""
+        return f"answers in {output}{dropped}"
+
+    def drop(self, *names: str) -> Form:
+        """Return the form without these parts of a request."""
+        return replace(self, without=tuple(sorted({*self.without, *names})))
+
+    def change(self, change: Change, judge: Judge) -> Form:
+        """Return the form with one change that a server asks for; the same form if nothing changes."""
         if change == "responses" and judge.style == "auto":
-            form = replace(self, interface="responses")
-        elif change == "limit" and self.interface == "chat":
-            other: Limit = "max_tokens" if self.limit == "max_completion_tokens" else "max_completion_tokens"
-            form = replace(self, limit=other)
-        elif change == "output" or (change == "guess" and self.output != "text" and "output" not in fixed):
-            form = replace(self, output="text")
-        elif change in OMITTABLE or change == "guess":
-            names = {change} if change in OMITTABLE else _OPTIONAL - fixed
-            form = replace(self, without=tuple(sorted({*self.without, *names})))
-        return None if form == self else form
+            return replace(self, interface="responses")
+        if change == "limit" and self.interface == "chat":
+            is_old = self.limit == "max_tokens"
+            return replace(self, limit="max_completion_tokens" if is_old else "max_tokens")
+        if change == "output":
+            return replace(self, output="text")
+        return self.drop(change) if change in OMITTABLE else self
+
+    def simplify(self, judge: Judge) -> Iterator[Form]:
+        """Yield simpler forms for a server that does not say what it refuses.
+
+        One part is dropped at a time. Only then are several dropped together.
+        """
+        fixed = fixed_parts(judge)
+        unsent = {"seed"} if self.interface == "responses" else set()
+        unsent |= {"temperature"} if temperature_of(judge) is None else set()
+        names = [name for name in _GUESSES if name not in fixed | unsent | {*self.without}]
+        text = self if "output" in fixed else replace(self, output="text")
+        yield text
+        yield from (self.drop(name) for name in names)
+        yield from (text.drop(*names[:count]) for count in range(1, len(names) + 1))
+
+
+def fixed_parts(judge: Judge) -> set[str]:
+    """Return the parts of a request that study.toml fixes, so that no form goes without them."""
+    return {name for name in (*OMITTABLE, "output") if getattr(judge, name, None) not in _OPEN}
 
 
 def make_schema(judge: Judge) -> dict[str, Any]:
@@ -105,13 +138,15 @@ def make_schema(judge: Judge) -> dict[str, Any]:
 
 
 def temperature_of(judge: Judge) -> float | None:
-    """Return study.toml's temperature, else 0 unless the model takes none or samples are to differ."""
+    """Return study.toml's temperature, else 0 unless the model shall reason or samples are to differ."""
     if judge.temperature is not None:
         return None if judge.temperature == "default" else judge.temperature
-    return None if judge.is_reasoning or judge.samples > 1 else 0.0
+    return None if judge.asks_to_reason or judge.samples > 1 else 0.0
 
 
-def build_request(judge: Judge, messages: Sequence[Mapping[str, str]], form: Form, *, seed: int) -> bytes:
+def build_request(
+    judge: Judge, messages: Sequence[Mapping[str, str]], form: Form, *, seed: int, max_output_tokens: int
+) -> bytes:
     """Return the JSON of a request, without spaces and with its messages last.
 
     Args:
@@ -119,13 +154,14 @@ def build_request(judge: Judge, messages: Sequence[Mapping[str, str]], form: For
         messages: What the judge reads, the system's message first.
         form: The form that the server takes.
         seed: The request's own seed.
+        max_output_tokens: The longest answer.
     """
     chat = form.interface == "chat"
     body: dict[str, Any] = {"model": judge.model}
     if chat:
-        body[form.limit] = judge.max_output_tokens
+        body[form.limit] = max_output_tokens
     else:
-        body |= {"max_output_tokens": judge.max_output_tokens, "store": False}  # the texts are the study's
+        body |= {"max_output_tokens": max_output_tokens, "store": False}  # the texts are the study's
     if form.output == "json_schema":
         schema = {"name": "verdict", "strict": True, "schema": make_schema(judge)}
         if chat:
@@ -142,8 +178,9 @@ def build_request(judge: Judge, messages: Sequence[Mapping[str, str]], form: For
         body.pop(name, None)
     texts = [dict(each) for each in messages]
     if "system" in form.without:
-        system, first, *rest = texts
-        texts = [{"role": "user", "content": f"{system['content']}\n\n{first['content']}"}, *rest]
+        system, first, *others = texts
+        first = {"role": "user", "content": f"{system['content']}\n\n{first['content']}"}
+        texts = [first, *others]
     body["messages" if chat else "input"] = texts
     return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
 

@@ -203,13 +203,6 @@ class JudgePrompt:
         question = {"role": "user", "content": self.question(blind, seed, lines=lines)}
         return [*(dict(each) for each in _before(self, seed, lines=lines)), question]
 
-    @property
-    def text(self) -> str:
-        """Return the whole prompt, with placeholders in brackets for the texts of a pair."""
-        shown = BlindPair.of(0, "[the prompt]", "[one text]", "[the other text]")
-        turns = (f"[{each['role']}]\n{each['content']}\n" for each in self.messages(shown, 0))
-        return "\n".join(turns)
-
     @cached_property
     def version(self) -> str:
         """Return 12 hexadecimal digits that change with any word of what is sent besides the texts."""

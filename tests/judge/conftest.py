@@ -20,7 +20,7 @@ from judge.batches import BatchRun
 from judge.providers.price import find_price
 from judge.providers.server import connect_to, server_url
 from judge.questions import read_left
-from judge.run import Run
+from judge.run import OnlineRun
 
 
 @pytest.fixture
@@ -44,6 +44,7 @@ def judge(server):
         api_key_env="JUDGE_KEY",
         criteria=["fluency", "coherence"],
         concurrency=4,
+        max_output_tokens=512,
         usd_per_million_input_tokens=2.0,
         usd_per_million_output_tokens=8.0,
     )
@@ -61,7 +62,8 @@ def judge_study(store, asked, environ, *, questions=None, batch=False, **more):
         **more,
     }
     questions = read_left(store, asked, seed=11) if questions is None else questions
-    return (BatchRun if batch else Run)(store, asked, seed=11, **options).judge_questions(questions)
+    online = OnlineRun(store, asked, seed=11, **options)
+    return (BatchRun(online) if batch else online).judge_questions(questions)
 
 
 @pytest.fixture
@@ -175,8 +177,8 @@ def blind():
 def question(blind):
     """Make a question of these texts."""
 
-    def make(*, number=0, purpose="study", **texts):
-        return Question(pair_id="p", number=number, purpose=purpose, blind=blind(**texts))
+    def make(*, number=0, check=None, **texts):
+        return Question(pair_id="p", number=number, check=check, blind=blind(**texts))
 
     return make
 

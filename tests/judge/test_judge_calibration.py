@@ -7,9 +7,9 @@ import pytest
 from fake_openai import completion, failure, verdict
 from judge_requests import spent_by
 
+from guard_eval.store import judging, requests, unblind
 from guard_eval.store import pairs as store_pairs
-from guard_eval.store import requests, unblind
-from judge.calibration import FILLER, make_items, read_checks, read_unanswered
+from judge.calibration import FILLER, make_items, read_unanswered
 
 pytestmark = pytest.mark.slow
 
@@ -32,8 +32,12 @@ def ask(store, judge, run):
 
 
 @pytest.fixture
-def checks(store, judge):
-    return lambda: read_checks(store, judge, seed=11)
+def checks(store):
+    def read():
+        with store.read() as db:
+            return judging.read_calibration(db)
+
+    return read
 
 
 def reader(ask):
@@ -52,23 +56,25 @@ def test_the_set_is_made_of_the_studys_texts_and_the_seed(pairs):
     items = make_items(pairs, seed=3)
     assert items == make_items(pairs[::-1], seed=3)
     assert items != make_items(pairs, seed=4)
-    assert Counter(each.check for each in items) == {
+    assert Counter(each.check.check for each in items) == {
         "identical": 2, "shuffled": 4, "swapped": 4, "padded": 4,
     }  # fmt: skip
-    assert len({each.question.pair_id for each in items}) == 2
-    assert {each.question.blind.presentation for each in items} == {0}
+    assert len({each.pair_id for each in items}) == 2
+    assert {each.blind.presentation for each in items} == {0}
     of = {each.id: each for each in pairs}
     for each in items:
-        pair, blind = of[each.question.pair_id], each.question.blind
+        pair, blind = of[each.pair_id], each.blind
         own = {pair.text_a, pair.text_b}
-        target, other = (blind.text_a, blind.text_b) if each.target == "A" else (blind.text_b, blind.text_a)
+        target, other = (
+            (blind.text_a, blind.text_b) if each.check.target == "A" else (blind.text_b, blind.text_a)
+        )
         assert blind.prompt == pair.prompt
-        if each.check == "identical":
+        if each.check.check == "identical":
             assert target == other
             assert target in own
-        elif each.check == "swapped":
+        elif each.check.check == "swapped":
             assert (target, other) == (pair.text_a, pair.text_b)
-        elif each.check == "shuffled":
+        elif each.check.check == "shuffled":
             assert target in own
             assert other != target
             assert sorted(other.split()) == sorted(target.split())

@@ -9,9 +9,12 @@ from judge_requests import spent_by
 from guard_eval.errors import StudyError
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store import requests, unblind
-from judge.questions import Asker
+from guard_eval.store.requests import Check
+from judge.prompts.forms import Form
+from judge.questions import RequestBuilder
 
 pytestmark = pytest.mark.slow
+CHECK = Check(check="identical", target="A", orders=1)
 
 MAX = "Unsupported parameter: 'max_tokens' is not supported here. Use 'max_completion_tokens' instead."
 
@@ -62,21 +65,21 @@ def unsteady(body):
 @pytest.mark.parametrize(
     ("act", "refused", "form", "batch"),
     [
-        (only_elsewhere, 1, "responses/json_schema/max_tokens", True),
-        (no_max_tokens, 1, "chat/json_schema/max_completion_tokens", False),
-        (bare, 4, "chat/text/max_tokens/seed/system/temperature", False),
-        (deaf, 1, "chat/text/max_tokens", True),
-        (no_samplers, 1, "chat/text/max_tokens", False),
-        (own_temperature, 1, "chat/json_schema/max_tokens/temperature", False),
-        (says_nothing, 1, "chat/text/max_tokens", False),
-        (unsteady, 2, "chat/text/max_tokens", False),
-        (routed, 2, "chat/text/max_tokens/seed/system/temperature", False),
+        (only_elsewhere, 2, "responses/json_schema/max_tokens", True),
+        (no_max_tokens, 2, "chat/json_schema/max_completion_tokens", False),
+        (bare, 5, "chat/text/max_tokens/seed/system/temperature", False),
+        (deaf, 2, "chat/text/max_tokens", True),
+        (no_samplers, 2, "chat/text/max_tokens", False),
+        (own_temperature, 2, "chat/json_schema/max_tokens/temperature", False),
+        (says_nothing, 2, "chat/text/max_tokens", False),
+        (unsteady, 3, "chat/text/max_tokens", False),
+        (routed, 7, "chat/text/max_tokens/seed/temperature", False),
     ],
 )
-def test_the_form_is_settled_by_the_first_question_alone(
+def test_the_form_is_settled_by_the_first_two_questions(
     *, run, store, pairs, server, act, refused, form, batch
 ):
-    """Hand count: each form that is refused costs one request, and then every question one."""
+    """Hand count: each form that is refused costs a request, the best form another, every question one."""
     pairs(3)
     server.act = act
     ledger = run(batch=batch)
@@ -94,12 +97,12 @@ def test_the_form_is_settled_by_the_first_question_alone(
     [
         (only_elsewhere, {"style": "chat"}, r"study\.toml", 1),
         (bare, {"output": "json_schema"}, r"study\.toml", 1),
-        (failure(404, "no such thing"), {}, r"has no model 'gpt-4o-2024-11-20'.*HTTP 404: no such thing", 3),
+        (failure(404, "no such thing"), {}, r"has no model 'gpt-4o-2024-11-20'.*HTTP 404: no such thing", 8),
         (
             failure(404, "No endpoints found for it"),
             {},
             r"no provider behind .* for it",
-            3,
+            8,
         ),
         (failure(401, "bad"), {}, "JUDGE_KEY", 1),
     ],
@@ -126,9 +129,14 @@ def test_the_responses_interface_gives_the_same_verdicts(run, store, pairs, serv
 
 
 def test_the_seed_follows_from_the_sample_and_not_from_the_place(judge, question):
-    first, again = (json.loads(Asker(judge, seed=1).build(question(), each))["seed"] for each in (0, 1))
-    other = json.loads(Asker(judge, seed=1).build(question(number=1)))["seed"]
-    calibration = json.loads(Asker(judge, seed=1).build(question(purpose="calibration")))["seed"]
+    def seed(asked, sample=0):
+        body = RequestBuilder(judge, seed=1).build(asked, Form(), sample, max_output_tokens=512)
+        return json.loads(body)["seed"]
+
+    first = seed(question())
+    again = seed(question(), 1)
+    other = seed(question(number=1))
+    calibration = seed(question(check=CHECK))
     assert first == other
     assert len({first, again, calibration}) == 3
     assert 0 <= min(first, again) < 2**31
@@ -147,11 +155,19 @@ SAME = [
 
 @pytest.mark.parametrize("change", [*OTHERS, *SAME])
 def test_what_can_change_an_answer_or_the_rater_and_nothing_else_changes_the_key(judge, question, change):
-    keys = {Asker(each, seed=1).key(question()) for each in (judge, judge.model_copy(update=change))}
+    judges = (judge, judge.model_copy(update=change))
+    keys = {RequestBuilder(each, seed=1).key(question(), Form()) for each in judges}
     assert len(keys) == (2 if change in OTHERS else 1)
 
 
-def test_the_key_is_another_for_each_seed_text_order_sample_and_purpose(judge, question):
-    asked = [question(), question(number=1), question(text_a="x"), question(purpose="calibration")]
-    keys = {Asker(judge, seed=seed).key(each, again) for seed in (1, 2) for each in asked for again in (0, 1)}
-    assert len(keys) == 16
+def test_the_key_is_another_for_each_seed_text_order_sample_and_form(judge, question):
+    asked = [question(), question(number=1), question(text_a="x"), question(check=CHECK)]
+    forms = (Form(), Form(output="text"), Form(without=("seed",)), Form(without=("system",)))
+    keys = {
+        RequestBuilder(judge, seed=seed).key(each, form, sample)
+        for seed in (1, 2)
+        for each in asked
+        for form in forms
+        for sample in (0, 1)
+    }
+    assert len(keys) == 2 * 4 * 4 * 2

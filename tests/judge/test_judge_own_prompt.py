@@ -13,9 +13,10 @@ from guard_eval.cli.commands import load
 from guard_eval.records import BlindPair
 from guard_eval.rubric import CRITERIA
 from guard_eval.study.folder import Study
+from judge.prompts.forms import Form
 from judge.prompts.parsing import parse
 from judge.prompts.prompt import APPENDIX_F, PROMPT_VERSION, TEXTS_ARE_DATA, nonce, prompt_of
-from judge.questions import Asker
+from judge.questions import RequestBuilder
 
 pytestmark = pytest.mark.slow
 
@@ -108,9 +109,11 @@ def test_a_judge_is_asked_with_all_of_it_in_every_form(*, folder, guard_eval, se
         assert 'exactly these fields: "rationale", "wit", "fluency". The first comes before' in system
     assert "14 judged" in guard_eval("judge", "s", "--yes", "--calibrate").out
     assert "Dry wit" in load("report")(made).page.read_text(encoding="utf-8")
-    prompt = prompt_of(judge_of(made))
-    shown = made / "report" / "prompts" / f"{prompt.version}.txt"
-    assert shown.read_text(encoding="utf-8") == prompt.text
+    (shown,) = (made / "report" / "prompts").glob(f"{prompt_of(judge_of(made)).version}-*.txt")
+    text = shown.read_text(encoding="utf-8")
+    assert f"[system]\n{system}\n\n[user]" in text
+    assert "[one text]" in text
+    assert "temperature: 0.0" in text
 
 
 def test_a_server_without_system_messages_still_sees_turns_that_alternate(folder, guard_eval, server):
@@ -143,7 +146,7 @@ def test_a_dry_run_shows_and_prices_all_of_it(folder, guard_eval, server):
         int(re.search(r"prompt tokens: at most ([\d,]+)", each)[1].replace(",", "")) for each in (plain, out)
     ]
     assert sizes[1] > sizes[0] + 4 * sum(len(each["a"]) + len(each["b"]) for each in EXAMPLES)
-    assert "answer tokens: at most 2,048" in out
+    assert "answer tokens: at most 32,768" in out
     assert server.asks == []
 
 
@@ -166,7 +169,8 @@ def test_no_pair_of_the_study_is_an_example(folder, guard_eval, server, change, 
 
 def test_changed_instructions_are_other_requests_and_an_unasked_criterion_changes_none(folder, question):
     def key(more="", *, lines=STUDY, **files):
-        return Asker(judge_of(folder(more, lines=lines, **files)), seed=11).key(question())
+        judge = judge_of(folder(more, lines=lines, **files))
+        return RequestBuilder(judge, seed=11).key(question(), Form.first(judge))
 
     keys = [
         key(),

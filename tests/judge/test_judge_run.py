@@ -19,11 +19,11 @@ import sqlalchemy
 from fake_openai import completion, failure, verdict
 from judge_requests import end_leases, judged_in, spent_by
 
-import judge.run
 from guard_eval import progress
 from guard_eval.errors import StudyError
 from guard_eval.store import Store, raters, requests, unblind
 from guard_eval.store import pairs as store_pairs
+from judge import journal as judge_journal
 from judge.questions import read_left
 
 pytestmark = pytest.mark.slow
@@ -200,7 +200,7 @@ def test_a_slow_server_is_given_up_once_and_a_slow_answer_is_waited_for(run, sto
 
 @pytest.fixture
 def short_lease(monkeypatch):
-    for module in (requests, judge.run):
+    for module in (requests, judge_journal):
         monkeypatch.setattr(module, "LEASE", timedelta(seconds=0.6))
 
 
@@ -354,7 +354,7 @@ def test_a_revoked_judge_is_not_asked(run, store, pairs, judge, server):
     assert server.asks == []
 
 
-def test_a_full_database_is_named_and_nothing_is_called_stored(tmp_path):
+def test_a_full_database_is_named_and_nothing_is_called_stored(tmp_path, judge):
     """SQLite ends the whole transaction at a statement that finds no room: what came before it is lost."""
 
     def write(db, _, sizes):
@@ -362,7 +362,8 @@ def test_a_full_database_is_named_and_nothing_is_called_stored(tmp_path):
             db.execute(sqlalchemy.text(f"INSERT INTO t VALUES (zeroblob({size}))"))
 
     async def fill(store):
-        journal, kinds = judge.run.Journal(store), [functools.partial(write), functools.partial(write)]
+        journal = judge_journal.Journal(store, judge, settings="s", limit=None)
+        kinds = [functools.partial(write), functools.partial(write)]
         writes = [journal.write(kind, size) for kind, size in zip(kinds, (1, 2_000_000), strict=True)]
         return await asyncio.gather(*writes, return_exceptions=True)
 

@@ -8,9 +8,10 @@ from sqlalchemy import insert, text
 from sqlalchemy.exc import DBAPIError
 
 from guard_eval.store import handout, pairs, raters
-from guard_eval.store.requests import REQUEST
+from guard_eval.store.requests import REQUEST, Instruction, keep_instruction
 
 pytestmark = pytest.mark.both_databases
+INSTRUCTION = ("id", "settings", "form", "manner", "prompt", "description", "text")
 
 
 @pytest.fixture
@@ -25,10 +26,11 @@ def ann(store, make_pairs, plan):
         "purpose": "study",
         "pair_id": make_pairs(1)[0].id,
         "number": 0,
-        "form": "chat",
+        "instruction": "i",
     }
     same |= {"max_output_tokens": 9, "sent": b"a question", "cost": 5, "run": "r"}
     with store.write() as (db, now):
+        keep_instruction(db, Instruction(**dict.fromkeys(INSTRUCTION, "i")))
         when = {"sent_at": now, "leased_until": now + timedelta(hours=1)}
         for key, state, response in (("k0", "answered", b"an answer"), ("k1", "open", None)):
             db.execute(insert(REQUEST).values(key=key, state=state, response=response, **same, **when))

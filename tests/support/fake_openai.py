@@ -60,8 +60,9 @@ class Ask(dict):
     @property
     def block(self):
         """The verdict block asked for in plain text, one line per criterion; None where JSON is."""
-        result = re.search(r".*(<verdict-\w+>\n.*\n</verdict-\w+>)\Z", self.words, re.DOTALL)
-        return result and result[1]
+        _, tag, block = self.words.rpartition("<verdict-")
+        is_last = re.fullmatch(r"\w+>\n.*\n</verdict-\w+>", block, re.DOTALL)
+        return tag + block if tag and is_last else None
 
     @property
     def texts(self):

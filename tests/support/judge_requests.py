@@ -3,8 +3,9 @@
 import json
 from datetime import UTC, datetime
 
-from guard_eval.store import requests, unblind
-from judge.questions import Asker
+from guard_eval.store import judging, requests, unblind
+from judge.prompts.forms import Form
+from judge.questions import RequestBuilder
 
 
 def request(judge, question, seed=1):
@@ -14,7 +15,7 @@ def request(judge, question, seed=1):
 
 def sent(judge, question, seed=1):
     """Return the body as bytes, as it is sent."""
-    return Asker(judge, seed=seed).build(question)
+    return RequestBuilder(judge, seed=seed).build(question, Form.first(judge), max_output_tokens=512)
 
 
 def completion_body(content):
@@ -25,7 +26,7 @@ def completion_body(content):
 def spent_by(store):
     """Return what the only judge has taken."""
     with store.read() as db:
-        return requests.read_spending(db)[0]
+        return judging.read_spending(db)[0]
 
 
 def judged_in(store):

@@ -17,6 +17,7 @@ from analysis.analyses.evidence import (
     honours,
 )
 from analysis.analyses.outcomes.win_share import unit_proportion
+from guard_eval.reporting.words import and_list
 
 CHECKS = ("identical", "shuffled", "swapped", "padded")
 """In the order in which they are reported."""
@@ -50,6 +51,19 @@ def changed_models(usage: JudgeUsage) -> tuple[str, ...]:
         f"The model behind {judge} changed while it judged: {', then '.join(names)}."
         for judge, names in known.items()
         if len(names) > 1
+    )
+
+
+def mixed_forms(usage: JudgeUsage) -> tuple[str, ...]:
+    """Return the judges whose verdicts were asked for in more than one form, each in a sentence."""
+    forms: dict[str, list[str]] = {}
+    for row in usage.prompts:
+        if row["verdicts"]:
+            forms.setdefault(row["judge"], []).append(f"{row['verdicts']} with {row['manner']}")
+    return tuple(
+        f"The verdicts of {judge} were asked for in different ways, which may change them: {and_list(ways)}."
+        for judge, ways in forms.items()
+        if len(ways) > 1
     )
 
 

@@ -1,0 +1,96 @@
+"""What requests of one run may cost, and what its answers did cost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from guard_eval import progress
+from guard_eval.errors import StudyError
+from guard_eval.store.requests import BILLION, Planned, Settled
+from guard_eval.study.judge_settings import Judge
+from judge.failures import ErrorKind
+from judge.prompts.answers import read_usage
+from judge.providers.price import KEYS, Price
+
+
+@dataclass(kw_only=True)
+class Ledger:
+    """What one run of one judge did.
+
+    Attributes:
+        requests: HTTP requests sent, repeated ones included.
+        verdicts: Questions that have a verdict now.
+        in_batches: Questions whose request is in a batch that another run sent.
+        failures: Questions without a verdict, by kind and sentence.
+        cost: What the answers cost, in billionths of a US dollar.
+    """
+
+    requests: int = 0
+    verdicts: int = 0
+    in_batches: int = 0
+    failures: Counter[tuple[ErrorKind, str]] = field(default_factory=Counter)
+    cost: int = 0
+
+
+class Biller:
+    """Prices the requests and answers of one run.
+
+    Attributes:
+        ledger: What the run did.
+        limit: What all requests of the study may cost together, in billionths of a US dollar.
+    """
+
+    def __init__(self, judge: Judge, price: Price | None, budget_usd: float | None) -> None:
+        """Take a price, if it is known, and a budget in US dollars over all runs, if there is one.
+
+        Raises:
+            StudyError: The budget cannot be held.
+        """
+        if budget_usd is not None and (price is None or price.assumed):
+            raise StudyError(
+                f"--budget cannot be held for {judge.model!r}, whose price is unknown: set {KEYS} in "
+                "study.toml (0 if it costs nothing), or leave --budget out"
+            )
+        self.ledger = Ledger()
+        self.limit = None if budget_usd is None else int(budget_usd * BILLION + 1e-3)
+        self._price = price
+        self._has_warned = False  # that an answer cost more than was reserved for it
+
+    def max_cost(self, body: bytes, max_output_tokens: int, *, batch: bool = False) -> int | None:
+        """Return the most that a request can cost, or None if its price is unknown."""
+        return None if self._price is None else self._price.max_cost(body, max_output_tokens, batch=batch)
+
+    def price_answer(self, row: int, body: bytes, *, batch: bool = False) -> Settled:
+        """Return what completes the row of an answer; nothing has read it yet but for its tokens."""
+        usage = read_usage(body)
+        cost = None if self._price is None else self._price.cost(usage, batch=batch)
+        return Settled(row=row, state="answered", response=body, usage=usage, cost=cost)
+
+    def count_cost(self, settled: Settled, reserved: int | None) -> None:
+        """Count what a stored answer cost, or else what was reserved for it, in billionths of a US dollar.
+
+        Raises:
+            StudyError: There is a budget, and the answer cost more.
+        """
+        expected = reserved or 0
+        cost = expected if settled.cost is None else settled.cost
+        self.ledger.cost += cost
+        if cost <= expected or self._has_warned:
+            return
+        self._has_warned = True
+        words = (
+            f"a response cost ${cost / BILLION:.4f}, where at most ${expected / BILLION:.4f} was expected: "
+            f"the server does not keep to the limit of tokens ({settled.usage.output_tokens} came)"
+        )
+        if self.limit is not None:
+            raise StudyError(f"{words}, so no budget can be held there; run without --budget")
+        progress.warn(words)
+
+    def explain_limit(self, planned: Planned) -> StudyError:
+        """Return the error that ends a run when nothing more fits into the budget."""
+        return StudyError(
+            f"the budget of ${(self.limit or 0) / BILLION:g} is used up: what is spent or set aside leaves "
+            f"less than the ${(planned.cost or 0) / BILLION:.4f} that the next request can cost; what was "
+            "answered is saved, and --budget with a larger sum goes on from here"
+        )

@@ -1,0 +1,330 @@
+"""What follows an answer of a judge, or its failure: a function of values, without a server or a database.
+
+The first questions are asked one after the other until the form of requests is settled. The strictest form is
+given up only after two questions on which the server refused or ignored it: a verdict in a simpler form waits
+until another question was asked in the strictest one. A server that reasons is known by what it does: it cuts
+answers off at the usual limit, counts tokens of reasoning, or refuses what such models refuse.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from guard_eval.study.judge_settings import Judge
+from judge.failures import ATTEMPTS, OF_THE_SERVER, RESAMPLED, SAMPLES, ErrorKind, JudgeError
+from judge.prompts.forms import Form, fixed_parts
+from judge.prompts.parsing import Choices
+
+MOST_FRUITLESS = 10
+"""Answers without a verdict that end a run before its first verdict; later, pairs in a row without one."""
+
+MOST_FAILURES = 10
+"""Questions in a row that the server fails to answer and that end a run."""
+
+DOUBTS = 2
+"""Questions on which the best form is refused or ignored before it is given up."""
+
+LONGEST_WAIT_SECONDS = 120.0
+"""Seconds that a server may ask to wait; for longer the run ends."""
+
+USUAL_TOKENS = 512
+REASONING_TOKENS = 8192
+"""The longest answer unless study.toml says otherwise: at first, and if the model reasons."""
+
+_REMEDIES: dict[ErrorKind, str] = {
+    "truncated": "set a higher max_output_tokens in study.toml (it is {tokens} now), or a lower "
+    "reasoning_effort",
+    "unparseable": "set another output in study.toml, or name another model",
+    "wrong_schema": "set another output in study.toml, or name another model",
+    "unreadable": "correct base_url or style in study.toml",
+    "refusal": "name another model in study.toml, or another prompt",
+    "content_filter": "name another model or another base_url in study.toml",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reply:
+    """What came back for one request.
+
+    Attributes:
+        form: The form of the request.
+        result: The verdict, or why there is none.
+        max_output_tokens: The token limit of the request.
+        answered: Whether an answer came, which is stored and may have been paid.
+        is_new: Whether it came in this run; others are read from the store.
+        reasoned: Whether the answer shows that the model reasons.
+        alone: Whether no other request was under way.
+    """
+
+    form: Form
+    result: Choices | JudgeError
+    max_output_tokens: int
+    answered: bool = False
+    is_new: bool = False
+    reasoned: bool = False
+    alone: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunState:
+    """What a run knows about its judge.
+
+    Attributes:
+        judge: The study's settings for the judge.
+        best: The form that is asked for until it is given up; then the form that took its place.
+        max_output_tokens: The token limit of the next requests.
+        is_settled: Whether the form changes no more, since a verdict was accepted.
+        fallback: The simpler form that gave a verdict.
+        doubts: The questions on which the best form was refused or ignored.
+        fruitless: The pairs of the answers without a verdict since the last verdict.
+        failures: The questions in a row that the server failed to answer.
+    """
+
+    judge: Judge
+    best: Form
+    max_output_tokens: int
+    is_settled: bool = False
+    fallback: Form | None = None
+    doubts: int = 0
+    fruitless: tuple[str, ...] = ()
+    failures: int = 0
+
+    @property
+    def form(self) -> Form:
+        """Return the form in which the next question is asked."""
+        if self.fallback is None or self.doubts < DOUBTS:
+            return self.best
+        return self.fallback
+
+    @property
+    def is_hopeless(self) -> bool:
+        """Return whether so many answers had no verdict that no more is to be paid."""
+        wasted = len(set(self.fruitless)) if self.is_settled else len(self.fruitless)
+        return wasted >= MOST_FRUITLESS
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class History:
+    """What is known when the next step on a question is decided.
+
+    Attributes:
+        run: What the run knows about its judge.
+        pair_id: The pair that is asked about.
+        replies: What came back for requests about this question, oldest first.
+        has_others: Whether another question can be asked first.
+    """
+
+    run: RunState
+    pair_id: str = ""
+    replies: tuple[Reply, ...] = ()
+    has_others: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send a request in this form, as this sample of its question (0, 1, …)."""
+
+    form: Form
+    sample: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Send the same request again after a pause, or ask another question first.
+
+    Attributes:
+        attempts: How often the request failed, on which the pause depends.
+        seconds: The shortest pause, which the server asks for.
+        for_another: Ask another question first, and then this one from its beginning.
+    """
+
+    attempts: int = 0
+    seconds: float = 0.0
+    for_another: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The question has a verdict."""
+
+    choices: Choices
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The question has no verdict in this run."""
+
+    error: JudgeError
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """The run ends with a sentence for the user."""
+
+    reason: str
+
+
+Step = Send | Wait | Verdict | Failure | Stop
+
+
+def learn(history: History, reply: Reply) -> History:
+    """Return the history with one more reply, and with what it says about the judge."""
+    run = history.run
+    history = replace(history, replies=(*history.replies, reply))
+    error = reply.result
+    if not isinstance(error, JudgeError):
+        run = replace(run, fruitless=())
+        is_accepted = reply.form == run.form or run.doubts >= DOUBTS or not history.has_others
+        if is_accepted and not run.is_settled:
+            run = replace(run, best=reply.form, fallback=None, is_settled=True)
+        elif not run.is_settled:
+            run = replace(run, fallback=reply.form)
+    else:
+        if reply.answered and reply.is_new:
+            run = replace(run, fruitless=(*run.fruitless, history.pair_id))
+        is_first = [each.form for each in history.replies].count(run.best) == 1
+        if error.change is not None and reply.is_new and reply.form == run.best and is_first:
+            run = replace(run, doubts=run.doubts + 1)
+    return replace(history, run=_learn_reasoning(run, reply))
+
+
+def _learn_reasoning(run: RunState, reply: Reply) -> RunState:
+    """Raise the limit of tokens if the model reasons, unless study.toml fixes it.
+
+    An answer that is cut off while the model reasons also ends the temperature of 0, at which some such
+    models repeat themselves without end.
+    """
+    error = reply.result if isinstance(reply.result, JudgeError) else None
+    is_cut = error is not None and error.kind == "truncated"
+    is_refused = error is not None and error.change in ("limit", "temperature")
+    if run.judge.max_output_tokens is None and (reply.reasoned or is_cut or is_refused):
+        run = replace(run, max_output_tokens=REASONING_TOKENS)
+    if is_cut and reply.reasoned and not run.is_settled and run.judge.temperature is None:
+        run = replace(run, best=run.best.drop("temperature"))
+    return run
+
+
+def conclude(run: RunState, step: Verdict | Failure) -> RunState:
+    """Return what the run knows after a question is done."""
+    of_the_server = isinstance(step, Failure) and step.error.kind in OF_THE_SERVER
+    return replace(run, failures=run.failures + 1 if of_the_server else 0)
+
+
+def next_step(history: History, form: Form) -> Step:
+    """Decide what follows the last reply to a question.
+
+    Args:
+        history: What came so far; the last reply is already learned.
+        form: The form of the last request, or of the first one if there is none yet.
+    """
+    run = history.run
+    if not history.replies:
+        return Send(form)
+    reply = history.replies[-1]
+    error = reply.result
+    if not isinstance(error, JudgeError):
+        return Verdict(error) if run.is_settled else Wait(for_another=True)
+    if run.is_hopeless:
+        return explain_useless(run, error, len(run.fruitless))
+    step = None if run.is_settled else _change_form(history, form, error)
+    if step is not None:
+        return step
+    return _sample_again(history, form, error) if reply.answered else _send_again(history, error)
+
+
+def explain_useless(run: RunState, error: JudgeError, count: int) -> Stop:
+    """Return the end of a run whose last answers, so many, had no verdict."""
+    remedy = _REMEDIES.get(error.kind, "name another model in study.toml")
+    return Stop(
+        f"the judge {run.judge.rater_name!r} gave no verdict in {count} answers in a row, last with "
+        f"{error.kind} ({error.detail}); nothing more is sent and paid. To go on, "
+        f"{remedy.format(tokens=run.max_output_tokens)}, and run again"
+    )
+
+
+def _change_form(history: History, form: Form, error: JudgeError) -> Send | Stop | None:
+    """Return the request in the next form, if the form may be to blame and another one was not tried."""
+    run = history.run
+    tried = {reply.form for reply in history.replies}
+    if run.form not in tried:  # the form changed while this question was asked
+        return Send(run.form)
+    failed = _count_failures(history)
+    is_passing = error.kind == "server_error" and failed.total() == 1
+    is_over = failed[error.kind] >= ATTEMPTS.get(error.kind, failed[error.kind] + 1)
+    if error.change is None or is_passing or is_over:
+        return None
+    takes_text = error.change == "output" and form.output == "text"
+    if error.change in fixed_parts(run.judge) and not takes_text:
+        value = getattr(run.judge, error.change)
+        return Stop(
+            f"the server of the judge {run.judge.model!r} does not take {error.change} = {value!r}, which "
+            f"study.toml asks for ({error.detail}); remove {error.change} there, or name another model"
+        )
+    simpler = next((other for other in _list_forms(history, form, error) if other not in tried), None)
+    return None if simpler is None else Send(simpler)
+
+
+def _list_forms(history: History, form: Form, error: JudgeError) -> Iterator[Form]:
+    """Yield the forms that may help, the best first."""
+    judge = history.run.judge
+    if error.change is not None and error.change != "guess":
+        yield form.change(error.change, judge)
+        return
+    base = history.run.best
+    for reply in history.replies:
+        change = reply.result.change if isinstance(reply.result, JudgeError) else None
+        if change is not None and change != "guess":
+            base = base.change(change, judge)
+    yield from base.simplify(judge)
+
+
+def _sample_again(history: History, form: Form, error: JudgeError) -> Send | Failure | Stop:
+    """Ask for another sample after an answer without a verdict, up to three in all.
+
+    An answer that was cut off at a lower limit than the present one does not count among the three.
+    """
+    limit = history.run.max_output_tokens
+    answers = [reply for reply in history.replies if reply.answered and reply.form == form]
+    full = [reply for reply in answers if reply.max_output_tokens >= limit]
+    is_cut = error.kind == "truncated" and answers[-1] not in full
+    if is_cut or (error.kind in RESAMPLED and len(full) < SAMPLES):
+        return Send(form, len(answers))
+    return _fail(history.run, error)
+
+
+def _send_again(history: History, error: JudgeError) -> Wait | Failure | Stop:
+    """Send the same request again, unless it failed too often or only the user can mend it."""
+    if (error.wait or 0.0) > LONGEST_WAIT_SECONDS:
+        return Stop(
+            f"the server asks to wait {error.wait:.0f} seconds before the next request; run again then: "
+            "nothing that was answered is paid twice"
+        )
+    failed = _count_failures(history)
+    too_slow = error.kind == "timeout" and history.replies[-1].alone  # it would be as slow once more
+    if not too_slow and failed[error.kind] < ATTEMPTS.get(error.kind, 1):
+        return Wait(failed.total(), error.wait or 0.0)
+    is_passing = error.kind == "transport" and history.run.is_settled
+    if error.fatal and not is_passing:
+        return Stop(error.fatal)
+    return _fail(history.run, error)
+
+
+def _count_failures(history: History) -> Counter[ErrorKind]:
+    """Count the requests without an answer since the last answer, by kind."""
+    failed: Counter[ErrorKind] = Counter()
+    for reply in reversed(history.replies):
+        if reply.answered or not isinstance(reply.result, JudgeError):
+            break
+        failed[reply.result.kind] += 1
+    return failed
+
+
+def _fail(run: RunState, error: JudgeError) -> Failure | Stop:
+    if error.kind not in OF_THE_SERVER or run.failures + 1 < MOST_FAILURES:
+        return Failure(error)
+    return Stop(
+        f"the judge {run.judge.rater_name!r} failed {MOST_FAILURES} times in a row, last with {error.kind} "
+        f"({error.detail}); what was answered is saved: mend the server or the settings and run again"
+    )

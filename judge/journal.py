@@ -1,0 +1,173 @@
+"""What a run writes to the store. Writes that wait at the same moment share a transaction."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any, cast
+
+from sqlalchemy import Connection
+
+from guard_eval.errors import StudyError
+from guard_eval.store import Store, judging, raters, requests
+from guard_eval.store import settings as store_settings
+from guard_eval.store.requests import LEASE, Instruction, Planned, Question, Reservation, Settled
+from guard_eval.store.verdicts import save_judged
+from guard_eval.study.judge_settings import Judge
+from judge.decide import Verdict
+from judge.failures import JudgeError
+
+GATHER_SECONDS = 0.015
+"""Seconds in which writes are gathered that share a transaction: little beside any answer's wait."""
+
+Write = Callable[[Connection, datetime, list[Any]], Sequence[Any] | None]
+"""A write of several workers at once: a result for each of their arguments, or none."""
+
+
+class Journal:
+    """The store as one run of one judge writes to it.
+
+    Attributes:
+        store: The study's database.
+        rater: The judge as a rater.
+        run: The name of the run in the store.
+        settings: 64 digits that name what study.toml decides about the judge's requests.
+    """
+
+    def __init__(self, store: Store, judge: Judge, *, settings: str, limit: int | None) -> None:
+        """Check that the judge may rate, and note how its criteria are worded.
+
+        Args:
+            store: The study's database.
+            judge: The study's settings for the judge.
+            settings: 64 digits that name what study.toml decides about the judge's requests.
+            limit: What all requests of the study may cost together, in billionths of a US dollar.
+
+        Raises:
+            StudyError: The judge is revoked or excluded.
+        """
+        self.store = store
+        self.rater = raters.get_or_add(store, judge.rater_name, "model")
+        self.settings = settings
+        self.run = secrets.token_hex(8)
+        self._limit = limit
+        self._turn = asyncio.Lock()
+        self._waiting: list[tuple[Write, Any]] = []
+        self._commit: asyncio.Task[dict[int, Any]] | None = None
+        with store.read() as db:
+            requests.check_judge(db, self.rater)
+        store_settings.set_criteria(store, {criterion.name: str(criterion) for criterion in judge.rubric})
+
+    async def reserve(self, planned: Planned) -> Reservation:
+        """Set aside what a request may cost, unless it may not be sent now."""
+        return cast("Reservation", await self.write(self._reserve, planned))
+
+    def reserve_batch(self, planned: Sequence[Planned], batch: str) -> list[Reservation]:
+        """Set aside what the requests of a batch may cost."""
+        with self.store.write() as (db, now):
+            return self._reserve(db, now, planned, batch)
+
+    def _reserve(
+        self, db: Connection, now: datetime, planned: Sequence[Planned], batch: str | None = None
+    ) -> list[Reservation]:
+        return requests.reserve(
+            db, planned, judge=self.rater, run=self.run, now=now, limit=self._limit, batch=batch
+        )
+
+    async def settle(self, settled: Settled) -> None:
+        """Complete the row of a request."""
+        await self.write(requests.settle, settled)
+
+    async def note(self, error: JudgeError) -> None:
+        """Note why an answer brought no verdict."""
+        if error.row is not None:
+            await self.write(requests.note_failures, (error.row, error.kind, error.detail))
+
+    async def save(self, question: Question, verdict: Verdict) -> None:
+        """Save a verdict of the study, or an answer of the calibration."""
+        if question.check is None:
+            await self.write(self._save_verdicts, (question, verdict.choices))
+        else:
+            await self.write(self._keep_answers, (question, verdict.choices))
+
+    def _save_verdicts(self, db: Connection, now: datetime, verdicts: list[Any]) -> None:
+        save_judged(db, self.rater, verdicts, now=now, declared=self.store.declared_now)
+
+    def _keep_answers(self, db: Connection, now: datetime, answers: list[Any]) -> None:
+        judging.keep_answers(db, now, self.settings, answers)
+
+    def plan_checks(self, questions: Sequence[Question], criteria: Sequence[str]) -> None:
+        """Keep the questions of a calibration before they are asked."""
+        with self.store.write() as (db, _):
+            judging.plan_checks(db, self.rater, self.settings, questions, criteria)
+
+    def keep_instruction(self, instruction: Instruction) -> None:
+        """Keep what the judge is sent in one form."""
+        with self.store.write() as (db, _):
+            requests.keep_instruction(db, instruction)
+
+    async def keep_lease(self) -> None:
+        """Renew the lease of what is under way in time.
+
+        Raises:
+            StudyError: It cannot be renewed; when it ends, another run may send the same requests.
+        """
+        seconds = LEASE.total_seconds()
+        while True:
+            await asyncio.sleep(seconds / 3)
+            try:
+                async with asyncio.timeout(seconds / 2):
+                    await self.renew(LEASE)
+            except TimeoutError:
+                raise StudyError(
+                    f"another program has kept {self.store.name} locked for {seconds / 2:g} seconds, so no "
+                    "more is sent; what was answered is saved: end that program, and run this command again"
+                ) from None
+
+    async def renew(self, lease: timedelta) -> None:
+        """Let the run's open requests stay its own for so long from now."""
+        await self.write(partial(_renew, run=self.run), lease)
+
+    async def write(self, function: Write, argument: object = None) -> Any:  # noqa: ANN401 (any row)
+        """Write, and return the result when it is on disk, and so is every write that began before."""
+        self._commit = self._commit or asyncio.create_task(self._gather())
+        commit = self._commit
+        index = len(self._waiting)
+        self._waiting.append((function, argument))
+        result = (await asyncio.shield(commit)).get(index)
+        if isinstance(result, StudyError):
+            raise result
+        return result
+
+    async def _gather(self) -> dict[int, Any]:
+        await asyncio.sleep(GATHER_SECONDS)
+        async with self._turn:
+            writes = self._waiting
+            self._waiting = []
+            self._commit = None
+            return await asyncio.to_thread(self._call, writes)
+
+    def _call(self, writes: list[tuple[Write, Any]]) -> dict[int, Any]:
+        """Return results and errors by the number of the write; one that fails leaves the others alone."""
+        results: dict[int, Any] = {}
+        groups: dict[Write, dict[int, Any]] = {}
+        for index, (function, argument) in enumerate(writes):
+            groups.setdefault(function, {})[index] = argument
+        with self.store.write() as (db, now):
+            for function, arguments in groups.items():
+                savepoint = db.begin_nested()
+                try:
+                    values = function(db, now, list(arguments.values())) or ()
+                    savepoint.commit()
+                except StudyError as error:  # an error of the database itself ends all of the transaction
+                    savepoint.rollback()
+                    values = [error] * len(arguments)
+                results.update(zip(arguments, values, strict=False))
+        return results
+
+
+def _renew(db: Connection, now: datetime, leases: list[timedelta], *, run: str) -> None:
+    requests.renew(db, run, now + leases[-1])

@@ -1,0 +1,120 @@
+"""A judge whose answers cannot be used is not paid for the whole study, and every form it had is reported."""
+
+import re
+
+import pytest
+from fake_openai import answer, completion, failure, verdict
+
+from guard_eval.cli.commands import load
+from guard_eval.errors import StudyError
+
+pytestmark = pytest.mark.slow
+
+JUDGE = '[[judge]]\nmodel = "company-deployment-7"\nusd_per_million_input_tokens = 2\n'
+JUDGE += 'usd_per_million_output_tokens = 8\ncriteria = ["fluency"]\nconcurrency = 4\n'
+PROSE = "Method A reads better to me."
+
+
+@pytest.mark.parametrize("batch", [(), ("--batch",)])
+@pytest.mark.parametrize(
+    ("act", "setting"),
+    [
+        (lambda ask: answer(ask, '{"flu', finish="length"), "set a higher max_output_tokens"),
+        (lambda ask: answer(ask, PROSE), "set another output"),
+        (lambda ask: answer(ask, "", refusal="I cannot judge that"), "name another model"),
+    ],
+)
+def test_useless_answers_end_a_run_after_ten(*, study, pair, guard_eval, server, act, setting, batch):
+    study(JUDGE, map(pair, range(48)))
+    server.act = act
+    ran = guard_eval("judge", "s", "--yes", *batch)
+    assert ran.code == 2, ran
+    assert len(server.asks) == server.paid.total() == 10
+    assert server.batches == {}
+    words = " ".join(ran.err.split())
+    assert "no verdict in 10 answers in a row" in words
+    assert setting in words
+
+
+def test_answers_that_become_useless_end_a_run(run, pairs, server):
+    pairs(200)
+    server.act = lambda ask: verdict(ask) if len(server.asks) < 20 else completion(PROSE)
+    with pytest.raises(StudyError, match=r"gave no verdict in .* answers in a row"):
+        run(concurrency=4, output="text")
+    # ten pairs in two orders, three answers each, and what is under way
+    assert server.paid.total() < 20 + 10 * 2 * 3 + 4 * 3
+
+
+def test_a_useless_batch_is_followed_by_no_other(run, pairs, server):
+    pairs(20)
+    server.act = lambda ask: completion(PROSE) if server.batches else verdict(ask)
+    with pytest.raises(StudyError, match="gave no verdict in 39 answers in a row"):
+        run(batch=True)
+    assert len(server.batches) == 1
+
+
+def test_a_model_of_any_name_may_reason(study, pair, guard_eval, server):
+    """It needs 2000 tokens to think, and says so by what it does; a second run knows it already."""
+    study(JUDGE, map(pair, range(3)))
+
+    def act(ask):
+        if ask["max_tokens"] < 2000:
+            return answer(ask, "<think>Let me compare", finish="length")
+        return verdict(ask)
+
+    server.act = act
+    assert "6 judged, 7 requests" in guard_eval("judge", "s", "--yes").out
+    assert [ask["max_tokens"] for ask in server.asks] == [512] + [8192] * 6
+    assert ["temperature" in ask for ask in server.asks] == [True] + [False] * 6
+    study(JUDGE, map(pair, range(3, 5)))
+    assert "4 judged, 4 requests" in guard_eval("judge", "s", "--yes").out
+
+
+def test_a_preview_counts_reasoning_in_the_worst_case(study, pair, guard_eval):
+    study(JUDGE, map(pair, range(2)))
+    out = guard_eval("judge", "s", "--dry-run").out
+    assert f"answer tokens: at most {4 * 8192:,}" in out
+    expected = re.search(r"if the model reasons, expect \$([\d.]+) online", out)[1]
+    assert float(expected) > 4 * 1000 * 8e-6
+
+
+def test_one_hiccup_leaves_every_verdict_in_one_form(study, pair, guard_eval, server):
+    study(JUDGE, map(pair, range(4)))
+    server.act = lambda ask: completion(PROSE) if len(server.asks) == 1 else verdict(ask)
+    ran = guard_eval("judge", "s", "--yes")
+    assert "8 judged, 10 requests" in ran.out  # prose, its text form, and eight by the schema
+    assert {ask.form for ask in server.asks[2:]} == {"json_schema"}
+
+
+def test_the_report_prints_each_form_with_its_verdicts(study, pair, guard_eval, server):
+    folder = study(JUDGE, map(pair, range(2)))
+
+    def drops_seed(ask):
+        return failure(400, "unknown field: seed") if "seed" in ask else verdict(ask)
+
+    server.act = drops_seed
+    assert "4 judged" in guard_eval("judge", "s", "--yes").out
+    study(JUDGE + 'output = "text"\n', map(pair, range(2, 5)))
+    assert "6 judged" in guard_eval("judge", "s", "--yes").out
+    load("report")(folder)
+    page = (folder / "report" / "report.md").read_text(encoding="utf-8")
+    first = r"answers in a JSON schema, without seed\\?\): 4 verdicts from 4 answers"
+    second = r"answers in plain text, without seed\\?\): 6 verdicts from 6 answers"
+    assert re.search(first, page)
+    assert re.search(second, page)
+    assert "were asked for in different ways" in page
+    prompts = [path.read_text(encoding="utf-8") for path in (folder / "report" / "prompts").iterdir()]
+    assert len(prompts) == 2
+    assert sum("one JSON object" in text for text in prompts) == 1
+    assert sum("verdict block" in text for text in prompts) == 1
+    assert all("temperature: 0.0" in text and "seed:" not in text for text in prompts)
+
+
+def test_a_second_run_asks_in_the_form_of_the_first(run, pairs, store, pair, server):
+    pairs(3)
+    server.act = lambda ask: verdict(ask) if ask.form == "text" else failure(422, "what?")
+    assert run().verdicts == 6
+    refused = len(server.asks) - 6
+    pairs(6)
+    assert run().requests == 6
+    assert len(server.asks) == refused + 12

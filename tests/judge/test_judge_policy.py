@@ -1,0 +1,295 @@
+"""What follows an answer of a judge or its failure: tables of cases, without a server or a database."""
+
+from dataclasses import replace
+
+import pytest
+
+from guard_eval.study.judge_settings import Judge
+from judge.decide import (
+    MOST_FAILURES,
+    MOST_FRUITLESS,
+    REASONING_TOKENS,
+    Failure,
+    History,
+    Reply,
+    RunState,
+    Send,
+    Stop,
+    Verdict,
+    Wait,
+    conclude,
+    learn,
+    next_step,
+)
+from judge.failures import JudgeError
+from judge.prompts.forms import Form
+
+SCHEMA = Form()
+TEXT = Form(output="text")
+CHOICES = {"fluency": "A"}
+
+
+def error(kind, **more):
+    return JudgeError(kind=kind, detail="words", **more)
+
+
+PROSE = error("unparseable", change="output")
+CUT = error("truncated")
+DECLINED = error("refusal")
+UNKNOWN_FORM = error("rejected", change="guess")
+NO_TEMPERATURE = error("rejected", change="temperature")
+BROKEN = error("server_error", change="guess")
+BUSY = error("rate_limited", wait=7.0)
+LOST = error("transport", fatal="the server cannot be reached")
+SLOW = error("timeout")
+NO_KEY = error("rejected", fatal="the key is wrong")
+
+
+def state(form=SCHEMA, *, limit=512, **settings):
+    judge = Judge(model="m", **settings)
+    return RunState(judge=judge, best=form, max_output_tokens=judge.max_output_tokens or limit)
+
+
+SETTLED = replace(state(), is_settled=True)
+
+
+def ask(run, *results, pair="p", others=True, alone=False, reasoned=False, stored=False):
+    """Return the steps of one question whose requests bring these results, and what the run knows then."""
+    history = History(run=run, pair_id=pair, has_others=others)
+    form = run.form
+    steps = [next_step(history, form)]
+    for result in results:
+        if isinstance(steps[-1], Send):
+            form = steps[-1].form
+        answered = isinstance(result, dict) or result.kind not in ANSWERLESS
+        reply = Reply(
+            form=form,
+            result=result,
+            max_output_tokens=history.run.max_output_tokens,
+            answered=answered,
+            is_new=not stored,
+            reasoned=reasoned,
+            alone=alone,
+        )
+        history = learn(history, reply)
+        steps.append(next_step(history, form))
+    return steps[1:], history.run
+
+
+ANSWERLESS = {"rejected", "rate_limited", "server_error", "timeout", "transport", "too_long"}
+
+
+@pytest.mark.parametrize(
+    ("results", "last"),
+    [
+        ([CHOICES], Verdict(CHOICES)),
+        ([PROSE], Send(SCHEMA, 1)),
+        ([PROSE, PROSE], Send(SCHEMA, 2)),
+        ([PROSE] * 3, Failure(PROSE)),
+        ([PROSE, PROSE, CHOICES], Verdict(CHOICES)),
+        ([DECLINED], Failure(DECLINED)),
+        ([BUSY], Wait(1, 7.0)),
+        ([BUSY] * 11, Wait(11, 7.0)),
+        ([BUSY] * 12, Failure(BUSY)),
+        ([BUSY, PROSE], Send(SCHEMA, 1)),
+        ([BUSY] * 11 + [PROSE, BUSY], Wait(1, 7.0)),  # another sample has its own attempts
+        ([BROKEN] * 5, Wait(5)),
+        ([BROKEN] * 6, Failure(BROKEN)),
+        ([LOST] * 4, Failure(LOST)),  # the run had answers before: the connection may come back
+        ([NO_KEY], Stop("the key is wrong")),
+        ([SLOW], Wait(1)),
+        ([SLOW] * 4, Failure(SLOW)),
+        ([NO_TEMPERATURE], Failure(NO_TEMPERATURE)),  # a settled form changes no more
+    ],
+)
+def test_a_settled_run_follows_the_table(results, last):
+    steps, _ = ask(SETTLED, *results)
+    assert steps[-1] == last
+
+
+def test_a_request_that_is_slow_alone_is_not_sent_again():
+    assert ask(SETTLED, SLOW, alone=True)[0] == [Failure(SLOW)]
+
+
+def test_a_long_wait_ends_the_run():
+    (step,), _ = ask(SETTLED, error("rate_limited", wait=600.0))
+    assert "asks to wait 600 seconds" in step.reason
+
+
+def test_a_lost_connection_before_any_answer_ends_the_run():
+    steps, _ = ask(state(), *[LOST] * 4)
+    assert steps == [Wait(1), Wait(2), Wait(3), Stop("the server cannot be reached")]
+
+
+# The form: given up after two questions on which it was refused or ignored
+
+
+@pytest.mark.parametrize("blame", [PROSE, UNKNOWN_FORM, error("rejected", change="output")])
+def test_one_hiccup_does_not_change_the_form(blame):
+    """The verdict in plain text waits; the next question is asked by the schema again, which works."""
+    steps, run = ask(state(), blame, CHOICES)
+    assert steps == [Send(TEXT), Wait(for_another=True)]
+    assert run.form == SCHEMA
+    steps, run = ask(run, CHOICES)
+    assert steps == [Verdict(CHOICES)]
+    assert (run.is_settled, run.form) == (True, SCHEMA)
+
+
+@pytest.mark.parametrize("blame", [PROSE, UNKNOWN_FORM])
+def test_a_form_that_two_questions_blame_is_given_up(blame):
+    _, run = ask(state(), blame, CHOICES)
+    steps, run = ask(run, blame, CHOICES)
+    assert steps == [Send(TEXT), Verdict(CHOICES)]
+    assert (run.is_settled, run.form) == (True, TEXT)
+    assert ask(run, CHOICES)[0] == [Verdict(CHOICES)]
+
+
+def test_the_only_question_keeps_the_verdict_of_a_simpler_form():
+    steps, run = ask(state(), PROSE, CHOICES, others=False)
+    assert steps == [Send(TEXT), Verdict(CHOICES)]
+    assert run.form == TEXT
+
+
+def test_an_outage_does_not_change_the_form():
+    """Two errors of the server lead to plain text; when it is up again, the schema is back."""
+    steps, run = ask(state(), BROKEN, BROKEN, CHOICES)
+    assert steps == [Wait(1), Send(TEXT), Wait(for_another=True)]
+    steps, run = ask(run, CHOICES)
+    assert (steps, run.form) == ([Verdict(CHOICES)], SCHEMA)
+
+
+def test_a_stored_answer_is_no_second_doubt():
+    _, run = ask(state(), PROSE, CHOICES)
+    steps, run = ask(run, PROSE, CHOICES, stored=True)
+    assert steps == [Send(TEXT), Wait(for_another=True)]
+
+
+def test_a_refusal_without_a_name_drops_one_part_at_a_time():
+    results = [UNKNOWN_FORM] * 7
+    forms = [step.form.name for step in ask(state(), *results)[0][:-1]]
+    assert forms == [
+        "chat/text/max_tokens",
+        "chat/json_schema/max_tokens/seed",
+        "chat/json_schema/max_tokens/temperature",
+        "chat/json_schema/max_tokens/system",
+        "chat/text/max_tokens/seed",
+        "chat/text/max_tokens/seed/temperature",
+    ] + ["chat/text/max_tokens/seed/system/temperature"] * (len(results) - 7)
+
+
+def test_what_a_server_names_stays_dropped_while_others_are_guessed():
+    steps, _ = ask(state(), NO_TEMPERATURE, UNKNOWN_FORM)
+    assert steps == [Send(SCHEMA.drop("temperature")), Send(TEXT.drop("temperature"))]
+
+
+@pytest.mark.parametrize(
+    ("settings", "change"),
+    [({"temperature": 0.3}, "temperature"), ({"reasoning_effort": "low"}, "reasoning_effort")],
+)
+def test_what_study_toml_fixes_is_never_dropped(settings, change):
+    (step,), _ = ask(state(**settings), error("rejected", change=change))
+    assert f"does not take {change} = " in step.reason
+    named = {name for name in settings if name != "reasoning_effort"}
+    guessed = [step.form.without for step in ask(state(**settings), *[UNKNOWN_FORM] * 3)[0]]
+    assert not named & {name for names in guessed for name in names}
+
+
+# Money: answers that cannot be used
+
+
+@pytest.mark.parametrize(
+    ("result", "setting"),
+    [
+        (CUT, "max_output_tokens"),
+        (PROSE, "output"),
+        (DECLINED, "another prompt"),
+        (error("unreadable"), "style"),
+    ],
+)
+def test_ten_answers_without_a_verdict_end_a_run(result, setting):
+    run = state(max_output_tokens=512)
+    answers = 0
+    for number in range(30):
+        history = History(run=run, pair_id=f"p{number}", has_others=True)
+        step = next_step(history, run.form)
+        while isinstance(step, Send):
+            form = step.form
+            answers += 1
+            reply = Reply(form=form, result=result, max_output_tokens=512, answered=True, is_new=True)
+            history = learn(history, reply)
+            step = next_step(history, form)
+        run = history.run
+        if isinstance(step, Stop):
+            break
+    assert answers == MOST_FRUITLESS == 10
+    assert f"no verdict in 10 answers in a row, last with {result.kind} (words)" in step.reason
+    assert setting in step.reason
+
+
+def test_one_pair_without_a_verdict_ends_no_settled_run():
+    run = SETTLED
+    for _ in range(20):
+        steps, run = ask(run, DECLINED, pair="the same")
+        assert steps == [Failure(DECLINED)]
+
+
+def test_ten_pairs_in_a_row_without_a_verdict_end_a_settled_run():
+    run = SETTLED
+    steps = []
+    for number in range(10):
+        steps, run = ask(run, CUT, pair=f"p{number}")
+    assert "no verdict in 10 answers" in steps[0].reason
+    _, run = ask(SETTLED, CUT)
+    assert ask(run, CHOICES)[1].fruitless == ()
+
+
+def test_stored_answers_without_a_verdict_do_not_count():
+    run = state()
+    for number in range(20):
+        steps, run = ask(run, DECLINED, pair=f"p{number}", stored=True)
+        assert steps == [Failure(DECLINED)]
+
+
+def test_ten_questions_that_the_server_fails_end_a_run():
+    run = SETTLED
+    for _ in range(MOST_FAILURES - 1):
+        (step,), run = ask(run, SLOW, alone=True)
+        run = conclude(run, step)
+    (step,), _ = ask(run, SLOW, alone=True)
+    assert "10 times in a row, last with timeout (words)" in step.reason
+    run = conclude(run, Verdict(CHOICES))
+    assert ask(run, SLOW, alone=True)[0] == [Failure(SLOW)]
+
+
+# Reasoning: known by what the server does
+
+
+@pytest.mark.parametrize(
+    ("results", "reasoned", "limit"),
+    [
+        ([CHOICES], False, 512),
+        ([CHOICES], True, REASONING_TOKENS),
+        ([CUT], False, REASONING_TOKENS),
+        ([NO_TEMPERATURE], False, REASONING_TOKENS),
+        ([error("rejected", change="limit")], False, REASONING_TOKENS),
+        ([error("rejected", change="seed")], False, 512),
+    ],
+)
+def test_a_model_that_reasons_may_say_more(results, reasoned, limit):
+    assert ask(state(), *results, reasoned=reasoned)[1].max_output_tokens == limit
+    fixed = ask(state(max_output_tokens=700), *results, reasoned=reasoned)[1]
+    assert fixed.max_output_tokens == 700
+
+
+def test_an_answer_that_was_cut_off_is_asked_again_under_the_higher_limit():
+    assert ask(SETTLED, CUT)[0] == [Send(SCHEMA, 1)]
+    assert ask(SETTLED, CUT, CUT)[0] == [Send(SCHEMA, 1), Failure(CUT)]
+
+
+def test_a_model_that_reasons_too_long_loses_the_temperature_of_0():
+    """Some models that reason repeat themselves without end at 0."""
+    steps, run = ask(state(), CUT, CHOICES, reasoned=True)
+    assert steps == [Send(SCHEMA.drop("temperature")), Verdict(CHOICES)]
+    assert run.is_settled
+    steps, _ = ask(state(temperature=0.0), CUT, reasoned=True)
+    assert steps == [Send(SCHEMA, 1)]
