@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from guard_eval.errors import StudyError
+from guard_eval.files.opening import LARGEST_TEXT
 from guard_eval.study.criteria_settings import StudyFile
 from guard_eval.study.judge_settings import PLACEHOLDERS, Judge, fill
-from guard_eval.study.toml import LARGEST_FILE_BYTES
 
 EXAMPLE = {"prompt": "p", "a": "x", "b": "y", "verdict": {"fluency": "A", "wit": "tie"}}
 
@@ -75,9 +75,9 @@ def test_a_link_within_the_study_may_be_followed(judge, tmp_path):
 
 
 def test_files_have_a_size(judge):
-    assert judge('prompt = "own.txt"', own="{{criteria}}".ljust(LARGEST_FILE_BYTES))
+    assert judge('prompt = "own.txt"', own="{{criteria}}".ljust(LARGEST_TEXT))
     with pytest.raises(StudyError, match=r"own\.txt is larger than 1,048,576 bytes"):
-        judge('prompt = "own.txt"', own="{{criteria}}".ljust(LARGEST_FILE_BYTES + 1))
+        judge('prompt = "own.txt"', own="{{criteria}}".ljust(LARGEST_TEXT + 1))
 
 
 @pytest.mark.parametrize(
