@@ -34,14 +34,15 @@ SILENT_SECONDS = 20.0
 
 def raise_file_limit() -> int:
     """Raise this process's limit of open files as far as the system allows, and return it."""
-    limit = MOST_FILES
-    with suppress(ImportError, OSError, ValueError):  # Windows has no such limit
-        import resource  # noqa: PLC0415 (not on every system)
-
-        limit, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        import resource  # noqa: PLC0415 (not on Windows, which has no such limit)
+    except ImportError:
+        return MOST_FILES
+    limit, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(OSError, ValueError):
         raised = MOST_FILES if most == resource.RLIM_INFINITY else min(most, MOST_FILES)
         resource.setrlimit(resource.RLIMIT_NOFILE, (raised, most))
-        limit = raised
+        return raised
     return limit
 
 

@@ -25,7 +25,7 @@ from anyio import to_thread
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
-from starlette.requests import HTTPConnection, Request
+from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -193,7 +193,9 @@ async def health(_request: Request) -> JSONResponse:
         _last_check[0] = (time.monotonic(), cause)
         cause = await _find_trouble()
         _last_check[0] = (time.monotonic(), cause)
-    answer = {"status": "unavailable", "cause": cause} if cause else {"status": "ok"}
+    answer = {"status": "ok"}
+    if cause:
+        answer = {"status": "unavailable", "cause": cause}
     return JSONResponse(answer, status_code=503 if cause else 200, headers={"Cache-Control": "no-store"})
 
 
@@ -235,14 +237,27 @@ async def note_empty_page(request: Request) -> Response:
     return Response(status_code=204, headers={"Cache-Control": "no-store"})
 
 
-async def shell(_request: Request) -> HTMLResponse:
-    """Answer with the file that loads the page, in the study's language."""
+async def shell(request: Request) -> HTMLResponse:
+    """Answer with the file that loads the page, in the study's language.
+
+    A browser without one gets a cookie with a random secret, to which an id from Prolific is bound. It
+    identifies nobody, and no script can read it. `lax`: it is sent after a link from another site, too.
+    """
     words = state.app.words
     texts = words.start.model_dump() | {"language": words.language, "direction": words.direction}
     texts["title"] = words.instructions.title
     escaped = {name: escape(text) for name, text in texts.items()}
     page = fill(markup.asset("shell.html"), assets=_read_assets(), **escaped)
-    return HTMLResponse(page, headers={"Cache-Control": "no-cache"})
+    response = HTMLResponse(page, headers={"Cache-Control": "no-cache"})
+    if not any(name.startswith(BROWSER_COOKIE) for name in request.cookies):
+        response.set_cookie(
+            f"{BROWSER_COOKIE}{secrets.token_hex(4)}",
+            secrets.token_urlsafe(),
+            max_age=COOKIE_SECONDS,
+            secure=request.url.scheme == "https",
+            httponly=True,
+        )
+    return response
 
 
 @cache
@@ -275,7 +290,7 @@ HEADERS = {
 
 
 class RequestGuard:
-    """Let through what the page needs, and add `HEADERS` and the browser's cookie.
+    """Let through what the page needs, and add `HEADERS`.
 
     Streamlit never sees the rest: it accepts uploads without an invite, shows details of its program, and
     asks the internet for this machine's address if another origin connects.
@@ -298,19 +313,14 @@ class RequestGuard:
     async def _serve_file(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def add_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                headers.update(HEADERS)
-                cookies = HTTPConnection(scope).cookies
-                if scope["path"] == "/" and not any(name.startswith(BROWSER_COOKIE) for name in cookies):
-                    headers.append("Set-Cookie", _new_cookie(secure=scope["scheme"] == "https"))
+                MutableHeaders(scope=message).update(HEADERS)
             await send(message)
 
-        answer: ASGIApp = self._app
-        if scope["path"] == STREAM:
-            logs.warn(
-                "%s was asked for without Upgrade: the proxy must pass on Upgrade and Connection", STREAM
-            )
-        if scope["path"] not in PATHS and not scope["path"].startswith("/static/"):
+        path = scope["path"]
+        answer = self._app
+        if path == STREAM:
+            logs.warn("%s was asked for without Upgrade: the proxy must pass on Upgrade and Connection", path)
+        if path not in PATHS and not path.startswith("/static/"):
             answer = PlainTextResponse("Not Found", status_code=404)
         await answer(scope, receive, add_headers)
 
@@ -351,13 +361,3 @@ def _refuse_text(receive: Receive) -> Receive:
         return {"type": "websocket.disconnect", "code": 1003} if is_text else message
 
     return receive_bytes
-
-
-def _new_cookie(*, secure: bool) -> str:
-    """Return a random secret for a browser, to which an id from Prolific is bound.
-
-    It identifies nobody, and no script can read it. `Lax`: it is sent after a link from another site, too.
-    """
-    named = f"{BROWSER_COOKIE}{secrets.token_hex(4)}={secrets.token_urlsafe()}"
-    where = f"Path=/; Max-Age={COOKIE_SECONDS}; HttpOnly; SameSite=Lax"
-    return f"{named}; {where}{'; Secure' if secure else ''}"
