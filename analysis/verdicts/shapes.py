@@ -271,7 +271,7 @@ def _is_yes(columns: Columns, name: str) -> pd.Series:
 
 
 def columns_of_verdicts(draft: Draft) -> list[str]:
-    """Return the free columns whose cells are verdicts: methods, sides or ties, and not who was shown first."""
+    """Return the free columns whose cells are verdicts: methods, sides or ties."""
     methods = {text for name in METHODS if draft.has(name) for text in draft.columns.values(name)}
     holding = [name for name in draft.free() if _holds_verdicts(draft, name, methods)]
     return [name for name in holding if not methods or read_first(draft.columns, name) is None]

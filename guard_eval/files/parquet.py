@@ -1,4 +1,4 @@
-"""Parquet and Feather files, whose few bytes can stand for billions of rows or for one long text in each row."""
+"""Parquet and Feather files, whose few bytes can stand for billions of rows or for a long text in each."""
 
 from __future__ import annotations
 

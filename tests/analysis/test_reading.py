@@ -125,7 +125,7 @@ def test_what_is_refused_says_where_and_what_to_do(tmp_path, content, message):
 @pytest.mark.parametrize("content", [HEADER + "\n" + "a" * 100_000, "[" + " " * 100_000 + "]"])
 def test_a_file_that_unpacks_to_a_whole_memory_is_refused(tmp_path, monkeypatch, content):
     monkeypatch.setattr(files, "MAX_BYTES", 1000)
-    with pytest.raises(StudyError, match="holds more than 1,000 bytes"):
+    with pytest.raises(StudyError, match="is larger than 1,000 bytes"):
         read(write(tmp_path, gzip.compress(content.encode())))
 
 

@@ -31,8 +31,7 @@ ALLOWED = {
     "guard_eval/cli/frame.py": {"open"},  # the null device
     "guard_eval/cli/start.py": {"open"},  # the null device
     "guard_eval/reporting/drawing.py": {"open", "savefig"},  # into memory
-    "guard_eval/sheets.py": {"load_workbook"},  # from memory
-    "analysis/verdicts/files.py": {"open", "read_parquet", "read_csv"},
+    "guard_eval/files/sheets.py": {"load_workbook"},  # from memory
     "guard_eval/store/sqlite_files.py": {"copyfile"},  # into a folder that was just made
     # After a check of the same folder by a door.
     "guard_eval/texts/shards.py": {"unlink"},
