@@ -11,7 +11,7 @@ import pandas as pd
 from analysis.analyses.evidence import Context, Evidence
 from analysis.reports.answer import FirstScreen, first_screen, is_simulated
 from analysis.reports.columns import group_name
-from analysis.reports.files import as_json, frame_csv, verdicts_csv
+from analysis.reports.files import verdicts_csv
 from analysis.reports.methods import limitations, methods
 from analysis.reports.questions import Question, questions
 from analysis.reports.results import Results
@@ -19,6 +19,7 @@ from analysis.verdicts.scores import by_cell, with_judges
 from analysis.verdicts.tidy import UNKNOWN_KIND
 from guard_eval.errors import StudyError
 from guard_eval.records import Pair
+from guard_eval.reporting.data import frame_csv, to_json
 from guard_eval.reporting.rendering import render
 from guard_eval.reporting.words import title, titled
 from guard_eval.reporting.writing import write_folder
@@ -87,7 +88,7 @@ def write_report(evidence: Evidence, folder: Path, *, paper: bool = False) -> Wr
             name: render(_TEMPLATES / f"{name}.j2", page=page) for name in ("index.html", "report.md")
         }
         frames = results.exports()
-        files["report.json"] = as_json(_facts(context, screen), frames)
+        files["report.json"] = to_json({**_facts(context, screen), "tables": frames})
         files |= {f"csv/{name}.csv": frame_csv(frame) for name, frame in frames.items()}
         files["csv/verdicts.csv"] = verdicts_csv(evidence.frame)
         if context.judging is not None:

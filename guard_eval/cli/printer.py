@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 import shlex
 import shutil
 import sys
 import textwrap
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import fields, is_dataclass
+from dataclasses import fields
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -32,6 +31,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from guard_eval.progress import Advance, Reporter
+from guard_eval.reporting.data import to_json
 from guard_eval.reporting.escaping import NOTHING, visible
 from guard_eval.reporting.tables import Table
 from guard_eval.results import Result
@@ -62,7 +62,7 @@ class Printer(Reporter):
         if self.as_json:
             for warning in result.warnings:
                 self.warn(warning)
-            sys.stdout.write(json.dumps(_data(result), indent=2) + "\n")
+            sys.stdout.write(to_json(_data(result), ascii_only=True))
         else:
             self.show(result)
 
@@ -145,32 +145,12 @@ def _data(result: Result) -> dict[str, Any]:
     data = {field.name: getattr(result, field.name) for field in extra if field.metadata.get("json", True)}
     if not extra:
         data = {"lines": result.lines, "tables": [_rows(table) for table in result.tables]}
-    return {name: plain(value) for name, value in data.items()} | {
-        "warnings": list(result.warnings),
-        "next": list(result.next),
-    }
+    return data | {"warnings": result.warnings, "next": result.next}
 
 
 def _rows(table: Table) -> dict[str, Any]:
     rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
     return {"caption": table.caption, "rows": rows}
-
-
-def plain(value: Any) -> Any:  # noqa: ANN401, PLR0911 (whatever a result holds)
-    """Return a value as JSON has it; what is no finite number is null."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
-    if isinstance(value, Mapping):
-        return {str(key): plain(inner) for key, inner in value.items()}
-    if hasattr(value, "to_dict"):  # a data frame
-        return plain(value.to_dict(orient="records"))
-    if hasattr(value, "tolist"):  # numpy's arrays and numbers
-        return plain(value.tolist())
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return [plain(inner) for inner in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value if value is None or isinstance(value, (str, bool, int, float)) else str(value)
 
 
 def encode_plainly(error: UnicodeError) -> tuple[str, int]:

@@ -6,12 +6,9 @@ for markup, and CSV what a spreadsheet would take for a formula.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
-
-import pandas as pd
 
 from guard_eval.metrics.scores import (
     METRICS,
@@ -24,7 +21,8 @@ from guard_eval.metrics.scores import (
     format_value,
     rows_of,
 )
-from guard_eval.reporting.escaping import NOTHING, Escaped, csv_text, one_line
+from guard_eval.reporting.data import frame_csv, to_json
+from guard_eval.reporting.escaping import NOTHING, Escaped, clean, one_line
 from guard_eval.reporting.rendering import render
 from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import NO_P, p_value
@@ -54,10 +52,7 @@ def write_results(measured: Measured, folder: Path) -> None:
     from guard_eval.reporting.drawing import standalone  # noqa: PLC0415
 
     drawings = list(draw_results(measured.scores))
-    files = {
-        "scores.csv": _csv(measured.scores),
-        "differences.csv": _csv(measured.differences),
-        "metrics.json": results_json(measured),
+    files = _data_files(measured) | {
         "metrics.md": metrics_page(measured, ".md"),
         "metrics.tex": metrics_page(measured, ".tex"),
         "metrics.html": metrics_page(measured, ".html", [drawing.svg for drawing in drawings]),
@@ -66,23 +61,20 @@ def write_results(measured: Measured, folder: Path) -> None:
     write_folder(folder, files)
 
 
-def _csv(frame: pd.DataFrame) -> str:
-    rows = [
-        [format_counts(cell) if isinstance(cell, Mapping) else cell for cell in row]
-        for row in frame.to_numpy()
-    ]
-    return csv_text([list(frame.columns), *rows])
-
-
-def results_json(measured: Measured) -> str:
-    """Return everything as JSON."""
-    whole = {
-        "scores": measured.scores.to_dict("records"),
-        "differences": measured.differences.to_dict("records"),
-        "settings": dict(measured.settings),
+def _data_files(measured: Measured) -> dict[str, bytes | str]:
+    """Return every number, not rounded."""
+    counts = [clean(format_counts(counts)) for counts in measured.scores["counts"]]
+    facts = {
+        "scores": measured.scores,
+        "differences": measured.differences,
+        "settings": measured.settings,
         "warnings": measured.warnings,
     }
-    return json.dumps(whole, indent=2, allow_nan=False) + "\n"
+    return {
+        "scores.csv": frame_csv(measured.scores.assign(counts=counts)),
+        "differences.csv": frame_csv(measured.differences),
+        "metrics.json": to_json(facts),
+    }
 
 
 def score_table(rows: Sequence[Any], *, intervals: bool = False) -> Table:

@@ -1,0 +1,80 @@
+"""Numbers for other programs: the one writer of JSON, and the one of a data frame as CSV."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from guard_eval.reporting.escaping import csv_of_escaped, escape_csv
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def to_json(value: object, *, ascii_only: bool = False) -> str:
+    """Return a value as indented JSON."""
+    return json.dumps(plain(value), indent=1, allow_nan=False, ensure_ascii=ascii_only) + "\n"
+
+
+def plain(value: Any) -> Any:  # noqa: ANN401, PLR0911 (whatever a result holds)
+    """Return a value as JSON has it. A value that is missing or no finite number is null."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {plain(str(key)): plain(inner) for key, inner in value.items()}
+    if hasattr(value, "to_dict"):  # a data frame
+        return plain(value.to_dict(orient="records"))
+    if hasattr(value, "tolist"):  # numpy's arrays and numbers
+        return plain(value.tolist())
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [plain(inner) for inner in value]
+    if _is_missing(value):
+        return None
+    if isinstance(value, (bool, int, float)):
+        return value
+    return _LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", str(value))
+
+
+def _is_missing(value: object) -> bool:
+    """Return whether a value is None, no finite number, or what pandas has for a missing value."""
+    if isinstance(value, float):
+        return not math.isfinite(value)
+    return value is None or type(value).__name__ in {"NaTType", "NAType"}
+
+
+def frame_csv(frame: pd.DataFrame) -> bytes:
+    """Return a frame as CSV that a spreadsheet takes for data throughout, and fast for a million rows."""
+    columns = [_column_cells(frame[name]) for name in frame.columns]
+    names = [escape_csv(str(name)) for name in frame.columns]
+    return csv_of_escaped(chain([names], zip(*columns, strict=True))).encode()
+
+
+def _column_cells(column: pd.Series) -> list[str]:
+    """Return the column's cells escaped for CSV; each different value is escaped once."""
+    import numpy as np  # noqa: PLC0415 (commands that write no frame start without them)
+    import pandas as pd  # noqa: PLC0415
+
+    if column.dtype == object and pd.api.types.infer_dtype(column, skipna=True) != "string":
+        return [_cell(value) for value in column.tolist()]
+    if column.dtype == float:
+        codes, bits = pd.factorize(column.to_numpy().view(np.int64))  # as numbers, 0.0 and −0.0 would be one
+        values = bits.view(np.float64).tolist()
+    else:
+        codes, index = pd.factorize(column)
+        values = index.tolist()
+    texts = [*map(_cell, values), ""]  # the last place is that of −1, an empty cell
+    return [texts[code] for code in codes.tolist()]
+
+
+def _cell(value: object) -> str:
+    """Return a value as a cell of CSV."""
+    item = plain(value)
+    return escape_csv(item if isinstance(item, str | int | float) else None)
