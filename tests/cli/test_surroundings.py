@@ -53,11 +53,10 @@ def test_a_deleted_current_folder_is_named(paired, tmp_path):
     )
 
 
-@pytest.mark.parametrize("encoding", [{"LC_ALL": "C"}, {"LC_ALL": "POSIX", "PYTHONUTF8": "0"}])
-def test_a_terminal_without_unicode_shows_every_name(paired, typed, encoding):
-    assert typed("raters", "add", "small", "Zoë", **encoding).code == 0
+def test_a_terminal_without_unicode_shows_every_name(paired, typed):
+    assert typed("raters", "add", "small", "Zoë", LC_ALL="C").code == 0
     for name in ("status", "raters list"):
-        ran = typed(*name.split(), "small", PYTHONIOENCODING="ascii", **encoding)
+        ran = typed(*name.split(), "small", LC_ALL="C", PYTHONIOENCODING="ascii")
         assert (ran.code, ran.err) == (0, ""), ran
 
 
