@@ -292,8 +292,7 @@ def _warnings(ratings: Ratings, changes: Sequence[str]) -> Iterator[str]:
     for name, count in ratings.lacking.items():
         yield (
             f"{_count(count, 'rating')} without a verdict on {spaced(name)}, which was added later: their "
-            "raters can go back to these pairs and answer. Or take the criterion out, or begin a new study "
-            "for it."
+            "raters can go back and answer. Or take the criterion out, or begin a new study for it."
         )
     if ratings.excluded:
         yield f"{_count(ratings.excluded, 'rating')} of excluded raters: kept, not counted"

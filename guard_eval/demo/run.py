@@ -70,12 +70,16 @@ def make_folder(folder: Path) -> None:
     if (folder / "study.toml").exists() and Study.open(folder).hash == Study.open(STUDY.parent).hash:
         progress.notice(f"{folder} exists already; going on with it")
         return
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    # An interrupted demo leaves its prompts without a study.toml.
+    prompts = folder / "prompts.jsonl"
+    is_interrupted = prompts.is_file() and prompts.read_bytes() == PROMPTS.read_bytes()
+    others = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    if (folder.exists() and not folder.is_dir()) or others - ({prompts.name} if is_interrupted else set()):
         raise StudyError(
             f"{folder} is not empty and not a demo, and SIMULATED raters would be added to what is there; "
             "name another folder: guard-eval demo FOLDER"
         )
-    write_whole(folder / "prompts.jsonl", PROMPTS.read_bytes(), make_folder=True)
+    write_whole(prompts, PROMPTS.read_bytes(), make_folder=True)
     # Last, because its presence says that the folder is complete.
     write_whole(folder / "study.toml", STUDY.read_bytes())
 

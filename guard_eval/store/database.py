@@ -22,6 +22,7 @@ from guard_eval.database_url import UNREADABLE, check_url
 from guard_eval.errors import MissingExtraError, StudyError
 from guard_eval.reporting.writing import check_database_file
 from guard_eval.store.schema import SCHEMA, SETTING, metadata, setting
+from guard_eval.store.soundness import find_damage
 from guard_eval.store.sqlite_files import (
     can_open,
     check_schema,
@@ -117,8 +118,8 @@ class Store:
         store = cls(url, declared=declared, clock=clock)
         try:
             store._prepare(create=create, read_only=not (create or to_write))
-        except BaseException:
-            store.close()
+        except BaseException as error:
+            store.__exit__(type(error), error, None)
             raise
         return store
 
@@ -140,8 +141,21 @@ class Store:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+        try:
+            if isinstance(error, Exception) and not isinstance(error, (StudyError, OSError)):
+                self._blame_damage(error)
+        finally:
+            self.close()
+
+    def _blame_damage(self, error: Exception) -> None:
+        """Raise a `StudyError` in place of an unexpected error if the database is damaged."""
+        damage = find_damage(self.engine) if self.is_sqlite else None
+        if damage is not None:
+            raise StudyError(
+                f"the database {self.name} was damaged, or changed by another program: {damage}; restore it "
+                "from a copy"
+            ) from error
 
     @contextmanager
     def read(self) -> Iterator[Connection]:

@@ -102,7 +102,13 @@ def _to_utc(moment: datetime) -> datetime:
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
 
 
-ANY_TEXT = Converted(Text(), storable, str)
+def _check_text(text: object) -> str:
+    if not isinstance(text, str):
+        raise TypeError(f"{text!a:.60} is no text")
+    return text
+
+
+ANY_TEXT = Converted(Text(), storable, _check_text)
 """Text of any characters; see `storable`."""
 
 MOMENT = Converted(DateTime(timezone=True), _to_utc, _to_utc)

@@ -9,7 +9,8 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Select, and_, case, exists, func, select
 
-from guard_eval.records import TIE, Choice, RaterKind, Role
+from guard_eval.errors import StudyError
+from guard_eval.records import CHOICES, TIE, Choice, RaterKind, Role
 from guard_eval.store.database import Store
 from guard_eval.store.schema import (
     PAIR,
@@ -150,6 +151,10 @@ def _read_rows(store: Store, order: Sequence[str], *wanted: ColumnElement[bool])
 
 
 def _restore(row: Any) -> TidyRow:  # noqa: ANN401 (a row of SQLAlchemy)
+    if row.position not in CHOICES:
+        raise StudyError(
+            f"verdict.choice holds {row.position!a}, which is no choice; restore a copy of study.db"
+        )
     moments = {name: getattr(row, name).isoformat(timespec="milliseconds") for name in ("at", "handed_out")}
     return TidyRow(**dict(zip(_COLUMNS, row, strict=False)) | moments)
 

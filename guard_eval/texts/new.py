@@ -59,17 +59,17 @@ def new(
     """
     folder = Path(folder)
     settings, prompts_path = folder / "study.toml", folder / "prompts.jsonl"
-    for path in (settings, prompts_path):
-        if path.exists():
-            raise StudyError(
-                f"{path} exists already and would be overwritten; move it, or name another folder"
-            )
     if limit is not None and limit < 1:
         raise StudyError(f"--limit {limit}: it is at least 1")
     location = locate_model(model, Path())
     check_name(model, location)
     used = read_prompts(prompts or Path(__file__).with_name("examples.jsonl"), limit=limit)
-    write_whole(prompts_path, prompt_lines(used), make_folder=True)
+    content = prompt_lines(used)
+    _refuse_existing(settings)
+    # An interrupted command leaves the same prompts without settings.
+    if not prompts_path.is_file() or prompts_path.read_bytes() != content:
+        _refuse_existing(prompts_path)
+    write_whole(prompts_path, content, make_folder=True)
     write_whole(settings, _settings(folder, model, seed).encode())
     replaced = "" if prompts else ", examples to be replaced"
     lines = [f"{settings}: the settings, to be edited", f"{prompts_path}: {len(used)} prompts{replaced}"]
@@ -77,6 +77,11 @@ def new(
         lines.append(f"{model} is no folder but a Hugging Face id, and not on this machine yet")
     next_command = Study.open(folder).command("generate", "--dry-run")
     return NewStudy(folder=folder, prompts=len(used), lines=tuple(lines), next=(next_command,))
+
+
+def _refuse_existing(path: Path) -> None:
+    if path.exists():
+        raise StudyError(f"{path} exists already and would be overwritten; move it, or name another folder")
 
 
 def prompt_lines(prompts: Iterable[Prompt]) -> bytes:

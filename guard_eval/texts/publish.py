@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import secrets
+import shutil
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -77,6 +79,11 @@ def publish(study: Study, folder: Path, /, *, allow: Sequence[str] = ()) -> Publ
         StudyError: There are no verdicts, the folder is not empty, or a setting would identify a person.
     """
     folder = Path(folder)
+    target = folder.resolve()
+    if target == Path.cwd():
+        raise StudyError(
+            "publish makes a folder in place of a name, so this folder cannot be it; name another"
+        )
     if folder.exists() and (folder.is_file() or any(folder.iterdir())):
         raise StudyError(f"{folder} exists and is not an empty folder; name a folder that does not exist yet")
     with Store.open(study.database, declared=study.declared) as store:
@@ -97,13 +104,19 @@ def publish(study: Study, folder: Path, /, *, allow: Sequence[str] = ()) -> Publ
         "report.toml": tomli_w.dumps(_declaration(study, verdicts)),
     }
     _check_private(study, people, allow, files)
-    for name, content in files.items():
-        write_whole(folder / name, content.encode("utf-8", "replace"), make_folder=True)
-    resolve_name("analysis.reports.command:report")(folder / "verdicts.csv", output=folder / "report")
     excluded = sum(rater.state == "excluded" and rater.kind == "person" for rater in people)
     counts = {"verdicts.csv": len(verdicts), "pairs.jsonl": len(texts)}
-    card = _card(folder, study, verdicts, rows=counts, hashes=hash_plan(study, pairs), excluded=excluded)
-    write_whole(folder / "README.md", card.encode())
+    # The folder gets its name when it is complete: an interrupted command leaves nothing there.
+    making = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+    try:
+        for name, content in files.items():
+            write_whole(making / name, content.encode("utf-8", "replace"), make_folder=True)
+        resolve_name("analysis.reports.command:report")(making / "verdicts.csv", output=making / "report")
+        card = _card(making, study, verdicts, rows=counts, hashes=hash_plan(study, pairs), excluded=excluded)
+        write_whole(making / "README.md", card.encode())
+        making.replace(target)
+    finally:
+        shutil.rmtree(making, ignore_errors=True)
     return Published(
         folder=folder,
         verdicts=len(verdicts),

@@ -52,3 +52,13 @@ def test_nothing_is_overwritten(tmp_path):
         with pytest.raises(StudyError, match=rf"{name} exists already and would be overwritten"):
             new(tmp_path / "s")
         (tmp_path / "s" / name).unlink()
+
+
+def test_an_interrupted_new_can_be_run_again(run, tmp_path, monkeypatch):
+    """Its prompts are there and its study.toml is not; other prompts are still refused."""
+    assert run("new", "s").code == 0
+    (tmp_path / "s" / "study.toml").unlink()
+    assert run("new", "s").code == 0
+    (tmp_path / "s" / "study.toml").unlink()
+    (tmp_path / "s" / "prompts.jsonl").write_text('{"prompt": "mine"}')
+    assert "exists already and would be overwritten" in run("new", "s").refused()

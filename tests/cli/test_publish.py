@@ -11,6 +11,7 @@ from factories import make_pair
 
 from analysis.reports.command import report
 from guard_eval.errors import StudyError
+from guard_eval.reporting.writing import write_whole
 from guard_eval.store import Store, handout, verdicts
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store import raters as store_raters
@@ -244,3 +245,23 @@ def test_a_description_after_verdicts_says_what_was_collected(tmp_path, run):
     )
     (study.folder / "plan.md").write_text("I plan.")
     assert "holds no hash" in plan_changes(study, [])[0]
+
+
+@pytest.mark.parametrize("written", ["verdicts.csv", "README.md"])
+def test_an_interrupted_publish_can_be_run_again(tmp_path, monkeypatch, written):
+    """Killed while it writes a file: nothing has the folder's name, and the next run is not kept from it."""
+    study = make(tmp_path / "study")
+
+    def kill(path, *arguments, **options):
+        if path.name == written:
+            raise KeyboardInterrupt
+        write_whole(path, *arguments, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("guard_eval.texts.publish.write_whole", kill)
+        patch.setattr("shutil.rmtree", lambda *_, **__: None)  # as if the process were gone
+        with pytest.raises(KeyboardInterrupt):
+            publish(study, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    assert publish(study, tmp_path / "out").verdicts == 36
+    assert {"README.md", "report", "verdicts.csv"} <= {path.name for path in (tmp_path / "out").iterdir()}

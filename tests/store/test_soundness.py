@@ -1,0 +1,131 @@
+"""A study.db that a disk or another program has changed: a reason and a remedy, whatever was changed."""
+
+import json
+import random
+import shutil
+import sqlite3
+
+import pytest
+from rating import people, rate_all
+
+from analysis.reports.ratings import read_ratings
+from guard_eval.errors import StudyError
+from guard_eval.store import Store, handout, notes, pairs, raters, unblind
+from guard_eval.store.soundness import find_damage
+
+ODD = [
+    ("verdict.choice", "C"),
+    ("verdict.choice", None),
+    ("verdict.at", "yesterday"),
+    ("verdict.at", 7),
+    ("verdict.revision", "x"),
+    ("presentation.handed_out", b"\xff"),
+    ("presentation.first", "c"),
+    ("presentation.role", "golden"),
+    ("presentation.pair_id", b"\xff\xfe"),
+    ("rater.kind", "cat"),
+    ("rater.created_at", ""),
+    ("rater.name", b"\xff\xfe"),
+    ("note.detail", "{"),
+    ("note.detail", "[1]"),
+    ("note.kind", 3),
+    ("pair.position", "first"),
+    ("slot.first", 1),
+    ("slot.leased_until", "2026-99-99 25:00:00"),
+]
+
+
+@pytest.fixture
+def rated(store, tmp_path, make_pairs, plan):
+    """The file of a study with two people who rated all, and a note of every form."""
+    pairs.add(store, make_pairs(3), plan)
+    for who in people(store, "Ann", "Ben"):
+        notes.write(store, who, "consent", '{"agreed": true}')
+        rate_all(store, who, plan)
+    raters.decide(store, "Ann", "exclude", "why", "who")
+    raters.decide(store, "Ann", "include", "why", "who")
+    with store.engine.connect() as db:
+        db.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+    return shutil.copy(tmp_path / "study.db", tmp_path / "changed.db")
+
+
+def change(file, place, value):
+    """Put a value into the first row of a table's column, past all that the database checks."""
+    table, column = place.split(".")
+    with sqlite3.connect(file) as db:
+        db.execute("PRAGMA writable_schema = ON")
+        for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+            db.execute(f"DROP TRIGGER {name}")
+        db.execute("UPDATE sqlite_master SET sql = replace(sql, ' NOT NULL', '') WHERE name = ?", (table,))
+    db.close()
+    with sqlite3.connect(file) as db:
+        where = f"rowid = (SELECT min(rowid) FROM {table})"
+        assert db.execute(f"UPDATE {table} SET {column} = ? WHERE {where}", (value,)).rowcount == 1
+    db.close()
+
+
+def use(store, plan):
+    """Do what commands do with a database."""
+    yield lambda: read_ratings(store, raters.read(store), slots=2, most_skips=3)
+    yield lambda: unblind.tidy(store, include_surplus=True)
+    yield lambda: unblind.history(store)
+    yield lambda: notes.read(store)
+    yield lambda: pairs.read(store)
+    yield lambda: raters.count_openings(store, plan)
+    yield lambda: raters.decide(store, "Ben", "exclude", "why", "who")
+    yield lambda: handout.claim(store, raters.get_or_add(store, "Ann", "person"), plan)
+
+
+def outcomes(file, plan):
+    """Return what was raised, each action with a store of its own, as each command has."""
+    raised = []
+    for number in range(8):
+        try:
+            with Store.open(f"sqlite:///{file}") as store:
+                list(use(store, plan))[number]()
+        except StudyError as error:
+            raised.append(str(error))
+    return raised
+
+
+@pytest.mark.parametrize(("place", "value"), ODD)
+def test_odd_values_end_in_a_reason_and_a_remedy(rated, plan, place, value):
+    change(rated, place, value)
+    with Store.open(f"sqlite:///{rated}") as store:
+        assert find_damage(store.engine) is not None
+    raised = outcomes(rated, plan)
+    assert all("restore" in text or "'Ann' is a cat, not a person" in text for text in raised), raised
+
+
+def test_a_sound_database_has_no_damage(rated):
+    with Store.open(f"sqlite:///{rated}") as store:
+        assert find_damage(store.engine) is None
+
+
+def test_a_defect_is_not_called_damage(rated):
+    with pytest.raises(ZeroDivisionError), Store.open(f"sqlite:///{rated}"):
+        raise ZeroDivisionError
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_a_damaged_page_ends_in_a_reason(rated, plan, tmp_path, seed):
+    """Of every page in turn 40 bytes are changed."""
+    content, drawn = (tmp_path / "changed.db").read_bytes(), random.Random(seed)
+    for start in range(0, len(content), 4096):
+        changed = bytearray(content)
+        for _ in range(40):
+            changed[start + drawn.randrange(4096)] = drawn.randrange(256)
+        for path in tmp_path.glob("changed.db*"):
+            path.unlink()
+        (tmp_path / "changed.db").write_bytes(changed)
+        outcomes(rated, plan)
+
+
+@pytest.mark.parametrize("sql", ["x", "", "CREATE TABLE rater (id)", json.dumps({})])
+def test_a_damaged_schema_ends_in_a_reason(rated, plan, sql):
+    with sqlite3.connect(rated) as db:
+        db.execute("PRAGMA writable_schema = ON")
+        db.execute("UPDATE sqlite_master SET sql = ? WHERE name = 'rater'", (sql,))
+    db.close()
+    assert outcomes(rated, plan)
