@@ -12,6 +12,7 @@ import tomli_w
 from guard_eval import progress
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_bytes
+from guard_eval.files.rows import MOST_BYTES
 from guard_eval.records import Prompt
 from guard_eval.replication.compare import SettingDifference
 from guard_eval.replication.paper import COHERENCE_MODEL, MODELS, NEW_TOKENS, PaperTable
@@ -23,7 +24,6 @@ from guard_eval.study.settings import needs_amateur
 from guard_eval.study.toml import read_toml, with_overrides
 from guard_eval.texts.new import prompt_lines
 from guard_eval.texts.prompts import read_prompts
-from guard_eval.texts.rows import MOST_BYTES
 
 
 def plan_study(

@@ -18,6 +18,7 @@ import tomli_w
 
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_text
+from guard_eval.files.rows import MOST_BYTES
 from guard_eval.records import SIMULATED, Pair
 from guard_eval.reporting.escaping import csv_text, one_line
 from guard_eval.reporting.rendering import render
@@ -29,7 +30,6 @@ from guard_eval.store import pairs as store_pairs
 from guard_eval.store import raters as store_raters
 from guard_eval.study import Study
 from guard_eval.texts.describe import hash_plan
-from guard_eval.texts.rows import MOST_BYTES
 
 # fmt: off
 VERDICT_COLUMNS = [
