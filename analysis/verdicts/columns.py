@@ -88,7 +88,7 @@ _ASIDE = re.compile(
     r"|accepttime|(work)?timeinseconds|leadtime|duration(inseconds)?|seconds|comments?|notes?|remarks?|reason(ing)?"
     r"|explanation|rationale|justification|feedback|critique|confidence|certainty|strength|.*(score|rating)s?"
     r"|status|finished|progress|ipaddress|useragent|anony|iscode|isrefusal|turns?|numturns|age|gender|judgehash"
-    r"|assignmentstatus|reward|lifetimeinseconds|annotationid|raterkind|deduptag|sampled|first|order|position|swap.*"
+    r"|assignmentstatus|reward|lifetimeinseconds|annotationid|.*sessionid|raterkind|deduptag|sampled|first|order|position|swap.*"
 )
 """Headings of what is said about a verdict, and never of what was compared."""
 _SIBLINGS = (("a", "b"), ("1", "2"), ("left", "right"), ("chosen", "rejected"), ("winner", "loser"))

@@ -120,7 +120,8 @@ def with_panel(scores: pd.DataFrame, rule: PanelRule) -> tuple[pd.DataFrame, tup
     Raises:
         StudyError: There are fewer than two judges, or one is called as the panel is.
     """
-    formed, table = [], scores
+    formed: list[FormedPanel] = []
+    table = scores
     for kind, group in scores[scores["rater_kind"].isin(PEOPLE_OF)].groupby("rater_kind", sort=True):
         members, votes = sorted(map(str, group["rater"].unique())), _score(group)
         name = f"{PANEL_OF} {len(members)} judges, {rule}"

@@ -148,7 +148,7 @@ def _refuse_unknown(
     ]
     if not open_names:
         return
-    is_row = pairs == len(columns.frame)
+    is_row = pairs == len(columns.frame) and items.pair != ("pair_id",)
     role = "prompt_id" if is_pair_declared or not is_row else "pair_id"
     offers = [f"--set 'columns.{role}={name}'" for name in open_names[:MAX_OFFERS]]
     listed = and_list([repr(name) for name in open_names[:MAX_OFFERS]])

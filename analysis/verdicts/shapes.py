@@ -30,9 +30,9 @@ FEWEST_ROWS = 4
 
 _NOUN = "(method|model|system|strategy|generator|player|engine|policy|bot|agent)"
 _METHOD = re.compile(
-    rf"(name)?{_NOUN}(name|id)?(?P<after>a|b|1|2|left|right)(name|id)?|(?P<before>left|right){_NOUN}(name)?"
+    rf"(name)?{_NOUN}(name|id)?(?P<after>a|b|1|2|left|right)(name|id)?|(?P<before>left|right|first|second){_NOUN}(name)?"
 )
-_SECOND = {"a": "b", "1": "2", "left": "right"}
+_SECOND = {"a": "b", "1": "2", "left": "right", "first": "second"}
 WON_AND_LOST = (
     ("winner", "loser"),
     ("winningmodel", "losingmodel"),
@@ -48,8 +48,8 @@ _COUNTS = (("win1", "win2"), ("wins1", "wins2"), ("wina", "winb"), ("winsa", "wi
 """Headings of how often the first method won, and the second one."""
 _TIE_COUNTS = ("ties", "tie", "draws", "draw")
 _RATER = re.compile(
-    r"(?P<rater>(rater|annotator|judge|coder|evaluator|worker|participant|labell?er|expert)\W*\w{0,3}?\d*)"
-    r"(\W+(?P<criterion>.*))?",
+    r"(?P<rater>(rater|annotator|judge|coder|evaluator|worker|participant|labell?er|expert)[\W_]*\d*)"
+    r"([\W_]*(?P<criterion>.*))?",
     re.IGNORECASE,
 )
 """A heading of one rater's verdicts, and of one criterion of that rater."""
@@ -77,7 +77,7 @@ def find_methods(draft: Draft, items: Mapping[str, Mapping[str, str]]) -> None:
                 draft.rename(heading, name)
         elif shown:
             _use_sides(draft, shown[0])
-        else:
+        elif draft.declared.get("headings") != "pair_id" or draft.has("pair_id"):
             _use_other_methods(draft, items)
     if draft.has(*METHODS):
         _refuse_texts(draft)
@@ -99,7 +99,7 @@ def couples_of(names: Sequence[str]) -> list[tuple[tuple[str, str], bool]]:
         place = match.start("after" if match["after"] else "before") if match else 0
         other = heading[:place] + _SECOND[side] + heading[place + len(side) :]
         if other in plain:
-            couples.append(((name, plain[other]), side == "left"))
+            couples.append(((name, plain[other]), side in {"left", "first"}))
     return couples
 
 
@@ -308,9 +308,11 @@ def melt(draft: Draft, names: Sequence[str]) -> None:
     missing = [name for name in ("criterion", "rater") if not draft.has(name)]
     split: Mapping[str, Sequence[str]] = {}
     if not heads and all(matches) and "rater" in missing:
-        split = {"rater": [str(match["rater"]) for match in matches if match]}
-        if any(match["criterion"] for match in matches if match):
-            split = {**split, "criterion": [match["criterion"] or "overall" for match in matches if match]}
+        known = [match for match in matches if match]
+        if len({match["rater"] for match in known}) == 1 or not all(match["criterion"] for match in known):
+            split = {"rater": names}
+        else:
+            split = {name: [match[name].strip(" _") for match in known] for name in ("rater", "criterion")}
     elif not heads and len(missing) == 1 and draft.has(*METHODS):
         split = {missing[0]: names}
     elif heads:
