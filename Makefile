@@ -105,7 +105,7 @@ VLLM_ENV ?= .venv-vllm
 VLLM_INSTALL := $(VLLM_ENV)/bin/python -m pip install --disable-pip-version-check --quiet
 
 test-vllm: $(VLLM_ENV)/test.stamp
-	$(VLLM_ENV)/bin/python -m pytest tests/engines/vllm -p no:cacheprovider -o filterwarnings=default
+	$(VLLM_ENV)/bin/python -m pytest tests/generation/engines/vllm -p no:cacheprovider -o filterwarnings=default
 
 $(VLLM_ENV)/test.stamp: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VLLM_ENV)

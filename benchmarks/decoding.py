@@ -20,10 +20,10 @@ import transformers
 from common import parser, table
 from transformers import AutoModelForCausalLM, LlamaConfig, Qwen2Config
 
-from guard_eval.engines.batch import Batch
-from guard_eval.engines.decode import decode
-from guard_eval.engines.packed import pack
-from guard_eval.strategies import parse
+from guard_eval.generation.engines.batch import Batch
+from guard_eval.generation.engines.decode import decode
+from guard_eval.generation.engines.packed import pack
+from guard_eval.generation.strategies import parse
 
 STRATEGIES = ("greedy", "guard", "top_p(p=0.95)", "contrastive(k=10, alpha=0.6)", "acs(q=1)")
 ENTROPY = 2.5

@@ -18,8 +18,8 @@ import torch
 from common import compare, heading, line, parser
 from decoding import SHAPES, build, random_prompts
 
-from guard_eval.engines.vllm.request import extra_args
-from guard_eval.strategies import parse
+from guard_eval.generation.engines.vllm.request import extra_args
+from guard_eval.generation.strategies import parse
 
 STRATEGIES = ["guard", "guard(formulation=released)", "top_p(p=0.95)"]
 

@@ -29,9 +29,9 @@ import pytest
 PACKAGES = ("guard_eval", "annotation_app", "judge", "analysis")
 TESTS = {
     "guard_eval/estimate.py": ["tests/test_estimate.py", "tests/metrics", "tests/analysis"],
-    "guard_eval/strategies": ["tests/test_strategies.py", "tests/decoding"],
-    "guard_eval/decoding": ["tests/decoding", "tests/engines"],
-    "guard_eval/engines": ["tests/engines"],
+    "guard_eval/generation/strategies": ["tests/generation/test_strategies.py", "tests/generation/decoding"],
+    "guard_eval/generation/decoding": ["tests/generation/decoding", "tests/generation/engines"],
+    "guard_eval/generation/engines": ["tests/generation/engines"],
     "guard_eval/cli": ["tests/cli"],
     "guard_eval/": ["tests/test_records.py", "tests/cli", "tests/store"],
 }

@@ -12,11 +12,11 @@ has changed the search path, a module could come from the current folder.
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from guard_eval.engines.library import Texts, generate, load_model
     from guard_eval.errors import StudyError
+    from guard_eval.generation.engines.library import Texts, generate, load_model
+    from guard_eval.generation.strategies import *  # noqa: F403 (every strategy)
     from guard_eval.metrics.command import measure
     from guard_eval.records import Prompt
-    from guard_eval.strategies import *  # noqa: F403 (every strategy)
 
 __all__ = [  # noqa: F405 (of the strategies)
     "AdaptiveContrastiveSearch", "AdaptiveDecoding", "BeamSearch", "Chain", "ContrastiveDecoding",
@@ -28,7 +28,7 @@ __all__ = [  # noqa: F405 (of the strategies)
 
 if not TYPE_CHECKING:
     _MODULES = {
-        **dict.fromkeys(("Texts", "generate", "load_model"), "guard_eval.engines.library"),
+        **dict.fromkeys(("Texts", "generate", "load_model"), "guard_eval.generation.engines.library"),
         "Prompt": "guard_eval.records",
         "StudyError": "guard_eval.errors",
         "measure": "guard_eval.metrics.command",
@@ -42,7 +42,7 @@ if not TYPE_CHECKING:
             return metadata.version("guard-eval")
         if name not in __all__:
             raise AttributeError(f"module 'guard_eval' has no {name!r}; `dir(guard_eval)` lists what it has")
-        return getattr(import_module(_MODULES.get(name, "guard_eval.strategies")), name)
+        return getattr(import_module(_MODULES.get(name, "guard_eval.generation.strategies")), name)
 
     def __dir__() -> list[str]:
         return [*__all__, "__version__"]

@@ -187,7 +187,7 @@ def tex() -> str:
 @pytest.fixture
 def own_registry(monkeypatch):
     """Give a test strategies of its own, and take them away again."""
-    from guard_eval.strategies import own
+    from guard_eval.generation.strategies import own
 
     for name in ("_classes", "texts"):
         monkeypatch.setattr(own, name, {})

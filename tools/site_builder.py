@@ -66,7 +66,7 @@ def reference(root: Path = ROOT) -> str:
         imports = re.findall(r"^    from (\S+) import ([\w, ]+?)(?: as \w+)?$", source, re.MULTILINE)
         names = {f"{module}.{name}" for module, listed in imports for name in listed.split(", ")}
         parts += [f"## {package}\n", *(f"::: {name}\n" for name in sorted(names))]
-    parts += ["## Strategies\n", "::: guard_eval.strategies.values\n", "## Commands\n"]
+    parts += ["## Strategies\n", "::: guard_eval.generation.strategies.values\n", "## Commands\n"]
     parts += [f"::: {path.replace(':', '.')}\n" for path in sorted({c.function for c in COMMANDS.values()})]
     return "\n".join(dict.fromkeys(parts))
 

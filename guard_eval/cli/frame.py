@@ -174,7 +174,7 @@ def command_line(printer: Printer | None = None) -> App:
         printer.as_json, printer.quiet = json, quiet
         if not all(token.strip() for token in tokens):  # as of an unset variable; Path("") is this folder
             raise StudyError("an argument is empty; write a value for it, or leave it out")
-        from guard_eval.strategies.own import use_file  # noqa: PLC0415 (`--help` is quick without it)
+        from guard_eval.generation.strategies.own import use_file  # noqa: PLC0415 (`--help` is quick without it)
 
         proposals.code_files[:] = map(str, code)
         for path in code:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from guard_eval.engines.batching import BatchSizes, in_batches
+from guard_eval.generation.engines.batching import BatchSizes, in_batches
 
 BATCH_ROWS = 64
 

@@ -93,7 +93,9 @@ def measure_groups(
             continue
         try:
             if module in WITH_MODELS:
-                import_module("guard_eval.engines")  # where torch is missing, its error names the extra
+                import_module(
+                    "guard_eval.generation.engines"
+                )  # where torch is missing, its error names the extra
             yield_outcomes = import_module(f"guard_eval.metrics.{module}").outcomes
             results = list(yield_outcomes(groups if against else [*groups, *humans], metrics, tools))
         except StudyError as error:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from guard_eval.study import Study
 
 if TYPE_CHECKING:  # metrics of texts alone need no torch
-    from guard_eval.engines.loading import LoadedModel
+    from guard_eval.generation.engines.loading import LoadedModel
 
 REVISION_CHARACTERS = 12
 """How much of a revision a signature shows."""
@@ -37,14 +37,14 @@ class ScoringModel:
     @cached_property
     def revision(self) -> str:
         """Return the Hub's commit or the hash of the folder's files."""
-        from guard_eval.engines.loading import ModelFiles  # noqa: PLC0415 (needs torch)
+        from guard_eval.generation.engines.loading import ModelFiles  # noqa: PLC0415 (needs torch)
 
         return ModelFiles.open(self.location, self.wanted).revision
 
     @cached_property
     def dtype(self) -> str:
         """Return its arithmetic: float32 on a CPU, bfloat16 on a GPU."""
-        from guard_eval.engines.loading import expected_device  # noqa: PLC0415
+        from guard_eval.generation.engines.loading import expected_device  # noqa: PLC0415
 
         return "float32" if expected_device(self.device) == "cpu" else "bfloat16"
 
@@ -65,7 +65,7 @@ class ScoringModel:
         """Load the model, once. It reads texts in batches, which are worth all threads."""
         import torch  # noqa: PLC0415
 
-        from guard_eval.engines import loading  # noqa: PLC0415
+        from guard_eval.generation.engines import loading  # noqa: PLC0415
 
         threads = torch.get_num_threads()
         try:

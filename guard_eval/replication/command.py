@@ -10,8 +10,8 @@ from pkgutil import resolve_name
 import pandas as pd
 
 from guard_eval import progress
-from guard_eval.engines.command import generate
 from guard_eval.errors import StudyError
+from guard_eval.generation.engines.command import generate
 from guard_eval.metrics.command import measure
 from guard_eval.records import SIMULATED
 from guard_eval.replication.compare import SettingDifference, compare, legend, setting_sentence, tables_of

@@ -19,10 +19,10 @@ from typing import Any
 
 from guard_eval.database_url import check_location
 from guard_eval.errors import StudyError
+from guard_eval.generation.strategies import own
 from guard_eval.proposals import write_command
 from guard_eval.records import Plan
 from guard_eval.rubric import CRITERIA
-from guard_eval.strategies import own
 from guard_eval.study.criteria_settings import find_study_file
 from guard_eval.study.declared import declared_settings, hash_declared
 from guard_eval.study.own_strategies import recall_strategies

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_text
+from guard_eval.generation.strategies import Recorded, draws, own, signature
 from guard_eval.reporting.writing import write_whole
-from guard_eval.strategies import Recorded, draws, own, signature
 from guard_eval.study.criteria_settings import find_study_file
 
 RECORD = "own_strategies.json"

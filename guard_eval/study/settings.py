@@ -12,8 +12,8 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator, mod
 
 from guard_eval.database_url import check_url
 from guard_eval.errors import nearest
+from guard_eval.generation.strategies import ContrastiveDecoding, draws, parse, signature
 from guard_eval.rubric import HUMAN_CRITERIA, Criterion, Weights
-from guard_eval.strategies import ContrastiveDecoding, draws, parse, signature
 from guard_eval.study.criteria_settings import (
     CriteriaNames,
     OwnCriteria,

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from guard_eval.errors import StudyError
+from guard_eval.generation.strategies import parse
+from guard_eval.generation.strategies.own import source_of
 from guard_eval.records import Continuation, Prompt, Recipe
-from guard_eval.strategies import parse
-from guard_eval.strategies.own import source_of
 from guard_eval.study.folder import Study
 from guard_eval.texts.continuations import continuation_files, read_continuations, read_run_folders
 from guard_eval.texts.models import known_revision

@@ -11,8 +11,8 @@ from rating import people, rate
 
 from guard_eval import proposals
 from guard_eval.cli.commands import COMMANDS
+from guard_eval.generation.strategies import own
 from guard_eval.store import Store, handout
-from guard_eval.strategies import own
 from guard_eval.study import Study
 from guard_eval.study.own_strategies import RECORD
 
@@ -22,7 +22,7 @@ OF_STUDIES = set(COMMANDS) - {"new", "demo", "try", "replicate", "power"}
 
 MINE = """
 from dataclasses import dataclass
-from guard_eval.strategies import Sampler, apply_step
+from guard_eval.generation.strategies import Sampler, apply_step
 
 @dataclass(frozen=True, kw_only=True)
 class Mine(Sampler):

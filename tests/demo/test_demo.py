@@ -103,7 +103,7 @@ def test_the_cards_bits_per_character_are_those_of_the_weights():
         pytest.skip(f"{corpus} is not here: the held-out books do not lie in the repository")
     import torch
 
-    from guard_eval.engines.loading import load
+    from guard_eval.generation.engines.loading import load
 
     loaded, nats, characters = load(str(MODEL), device="cpu"), 0.0, 0
     held_out = ("Ozma-of-Oz", "The-Jungle-Book")

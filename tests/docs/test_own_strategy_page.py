@@ -8,7 +8,7 @@ import torch
 from command_line import command, run_here, run_process
 from stepping import Follower, kept, left
 
-from guard_eval.strategies import own, parse
+from guard_eval.generation.strategies import own, parse
 from guard_eval.study import Study
 
 BASE = """

@@ -13,8 +13,8 @@ from texts_measured import measured, score_of
 from transformers import BertConfig, BertModel
 
 from guard_eval.demo import PROMPTS
-from guard_eval.engines.loading import load, load_encoder
 from guard_eval.errors import StudyError
+from guard_eval.generation.engines.loading import load, load_encoder
 from guard_eval.metrics.bertscore import bertscore
 from guard_eval.metrics.cache import ScoreCache
 from guard_eval.metrics.coherence import log_likelihoods

@@ -12,8 +12,8 @@ import torch
 from slow_guard import SlowEquations, sigmoid
 from stepping import Follower
 
-from guard_eval.decoding.guard import algorithm1, equations, released
-from guard_eval.strategies import Guard
+from guard_eval.generation.decoding.guard import algorithm1, equations, released
+from guard_eval.generation.strategies import Guard
 
 pytestmark = pytest.mark.slow
 

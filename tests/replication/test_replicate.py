@@ -187,4 +187,4 @@ def test_what_is_refused(planned):
 
 def test_what_cannot_be_run_says_where_it_is():
     assert "guard-eval annotate demo-study" in replicate("form").lines[1]
-    assert "guard_eval/decoding/guard/step.py" in replicate("fig:figure_two").lines[1]
+    assert "guard_eval/generation/decoding/guard/step.py" in replicate("fig:figure_two").lines[1]

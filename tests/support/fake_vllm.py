@@ -1,8 +1,8 @@
 """The two interfaces of vLLM 0.32 and 0.33 for logits processors, as a processor sees them, and runners.
 
-The classes have the fields of vLLM's own (`tests/engines/vllm/test_real_vllm.py` holds them side by side
-where vLLM is installed). The runners do to a batch what vLLM's do: requests come, end, are set back and come
-again, and change places; their "model" is a table.
+The classes have the fields of vLLM's own (`tests/generation/engines/vllm/test_real_vllm.py` holds them
+side by side where vLLM is installed). The runners do to a batch what vLLM's do: requests come, end, are set
+back and come again, and change places; their "model" is a table.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
-from guard_eval.decoding.steps import Context, choose, first_state, step_trace
-from guard_eval.strategies import apply_step
+from guard_eval.generation.decoding.steps import Context, choose, first_state, step_trace
+from guard_eval.generation.strategies import apply_step
 
 
 def context(keys: Tensor, step: int = 0, *, tokens=None, written=None, state=None, breakers=None) -> Context:

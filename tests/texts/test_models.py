@@ -9,8 +9,8 @@ from typing import ClassVar
 
 import pytest
 
-from guard_eval.engines.command import generate
 from guard_eval.errors import StudyError
+from guard_eval.generation.engines.command import generate
 from guard_eval.study.folder import BUNDLED, Study, locate_model
 from guard_eval.texts import models
 from guard_eval.texts.models import check_name, find_models, folder_revision

@@ -12,7 +12,7 @@ from analysis.planning.formulas import Design
 from analysis.reports.command import report
 from analysis.reports.status import read_status
 from analysis.reports.study_report import study_verdicts
-from guard_eval.engines.command import generate
+from guard_eval.generation.engines.command import generate
 from guard_eval.metrics.command import measure
 from guard_eval.metrics.scores import Measured
 from guard_eval.replication.command import replicate

@@ -1,0 +1,1 @@
+"""From prompts to texts: the strategies, how each chooses a token, and the engines that run them."""

@@ -1,0 +1,47 @@
+"""GUARD as the paper's Algorithm 1 has it (`app:C`), where that departs from its equations.
+
+The window's last entropy is the current one. Until there are w of them, q = 1, δ_loc = 0 and δ_glob compares
+the current entropy with all so far. r_diff is divided by H_glob,T. For α_t the deltas are multiplied by
+ln k_t, where the equations divide by it within arctanh.
+
+Where it is silent or cannot be meant: arrays count from 1, so `entropy_history[T-1]` is H_{T−1} (counted from
+0 it would be the current entropy, and r_change always 0); at t = 1 of w = 1, without any before, r_change is
+0; k_t is rounded down before its logarithm is taken; arctanh's argument is held as in the equations.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from guard_eval.generation.decoding.entropy import aggregate
+from guard_eval.generation.decoding.guard.equations import (
+    Adapted,
+    amplification,
+    candidate_number,
+    combine_deltas,
+    deltas,
+    differences,
+    local_weight,
+    log_penalty,
+    relative_change,
+    relative_difference,
+)
+from guard_eval.generation.strategies import Guard
+
+
+def adapt(entropies: Tensor, overall: Tensor, log_vocabulary: float, strategy: Guard) -> Adapted:
+    """Return k_t, ln α_t and q; arguments as in `equations.adapt`."""
+    entropy, local = entropies[-1], aggregate(entropies[-strategy.window :], strategy.aggregation)
+    if len(entropies) < strategy.window:
+        q = torch.ones_like(overall)
+        gaps = torch.stack([torch.zeros_like(entropy), entropy - local])
+    else:
+        before = entropies[max(-2, -len(entropies))]
+        # Its arguments change places: here H_glob,T divides.
+        q = amplification(relative_change(entropy, before), relative_difference(overall, local))
+        gaps = differences(entropy, local, overall)
+    both = deltas(q, gaps, log_vocabulary, strategy.mapping)
+    exponent = combine_deltas(local_weight(both), both)
+    k = candidate_number(exponent).floor()
+    return Adapted(k, log_penalty(exponent * k.log()), q)

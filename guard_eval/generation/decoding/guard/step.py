@@ -1,0 +1,109 @@
+"""GUARD's step, in each of its three formulations (`equations`, `algorithm1`, `released`).
+
+A step is a pure function of logits, of the entropies before, and of the tokens so far. Scores are computed in
+log space, ln p + count · ln α_t, so nothing underflows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from guard_eval.generation.decoding.candidates import smallest_best, top_candidates
+from guard_eval.generation.decoding.entropy import shannon_entropy, smoothed_entropy
+from guard_eval.generation.decoding.guard import algorithm1, equations, released
+from guard_eval.generation.decoding.guard.equations import K_MIN, K_RANGE, Adapted
+from guard_eval.generation.decoding.guard.released import unless_nothing_is_left
+from guard_eval.generation.decoding.sampling import scatter
+from guard_eval.generation.strategies.protocol import apply_step, initial_state, trace_values
+from guard_eval.generation.strategies.values import Formulation, Guard
+
+_ADAPT: dict[Formulation, Callable[[Tensor, Tensor, float, Guard], Adapted]] = {
+    "equations": equations.adapt,
+    "algorithm1": algorithm1.adapt,
+    "released": released.adapt,
+}
+
+TOTAL, WEIGHT, OVERALL, K, LOG_ALPHA, Q, ENTROPIES = range(7)
+"""Columns of the state: the sums over and under the line of H_glob,t, H_glob,t, k_t, ln α_t, q, and then
+H(X)_{t−w+1} … H(X)_t, zeros before the first."""
+
+
+class Candidates(NamedTuple):
+    """What a step computes.
+
+    Attributes:
+        ids: The 15 most likely tokens, or fewer where the vocabulary is smaller, `[B, n]`.
+        scores: Their penalised ln p, −inf from the k_t-th on, `[B, n]`, float64.
+        state: The state that the step leaves, `[B, S]`.
+    """
+
+    ids: Tensor
+    scores: Tensor
+    state: Tensor
+
+
+def score_candidates(strategy: Guard, logits: Tensor, state: Tensor, step: int, tokens: Tensor) -> Candidates:
+    """Return the candidates of a step with their scores.
+
+    Args:
+        strategy: GUARD.
+        logits: `[B, V]`.
+        state: What the step before left, `[B, S]`.
+        step: 0, 1, …; from the window's length on, it makes no difference.
+        tokens: What counts are taken of, `[B, t]`; −1 is no token.
+
+    Source: `eq:hglob` to `eq:alphat`, or as the formulation has it.
+    """
+    measure = smoothed_entropy if strategy.formulation == "released" else shannon_entropy
+    values, ids = top_candidates(logits.float(), K_MIN + K_RANGE)
+    entropy, log_z = measure(logits, values[:, :1])
+    total = entropy + strategy.decay * state[:, TOTAL]
+    weight = 1.0 + strategy.decay * state[:, WEIGHT]
+    overall = total / weight  # `eq:hglob`
+    window = torch.cat([state[:, ENTROPIES:], entropy[:, None]], 1)
+    adapted = _ADAPT[strategy.formulation](
+        window[:, -1 - min(step, strategy.window) :].T, overall, math.log(logits.shape[-1]), strategy
+    )
+    log_p = values - log_z[:, None]  # in float64
+    counts = (ids[:, :, None] == tokens[:, None, :]).sum(-1)
+    scores = log_p + counts * adapted.log_alpha[:, None]  # `eq:acs`
+    left_out = torch.arange(ids.shape[-1], device=ids.device) >= adapted.k[:, None]
+    if strategy.formulation == "released":
+        scores = unless_nothing_is_left(scores, log_p, ~left_out)
+    numbers = torch.stack([total, weight, overall, adapted.k, adapted.log_alpha, adapted.q], 1)
+    return Candidates(ids, scores.masked_fill(left_out, -torch.inf), torch.cat([numbers, window[:, 1:]], 1))
+
+
+@apply_step.register
+def guard(strategy: Guard, logits: Tensor, context: Any) -> Tensor:  # noqa: ANN401
+    """Leave the best of the candidates, or with `select="sample"` all of them with their penalised scores."""
+    tokens = context.tokens if strategy.formulation == "released" else context.written
+    ids, scores, state = score_candidates(strategy, logits, context.state, context.step, tokens)
+    context.state.copy_(state)
+    if strategy.select == "sample":
+        return scatter(logits, ids, scores.to(logits.dtype))
+    best = smallest_best(scores, ids)[:, None]
+    return scatter(logits, ids.gather(1, best), torch.zeros_like(best, dtype=logits.dtype))
+
+
+@initial_state.register
+def first_state(strategy: Guard) -> list[float]:
+    """Return zeros: no step was made."""
+    return [0.0] * (ENTROPIES + strategy.window)
+
+
+@trace_values.register
+def adapted_values(strategy: Guard, before: Tensor, after: Tensor) -> dict[str, Tensor]:  # noqa: ARG001
+    """Return the paper's H_t, H_glob,t, k_t, α_t and q of a step."""
+    return {
+        "H": after[:, -1],
+        "H_glob": after[:, OVERALL],
+        "k": after[:, K],
+        "alpha": after[:, LOG_ALPHA].exp(),
+        "q": after[:, Q],
+    }

@@ -1,0 +1,148 @@
+"""A strategy as transformers' `LogitsProcessor`: how it runs in `generate`, here and in users' programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from transformers import LogitsProcessor
+
+from guard_eval.errors import StudyError
+from guard_eval.generation.decoding.noise import row_key
+from guard_eval.generation.decoding.sampling import scatter
+from guard_eval.generation.decoding.steps import Context, choose, first_state, needs_breakers, step_trace
+from guard_eval.generation.strategies import DRY_BREAKERS, LogitStrategy, Strategy, parse, signature
+
+_NEW_PROCESSOR = (
+    "a StrategyProcessor follows the texts of one call of generate, one a row; make a new one for each call, "
+    "give it the call's attention_mask, and use num_beams=1"
+)
+
+
+class DecodedStep(NamedTuple):
+    """One step of a batch.
+
+    Attributes:
+        logits: What the model gave, `[B, V]`.
+        tokens: What was chosen, `[B]`.
+        adapted: The values by which the strategy adapted, by name, `[B]` each.
+    """
+
+    logits: Tensor
+    tokens: Tensor
+    adapted: dict[str, Tensor]
+
+
+class StrategyProcessor(LogitsProcessor):
+    """Let `generate` write by a strategy: it leaves one token in each row. Make a new one for each call.
+
+    >>> processor = StrategyProcessor("top_p(p=0.9)", seed=1)
+    >>> # model.generate(**inputs, logits_processor=[processor], do_sample=False, max_new_tokens=64)
+
+    Draws depend on the seed, the prompt, the strategy and the step, never on the place in the batch or on
+    torch's generator. `generate` itself must choose the likeliest token (`do_sample=False`, `num_beams=1`).
+
+    Args:
+        strategy: Any strategy that chooses by logits, or its signature.
+        seed: A whole number.
+        prompt_ids: A name for each row; without names the prompt's tokens are its name.
+        attention_mask: The prompts' mask, `[B, P]`; 0 is padding.
+        tokenizer: The model's; DRY with breakers needs it.
+
+    Raises:
+        StudyError: The strategy needs more than logits. On a call: a row has no probabilities, or the call
+            does not continue the texts of the last one.
+    """
+
+    def __init__(
+        self,
+        strategy: Strategy | str,
+        *,
+        seed: int = 0,
+        prompt_ids: Sequence[str] | None = None,
+        attention_mask: Tensor | None = None,
+        tokenizer: Any = None,  # noqa: ANN401 (transformers' classes are untyped)
+    ) -> None:
+        strategy = parse(strategy) if isinstance(strategy, str) else strategy
+        if not isinstance(strategy, LogitStrategy):
+            raise StudyError(f"{strategy} needs more of the model than logits; use guard_eval.generate")
+        if needs_breakers(strategy) and tokenizer is None:
+            raise StudyError(f"{strategy} finds its breakers by the model's tokenizer; give tokenizer=")
+        self.strategy = strategy
+        self.keys: Tensor | None = None
+        self.on_step: Callable[[DecodedStep], None] | None = None
+        self.on_broken: Callable[[Tensor], None] = self._refuse_broken
+        self._seed, self._prompt_ids, self._mask = seed, prompt_ids, attention_mask
+        self._breakers = torch.tensor(breaker_ids(tokenizer) if needs_breakers(strategy) else [])
+        self._context: Context | None = None
+
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        """Return the scores with −inf for all tokens but the chosen one.
+
+        Args:
+            input_ids: Prompts and new tokens so far, `[B, P + t]`.
+            scores: The model's logits, `[B, V]`.
+        """
+        if self._context is None:
+            self._context = self._begin(input_ids)
+        else:
+            self._context = self._continue(self._context, input_ids)
+        broken = ~scores.amax(-1).isfinite()
+        self.on_broken(broken)
+        logits = scores.float().masked_fill(broken[:, None], 0)
+        state = self._context.state
+        before = state.clone() if self.on_step else state
+        tokens = choose(self.strategy, logits, self._context)
+        if self.on_step:
+            self.on_step(DecodedStep(scores, tokens, step_trace(self.strategy, before, state)))
+        return scatter(scores, tokens[:, None], torch.zeros_like(scores[:, :1]))
+
+    def _refuse_broken(self, broken: Tensor) -> None:
+        """Refuse rows `[B]` that have no probabilities."""
+        if broken.any():
+            rows = ", ".join(str(row + 1) for row in broken.nonzero()[:, 0].tolist())
+            step = self._context.step + 1 if self._context else 1
+            raise StudyError(
+                f"row {rows} of the batch has no probabilities (NaN or infinite logits) at step {step}; "
+                "load the model in float32, or leave that prompt out"
+            )
+
+    def _begin(self, input_ids: Tensor) -> Context:
+        mask = torch.ones_like(input_ids) if self._mask is None else self._mask.to(input_ids.device)
+        if mask.shape != input_ids.shape:
+            raise StudyError(f"{_NEW_PROCESSOR}: {tuple(mask.shape)} is not {tuple(input_ids.shape)}")
+        prompts = input_ids.masked_fill(mask == 0, -1)
+        if self.keys is None:
+            prompt_ids = self._prompt_ids or [
+                " ".join(str(token) for token in row if token >= 0) for row in prompts.tolist()
+            ]
+            if len(prompt_ids) != len(prompts):
+                raise StudyError(f"prompt_ids has {len(prompt_ids)} names for {len(prompts)} prompts")
+            keys = [row_key(self._seed, prompt_id, signature(self.strategy)) for prompt_id in prompt_ids]
+            self.keys = torch.tensor(keys, device=prompts.device)
+        state = torch.tensor([first_state(self.strategy)] * len(prompts), dtype=torch.float64)
+        return Context(
+            self.keys, 0, prompts, prompts[:, :0], state.to(prompts.device), self._breakers.to(prompts.device)
+        )
+
+    def _continue(self, last: Context, input_ids: Tensor) -> Context:
+        follows = input_ids.shape == (last.tokens.shape[0], last.tokens.shape[1] + 1)
+        # A GPU would have to wait for the answer to the second question.
+        if follows and input_ids.device.type == "cpu":
+            follows = torch.equal(input_ids[:, :-1].masked_fill(last.tokens < 0, -1), last.tokens)
+        if not follows:
+            raise StudyError(_NEW_PROCESSOR)
+        new = input_ids[:, -1:]
+        tokens, written = (torch.cat([ids, new], 1) for ids in (last.tokens, last.written))
+        return replace(last, step=last.step + 1, tokens=tokens, written=written)
+
+
+def breaker_ids(tokenizer: Any) -> list[int]:  # noqa: ANN401
+    """Return the tokens at which DRY's sequences end, as its public definition finds them.
+
+    Each is the last token of its string after a letter: some tokenizers begin a text with another one.
+    """
+    return sorted({tokenizer.encode(f"a{text}", add_special_tokens=False)[-1] for text in DRY_BREAKERS})

@@ -1,0 +1,355 @@
+"""A language model and its tokenizer, from a folder or the Hugging Face Hub, as plain transformers."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Literal
+
+import torch
+import transformers
+from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoTokenizer, GenerationConfig
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+from transformers.quantizers.auto import AutoHfQuantizer
+from transformers.utils import GENERATION_CONFIG_NAME
+from transformers.utils.hub import cached_file
+
+from guard_eval.errors import StudyError
+from guard_eval.generation.engines.packed import pack
+from guard_eval.texts.models import folder_revision, has_weights
+
+SMALL = 30_000_000
+"""Parameters below which one thread decodes fastest: the work of a step is over before a second thread has
+begun, and on a machine with other work the threads wait for each other (measured with 0.26 million parameters
+and two busy cores: 33 tokens/s with two threads, 4950 with one)."""
+_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+DeviceMap = str | dict[str, int | str] | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadedModel:
+    """A model ready to generate, and what a `Recipe` and a `Continuation` say of it.
+
+    Attributes:
+        model: A transformers model, in evaluation mode, on its device: of `load` one for causal language
+            modelling.
+        tokenizer: Its tokenizer.
+        name: What the study calls it.
+        revision: The Hub's commit, or `sha256:` and 16 digits that stand for the folder's files.
+        dtype: The arithmetic, such as `float32`.
+        device: Where it is, such as `cpu` or `NVIDIA H200`.
+        versions: Versions of the libraries that run it.
+    """
+
+    model: Any = field(repr=False)
+    tokenizer: Any = field(repr=False)
+    name: str
+    revision: str
+    dtype: str
+    device: str
+    versions: str
+
+    def __repr__(self) -> str:
+        """Return one line: a notebook shows it after `load_model`."""
+        return f"<{self.name} ({self.revision}), {self.dtype} on {self.device}>"
+
+
+@dataclass(frozen=True)
+class ModelFiles:
+    """A model's files before it is loaded. Only `open`, `read_tokenizer` and `describe` read any.
+
+    Attributes:
+        source: What transformers is to load: a folder or a Hub id.
+        version: The Hub's commit as transformers takes it; empty for a folder.
+        config: The model's settings.
+    """
+
+    source: str
+    version: dict[str, str]
+    config: Any = field(repr=False)
+
+    @classmethod
+    def open(cls, location: str, revision: str) -> ModelFiles:
+        """Read a model's settings.
+
+        Args:
+            location: See `load`, as for `revision`.
+            revision: A Hub branch, tag or commit.
+
+        Raises:
+            StudyError: There is no such model, it is an adapter, or its settings cannot be read.
+        """
+        source, version = _locate(location, revision)
+        try:
+            config = AutoConfig.from_pretrained(source, trust_remote_code=False, **version)
+            if (Path(source) / GENERATION_CONFIG_NAME).is_file():  # transformers would pass over a broken one
+                GenerationConfig.from_pretrained(source)
+        except Exception as error:
+            raise _refuse(source, version, error) from error
+        return cls(source, version, config)
+
+    @property
+    def revision(self) -> str:
+        """The Hub's commit, or the hash of the folder's files."""
+        return self.version["revision"] if self.version else folder_revision(Path(self.source))
+
+    @property
+    def quantisation(self) -> str | None:
+        """How the weights are quantised; None if they are not."""
+        settings = self._quantisation_settings
+        return str(settings.get("quant_method", "quantised")) if settings else None
+
+    @property
+    def _quantisation_settings(self) -> dict[str, Any]:
+        settings: Any = getattr(self.config, "quantization_config", None) or {}
+        return settings if isinstance(settings, dict) else dict(settings.to_dict())
+
+    def choose_dtype(self, name: str, device: str) -> torch.dtype | str:
+        """Return the arithmetic on a kind of device; `auto` leaves it to transformers."""
+        if name == "auto":
+            return torch.float32 if device == "cpu" and self.quantisation is None else "auto"
+        if name not in _DTYPES:
+            raise StudyError(f"model.dtype = {name!r} is unknown; choose from: auto, {', '.join(_DTYPES)}")
+        return _DTYPES[name]
+
+    def expected_dtype(self, name: str, device: str) -> str | None:
+        """Return what `LoadedModel.dtype` will be on a device, if the settings say it."""
+        dtype = self.choose_dtype(name, expected_device(device))
+        if dtype == "auto":
+            dtype = self.config.get_text_config().dtype or self.config.dtype
+        return None if dtype is None else self.name_dtype(dtype)
+
+    def name_dtype(self, dtype: torch.dtype | str) -> str:
+        """Return the name of the arithmetic, with that of the quantisation."""
+        return ", ".join(filter(None, (str(dtype).removeprefix("torch."), self.quantisation)))
+
+    def check_causal(self) -> None:
+        """Refuse a model that does not continue texts."""
+        names = MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values()
+        causal = {name for each in names for name in ([each] if isinstance(each, str) else each)}
+        declared = self.config.architectures or []
+        if declared and causal.isdisjoint(declared):
+            raise StudyError(
+                f"the model {self.source!r} is a {declared[0]}, which does not continue texts; "
+                "name a causal language model, such as GPT-2, Llama or Qwen"
+            )
+
+    def check_quantisation(self) -> None:
+        """Refuse a quantisation that transformers does not know, and would take for plain weights."""
+        settings = self._quantisation_settings
+        with suppress(ValueError):  # it names no method
+            if not settings or AutoHfQuantizer.supports_quant_method(settings):
+                return
+        raise StudyError(
+            f"the model {self.source!r} is quantised by {self.quantisation!r}, which transformers "
+            f"{transformers.__version__} does not know; name the model in another form"
+        )
+
+    def read_tokenizer(self) -> Any:  # noqa: ANN401 (transformers' classes are untyped)
+        """Return the tokenizer.
+
+        Raises:
+            StudyError: There is none.
+        """
+        missing = f"the model {self.source!r} has no tokenizer that can be read: {{}}; put its files into it"
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(self.source, trust_remote_code=False, **self.version)
+            ids = tokenizer("a", add_special_tokens=False)["input_ids"]
+        except Exception as error:  # on broken files transformers raises anything
+            raise StudyError(missing.format(first_line(error))) from error
+        if "a" not in tokenizer.decode(ids, skip_special_tokens=True):  # some classes come up empty
+            raise StudyError(missing.format("it has no words"))
+        return tokenizer
+
+    def describe(self, name: str, *, dtype: str = "", device: str = "", versions: str = "") -> LoadedModel:
+        """Return the model's tokenizer and settings as `load` would, but without its weights.
+
+        Raises:
+            StudyError: There are no weights or no tokenizer, or it does not continue texts.
+        """
+        if not self.version and not has_weights(Path(self.source)):
+            raise StudyError(f"the model {self.source!r} has no weights; put a whole model into this folder")
+        self.check_causal()
+        try:
+            ends: Any = GenerationConfig.from_pretrained(self.source, **self.version)  # type: ignore[arg-type]
+        except OSError:
+            ends = None
+        return LoadedModel(
+            model=SimpleNamespace(config=self.config, generation_config=ends),
+            tokenizer=self.read_tokenizer(),
+            name=name,
+            revision=self.revision,
+            dtype=dtype,
+            device=device,
+            versions=versions,
+        )
+
+
+def load(
+    location: str,
+    *,
+    name: str | None = None,
+    revision: str = "main",
+    dtype: str = "auto",
+    device: str = "auto",
+    device_map: DeviceMap = None,
+    kind: Any = AutoModelForCausalLM,  # noqa: ANN401 (transformers' own classes)
+) -> LoadedModel:
+    """Load a model and its tokenizer; code that came with a model is never run.
+
+    Args:
+        location: A folder or a Hub id. What starts with `.`, `/` or `~` is a folder.
+        name: What the study calls it; `location` if left out.
+        revision: A Hub branch, tag or commit; a folder has none.
+        dtype: `float32`, `bfloat16`, `float16`, or `auto`: float32 on a CPU, else as the model was saved. A
+            quantised model is left as it is by `auto`.
+        device: Such as `cpu` or `cuda:1`, or `auto`: a GPU if there is one.
+        device_map: Spread the model over devices instead, as transformers understands it: `auto`, `balanced`,
+            or a table from modules to devices.
+        kind: The class that loads it; `AutoModel` for an encoder.
+
+    Raises:
+        StudyError: There is no such model, it is no causal language model, files of it are missing or broken,
+            there is no such device, or it does not fit.
+    """
+    target = find_device(device)
+    files = ModelFiles.open(location, revision)
+    if kind is AutoModelForCausalLM:
+        files.check_causal()
+    files.check_quantisation()
+    tokenizer = files.read_tokenizer()
+    if device_map is None and files.quantisation is not None:
+        device_map = {"": str(target)}  # such a model cannot be moved later
+    model = _read_weights(kind, files, files.choose_dtype(dtype, target.type), device_map)
+    try:
+        model = model.eval() if device_map else model.eval().to(target)
+    except torch.OutOfMemoryError as error:
+        raise StudyError(
+            f"the model {files.source!r} does not fit into the memory of {target}; "
+            "set model.dtype = bfloat16, or spread it with model.device_map = auto"
+        ) from error
+    small = sum(parameter.numel() for parameter in model.parameters()) < SMALL
+    if small and model.device.type == "cpu" and "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(1)
+    if kind is AutoModelForCausalLM and device_map is None:
+        pack(model)
+    return LoadedModel(
+        model=model,
+        tokenizer=tokenizer,
+        name=location if name is None else name,
+        revision=files.revision,
+        dtype=files.name_dtype(model.dtype),
+        device=_name_devices(model, target),
+        versions=f"torch {torch.__version__}, transformers {transformers.__version__}",
+    )
+
+
+def load_encoder(location: str, **options: str) -> LoadedModel:
+    """Load a model that reads texts, such as RoBERTa, without a head; see `load`."""
+    return load(location, kind=AutoModel, **options)
+
+
+def check_amateur(expert: LoadedModel, amateur: LoadedModel) -> None:
+    """Raise a `StudyError` if contrastive decoding's amateur has other tokens than its expert."""
+    first, second = (model.tokenizer.get_vocab() for model in (expert, amateur))
+    if first != second:
+        token, number = min(first.items() ^ second.items(), key=lambda item: (item[1], item[0]))
+        raise StudyError(
+            f"the model {expert.name!r} and its amateur {amateur.name!r} do not share a vocabulary: "
+            f"only one of them has {token!r} as token {number}; "
+            "name a smaller model of the same family as model.amateur"
+        )
+
+
+def expected_device(device: str) -> Literal["cpu", "cuda"]:
+    """Return which kind of device is meant; it need not be on this machine."""
+    return "cpu" if device == "cpu" or (device == "auto" and not torch.cuda.is_available()) else "cuda"
+
+
+def find_device(name: str) -> torch.device:
+    """Return the device of this machine that a setting names; raise a `StudyError` if there is none."""
+    count = torch.cuda.device_count()
+    names = ["auto", "cpu", *(["cuda"] if count else []), *(f"cuda:{index}" for index in range(count))]
+    if name not in names:
+        raise StudyError(
+            f"model.device = {name!r}, but PyTorch finds {count} GPUs here; write one of: {', '.join(names)}"
+        )
+    return torch.device(expected_device(name) if name == "auto" else name)
+
+
+def _locate(location: str, revision: str) -> tuple[str, dict[str, str]]:
+    """Return what transformers is to load, and the commit that a Hub's branch or tag names now."""
+    folder = Path(os.path.expanduser(location))  # noqa: PTH111 (see `locate_model`)
+    if not (folder.is_dir() or location.startswith((".", "/", "~"))):
+        version = {"revision": revision}
+        try:
+            path = cached_file(location, "config.json", **version)
+        except (OSError, ValueError) as error:
+            raise _refuse(location, version, error) from error
+        return location, {"revision": Path(str(path)).parent.name}  # the cache has a folder for each commit
+    if not folder.is_dir():
+        raise StudyError(f"the model {location!r}: there is no such folder; correct its name")
+    if (folder / "adapter_config.json").exists():
+        remedy = "merge it with its base (peft's merge_and_unload), and save that"
+        raise StudyError(f"the model {location!r}: it holds an adapter alone; {remedy}")
+    return str(folder), {}
+
+
+def _name_devices(model: Any, device: torch.device) -> str:  # noqa: ANN401
+    """Return what the model is on: one device's name, or those of a map with their number."""
+    spread = getattr(model, "hf_device_map", None) or {"": str(device)}
+    devices = {f"cuda:{each}" if isinstance(each, int) else str(each) for each in spread.values()}
+    names = [torch.cuda.get_device_name(each) if each.startswith("cuda") else each for each in devices]
+    return " + ".join(f"{names.count(n)} × {n}".removeprefix("1 × ") for n in sorted(set(names)))
+
+
+def _read_weights(
+    kind: Any,  # noqa: ANN401 (transformers' classes are untyped)
+    files: ModelFiles,
+    dtype: torch.dtype | str,
+    device_map: DeviceMap,
+) -> Any:  # noqa: ANN401
+    options: dict[str, Any] = {**files.version, "dtype": dtype, "device_map": device_map}
+    logging = transformers.utils.logging
+    verbosity = logging.get_verbosity()
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # callers show theirs
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]  # missing weights are refused below
+    try:
+        model, report = kind.from_pretrained(
+            files.source, trust_remote_code=False, output_loading_info=True, **options
+        )
+    except Exception as error:
+        raise _refuse(files.source, files.version, error) from error
+    finally:
+        logging.set_verbosity(verbosity)
+    # Checkpoints of masked language models have no pooler; its output is not used.
+    missing = sorted(key for key in report["missing_keys"] if not key.startswith("pooler."))
+    if missing:
+        raise StudyError(
+            f"the model {files.source!r} lacks {len(missing)} of its weights, {missing[0]} for one; "
+            "download it again"
+        )
+    return model
+
+
+def _refuse(source: str, version: dict[str, str], error: Exception) -> StudyError:
+    """Return what to say where transformers fails: on broken files its readers raise anything."""
+    reason = first_line(error)
+    if isinstance(error, pickle.UnpicklingError):  # PyTorch's message recommends to run what is in it
+        reason = "its weights (.bin) are broken, or hold more than weights, which is never run"
+    if "trust_remote_code" in str(error):
+        reason = "it comes with code of its own, which is never run"
+    where, remedy = f"in {source!r}", "put a whole model into it"
+    if version:
+        where = f"{source!r} (revision {version['revision']}) from the Hugging Face Hub"
+        remedy = "check the name and the network, or download it and name its folder"
+    return StudyError(f"cannot load the model {where}: {reason}; {remedy}")
+
+
+def first_line(error: Exception) -> str:
+    """Return the first line of what an error says, without a full stop."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".: ")

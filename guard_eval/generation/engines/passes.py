@@ -1,0 +1,201 @@
+"""Forward passes: of `generate`, of a batch's next tokens, and of all candidates of contrastive search.
+
+The candidates pass as a tree where the model allows: k queries at one place, each seeing the text so far and
+itself, so that one cache serves them all. Where it does not, the cache is repeated for each candidate, which
+costs k times its memory. A model without such a cache reads each text from its beginning. Which of them a
+model can do, `probe.py` tries.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import transformers
+from torch import Tensor
+from torch.nn.functional import pad
+from transformers import DynamicCache, GenerationConfig, LogitsProcessor, StoppingCriteria
+
+from guard_eval.generation.decoding.contrastive import degeneration_penalty, unit
+
+_CACHE_NAMES = ("cache", "past_key_values", "cache_params")
+"""The names of the cache in `forward`: since transformers 5.24, before it, and of Mamba before it."""
+
+
+def run_generate(
+    model: Any,  # noqa: ANN401 (transformers' classes are untyped)
+    ids: Tensor,
+    mask: Tensor,
+    processor: LogitsProcessor,
+    *,
+    stops: Sequence[StoppingCriteria] = (),
+    **options: Any,  # noqa: ANN401 (those of a `GenerationConfig`)
+) -> Any:  # noqa: ANN401
+    """Continue prompts `[B, P]` by transformers' `generate`, without the model's own settings.
+
+    These would fill in what is not given, such as a repetition penalty.
+    """
+    config = GenerationConfig(do_sample=False, **options)  # type: ignore[no-untyped-call]
+    usual = model.generation_config
+    model.generation_config = GenerationConfig()  # type: ignore[no-untyped-call]
+    try:
+        return model.generate(
+            input_ids=ids,
+            attention_mask=mask,
+            generation_config=config,
+            logits_processor=[processor],
+            stopping_criteria=list(stops),
+        )
+    finally:
+        model.generation_config = usual
+
+
+def forward(
+    model: Any,  # noqa: ANN401
+    ids: Tensor,
+    mask: Tensor,
+    cache: Any = None,  # noqa: ANN401
+    *,
+    keep: int = 1,
+    **options: Any,  # noqa: ANN401
+) -> Any:  # noqa: ANN401
+    """Run a model on new tokens `[B, n]`, without arguments that it does not take.
+
+    Args:
+        model: A transformers model for causal language modelling.
+        ids: The new tokens, `[B, n]`.
+        mask: The mask of the whole text, `[B, T]`, which decides the positions.
+        cache: What the model keeps of the tokens before, changed in place; None for a pass without one.
+        keep: At how many of the last tokens logits are needed.
+        options: Further arguments, which every model takes.
+    """
+    accepted = inspect.signature(model.forward).parameters
+    optional = {
+        "attention_mask": mask,
+        "position_ids": (mask.cumsum(-1) - 1).clamp(min=0)[:, -ids.shape[1] :],
+        "logits_to_keep": keep,
+        "use_cache": cache is not None,
+    }
+    extras = {name: value for name, value in optional.items() if name in accepted}
+    return model(input_ids=ids, **extras, **_name_cache(model, cache), **options)
+
+
+def _name_cache(model: Any, cache: Any) -> dict[str, Any]:  # noqa: ANN401
+    """Return the cache as the argument that a model's `forward` takes."""
+    if cache is None:
+        return {}
+    accepted = inspect.signature(model.forward).parameters
+    for name in _CACHE_NAMES:
+        if name in accepted:
+            return {name: cache}
+    raise TypeError(f"it takes no cache in transformers {transformers.__version__}")
+
+
+class TreePasses:
+    """The forward passes of a batch of R rows with k candidates each, which share the cache of their row.
+
+    Attributes:
+        hidden: The hidden states of the newest candidates, `[R, k, D]`.
+    """
+
+    keeps_cache = True
+
+    def __init__(self, model: Any, mask: Tensor, limit: int) -> None:  # noqa: ANN401
+        self._model = model
+        self._length = mask.shape[1]
+        self._limit = limit
+        self._mask = pad(mask, (0, limit), value=1)
+        self._present = self._mask.bool()
+        self._absent = torch.finfo(model.dtype).min * (self._mask == 0)[:, None, None].to(model.dtype)
+        self._cache = DynamicCache(config=model.config) if self.keeps_cache else None
+        self.hidden = self._context = self._directions = self._logits = self._texts = torch.empty(0)
+
+    def prefill(self, ids: Tensor) -> Tensor:
+        """Read the prompts `[R, P]`; return the logits after them, `[R, V]`, float32."""
+        self._texts = ids
+        mask = self._mask[:, : self._length]
+        output = forward(self._model, ids, mask, self._cache, output_hidden_states=True)
+        self._context = pad(unit(output.hidden_states[-1]), (0, 0, 0, self._limit))
+        return output.logits[:, -1].float()  # type: ignore[no-any-return]
+
+    def try_candidates(self, ids: Tensor) -> Tensor:
+        """Return the largest cosine of each candidate's hidden state with the text's; `[R, k]` both."""
+        self.hidden = self._pass(ids)
+        self._directions = unit(self.hidden)
+        context = self._context[:, : self._length]
+        return degeneration_penalty(self._directions, context, self._present[:, : self._length])
+
+    def take(self, index: Tensor) -> Tensor:
+        """Append the candidates `index`, `[R]`; return the logits after them, `[R, V]`, float32."""
+        rows = torch.arange(len(index), device=index.device)
+        logits = self._keep(rows, index)
+        self._context[:, self._length] = self._directions[rows, index]
+        self._length += 1
+        return logits.float()
+
+    def _pass(self, ids: Tensor) -> Tensor:
+        """Return the candidates' hidden states, `[R, k, D]`; the cache then holds all of them."""
+        rows, k = ids.shape
+        absent = self._absent[..., : self._length].expand(rows, 1, k, -1)
+        others = torch.full((k, k), torch.finfo(absent.dtype).min, dtype=absent.dtype, device=ids.device)
+        position = self._mask[:, : self._length].sum(-1, keepdim=True)
+        output = self._model.base_model(
+            input_ids=ids,
+            position_ids=position.expand_as(ids),
+            attention_mask=torch.cat([absent, others.fill_diagonal_(0).expand(rows, 1, k, k)], -1),
+            use_cache=True,
+            **_name_cache(self._model.base_model, self._cache),
+        )
+        return output.last_hidden_state  # type: ignore[no-any-return]
+
+    def _keep(self, rows: Tensor, index: Tensor) -> Tensor:
+        """Keep the chosen candidates alone, and return the logits after them, `[R, V]`."""
+        length = self._length
+        position = (length + index)[:, None, None, None]
+        layers: Any = self._cache.layers if self._cache else []
+        for layer in layers:
+            for states in (layer.keys, layer.values):
+                chosen = states.gather(2, position.expand(-1, states.shape[1], 1, states.shape[3]))
+                states[:, :, length : length + 1] = chosen
+            layer.keys = layer.keys[:, :, : length + 1]
+            layer.values = layer.values[:, :, : length + 1]
+        return self._model.get_output_embeddings()(self.hidden[rows, index])  # type: ignore[no-any-return]
+
+
+class RepeatedPasses(TreePasses):
+    """The forward passes with a cache for each candidate."""
+
+    def _pass(self, ids: Tensor) -> Tensor:
+        rows, k = ids.shape
+        self._cache.reorder_cache(torch.arange(rows, device=ids.device).repeat_interleave(k))
+        return self._pass_rows(ids, ids.reshape(-1, 1))
+
+    def _pass_rows(self, ids: Tensor, tokens: Tensor) -> Tensor:
+        """Pass a row of `tokens` `[R · k, n]` for each of the candidates `ids` `[R, k]`."""
+        rows, k = ids.shape
+        mask = self._mask[:, : self._length + 1].repeat_interleave(k, 0)
+        output = forward(self._model, tokens, mask, self._cache, output_hidden_states=True)
+        self._logits = output.logits[:, -1].view(rows, k, -1)
+        return output.hidden_states[-1][:, -1].view(rows, k, -1)  # type: ignore[no-any-return]
+
+    def _keep(self, rows: Tensor, index: Tensor) -> Tensor:
+        self._cache.reorder_cache(rows * self.hidden.shape[1] + index)
+        return self._logits[rows, index]
+
+
+class PlainPasses(RepeatedPasses):
+    """The forward passes of whole texts, without a cache."""
+
+    keeps_cache = False
+
+    def _pass(self, ids: Tensor) -> Tensor:
+        rows, k = ids.shape
+        texts = torch.cat([self._texts.repeat_interleave(k, 0), ids.reshape(-1, 1)], 1)
+        self._branches = texts.view(rows, k, -1)
+        return self._pass_rows(ids, texts)
+
+    def _keep(self, rows: Tensor, index: Tensor) -> Tensor:
+        self._texts = self._branches[rows, index]
+        return self._logits[rows, index]

@@ -1,0 +1,248 @@
+"""What a model can do, found out by trials on a few tokens and not by names in its settings.
+
+A trial compares logits with those of the same text alone, or in one pass. It runs when it is first needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cached_property, partial
+from typing import Any, ClassVar
+from weakref import WeakKeyDictionary, ref
+
+import torch
+import transformers
+from torch import Tensor
+from transformers import LogitsProcessor
+
+from guard_eval import progress
+from guard_eval.errors import StudyError
+from guard_eval.generation.engines.loading import first_line
+from guard_eval.generation.engines.passes import (
+    PlainPasses,
+    RepeatedPasses,
+    TreePasses,
+    forward,
+    run_generate,
+)
+from guard_eval.generation.strategies import (
+    AdaptiveContrastiveSearch,
+    ContrastiveDecoding,
+    ContrastiveSearch,
+    Strategy,
+)
+
+TOKENS = 8
+"""The length of the texts of a trial."""
+_PADDING = 3
+_STEPS = 2
+_FIRST = 1
+_SECOND = 2
+_UNLIKELY = -1e4
+_PASSES: dict[type[TreePasses], str] = {
+    TreePasses: "one cache for all candidates of a text",
+    RepeatedPasses: "a cache for each candidate",
+    PlainPasses: "no cache",
+}
+Pairs = Iterator[tuple[Tensor, Tensor]]
+"""Numbers that a trial found, each with those that are right."""
+
+
+class Abilities:
+    """What one model can do.
+
+    Attributes:
+        failures: The reason for each trial that failed, by what was tried.
+    """
+
+    _of_models: ClassVar[WeakKeyDictionary[Any, Abilities]] = WeakKeyDictionary()
+
+    def __init__(self, model: Any) -> None:  # noqa: ANN401 (transformers' classes are untyped)
+        self._reference = ref(model)
+        self._name = type(model).__name__
+        self._proven: dict[type[TreePasses], int] = {}
+        self._told: set[str] = set()
+        self.failures: dict[str, str] = {}
+
+    @classmethod
+    def of(cls, model: Any) -> Abilities:  # noqa: ANN401
+        """Return the abilities of a model; trials that have run are kept."""
+        return cls._of_models.setdefault(model, cls(model))
+
+    @cached_property
+    def writes(self) -> bool:
+        """Whether it continues a text at all."""
+        return self._try("one text", lambda: ((logits, logits) for logits in self._alone))
+
+    @cached_property
+    def pads(self) -> bool:
+        """Whether a padded row gives the same logits as its text alone."""
+        return self._try("padded rows", self._compare_padding) or self._replace("padded rows", "single rows")
+
+    @cached_property
+    def reorders(self) -> bool:
+        """Whether beams can keep a cache."""
+        cached = "beams with a cache"
+        return self._try(cached, self._compare_beams) or self._replace(cached, "beams without a cache")
+
+    def choose_passes(self, tokens: int) -> type[TreePasses]:
+        """Return the fastest passes of candidates that are right for texts of up to `tokens` tokens.
+
+        Raises:
+            StudyError: None of them is.
+        """
+        for kind, description in _PASSES.items():
+            if tokens <= self._proven.get(kind, 0):
+                return kind
+            if self._try(description, partial(self._compare_passes, kind, tokens)):
+                self._proven[kind] = tokens
+                return kind
+            self._replace(description, "another way")
+        raise StudyError(
+            f"this {self._name} does not give the hidden states of candidates; tried {self.tried}. "
+            "Leave the strategy out, or name another model"
+        )
+
+    @property
+    def tried(self) -> str:
+        """What failed, and why."""
+        return "; ".join(f"{what} ({reason})" for what, reason in self.failures.items())
+
+    def _try(self, what: str, compare: Callable[[], Pairs]) -> bool:
+        """Return whether a trial's numbers are right, up to the rounding of the model's arithmetic."""
+        tolerance = torch.finfo(self._model.dtype).eps ** 0.5
+        try:
+            with torch.inference_mode():
+                distance = max(_distance(actual, expected) for actual, expected in compare())
+        except torch.OutOfMemoryError:
+            raise
+        except Exception as error:  # noqa: BLE001 (another library's model may raise anything)
+            self.failures[what] = first_line(error)
+            return False
+        if distance > tolerance:  # NaN is not: what gives no probabilities is reported with its prompt
+            self.failures[what] = f"logits differ by {distance:.2g}"
+        return not distance > tolerance
+
+    def _replace(self, what: str, remedy: str) -> bool:
+        """Say what is used in place of a trial that failed, once; return False."""
+        if what not in self._told:
+            progress.notice(f"{self._name}: {what} fail ({self.failures[what]}); {remedy} instead")
+        self._told.add(what)
+        return False
+
+    @cached_property
+    def _alone(self) -> tuple[Tensor, ...]:
+        """The logits of a short text alone, at each step."""
+        ids = self._draw(TOKENS)[:, _PADDING:]
+        return self._generate(ids, torch.ones_like(ids), _force_one, _STEPS)
+
+    def _compare_padding(self) -> Pairs:
+        """Compare the shorter of two rows with the same text alone."""
+        long = self._draw(TOKENS)
+        padded = torch.cat([long, torch.nn.functional.pad(long[:, _PADDING:], (_PADDING, 0))])
+        mask = torch.ones_like(padded)
+        mask[1, :_PADDING] = 0
+        together = self._generate(padded, mask, _force_one, _STEPS)
+        for actual, expected in zip(together, self._alone, strict=True):
+            yield actual[1], expected[0]
+
+    def _compare_beams(self) -> Pairs:
+        """Compare the logits of two beams, whose rows have just changed places, with those of their texts."""
+        ids = self._draw(TOKENS)
+        beams = self._generate(ids, torch.ones_like(ids), _force_exchange, 3, num_beams=2)
+        ends = torch.tensor([[_SECOND, _FIRST], [_SECOND, _SECOND]], device=ids.device)
+        texts = torch.cat([ids.repeat(2, 1), ends], 1)
+        alone = self._generate(texts, torch.ones_like(texts), _force_one, 1, use_cache=False)
+        yield beams[2], alone[0]
+
+    def _compare_passes(self, kind: type[TreePasses], tokens: int) -> Pairs:
+        """Compare the second of two candidates, at two steps, with one pass over the text."""
+        length = max(tokens, TOKENS) - _STEPS
+        # Repeated tokens, for a mean over them shows best whether a layer sees only the last tokens.
+        ids = self._draw(TOKENS).repeat_interleave(-(-length // TOKENS), 1)[:, :length]
+        candidates = self._draw(2 * _STEPS).view(_STEPS, 1, 2)
+        mask = torch.ones_like(ids)
+        padding = _PADDING if self.pads else 0
+        mask[:, :padding] = 0
+        text = torch.cat([ids[:, padding:], candidates[:, :, 1].T], 1)
+        output = forward(self._model, text, torch.ones_like(text), keep=_STEPS + 1, output_hidden_states=True)
+        logits = output.logits[0, -_STEPS - 1 :]
+        hidden = output.hidden_states[-1][0, -_STEPS:]
+        passes = kind(self._model, mask, _STEPS)
+        yield passes.prefill(ids)[0], logits[0]
+        for step in range(_STEPS):
+            passes.try_candidates(candidates[step])
+            yield passes.hidden[0, 1], hidden[step]
+            yield passes.take(torch.ones(1, dtype=torch.long, device=ids.device))[0], logits[step + 1]
+
+    @property
+    def _model(self) -> Any:  # noqa: ANN401
+        return self._reference()
+
+    def _draw(self, tokens: int) -> Tensor:
+        """Return the same token ids at every call, `[1, tokens]`."""
+        size = self._model.config.get_text_config().vocab_size
+        ids = torch.randint(size, (1, tokens), generator=torch.Generator().manual_seed(1))
+        return ids.to(self._model.device)
+
+    def _generate(
+        self,
+        ids: Tensor,
+        mask: Tensor,
+        force: Callable[[Tensor, Tensor], Tensor],
+        steps: int,
+        **options: Any,  # noqa: ANN401
+    ) -> tuple[Tensor, ...]:
+        """Return the model's logits at each step, `[B, V]`, while the tokens are forced."""
+        settings = {"pad_token_id": 0, "output_logits": True, "return_dict_in_generate": True}
+        options |= {**settings, "max_new_tokens": steps}
+        return run_generate(self._model, ids, mask, _Forced(force), **options).logits  # type: ignore[no-any-return]
+
+
+class _Forced(LogitsProcessor):
+    """Replaces logits by scores that make `generate` write known tokens."""
+
+    def __init__(self, force: Callable[[Tensor, Tensor], Tensor]) -> None:
+        self._force = force
+
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        """Return scores in which a few tokens are likely."""
+        return self._force(input_ids, torch.full_like(scores, _UNLIKELY))
+
+
+def _force_one(input_ids: Tensor, scores: Tensor) -> Tensor:  # noqa: ARG001
+    """Make one token likely in all rows."""
+    scores[:, _FIRST] = 0
+    return scores
+
+
+def _force_exchange(input_ids: Tensor, scores: Tensor) -> Tensor:
+    """Make two tokens likely, and after the second one more so: both beams then continue the second one."""
+    scores[:, _FIRST] = torch.where(input_ids[:, -1] == _SECOND, 0, -10)
+    scores[:, _SECOND] = scores[:, _FIRST] - 1
+    return scores
+
+
+def _distance(actual: Tensor, expected: Tensor) -> float:
+    """Return how far numbers are from those expected, as a share of their own spread."""
+    spread = (expected.float() - expected.float().mean(-1, keepdim=True)).norm()
+    return float((actual.float() - expected.float()).norm() / spread)
+
+
+def check(model: Any, strategy: Strategy, amateur: Any = None) -> None:  # noqa: ANN401
+    """Make sure that a model, and contrastive decoding's amateur, can run a strategy.
+
+    Raises:
+        StudyError: They cannot; the message says what was tried.
+    """
+    for tested in filter(None, (model, amateur)):
+        abilities = Abilities.of(tested)
+        if not abilities.writes:
+            raise StudyError(
+                f"this {type(tested).__name__} continues no text: {abilities.tried}, with transformers "
+                f"{transformers.__version__}; name another model"
+            )
+    if isinstance(strategy, ContrastiveSearch | AdaptiveContrastiveSearch):
+        Abilities.of(model).choose_passes(TOKENS)
+    if isinstance(strategy, ContrastiveDecoding) and amateur is not None:
+        Abilities.of(amateur).choose_passes(TOKENS)

@@ -1,0 +1,181 @@
+"""What vLLM loads from the entry point group `vllm.logits_processors`: our strategies behind its interfaces.
+
+Model runner V2, which GPUs use, gives each request a slot and names the slots of the rows at each step. The
+older runner, V1, reports every change to the batch, and its rows are the batch. Both pass float32 logits to
+which bans (minimum length, bad words, grammars, biases) have been applied: what is banned has −inf, and no
+strategy chooses it. vLLM itself is imported when it asks for `StrategyProcessor`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from guard_eval.generation.decoding.processor import breaker_ids
+from guard_eval.generation.engines.vllm.memory import Request, Requests, to_device
+from guard_eval.generation.engines.vllm.request import StrategyRequest, read_request
+
+PROCESSOR = "guard_eval.generation.engines.vllm.plugin:StrategyProcessor"
+"""What the entry point names; also for `vllm serve --logits-processors`, where it is not installed."""
+
+_SPECULATIVE = (
+    "guard-eval: strategies choose one token after the other, and speculative decoding proposes several; "
+    "start vLLM without speculative_config, or leave guard_eval out of the requests"
+)
+_ASYNCHRONOUS = (
+    "guard-eval: vLLM's older model runner hides the last token where it schedules asynchronously; "
+    "start vLLM with --no-async-scheduling, or with VLLM_USE_V2_MODEL_RUNNER=1"
+)
+
+
+class _Plugin:
+    """What both interfaces have in common."""
+
+    def __init__(self, vllm_config: Any, device: torch.device, running: int) -> None:  # noqa: ANN401 (vLLM's)
+        find_breakers = functools.partial(_find_breakers, vllm_config)
+        self._device, self._requests = device, Requests(device, running=running, find_breakers=find_breakers)
+
+    def is_argmax_invariant(self) -> bool:
+        """Say that greedy requests, too, are to pass through."""
+        return False
+
+
+class ForRunnerV2(_Plugin):
+    """Our strategies behind model runner V2's interface."""
+
+    def __init__(self, vllm_config: Any, req_states: Any) -> None:  # noqa: ANN401 (vLLM's)
+        super().__init__(vllm_config, req_states.device, running=req_states.max_num_reqs)
+        self._states = req_states
+        self._speculates = vllm_config.speculative_config is not None
+        self._new: dict[int, StrategyRequest] = {}
+
+    def add_request(self, req_idx: int, sampling_params: Any) -> bool:  # noqa: ANN401
+        """Note a request that takes a slot, new or come back; return whether it is ours.
+
+        Raises:
+            RuntimeError: It is, and vLLM decodes speculatively.
+        """
+        self._requests.release(self._requests.at.pop(req_idx, None))
+        self._new.pop(req_idx, None)
+        wanted = read_request(sampling_params)
+        if wanted is None:
+            return False
+        if self._speculates:
+            raise RuntimeError(_SPECULATIVE)
+        self._new[req_idx] = wanted
+        return True
+
+    def apply_staged_writes(self) -> None:
+        """Begin what is new: only now are its tokens on the device."""
+        for slot, wanted in self._new.items():
+            prompt, filled = self._lengths(slot)
+            tokens = self._states.all_token_ids.gpu[slot, :prompt].clone()
+            self._requests.begin(slot, wanted, tokens, filled - prompt)
+        self._new.clear()
+
+    def apply(self, logits: Tensor, ctx: Any) -> Tensor:  # noqa: ANN401 (vLLM's LogitsContext)
+        """Choose for the requests of ours; `logits` `[B, V]` are changed in place and returned."""
+        slots, at = ctx.idx_mapping_np.tolist(), self._requests.at
+        if at.keys().isdisjoint(slots):
+            return logits
+        if len(slots) != len(logits):
+            raise RuntimeError(_SPECULATIVE)
+        ready = []
+        for line, (slot, length) in enumerate(zip(slots, ctx.seq_lens_upper_bound_np.tolist(), strict=True)):
+            prompt, filled = self._lengths(slot)
+            # Before, its prompt is not all read, and nothing is written.
+            if slot in at and length >= filled:
+                at[slot].line, at[slot].step = line, length - prompt
+                ready.append(at[slot])
+        return self._requests.choose(logits, ready, functools.partial(self._read_texts, slots))
+
+    def _read_texts(self, slots: Sequence[int], requests: Sequence[Request]) -> Tensor:
+        """Return the tokens of requests from vLLM's own memory; see `TextReader`."""
+        lengths = [len(request.prompt) + request.step for request in requests]
+        places, ends = to_device([[slots[each.line] for each in requests], lengths], self._device)
+        columns = ends[:, None] - torch.arange(max(lengths), 0, -1, device=ends.device)
+        tokens: Tensor = self._states.all_token_ids.gpu[places[:, None], columns.clamp(min=0)].long()
+        return tokens.masked_fill(columns < 0, -1)
+
+    def _lengths(self, slot: int) -> tuple[int, int]:
+        """Return the length of a prompt, and with what was written before the request came (back)."""
+        return int(self._states.prompt_len.np[slot]), int(self._states.prefill_len.np[slot])
+
+
+class ForRunnerV1(_Plugin):
+    """Our strategies behind the older interface, which a CPU has."""
+
+    def __init__(self, vllm_config: Any, device: torch.device) -> None:  # noqa: ANN401 (vLLM's)
+        super().__init__(vllm_config, device, running=vllm_config.scheduler_config.max_num_seqs)
+        self._asynchronous = bool(vllm_config.scheduler_config.async_scheduling)
+
+    def update_state(self, batch_update: Any) -> None:  # noqa: ANN401 (vLLM's BatchUpdate, or None)
+        """Note the requests that were removed, added and moved, in this order."""
+        if batch_update is None:
+            return
+        requests, at = self._requests, self._requests.at
+        for index in [*batch_update.removed, *(added[0] for added in batch_update.added)]:
+            requests.release(at.pop(index, None))
+        for index, parameters, prompt, outputs in batch_update.added:
+            if wanted := read_request(parameters):
+                if self._asynchronous:
+                    raise RuntimeError(_ASYNCHRONOUS)
+                tokens = torch.tensor(prompt or [], dtype=torch.long, device=self._device)
+                requests.begin(index, wanted, tokens, len(outputs)).outputs = outputs
+        for index, other, direction in batch_update.moved:
+            first, second = at.pop(index, None), at.pop(other, None)
+            if first is not None:
+                at[other] = first
+            if second is not None and direction.name == "SWAP":
+                at[index] = second
+            else:
+                requests.release(second)
+
+    def apply(self, logits: Tensor) -> Tensor:
+        """Choose for the requests of ours; `logits` `[B, V]` are changed in place and returned."""
+        for line, request in self._requests.at.items():
+            request.line, request.step = line, len(request.outputs)
+        return self._requests.choose(logits, list(self._requests.at.values()), self._read_texts)
+
+    def _read_texts(self, requests: Sequence[Request]) -> Tensor:
+        """Return the tokens of requests; see `TextReader`."""
+        texts = [[*request.prompt.tolist(), *request.outputs] for request in requests]
+        longest = max(map(len, texts))
+        return to_device([[-1] * (longest - len(text)) + text for text in texts], self._device)
+
+
+def _find_breakers(vllm_config: Any) -> list[int]:  # noqa: ANN401 (vLLM's)
+    """Return the tokens that end a sequence, by the tokenizer of vLLM's model."""
+    from transformers import AutoTokenizer  # noqa: PLC0415 (few requests ask)
+
+    model = vllm_config.model_config
+    tokenizer = AutoTokenizer.from_pretrained(
+        model.tokenizer, revision=model.tokenizer_revision, trust_remote_code=False
+    )
+    return breaker_ids(tokenizer)
+
+
+def make_processor(vllm_config: Any, *arguments: Any) -> ForRunnerV1 | ForRunnerV2:  # noqa: ANN401 (vLLM's)
+    """Return the processor for the runner that asks: V2 gives its requests' state, V1 a device and a flag."""
+    if len(arguments) == 1:
+        return ForRunnerV2(vllm_config, *arguments)
+    return ForRunnerV1(vllm_config, arguments[0])
+
+
+def __getattr__(name: str) -> object:
+    """Make `StrategyProcessor`, a subclass of both interfaces, which each runner wants to see."""
+    if name != "StrategyProcessor":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from vllm.v1.sample.logits_processor import LogitsProcessor as InterfaceV1  # noqa: PLC0415
+    from vllm.v1.worker.gpu.sample.logits_processor import LogitsProcessor as InterfaceV2  # noqa: PLC0415
+
+    members = {
+        "__module__": __name__,
+        "__new__": lambda _class, *arguments: make_processor(*arguments),
+        "validate_params": staticmethod(read_request),  # HTTP answers a refused request with status 400
+    }
+    return globals().setdefault(name, type(name, (InterfaceV2, InterfaceV1), members))

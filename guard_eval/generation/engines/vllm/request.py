@@ -1,0 +1,91 @@
+"""What a request to vLLM asks of this toolkit, in its `extra_args` (over HTTP: `vllm_xargs`).
+
+| name | value |
+|---|---|
+| `guard_eval` | a strategy's signature, such as `guard(window=7)` or `top_p(p=0.9)` |
+| `guard_eval_seed` | a whole number; a strategy that draws needs it |
+| `guard_eval_prompt_id` | the prompt's id, so that each prompt meets numbers of its own; may be left out |
+| `guard_eval_run` | which of the prompt's texts it is: 1 where it is left out |
+
+A request without any of them is none of ours.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from guard_eval.errors import StudyError
+from guard_eval.generation.decoding.noise import row_key
+from guard_eval.generation.strategies import LogitStrategy, Strategy, draws, parse, signature
+
+STRATEGY, SEED, PROMPT_ID = "guard_eval", "guard_eval_seed", "guard_eval_prompt_id"
+RUN = "guard_eval_run"
+_KINDS: dict[str, tuple[Any, str]] = {
+    STRATEGY: (str, "a strategy's signature"),
+    SEED: (int, "a whole number"),
+    PROMPT_ID: (str, "a text"),
+    RUN: (int, "a whole number of at least 1"),
+}
+
+_NEUTRAL: dict[str, float | None] = {
+    "presence_penalty": 0,
+    "frequency_penalty": 0,
+    "repetition_penalty": 1,
+    "thinking_token_budget": None,
+}
+"""Parameters that would change what a strategy sees or chooses, and the values at which they do not."""
+
+
+@dataclass(frozen=True)
+class StrategyRequest:
+    """A strategy, and its `noise.row_key`; 0 where nothing is drawn."""
+
+    strategy: LogitStrategy
+    key: int
+
+
+def extra_args(strategy: Strategy, *, seed: int, prompt_id: str, run: int = 1) -> dict[str, str | int]:
+    """Return the `extra_args` with which vLLM writes by `strategy` what the other engines write."""
+    further: dict[str, str | int] = {} if run == 1 else {RUN: run}
+    return {STRATEGY: signature(strategy), SEED: seed, PROMPT_ID: prompt_id, **further}
+
+
+def read_request(parameters: Any) -> StrategyRequest | None:  # noqa: ANN401 (vLLM's SamplingParams)
+    """Return what a request asks; None if nothing.
+
+    Raises:
+        StudyError: An argument is unknown, missing or wrong, the strategy does not run on vLLM, or another
+            parameter of the request contradicts it. vLLM gives it back as the answer to the request.
+    """
+    arguments: dict[str, Any] = {
+        name: value
+        for name, value in (parameters.extra_args or {}).items()
+        if name == STRATEGY or str(name).startswith(f"{STRATEGY}_")
+    }
+    if not arguments:
+        return None
+    for name, value in {STRATEGY: None, **arguments}.items():
+        if name not in _KINDS:
+            raise StudyError(f"extra_args: {name!r} is unknown; guard-eval takes {', '.join(_KINDS)}")
+        kind, description = _KINDS[name]
+        if not isinstance(value, kind) or isinstance(value, bool) or (name == RUN and value < 1):
+            raise StudyError(f"extra_args: {name} = {value!r} must be {description}")
+    strategy = parse(arguments[STRATEGY])
+    if not isinstance(strategy, LogitStrategy):
+        raise StudyError(
+            f"{strategy} does not run on vLLM, which has the logits of each step alone; "
+            "generate with: guard-eval generate STUDY --engine local"
+        )
+    for name, neutral in _NEUTRAL.items():
+        if (value := getattr(parameters, name, neutral)) != neutral:
+            raise StudyError(
+                f"{name} = {value!r} would change the probabilities that {strategy} sees; "
+                f"set {name} = {neutral} (a model's generation_config.json may have set it)"
+            )
+    if not draws(strategy):
+        return StrategyRequest(strategy, 0)
+    if SEED not in arguments:
+        raise StudyError(f"extra_args: {strategy} draws its tokens and needs {SEED}, a whole number")
+    prompt_id, run = arguments.get(PROMPT_ID, ""), arguments.get(RUN, 1)
+    return StrategyRequest(strategy, row_key(arguments[SEED], prompt_id, signature(strategy), run))

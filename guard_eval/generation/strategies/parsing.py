@@ -1,0 +1,82 @@
+"""From a signature to the strategy that it names."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import fields
+from typing import Any, cast
+
+from guard_eval.errors import StudyError, nearest
+from guard_eval.generation.strategies import own
+from guard_eval.generation.strategies.values import STRATEGIES, Chain, Strategy, is_own, steps_of
+
+_MOST_CHARACTERS = 500
+
+
+def parse(text: str) -> Strategy:
+    """Read a strategy from its name or signature; parameters left out take their defaults.
+
+    >>> parse("guard(window=4)") == parse("guard(window = 4)")
+    True
+    >>> str(parse("contrastive")), str(parse("beam(beams=3)"))
+    ('contrastive(k=10, alpha=0.6)', 'beam(beams=3)')
+
+    Raises:
+        StudyError: An unknown name, parameter or word (the message offers the nearest), or a value out of
+            range.
+    """
+    try:
+        short = len(text) <= _MOST_CHARACTERS
+        strategy = _build(text, ast.parse(text.strip(), mode="eval").body if short else None)
+    except StudyError:
+        if text in own.recorded and not own.classes():
+            return own.recorded[text]
+        raise
+    except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError) as error:
+        raise StudyError(
+            f"cannot read the strategy {text[:40]!r}: write it as name or name(parameter=value, …) with "
+            "numbers and words, for example top_k(k=50)"
+        ) from error
+    if any(map(is_own, steps_of(strategy))):
+        own.spellings[text] = strategy
+    return strategy
+
+
+def _build(text: str, tree: ast.expr | None) -> Strategy:
+    match tree:
+        case ast.BinOp(op=ast.Add(), left=left, right=right):
+            return Chain(steps=(*steps_of(_build(text, left)), *steps_of(_build(text, right))))
+        case ast.Name(id=name):
+            keywords: list[ast.keyword] = []
+        case ast.Call(func=ast.Name(id=name), args=[], keywords=keywords):
+            pass
+        case _:
+            raise SyntaxError
+    kind: type[Any] | None = STRATEGIES.get(name) or own.classes().get(name)
+    if kind is None:
+        known = [*STRATEGIES, *own.classes()]
+        remedy = "(one of your own: --code FILE.py names its file)"
+        raise StudyError(f"unknown strategy {name!r}: {nearest(name, known)} {remedy}")
+    arguments = _read_arguments(name, [field.name for field in fields(kind)], keywords)
+    try:
+        return cast("Strategy", kind(**arguments))
+    except StudyError:
+        raise
+    except (TypeError, ValueError) as error:  # a user's own strategy may check its parameters itself
+        raise StudyError(f"strategy {text!r}: {error}") from error
+
+
+def _read_arguments(name: str, parameters: list[str], keywords: list[ast.keyword]) -> dict[str, object]:
+    arguments: dict[str, object] = {}
+    for keyword in keywords:
+        if keyword.arg is None:  # **values
+            raise SyntaxError
+        if keyword.arg not in parameters:
+            raise StudyError(
+                f"strategy {name!r} has no parameter {keyword.arg!r}: {nearest(keyword.arg, parameters)}"
+            )
+        if keyword.arg in arguments:
+            raise StudyError(f"strategy {name!r} gives {keyword.arg} twice; keep one of them")
+        value = keyword.value
+        arguments[keyword.arg] = value.id if isinstance(value, ast.Name) else ast.literal_eval(value)
+    return arguments

@@ -1,0 +1,43 @@
+"""Contrastive decoding's scores at their edges, and padding, which no candidate is compared with."""
+
+import pytest
+import torch
+
+from guard_eval.generation.decoding.contrastive import Proposal, choose, contrast, degeneration_penalty, unit
+
+
+def test_padding_is_compared_with_no_candidate():
+    context = unit(torch.tensor([[[3.0, 4.0], [0.0, 2.0], [5.0, 0.0]]]))
+    candidates = unit(torch.tensor([[[1.0, 0.0], [0.0, -1.0]]]))
+    # cosines with (3,4)/5, (0,1), (1,0): .6 0 1 and −.8 −1 0
+    penalty = degeneration_penalty(candidates, context, torch.tensor([[True, True, False]]))
+    assert penalty[0].tolist() == pytest.approx([0.6, -0.8])
+
+
+def test_a_candidate_beyond_the_rows_own_number_is_not_chosen():
+    # α = .6: .2 − .54 = −.34, .12 − .24 = −.12, .04 − .18 = −.14
+    ids, p, alpha = torch.tensor([[8, 3, 5]]), torch.tensor([[0.5, 0.3, 0.1]]), torch.tensor([0.6]).double()
+    penalty = torch.tensor([[0.9, 0.4, 0.3]])
+    for allowed, best in (([True, True, True], 1), ([True, False, True], 2)):
+        assert choose(Proposal(ids, p, torch.tensor([allowed]), alpha), penalty).tolist() == [best]
+
+
+def test_shifted_logits_score_the_same():
+    expert = torch.tensor([[1.0, 2.0, 3.0]])
+    amateur = torch.tensor([[3.0, 2.0, 1.0]])
+    plain = contrast(expert, amateur, alpha=0.01, amateur_tau=0.5)
+    shifted = contrast(expert + 64, amateur - 32, alpha=0.01, amateur_tau=0.5)
+    assert shifted[0].tolist() == pytest.approx(plain[0].tolist(), abs=1e-5)
+
+
+def test_alpha_one_leaves_the_most_likely_alone():
+    scores = contrast(torch.tensor([[1.0, 4.0, 3.9]]), torch.zeros(1, 3), alpha=1.0, amateur_tau=1.0)
+    assert (scores > -torch.inf).tolist() == [[False, True, False]]
+
+
+def test_what_either_rules_out_does_not_come():
+    expert = torch.tensor([[0.0, -torch.inf, 0.0]])
+    amateur = torch.tensor([[0.0, 0.0, -torch.inf]])
+    scores = contrast(expert, amateur, alpha=0.1, amateur_tau=1.0)
+    # p_expert = 1/2, p_amateur = 1/2
+    assert scores.tolist() == [[pytest.approx(0, abs=1e-6), -torch.inf, -torch.inf]]

@@ -1,0 +1,59 @@
+"""Each of GUARD's equations against numbers worked by hand."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from guard_eval.errors import StudyError
+from guard_eval.generation.decoding.entropy import aggregate
+from guard_eval.generation.decoding.guard import equations as guard
+from guard_eval.generation.strategies import Guard
+
+
+def f64(*values: float) -> Tensor:
+    return torch.tensor(values, dtype=torch.float64)
+
+
+def column(*values: float) -> Tensor:
+    """One row's values, a step per line."""
+    return f64(*values)[:, None]
+
+
+def test_adapt_by_hand():
+    """Walk through one step: H_t = 3, H_{t−1} = 2, med(1, ½, 2) = 1, H_glob = 2, ln|V| = 8."""
+    q = 1 + 1 / 2.000001 + 1 / 1.000001  # r_change = |3 − 2|/2, r_diff = |1 − 2|/1
+    d_loc = q * 0.5 * math.log((1 + 2 / 8) / (1 - 2 / 8))  # arctanh x = ½ ln((1 + x)/(1 − x))
+    d_glob = -q * 0.5 * math.log((1 + 1 / 8) / (1 - 1 / 8))
+    lam = d_loc / (d_loc - d_glob + 1e-6)
+    exponent = lam * d_loc + (1 - lam) * d_glob
+    # q ≈ 2.5: δ_loc ≈ .6385, δ_glob ≈ −.3141, λ_k ≈ .6703, exponent ≈ .3244, so k = ⌊10 · .5804 + 5⌋ = 10
+    assert exponent == pytest.approx(0.3244, abs=1e-4)
+    ln_k = math.log(10)
+    # for α: ln 10 = 2.3026 for 8, the same λ: arctanh(.8686) = 1.3272, arctanh(.4343) = .4652
+    exponent = lam * q * math.atanh(2 / ln_k) - (1 - lam) * q * math.atanh(1 / ln_k)
+    alpha = 1 - 1 / (math.exp(exponent) + 1)
+    assert alpha == pytest.approx(0.863, abs=1e-3)
+
+    adapted = guard.adapt(column(1, 0.5, 2, 3), f64(2), 8.0, Guard())
+    assert adapted.k.tolist() == [10]
+    assert adapted.q.tolist() == pytest.approx([q])
+    assert adapted.log_alpha.exp().tolist() == pytest.approx([alpha])
+
+
+def test_aggregates_by_hand():
+    window = column(4, 1, 3, 8)
+    assert aggregate(window, "median").tolist() == [3.5]
+    assert aggregate(window, "median", lower=True).tolist() == [3]
+    assert aggregate(window, "mean").tolist() == [4]
+    # in order 1 3 4 8: quantiles at places .3 and 2.7: 1.6 and 6.8, so (1.6 + 3 + 4 + 6.8) / 4
+    assert aggregate(window, "winsorized").tolist() == pytest.approx([3.85])
+    for how in ("median", "mean", "winsorized"):
+        assert aggregate(window[:1], how).tolist() == aggregate(window[:1], how, lower=True).tolist() == [4]
+    assert aggregate(window[:3], "median", lower=True).tolist() == [3]
+
+
+def test_the_released_program_has_no_window_of_one_step():
+    with pytest.raises(StudyError, match="window = 1 does not go with formulation = 'released'"):
+        Guard(window=1, formulation="released")

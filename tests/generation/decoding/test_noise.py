@@ -1,0 +1,54 @@
+"""The random numbers: the published algorithm, uniform, and independent of the batch."""
+
+import pytest
+import torch
+from scipy import stats
+
+from guard_eval.generation.decoding.noise import row_key, split_mix, to_unit, uniform
+
+IDS = torch.arange(2000)[None]
+
+
+def keys(*names: str, seed: int = 1) -> torch.Tensor:
+    return torch.tensor([row_key(seed, name, "top_k(k=50)") for name in names])
+
+
+def test_is_splitmix64():
+    # The first numbers of the stream with seed 1234567, as published with Vigna's splitmix64.c test vectors.
+    published = [6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431]
+    ours = split_mix(torch.tensor([1234567]), torch.arange(4)[None])[0].tolist()
+    assert [number % 2**64 for number in ours] == published
+
+
+@pytest.mark.slow
+def test_uniform_over_tokens_steps_and_prompts():
+    over_tokens = uniform(keys("a", "b"), 0, torch.arange(50_000).expand(2, -1)).flatten()
+    over_steps = torch.cat([uniform(keys("a"), step, torch.tensor([[17]])) for step in range(5000)]).flatten()
+    over_prompts = uniform(keys(*map(str, range(20_000))), 3, torch.full((20_000, 1), 5)).flatten()
+    for numbers in (over_tokens, over_steps, over_prompts):
+        assert numbers.min() > 0
+        assert numbers.max() < 1
+        assert stats.kstest(numbers.numpy(), "uniform").pvalue > 0.01
+
+
+def test_the_ends_are_never_reached():
+    ends = to_unit(torch.tensor([0, 2**12 - 1, 2**12, -1, -(2**63)]))  # -1: every bit set
+    assert ends.tolist() == [2**-53, 2**-53, 3 * 2**-53, 1 - 2**-53, 0.5 + 2**-53]
+    assert (-(-ends.log()).log()).isfinite().all()
+
+
+def test_numbers_have_52_bits_not_a_float32s_24():
+    numbers = uniform(keys("a"), 0, torch.arange(200_000)[None])[0]
+    assert numbers.dtype == torch.float64
+    assert len(numbers.unique()) == 200_000  # 2^24 values would give about a thousand repetitions
+    assert (numbers.float().double() != numbers).sum() > 199_000
+
+
+def test_the_same_in_any_batch():
+    both = uniform(keys("a", "b"), 9, IDS.expand(2, -1))
+    assert torch.equal(uniform(keys("b"), 9, IDS)[0], both[1])
+    assert torch.equal(uniform(keys("b", "a"), 9, IDS.expand(2, -1)), both.flip(0))
+    shuffled = torch.randperm(2000, generator=torch.Generator().manual_seed(0))
+    assert torch.equal(uniform(keys("a"), 9, shuffled[None])[0], both[0][shuffled])
+    assert not torch.equal(both[0], both[1])
+    assert not torch.equal(uniform(keys("a", seed=2), 9, IDS), both[:1])

@@ -1,0 +1,199 @@
+"""Strategies of one's own: found where the user says, in every engine, and refused with what to do."""
+
+import re
+from dataclasses import dataclass
+
+import pytest
+import torch
+from stepping import Follower
+
+from guard_eval.errors import StudyError
+from guard_eval.generation.strategies import Chain, Penalty, apply_step, own, parse, signature
+
+HEAD = """
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+import torch
+from guard_eval.generation.strategies import Penalty, Sampler, apply_step, initial_state, update_state
+
+"""
+CLASS = "@dataclass(frozen=True, kw_only=True)\nclass {name}(Sampler):\n{body}\n"
+PLAIN = "    a: float = 1\n"
+IDENTITY = "@apply_step.register(A)\ndef _(strategy, logits, context):\n    return logits\n"
+EXAMPLES = (
+    HEAD
+    + """
+@dataclass(frozen=True, kw_only=True)
+class LastTokens(Penalty):
+    n: int = 3
+
+@apply_step.register
+def last_tokens(strategy: LastTokens, logits, context):
+    recent = context.tokens[:, -strategy.n:]
+    seen = torch.zeros_like(logits).scatter(1, recent.clamp(min=0), 1.0)
+    return logits - 9 * seen
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wave(Sampler):
+    kind: Literal["up", "down"] = "up"
+
+@initial_state.register
+def first(strategy: Wave):
+    return [1.0, 0.5]
+
+@apply_step.register
+def wave(strategy: Wave, logits, context):
+    logits *= context.state[:, :1].float()  # it may work in place
+    return logits + 0.01 * (context.written >= 0).sum(-1, keepdim=True)
+
+@update_state.register
+def turn(strategy: Wave, state, logits, tokens):
+    turned = torch.stack([state[:, 1] + 0.1 * (tokens % 5), 0.9 * state[:, 0]], 1)
+    state.copy_(turned.clamp(0.2, 3))
+"""
+)
+
+
+@pytest.fixture
+def examples(own_registry, tmp_path):
+    (tmp_path / "mine.py").write_text(EXAMPLES, encoding="utf-8")
+    own.use_file(tmp_path / "mine.py")
+    assert list(own.classes()) == ["last_tokens", "wave"]
+
+
+def test_names_and_values_read_back(examples):
+    assert signature(parse("last_tokens")) == "last_tokens(n=3)"
+    assert signature(parse("dry + wave(kind=down)")).endswith(" + wave(kind=down)")
+    assert parse(signature(parse("last_tokens(n=7)"))) == parse("last_tokens(n=7)")
+    with pytest.raises(StudyError, match="has no parameter 'm'"):
+        parse("last_tokens(m=7)")
+    with pytest.raises(StudyError, match="kind = 'sideways' is unknown: choose from: up, down"):
+        parse("wave(kind=sideways)")
+    with pytest.raises(StudyError, match="did you mean 'wave'"):
+        parse("wawe")
+
+
+def test_processes_find_the_file_by_the_environment(examples, tmp_path, monkeypatch):
+    own._classes.clear()
+    own.texts.clear()
+    assert parse("wave").kind == "up"  # of the variable, as a process that was started finds it
+    monkeypatch.delenv(own.VARIABLE)
+    own._classes.clear()
+    own.texts.clear()
+    with pytest.raises(StudyError, match=r"--code FILE\.py names its file"):
+        parse("wave")
+
+
+def test_the_hash_is_the_source(examples, tmp_path):
+    first = own.source_of(parse("wave"))
+    assert own.source_of(parse("dry + wave(kind=down)")) == first
+    assert own.source_of(parse("wave + last_tokens")) == f"{first}+{first}"
+    assert own.source_of(parse("dry + top_p")) is None
+    with pytest.raises(
+        StudyError, match=r"'last_tokens' is a strategy of .*mine\.py; rename the class LastTokens"
+    ):
+        own.use_text("other.py", EXAMPLES + "# other\n")
+
+
+BAD_FILES = {
+    "x = 1\n": "no class in it is derived from Sampler or Penalty",
+    "def (\n": "line 1: SyntaxError",
+    "import nowhere_at_all\n": "line 1: ModuleNotFoundError",
+    "raise SystemExit(0)\n": "line 1: SystemExit",
+    HEAD + "class A(Sampler):\n    pass\n" + IDENTITY: "A is no frozen dataclass",
+    HEAD + CLASS.format(name="A", body=PLAIN): "no function is registered for A",
+    HEAD
+    + CLASS.format(name="A", body="    a: 'Share' = 1\n")
+    + IDENTITY: "NameError: name 'Share' is not defined; correct the file",
+    HEAD + CLASS.format(name="TopK", body=PLAIN) + IDENTITY.replace("(A)", "(TopK)"): (
+        "'top_k' is a strategy of guard-eval; rename the class TopK"
+    ),
+}
+
+
+@pytest.mark.parametrize("text", BAD_FILES)
+def test_bad_files_are_named(own_registry, tmp_path, text):
+    (tmp_path / "mine.py").write_text(text, encoding="utf-8")
+    with pytest.raises(StudyError) as error:
+        own.use_file(tmp_path / "mine.py")
+    assert "mine.py" in str(error.value)
+    assert BAD_FILES[text] in str(error.value)
+    assert own.classes() == {}
+
+
+BAD_FUNCTIONS = {
+    "return logits[:, :2]": "returned a tensor (1, 2) of",
+    "return None": "returned NoneType",
+    "return logits * torch.nan": "left no token, or NaN",
+    "return logits - torch.inf": "left no token, or NaN",
+    "return 1 / 0": "ZeroDivisionError: division by zero",
+    "return context.attention": "AttributeError",
+    "return logits.long()": "returned a tensor (1, 9) of int64",
+    "raise SystemExit": "failed: SystemExit",
+}
+
+
+@pytest.mark.parametrize("body", BAD_FUNCTIONS)
+def test_what_goes_wrong_in_a_function_is_an_error_of_the_file(own_registry, body):
+    function = IDENTITY.replace("return logits", body)
+    own.use_text("mine.py", HEAD + CLASS.format(name="A", body=PLAIN) + function)
+    with pytest.raises(StudyError) as error:
+        Follower(parse("a"), torch.tensor([1]))(torch.zeros(1, 9))
+    assert BAD_FUNCTIONS[body] in str(error.value)
+    assert "mine.py: the function of A" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("lines", "value", "says"),
+    [
+        ("name: str = 'x'", "name='../x'", "should match pattern"),
+        ("a: float = 1", "a=1e999", "a = inf must be a finite number"),
+        ("a: int = 1", "a=True", "a = True must be a whole number"),
+        (
+            "a: int = 1\n    def __post_init__(self): raise ValueError('a is odd')",
+            "a=3",
+            "'a(a=3)': a is odd",
+        ),
+    ],
+)
+def test_values_that_are_refused(own_registry, lines, value, says):
+    own.use_text("mine.py", HEAD + CLASS.format(name="A", body=f"    {lines}\n") + IDENTITY)
+    with pytest.raises(StudyError, match=re.escape(says)):
+        parse(f"a({value})")
+
+
+@pytest.mark.parametrize("numbers", ["5", "['x']"])
+def test_an_initial_state_is_a_list_of_numbers(own_registry, numbers):
+    state = f"@initial_state.register(A)\ndef _(strategy):\n    return {numbers}\n"
+    own.use_text("mine.py", HEAD + CLASS.format(name="A", body=PLAIN) + IDENTITY + state)
+    with pytest.raises(StudyError, match=r"mine\.py: the function of A failed: (TypeError|ValueError)"):
+        Follower(parse("a"), torch.tensor([1]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class InAProgram(Penalty):
+    pass
+
+
+@apply_step.register
+def without_the_best(strategy: InAProgram, logits: torch.Tensor, context: object) -> torch.Tensor:
+    logits -= 1e9 * torch.nn.functional.one_hot(logits.argmax(-1), logits.shape[1])  # in place
+    return logits
+
+
+def test_defined_in_a_program():
+    logits = torch.tensor([[1.0, 5.0, 4.0]])
+    before = logits.clone()
+    chain = Chain(steps=(InAProgram(), InAProgram()))
+    assert Follower(chain, torch.tensor([1]))(logits).item() == 0  # neither the best nor the second
+    assert torch.equal(logits, before)
+    assert len(own.source_of(InAProgram())) == 16
+
+
+def test_a_state_is_traced_by_its_place(examples):
+    follower = Follower(parse("wave"), torch.tensor([1, 2]))
+    for step in torch.randn(3, 2, 9, generator=torch.Generator().manual_seed(1)):
+        follower(step)
+    assert follower.trace["Wave.1"][:, 0].tolist() == [1, 1]
+    assert follower.trace["Wave.2"][:, 0].tolist() == [0.5, 0.5]

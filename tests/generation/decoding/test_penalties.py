@@ -1,0 +1,139 @@
+"""Penalties for what was written: by hand, against transformers' processors, and against plain loops."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from stepping import left
+from transformers import NoRepeatNGramLogitsProcessor, RepetitionPenaltyLogitsProcessor
+
+from guard_eval.generation.decoding import penalties
+from guard_eval.generation.strategies import (
+    Dry,
+    FrequencyPenalty,
+    NoRepeatNgram,
+    PresencePenalty,
+    RepetitionPenalty,
+)
+
+V = 12
+
+
+def texts(length: int, rows: int = 20, seed: int = 0) -> torch.Tensor:
+    return torch.randint(0, V, (rows, length), generator=torch.Generator().manual_seed(seed))
+
+
+def logits(rows: int = 20) -> torch.Tensor:
+    return torch.randn(rows, V, generator=torch.Generator().manual_seed(1)) * 2
+
+
+@pytest.mark.parametrize("theta", [0.8, 1.2, 1.9])
+def test_repetition_equals_transformers(theta: float):
+    tokens = texts(6)
+    made = left(RepetitionPenalty(penalty=theta), logits(), tokens=tokens)
+    assert torch.equal(made, RepetitionPenaltyLogitsProcessor(theta)(tokens, logits()))
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+@pytest.mark.parametrize("length", [1, 3, 9, 60])
+def test_no_repeat_ngram_equals_transformers(n: int, length: int):
+    tokens = texts(length) % 5
+    made = left(NoRepeatNgram(n=n), logits(), tokens=tokens)
+    assert torch.equal(made, NoRepeatNGramLogitsProcessor(n)(tokens, logits()))
+
+
+def test_no_repeat_ngram_leaves_something():
+    everything = torch.arange(V)[None]
+    assert torch.equal(left(NoRepeatNgram(n=1), logits(1), tokens=everything), logits(1))
+
+
+def test_counts_by_hand():
+    written = torch.tensor([[3, 3, 5, -1], [-1, -1, -1, -1]])
+    start = torch.zeros(2, V)
+    often = left(FrequencyPenalty(penalty=0.5), start, written=written)
+    assert {n: often[0, n].item() for n in range(V) if often[0, n]} == {3: -1.0, 5: -0.5}
+    once = left(PresencePenalty(penalty=0.5), start, written=written)
+    assert {n: once[0, n].item() for n in range(V) if once[0, n]} == {3: -0.5, 5: -0.5}
+    assert not often[1].any()
+    assert not once[1].any()
+
+
+def dry(logits, tokens, breakers=None, **settings):
+    kind = "none" if breakers is None else "standard"
+    return left(Dry(**settings, breakers=kind), logits, tokens=tokens, breakers=breakers)
+
+
+def test_dry_across_a_breaker_by_hand():
+    """The published steps: 7 ends a sequence, is not lowered itself, and after it nothing repeats yet.
+
+    "1 7 2 3 4 1 7 2 3": of "7 2 3" only "2 3" counts, so 4 loses multiplier · base⁰.
+    """
+    breakers = torch.tensor([7, 8])
+    text = torch.tensor([[1, 7, 2, 3, 4, 1, 7, 2, 3]])
+
+    def taken(tokens, **more):
+        made = dry(torch.zeros(1, V), tokens, multiplier=0.8, base=2, breakers=breakers, **more)
+        return {n: made[0, n].item() for n in range(V) if made[0, n]}
+
+    assert taken(text, allowed_length=2) == {4: pytest.approx(-0.8)}
+    assert taken(text, allowed_length=3) == {}
+    assert taken(torch.tensor([[2, 3, 7, 5, 2, 3]]), allowed_length=2) == {}
+    assert taken(torch.tensor([[3, 7, 5, 3, 7]]), allowed_length=1) == {}
+
+
+def slow_dry(
+    text: list[int], *, multiplier: float, base: float, allowed_length: int, breakers: tuple[int, ...] = ()
+) -> dict[int, float]:
+    """Return what DRY takes from each token, by comparing lists."""
+    longest: dict[int, int] = {}
+    for index in range(1, len(text)):
+        for n in range(1, min(index, penalties.LONGEST_MATCH) + 1):
+            if {text[index], *text[index - n : index]}.intersection(breakers):
+                break
+            if text[index - n : index] == text[len(text) - n :]:
+                longest[text[index]] = max(n, longest.get(text[index], 0))
+    return {
+        token: multiplier * base ** (n - allowed_length)
+        for token, n in longest.items()
+        if n >= allowed_length
+    }
+
+
+@given(
+    rows=st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=25), min_size=1, max_size=4),
+    allowed=st.integers(1, 4),
+    breakers=st.sampled_from([(), (0,), (1, 3)]),
+)
+def test_dry_against_lists(rows, allowed, breakers):
+    width = max(map(len, rows))
+    tokens = torch.tensor([[-1] * (width - len(row)) + row for row in rows])
+    settings = {"multiplier": 0.8, "base": 1.5, "allowed_length": allowed}
+    made = dry(
+        torch.zeros(len(rows), V), tokens, **settings, breakers=torch.tensor(breakers, dtype=torch.long)
+    )
+    for row, text in enumerate(rows):
+        expected = slow_dry(text, **settings, breakers=breakers)
+        assert {n: -made[row, n].item() for n in range(V) if made[row, n]} == pytest.approx(expected)
+
+
+def test_a_long_loop_stays_finite():
+    loop = torch.tensor([[1, 2] * 200])
+    made = dry(torch.zeros(1, V), loop, multiplier=100, base=1e9, allowed_length=1)
+    assert made.isfinite().all()
+    assert made[0, 1] < -1e30
+    assert made[0, 2] == 0
+
+
+def test_padding_is_no_token():
+    tokens = torch.tensor([[-1, -1, 3, 4, 3]])
+    short = torch.tensor([[3, 4, 3]])
+    for one in (
+        lambda x: left(RepetitionPenalty(penalty=1.5), logits(1), tokens=x),
+        lambda x: left(FrequencyPenalty(penalty=1.5), logits(1), written=x),
+        lambda x: left(NoRepeatNgram(n=2), logits(1), tokens=x),
+        lambda x: dry(logits(1), x, multiplier=1, base=2, allowed_length=1),
+    ):
+        assert torch.equal(one(tokens), one(short))
+        assert not torch.equal(one(tokens), logits(1))
+        assert torch.equal(one(torch.full((1, 4), -1)), logits(1))  # nothing yet
+        assert torch.equal(one(torch.tensor([[V + 3, V + 3, V + 3]])), logits(1))  # beyond the model's tokens

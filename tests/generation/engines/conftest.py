@@ -1,0 +1,39 @@
+"""Models for the engines' tests: two real ones where they are available, and two random ones built here."""
+
+from pathlib import Path
+
+import pytest
+from small_tokenizers import bytes_of
+from tiny_models import VOCABULARY, tiny
+
+from guard_eval.generation.engines.loading import LoadedModel, load
+
+SHARED = Path(__file__).parents[3].parent / "shared" / "models"
+
+
+def save_random(kind: str, folder: Path) -> Path:
+    """Write a random model and its tokenizer."""
+    tiny(kind).save_pretrained(folder)
+    text = "the cat sat on the mat and the dog ran to the old red house"
+    bytes_of([text] * 3, VOCABULARY).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def llama_folder(tmp_path_factory) -> Path:
+    return save_random("llama", tmp_path_factory.mktemp("llama"))
+
+
+@pytest.fixture(scope="session")
+def gpt2_folder(tmp_path_factory) -> Path:
+    return save_random("gpt2", tmp_path_factory.mktemp("gpt2"))
+
+
+@pytest.fixture(scope="session")
+def loaded(request, llama_folder, gpt2_folder) -> LoadedModel:
+    """Load the model that `@pytest.mark.parametrize("loaded", [...], indirect=True)` names."""
+    if request.param in {"llama", "gpt2"}:
+        return load(str(llama_folder if request.param == "llama" else gpt2_folder), name=request.param)
+    if not (SHARED / request.param).is_dir():
+        pytest.skip(f"{SHARED / request.param} is not available")
+    return load(str(SHARED / request.param), name=request.param)

@@ -1,0 +1,128 @@
+"""Texts by Ray's workers are those of one process, also when a worker dies."""
+
+import threading
+
+import psutil
+import pytest
+
+from guard_eval.errors import StudyError
+from guard_eval.generation.engines.command import generate
+from guard_eval.generation.strategies import own
+from guard_eval.study import Study
+from guard_eval.texts.continuations import continuation_files, read_continuations, read_run_folders
+
+pytest.importorskip("ray", reason="Ray is not installed; run: pip install 'guard-eval[ray]'")
+
+pytestmark = [
+    pytest.mark.nightly,
+    pytest.mark.timeout(0),  # it waits for what must come, however long the machine takes
+]
+
+STUDY = """
+name = "many"
+seed = 5
+[model]
+name = "bundled"
+[generation]
+strategies = ["top_k(k=50)", "guard"]
+max_new_tokens = 12
+max_prompt_tokens = 24
+batch_size = 8
+[pairs]
+compare = [["guard", "top_k(k=50)"]]
+"""
+OWN = """
+from dataclasses import dataclass
+import torch
+from guard_eval.generation.strategies import Sampler, apply_step
+
+@dataclass(frozen=True, kw_only=True)
+class Nearly(Sampler):
+    share: float = 0.5
+
+@apply_step.register
+def nearly(strategy: Nearly, logits, context):
+    p = logits.softmax(-1)
+    return logits.masked_fill(p < strategy.share * p.amax(-1, keepdim=True), -torch.inf)
+"""
+NAME = "dry(breakers=standard) + nearly(share=0.4)"
+
+
+def write_study(folder, prompts=96):
+    folder.mkdir()
+    (folder / "study.toml").write_text(STUDY)
+    animals = ("cat", "dog", "fox", "owl", "hen", "ox")
+    lines = [
+        f'{{"prompt": "Once there was a {animals[n % 6]} who had {n} friends"}}\n' for n in range(prompts)
+    ]
+    (folder / "prompts.jsonl").write_text("".join(lines))
+    return Study.open(folder)
+
+
+def texts_of(study):
+    """Return what must be the same wherever it is made, of every text on disk, sorted."""
+    return sorted(
+        (text.recipe.strategy, text.prompt_id, text.id, text.text, text.new_tokens, text.finish)
+        for folder in read_run_folders(study.continuations)
+        for strategy in study.settings.generation.strategies
+        for path in continuation_files(folder, strategy)
+        for text in read_continuations(path)
+    )
+
+
+def test_runs_stop_strings_and_a_strategy_whose_file_workers_do_not_have(tmp_path, own_registry):
+    own.use_text("nowhere/nearly.py", OWN)
+    texts = {}
+    for engine in ("local", "ray"):
+        folder = write_study(tmp_path / engine, prompts=6).folder
+        toml = folder / "study.toml"
+        text = toml.read_text(encoding="utf-8")
+        text = text.replace("[generation]\n", '[generation]\nruns = 2\nstop = [", ", "e"]\n', 1)
+        toml.write_text(text.replace('strategies = ["', f'strategies = ["{NAME}", "', 1))
+        study = Study.open(folder)
+        result = generate(study, engine=engine, strategy=[NAME, "guard"])
+        assert result.missing == 0
+        texts[engine] = texts_of(study)
+    assert texts["ray"] == texts["local"]
+    assert len(texts["ray"]) == 18
+    assert "stop" in {text[-1] for text in texts["ray"]}
+
+
+def test_a_worker_that_dies_loses_and_doubles_nothing(tmp_path):
+    killed: list[int] = []
+    over = threading.Event()
+
+    def kill_the_first_worker():
+        while not killed and not over.wait(0.05):
+            for process in psutil.Process().children(recursive=True):
+                try:
+                    if "ray::Worker" in " ".join(process.cmdline()) and not killed:
+                        process.kill()
+                        killed.append(process.pid)
+                except psutil.Error:
+                    continue
+
+    killer = threading.Thread(target=kill_the_first_worker)
+    killer.start()
+    study = write_study(tmp_path / "many")
+    try:
+        generate(study, engine="ray", workers=1, strategy=["guard"])
+    finally:
+        over.set()
+        killer.join()
+    assert killed
+    alone = write_study(tmp_path / "alone")
+    generate(alone, strategy=["guard"])
+    assert texts_of(study) == texts_of(alone)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"trace": True}, "--trace is for --engine local"),
+        ({"workers": 99}, "at most"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(tmp_path, options, says):
+    with pytest.raises(StudyError, match=says):
+        generate(write_study(tmp_path / "many"), engine="ray", **options)

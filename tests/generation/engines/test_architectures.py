@@ -1,0 +1,157 @@
+"""Each architecture: padded batches against texts alone, trees against repeated caches, static caches."""
+
+import math
+import statistics
+
+import pytest
+import torch
+from tiny_models import CONFIGS, tiny
+
+from guard_eval.generation.engines.batch import Batch
+from guard_eval.generation.engines.decode import decode
+from guard_eval.generation.engines.passes import PlainPasses, RepeatedPasses, TreePasses
+from guard_eval.generation.engines.probe import Abilities
+from guard_eval.generation.strategies import (
+    AdaptiveContrastiveSearch,
+    BeamSearch,
+    ContrastiveDecoding,
+    ContrastiveSearch,
+    Greedy,
+    parse,
+)
+
+pytestmark = pytest.mark.slow
+
+PROMPTS = [[5, 9, 200, 31], [7], [12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24], [40, 41, 42]]
+STEPS = 20
+MANY_ENDS = (0, 7, 201, 33, 96, 12, 150, 171, 230, 301, 64, 65, 66, 67, 68)
+
+every_kind = pytest.mark.parametrize("kind", CONFIGS)
+
+
+def batch(prompts=PROMPTS, limit: int = STEPS, ends: tuple[int, ...] = (0,)) -> Batch:
+    return Batch(prompts=prompts, keys=torch.arange(len(prompts)), ends=ends, limit=limit)
+
+
+def generated(model, prompt: list[int], **settings) -> list[int]:
+    ids = torch.tensor([prompt])
+    output = model.generate(
+        input_ids=ids,
+        attention_mask=torch.ones_like(ids),
+        do_sample=False,
+        max_new_tokens=STEPS,
+        pad_token_id=0,
+        **settings,
+    )
+    return output[0, len(prompt) :].tolist()
+
+
+@every_kind
+def test_greedy_is_generates(kind):
+    expected = [generated(tiny(kind), prompt, eos_token_id=list(MANY_ENDS)) for prompt in PROMPTS]
+    assert decode(tiny(kind), batch(ends=MANY_ENDS), Greedy()).tokens == expected
+
+
+@every_kind
+@pytest.mark.parametrize(("beams", "power", "ends"), [(5, 1.0, (0,)), (3, -1.0, MANY_ENDS)])
+def test_beam_search_is_generates(kind, beams, power, ends):
+    settings = {"num_beams": beams, "eos_token_id": list(ends), "length_penalty": power}
+    expected = [generated(tiny(kind), prompt, early_stopping=False, **settings) for prompt in PROMPTS]
+    strategy = BeamSearch(beams=beams, length_penalty=power)
+    assert decode(tiny(kind), batch(ends=ends), strategy).tokens == expected
+
+
+def test_the_models_own_settings_change_nothing():
+    model = tiny("llama")
+    expected = decode(model, batch(), Greedy()).tokens
+    model.generation_config.repetition_penalty = 5.0
+    model.generation_config.max_length = 7
+    assert decode(model, batch(), Greedy()).tokens == expected
+    assert model.generation_config.repetition_penalty == 5.0
+
+
+@every_kind
+@pytest.mark.parametrize("name", ["guard", "dry + min_p"])
+def test_a_static_cache_writes_the_same_texts(kind, name):
+    model = tiny(kind)
+    assert decode(model, batch(), parse(name), static=True) == decode(model, batch(), parse(name))
+
+
+@every_kind
+def test_contrastive_search_equals_the_definition_by_tree_and_by_repetition(kind):
+    model = tiny(kind)
+    expected = slow_search(tiny(kind), lambda: lambda _p: (6, 0.6))
+    assert decode(model, batch(), ContrastiveSearch(k=6, alpha=0.6)).tokens == expected
+    windowed = kind in {"mistral", "qwen2-window"}
+    assert Abilities.of(model).choose_passes(64) is (RepeatedPasses if windowed else TreePasses)
+
+
+@pytest.mark.parametrize("q", [1.0, 3.0])
+def test_acs_equals_the_definition(q):
+    def follow_a_text():
+        earlier: dict[bool, list[float]] = {False: [], True: []}
+
+        def exponent(p: list[float], *, inside: bool) -> float:
+            """Return q times arctanh of how far the entropy is from the median of the earlier ones."""
+            h, before = -sum(x * math.log(x) for x in p if x > 0), earlier[inside]
+            x = (h - statistics.median(before)) / math.log(len(p)) if before else 0
+            before.append(h)
+            return q * math.atanh(max(-1 + 1e-6, min(1 - 1e-6, x)))
+
+        def adapt(p: list[float]) -> tuple[int, float]:
+            k = round(10 / (1 + math.exp(-exponent(p, inside=False))) + 5)
+            top = sorted(p, reverse=True)[:k]
+            x = exponent([each / sum(top) for each in top], inside=True)
+            return k, round(1 / (1 + math.exp(-x)), 2)
+
+        return adapt
+
+    expected = slow_search(tiny("llama"), follow_a_text)
+    assert decode(tiny("llama"), batch(), AdaptiveContrastiveSearch(q=q)).tokens == expected
+    alone = [decode(tiny("llama"), batch([prompt]), AdaptiveContrastiveSearch(q=q)) for prompt in PROMPTS]
+    assert [decoded.tokens[0] for decoded in alone] == expected
+
+
+@torch.inference_mode()
+def slow_search(model, follow_a_text) -> list[list[int]]:
+    """Recompute everything at every step; what `follow_a_text()` returns makes k and α of probabilities."""
+    texts = []
+    for prompt in PROMPTS:
+        text, adapt = list(prompt), follow_a_text()
+        while len(text) < len(prompt) + STEPS and text[-1:] != [0]:
+            p = model(input_ids=torch.tensor([text])).logits[0, -1].double().softmax(-1).tolist()
+            k, alpha = adapt(p)
+            candidates = sorted(range(len(p)), key=lambda v: (-p[v], v))[:k]
+            scores = []
+            for v in candidates:
+                output = model(input_ids=torch.tensor([[*text, v]]), output_hidden_states=True)
+                h = torch.nn.functional.normalize(output.hidden_states[-1][0].double(), dim=-1)
+                scores.append((1 - alpha) * p[v] - alpha * float((h[:-1] @ h[-1]).max()))
+            text.append(candidates[scores.index(max(scores))])
+        texts.append(text[len(prompt) :])
+    return texts
+
+
+@pytest.mark.parametrize(
+    "kind", ["gpt-neo", "falcon-alibi", "llama4", "jamba", "mamba", "lfm2", "openai-gpt"]
+)
+def test_foreign_contrastive_search_equals_the_definition(kind):
+    expected = slow_search(tiny(kind), lambda: lambda _p: (4, 0.6))
+    assert decode(tiny(kind), batch(), ContrastiveSearch(k=4, alpha=0.6)).tokens == expected
+
+
+@pytest.mark.parametrize("kind", ["rwkv", "mamba", "lfm2", "openai-gpt"])
+def test_foreign_beam_search_equals_search_without_a_cache(kind):
+    model = tiny(kind)
+    settings = {"num_beams": 3, "eos_token_id": [0], "early_stopping": False, "use_cache": False}
+    expected = [generated(model, prompt, **settings) for prompt in PROMPTS]
+    texts = [decode(model, batch([prompt]), BeamSearch(beams=3)).tokens[0] for prompt in PROMPTS]
+    assert texts == expected
+
+
+@pytest.mark.parametrize("kind", ["lfm2", "openai-gpt"])
+def test_a_foreign_amateur_equals_itself_without_a_cache(kind, monkeypatch):
+    strategy, expert = ContrastiveDecoding(beams=3, amateur_prompt="whole"), tiny("llama")
+    cached = decode(expert, batch(), strategy, amateur=tiny(kind)).tokens
+    monkeypatch.setattr(Abilities, "choose_passes", lambda *_: PlainPasses)
+    assert decode(expert, batch(), strategy, amateur=tiny(kind)).tokens == cached

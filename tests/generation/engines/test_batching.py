@@ -1,0 +1,94 @@
+"""Batches sized to memory: they grow, shrink where it runs out, and lose no row."""
+
+import types
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from guard_eval.generation.engines.batching import BatchSizes, in_batches
+
+pytestmark = pytest.mark.slow
+
+
+class Memory:
+    """A decoder that holds so many tokens at once, and notes what it was asked for."""
+
+    def __init__(self, tokens):
+        self.tokens = tokens
+        self.tried = []
+
+    def __call__(self, rows):
+        self.tried.append(len(rows))
+        if sum(rows) > self.tokens:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        return [f"text of {row}" for row in rows]
+
+
+def run(rows, memory, sizes):
+    return [(list(batch), made) for batch, made in in_batches(rows, memory, sizes)]
+
+
+def test_batches_double_until_memory_runs_out_and_then_stay():
+    """Rows of 64 tokens in a memory of 1280: 20 fit. 8, 16, 32 (no), then 16 each, also in the next call."""
+    memory, sizes = Memory(1280), BatchSizes()
+    made = run([64] * 80, memory, sizes)
+    assert memory.tried == [8, 16, 32, 16, 16, 16, 8]
+    assert [len(batch) for batch, _ in made] == [8, 16, 16, 16, 16, 8]
+    later = Memory(1280)
+    run([64] * 40, later, sizes)
+    assert later.tried == [16, 16, 8]
+
+
+@settings(max_examples=15)
+@given(
+    rows=st.lists(st.integers(1, 300), max_size=60),
+    tokens=st.integers(300, 4000),
+    most=st.none() | st.integers(1, 40),
+)
+def test_every_row_is_made_once_and_in_order(rows, tokens, most):
+    rows = sorted(rows, reverse=True)
+    memory = Memory(tokens)
+    results = run(rows, memory, BatchSizes(most))
+    assert [row for batch, _ in results for row in batch] == rows
+    assert [text for _, texts in results for text in texts] == [f"text of {row}" for row in rows]
+    assert all(n <= (most or 10**9) for n in memory.tried)
+
+
+def test_a_row_that_does_not_fit_alone_is_an_error():
+    memory = Memory(100)
+    with pytest.raises(torch.OutOfMemoryError):
+        run([200, 50], memory, BatchSizes())
+    assert memory.tried == [2, 1]
+
+
+def test_other_errors_are_not_taken_for_a_lack_of_memory():
+    def broken(rows):
+        raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
+
+    with pytest.raises(RuntimeError, match="cannot be multiplied"):
+        run([1, 1], broken, BatchSizes())
+
+
+def test_a_cpu_says_so_in_words():
+    with pytest.raises(torch.OutOfMemoryError, match="DefaultCPUAllocator"):
+        run([1], lambda rows: torch.empty(1 << 60, dtype=torch.uint8), BatchSizes())
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "device", "parameters", "beams", "rows"),
+    [
+        (5, "cuda", 10**10, 4, 5),
+        ("auto", "cpu", 3 * 10**6, 1, 32),
+        ("auto", "cpu", 7 * 10**9, 1, 8),
+        ("auto", "cpu", 7 * 10**9, 5, 1),
+        ("auto", "cuda", 7 * 10**9, 1, 64),
+    ],
+)
+def test_only_a_gpu_tries_more_and_more(batch_size, device, parameters, beams, rows):
+    model = types.SimpleNamespace(device=torch.device(device), num_parameters=lambda: parameters)
+    sizes = BatchSizes.choose(batch_size, model, beams=beams)
+    for _ in range(3):
+        sizes.succeed(sizes.rows)
+    assert sizes.rows == rows

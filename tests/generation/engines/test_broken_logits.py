@@ -1,0 +1,118 @@
+"""Logits and hidden states that are no numbers: named with prompt and step, never written on in silence."""
+
+import pytest
+import torch
+from tiny_models import tiny
+
+from guard_eval.generation.engines.batch import Batch
+from guard_eval.generation.engines.decode import decode
+from guard_eval.generation.strategies import parse
+
+PROMPTS = [[5, 9, 200, 31], [7, 8], [12, 13, 14, 15, 16, 17]]
+BAD = 1
+STEPS = 10
+STRATEGIES = [
+    "greedy", "beam(beams=3)", "temperature", "top_k", "top_p", "typical", "min_p", "adaptive",
+    "acs", "guard", "contrastive(k=4)", "contrastive_decoding(beams=3)",
+    "guard(formulation=released, select=sample)",
+]  # fmt: skip
+VALUES = {"nan": (torch.nan, 3), "+inf": (torch.inf, 3), "nothing": (-torch.inf, None)}
+
+
+class Breaking:
+    """A model's head that gives the texts in some places wrong logits from a step on."""
+
+    def __init__(self, model, value, column, after):
+        self.value, self.column, self.after, self.calls = value, column, after, 0
+        self.place = lambda rows: slice(len(rows))
+        self.handle = model.get_output_embeddings().register_forward_hook(self)
+
+    def __call__(self, _module, _inputs, logits):
+        self.calls += 1
+        if self.calls <= self.after:
+            return logits
+        logits = logits.clone()
+        rows = logits.view(-1, logits.shape[-1])
+        rows[self.place(rows)] = self.broken(rows[self.place(rows)])
+        return logits
+
+    def broken(self, row):
+        if self.column is None:
+            return torch.full_like(row, self.value)
+        row = row.clone()
+        row[..., self.column] = self.value
+        return row
+
+
+def run(model, prompts, strategy, amateur=None):
+    batch = Batch(
+        prompts=prompts,
+        keys=torch.arange(len(prompts)),
+        ends=(),
+        limit=STEPS,
+    )
+    return decode(model, batch, parse(strategy), amateur=amateur)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "value", "after"),
+    [
+        *((name, "nan", 4) for name in STRATEGIES),
+        ("guard", "+inf", 0),
+        ("acs", "nothing", 0),
+        ("top_p", "nothing", 4),
+    ],
+)
+def test_a_step_without_numbers_is_named(strategy, value, after):
+    """One text alone, from the first step or a later one."""
+    model, amateur = tiny("llama"), tiny("gpt2")
+    Breaking(model, *VALUES[value], after)
+    result = run(model, PROMPTS[:1], strategy, amateur)
+    probes = 2 if strategy in {"acs", "contrastive(k=4)"} else 0  # the head is tried before the first step
+    assert result.failed_at == [max(0, after - probes)]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "value"),
+    [("greedy", "nan"), ("top_p", "nothing"), ("acs", "+inf"), ("guard", "nan"), ("beam(beams=1)", "nan")],
+)
+def test_neighbours_of_a_broken_text_are_what_they_would_be(strategy, value):
+    whole = run(tiny("llama"), PROMPTS, strategy)
+    model = tiny("llama")
+    probes = 2 if strategy == "acs" else 0
+    breaking = Breaking(model, *VALUES[value], 2 + probes)
+    breaking.place = lambda rows: slice(BAD, BAD + 1) if len(rows) == len(PROMPTS) else slice(0, 0)
+    result = run(model, PROMPTS, strategy)
+    assert result.failed_at == [None, 2, None]
+    for row in (0, 2):
+        assert result.tokens[row] == whole.tokens[row]
+
+
+def test_an_amateur_without_numbers_is_named():
+    expert, amateur = tiny("llama"), tiny("gpt2")
+    Breaking(amateur, torch.nan, 3, 3)
+    assert run(expert, PROMPTS[:1], "contrastive_decoding(beams=3)", amateur).failed_at == [3]
+
+
+def test_a_broken_beam_that_is_not_the_first_is_named():
+    """Token 9 has no embedding: the hypothesis that writes it is broken, whichever place it holds."""
+    clean = tiny("llama")
+    first = run(clean, PROMPTS[:1], "greedy").tokens[0][0]
+    with torch.inference_mode():
+        second = int(clean(torch.tensor(PROMPTS[:1])).logits[0, -1].topk(2).indices[1])
+    assert first != second
+    model = tiny("llama")
+    with torch.no_grad():
+        model.get_input_embeddings().weight[second] = torch.nan
+    assert run(model, PROMPTS[:1], "beam(beams=2)").failed_at == [1]
+
+
+@pytest.mark.parametrize("strategy", ["contrastive(k=4)", "acs"])
+def test_a_candidate_without_a_hidden_state_is_named(strategy):
+    """Its logits are never asked for unless it is chosen, and a NaN compares with nothing."""
+    model = tiny("llama")
+    with torch.inference_mode():
+        likely = model(torch.tensor(PROMPTS[:1])).logits[0, -1].topk(4).indices
+    with torch.no_grad():
+        model.get_input_embeddings().weight[likely[-1]] = torch.nan
+    assert run(model, PROMPTS[:1], strategy).failed_at == [0]

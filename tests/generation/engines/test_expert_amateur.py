@@ -1,0 +1,68 @@
+"""Contrastive decoding against a slow beam search over whole texts, in plain Python."""
+
+import math
+
+import pytest
+import torch
+from tiny_models import tiny
+
+from guard_eval.generation.engines.batch import Batch
+from guard_eval.generation.engines.decode import decode
+from guard_eval.generation.strategies import ContrastiveDecoding
+
+pytestmark = pytest.mark.slow
+
+PROMPTS = [[5, 9, 200, 31], [7], [12, 13, 14, 15, 16, 17]]
+STEPS = 9
+ENDS = {0, 33, 96, 150, 201}
+
+
+def log_softmax(logits: list[float]) -> list[float]:
+    top = max(logits)
+    z = math.log(sum(math.exp(x - top) for x in logits)) + top
+    return [x - z for x in logits]
+
+
+@torch.inference_mode()
+def scores(expert, amateur, text: list[int], *, start: int, alpha: float, tau: float) -> dict[int, float]:
+    """Return ln p_expert − ln p_amateur of each token with p_expert ≥ α max p_expert.
+
+    The amateur sees the text from its token `start` on.
+    """
+    ids = torch.tensor([text])
+    strong = log_softmax(expert(input_ids=ids).logits[0, -1].double().tolist())
+    weak = log_softmax([x / tau for x in amateur(input_ids=ids[:, start:]).logits[0, -1].double().tolist()])
+    least = max(strong) + math.log(alpha)
+    return {v: strong[v] - weak[v] for v in range(len(strong)) if strong[v] >= least}
+
+
+def slow(expert, amateur, prompt: list[int], beams: int, *, alpha: float, tau: float, sees: str) -> list[int]:
+    running: list[tuple[float, list[int]]] = [(0.0, [])]
+    ended: list[tuple[float, list[int]]] = []
+    start = len(prompt) - 1 if sees == "last" else 0
+    for step in range(STEPS):
+        grown = [
+            (total + score, [*new, v])
+            for total, new in running
+            for v, score in scores(expert, amateur, prompt + new, start=start, alpha=alpha, tau=tau).items()
+        ]
+        grown.sort(key=lambda pair: -pair[0])
+        last = step + 1 == STEPS
+        ended += [(t / (step + 1), new) for t, new in grown[:beams] if new[-1] in ENDS or last]
+        ended = sorted(ended, key=lambda pair: -pair[0])[:beams]
+        running = [pair for pair in grown if pair[1][-1] not in ENDS][:beams]
+        if not running or (len(ended) == beams and running[0][0] / (step + 1) <= ended[-1][0]):
+            break
+    return ended[0][1]
+
+
+@pytest.mark.parametrize(
+    ("beams", "alpha", "tau", "sees"),
+    [(1, 0.1, 0.5, "last"), (4, 0.1, 0.5, "last"), (4, 0.01, 1.0, "whole"), (4, 0.6, 2.0, "whole")],
+)
+def test_contrastive_decoding_equals_the_definition(beams, alpha, tau, sees):
+    expert, amateur = tiny("llama"), tiny("gpt2")
+    expected = [slow(expert, amateur, prompt, beams, alpha=alpha, tau=tau, sees=sees) for prompt in PROMPTS]
+    batch = Batch(prompts=PROMPTS, keys=torch.zeros(3).long(), ends=sorted(ENDS), limit=STEPS)
+    strategy = ContrastiveDecoding(alpha=alpha, amateur_tau=tau, beams=beams, amateur_prompt=sees)
+    assert decode(expert, batch, strategy, amateur=amateur).tokens == expected

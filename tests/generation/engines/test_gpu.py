@@ -1,0 +1,110 @@
+"""What only a GPU can show: no waiting within a step, the CPU's texts, and memory that runs out."""
+
+import pytest
+import torch
+from tiny_models import tiny
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from guard_eval.generation.decoding import Context, StrategyProcessor
+from guard_eval.generation.decoding.contrastive import Proposer
+from guard_eval.generation.decoding.steps import choose, first_state
+from guard_eval.generation.engines.batch import Batch
+from guard_eval.generation.engines.batching import BatchSizes, in_batches
+from guard_eval.generation.engines.decode import decode
+from guard_eval.generation.strategies import (
+    STRATEGIES,
+    AdaptiveContrastiveSearch,
+    ContrastiveSearch,
+    LogitStrategy,
+    parse,
+)
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")]
+
+GUARDS = [
+    *(f"guard(formulation={name})" for name in ("equations", "algorithm1", "released")),
+    "guard(aggregation=winsorized, mapping=log)",
+    "guard(select=sample)",
+]
+OTHERS = [
+    name for name, kind in STRATEGIES.items() if isinstance(kind(), LogitStrategy) and name != "guard"
+] + ["dry + mirostat + min_p + temperature"]
+PROMPTS = [[5, 9, 200, 31], [7], [12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24], [40, 41, 42]]
+
+
+@pytest.fixture
+def no_waiting():
+    """Let any copy to the host and any other synchronisation raise."""
+    yield lambda: torch.cuda.set_sync_debug_mode("error")
+    torch.cuda.set_sync_debug_mode("default")
+
+
+def batch(device: str) -> Batch:
+    return Batch(
+        prompts=PROMPTS,
+        keys=torch.arange(len(PROMPTS), device=device),
+        ends=(0,),
+        limit=40,
+    )
+
+
+@pytest.mark.parametrize("name", [*GUARDS, *OTHERS])
+@torch.inference_mode()
+def test_a_step_does_not_wait(name, no_waiting):
+    logits = [torch.randn(4, 5000, device="cuda") * 3 for _ in range(12)]
+    ids, processor = torch.randint(0, 5000, (4, 9), device="cuda"), StrategyProcessor(name)
+    state = torch.tensor([first_state(parse(name))] * 4, dtype=torch.float64, device="cuda")
+    known = Context(torch.arange(4, device="cuda"), 1, ids, ids, state)
+    choose(processor.strategy, logits[0], known)
+    no_waiting()
+    for step in logits[1:]:
+        choose(processor.strategy, step, known)
+
+
+@torch.inference_mode()
+def test_a_proposal_does_not_wait(no_waiting):
+    logits = torch.randn(4, 5000, device="cuda") * 3
+    for strategy in (ContrastiveSearch(), AdaptiveContrastiveSearch()):
+        propose = Proposer(strategy, 4, 9, logits.device)
+        propose(logits, 0)
+        no_waiting()
+        propose(logits, 1)
+        torch.cuda.set_sync_debug_mode("default")
+
+
+@pytest.mark.parametrize("kind", ["llama", "mistral", "gpt2"])
+@pytest.mark.parametrize("name", [*GUARDS, "greedy", "top_p", "contrastive(k=6)", "acs", "beam(beams=3)"])
+@pytest.mark.parametrize("static", [False, True])
+def test_texts_are_the_cpus_in_float32(kind, name, static):
+    """Rounding differs, but seldom by enough to change a choice among these tokens."""
+    torch.backends.cuda.matmul.allow_tf32 = False
+    expected = decode(tiny(kind), batch("cpu"), parse(name)).tokens
+    assert decode(tiny(kind).cuda(), batch("cuda"), parse(name), static=static).tokens == expected
+
+
+def test_memory_that_runs_out_costs_no_text():
+    """Leave room for a few dozen rows with wide logits, and let batches grow until they do not fit."""
+    torch.manual_seed(5)
+    config = LlamaConfig(hidden_size=32, num_attention_heads=2, num_hidden_layers=1, vocab_size=60_000)
+    model = LlamaForCausalLM(config).eval().cuda()
+    prompts = [[1 + n % 50, 2, 3 + n % 7] for n in range(300)]
+    tried = []
+
+    def write(rows):
+        tried.append(len(rows))
+        keys = torch.zeros(len(rows), dtype=torch.long, device="cuda")
+        return decode(model, Batch(prompts=rows, keys=keys, ends=(), limit=6), parse("guard")).tokens
+
+    expected = write(prompts[:4])
+    torch.cuda.empty_cache()
+    total = torch.cuda.get_device_properties(0).total_memory
+    torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_reserved() + 60e6) / total)
+    try:
+        made = list(in_batches(prompts, write, BatchSizes()))
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+    assert [row for rows, _ in made for row in rows] == prompts
+    assert [text for _, texts in made for text in texts][:4] == expected
+    worked = [len(rows) for rows, _ in made]
+    assert max(worked) < max(tried), "memory never ran out"
+    assert worked[:2] == [8, 16]

@@ -1,0 +1,148 @@
+"""Texts from a program, which are those of a study, and the numbers of the tokens that `try` shows."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import entropy
+
+import guard_eval
+from guard_eval import Greedy, Guard, Prompt, StudyError, Texts, TopP, generate, measure
+from guard_eval.generation.engines import local
+from guard_eval.generation.engines.library import show_text
+from guard_eval.generation.strategies import STRATEGIES, parse
+
+pytestmark = pytest.mark.slow
+
+SHORT = {"max_new_tokens": 12, "max_prompt_tokens": 32}
+a_llama = pytest.mark.parametrize("loaded", ["llama"], indirect=True)
+of_each_loop = pytest.mark.parametrize(
+    "strategy", ["greedy", "top_p(p=0.9)", "guard", "mirostat", "contrastive(k=4)", "acs", "dry + min_p"]
+)
+
+
+@a_llama
+@of_each_loop
+def test_a_text_is_that_of_a_study_whatever_the_order_and_the_batch(loaded, strategy):
+    prompts = [Prompt(id=f"p{n}", dataset="d", text="the cat sat" + " on the mat" * n) for n in range(4)]
+    studied = {
+        one.prompt_id: one
+        for batch in local.generate(loaded, prompts, parse(strategy), seed=3, batch_size=4, **SHORT)
+        for one in batch
+    }
+    order = [2, 0, 3, 2, 1]
+    made = generate(
+        [prompts[n] for n in order], strategy, loaded, seed=3, batch_size=1, progress=False, **SHORT
+    )
+    assert [one.id for one in made] == [studied[f"p{n}"].id for n in order]
+    assert [one.text for one in made] == [studied[f"p{n}"].text for n in order]
+
+
+@a_llama
+@of_each_loop
+def test_the_tokens_that_are_shown_are_the_text(loaded, strategy):
+    shown = show_text(loaded, "the cat sat", strategy=strategy, seed=3, max_new_tokens=12)
+    (text,) = generate("the cat sat", strategy, loaded, seed=3, max_new_tokens=12, progress=False)
+    assert shown.text == text.text
+    painted = "".join(token["text"] for token in shown.tokens)
+    assert text.text.startswith(painted)
+    assert set(text.text[len(painted) :]) <= {"\N{REPLACEMENT CHARACTER}"}  # the limit cut a character
+    assert len(shown.tokens) == text.new_tokens
+    adapts = any(name in strategy for name in ("guard", "mirostat", "acs"))
+    assert (len(shown.tokens[0]) > 3) == adapts
+
+
+@a_llama
+def test_entropy_and_probability_are_the_models(loaded):
+    first = show_text(loaded, "the cat sat", strategy="greedy", max_new_tokens=2).tokens[0]
+    ids = loaded.tokenizer("the cat sat", return_tensors="pt")
+    with torch.inference_mode():
+        p = loaded.model(**ids).logits[0, -1].double().softmax(-1).numpy()
+    assert first["entropy"] == pytest.approx(entropy(p), rel=1e-4)
+    assert first["probability"] == pytest.approx(p.max(), rel=1e-4)
+
+
+@a_llama
+def test_mirostats_state_follows_its_algorithm(loaded):
+    """Basu et al. 2021, Algorithm 1: μ_1 = 2 τ, and then μ - η (S - τ) with S = -log2 p."""
+    mu = 6.0
+    for token in show_text(
+        loaded, "the cat sat", strategy="mirostat(tau=3, eta=0.5)", max_new_tokens=12
+    ).tokens:
+        assert token["mu"] == pytest.approx(mu, rel=1e-6)
+        mu -= 0.5 * (-math.log2(token["probability"]) - 3.0)
+
+
+@a_llama
+def test_a_text_with_beams_is_known_in_the_end(loaded):
+    shown = show_text(loaded, "the cat sat", strategy="beam", max_new_tokens=12)
+    assert shown.text
+    assert shown.tokens == ()
+
+
+@a_llama
+def test_runs_differ_where_something_is_drawn(loaded):
+    drawn = generate("the cat", TopP(p=1.0), loaded, runs=3, progress=False, **SHORT)
+    assert [one.run for one in drawn] == [1, 2, 3]
+    assert len({one.text for one in drawn}) == 3
+    assert len(generate("the cat", Greedy(), loaded, runs=3, progress=False, **SHORT)) == 1
+
+
+@a_llama
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda loaded: generate([3], model=loaded), "prompt 1 is of type int; give text or a Prompt"),
+        (lambda loaded: generate("x", Guard, loaded), r"Guard'> is no strategy; write Guard\(\)"),
+        (lambda loaded: generate("x", "gaurd", loaded), "did you mean 'guard'"),
+        (lambda loaded: generate("x", model=loaded, batch_size=0), "batch_size = 0 must be a whole number"),
+        (lambda loaded: generate("x", model=loaded, runs="3"), "runs = '3' must be a whole number"),
+        (lambda loaded: generate("x", model=loaded, stop=[5]), r"stop = \[5\] must be texts"),
+        (lambda loaded: generate("x", model=loaded, stop=""), r"stop = \[''\] must be texts"),
+        (lambda loaded: generate("x", model="./missing"), "there is no folder .*/missing, and"),
+        (lambda loaded: generate("x", model=""), "the model's name is empty; give"),
+        (lambda loaded: generate("x", model=None), "model = None is no model; give a Hugging Face"),
+        (lambda loaded: generate("x", model=loaded, seed="a"), "seed = 'a' must be a whole number"),
+        (
+            lambda loaded: generate("x", model=loaded, dtype="float16"),
+            "dtype have no effect on a loaded model",
+        ),
+        (lambda loaded: generate({"a": 1}, model=loaded), "prompts is of type dict; give a list"),
+        (lambda loaded: generate(Texts([], []).to_frame(), model=loaded), "prompts is of type DataFrame"),
+        (lambda loaded: generate("\ud800", model=loaded), r"the prompt '\\ud800': not valid Unicode"),
+        (
+            lambda loaded: show_text(loaded, "Once\x1b", max_new_tokens=10**6),
+            r"the prompt 'Once\\x1b': with max_new_tokens = 1000000 more",
+        ),
+        (
+            lambda loaded: generate([Prompt(id="a", dataset="", text=text) for text in "xy"], model=loaded),
+            "two prompts have the id 'a' and differ",
+        ),
+        (lambda loaded: measure(["x"]), "measure got a list; give it what generate returned"),
+        (lambda loaded: measure(Texts([], []), metrics=["divers"]), "'divers'"),
+    ],
+)
+def test_wrong_values_are_named(loaded, wrong, message):
+    with pytest.raises(StudyError, match=message):
+        wrong(loaded)
+
+
+@a_llama
+def test_numbers_may_be_numpys(loaded):
+    number = np.int64(3)
+    given = {"seed": number, "max_new_tokens": number, "max_prompt_tokens": number, "batch_size": number}
+    made = generate("the cat sat", TopP(p=0.9), loaded, progress=False, **given)
+    assert made[0] == replace(
+        generate("the cat sat", TopP(p=0.9), loaded, progress=False, **dict.fromkeys(given, 3))[0],
+        seconds=made[0].seconds,
+    )
+
+
+def test_the_package_shows_what_it_has():
+    assert {"generate", "measure", "load_model", "Guard", "__version__"} <= set(dir(guard_eval))
+    assert all(getattr(guard_eval, name) is not None for name in dir(guard_eval))
+    assert {kind.__name__ for kind in STRATEGIES.values()} <= set(dir(guard_eval))
+    with pytest.raises(AttributeError, match="no 'Gard'"):
+        _ = guard_eval.Gard

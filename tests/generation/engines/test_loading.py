@@ -1,0 +1,268 @@
+"""What is loaded, under which revision, and what cannot be loaded."""
+
+import hashlib
+import json
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import (
+    BertConfig,
+    T5Config,
+)
+
+from guard_eval.errors import StudyError
+from guard_eval.generation.engines.loading import (
+    ModelFiles,
+    check_amateur,
+    folder_revision,
+    load,
+    load_encoder,
+)
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def folder(llama_folder: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(llama_folder, tmp_path / "model"))
+
+
+def test_a_folder_is_loaded(folder):
+    loaded = load(str(folder))
+    assert loaded.name == str(folder)
+    assert load(str(folder), name="bundled").name == "bundled"
+    assert (loaded.dtype, loaded.device) == ("float32", "cpu")
+    assert not loaded.model.training
+    assert loaded.revision == folder_revision(folder)
+    assert load(str(folder), dtype="bfloat16").dtype == "bfloat16"
+
+
+def test_the_revision_by_hand(tmp_path):
+    contents = {"config.json": b"{}", "model.safetensors": b"weights", "tokenizer.json": b"[]"}
+    for name, content in contents.items():
+        (tmp_path / name).write_bytes(content)
+    (tmp_path / "README.md").write_bytes(b"does not count")
+    (tmp_path / "pytorch_model.bin").write_bytes(b"does not count beside safetensors")
+    lines = "".join(f"{name}\0{hashlib.sha256(content).hexdigest()}\n" for name, content in contents.items())
+    assert folder_revision(tmp_path) == f"sha256:{hashlib.sha256(lines.encode()).hexdigest()[:16]}"
+
+
+def refused(location: object, match: str, load=load, **options: str) -> None:
+    with pytest.raises(StudyError, match=match) as caught:
+        load(str(location), **options)
+    assert "\n" not in str(caught.value)
+
+
+def remove(pattern):
+    return lambda folder: [path.unlink() for path in folder.glob(pattern)]
+
+
+def name_tokenizer(kind):
+    """Leave no tokenizer but the name of a class, which comes up without words."""
+
+    def spoil(folder):
+        remove("tokenizer*")(folder)
+        (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": kind}))
+
+    return spoil
+
+
+def break_weights(folder):
+    (folder / "model.safetensors").write_bytes(b"not a model")
+
+
+class Program:
+    """What a pickle runs on being read."""
+
+    def __reduce__(self):
+        return pytest.fail, ("the weights were run",)
+
+
+def weights_of(content):
+    def spoil(folder):
+        (folder / "model.safetensors").unlink()
+        (folder / "pytorch_model.bin").write_bytes(content)
+
+    return spoil
+
+
+def write(name, content):
+    return lambda folder: (folder / name).write_text(content)
+
+
+def add(name, value):
+    def spoil(folder):
+        path = folder / "config.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), name: value}))
+
+    return spoil
+
+
+@pytest.mark.parametrize(
+    ("spoil", "says"),
+    [
+        (shutil.rmtree, "there is no such folder"),
+        (remove("*"), "cannot load the model in"),
+        (remove("config.json"), "cannot load the model in .* put a whole model into it"),
+        (remove("model.safetensors"), "cannot load the model in .* put a whole model into it"),
+        (break_weights, "cannot load the model in"),
+        (weights_of(b"junk"), "cannot load the model in .* put a whole model into it"),
+        (
+            weights_of(pickle.dumps(Program(), protocol=2)),
+            "broken, or hold more than weights",
+        ),
+        (write("adapter_config.json", "{}"), "holds an adapter alone"),
+        (remove("tokenizer*"), "has no tokenizer"),
+        (name_tokenizer("BertTokenizer"), "has no tokenizer"),
+        (name_tokenizer("T5Tokenizer"), "has no tokenizer"),
+        (name_tokenizer("GPT2Tokenizer"), "has no tokenizer"),
+        (write("tokenizer_config.json", "[]"), "no tokenizer that can be read: .* put its files into it"),
+        (write("tokenizer.json", "{"), "no tokenizer that can be read: .* put its files into it"),
+        (write("generation_config.json", "{"), "cannot load the model in .*generation_config.json"),
+        (write("config.json", "[1]"), "cannot load the model in"),
+        (
+            add("quantization_config", {"quant_method": "mine"}),
+            "is quantised by 'mine', which .* does not know",
+        ),
+    ],
+)
+def test_a_folder_without_a_whole_model(folder, spoil, says):
+    spoil(folder)
+    refused(folder, says)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "says"),
+    [
+        ("device", "nonsense", "'nonsense', but PyTorch finds"),
+        ("device", "mps", "'mps', but PyTorch finds .*; write one of: auto, cpu"),
+        ("device", "cuda:99", "'cuda:99', but PyTorch finds [0-9]+ GPUs"),
+        ("device_map", "sideways", "cannot load the model in"),
+        ("dtype", "float8", "'float8' is unknown; choose from: auto, float32"),
+    ],
+)
+def test_options_that_name_nothing(folder, option, value, says):
+    refused(folder, says, **{option: value})
+
+
+@pytest.mark.parametrize("load", [load, load_encoder])
+def test_weights_are_missing(folder, load):
+    path = folder / "model.safetensors"
+    weights = load_file(path)
+    del weights["model.norm.weight"]
+    save_file(weights, path, metadata={"format": "pt"})
+    refused(folder, r"lacks 1 of its weights, (model\.)?norm\.weight", load)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [T5Config(architectures=["T5ForConditionalGeneration"]), BertConfig(architectures=["BertForMaskedLM"])],
+    ids=["T5", "BERT"],
+)
+def test_a_model_that_does_not_continue_texts(tmp_path, config):
+    config.save_pretrained(tmp_path)
+    refused(tmp_path, f"is a {config.architectures[0]}, which does not continue texts")
+
+
+@pytest.mark.parametrize("load", [load, load_encoder])
+def test_code_that_comes_with_a_model_is_never_run(folder, tmp_path, load):
+    config = json.loads((folder / "config.json").read_text())
+    config |= {
+        "model_type": "mine",
+        "auto_map": dict.fromkeys(("AutoConfig", "AutoModel", "AutoModelForCausalLM"), "mine.Mine"),
+    }
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "mine.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nclass Mine: pass\n")
+    refused(folder, "comes with code of its own, which is never run", load)
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("spread", ["auto", {"": "cpu"}], ids=str)
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_device_map_on_a_machine_without_gpus(folder, spread):
+    plain, mapped = load(str(folder)), load(str(folder), device_map=spread)
+    assert (mapped.device, mapped.dtype) == ("cpu", "float32")
+    ids = torch.tensor([[5, 6, 7]])
+    ours, theirs = plain.model(input_ids=ids).logits, mapped.model(input_ids=ids).logits
+    assert torch.allclose(ours, theirs, atol=1e-4)  # the mapped model's layers are not packed
+
+
+def test_the_arithmetic_of_a_quantised_model_is_not_forced(folder):
+    """Nor can it be loaded without its package."""
+    config = json.loads((folder / "config.json").read_text())
+    config["quantization_config"] = {"quant_method": "bitsandbytes", "load_in_8bit": True}
+    (folder / "config.json").write_text(json.dumps(config))
+    files = ModelFiles.open(str(folder), "main")
+    assert files.choose_dtype("auto", "cpu") == "auto"
+    assert files.expected_dtype("auto", "cpu") == "float32, bitsandbytes"
+    refused(folder, "cannot load the model in .*bitsandbytes")
+
+
+@pytest.fixture
+def expert(llama_folder):
+    return load(str(llama_folder), name="expert")
+
+
+def test_an_amateur_with_another_vocabulary(expert, folder):
+    tokens = json.loads((folder / "tokenizer.json").read_text())
+    vocabulary = tokens["model"]["vocab"]
+    a, b = (name for name, number in vocabulary.items() if number in {7, 9})
+    vocabulary[a], vocabulary[b] = vocabulary[b], vocabulary[a]
+    (folder / "tokenizer.json").write_text(json.dumps(tokens))
+    with pytest.raises(StudyError, match=r"'expert' and its amateur .* only one of them has .* as token 7"):
+        check_amateur(expert, load(str(folder)))
+
+
+def python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+        timeout=120,
+        check=False,
+    )
+
+
+def test_a_hub_model_carries_its_commit(llama_folder, tmp_path):
+    """Lay a model out as the Hub's cache does, and load it by its id without a network."""
+    commit = "0123456789abcdef0123456789abcdef01234567"
+    cache = tmp_path / "hub" / "models--me--tiny"
+    shutil.copytree(llama_folder, cache / "snapshots" / commit)
+    (cache / "refs").mkdir()
+    (cache / "refs" / "main").write_text(commit)
+    code = (
+        "from guard_eval.generation.engines.loading import load\n"
+        "loaded = load('me/tiny')\n"
+        "print(loaded.name, loaded.revision, loaded.dtype)\n"
+    )
+    result = python(code, HF_HUB_OFFLINE="1", HF_HOME=str(tmp_path))
+    assert result.stdout.split() == ["me/tiny", commit, "float32"], result.stderr
+
+
+@pytest.mark.parametrize("package", ["torch", "transformers"])
+def test_without_the_extra_the_import_names_it(package):
+    code = (
+        f"import sys; sys.modules[{package!r}] = None\n"
+        "from guard_eval.errors import MissingExtraError\n"
+        "try: import guard_eval.generation.engines\n"
+        "except MissingExtraError as error: print(error)\n"
+    )
+    result = python(code)
+    assert f"needs the package '{package}'" in result.stdout, result.stderr
+    assert "pip install 'guard-eval[generate]'" in result.stdout
+
+
+def test_the_room_itself_imports_nothing_heavy():
+    result = python(
+        "import sys, guard_eval.generation.engines\n"
+        "print('torch' in sys.modules, 'transformers' in sys.modules)"
+    )
+    assert result.stdout.split() == ["False", "False"], result.stderr

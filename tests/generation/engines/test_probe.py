@@ -1,0 +1,136 @@
+"""What models can do is tried: padding, packed layers, caches under other names, and texts that fail."""
+
+import pytest
+import torch
+from small_tokenizers import bytes_of
+from tiny_models import FOREIGN, VOCABULARY, tiny
+from transformers import LlamaForCausalLM
+
+from guard_eval import progress
+from guard_eval.errors import StudyError
+from guard_eval.generation.engines import packed
+from guard_eval.generation.engines.batch import Batch
+from guard_eval.generation.engines.decode import decode
+from guard_eval.generation.engines.loading import LoadedModel
+from guard_eval.generation.engines.local import generate
+from guard_eval.generation.engines.packed import PackedLinear, can_pack, pack
+from guard_eval.generation.engines.probe import Abilities, check
+from guard_eval.generation.strategies import ContrastiveSearch, Greedy, parse
+from guard_eval.records import Prompt
+
+pytestmark = pytest.mark.slow
+
+PROMPTS = [Prompt(id=f"p{n}", dataset="set", text="the cat sat" + " on the mat" * n) for n in range(3)]
+LIMITS = {"seed": 1, "max_new_tokens": 6, "max_prompt_tokens": 32}
+TEXT = "the cat sat on the mat and the dog ran to the old red house"
+
+
+class Notices(progress.Reporter):
+    """Keeps what is said."""
+
+    def __init__(self):
+        self.texts = []
+
+    def notice(self, text):
+        self.texts.append(text)
+
+
+def load_foreign(kind: str) -> LoadedModel:
+    """Return a small random model as `load` would, its layers packed."""
+    model = tiny(kind)
+    pack(model)
+    return LoadedModel(
+        model=model, tokenizer=bytes_of([TEXT] * 3, VOCABULARY), name=kind, revision="sha256:0",
+        dtype="float32", device="cpu", versions="",
+    )  # fmt: skip
+
+
+@pytest.fixture
+def packing(monkeypatch):
+    if not can_pack():
+        pytest.skip("oneDNN does not pack weights here")
+    monkeypatch.setattr(packed, "_SMALL", 0)
+
+
+@pytest.mark.usefixtures("packing")
+@pytest.mark.parametrize("kind", FOREIGN)
+def test_foreign_models_write_batches_as_single_texts(kind):
+    """Against transformers' greedy search, without packed layers or a batch."""
+    loaded, reference = load_foreign(kind), tiny(kind)
+    texts = {
+        c.prompt_id: c.text for b in generate(loaded, PROMPTS, Greedy(), batch_size=3, **LIMITS) for c in b
+    }
+    allowed = list(range(len(loaded.tokenizer)))
+    for prompt in PROMPTS:
+        ids = torch.tensor([loaded.tokenizer(prompt.text)["input_ids"]])
+        absent = [token for token in range(VOCABULARY) if token not in allowed]
+        rows = reference.generate(
+            input_ids=ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=6,
+            pad_token_id=0, suppress_tokens=absent,
+        )  # fmt: skip
+        expected = loaded.tokenizer.decode(rows[0, ids.shape[1] :], skip_special_tokens=True)
+        assert texts[prompt.id] == expected.rstrip("\N{REPLACEMENT CHARACTER}")
+
+
+@pytest.mark.parametrize("kind", ["rwkv", "xlnet", "prophetnet", "trocr"])
+def test_models_that_ignore_padding_write_row_by_row(kind):
+    notices, loaded = Notices(), load_foreign(kind)
+    with progress.attached(notices):
+        sizes = [len(b) for b in generate(loaded, PROMPTS, Greedy(), batch_size=3, **LIMITS)]
+    assert sizes == [1, 1, 1]
+    assert any("padded rows fail (logits differ by" in text for text in notices.texts)
+    assert [len(b) for b in generate(load_foreign("gpt-neo"), PROMPTS, Greedy(), batch_size=3, **LIMITS)] == [
+        3
+    ]
+
+
+@pytest.mark.usefixtures("packing")
+@pytest.mark.parametrize("kind", ["mamba", "falcon-mamba", "jamba"])
+def test_layers_whose_weights_are_read_are_not_packed(kind):
+    plain, model = tiny(kind), tiny(kind)
+    pack(model)
+    kinds = {name.split(".")[-1]: type(layer) for name, layer in model.named_modules()}
+    assert kinds["dt_proj"] is torch.nn.Linear
+    assert kinds["out_proj"] is PackedLinear
+    ids = torch.tensor([[5, 9, 200, 31]])
+    assert torch.allclose(model(input_ids=ids).logits, plain(input_ids=ids).logits, atol=1e-4)
+
+
+class RenamedCache(LlamaForCausalLM):
+    """Llama with the argument that transformers 5.24 calls `cache`."""
+
+    def forward(self, input_ids=None, attention_mask=None, position_ids=None, cache=None, **kwargs):
+        kwargs.setdefault("past_key_values", cache)
+        return super().forward(input_ids, attention_mask, position_ids, **kwargs)
+
+
+def test_contrastive_search_takes_the_cache_by_either_name():
+    plain = tiny("mistral")
+    renamed = RenamedCache(tiny("llama").config).eval()
+    renamed.load_state_dict(tiny("llama").state_dict())
+    for strategy in (ContrastiveSearch(k=3, alpha=0.6), parse("beam(beams=3)")):
+        batch = Batch(prompts=[[5, 9, 200], [7]], keys=torch.arange(2), ends=(0,), limit=8)
+        assert decode(renamed, batch, strategy) == decode(tiny("llama"), batch, strategy)
+    assert decode(plain, batch, parse("beam(beams=3)")).tokens
+
+
+def test_a_model_that_fails_is_refused_with_what_was_tried():
+    model = tiny("llama")
+    model.model.layers[1].mlp.up_proj = torch.nn.Linear(7, 7)
+    with pytest.raises(
+        StudyError, match=r"LlamaForCausalLM continues no text: one text \(mat1 and mat2 .*name"
+    ):
+        check(model, Greedy())
+    with pytest.raises(
+        StudyError,
+        match=r"XLNetLMHeadModel does not give .* tried .*a cache for each candidate \(it takes no",
+    ):
+        check(tiny("xlnet"), ContrastiveSearch())
+
+
+def test_the_longest_proven_text_needs_no_other_trial(monkeypatch):
+    model = tiny("llama")
+    abilities = Abilities.of(model)
+    kind = abilities.choose_passes(40)
+    monkeypatch.setattr(Abilities, "_try", None)
+    assert abilities.choose_passes(20) is kind

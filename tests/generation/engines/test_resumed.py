@@ -1,0 +1,113 @@
+"""`guard-eval generate` goes on only with what it would make itself; the rest is named and made again."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from guard_eval.errors import StudyError
+from guard_eval.generation.engines.command import generate
+from guard_eval.study.folder import BUNDLED, Study, locate_model
+from guard_eval.texts.continuations import read_continuations
+from guard_eval.texts.current import find_current
+from guard_eval.texts.pair import pair
+from guard_eval.texts.prompts import read_prompts
+
+STUDY = """
+name = "s"
+seed = 1
+[model]
+name = "model"
+{model}
+[generation]
+strategies = ["greedy", "guard"]
+max_new_tokens = 4
+[pairs]
+compare = [["greedy", "guard"]]
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    shutil.copytree(locate_model(BUNDLED, Path()), tmp_path / "model")
+    lines = [f'{{"prompt": "Once there was a cat who had {n} friends"}}\n' for n in range(4)]
+    (tmp_path / "prompts.jsonl").write_text("".join(lines))
+    return tmp_path
+
+
+def study(folder, model=""):
+    (folder / "study.toml").write_text(STUDY.format(model=model))
+    return Study.open(folder)
+
+
+def made(folder):
+    paths = [*(folder / "continuations").glob("*/greedy.jsonl")]
+    paths.sort(key=lambda path: path.stat().st_mtime_ns)
+    return [text.recipe for path in paths for text in read_continuations(path)]
+
+
+def other_tokenizer(model):
+    (model / "chat_template.jinja").write_text("{{ messages }}")
+
+
+def other_weights(model):
+    """Exchange a byte in place: the same name, the same size."""
+    path = next(model.glob("*.safetensors"))
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+
+
+def half(folder, study):
+    """Leave what a run that was killed at half would have left."""
+    for strategy in study.settings.generation.strategies:
+        (path,) = (folder / "continuations").glob(f"*/{strategy}.jsonl")
+        path.write_text("".join(path.read_text().splitlines(keepends=True)[:2]))
+
+
+@pytest.mark.parametrize(
+    ("change", "finished"),
+    [("dtype", True), (other_weights, False), (other_tokenizer, True)],
+)
+def test_what_was_made_with_something_else_is_made_again(folder, change, finished):
+    first = study(folder)
+    generate(first)
+    if not finished:
+        half(folder, first)
+    before = made(folder)
+    if change == "dtype":
+        changed = study(folder, 'dtype = "bfloat16"')
+    else:
+        change(folder / "model")
+        changed = first
+    if change == "dtype" or not finished:
+        with pytest.raises(StudyError, match=r"no run in|drawn prompts are missing"):
+            pair(changed)
+    preview = generate(changed, dry_run=True)
+    assert (preview.missing, preview.written) == (8, {})
+    assert any("would make 8 continuations" in line for line in preview.lines)
+    assert made(folder) == before
+    printed = " ".join(generate(changed).lines)
+    assert "another run is kept and not used: " in printed
+    assert ("'float32', not 'bfloat16'" if change == "dtype" else "revision = 'sha256:") in printed
+    after = made(folder)
+    assert after[: len(before)] == before
+    (new,) = set(after[len(before) :])
+    assert len(after) == len(before) + 4
+    prompts = read_prompts(folder / "prompts.jsonl")
+    texts = find_current(changed, ["greedy", "guard"], prompts)
+    assert {one.recipe for one in texts["greedy"].values()} == {new}
+    assert all(len(result) == 4 for result in texts.values())
+    pair(changed)
+    assert generate(changed).written == {}
+    assert made(folder) == after
+
+
+def test_a_finished_study_without_its_model_stays_finished(folder):
+    first = study(folder)
+    generate(first)
+    shutil.move(folder / "model", folder / "away")
+    again = generate(first)
+    assert "not compared with model, which is not on this machine" in "\n".join(again.lines)
+    assert (again.written, again.missing) == ({}, 0)
+    assert len(made(folder)) == 4

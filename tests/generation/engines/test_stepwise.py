@@ -1,0 +1,77 @@
+"""Strategies of steps, whole texts: against transformers' processors."""
+
+import pytest
+import torch
+from transformers.generation.logits_process import (
+    NoRepeatNGramLogitsProcessor,
+    RepetitionPenaltyLogitsProcessor,
+    TemperatureLogitsWarper,
+    TopKLogitsWarper,
+    TopPLogitsWarper,
+)
+
+from guard_eval.generation.decoding.noise import gumbel, row_key
+from guard_eval.generation.decoding.processor import breaker_ids
+from guard_eval.generation.engines.batch import Batch
+from guard_eval.generation.engines.decode import decode
+from guard_eval.generation.engines.loading import LoadedModel
+from guard_eval.generation.strategies import parse, signature
+
+STEPS = 40
+TEXTS = [
+    "the cat sat on the mat and the cat sat on",
+    "the",
+    "the dog ran to the old red house and the dog ran to the",
+    "a red",
+    "the mat",
+]
+COMBINED = (
+    "repetition_penalty(penalty=1.3) + no_repeat_ngram(n=3) + temperature(tau=0.7) "
+    "+ top_k(k=20) + top_p(p=0.9)"
+)
+MODELS = ["llama", "gpt2"]
+every_model = pytest.mark.parametrize("loaded", MODELS, indirect=True)
+
+
+def encoded(loaded: LoadedModel) -> list[list[int]]:
+    return [loaded.tokenizer(text)["input_ids"] for text in TEXTS]
+
+
+def made(
+    loaded: LoadedModel, prompts: list[list[int]], name: str, ends: tuple[int, ...] = ()
+) -> list[list[int]]:
+    keys = [row_key(3, " ".join(map(str, prompt)), signature(parse(name))) for prompt in prompts]
+    batch = Batch(prompts=prompts, keys=torch.tensor(keys), ends=ends, limit=STEPS)
+    return decode(loaded.model, batch, parse(name)).tokens
+
+
+@pytest.mark.slow
+@every_model
+def test_what_people_combine_is_what_transformers_combines(loaded):
+    """Its processors in its order, and a draw from what they leave by our numbers."""
+    processors = [
+        RepetitionPenaltyLogitsProcessor(1.3),
+        NoRepeatNGramLogitsProcessor(3),
+        TemperatureLogitsWarper(0.7),
+        TopKLogitsWarper(20),
+        TopPLogitsWarper(0.9),
+    ]
+    for prompt in encoded(loaded):
+        key = torch.tensor([row_key(3, " ".join(map(str, prompt)), signature(parse(COMBINED)))])
+        text = list(prompt)
+        for step in range(STEPS):
+            ids = torch.tensor([text])
+            with torch.no_grad():
+                scores = loaded.model(input_ids=ids).logits[:, -1].float()
+            for processor in processors:
+                scores = processor(ids, scores)
+            every = torch.arange(scores.shape[1])[None]
+            text.append(int((scores.double() + gumbel(key, step, every)).argmax()))
+        assert made(loaded, [prompt], COMBINED) == [text[len(prompt) :]]
+
+
+@pytest.mark.parametrize("loaded", ["llama", "gpt2", "stories260k"], indirect=True)
+def test_breakers_are_the_tokens_of_line_ends_colons_quotes_and_stars(loaded):
+    """Each is the last token of its string after a letter."""
+    decoded = {loaded.tokenizer.decode([token]) for token in breaker_ids(loaded.tokenizer)}
+    assert decoded == {"\n", ":", '"', "*"}

@@ -1,0 +1,126 @@
+"""A text ends before the first stop string, of whatever tokens and bytes, the same in every loop."""
+
+import random
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_tokenizers import bytes_of
+
+from guard_eval.generation.engines.encoding import (
+    EncodedPrompt,
+    continuation_text,
+    ends_with_stop,
+    make_continuation,
+)
+from guard_eval.generation.engines.loading import LoadedModel
+from guard_eval.generation.engines.local import generate, recipe_of
+from guard_eval.generation.strategies import parse
+from guard_eval.records import Prompt
+
+pytestmark = pytest.mark.slow
+
+PROMPTS = [Prompt(id=f"p{n}", dataset="set", text="the cat sat" + " on the mat" * n) for n in range(4)]
+SETTINGS = {"seed": 1, "max_new_tokens": 40, "max_prompt_tokens": 32}
+NAMES = ["greedy", "top_k(k=50)", "guard", "contrastive(k=5, alpha=0.6)", "acs(q=1)"]
+BROKEN = "\N{REPLACEMENT CHARACTER}"
+
+
+def made(loaded, name, batch_size=4, **more):
+    batches = generate(loaded, PROMPTS, parse(name), **SETTINGS, batch_size=batch_size, **more)
+    return {one.prompt_id: one for batch in batches for one in batch}
+
+
+def pieces(texts, seed=1):
+    """Return strings that occur in some of the texts, of one to five characters."""
+    draw, result = random.Random(seed), set()
+    while len(result) < 4:
+        text = draw.choice(texts)
+        start = draw.randrange(max(1, len(text) - 5))
+        piece = text[start : start + draw.randint(1, 5)]
+        if piece and BROKEN not in piece:
+            result.add(piece)
+    return sorted(result)
+
+
+@pytest.mark.parametrize("loaded", ["llama", "stories260k"], indirect=True)
+@pytest.mark.parametrize("name", NAMES)
+def test_texts_are_those_without_stop_strings_cut_before_them(loaded, name):
+    """Tokens are words' parts and single bytes, so the strings begin and end within them."""
+    whole = made(loaded, name)
+    for size, stop in enumerate(pieces([one.text for one in whole.values()]), start=1):
+        for prompt, one in made(loaded, name, size, stop=[stop]).items():
+            before, result, _ = whole[prompt].text.partition(stop)
+            assert one.text == before
+            assert one.finish == ("stop" if result else whole[prompt].finish)
+            assert one.new_tokens <= whole[prompt].new_tokens
+            assert one.recipe.stop == (stop,)
+            assert one.id != whole[prompt].id
+
+
+@pytest.mark.parametrize("loaded", ["llama"], indirect=True)
+def test_a_hypothesis_of_a_beam_ends_at_a_stop_string(loaded):
+    """As with an end token its score is then its sum over its length; no text goes on beyond the string."""
+    whole = made(loaded, "beam(beams=3)")
+    for stop in pieces([one.text for one in whole.values()]):
+        for one in made(loaded, "beam(beams=3)", stop=[stop]).values():
+            assert stop not in one.text
+            assert one.finish in {"stop", "length", "eos"}
+
+
+BYTES = bytes_of(["der Bär aß süße 🍓 and the cat sat\n\nthen"] * 3, 290)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(st.integers(0, 289), min_size=1, max_size=30),
+    st.lists(st.text("aä🍓\n the", min_size=1, max_size=4), min_size=1, max_size=2),
+)
+def test_the_shortest_text_with_a_stop_string_is_kept(tokens, stops):
+    """Against reading every beginning of the text from its start."""
+    loaded = LoadedModel(
+        model=SimpleNamespace(generation_config=None), tokenizer=BYTES, name="b", revision="sha256:0",
+        dtype="float32", device="cpu", versions="",
+    )  # fmt: skip
+    prompt = BYTES("\nthe cat a")["input_ids"]
+    tokens = [token for token in tokens if token != BYTES.eos_token_id] or [5]
+    texts = [continuation_text(BYTES, prompt, tokens[:count]) for count in range(1, len(tokens) + 1)]
+    count = next((n for n, text in enumerate(texts, 1) if any(stop in text for stop in stops)), None)
+    row = EncodedPrompt(Prompt(id="p", dataset="d", text="x"), prompt)
+    by = recipe_of(loaded, parse("greedy"), seed=1, max_new_tokens=40, max_prompt_tokens=32, stop=stops)
+    text = make_continuation(loaded, by, row, tokens, seconds=1.0, batch=1)
+    assert text.new_tokens == (count or len(tokens))
+    assert text.finish == ("length" if count is None else "stop")
+    assert not any(stop in text.text for stop in stops)
+    assert texts[-1].startswith(text.text)
+
+
+def test_a_character_of_several_tokens_and_special_tokens_between():
+    stops, end = ["🍓", "\n\n"], BYTES.eos_token_id
+    berry = BYTES("x🍓")["input_ids"]
+    ends = [ends_with_stop(BYTES, berry[:count], stops) for count in range(1, len(berry) + 1)]
+    assert ends.index(True) == len(berry) - 1
+    apart = [*BYTES("a\n")["input_ids"], end, end, *BYTES("\n")["input_ids"]]
+    assert ends_with_stop(BYTES, apart, stops)
+
+
+@pytest.mark.parametrize("loaded", ["llama"], indirect=True)
+@pytest.mark.parametrize("name", ["greedy", "guard", "acs(q=1)", "beam(beams=3)"])
+def test_the_end_of_the_prompt_never_makes_a_text_empty(loaded, name):
+    """A string that begins in the prompt and ends in the text is none of the text's."""
+    whole = made(loaded, name)["p1"]
+    stop = PROMPTS[1].text[-2:] + whole.text[0]
+    text = made(loaded, name, stop=["never", stop])["p1"]
+    assert text.text == whole.text.partition(stop)[0] != ""
+
+
+@pytest.mark.parametrize("loaded", ["llama"], indirect=True)
+def test_a_trace_ends_with_its_text(loaded):
+    traces = []
+    stop = pieces([made(loaded, "guard")["p1"].text])
+    texts = made(loaded, "guard", stop=stop, on_trace=lambda _, batch: traces.extend(batch))
+    lengths = {one.id: one.new_tokens for one in texts.values()}
+    series = [(row["id"], len(value)) for row in traces for value in row.values() if isinstance(value, list)]
+    assert {length for _, length in series} != {40}
+    assert all(length == lengths[name] for name, length in series)

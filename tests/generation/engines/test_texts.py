@@ -1,0 +1,115 @@
+"""Prompts as a chat model is given them: through its template, cut without cutting the template."""
+
+from dataclasses import replace
+
+import pytest
+
+from guard_eval.errors import StudyError
+from guard_eval.generation.engines import encoding
+from guard_eval.generation.engines.encoding import encode
+from guard_eval.generation.engines.loading import load
+from guard_eval.generation.engines.local import generate
+from guard_eval.generation.strategies import Greedy
+from guard_eval.records import Prompt
+
+TEMPLATE = (
+    "{% for m in messages %}<|endoftext|>{{ m['role'] }}: {{ m['content'] }}\n{% endfor %}"
+    "{% if add_generation_prompt %}assistant:{% endif %}"
+)
+PROMPT = Prompt(id="p", dataset="d", text="the cat sat on the mat and the dog ran")
+
+
+@pytest.fixture
+def chat(llama_folder):
+    loaded = load(str(llama_folder), name="talker")
+    loaded.tokenizer.chat_template = TEMPLATE
+    return loaded
+
+
+def seen(loaded, prompt, limit):
+    return loaded.tokenizer.decode(encode(loaded, [prompt], limit, chat=True)[0].ids)
+
+
+def test_the_prompt_is_what_a_user_says(chat):
+    assert seen(chat, PROMPT, 64) == f"<|endoftext|>user: {PROMPT.text}\nassistant:"
+
+
+def test_what_is_cut_is_the_prompt_and_not_the_template(chat):
+    tokens = chat.tokenizer(PROMPT.text, add_special_tokens=False)["input_ids"]
+    for limit in range(1, len(tokens) + 2):
+        kept = chat.tokenizer.decode(tokens[-limit:])
+        assert seen(chat, PROMPT, limit) == f"<|endoftext|>user: {kept}\nassistant:"
+
+
+def test_a_cut_within_a_character_keeps_the_character(chat):
+    """A byte-level tokenizer spends three bytes on ☕ and knows no longer token for it."""
+    cup = Prompt(id="c", dataset="d", text="the ☕")
+    assert len(chat.tokenizer("☕")["input_ids"]) == 3
+    assert seen(chat, cup, 1) == "<|endoftext|>user: ☕\nassistant:"
+
+
+def test_control_tokens_in_a_prompt_are_words(chat):
+    end = chat.tokenizer.eos_token_id
+    ids = encode(chat, [Prompt(id="x", dataset="d", text="the <|endoftext|> cat")], 64, chat=True)[0].ids
+    assert ids[0] == end
+    assert end not in ids[1:]
+
+
+def test_chat_enters_the_recipe_and_changes_the_text(chat):
+    settings = {"seed": 1, "max_new_tokens": 8, "max_prompt_tokens": 32, "batch_size": 1}
+    plain, talked = (next(generate(chat, [PROMPT], Greedy(), **settings, chat=c))[0] for c in (False, True))
+    assert (plain.recipe.chat, talked.recipe.chat) == (False, True)
+    assert plain.id != talked.id
+    assert talked.prompt_tokens > plain.prompt_tokens
+
+
+def test_a_model_without_a_template(llama_folder):
+    with pytest.raises(StudyError, match=r"'plain' has no chat template; set generation.chat = false"):
+        encode(load(str(llama_folder), name="plain"), [PROMPT], 8, chat=True)
+
+
+def test_a_template_that_refuses(chat):
+    chat.tokenizer.chat_template = "{{ raise_exception('only pictures here') }}"
+    other = replace(PROMPT, id="q")
+    with pytest.raises(StudyError, match=r"the prompts 'p', 'q': refused by .*: only pictures here; set gen"):
+        encode(chat, [PROMPT, other], 8, chat=True)
+
+
+def test_all_empty_prompts_are_named(llama_folder):
+    loaded = load(str(llama_folder), name="plain")
+    prompts = [replace(PROMPT, id=f"p{n}", text="" if n % 2 else "the cat") for n in range(50)]
+    with pytest.raises(
+        StudyError, match=r"the prompts 'p1', 'p3', .*, 'p39' and 5 more: empty, and the model"
+    ):
+        encode(loaded, prompts, 8)
+    with pytest.raises(StudyError, match="the prompt 'p1': empty"):
+        encode(loaded, prompts[:3], 8)
+
+
+@pytest.mark.timeout(60)
+def test_a_template_without_an_end_is_stopped(chat, monkeypatch):
+    monkeypatch.setattr(encoding, "_TEMPLATE_SECONDS", 0.2)
+    loop, end = "{% for n in range(100000) %}", "{% endfor %}"
+    chat.tokenizer.chat_template = loop * 5 + end * 5
+    with pytest.raises(
+        StudyError, match=r"'p': the chat template of 'talker' does not end; set generation.chat"
+    ):
+        encode(chat, [PROMPT] * 1000, 8, chat=True)
+    monkeypatch.setattr(encoding, "_TEMPLATE_SECONDS", 100)
+    chat.tokenizer.chat_template = "{{ messages[0].content }}"
+    assert encode(chat, [PROMPT], 8, chat=True)
+
+
+@pytest.mark.parametrize(
+    ("template", "says"),
+    [
+        ("{{ 'a' + 1 }}", "TypeError: can only concatenate str"),
+        ("{{ 1 / 0 }}", "ZeroDivisionError: division by zero; set generation.chat = false"),
+        ("{% for n in range(10 ** 9) %}{% endfor %}", "OverflowError"),
+        ("{{ '' }}", "left empty by the model's chat template; set generation.chat = false"),
+    ],
+)
+def test_a_template_that_fails_as_a_program_does(chat, template, says):
+    chat.tokenizer.chat_template = template
+    with pytest.raises(StudyError, match=f"the prompt 'p': .*{says}"):
+        encode(chat, [PROMPT], 8, chat=True)

@@ -1,0 +1,177 @@
+"""Tokenizers and settings as they are published: ends after prompts, unused tokens, odd settings."""
+
+import json
+import shutil
+
+import pytest
+from small_tokenizers import bytes_of
+from tokenizers import processors
+
+from guard_eval import progress
+from guard_eval.errors import StudyError
+from guard_eval.generation.engines.encoding import control_tokens, encode, eos_ids
+from guard_eval.generation.engines.loading import load
+from guard_eval.generation.engines.local import generate
+from guard_eval.generation.strategies import parse
+from guard_eval.records import Prompt
+
+pytestmark = pytest.mark.slow
+
+PROMPTS = [Prompt(id="p", dataset="set", text="the cat sat")]
+LIMITS = {"seed": 1, "max_new_tokens": 12, "max_prompt_tokens": 32, "batch_size": 2}
+BROKEN = "\N{REPLACEMENT CHARACTER}"
+
+
+@pytest.fixture
+def folder(llama_folder, tmp_path):
+    return shutil.copytree(llama_folder, tmp_path / "model")
+
+
+def written(loaded, strategy="greedy", prompts=PROMPTS, **options):
+    batches = generate(loaded, prompts, parse(strategy), **{**LIMITS, **options})
+    return [text for batch in batches for text in batch]
+
+
+def replace_processor(loaded, pair: str):
+    """Make the tokenizer add a token before and after every text."""
+    tokenizer = loaded.tokenizer
+    tokenizer.add_special_tokens({"cls_token": "<first>", "sep_token": "<last>"})
+    ids = [(token, tokenizer.convert_tokens_to_ids(token)) for token in ("<first>", "<last>")]
+    tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
+        single=pair, special_tokens=ids
+    )
+    return dict(ids)
+
+
+def test_a_token_after_every_prompt_is_left_out(folder):
+    loaded = load(str(folder))
+    plain = encode(loaded, PROMPTS, 32)[0].ids
+    expected = written(loaded)[0].text
+    replace_processor(loaded, "$A <last>")
+    assert loaded.tokenizer("the cat sat")["input_ids"][:-1] == plain
+    assert encode(loaded, PROMPTS, 32)[0].ids == plain
+    assert written(loaded)[0].text == expected
+
+
+def test_a_token_before_every_prompt_stays_in_front(folder):
+    loaded = load(str(folder))
+    plain = encode(loaded, PROMPTS, 32)[0].ids
+    first = replace_processor(loaded, "<first> $A <last>")["<first>"]
+    assert encode(loaded, PROMPTS, 32)[0].ids == [first, *plain]
+    assert encode(loaded, PROMPTS, 3)[0].ids == [first, *plain[-2:]]
+    assert encode(loaded, [Prompt(id="e", dataset="d", text="")], 3)[0].ids == [first]
+
+
+def test_an_unused_token_of_the_tokenizer_is_no_fault(folder):
+    """The model has 320 tokens; the tokenizer gets more, as fine-tunes with a token for padding have."""
+    tokenizer = load(str(folder)).tokenizer
+    tokenizer.add_tokens([f"<extra{number}>" for number in range(40)])
+    tokenizer.save_pretrained(folder)
+    enlarged = load(str(folder))
+    assert len(enlarged.tokenizer) > 320
+    assert written(enlarged)
+    spelled = Prompt(id="bad", dataset="d", text="the <extra39>")
+    with pytest.raises(
+        StudyError, match=r"'bad': has '<extra39>', which the tokenizer numbers 327, .* 320 tok"
+    ):
+        written(enlarged, prompts=[spelled])
+
+
+@pytest.mark.parametrize(
+    "name", ["temperature(tau=5)", "contrastive(k=30, alpha=0.6)", "beam(beams=3)", "greedy"]
+)
+def test_tokens_without_text_are_never_written(folder, name):
+    """The model has 320 tokens, its tokenizer 288: the end of the tables is made likely."""
+    loaded = load(str(folder))
+    size = len(loaded.tokenizer)
+    loaded.model.get_output_embeddings().weight.data[size:] *= 9
+    steps = []
+    options = {} if name.startswith("beam") else {"on_step": steps.append}
+    (text,) = written(loaded, name, **options)
+    assert text.new_tokens == 12 or text.finish == "eos"
+    assert all(int(step.tokens.max()) < size for step in steps)
+    assert len(loaded.tokenizer(text.text)["input_ids"]) > 0
+
+
+def test_a_character_that_is_cut_is_left_out(folder):
+    """Each text of n tokens begins the text of more tokens, wherever a character is cut."""
+    loaded = load(str(folder))
+    whole = written(loaded, "temperature(tau=3)", max_new_tokens=60)[0].text
+    for limit in range(1, 60):
+        text = written(loaded, "temperature(tau=3)", max_new_tokens=limit)[0].text
+        assert not text.endswith(BROKEN)
+        assert whole.startswith(text)
+
+
+def test_a_stop_string_that_is_a_control_token_ends_the_text(folder):
+    loaded = load(str(folder))
+    tokens = []
+    written(loaded, on_step=lambda step: tokens.append(int(step.tokens[0])))
+    token = loaded.tokenizer.convert_ids_to_tokens(tokens[5])
+    loaded.tokenizer.add_special_tokens({"additional_special_tokens": [token]})
+    assert control_tokens(loaded.tokenizer)[token] == tokens[5]
+    (text,) = written(loaded, stop=[token])
+    assert (text.finish, text.new_tokens) == ("stop", tokens.index(tokens[5]) + 1)
+    with pytest.raises(StudyError, match=r"would never be met: .* is a control token"):
+        written(loaded, stop=[f"{token}\n"])
+
+
+@pytest.mark.parametrize(("value", "ends"), [(-1, [0]), ([7, -1], [0, 7]), (10_000, [0]), (None, [0])])
+def test_an_end_token_outside_the_model_never_comes(folder, value, ends):
+    loaded = load(str(folder))
+    loaded.model.generation_config.eos_token_id = value
+    assert eos_ids(loaded) == ends
+    assert written(loaded)
+
+
+def test_an_end_token_that_is_a_text_is_refused(folder):
+    loaded = load(str(folder))
+    loaded.model.generation_config.eos_token_id = "</s>"
+    with pytest.raises(StudyError, match=r"eos_token_id = '</s>' in its generation_config.json is no token"):
+        written(loaded)
+
+
+class Notices(progress.Reporter):
+    """Keeps what is said."""
+
+    def __init__(self):
+        self.texts = []
+
+    def notice(self, text):
+        self.texts.append(text)
+
+
+def test_a_prompt_that_spells_a_control_token_is_named(folder):
+    notices, loaded = Notices(), load(str(folder))
+    prompts = [*PROMPTS, Prompt(id="odd", dataset="d", text="the <|endoftext|> cat")]
+    with progress.attached(notices):
+        written(loaded, prompts=prompts)
+    assert notices.texts == [
+        "the prompt 'odd': the model reads <|endoftext|> as a control token, not as text"
+    ]
+
+
+TEMPLATE = (
+    "{{ messages[0].content }}:{% if enable_thinking is defined and enable_thinking is false %} no{% endif %}"
+)
+
+
+def test_a_chat_template_gets_its_own_settings(folder):
+    loaded = load(str(folder))
+    loaded.tokenizer.chat_template = TEMPLATE
+
+    def ids(settings: dict) -> list[int]:
+        return encode(loaded, PROMPTS, 32, chat=True, chat_template=json.dumps(settings))[0].ids
+
+    assert loaded.tokenizer.decode(ids({})) == "the cat sat:"
+    assert loaded.tokenizer.decode(ids({"enable_thinking": False})) == "the cat sat: no"
+    for name in ("enable_thnking", "chat_template", "tokenize"):
+        with pytest.raises(StudyError, match=rf"the template of .* reads no '{name}'"):
+            ids({name: False})
+    (text,) = written(loaded, chat=True, chat_template='{"enable_thinking": false}')
+    assert text.recipe.chat_template == '{"enable_thinking": false}'
+    assert text.id != written(loaded, chat=True)[0].id
+
+
+def test_bytes_of_has_a_control_token():
+    assert control_tokens(bytes_of(["a"], 300)) == {"<|endoftext|>": 0}

@@ -1,0 +1,122 @@
+"""`guard-eval generate --engine vllm`: what it refuses before it loads anything; where vLLM is, a study."""
+
+import hashlib
+import importlib.util
+import json
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from command_line import command, environment
+from factories import continuation, text_file
+from factories import recipe as made_with
+
+from guard_eval.errors import MissingExtraError, StudyError
+from guard_eval.generation.engines.command import generate
+from guard_eval.records import Prompt
+from guard_eval.study.folder import Study
+from guard_eval.texts.continuations import append_continuations, read_continuations
+from guard_eval.texts.current import find_texts
+
+pytestmark = pytest.mark.slow
+
+
+def study(folder: Path, strategies: list[str], model: str = "", generation: str = "") -> Study:
+    folder.mkdir()
+    prompts = [{"id": f"p{n}", "dataset": "d", "prompt": "Once upon a time"} for n in range(3)]
+    (folder / "prompts.jsonl").write_text("".join(json.dumps(prompt) + "\n" for prompt in prompts))
+    (folder / "study.toml").write_text(
+        f"""
+name = "s"
+seed = 1
+[model]
+name = "bundled"
+{model}
+[generation]
+strategies = {json.dumps(strategies)}
+max_new_tokens = 8
+max_prompt_tokens = 8
+{generation}
+[pairs]
+compare = [{json.dumps(strategies[:2])}]
+per_dataset = 1
+"""
+    )
+    return Study.open(folder)
+
+
+def run(made: Study, *, dry_run: bool = False, only: tuple[str, ...] = ()) -> None:
+    generate(made, engine="vllm", dry_run=dry_run, strategy=only)
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_what_vllm_cannot_do_is_refused_by_name_with_the_command_that_can(tmp_path, dry_run):
+    made = study(tmp_path / "s", ["guard", "acs", "contrastive(k=5, alpha=0.6)", "beam"])
+    with pytest.raises(StudyError) as refused:
+        run(made, dry_run=dry_run)
+    message = str(refused.value)
+    assert message.startswith("acs(q=1); contrastive(k=5, alpha=0.6); beam(beams=5): not on vLLM")
+    assert f"guard-eval generate {made.folder} --strategy 'acs(q=1)'" in message
+    assert "--strategy 'beam(beams=5)'" in message
+
+
+def test_texts_of_vllm_have_ids_of_their_own_and_count_as_made(tmp_path):
+    made = study(tmp_path / "s", ["guard", "greedy"])
+    local = made_with(model="bundled", strategy="guard")
+    served = replace(local, engine="vllm")
+    prompt = Prompt(id="p0", dataset="d", text="Once upon a time")
+    by_hand = b'["p0","Once upon a time","bundled","r","guard",1,8,8,"float32",{"engine":"vllm"}]'
+    assert served.continuation_id(prompt) == hashlib.sha256(by_hand).hexdigest()[:16]
+    append_continuations(made.continuations, [continuation(prompt=prompt, made_by=served)])
+    assert json.loads(text_file(made.folder, "guard.vllm").read_text())["engine"] == "vllm"
+    result = find_texts(made, ["guard"], [prompt])["guard"]
+    assert result["p0", 1].recipe == served
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ('device = "cuda:1"', "CUDA_VISIBLE_DEVICES"),
+        ('device_map = { "model.embed_tokens" = 0 }', "device_map = auto"),
+    ],
+)
+def test_settings_without_meaning_for_vllm_are_refused(tmp_path, model, message):
+    with pytest.raises(StudyError, match=message):
+        run(study(tmp_path / "s", ["guard", "greedy"], model))
+
+
+@pytest.mark.skipif(importlib.util.find_spec("vllm") is not None, reason="vLLM is installed")
+def test_without_vllm_the_extra_is_named(tmp_path):
+    with pytest.raises(MissingExtraError, match=r"guard-eval\[vllm\]"):
+        run(study(tmp_path / "s", ["guard", "greedy"]))
+
+
+@pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="needs vLLM: make test-vllm")
+@pytest.mark.timeout(600)
+def test_a_study_by_vllm_is_the_study_by_transformers_and_goes_on_where_it_was(tmp_path):
+    """The whole command, in a process of its own: half of the prompts, then all, then nothing."""
+    names = ["greedy", "guard", "top_p(p=0.9)"]
+    by = {}
+    for engine in ("local", "vllm"):
+        made = study(tmp_path / engine, names)
+        arguments = ["generate", made.folder, "--engine", engine]
+        settings = environment(VLLM_CPU_KVCACHE_SPACE="1")
+        parts = (["--shard", "1/2"], ["--shard", "2/2"]) if engine == "vllm" else ([],)
+        for part in parts:
+            ran = subprocess.run(
+                command(*arguments, *part), env=settings, capture_output=True, text=True, check=False
+            )
+            assert ran.returncode == 0, ran.stderr[-2000:]
+        before = {path.name: path.read_bytes() for path in made.continuations.glob("*/*.jsonl")}
+        ran = subprocess.run(command(*arguments), env=settings, capture_output=True, text=True, check=False)
+        assert ran.returncode == 0, ran.stderr[-2000:]
+        assert before == {path.name: path.read_bytes() for path in made.continuations.glob("*/*.jsonl")}
+        texts = [
+            (text.recipe.strategy, text.prompt_id, text.text, text.new_tokens, text.finish)
+            for path in made.continuations.glob("*/*.jsonl")
+            for text in read_continuations(path)
+        ]
+        by[engine] = sorted(texts)
+    assert len(by["local"]) == 9
+    assert by["vllm"] == by["local"]

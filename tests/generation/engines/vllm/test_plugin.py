@@ -1,0 +1,151 @@
+"""Both interfaces, driven by runners that do to a batch what vLLM's do, against the slow oracle run alone."""
+
+import random
+
+import pytest
+import torch
+from fake_vllm import BatchUpdate, Job, LogitsContext, Model, RunnerV1, RunnerV2, V, config, parameters
+from slow_guard import SLOW
+from stepping import Follower
+
+from guard_eval.generation.decoding.noise import row_key
+from guard_eval.generation.engines.vllm import plugin
+from guard_eval.generation.engines.vllm.plugin import ForRunnerV1, ForRunnerV2, make_processor
+from guard_eval.generation.strategies import own, parse
+
+CPU = torch.device("cpu")
+GUARDS = ["guard", "guard(formulation=algorithm1)", "guard(formulation=released)"]
+DRAWN = ["guard(select=sample)", "top_p(p=0.9)", "top_k(k=5)", "temperature(tau=0.8)", "adaptive", "greedy"]
+LOOKING_BACK = [
+    "mirostat(tau=2, eta=0.5)",
+    "dry(multiplier=2, base=1.75, allowed_length=1)",
+    "dry(multiplier=2, base=1.75, allowed_length=1, breakers=standard)",
+    "repetition_penalty(penalty=1.5) + top_p(p=0.9)",
+    "no_repeat_ngram(n=2) + mirostat(tau=2, eta=1) + frequency_penalty(penalty=0.5)",
+    "every_other + repetition_penalty(penalty=1.5)",
+]
+OWN = """
+from dataclasses import dataclass
+from guard_eval.generation.strategies import Penalty, apply_step
+
+@dataclass(frozen=True, kw_only=True)
+class EveryOther(Penalty):
+    pass
+
+@apply_step.register
+def leave_even_tokens_at_even_steps(strategy: EveryOther, logits, context):
+    logits[:, 1 - context.step % 2 :: 2] = -float("inf")
+    return logits
+"""
+ROOM = 4
+BREAKERS = [3, 7, 11]
+
+
+@pytest.fixture(autouse=True)
+def _breakers(monkeypatch, own_registry):
+    own.use_text("mine.py", OWN)
+    monkeypatch.setattr(plugin, "_find_breakers", lambda _config: BREAKERS)
+
+
+def jobs(names: list[str], count: int = 24) -> list[Job]:
+    numbers = random.Random(1)
+    made = []
+    for index in range(count):
+        name = str(parse(names[index % len(names)])) if names[index % len(names)] else ""
+        extra = {"guard_eval": name, "guard_eval_seed": 3, "guard_eval_prompt_id": f"p{index}"}
+        prompt = [numbers.randrange(V) for _ in range(numbers.randint(1, 9))]
+        made.append(Job(prompt, parameters(extra if name else None), limit=numbers.randint(1, 40)))
+    return made
+
+
+def alone(job: Job, model: Model) -> list[int]:
+    """Return what a request should write: by the oracle, or by the steps of the other engines."""
+    extra = job.parameters.extra_args
+    if extra is None:
+        name, strategy = "", parse("greedy")
+    else:
+        name, strategy = extra["guard_eval"], parse(extra["guard_eval"])
+    text = list(job.prompt)
+    if name in GUARDS:
+        oracle = SLOW[strategy.formulation](prompt=job.prompt)
+        for _ in range(job.limit):
+            text.append(oracle.step(model(text).double().tolist()))
+    else:
+        key = row_key(3, extra["guard_eval_prompt_id"], name) if extra else 0
+        prompts, breakers = torch.tensor([job.prompt]), torch.tensor(BREAKERS)
+        follower = Follower(strategy, torch.tensor([key]), prompts=prompts, breakers=breakers)
+        for _ in range(job.limit):
+            text.append(int(follower(model(text)[None])))
+    return text[len(job.prompt) :]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("interface", ["V1", "V2"])
+@pytest.mark.parametrize(
+    "names",
+    [[name] for name in [*GUARDS, *LOOKING_BACK]] + [[*GUARDS, "", *DRAWN, *LOOKING_BACK]],
+    ids=" ".join,
+)
+def test_each_request_is_written_as_it_would_be_alone(names, interface):
+    model, made = Model(), jobs(names)
+    if interface == "V1":
+        processor = make_processor(config(ROOM), CPU, False)
+        assert type(processor) is ForRunnerV1
+        RunnerV1(processor, model, seed=5).run(made, at_once=ROOM)
+    else:
+        RunnerV2(lambda states: make_processor(config(ROOM), states), model, seed=6, at_once=ROOM).run(made)
+    assert [job.written for job in made] == [alone(job, model) for job in made]
+
+
+def test_equal_requests_side_by_side_do_not_share_what_they_remember():
+    model = Model()
+    made = [Job([1, 2], parameters({"guard_eval": "guard"}), limit=30) for _ in range(8)]
+    RunnerV1(ForRunnerV1(config(ROOM), CPU), model, seed=2).run(made, at_once=ROOM, set_back=0.2)
+    assert [job.written for job in made] == [alone(made[0], model)] * 8
+
+
+def test_rows_of_others_are_left_alone_to_the_bit():
+    processor = ForRunnerV1(config(), CPU)
+    outputs: list[int] = []
+    added = [(1, parameters({"guard_eval": "guard"}), [1], outputs), (0, parameters(), [2], [])]
+    processor.update_state(BatchUpdate(2, [], added, []))
+    logits = torch.randn(2, V)
+    before = logits.clone()
+    after = processor.apply(logits)
+    assert torch.equal(after[0], before[0])
+    assert (after[1] > -torch.inf).sum() == 1
+    processor.update_state(BatchUpdate(1, [1], [], []))
+    assert processor.apply(before) is before
+
+
+def test_missing_entropies_are_an_error():
+    processor, extra = ForRunnerV1(config(), CPU), parameters({"guard_eval": "guard"})
+    with pytest.raises(RuntimeError, match="came back after 3 tokens"):
+        processor.update_state(BatchUpdate(1, [], [(0, extra, [1, 2], [5, 6, 7])], []))
+
+
+def test_speculative_decoding_is_refused_to_our_requests_only():
+    runner = RunnerV2(
+        lambda states: ForRunnerV2(config(speculative=object()), states), Model(), seed=0, at_once=2
+    )
+    assert runner.processor.add_request(0, parameters()) is False
+    with pytest.raises(RuntimeError, match="speculative"):
+        runner.processor.add_request(0, parameters({"guard_eval": "guard"}))
+
+
+def test_several_rows_a_request_are_refused():
+    runner = RunnerV2(lambda states: ForRunnerV2(config(), states), Model(), seed=0, at_once=2)
+    runner._add(Job([1], parameters({"guard_eval": "guard"}), limit=3))
+    runner.processor.apply_staged_writes()
+    index = next(iter(runner.at))
+    one = torch.tensor([index])
+    context = LogitsContext(one, one, one.numpy(), one, one, one, one.numpy() * 0 + 1)
+    with pytest.raises(RuntimeError, match="speculative"):
+        runner.processor.apply(torch.randn(2, V), context)
+
+
+def test_the_older_runner_must_not_hide_the_last_token():
+    processor, ours = ForRunnerV1(config(asynchronous=True), CPU), parameters({"guard_eval": "guard"})
+    processor.update_state(BatchUpdate(1, [], [(0, parameters(), [1], [])], []))
+    with pytest.raises(RuntimeError, match="--no-async-scheduling"):
+        processor.update_state(BatchUpdate(1, [], [(0, ours, [1], [])], []))

@@ -1,0 +1,199 @@
+"""The plugin in vLLM itself: the tokens of the transformers engine, in batches, mixed, and set back.
+
+Needs vLLM, which has an environment of its own: `make test-vllm`.
+"""
+
+import os
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from pathlib import Path
+
+import fake_vllm
+import pytest
+import torch
+
+pytestmark = pytest.mark.slow
+
+os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
+os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
+os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
+os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
+vllm = pytest.importorskip("vllm", reason="vLLM has an environment of its own: make test-vllm")
+
+from guard_eval.generation.decoding.noise import row_key  # noqa: E402
+from guard_eval.generation.engines.batch import Batch  # noqa: E402
+from guard_eval.generation.engines.decode import decode  # noqa: E402
+from guard_eval.generation.engines.encoding import EncodedPrompt, encode, eos_ids  # noqa: E402
+from guard_eval.generation.engines.loading import LoadedModel, load  # noqa: E402
+from guard_eval.generation.engines.local import recipe_of  # noqa: E402
+from guard_eval.generation.engines.vllm import generation  # noqa: E402
+from guard_eval.generation.strategies import parse, signature  # noqa: E402
+from guard_eval.records import Prompt  # noqa: E402
+from guard_eval.study.folder import locate_model  # noqa: E402
+
+SHARED = Path(__file__).parents[4].parent / "shared" / "models"
+FORMULATIONS = ["guard", "guard(formulation=algorithm1)", "guard(formulation=released)"]
+DRAWN = [
+    "guard(select=sample)",
+    "temperature(tau=0.8)",
+    "top_k(k=20)",
+    "top_p(p=0.9)",
+    "typical",
+    "min_p",
+    "adaptive",
+    "mirostat",
+    "p_less",
+    "dry",
+    "repetition_penalty + min_p(p=0.05) + temperature(tau=0.8)",
+]
+TEXTS = [
+    "Once upon a time",
+    "The dog",
+    "Lily and Ben went to the park. They saw a big tree and a small bird that could not fly, so they",
+    "One day",
+    "Tom had a red ball. He liked to play with it all day. His mom said",
+    "She",
+    "It was a very cold day and the little cat",
+    "Ben",
+]
+NEW, SEED, AT_ONCE = 80, 3, 4
+
+
+def start(location: str, tokens: int = 256, **options):
+    """Return vLLM with a model, and what is known of the model."""
+    described = generation.describe(location, name=Path(location).name, revision="main", dtype="auto")
+    options = {"max_model_len": tokens, "max_num_seqs": AT_ONCE, "enforce_eager": True, **options}
+    return generation.start(described, location, **options), described
+
+
+@pytest.fixture(scope="module", params=["bundled", "stories3m"])
+def location(request) -> str:
+    if request.param == "stories3m" and not (SHARED / "stories3m").is_dir():
+        pytest.skip(f"{SHARED / 'stories3m'} is not at hand")
+    return locate_model("bundled", Path()) if request.param == "bundled" else str(SHARED / "stories3m")
+
+
+@pytest.fixture(scope="module")
+def reference(location) -> LoadedModel:
+    return load(location)
+
+
+@pytest.fixture(scope="module")
+def rows(reference) -> list[EncodedPrompt]:
+    prompts = [Prompt(id=f"p{n}", dataset="d", text=text) for n, text in enumerate(TEXTS * 2)]
+    return encode(reference, prompts, 64)
+
+
+@pytest.fixture(scope="module")
+def engine(location) -> Iterator:
+    llm, described = start(location)
+    yield llm, described
+    llm.llm_engine.engine_core.shutdown()
+
+
+def by_transformers(loaded: LoadedModel, rows: list[EncodedPrompt], name: str) -> list[list[int]]:
+    strategy = parse(name)
+    keys = [row_key(SEED, row.prompt.id, signature(strategy)) for row in rows]
+    batch = Batch(
+        prompts=[row.ids for row in rows],
+        keys=torch.tensor(keys),
+        ends=eos_ids(loaded),
+        limit=NEW,
+    )
+    return decode(loaded.model, batch, strategy).tokens
+
+
+def by_vllm(engine, rows: list[EncodedPrompt], names: list[str]) -> list[list[int]]:
+    """Return what vLLM writes, the n-th row by the n-th name: in one run, so that they share batches."""
+    llm, described = engine
+    limits = {"seed": SEED, "max_new_tokens": NEW, "max_prompt_tokens": 64}
+    recipes = [recipe_of(described, parse(name), **limits) for name in names]
+    given = [
+        generation.sampling_params(described, recipe, row) for recipe, row in zip(recipes, rows, strict=True)
+    ]
+    outputs = llm.generate([{"prompt_token_ids": row.ids} for row in rows], given, use_tqdm=False)
+    return [list(output.outputs[0].token_ids) for output in outputs]
+
+
+def different(one: list[list[int]], other: list[list[int]]) -> int:
+    """Return how many texts differ; two engines round differently, so a draw between two tokens may flip."""
+    return sum(a != b for a, b in zip(one, other, strict=True))
+
+
+@pytest.mark.parametrize("name", ["greedy", *FORMULATIONS])
+def test_greedy_and_guard_write_the_tokens_of_transformers(engine, reference, rows, name):
+    assert by_vllm(engine, rows, [name] * len(rows)) == by_transformers(reference, rows, name)
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_what_is_drawn_is_drawn_by_the_same_numbers(engine, reference, rows, name):
+    made = by_vllm(engine, rows, [name] * len(rows))
+    assert different(made, by_transformers(reference, rows, name)) <= 1
+
+
+@pytest.mark.parametrize("stop", [(), (" and", ".")], ids=str)
+def test_continuations_are_those_of_the_local_engine_with_another_recipe(engine, reference, rows, stop):
+    from guard_eval.generation.engines import local
+
+    strategy, (llm, described) = parse("guard"), engine
+    limits = {"seed": SEED, "max_new_tokens": NEW, "max_prompt_tokens": 64, "stop": stop}
+    recipe = recipe_of(described, strategy, **limits, engine=generation.ENGINE)
+    expected = {
+        text.prompt_id: text
+        for batch in local.generate(
+            replace(reference, name=described.name),
+            [row.prompt for row in rows],
+            strategy,
+            **limits,
+            batch_size=8,
+        )
+        for text in batch
+    }
+    texts = [text for batch in generation.generate(llm, described, rows, recipe) for text in batch]
+    assert sorted(text.prompt_id for text in texts) == sorted(expected)
+    for text in texts:
+        twin = expected[text.prompt_id]
+        assert text.recipe == replace(twin.recipe, engine="vllm")
+        assert text.id != twin.id
+        numbers = [(each.text, each.new_tokens, each.finish, each.prompt_tokens) for each in (text, twin)]
+        assert numbers[0] == numbers[1]
+
+
+# The last one with a model: to close its engine takes from vLLM what the other one stands on.
+def test_requests_that_are_set_back_write_the_same(location, reference, rows, monkeypatch):
+    from vllm.v1.core.sched.scheduler import Scheduler
+
+    set_back = []
+    original = Scheduler._preempt_request
+
+    def counted(self, request, *given, **named):
+        set_back.append(len(request.output_token_ids))
+        return original(self, request, *given, **named)
+
+    monkeypatch.setattr(Scheduler, "_preempt_request", counted)
+    engine = start(location, 128, num_gpu_blocks_override=9, block_size=32, enable_prefix_caching=False)
+    try:
+        for name in FORMULATIONS:
+            assert by_vllm(engine, rows, [name] * len(rows)) == by_transformers(reference, rows, name)
+        for name in ("dry + mirostat(tau=2)", "no_repeat_ngram"):
+            written = by_vllm(engine, rows, [name] * len(rows))
+            assert different(written, by_transformers(reference, rows, name)) <= 1
+        assert sum(length > 0 for length in set_back) >= 3
+    finally:
+        engine[0].llm_engine.engine_core.shutdown()
+
+
+def test_stand_ins_have_the_fields_of_vllm():
+    from vllm.v1.sample.logits_processor import BatchUpdate, MoveDirectionality
+    from vllm.v1.worker.gpu.sample.logits_processor import LogitsContext, LogitsProcRequestState
+
+    def names(kind):
+        return [field.name for field in fields(kind)]
+
+    assert names(fake_vllm.BatchUpdate) == names(BatchUpdate)
+    assert names(fake_vllm.LogitsContext) == names(LogitsContext)
+    assert names(fake_vllm.LogitsProcRequestState) == names(LogitsProcRequestState)
+    assert [one.name for one in fake_vllm.MoveDirectionality] == [one.name for one in MoveDirectionality]
+    neutral = vllm.SamplingParams()
+    for name, value in vars(fake_vllm.parameters()).items():
+        assert getattr(neutral, name) == value

@@ -1,0 +1,71 @@
+"""What requests may ask for, and why they are refused."""
+
+import pytest
+from fake_vllm import parameters
+
+from guard_eval.errors import StudyError
+from guard_eval.generation.decoding.noise import row_key
+from guard_eval.generation.engines.vllm.request import extra_args, read_request
+from guard_eval.generation.strategies import Guard, TopP
+
+
+def test_a_request_of_somebody_else_is_none_of_ours():
+    assert read_request(parameters()) is None
+    assert read_request(parameters({})) is None
+    assert (
+        read_request(parameters({"guard": 1, "guardian": "x", "other": {"a": 1}}, presence_penalty=1.0))
+        is None
+    )
+
+
+def test_a_strategy_by_its_signature():
+    result = read_request(parameters({"guard_eval": "guard(window=4, formulation=released)"}))
+    assert result is not None
+    assert result.strategy == Guard(window=4, formulation="released")
+    assert result.key == 0
+
+
+def test_what_is_drawn_comes_from_seed_prompt_and_signature_as_in_the_other_engines():
+    given = extra_args(TopP(p=0.9), seed=7, prompt_id="wiki-1")
+    assert given == {"guard_eval": "top_p(p=0.9)", "guard_eval_seed": 7, "guard_eval_prompt_id": "wiki-1"}
+    result = read_request(parameters(given))
+    assert result is not None
+    assert result.key == row_key(7, "wiki-1", "top_p(p=0.9)")
+    second = read_request(parameters(extra_args(TopP(p=0.9), seed=7, prompt_id="wiki-1", run=2)))
+    assert second is not None
+    assert second.key == row_key(7, "wiki-1", "top_p(p=0.9)", 2) != result.key
+    anonymous = read_request(parameters({"guard_eval": "guard(select=sample)", "guard_eval_seed": 7}))
+    assert anonymous is not None
+    assert anonymous.key == row_key(7, "", "guard(select=sample)")
+
+
+@pytest.mark.parametrize(
+    ("given", "changes", "message"),
+    [
+        ({"guard_eval": "gaurd"}, {}, "did you mean 'guard'"),
+        ({"guard_eval": "guard(windw=7)"}, {}, "did you mean 'window'"),
+        ({"guard_eval": 7}, {}, "guard_eval = 7 must be a strategy's signature"),
+        ({"guard_eval_seed": 7}, {}, "guard_eval = None must be a strategy's"),
+        ({"guard_eval": "guard", "guard_eval_run": 0}, {}, "guard_eval_run = 0 must be a whole number"),
+        ({"guard_eval": "guard", "guard_eval_sed": 7}, {}, "'guard_eval_sed' is unknown"),
+        ({"guard_eval": "top_p(p=0.9)"}, {}, "needs guard_eval_seed"),
+        (
+            {"guard_eval": "top_p(p=0.9)", "guard_eval_seed": 1.5},
+            {},
+            "guard_eval_seed = 1.5 must be a whole number",
+        ),
+        ({"guard_eval": "top_p(p=0.9)", "guard_eval_seed": True}, {}, "must be a whole number"),
+        ({"guard_eval": "guard", "guard_eval_prompt_id": 3}, {}, "guard_eval_prompt_id = 3 must be a text"),
+        ({"guard_eval": "contrastive(k=5, alpha=0.6)"}, {}, "--engine local"),
+        ({"guard_eval": "acs"}, {}, "which has the logits of each step alone"),
+        ({"guard_eval": "contrastive_decoding"}, {}, "--engine local"),
+        ({"guard_eval": "beam"}, {}, "does not run on vLLM"),
+        ({"guard_eval": "guard"}, {"presence_penalty": 0.5}, "presence_penalty = 0.5"),
+        ({"guard_eval": "guard"}, {"repetition_penalty": 1.1}, "set repetition_penalty = 1"),
+        ({"guard_eval": "guard"}, {"thinking_token_budget": 9}, "thinking_token_budget"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_the_remedy(given, changes, message):
+    with pytest.raises(StudyError) as refused:
+        read_request(parameters(given, **changes))
+    assert message in str(refused.value)
