@@ -122,9 +122,9 @@ def preview_judge(store: Store, judge: Judge, questions: Sequence[Question], *, 
     costs = {}
     if price is not None:
         costs = _estimate(price, judge, sizes, spent, reasons=reasons)
-    if costs and not reasons and judge.max_output_tokens is None:
-        reasoning = _estimate(price, judge, sizes, None, reasons=True)
-        lines.append(f"if the model reasons, expect {show_usd(reasoning[ONLINE][0])} online")
+        if not reasons and judge.max_output_tokens is None:
+            reasoning = _estimate(price, judge, sizes, None, reasons=True)
+            lines.append(f"if the model reasons, expect {show_usd(reasoning[ONLINE][0])} online")
     warnings = []
     if changes := describe_changes(store, judge):
         warnings.append(

@@ -154,9 +154,9 @@ class Columns:
 
     def among(self, plain_names: Iterable[str]) -> list[str]:
         """Return the columns with one of some plain headings, in the order of these."""
-        places = {name: place for place, name in enumerate(plain_names)}
-        found = [name for name in self.names if plain_heading(name) in places]
-        return sorted(found, key=lambda name: places[plain_heading(name)])
+        ranks = {name: rank for rank, name in enumerate(plain_names)}
+        matches = [name for name in self.names if plain_heading(name) in ranks]
+        return sorted(matches, key=lambda name: ranks[plain_heading(name)])
 
     def is_fixed_by(self, name: str, keys: Sequence[str]) -> bool:
         """Return whether rows with the same keys have the same cell in a column."""

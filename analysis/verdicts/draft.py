@@ -58,13 +58,13 @@ class Draft:
         """Return the columns that have no role."""
         return [name for name in self.columns.names if name not in KNOWN and name not in SHOWN]
 
-    def found(self, role: str, column: str, why: str) -> None:
+    def record(self, role: str, column: str, why: str) -> None:
         """Write down what has a role."""
         self.roles.append(Role(role=role, column=column, why=why))
 
     def rename(self, heading: str, name: str, why: str = "its name") -> None:
         """Give a column the name of its role."""
-        self.found(name, heading, why)
+        self.record(name, heading, why)
         if heading != name:
             self.replace(self.frame.rename(columns={heading: name}))
 

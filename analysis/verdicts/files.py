@@ -168,9 +168,9 @@ class VerdictFile:
     def _check_characters(self, name: str, column: _Column, numbers: array[int]) -> None:
         for text in filter(None, (name, *column.texts)):
             if any("\ud800" <= character <= "\udfff" for character in text):
-                place = column.codes.index(column.texts[text]) if text in column.texts else 0
+                index = column.codes.index(column.texts[text]) if text in column.texts else 0
                 raise StudyError(
-                    f"{self.at(numbers[place])}: {name!a} has {text!a}, with half a character; fix it"
+                    f"{self.at(numbers[index])}: {name!a} has {text!a}, with half a character; fix it"
                 )
 
 

@@ -96,8 +96,8 @@ def couples_of(names: Sequence[str]) -> list[tuple[tuple[str, str], bool]]:
         side = (match["after"] or match["before"]) if match else heading
         if side not in _SECOND or (match is None and heading not in {"a", "left"}):
             continue
-        place = match.start("after" if match["after"] else "before") if match else 0
-        other = heading[:place] + _SECOND[side] + heading[place + len(side) :]
+        start = match.start("after" if match["after"] else "before") if match else 0
+        other = heading[:start] + _SECOND[side] + heading[start + len(side) :]
         if other in plain:
             couples.append(((name, plain[other]), side in {"left", "first"}))
     return couples
@@ -108,7 +108,7 @@ def _use_sides(draft: Draft, couple: tuple[str, str]) -> None:
     left, right = couple
     frame = draft.frame.rename(columns={left: "left", right: "right"})
     draft.replace(frame.assign(method_a=frame["left"], method_b=frame["right"]))
-    draft.found("methods", f"{left}, {right}", "the sides as shown")
+    draft.record("methods", f"{left}, {right}", "the sides as shown")
 
 
 def _use_other_methods(draft: Draft, items: Mapping[str, Mapping[str, str]]) -> None:
@@ -127,12 +127,12 @@ def _use_other_methods(draft: Draft, items: Mapping[str, Mapping[str, str]]) -> 
                 verdict=texts[won],
             )
         )
-        draft.found("methods, verdict", f"{won}, {lost}", "the first won against the second")
+        draft.record("methods, verdict", f"{won}, {lost}", "the first won against the second")
     elif items:
         _join_items(draft, items)
     elif len(named) == 2:
         draft.replace(draft.frame.assign(method_a=named[0], method_b=named[1]))
-        draft.found("methods", "", f"declared: {and_list(named)}")
+        draft.record("methods", "", f"declared: {and_list(named)}")
 
 
 def _join_items(draft: Draft, items: Mapping[str, Mapping[str, str]]) -> None:
@@ -152,7 +152,7 @@ def _join_items(draft: Draft, items: Mapping[str, Mapping[str, str]]) -> None:
         for name in names
         if name not in draft.columns.names
     }
-    draft.found("methods", holding[0], "another file names the methods of each")
+    draft.record("methods", holding[0], "another file names the methods of each")
     draft.replace(draft.frame.drop(columns=holding[0]).assign(**new))
 
 
@@ -224,7 +224,7 @@ def _use_counts(draft: Draft) -> bool:
         for name, word in names.items()
     ]
     draft.replace(pd.concat(tables).sort_index(kind="stable"))
-    draft.found("verdict", ", ".join(names), "they count wins, and each counts as a pair of its own")
+    draft.record("verdict", ", ".join(names), "they count wins, and each counts as a pair of its own")
     return True
 
 
@@ -243,7 +243,7 @@ def _use_winners(draft: Draft) -> bool:
         raise StudyError(f"more than one of {and_list(list(words))} is 1 in a row; mark one winner in each")
     verdict = chosen.idxmax(axis=1).map(words).where(chosen.any(axis=1))
     draft.replace(draft.frame.drop(columns=list(words)).assign(verdict=verdict))
-    draft.found("verdict", ", ".join(words), "one of them is 1 in each row")
+    draft.record("verdict", ", ".join(words), "one of them is 1 in each row")
     return True
 
 
@@ -262,7 +262,7 @@ def _use_tie_flags(draft: Draft) -> None:
         draft.replace(
             draft.frame.drop(columns=name).assign(verdict=verdict.mask(_is_yes(draft.columns, name), TIE))
         )
-        draft.found("verdict", name, "it marks ties")
+        draft.record("verdict", name, "it marks ties")
 
 
 def _is_yes(columns: Columns, name: str) -> pd.Series:
@@ -322,8 +322,8 @@ def melt(draft: Draft, names: Sequence[str]) -> None:
     _refuse_mixed(draft, names)
     kept = [name for name in draft.columns.names if name not in names]
     long = draft.frame.melt(kept, list(names), var_name="_heading", value_name="verdict", ignore_index=False)
-    place = {name: index for index, name in enumerate(names)}
-    index = long["_heading"].map(place).to_numpy(dtype=np.int64)
+    positions = {name: index for index, name in enumerate(names)}
+    index = long["_heading"].map(positions).to_numpy(dtype=np.int64)
     long = long.drop(columns="_heading").assign(
         **{role: np.array(values, dtype=object)[index] for role, values in split.items()},
         verdict=as_texts(long["verdict"]),
@@ -337,7 +337,7 @@ def melt(draft: Draft, names: Sequence[str]) -> None:
         draft.notes.append(f"{int((~filled).sum())} empty cells of a wide table are read as no verdicts")
     draft.replace(long[filled])
     for role in split:
-        draft.found(role, ", ".join(names), "a wide table: its headings")
+        draft.record(role, ", ".join(names), "a wide table: its headings")
 
 
 def _refuse_mixed(draft: Draft, names: Sequence[str]) -> None:

@@ -127,7 +127,7 @@ class Unblinder:
                 [(name, sides)] = firsts.items()
                 a, b = (self.table[method].astype(object) for method in METHODS)
                 new["shown_first"] = a.where(sides == A, b)
-                self.draft.found("sides", name, "it says which text was first")
+                self.draft.record("sides", name, "it says which text was first")
         self.draft.replace(self.draft.frame.assign(**new))
 
     def _word(self, verdict: str | None, a: str | None, b: str | None) -> Word | None:
@@ -273,6 +273,6 @@ class Unblinder:
             more = f" and {len(words) - _LISTED} more" if len(words) > _LISTED else ""
             sided = set(self.kinds) - {"", "tie"}
             how = f"read by the columns {self.by[0]} and {self.by[1]}" if sided else "read as ties"
-            self.draft.found("words", and_list(list(map(repr, words[:_LISTED]))) + more, how)
+            self.draft.record("words", and_list(list(map(repr, words[:_LISTED]))) + more, how)
         if strong := int(self._rows(lambda answer: bool(answer.word and answer.word.strength)).sum()):
             self.draft.notes.append(f"the strength of {strong} verdicts, such as A>>B, is dropped")

@@ -87,7 +87,7 @@ def _finish(draft: Draft, *, is_known: bool) -> None:
     for role, value in _ROLES:
         if not draft.has(role):
             draft.replace(draft.frame.assign(**{role: value}))
-            draft.found(role, "", f"the table has none: it is called {value!r}")
+            draft.record(role, "", f"the table has none: it is called {value!r}")
     if not is_known:
         _settle_raters(draft)
 
@@ -109,9 +109,9 @@ def with_columns(frame: pd.DataFrame, columns: Mapping[str, str]) -> pd.DataFram
             raise StudyError(f"columns.{name}: there is no such column; {nearest(name, sorted(KNOWN))}")
         if heading and name != HEADINGS and heading not in names:
             raise StudyError(f"columns.{name}={heading}: there is no such heading; {nearest(heading, names)}")
-    given = [heading for name, heading in columns.items() if heading and name != HEADINGS]
-    if len(new) < len(given):
-        raise StudyError(f"columns names a heading twice: {', '.join(given)}; name each once")
+    headings = [heading for name, heading in columns.items() if heading and name != HEADINGS]
+    if len(new) < len(headings):
+        raise StudyError(f"columns names a heading twice: {', '.join(headings)}; name each once")
     dropped = [name for name in columns if name in names and name not in new and name != HEADINGS]
     return frame.drop(columns=dropped).set_axis(
         [new.get(name, name) for name in names if name not in dropped], axis=1
@@ -133,7 +133,7 @@ def _use_own_names(draft: Draft) -> None:
     declared = {name: heading for name, heading in draft.declared.items() if heading}
     for heading, name in own.items():
         why = "declared" if name in declared else "its name"
-        draft.found(name, declared.get(name, heading), why)
+        draft.record(name, declared.get(name, heading), why)
     draft.replace(draft.frame.rename(columns=own))
 
 
@@ -201,17 +201,19 @@ def _write_items(draft: Draft, items: Items) -> None:
     new: dict[str, list[str] | pd.Series] = {}
     if not items.pair:
         new["pair_id"] = _numbered(np.arange(len(frame)))
-        draft.found("pair", "", items.why or "each row is a pair of its own: nothing names what was compared")
+        draft.record(
+            "pair", "", items.why or "each row is a pair of its own: nothing names what was compared"
+        )
     elif len(items.pair) > 1:
         new["pair_id"] = _numbered(pair_codes(columns, items.pair[:1], METHODS))
-        draft.found("pair", items.pair[0], items.why)
+        draft.record("pair", items.pair[0], items.why)
     elif items.pair[0] != "pair_id":
         new["pair_id"] = columns.texts(items.pair[0])[items.pair[0]]
-        draft.found("pair", items.pair[0], items.why)
+        draft.record("pair", items.pair[0], items.why)
     if items.prompt and items.prompt != "prompt_id":
         cells = columns.texts(items.prompt)[items.prompt]
         new["prompt_id"] = _numbered(columns.codes(items.prompt)) if len(items.pair) > 1 else cells
-        draft.found("prompt", items.prompt, "pairs with the same cell share a prompt")
+        draft.record("prompt", items.prompt, "pairs with the same cell share a prompt")
     dropped = [name for name in {*items.pair[:1], items.prompt} if name in draft.free()]
     draft.replace(frame.drop(columns=dropped).assign(**new))
 
@@ -233,14 +235,14 @@ def _settle_raters(draft: Draft) -> None:
         order = pd.Series(codes + draft.columns.codes("criterion")).groupby(codes).cumcount()
         raters = [f"{UNKNOWN_RATER} {number + 1}" for number in order]
         draft.replace(draft.frame.assign(rater=raters))
-        draft.found("rater", "", "declared: each verdict on a pair is by another, unnamed rater")
+        draft.record("rater", "", "declared: each verdict on a pair is by another, unnamed rater")
         return
     repeated = _repeats(draft, names)
     if not has_rater:
         if repeated.any():
             _use_showings(draft, names, repeated)
         draft.replace(draft.frame.assign(rater=UNKNOWN_RATER))
-        draft.found("rater", "", "the table has none: all verdicts are by 'unknown rater'")
+        draft.record("rater", "", "the table has none: all verdicts are by 'unknown rater'")
     elif repeated.any() and not draft.has("presentation"):
         _use_showings(draft, names, repeated)
 
@@ -267,7 +269,7 @@ def _use_showings(draft: Draft, names: Sequence[str], repeated: np.ndarray) -> N
     if not _repeats(draft, [*names, "method_a"]).any():
         first = draft.columns.texts("method_a")["method_a"].astype(object)
         draft.replace(draft.frame.assign(presentation=first + " first"))
-        draft.found("presentation", "", "a rater judged both orders of the methods")
+        draft.record("presentation", "", "a rater judged both orders of the methods")
         return
     lines = name_lines(repeated, draft.frame.index)
     parting = [

@@ -79,7 +79,7 @@ def meaning(word: str) -> Word | None:
     if match is None or text in {"1", "2"}:
         return None
     side, noun = match["side"], match["noun"] or match["after"] or ""
-    degrees = {match[f"degree{place}"] for place in (1, 2, 3)} - {None}
+    degrees = {match[f"degree{number}"] for number in (1, 2, 3)} - {None}
     is_strong = any(re.fullmatch(_STRONG, degree) for degree in degrees)
     kind: Kind = "letter" if side in {"a", "b"} else "place"
     if re.fullmatch(_SYSTEMS, noun) and side in {"a", "b", "1", "2"}:

@@ -215,7 +215,7 @@ def _table(path: Path, unit: str, rows: Iterator[tuple[int, list[str]]]) -> RowF
         return RowFile(path=path, unit=unit, headings=(), rows=())
     filled = [sum(map(bool, row)) for _, row in first]
     usual = median(filled[1:] or filled)
-    header = next(place for place, count in enumerate(filled) if 2 * count >= usual)
+    header = next(index for index, count in enumerate(filled) if 2 * count >= usual)
     if header:
         raise StudyError(
             f"{path}: {unit} {first[0][0]} is a title, and the header seems to be {unit} {first[header][0]}; "

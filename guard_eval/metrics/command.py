@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pydantic import Field
 
@@ -39,7 +39,7 @@ from guard_eval.texts.prompts import read_prompts
 if TYPE_CHECKING:
     from guard_eval.generation.engines.library import Texts
 
-    Source = Path | Study | Texts
+    Source: TypeAlias = Path | Study | Texts
 else:
     Source = Path  # what can be typed on a command line
 

@@ -152,13 +152,13 @@ def apply_plan(store: Store, plan: Plan) -> None:
     with store.write() as (db, _):
         for pool in POOLS.values():
             if pool == PEOPLE or _count_made(db, pool):
-                make_slots(db, plan, pool, again=True)
+                make_slots(db, plan, pool, replaces=True)
 
 
-def make_slots(db: Connection, plan: Plan, pool: str = PEOPLE, *, again: bool = False) -> None:
-    """Make the slots for a plan if there are none, or another number of them if it is made `again`."""
+def make_slots(db: Connection, plan: Plan, pool: str = PEOPLE, *, replaces: bool = False) -> None:
+    """Make the slots for a plan if there are none, or if the plan `replaces` one with another number."""
     before = _count_made(db, pool)
-    if before == 0 or (again and before != plan.slots):
+    if before == 0 or (replaces and before != plan.slots):
         put_value(db, f"slots {pool}", str(plan.slots))
         make_missing_slots(db)
         open_slots(db, pool)

@@ -208,11 +208,12 @@ def count_openings(store: Store, plan: Plan) -> int:
             .group_by(rater.id)
             .having(or_(func.max(slot.leased_until) > now, rater.created_at > now - plan.lease))
         )
-        counts = {row[0]: row[1] for row in db.execute(shown)}
+        counts: dict[int, int] = {row[0]: row[1] for row in db.execute(shown)}
         refusals = notes.read_refusals(db, counts)
         expected = sum(max(0, share - n) for rater_id, n in counts.items() if rater_id not in refusals)
         free = select(func.count()).where(of_people, OPEN, slot.for_rater.is_(None))
-        return max(0, -(-(int(db.execute(free).scalar_one()) - expected) // share))
+        unclaimed: int = db.execute(free).scalar_one() - expected
+        return max(0, -(-unclaimed // share))
 
 
 def get_or_add(store: Store, name: str, kind: RaterKind) -> Rater:
@@ -238,8 +239,8 @@ def read(store: Store) -> list[RaterProgress]:
     )
     counted = select(of_rater, *counts).group_by(of_rater).subquery()
     numbers = [func.coalesce(counted.c[count.name], 0).label(count.name) for count in counts]
-    of_rater = (note.rater_id == rater.id, note.kind == "finished")
-    finished = select(note.detail).where(*of_rater).order_by(note.id.desc()).limit(1).correlate(RATER)
+    finishes = select(note.detail).where(note.rater_id == rater.id, note.kind == "finished")
+    finished = finishes.order_by(note.id.desc()).limit(1).correlate(RATER)
     everybody = select(RATER, *numbers, finished.label("finished"))
     everybody = everybody.outerjoin(counted, counted.c.rater_id == rater.id).order_by(rater.id)
     with store.read() as db:

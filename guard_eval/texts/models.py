@@ -45,8 +45,8 @@ def folder_revision(folder: Path) -> str:
     """
     weights = _WEIGHTS if any(folder.glob("*.safetensors")) else _OLD_WEIGHTS
     named = _files_named_by(folder)
-    files = {path for pattern in (*weights, *_SETTINGS) for path in folder.glob(pattern) if path.is_file()}
-    files = sorted(files | named)
+    standard = {path for pattern in (*weights, *_SETTINGS) for path in folder.glob(pattern) if path.is_file()}
+    files = sorted(standard | named)
     changed = [path.stat().st_ctime_ns for path in files]
     with ThreadPoolExecutor() as pool:
         contents = list(pool.map(_hash_file, files, changed))

@@ -169,9 +169,10 @@ def read_count(value: object) -> int | None:
     >>> read_count(100.0), read_count("100"), read_count(-1), read_count(True)
     (100, 100, None, None)
     """
-    is_written_out = isinstance(value, str) and re.fullmatch(r"[0-9]{1,10}", value)
-    if is_written_out or (isinstance(value, float) and value.is_integer()):
-        value = int(value)
+    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,10}", value):
+        return read_count(int(value))
+    if isinstance(value, float) and value.is_integer():
+        return read_count(int(value))
     return value if type(value) is int and 0 <= value < 2**31 else None
 
 

@@ -54,15 +54,20 @@ def _read_seconds(value: str, sent_at: float) -> float | None:
     if re.fullmatch(_SPAN, value, re.IGNORECASE):
         times = re.findall(rf"([\d.]+)\s*({_UNIT})", value.lower())
         return sum(float(count) * _factor(unit) for count, unit in times)
-    try:
-        date = float(value)
-    except ValueError:
+    date = _read_number(value)
+    if date is None:
         date = _read_date(value)
     if date is None or not 0 <= date < 1e4 * _EPOCH:
         return None
     if date < _EPOCH:
         return date
     return max(0.0, (date if date < 1e3 * _EPOCH else date / 1e3) - sent_at)
+
+
+def _read_number(value: str) -> float | None:
+    with suppress(ValueError):
+        return float(value)
+    return None
 
 
 def _factor(unit: str) -> float:

@@ -31,8 +31,8 @@ FEWEST_OFF = 5
     "raters",
     "panel",
     "composite",
-    unaffected=("random_part",),
-    refuses=dict.fromkeys(("sequential", "assisted_by"), OTHER_TEST),
+    unaffected=["random_part"],
+    refuses={"sequential": OTHER_TEST, "assisted_by": OTHER_TEST},
 )
 def equivalence(evidence: Evidence) -> pd.DataFrame:
     """Return for every result over all datasets whether its share is shown to lie within the margin.

@@ -90,9 +90,9 @@ def item_cells(data: Mapping[str, Any], where: str, *, pair_id: object) -> dict[
 
 def id_key(record: Mapping[str, Any]) -> str | None:
     """Return the key of an item's id, the commonest one that a record has."""
-    places = {name: place for place, name in enumerate(("pairid", *PAIR_NAMES))}
-    keys = [key for key in record if plain_heading(key) in places]
-    return min(keys, key=lambda key: places[plain_heading(key)], default=None)
+    ranks = {name: rank for rank, name in enumerate(("pairid", *PAIR_NAMES))}
+    keys = [key for key in record if plain_heading(key) in ranks]
+    return min(keys, key=lambda key: ranks[plain_heading(key)], default=None)
 
 
 def read_items(records: Iterable[tuple[str, Mapping[str, Any]]]) -> dict[str, dict[str, str]]:

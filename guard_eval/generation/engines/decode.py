@@ -17,7 +17,7 @@ from guard_eval.generation.decoding.contrastive import contrast
 from guard_eval.generation.decoding.processor import DecodedStep, StrategyProcessor
 from guard_eval.generation.engines.batch import Batch, Decoded, StopCriterion
 from guard_eval.generation.engines.contrastive import contrastive_search
-from guard_eval.generation.engines.passes import PlainPasses, forward, run_generate
+from guard_eval.generation.engines.passes import PlainPasses, forward, reorder, run_generate
 from guard_eval.generation.engines.probe import TOKENS, Abilities
 from guard_eval.generation.strategies import (
     AdaptiveContrastiveSearch,
@@ -63,7 +63,7 @@ class _Amateur:
         mask = torch.nn.functional.pad(mask, (0, written.shape[1]), value=1)
         new = torch.cat([prompts, written], 1)
         if self._cache is not None and self._written is not None:
-            self._cache.reorder_cache(self._parents(written[:, :-1], self._written))
+            reorder(self._cache, self._parents(written[:, :-1], self._written))
             new = written[:, -1:]
         self._written = written
         amateur = forward(self._model, new, mask, self._cache).logits[:, -1]

@@ -142,7 +142,7 @@ class ModelFiles:
         """Refuse a quantisation that transformers does not know, and would take for plain weights."""
         settings = self._quantisation_settings
         with suppress(ValueError):  # it names no method
-            if not settings or AutoHfQuantizer.supports_quant_method(settings):
+            if not settings or AutoHfQuantizer.supports_quant_method(settings):  # type: ignore[no-untyped-call]
                 return
         raise StudyError(
             f"the model {self.source!r} is quantised by {self.quantisation!r}, which transformers "

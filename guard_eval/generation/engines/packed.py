@@ -38,7 +38,8 @@ class PackedLinear(nn.Module):
     def weight(self) -> Tensor:
         """The weights in torch's layout, `[N, K]`, which are made anew at each reading."""
         self.is_read = True
-        return self._packed.to_dense()
+        weight: Tensor = self._packed.to_dense()
+        return weight
 
     def forward(self, x: Tensor) -> Tensor:
         """Return x Wᵀ + b."""
@@ -49,7 +50,8 @@ class PackedLinear(nn.Module):
         """Return the layer as torch has it."""
         layer = nn.Linear(self.in_features, self.out_features, bias=False, device="meta")
         layer.weight = nn.Parameter(self._packed.to_dense(), requires_grad=False)
-        layer.bias = None if self.bias is None else nn.Parameter(self.bias, requires_grad=False)
+        if self.bias is not None:
+            layer.bias = nn.Parameter(self.bias, requires_grad=False)
         return layer
 
 
@@ -99,6 +101,8 @@ def _children(model: Any, kind: type[nn.Module]) -> Iterator[tuple[Any, str, Any
 def _try_tokens(model: Any) -> Tensor | None:  # noqa: ANN401
     """Return the logits of a few tokens, or None if the model fails."""
     try:
-        return model(input_ids=torch.arange(1, 9)[None] % model.config.get_text_config().vocab_size).logits
+        ids = torch.arange(1, 9)[None] % model.config.get_text_config().vocab_size
+        logits: Tensor = model(input_ids=ids).logits
     except Exception:  # noqa: BLE001 (another library's model may raise anything)
         return None
+    return logits

@@ -93,6 +93,12 @@ def _name_cache(model: Any, cache: Any) -> dict[str, Any]:  # noqa: ANN401
     raise TypeError(f"it takes no cache in transformers {transformers.__version__}")
 
 
+def reorder(cache: DynamicCache | None, rows: Tensor) -> None:
+    """Let each row of the cache, if there is one, continue another row, `[R]`."""
+    if cache is not None:
+        cache.reorder_cache(rows)  # type: ignore[arg-type]  # any integer tensor is accepted
+
+
 class TreePasses:
     """The forward passes of a batch of R rows with k candidates each, which share the cache of their row.
 
@@ -169,7 +175,7 @@ class RepeatedPasses(TreePasses):
 
     def _pass(self, ids: Tensor) -> Tensor:
         rows, k = ids.shape
-        self._cache.reorder_cache(torch.arange(rows, device=ids.device).repeat_interleave(k))
+        reorder(self._cache, torch.arange(rows, device=ids.device).repeat_interleave(k))
         return self._pass_rows(ids, ids.reshape(-1, 1))
 
     def _pass_rows(self, ids: Tensor, tokens: Tensor) -> Tensor:
@@ -181,7 +187,7 @@ class RepeatedPasses(TreePasses):
         return output.hidden_states[-1][:, -1].view(rows, k, -1)  # type: ignore[no-any-return]
 
     def _keep(self, rows: Tensor, index: Tensor) -> Tensor:
-        self._cache.reorder_cache(rows * self.hidden.shape[1] + index)
+        reorder(self._cache, rows * self.hidden.shape[1] + index)
         return self._logits[rows, index]
 
 
