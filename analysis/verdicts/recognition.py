@@ -14,10 +14,9 @@ import pandas as pd
 
 from analysis.verdicts.draft import METHODS
 from analysis.verdicts.files import Record, VerdictFile, open_file
-from analysis.verdicts.formats.fields import id_key, is_verdict, read_items
+from analysis.verdicts.formats.fields import id_key, is_verdict, item_couples, read_items
 from analysis.verdicts.layout import distinct_rows
 from analysis.verdicts.reading import READING, Reading, join_readings, reading_of
-from analysis.verdicts.shapes import couples_of
 from analysis.verdicts.tables import tidied
 from guard_eval.errors import StudyError, nearest
 from guard_eval.reporting.words import and_list
@@ -99,8 +98,10 @@ def load_files(
     opened = [open_file(path) for path in files]
     described = [file for file in opened if len(files) > 1 and _is_item(file.first)]
     items: dict[str, dict[str, str]] = {}
+    headings = {name for file in opened if file not in described for name in file.first}
     for file in described:
-        items |= read_items((file.at(number), record) for number, record in file.records())
+        records = ((file.at(number), record) for number, record in file.records())
+        items |= read_items(records, id_key(file.first, headings) or "id")
     holding = [file for file in opened if file not in described]
     if not holding:
         raise StudyError(f"{files[0]} holds items and no verdicts; give the annotations, too")
@@ -131,12 +132,8 @@ def _foreign_table(file: VerdictFile, name: str, items: Mapping[str, Mapping[str
 
 
 def _is_item(record: Record) -> bool:
-    """Return whether a record is an item: it has an id and methods, and no rater or verdict."""
-    return (
-        id_key(record) is not None
-        and bool(couples_of(list(record)))
-        and not any(map(_JUDGED.fullmatch, record))
-    )
+    """Return whether a record is an item: it has methods, and no rater or verdict."""
+    return bool(item_couples(record)) and not any(map(_JUDGED.fullmatch, record))
 
 
 def format_of(file: VerdictFile, columns: Mapping[str, str]) -> str:
