@@ -119,7 +119,7 @@ class Unblinder:
             if (self.kinds == "place").any():
                 first = self._first_of_places(firsts)
         verdicts = self._winners(first)
-        self._explain()
+        self._explain(list(self.by) if first is None else list(firsts))
         new: dict[str, pd.Series] = {"verdict": verdicts}
         used: list[str] = []
         if not self.draft.has("shown_first"):
@@ -270,13 +270,13 @@ class Unblinder:
             "the verdict {0!r} on {where} may be the column's method, or that of the side; write the methods",
         )
 
-    def _explain(self) -> None:
-        """Say which words were read, and count the strength that was dropped."""
+    def _explain(self, columns: Sequence[str]) -> None:
+        """Say which words were read by which columns, and count the strength that was dropped."""
         words = sorted({str(answer.verdict) for answer in self.answers if answer.word})
         if words:
             more = f" and {len(words) - _LISTED} more" if len(words) > _LISTED else ""
             sided = set(self.kinds) - {"", "tie"}
-            how = f"read by the columns {self.by[0]} and {self.by[1]}" if sided else "read as ties"
+            how = f"read by {and_list(columns)}" if sided else "read as ties"
             self.draft.record("words", and_list(list(map(repr, words[:_LISTED]))) + more, how)
         if strong := int(self._rows(lambda answer: bool(answer.word and answer.word.strength)).sum()):
             self.draft.notes.append(f"the strength of {strong} verdicts, such as A>>B, is dropped")

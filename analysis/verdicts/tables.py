@@ -34,7 +34,7 @@ def tidied(
     columns: Mapping[str, str] | None = None,
     words: Mapping[str, str] | None = None,
     items: Mapping[str, Mapping[str, str]] | None = None,
-    is_known: bool = False,
+    fields: Mapping[str, str] | None = None,
 ) -> pd.DataFrame:
     """Return a table with a row a verdict and the columns' own names; `attrs` says what was read.
 
@@ -43,7 +43,7 @@ def tidied(
         columns: The user's headings by the column that they are; an empty one says that there is none.
         words: The user's verdicts: `a`, `b`, `tie`, a method, or empty for a missing one.
         items: What another file says of items, by their ids.
-        is_known: The columns are those of a known format, so none has to be guessed.
+        fields: The fields of a known format by role; no column has to be guessed then.
 
     Raises:
         StudyError: What a column or a word is cannot be told; the message has the setting that declares it.
@@ -56,20 +56,20 @@ def tidied(
     declared = dict(columns or {})
     named = with_columns(frame, declared)
     draft = Draft(columns=Columns(named), declared=declared, words=dict(words or {}))
-    _use_own_names(draft)
+    _use_own_names(draft, fields)
     _leave_out_votes(draft)
     find_methods(draft, items or {})
     for role in ("rater", "criterion"):
         _use_named(draft, role)
     refuse_texts(draft)
     wide = find_verdicts(draft)
-    if draft.has(*METHODS) and not is_known and HEADINGS not in declared:
+    if draft.has(*METHODS) and fields is None and HEADINGS not in declared:
         _use_items(draft, wide)
     if wide or HEADINGS in declared:
         melt(draft, wide)
         find_methods(draft, items or {})
     if draft.has("verdict", *METHODS):
-        _finish(draft, is_known=is_known)
+        _finish(draft, is_known=fields is not None)
     _refuse_nested(draft, frame)
     _refuse_incomplete(draft, items or {})
     result = draft.frame
@@ -140,8 +140,10 @@ def with_columns(frame: pd.DataFrame, columns: Mapping[str, str]) -> pd.DataFram
     )
 
 
-def _use_own_names(draft: Draft) -> None:
+def _use_own_names(draft: Draft, fields: Mapping[str, str] | None) -> None:
     """Give columns their own names if their headings differ only in case, spaces and signs."""
+    for role, column in (fields or {}).items():
+        draft.record(role, column, "the format")
     index = find_index(draft.columns)
     if index is not None:
         draft.unused.append(f"{index or 'a column without a name'} (an index)")
@@ -153,7 +155,7 @@ def _use_own_names(draft: Draft) -> None:
         both = [heading for heading, name in own.items() if name == twice[0]]
         raise StudyError(f"{and_list(both)} are both {twice[0]}; keep one")
     declared = {name: heading for name, heading in draft.declared.items() if heading}
-    for heading, name in own.items():
+    for heading, name in own.items() if fields is None else ():
         why = "declared" if name in declared else "its name"
         draft.record(name, declared.get(name, heading), why)
     draft.replace(draft.frame.rename(columns=own))
