@@ -19,6 +19,9 @@ from typing import Any
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
+from guard_eval.servers.answers import excerpt, load_json, table_of
+from guard_eval.servers.failures import ATTEMPTS, RequestFailure
+from guard_eval.servers.refusals import read_line
 from guard_eval.store import requests
 from guard_eval.store.requests import (
     LEASE,
@@ -31,10 +34,7 @@ from guard_eval.store.requests import (
 )
 from judge.biller import Ledger
 from judge.decide import MOST_FRUITLESS, Failure, explain_useless
-from judge.failures import ATTEMPTS, JudgeError
-from judge.prompts.answers import excerpt, load_json, table_of
 from judge.prompts.forms import PATHS
-from judge.providers.refusals import read_line
 from judge.run import OnlineRun, Pending, settle_error
 
 MOST_REQUESTS = 50_000
@@ -57,7 +57,7 @@ _CALLS = 12
 BAD_RESPONSE = "the server's answer is not that of a Batch API; run again later, or without --batch"
 _NEW_NAME = 'give the judge a new name (name = "…")'
 
-NO_ANSWER = JudgeError(kind="server_error", detail="the batch brought neither an answer nor an error")
+NO_ANSWER = RequestFailure(kind="server_error", detail="the batch brought neither an answer nor an error")
 
 
 class CallError(Exception):
@@ -79,7 +79,7 @@ class BatchRun:
         self.journal = online.journal
         self.biller = online.biller
         self.server = online.server
-        self._errors: dict[str, JudgeError] = {}  # by the request's key
+        self._errors: dict[str, RequestFailure] = {}  # by the request's key
 
     def judge_questions(self, questions: Sequence[Question]) -> Ledger:
         """Collect the batches of earlier runs, then send what is left, until nothing is left.
@@ -302,7 +302,7 @@ class BatchRun:
 
     async def _call(
         self,
-        call: Callable[[], Awaitable[bytes | JudgeError]],
+        call: Callable[[], Awaitable[bytes | RequestFailure]],
         *,
         recheck: Callable[[], Awaitable[str | None]] | None = None,
         raw: bool = False,
