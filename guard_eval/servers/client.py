@@ -10,7 +10,7 @@ import asyncio
 import itertools
 import logging
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import IO, Any, Self
 
 from guard_eval.errors import MissingExtraError, StudyError
 from guard_eval.servers.answers import load_json
@@ -134,9 +134,10 @@ class Client:
         result = await self._call("post", path, content=body)
         return result if isinstance(result, RequestFailure) else read_error(self.server, result) or result
 
-    async def upload(self, name: str, content: bytes) -> bytes | RequestFailure:
-        """Upload a file of requests."""
-        files = [("file", (name, content, "application/jsonl"))]
+    async def upload(self, name: str, file: IO[bytes]) -> bytes | RequestFailure:
+        """Upload a file of requests from its beginning; it is read while it is sent."""
+        file.seek(0)
+        files = [("file", (name, file, "application/jsonl"))]
         form = {"purpose": "batch"}
         return await self._call("post", "/files", content_type="multipart/form-data", body=form, files=files)
 
