@@ -19,19 +19,20 @@ from statsmodels.stats.proportion import proportion_confint
 
 from analysis.stats.population import FEWEST_EQUAL, FEWEST_RATERS, TwoWayDesign
 from analysis.verdicts.scores import UnitScores, item_numbers, item_scores
-from guard_eval.estimate import NO_DATA, ONE_UNIT, Estimate, jackknife, join_notes, sign_flip
+from guard_eval.estimate import NO_DATA, ONE_UNIT, Estimate, jackknife, join_notes
 from guard_eval.reporting.words import percent
+from guard_eval.sign_flip import flip_limits, sign_flip
 
-LONELY = "a dataset has only one {unit}, so the interval ignores the datasets (which widens it)"
+LONELY = "a dataset has only one {unit}, so the standard error ignores the datasets (which widens it)"
 _confidence_limits = cache(proportion_confint)  # a thousand raters have few different shares
 BINOMIAL = "exact two-sided binomial test on non-tied ratings, taken as independent"
 
 
 def fixed_share(items: pd.DataFrame, *, level: float) -> Estimate:
-    """Estimate the mean share of `item_scores` with its t interval over units, and the sign-flip test.
+    """Estimate the mean share of `item_scores`, with the sign-flip test and the interval that inverts it.
 
     Every item weighs the same, and so a dataset by its items. The test flips the signs of units' summed
-    scores.
+    scores. The standard error is the jackknife's, within datasets.
     """
     by_unit = UnitScores.of(items)
     shares = items["share"].to_numpy(dtype=float)
@@ -40,17 +41,19 @@ def fixed_share(items: pd.DataFrame, *, level: float) -> Estimate:
         lambda sums: sums[..., 0] / sums[..., 1],
         strata=by_unit.strata,
         level=level,
-        bounds=(0.0, 1.0),
         unit=by_unit.name,
     )
-    test = sign_flip(by_unit.sums(2 * shares - 1)[:, 0], unit=by_unit.name)
-    stratified = ", stratified by dataset" if by_unit.strata.any() else ""
+    scores, sizes = by_unit.sums(2 * shares - 1, np.ones(len(items))).T
+    test = sign_flip(scores, unit=by_unit.name)
+    if share.low is not None:
+        low, high = flip_limits(scores, sizes, test.p, alpha=1 - level, bounds=(-1.0, 1.0))
+        share = replace(share, low=0.5 + low / 2, high=0.5 + high / 2)
     note = LONELY.format(unit=by_unit.name) if by_unit.lonely else ""
     return replace(
         share,
         p=test.p,
         smallest_p=test.smallest_p,
-        method=f"{share.method}{stratified}; {test.method}",
+        method=f"{test.method}; its inversion is the interval",
         note=join_notes(note, share.note, test.note),
     )
 
