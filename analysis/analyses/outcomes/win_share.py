@@ -78,7 +78,8 @@ def random_share(scores: pd.DataFrame, fixed: Estimate) -> Estimate:
     """Estimate the share for all raters of the same kind, from `rater_scores` of one result.
 
     Items and raters are samples: the error has the variance between raters in it (`TwoWayDesign`). A claim on
-    more raters than took part is never surer than one on these, so p is at least that of `fixed`.
+    more raters than took part is never surer than one on these, so p is at least that of `fixed`, and the
+    interval holds that of `fixed`.
 
     Args:
         scores: One row per rater and item.
@@ -99,21 +100,25 @@ def random_share(scores: pd.DataFrame, fixed: Estimate) -> Estimate:
     if why:
         return Estimate(value=fixed.value, level=fixed.level, n=fixed.n, method=design.method, note=why)
     mean = design.mean(shares)
-    half, unknown = mean.half_width(fixed.level), math.isnan(mean.raters)
-    narrower = fixed.low is None or fixed.high is None or 2 * half < fixed.high - fixed.low + 1e-12
-    if mean.variance <= 0 or (narrower if unknown else mean.raters <= 0):
+    if mean.variance <= 0 or mean.raters <= 0:
         return fixed.with_note("raters differ by no more than chance, so this is the result for these raters")
-    sd = (
-        "" if unknown else f"the raters' own shares have a standard deviation of {math.sqrt(mean.raters):.3f}"
+    share = Estimate(
+        value=mean.value,
+        level=fixed.level,
+        n=fixed.n,
+        unit=fixed.unit,
+        note=f"the raters' own shares have a standard deviation of {math.sqrt(mean.raters):.3f}",
     )
-    share = Estimate(value=mean.value, level=fixed.level, n=fixed.n, unit=fixed.unit, note=sd)
     share = share.with_error(math.sqrt(mean.variance), mean.df, null=0.5, bounds=(0.0, 1.0))
+    if fixed.low is not None and fixed.high is not None:
+        low, high = min(fixed.low, share.low or 0.0), max(fixed.high, share.high or 1.0)
+        share = replace(share, low=low, high=high)
     return replace(
         share,
         value=fixed.value,
         p=None if fixed.p is None else max(fixed.p, share.p or 0.0),
         smallest_p=fixed.smallest_p,
-        method=f"{design.method}; p is at least that of the sign-flip test",
+        method=f"{design.method}; never surer than the sign-flip test",
     )
 
 
