@@ -35,7 +35,6 @@ RARE = 0.001
     "correction",
     "panel",
     "composite",
-    "random_part",
     unaffected=("margin", "sequential", "raters", "assisted_by"),
 )
 def assisted(evidence: Evidence) -> pd.DataFrame:

@@ -31,7 +31,6 @@ FEWEST_OFF = 5
     "raters",
     "panel",
     "composite",
-    unaffected=["random_part"],
     refuses={"sequential": OTHER_TEST, "assisted_by": OTHER_TEST},
 )
 def equivalence(evidence: Evidence) -> pd.DataFrame:
@@ -42,14 +41,13 @@ def equivalence(evidence: Evidence) -> pd.DataFrame:
     family of their own: a share cannot both be one half and lie beyond the margin.
 
     Raises:
-        StudyError: The margin or the error rate is too large, or another test was declared.
+        StudyError: The error rate is too large, or another test was declared.
     """
-    margin, alpha = evidence.context.margin, evidence.alpha
+    margin, alpha = evidence.context.plan.margin, evidence.alpha
     if margin is None:
         return frame_of([], CELL_COLUMNS)
-    for name, value in (("margin", margin), ("error rate", alpha)):
-        if not 0 < value < HALF:
-            raise StudyError(f"equivalence needs a {name} between 0 and 0.5; {value:g} is not, 0.05 is")
+    if alpha >= HALF:
+        raise StudyError(f"equivalence needs an error rate below 0.5; alpha is {alpha:g}, set it to 0.05")
     records = [_record(row, margin, alpha) for row in totals(shares(evidence, by_dataset=()))]
     correct(records, evidence, p="p", adjusted="p_adjusted")
     for record in records:
