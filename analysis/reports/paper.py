@@ -10,7 +10,6 @@ from pathlib import Path
 
 from analysis.analyses.evidence import ALL
 from analysis.analyses.outcomes.shares import deciding_p
-from analysis.analyses.outcomes.win_share import pooled_binomial
 from analysis.reports.answer import (
     ahead_and_behind,
     is_simulated,
@@ -22,6 +21,7 @@ from analysis.reports.columns import cell_columns, count_raters, differs, group_
 from analysis.reports.figures import main_figure
 from analysis.reports.methods import methods
 from analysis.reports.results import Results, Row, cell_of, group_of, grouped, rows_of
+from analysis.stats.proportion import pooled_binomial
 from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.drawing import short
 from guard_eval.reporting.escaping import NOTHING, clean, escape_latex, one_line

@@ -10,17 +10,20 @@ from verdicts_by_hand import COMPARED, drawn_verdicts, evidence, listed, papers_
 from analysis.analyses.evidence import ALL, JudgeUsage
 from analysis.analyses.judging.assisted import assisted
 from analysis.analyses.judging.judge_run import calibration
-from analysis.analyses.judging.judges import alternative_annotator, judges
-from analysis.analyses.outcomes.equivalence import conservative_error, equivalence, tost
+from analysis.analyses.judging.judges import judges
+from analysis.analyses.outcomes.equivalence import equivalence
 from analysis.analyses.outcomes.ranking import ranking
 from analysis.analyses.outcomes.sensitivity import LEFT_OUT, POOLED, RANDOM, UNTIED, sensitivity
 from analysis.analyses.outcomes.sequential import sequential
 from analysis.analyses.outcomes.shares import shares
 from analysis.analyses.reliability.agreement import agreement
 from analysis.analyses.reliability.audits import audits
-from analysis.analyses.reliability.length import length, share_at_equal_length
+from analysis.analyses.reliability.length import length
 from analysis.analyses.reliability.position import position
 from analysis.analyses.reliability.raters import raters
+from analysis.stats.alternative_annotator import alternative_annotator
+from analysis.stats.equal_length import share_at_equal_length
+from analysis.stats.equivalence import conservative_error, tost
 from analysis.verdicts.tidy import validate
 from guard_eval.errors import StudyError
 

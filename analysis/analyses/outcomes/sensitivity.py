@@ -9,13 +9,9 @@ import pandas as pd
 
 from analysis.analyses.evidence import CELL_COLUMNS, Evidence, cell_record, estimate_record, frame_of, honours
 from analysis.analyses.outcomes.shares import plan_order
-from analysis.analyses.outcomes.win_share import (
-    fixed_share,
-    pooled_binomial,
-    random_share,
-    without_each_rater,
-)
+from analysis.stats.proportion import pooled_binomial
 from analysis.verdicts.scores import Cell, by_cell, item_scores
+from analysis.verdicts.win_share import fixed_share, random_share, without_each_rater
 from guard_eval.estimate import Estimate, join_notes, why_no_p
 from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.words import plural

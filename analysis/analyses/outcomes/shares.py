@@ -17,13 +17,9 @@ from analysis.analyses.evidence import (
     frame_of,
     honours,
 )
-from analysis.analyses.outcomes.win_share import (
-    fixed_share,
-    pooled_binomial,
-    random_share,
-    unequal_weight_note,
-)
+from analysis.stats.proportion import pooled_binomial
 from analysis.verdicts.scores import CELL, Cell, Planned, UnitScores, by_cell
+from analysis.verdicts.win_share import fixed_share, random_share, unequal_weight_note
 from guard_eval.estimate import adjust, join_notes, why_no_p
 from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.words import KIND_PLACE
