@@ -247,7 +247,7 @@ def test_an_item_that_says_that_sides_changed_must_say_how(tmp_path):
         read(save(tmp_path, [blind(swapped=True)]))
     table = read(save(tmp_path, [blind(swapped=True, left="acs", right="guard")]))
     assert list(table["verdict"]) == ["acs"]
-    assert "by the columns left and right" in notes(table)
+    assert "read by left and right" in notes(table)
     with pytest.raises(StudyError, match=r"could be method_a and method_b and model_1 and model_2; keep the"):
         read(save(tmp_path, [blind(model_1="acs", model_2="guard")]))
 
