@@ -97,9 +97,9 @@ def test_the_sides_of_a_full_pair_are_even_within_one(studies):
 
 
 def test_a_method_leads_on_a_raters_screen_by_six_at_most(shown):
-    """By more where all slots that others left the rater are on one side, which is rare.
+    """A coin draws whether five or six.
 
-    A coin draws whether the bound is 5 or 6.
+    It leads by more where all slots that others left the rater are on one side, which is rare.
     """
     leads = [abs(lead) for first, *_, lead in shown if first is None]
     assert max(leads) <= 9
