@@ -81,6 +81,8 @@ def compare_declared(
 
 
 def _changes(before: object, after: object, key: str = "") -> list[str]:
+    if key == "system":
+        before = before or {}
     if isinstance(before, dict) and isinstance(after, dict):
         return [
             change

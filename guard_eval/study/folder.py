@@ -27,8 +27,7 @@ from guard_eval.study.criteria_settings import find_study_file, in_one_line
 from guard_eval.study.declared import declared_settings, hash_declared
 from guard_eval.study.own_strategies import recall_strategies
 from guard_eval.study.settings import Settings
-from guard_eval.study.system_settings import BUNDLED as BUNDLED
-from guard_eval.study.system_settings import Model
+from guard_eval.study.system_settings import BUNDLED, Model
 from guard_eval.study.toml import check_tables, read_toml, with_overrides
 
 

@@ -376,8 +376,8 @@ class Settings(SettingsTable):
         """Return what is wrong with the models and strategies that write texts, and with systems' names."""
         local = [system for system in self.systems.values() if system.source == "strategy"]
         problems = [
-            f"{'[[system]]' if system in self.system else 'generation.strategies'} names {system.name}, which "
-            "needs a smaller model: set model.amateur"
+            f"{'[[system]]' if system in self.system else 'generation.strategies'} names {system.name}, "
+            "which needs a smaller model: set model.amateur"
             for system in local
             if needs_amateur(str(system.strategy)) and not self.model_of(system).amateur
         ]

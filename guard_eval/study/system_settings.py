@@ -25,9 +25,7 @@ BUNDLED = "bundled"
 Source = Literal["file", "strategy", "server"]
 """Where a system's texts are from."""
 
-NO_SYSTEM = frozenset(
-    {"a", "b", "tie", "tied", "ties", "draw", "both", "neither", "similar", "same", "equal", "human"}
-)
+NO_SYSTEM = frozenset({"a", "b", "tie", "human"})
 """Names that mean something else where a system is named: a side, no winner, and the references."""
 
 _OWN_FIELDS = (
@@ -99,8 +97,8 @@ class System(ServerSettings):
 
     Attributes:
         name: The system's name in reports. No rater and no judge ever sees it.
-        file: A file in the study's folder with the system's texts, in any form that `measure` reads. Of a file
-            of several systems, the column of this name counts, or the records that name this system.
+        file: A file in the study's folder with the system's texts, in any form that `measure` reads. Of a
+            file of several systems, the column of this name counts, or the records that name this system.
         column: The column or key of the texts, if it has an unusual name: `reference`, for how people wrote.
         model: The model that writes the texts: a name, or a table with the keys of [model]. Of a server, its
             name there. Default: [model].
@@ -140,8 +138,8 @@ class System(ServerSettings):
         sources = keys & {"file", "strategy", "base_url"}
         if len(sources) != 1:
             raise ValueError(
-                f"{self.name} has {' and '.join(sorted(sources)) or 'no texts'}; give it one of: file, strategy "
-                "(and, unless [model] writes, model), or base_url and model"
+                f"{self.name} has {' and '.join(sorted(sources)) or 'no texts'}; give it one of: file, "
+                "strategy (and, unless [model] writes, model), or base_url and model"
             )
         allowed = _KEYS_OF[self.source]
         if unused := sorted(keys - allowed):
