@@ -19,7 +19,7 @@ from guard_eval.records import Continuation, Prompt
 from guard_eval.results import Result
 from guard_eval.study.folder import Study
 from guard_eval.texts.continuations import append_continuations
-from guard_eval.texts.current import find_texts, model_revision, other_runs
+from guard_eval.texts.current import find_generated, model_revision, other_runs
 from guard_eval.texts.models import HubModels, find_models
 from guard_eval.texts.prompts import read_prompts
 from guard_eval.texts.shards import Shard, reserve
@@ -175,7 +175,7 @@ class Work:
         """Find out again what is missing, now that more is known of the models."""
         self.known = known
         engine = "vllm" if self.engine == "vllm" else None
-        self._existing = find_texts(self.study, self.names, self._prompts, known=known, engine=engine)
+        self._existing = find_generated(self.study, self.names, self._prompts, known=known, engine=engine)
         runs = {name: range(1, self.study.settings.runs_of(name) + 1) for name in self.names}
         self.missing = {
             name: [(p, run) for p in self._prompts for run in runs[name] if (p.id, run) not in existing]
