@@ -77,7 +77,7 @@ def new(
     *,
     model: str = "bundled",
     prompts: Path | None = None,
-    texts: Annotated[Sequence[Source], Parameter(consume_multiple=True)] = (),
+    texts: Annotated[Sequence[Source] | None, Parameter(consume_multiple=True)] = None,
     column: Sequence[str] = (),
     common: bool = False,
 ) -> NewStudy:
@@ -100,7 +100,7 @@ def new(
             systems wrote to different prompts.
     """
     folder = Path(folder)
-    if len(texts):
+    if texts is not None:
         return _new_of_texts(folder, *_import(texts, prompts, column, common=common))
     if column or common:
         option = "--column" if column else "--common"
@@ -123,6 +123,8 @@ def _import(
 ) -> tuple[list[Prompt], list[Imported]]:
     """Return the prompts and systems of files or data frames."""
     sources = [Path(each) if isinstance(each, str) else each for each in texts]
+    if not sources:
+        raise StudyError("--texts names no file; name the files with the texts of two systems or more")
     return import_texts(
         sources, columns=columns, prompts=read_prompts(prompts) if prompts else (), common=common
     )
