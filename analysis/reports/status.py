@@ -183,9 +183,11 @@ def _describe_replaced(study: Study, drawn: Sequence[Pair], texts: Mapping[str, 
     if not replaced:
         return []
     return [
-        f"{replaced} of {_count(len(drawn), 'pair')} hold other texts than {', '.join(sorted(names))} wrote, as "
-        "the study has them now. Raters see the texts of the pairs. Take the change back, or draw the pairs "
-        f"again as long as there are no verdicts: {study.command('pair', '--redraw')}"
+        (
+            f"{replaced} of {_count(len(drawn), 'pair')} hold other texts by {', '.join(sorted(names))} than "
+            "the study has now. Raters see the texts of the pairs. Take the change back, or draw the pairs "
+            f"again as long as there are no verdicts: {study.command('pair', '--redraw')}"
+        )
     ]
 
 

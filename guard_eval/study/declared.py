@@ -36,7 +36,7 @@ def declared_settings(settings: Settings) -> dict[str, str]:
     if settings.system:
         shared["system"] = {system.name: _declared_system(system) for system in settings.system}
     annotation, criteria, judges = map(shared.pop, ("annotation", "criteria", "judge"))
-    panel = shared.pop("panel")
+    panel = shared["analysis"].pop("panel")
     parts: dict[str, dict[str, Any]] = {PEOPLE: {"annotation": annotation}}
     for judge, table in zip(settings.judge, judges, strict=True):
         table["headers"] = judge.answering_headers

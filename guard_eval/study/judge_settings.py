@@ -13,7 +13,7 @@ from pydantic_core import from_json
 from guard_eval.records import Choice
 from guard_eval.rubric import CRITERIA, Criterion, criteria
 from guard_eval.study.criteria_settings import CriteriaNames, SettingsTable, StudyFile, in_one_line
-from guard_eval.study.server_settings import ServedModel, refuse_fields
+from guard_eval.study.served_model import ServedModel, refuse_names
 from guard_eval.study.toml import problems_of
 
 _OWN_FIELDS = (
@@ -124,7 +124,7 @@ class Judge(ServedModel):
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
     max_output_tokens: int | None = Field(default=None, ge=64, le=10**7)
     temperature: Annotated[float, Field(ge=0, le=2)] | Literal["default"] | None = None
-    extra_body: Annotated[dict[str, JsonValue], AfterValidator(partial(refuse_fields, _OWN_FIELDS))] = Field(
+    extra_body: Annotated[dict[str, JsonValue], AfterValidator(partial(refuse_names, _OWN_FIELDS))] = Field(
         default_factory=dict
     )
 

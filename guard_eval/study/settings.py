@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection
 from itertools import chain
 from typing import Annotated, Literal, Self, get_args
 
@@ -13,7 +12,7 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator, mod
 from guard_eval.database_url import check_url
 from guard_eval.errors import nearest
 from guard_eval.generation.strategies import ContrastiveDecoding, draws, parse
-from guard_eval.rubric import HUMAN_CRITERIA, Criterion, Weights
+from guard_eval.rubric import HUMAN_CRITERIA, Criterion
 from guard_eval.study.criteria_settings import (
     CriteriaNames,
     OwnCriteria,
@@ -25,6 +24,7 @@ from guard_eval.study.criteria_settings import (
 )
 from guard_eval.study.judge_settings import CONTINUATIONS, Judge
 from guard_eval.study.system_settings import BUNDLED, Model, Name, NameOfSystem, StrategyName, System
+from guard_eval.study.test_plan import TestPlan
 
 Count = Annotated[int, Field(ge=1, le=10_000_000)]
 """A number of prompts or pairs."""
@@ -205,41 +205,6 @@ class Annotation(SettingsTable):
     recruitment: Recruitment = Recruitment()
 
 
-class Analysis(SettingsTable):
-    """How the verdicts will be tested, declared before there are any.
-
-    Attributes:
-        alpha: The error rate.
-        correction: For the number of tests in the family: `holm` holds the chance of any error, `bh`
-            (Benjamini–Hochberg) the expected share of errors among the findings.
-        equivalence_margin: The largest distance of a win share from one half that does not matter; results
-            are then equivalent, different, both (different but negligible) or undecided. None claims nothing.
-        sequential: Verdicts are looked at while they come in, and the tests hold whenever one stops.
-        raters: For whom the answer is to hold: `fixed`, the raters who take part, or `random`, all raters of
-            the same kind, of whom at least three must take part.
-        assisted_by: The judge, by name, whose verdicts assist people's in the answer (docs/assisted.md); None
-            for an answer of people alone, beside which every judge's assistance is shown.
-    """
-
-    alpha: float = Field(default=0.05, gt=0, lt=1)
-    correction: Literal["holm", "bh"] = "holm"
-    equivalence_margin: float | None = Field(default=None, gt=0, lt=0.5)
-    sequential: bool = False
-    raters: Literal["fixed", "random"] = "fixed"
-    assisted_by: str | None = None
-
-    @model_validator(mode="after")
-    def _check_guarantees(self) -> Self:
-        check_guarantees(list(self.model_dump(exclude_defaults=True, exclude={"alpha"})))
-        return self
-
-
-def check_guarantees(chosen: Collection[str]) -> None:
-    """Check that a test holds for what differs from the default; a ValueError says that none does."""
-    if len(chosen) > 1 and {"sequential", "assisted_by"} & set(chosen):
-        raise ValueError(f"no test holds for {' with '.join(chosen)}: remove all but one")
-
-
 Words = Annotated[str, Field(min_length=1, max_length=300), AfterValidator(in_one_line)]
 
 
@@ -260,8 +225,6 @@ class Settings(SettingsTable):
             of texts with another name which system, writes better.
         seed: Of every random choice: the same seed gives the same texts, pairs and sides.
         database: A server's URL, without password; default: the file study.db in the study's folder.
-        panel: Judges also count as one rater: by `majority`, or by the `mean` of their scores.
-        composite: The weights of criteria whose weighted mean is an overall result.
         authors: Who made the study, as they are to be cited (docs/publication.md).
         license: The SPDX identifier of the verdicts' licence, such as CC-BY-4.0.
     """
@@ -272,7 +235,6 @@ class Settings(SettingsTable):
     question: str = Field(default_factory=_default_question)
     seed: int = Field(ge=-(2**63), lt=2**63)
     database: Annotated[str, AfterValidator(check_url)] | None = Field(default=None, exclude=True)
-    panel: Literal["majority", "mean"] | None = None
     authors: list[str] = Field(default=[], exclude=True)
     license: str | None = Field(default=None, exclude=True)
     prompts: Prompts = Prompts()
@@ -284,8 +246,7 @@ class Settings(SettingsTable):
     criteria: OwnCriteria = Field(default={})
     annotation: Annotation = Annotation()
     judge: list[Judge] = Field(default=[], max_length=100)
-    composite: Weights | None = None
-    analysis: Analysis = Analysis()
+    analysis: TestPlan = TestPlan()
 
     @property
     def rubric(self) -> dict[str, Criterion]:
@@ -354,7 +315,7 @@ class Settings(SettingsTable):
                     "[[judge]]",
                     [judge.rater_name for judge in self.judge],
                 ),
-                ("composite", self.composite or (), "annotation.criteria", asked),
+                ("analysis.composite", self.analysis.composite or (), "annotation.criteria", asked),
             )
             for name in dict.fromkeys(names)
             if name not in known
@@ -387,12 +348,14 @@ class Settings(SettingsTable):
         problems += [
             f"two systems are named {name}; rename one" for name, count in names.items() if count > 1
         ]
-        writers = Counter((self.model_of(system).name, str(system.strategy)) for system in local)
-        problems += [
-            f"two systems are {strategy} of {model}; remove one"
-            for (model, strategy), count in writers.items()
-            if count > 1
-        ]
+        writers: dict[tuple[str, str], System] = {}
+        for system in local:
+            model = self.model_of(system)
+            first = writers.setdefault((model.model_dump_json(), str(system.strategy)), system)
+            if first is not system:
+                problems.append(
+                    f"{first.name} and {system.name} are both {system.strategy} of {model.name}; remove one"
+                )
         return problems
 
 

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, Validati
 from guard_eval.errors import StudyError
 from guard_eval.generation.strategies import parse, signature
 from guard_eval.study.criteria_settings import SettingsTable, in_one_line
-from guard_eval.study.server_settings import ServedModel, ServerSettings, refuse_fields
+from guard_eval.study.served_model import ServedModel, ServerSettings, refuse_names
 
 Name = Annotated[str, Field(min_length=1)]
 Device = Literal["auto", "cpu", "cuda"] | Annotated[str, Field(pattern=r"^cuda:\d{1,3}$")]
@@ -115,7 +115,7 @@ class System(ServerSettings):
     strategy: StrategyName | None = None
     chat: bool = True
     temperature: Annotated[float, Field(ge=0, le=100)] | None = None
-    body: Annotated[dict[str, JsonValue], AfterValidator(partial(refuse_fields, _OWN_FIELDS))] = Field(
+    body: Annotated[dict[str, JsonValue], AfterValidator(partial(refuse_names, _OWN_FIELDS))] = Field(
         default={}
     )
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 from cyclopts import Parameter
 
 from guard_eval.errors import StudyError
+from guard_eval.files.opening import read_bytes
 from guard_eval.records import Prompt
 from guard_eval.reporting.escaping import one_line
 from guard_eval.reporting.writing import write_whole
@@ -172,7 +173,8 @@ def _write(folder: Path, files: Mapping[str, bytes], settings: str) -> None:
     for name, content in files.items():
         path = folder / name
         # An interrupted command leaves the same files without settings.
-        if not path.is_file() or path.read_bytes() != content:
+        has_size = path.is_file() and path.stat().st_size == len(content)
+        if not has_size or read_bytes(path, limit=len(content)) != content:
             _refuse_existing(path)
     for name, content in files.items():
         write_whole(folder / name, content, make_folder=True)

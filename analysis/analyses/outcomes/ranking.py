@@ -43,7 +43,7 @@ SMOOTHED = "ranks are of strengths after half a win was given to either side of 
     "assisted_by",
     "panel",
     "composite",
-    unaffected=("margin", "random_part"),
+    unaffected=("margin",),
     refuses={"raters": NO_RANDOM_RATERS},
 )
 def ranking(evidence: Evidence) -> pd.DataFrame:
@@ -78,7 +78,7 @@ def _place(row: dict[str, Any]) -> tuple[object, ...]:
 
 def _adjust(tables: list[list[dict[str, Any]]], evidence: Evidence) -> None:
     """Fill in the corrected p of "no method is better", over the criteria of people or of one judge."""
-    alpha, correction = evidence.alpha, evidence.context.correction
+    alpha, correction = evidence.alpha, evidence.context.plan.correction
     for who in {(rows[0]["rater_kind"], rows[0]["judge"]) for rows in tables}:
         group = [rows for rows in tables if (rows[0]["rater_kind"], rows[0]["judge"]) == who]
         smallest = [rows[0]["_smallest"] for rows in group]
@@ -128,9 +128,9 @@ def _records(
     compared = Comparisons(by_unit.codes, first, second, 1 + sides, by_unit.strata)
     influence = compared.share_errors(parameters)
     why_none = _why_no_sets(by_unit.n, f"{by_unit.name}s", influence)
-    if evidence.context.sequential:
+    if evidence.context.plan.sequential:
         why_none = NOT_SEQUENTIAL
-    assisted_by = evidence.context.assisted_by
+    assisted_by = evidence.context.plan.assisted_by
     alone_note = f"{assisted_by} assists no ranking: it is of people alone" if assisted_by else ""
     line = simultaneous_line(influence, df=compared.df, level=level, seed=evidence.seed)
     known = compared.units_by_method(count)
@@ -140,7 +140,7 @@ def _records(
     np.add.at(nets, (by_unit.codes, first), sides)
     np.add.at(nets, (by_unit.codes, second), -sides)
     difference = any_difference(nets, seed=evidence.seed)
-    if evidence.context.sequential:
+    if evidence.context.plan.sequential:
         difference = Estimate(method=difference.method)
     alone = f"never compared with {and_list(apart)}, which stand apart" if apart else ""
     common = {

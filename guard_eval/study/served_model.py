@@ -1,12 +1,12 @@
-"""The keys of study.toml that say how a model behind a server is reached, and what its tokens cost.
+"""A model behind a server, in study.toml: where it is, whose key goes there, and what its tokens cost.
 
-A study.toml is a stranger's file and is passed on: it holds no secret, and what it adds to requests does not
-change what is asked, of which model, and in which form.
+A study.toml is a stranger's file and is passed on, so it holds no secret.
 """
 
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
@@ -28,16 +28,12 @@ _REFUSED_VALUE = re.compile(
 """A secret, or a service that costs more than the known prices."""
 
 
-def refuse_fields(names: str, added: dict[str, Any]) -> dict[str, Any]:
+def refuse_names(names: str, added: dict[str, Any]) -> dict[str, Any]:
     """Check that nothing is added to requests under these names, given without `-` and `_`."""
     for name, value in added.items():
         if re.fullmatch(names, re.sub("[_-]", "", name.lower())) or _REFUSED_VALUE.search(str(value)):
             raise ValueError(f"{name!r} cannot be added; set a key's variable in api_key_env, or remove it")
     return added
-
-
-def _refuse_headers(headers: dict[str, str]) -> dict[str, str]:
-    return refuse_fields(_OWN_HEADERS, headers)
 
 
 HeaderName = Annotated[str, Field(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}$")]
@@ -61,7 +57,9 @@ class ServerSettings(SettingsTable):
 
     base_url: str | None = None
     api_key_env: str | None = Field(default=None, pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$", exclude=True)
-    headers: Annotated[dict[HeaderName, HeaderValue], AfterValidator(_refuse_headers)] = Field(default={})
+    headers: Annotated[dict[HeaderName, HeaderValue], AfterValidator(partial(refuse_names, _OWN_HEADERS))] = (
+        Field(default={})
+    )
     concurrency: int = Field(default=64, ge=1, le=256, exclude=True)
     timeout: float = Field(default=1800.0, gt=0, le=86_400, exclude=True)
     usd_per_million_input_tokens: Usd | None = Field(default=None, exclude=True)
@@ -74,7 +72,7 @@ class ServerSettings(SettingsTable):
 
 
 class ServedModel(ServerSettings):
-    """A model at a server that speaks one of OpenAI's interfaces.
+    """A model at any server that speaks one of OpenAI's interfaces.
 
     Attributes:
         model: The model, as its server calls it; pin a snapshot if there are any.

@@ -7,31 +7,27 @@ ratings of one pair do, so they change sides together in the test and enter a va
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy import special, stats
-from statsmodels.stats.proportion import proportion_confint
 
 from analysis.stats.population import FEWEST_EQUAL, FEWEST_RATERS, TwoWayDesign
 from analysis.verdicts.scores import UnitScores, item_numbers, item_scores
-from guard_eval.estimate import NO_DATA, ONE_UNIT, Estimate, jackknife, join_notes, sign_flip
+from guard_eval.estimate import Estimate, jackknife, join_notes
 from guard_eval.reporting.words import percent
+from guard_eval.sign_flip import flip_limits, sign_flip
 
-LONELY = "a dataset has only one {unit}, so the interval ignores the datasets (which widens it)"
-_confidence_limits = cache(proportion_confint)  # a thousand raters have few different shares
-BINOMIAL = "exact two-sided binomial test on non-tied ratings, taken as independent"
+LONELY = "a dataset has only one {unit}, so the standard error ignores the datasets (which widens it)"
 
 
 def fixed_share(items: pd.DataFrame, *, level: float) -> Estimate:
-    """Estimate the mean share of `item_scores` with its t interval over units, and the sign-flip test.
+    """Estimate the mean share of `item_scores`, with the sign-flip test and the interval that inverts it.
 
     Every item weighs the same, and so a dataset by its items. The test flips the signs of units' summed
-    scores.
+    scores. The standard error is the jackknife's, within datasets.
     """
     by_unit = UnitScores.of(items)
     shares = items["share"].to_numpy(dtype=float)
@@ -40,34 +36,20 @@ def fixed_share(items: pd.DataFrame, *, level: float) -> Estimate:
         lambda sums: sums[..., 0] / sums[..., 1],
         strata=by_unit.strata,
         level=level,
-        bounds=(0.0, 1.0),
         unit=by_unit.name,
     )
-    test = sign_flip(by_unit.sums(2 * shares - 1)[:, 0], unit=by_unit.name)
-    stratified = ", stratified by dataset" if by_unit.strata.any() else ""
+    scores, sizes = by_unit.sums(2 * shares - 1, np.ones(len(items))).T
+    test = sign_flip(scores, unit=by_unit.name)
+    if share.low is not None:
+        low, high = flip_limits(scores, sizes, test.p, alpha=1 - level, bounds=(-1.0, 1.0))
+        share = replace(share, low=0.5 + low / 2, high=0.5 + high / 2)
     note = LONELY.format(unit=by_unit.name) if by_unit.lonely else ""
     return replace(
         share,
         p=test.p,
         smallest_p=test.smallest_p,
-        method=f"{share.method}{stratified}; {test.method}",
+        method=f"{test.method}; its inversion is the interval",
         note=join_notes(note, share.note, test.note),
-    )
-
-
-def pooled_binomial(wins: int, losses: int) -> Estimate:
-    """Return the paper's test, an exact binomial test of non-tied ratings (`tab:humaneval_resultglacs`).
-
-    It takes every rating for independent. Several ratings of one pair are not, and then it errs too often.
-
-    >>> pooled_binomial(251, 156).p
-    2.874966592398616e-06
-    """
-    if not (n := wins + losses):
-        return Estimate(method=BINOMIAL, note="every rating is a tie", smallest_p=1.0, unit="rating")
-    p = float(stats.binomtest(wins, n, 0.5).pvalue)
-    return Estimate(
-        value=wins / n, p=p, n=n, unit="rating", method=BINOMIAL, smallest_p=math.ldexp(1.0, 1 - n)
     )
 
 
@@ -75,7 +57,8 @@ def random_share(scores: pd.DataFrame, fixed: Estimate) -> Estimate:
     """Estimate the share for all raters of the same kind, from `rater_scores` of one result.
 
     Items and raters are samples: the error has the variance between raters in it (`TwoWayDesign`). A claim on
-    more raters than took part is never surer than one on these, so p is at least that of `fixed`.
+    more raters than took part is never surer than one on these, so p is at least that of `fixed`, and the
+    interval holds that of `fixed`.
 
     Args:
         scores: One row per rater and item.
@@ -96,21 +79,25 @@ def random_share(scores: pd.DataFrame, fixed: Estimate) -> Estimate:
     if why:
         return Estimate(value=fixed.value, level=fixed.level, n=fixed.n, method=design.method, note=why)
     mean = design.mean(shares)
-    half, unknown = mean.half_width(fixed.level), math.isnan(mean.raters)
-    narrower = fixed.low is None or fixed.high is None or 2 * half < fixed.high - fixed.low + 1e-12
-    if mean.variance <= 0 or (narrower if unknown else mean.raters <= 0):
+    if mean.variance <= 0 or mean.raters <= 0:
         return fixed.with_note("raters differ by no more than chance, so this is the result for these raters")
-    sd = (
-        "" if unknown else f"the raters' own shares have a standard deviation of {math.sqrt(mean.raters):.3f}"
+    share = Estimate(
+        value=mean.value,
+        level=fixed.level,
+        n=fixed.n,
+        unit=fixed.unit,
+        note=f"the raters' own shares have a standard deviation of {math.sqrt(mean.raters):.3f}",
     )
-    share = Estimate(value=mean.value, level=fixed.level, n=fixed.n, unit=fixed.unit, note=sd)
     share = share.with_error(math.sqrt(mean.variance), mean.df, null=0.5, bounds=(0.0, 1.0))
+    if fixed.low is not None and fixed.high is not None:
+        low, high = min(fixed.low, share.low or 0.0), max(fixed.high, share.high or 1.0)
+        share = replace(share, low=low, high=high)
     return replace(
         share,
         value=fixed.value,
         p=None if fixed.p is None else max(fixed.p, share.p or 0.0),
         smallest_p=fixed.smallest_p,
-        method=f"{design.method}; p is at least that of the sign-flip test",
+        method=f"{design.method}; never surer than the sign-flip test",
     )
 
 
@@ -151,40 +138,3 @@ def _design(scores: pd.DataFrame, weight: NDArray[np.float64]) -> tuple[TwoWayDe
     units_of = np.bincount(dataset[np.unique(unit, return_index=True)[1]])
     design = TwoWayDesign(unit[first], rater[first], weights, dataset[first] if units_of.min() > 1 else None)
     return design, np.asarray(np.bincount(index, weights=weight * share) / weights)
-
-
-def unit_proportion(
-    successes: Sequence[bool] | NDArray[np.bool_], unit: NDArray[np.integer], *, level: float
-) -> Estimate:
-    """Estimate the proportion of trials, those of a unit depending on each other in any way.
-
-    This is Wilson's interval for the effective number of trials (Korn and Graubard 1998): trials over the
-    design effect, which is at least 1, and times (z/t)² for the t of so many units. If all trials are the
-    same, a unit counts as one. With one trial a unit it is Wilson's own interval (Wilson 1927).
-
-    >>> share = unit_proportion([True, True, False, False], np.array([0, 0, 1, 1]), level=0.95)
-    >>> share.n, round(share.low, 3), round(share.high, 3)
-    (2, 0.002, 0.998)
-    """
-    hits: NDArray[np.float64] = np.asarray(successes, dtype=float)
-    index = np.unique(unit, return_inverse=True)[1]
-    trials, count = len(hits), int(index.max(initial=-1)) + 1
-    method = "Wilson score interval" + (" for the effective number of trials" if count < trials else "")
-    if not trials:
-        return Estimate(level=level, method=method, note=NO_DATA)
-    share, effective = float(hits.mean()), float(trials)
-    if count < trials:
-        if count == 1:
-            note = ONE_UNIT.format(unit="prompt")
-            return Estimate(value=share, level=level, n=1, method=method, note=note)
-        off = np.bincount(index, weights=hits) - share * np.bincount(index)
-        chance = share * (1 - share) * trials
-        design = trials / count
-        if chance > 0:
-            design = count / (count - 1) * float(np.sort(off**2).sum()) / chance
-        narrow = float(special.ndtri(0.5 + level / 2) / special.stdtrit(count - 1, 0.5 + level / 2))
-        effective = trials / max(1.0, design) * narrow**2
-    low, high = _confidence_limits(share * effective, effective, alpha=1 - level, method="wilson")
-    # At the ends the limit is 0 or 1 exactly; rounding must not push it past.
-    low, high = 0.0 if share == 0 else float(low), 1.0 if share == 1 else float(high)
-    return Estimate(value=share, low=low, high=high, level=level, n=count, method=method)
