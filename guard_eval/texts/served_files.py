@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from guard_eval.files.rows import MOST_BYTES
 from guard_eval.records import Prompt, content_id
 from guard_eval.study.folder import Study
 from guard_eval.study.system_settings import System
+from guard_eval.texts.continuations import append_lines
 from guard_eval.texts.generations import Generation
 from guard_eval.texts.matching import Texts, adopt
 
@@ -71,11 +72,11 @@ def find_served(study: Study, system: System, prompts: Mapping[str, Prompt]) -> 
     Raises:
         StudyError: A whole line of the file cannot be read.
     """
-    path, runs = served_path(study, system), study.settings.runs_of(system.name)
+    runs = study.settings.runs_of(system.name)
     texts: dict[tuple[str, int], Generation] = {}
-    for row in _read_rows(path):
+    for row in _read_rows(served_path(study, system), ("id", "text", "number", "request")):
         prompt, number = prompts.get(row["id"]), row["number"]
-        if prompt is None or number > runs:
+        if prompt is None or not 1 <= number <= runs:
             continue
         if row["request"] == hash_request(system, build_request(study, system, prompt, number)):
             text = Generation(
@@ -91,19 +92,56 @@ def find_served(study: Study, system: System, prompts: Mapping[str, Prompt]) -> 
     return texts
 
 
-def _read_rows(path: Path) -> list[dict[str, Any]]:
-    """Return the lines of a file of served texts; a last line that is torn is none."""
+def append_served(study: Study, system: System, row: Mapping[str, Any]) -> None:
+    """Append an answer to the file of a served system. When this returns, it outlives a crash."""
+    append_lines(served_path(study, system), [dict(row)])
+
+
+def append_attempt(study: Study, system: System, attempt: str, cost: int) -> None:
+    """Note before a request what it can cost at most, and after a failure without an answer what it did."""
+    append_lines(_attempts_path(study, system), [{"attempt": attempt, "cost": cost}])
+
+
+def read_spent(study: Study) -> int:
+    """Return what all served systems have cost, in billionths of a dollar.
+
+    A request without an answer counts with the most that it can have cost.
+    """
+    spent: dict[str, int] = {}
+    for system in study.settings.systems.values():
+        if system.source == "server":
+            for row in _read_rows(_attempts_path(study, system), ("attempt", "cost")):
+                spent[row["attempt"]] = row["cost"]
+            for row in _read_rows(served_path(study, system), ("id", "text", "number", "request")):
+                if type(row.get("cost")) is int:
+                    spent[str(row.get("attempt"))] = row["cost"]
+    return sum(spent.values())
+
+
+def _attempts_path(study: Study, system: System) -> Path:
+    """Return the file that says what requests of a served system can cost."""
+    return study.folder / text_file(system.name, ".requests.jsonl")
+
+
+_KINDS = {"number": int, "cost": int}
+"""The types of values in a line; all others are texts."""
+
+
+def _read_rows(path: Path, keys: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the lines of a file of served texts, which all have these keys; a torn last line is none.
+
+    Raises:
+        StudyError: A whole line cannot be read.
+    """
     if not path.exists():
         return []
-    lines = read_bytes(path, limit=MOST_BYTES).split(b"\n")[:-1]
     rows = []
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(read_bytes(path, limit=MOST_BYTES).split(b"\n")[:-1], start=1):
         try:
             row = json.loads(line)
-            kinds = [type(row[key]) for key in ("id", "text", "number")]
-            if kinds != [str, str, int]:
-                raise TypeError("id and text are texts, and number is a number")  # noqa: TRY301 (worded below)
-            rows.append({"request": "", **row})
+            if any(type(row[key]) is not _KINDS.get(key, str) for key in keys):
+                raise TypeError(f"{', '.join(keys)} have other types")  # noqa: TRY301 (worded below)
+            rows.append(row)
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise StudyError(
                 f"{path}, line {number}: not a served text ({type(error).__name__}: {error}); remove it, and "
