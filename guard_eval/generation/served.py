@@ -50,6 +50,9 @@ LONGEST_WAIT_SECONDS = 120.0
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.5, 30.0
 """The pause before a second attempt, and the longest one that the server did not ask for."""
 
+_LOOK_SECONDS = 0.02
+"""Seconds between two looks whether an answer has made room in the budget."""
+
 ALIKE = 0.5
 """Two systems whose texts to more than this share of the prompts are equal may be one."""
 
@@ -127,24 +130,30 @@ class Budget:
     Attributes:
         limit: The most; None for no limit.
         spent: The cost of all answers, and the most that requests under way or lost can cost.
+        under_way: The part of it that is set aside for requests under way.
     """
 
     limit: int | None
     spent: int
+    under_way: int = 0
 
-    def reserve(self, cost: int) -> None:
-        """Set the most that a request can cost aside.
+    def reserve(self, cost: int) -> bool:
+        """Set the most that a request can cost aside, if there is room beside the requests under way.
 
         Raises:
-            StudyError: The budget has no room for it.
+            StudyError: The budget has no room for it, whatever the requests under way will cost.
         """
         if self.limit is not None and self.spent + cost > self.limit:
+            if self.under_way:
+                return False
             raise StudyError(
                 f"the budget of ${self.limit / BILLION:g} is used up: ${self.spent / BILLION:.4f} are spent "
                 f"or set aside, and the next request can cost ${cost / BILLION:.4f}; what was answered is "
                 "saved, and --budget with a larger sum goes on from here"
             )
         self.spent += cost
+        self.under_way += cost
+        return True
 
     def settle(self, reserved: int, cost: int) -> None:
         """Put the real cost of a request in place of what was set aside.
@@ -153,6 +162,7 @@ class Budget:
             StudyError: There is a limit, and the request cost more than it could.
         """
         self.spent += cost - reserved
+        self.under_way -= reserved
         if self.limit is not None and cost > reserved:
             raise StudyError(
                 f"an answer cost ${cost / BILLION:.4f}, and at most ${reserved / BILLION:.4f} was expected. "
@@ -396,17 +406,18 @@ class ServedRun:
                 return None
             body = self._body(prompt, number)
             most = plan.max_cost(body)
-            self._budget.reserve(most)
+            while not self._budget.reserve(most):
+                await self._pause(_LOOK_SECONDS)
             attempt = secrets.token_hex(8)
             if most:
                 append_attempt(plan.study, plan.system, attempt, most)
             began = time.monotonic()
             result = await self._limiter.watch(self._client.post(path, _encode(body)), let_go_at)
             if isinstance(result, RequestFailure):
-                if not result.billed:
-                    self._budget.settle(most, 0)
-                    if most:
-                        append_attempt(plan.study, plan.system, attempt, 0)
+                cost = most if result.billed else 0
+                self._budget.settle(most, cost)
+                if cost < most:
+                    append_attempt(plan.study, plan.system, attempt, cost)
                 return result
             facts = {
                 "number": number,
