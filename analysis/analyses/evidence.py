@@ -5,25 +5,23 @@ from __future__ import annotations
 import json
 import platform
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import wraps
 from importlib.metadata import version
 from types import MappingProxyType
-from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, get_args
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 
 import pandas as pd
 
-from analysis.verdicts.combined import Composite, PanelRule
+from analysis.verdicts.combined import Composite
 from analysis.verdicts.scores import Cell, ScoredVerdicts
 from guard_eval.errors import StudyError
 from guard_eval.estimate import Estimate
 from guard_eval.records import PEOPLE, SIMULATED, DeclaredPart, Pair
 from guard_eval.reporting.words import KIND_PLACE
 from guard_eval.rubric import COMPOSITE, Criterion
+from guard_eval.study.test_plan import TestPlan
 
-RaterSampling = Literal["fixed", "random"]
-"""Whether an answer holds for the raters who took part, or for all raters of the same kind."""
-Correction = Literal["holm", "bh"]
 CORRECTION_NAMES = {"holm": "Holm", "bh": "Benjamini–Hochberg"}
 ALL = "all datasets"
 """The dataset of a result over all of them."""
@@ -94,16 +92,9 @@ class Context:
         declared: What was declared of a bare table, and where: sentences.
         planned: The family declared beforehand: (method_a, method_b, criterion); `None` if none was.
         unfinished: What raters have still to rate of what was planned, in words.
-        alpha: The error rate.
-        correction: The correction for the number of tests in the family.
+        plan: How the verdicts are tested.
         compare: Comparisons of several methods that are analysed in every way.
-        margin: The largest distance of a share from one half that does not matter, if one was set.
-        sequential: Whether it was declared that verdicts are looked at while they come in.
-        raters: Whether the answer is for the raters who took part, or for others of the same kind.
         raters_per_item: How many raters of each kind make an item complete, if that is planned.
-        assisted_by: The judge who assists people in the answer, if one was declared.
-        panel: The judges who count as one besides, if that was declared.
-        composite: The criteria whose weighted mean is an overall result, if one was declared.
         random_part: Whether the pairs that people rated are known to be a random part of those judged.
         metrics: The scores of automatic metrics with intervals and meanings; empty if none was measured.
         examples: Pairs to show side by side.
@@ -127,16 +118,9 @@ class Context:
     declared: tuple[str, ...] = ()
     planned: tuple[tuple[str, str, str], ...] | None = None
     unfinished: tuple[str, ...] = ()
-    alpha: float = 0.05
-    correction: Correction = "holm"
+    plan: TestPlan = field(default_factory=TestPlan)
     compare: tuple[tuple[str, str], ...] = ()
-    margin: float | None = None
-    sequential: bool = False
-    raters: RaterSampling = "fixed"
     raters_per_item: Mapping[str, int] = field(default_factory=dict)
-    assisted_by: str | None = None
-    panel: PanelRule | None = None
-    composite: Composite | None = None
     random_part: bool = False
     metrics: pd.DataFrame = field(default_factory=pd.DataFrame)
     examples: tuple[Pair, ...] = ()
@@ -146,6 +130,12 @@ class Context:
     versions: Mapping[str, str] = field(default_factory=versions)
     settings: str = ""
     command: str = ""
+
+    @property
+    def composite(self) -> Composite | None:
+        """Return the declared composite of criteria, if there is one."""
+        weights = self.plan.composite
+        return None if weights is None else Composite(weights=weights)
 
     @property
     def titles(self) -> dict[str, str]:
@@ -172,29 +162,9 @@ class Context:
         return tuple(reasons)
 
 
-PlanKey = Literal[
-    "alpha",
-    "correction",
-    "margin",
-    "sequential",
-    "raters",
-    "assisted_by",
-    "panel",
-    "composite",
-    "random_part",
-]
-"""A key of the plan by which verdicts are tested."""
-PLAN_KEYS: tuple[PlanKey, ...] = get_args(PlanKey)
-ANSWER_KEYS: tuple[PlanKey, ...] = (
-    "correction",
-    "margin",
-    "sequential",
-    "raters",
-    "assisted_by",
-    "random_part",
-)
+PLAN_KEYS = tuple(TestPlan.model_fields)
+ANSWER_KEYS = ("correction", "margin", "sequential", "raters", "assisted_by")
 """The keys that say how it is tested which method is better, and nothing about how raters or judges do."""
-_DEFAULTS = {field.name: field.default for field in fields(Context)}
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -203,8 +173,8 @@ T = TypeVar("T")
 class Honoured:
     """The keys of the plan that an analysis uses, and those that do not bear on it; it refuses all others."""
 
-    uses: frozenset[PlanKey]
-    unaffected: frozenset[PlanKey]
+    uses: frozenset[str]
+    unaffected: frozenset[str]
 
 
 HONOURED: dict[Callable[..., object], Honoured] = {}
@@ -226,7 +196,7 @@ class Evidence:
     @classmethod
     def of(cls, table: pd.DataFrame, context: Context) -> Evidence:
         """Return a validated table as `context` declares it."""
-        scored = ScoredVerdicts.of(table, context.planned, context.panel, context.composite)
+        scored = ScoredVerdicts.of(table, context.planned, context.plan.panel, context.composite)
         return cls(scored=scored, context=context)
 
     @property
@@ -237,12 +207,12 @@ class Evidence:
     @property
     def alpha(self) -> float:
         """Return the error rate."""
-        return self.context.alpha
+        return self.context.plan.alpha
 
     @property
     def level(self) -> float:
         """Return the confidence level."""
-        return 1 - self.context.alpha
+        return 1 - self.context.plan.alpha
 
     @property
     def seed(self) -> int:
@@ -256,9 +226,9 @@ class Evidence:
 
 
 def honours(
-    *uses: PlanKey,
-    unaffected: Collection[PlanKey] = (),
-    refuses: Mapping[PlanKey, str] = MappingProxyType({}),
+    *uses: str,
+    unaffected: Collection[str] = (),
+    refuses: Mapping[str, str] = MappingProxyType({}),
 ) -> Callable[[Callable[Concatenate[Evidence, P], T]], Callable[Concatenate[Evidence, P], T]]:
     """Declare which keys of the plan an analysis honours. It refuses any other key that has been set.
 
@@ -267,17 +237,18 @@ def honours(
         unaffected: The keys that say nothing about what it computes.
         refuses: Why the analysis cannot honour a key, and the remedy.
     """
+    if unknown := {*uses, *unaffected, *refuses}.difference(PLAN_KEYS):
+        raise ValueError(f"{', '.join(sorted(unknown))}: no key of the plan; use {', '.join(PLAN_KEYS)}")
 
     def declare(
         analyse: Callable[Concatenate[Evidence, P], T],
     ) -> Callable[Concatenate[Evidence, P], T]:
         @wraps(analyse)
         def checked(evidence: Evidence, /, *args: P.args, **options: P.kwargs) -> T:
-            for key in PLAN_KEYS:
-                value = getattr(evidence.context, key)
-                if key not in {*uses, *unaffected} and value != _DEFAULTS[key]:
-                    why = refuses.get(key, f"{analyse.__name__} does not honour it; leave it out")
-                    raise StudyError(f"{key} = {json.dumps(value)}: {why}")
+            plan = evidence.context.plan
+            for key in sorted(plan.chosen().difference(uses, unaffected)):
+                why = refuses.get(key, f"{analyse.__name__} does not honour it; leave it out")
+                raise StudyError(f"{key} = {json.dumps(getattr(plan, key))}: {why}")
             return analyse(evidence, *args, **options)
 
         HONOURED[checked] = Honoured(uses=frozenset(uses), unaffected=frozenset(unaffected))

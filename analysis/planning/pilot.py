@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from analysis.analyses.reliability.agreement import intraclass
+from analysis.stats.agreement import intraclass
 from analysis.verdicts.scores import Cell, ScoredVerdicts, by_cell, item_numbers
 from analysis.verdicts.tidy import read_verdicts
 from guard_eval.errors import StudyError

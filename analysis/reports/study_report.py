@@ -14,7 +14,6 @@ from pathlib import Path
 import pandas as pd
 
 from analysis.analyses.evidence import Context, Exclusion, JudgeUsage
-from analysis.verdicts.combined import Composite
 from analysis.verdicts.family import with_composites
 from analysis.verdicts.tidy import validate
 from guard_eval.errors import StudyError
@@ -94,12 +93,9 @@ def study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> Contex
         declared=(*_compared_run(settings), *plan_changes(study, pairs)),
         unfinished=_unfinished(settings, pairs, rows),
         planned=_family(settings, {row.rater_kind for row in rows}),
-        margin=settings.analysis.equivalence_margin,
-        **settings.analysis.model_dump(exclude={"equivalence_margin"}),
+        plan=settings.analysis,
         # How many raters make an item complete; a judge is a result of its own.
         raters_per_item={"person": people, "simulated": people, "model": 1, "simulated_model": 1},
-        panel=settings.panel,
-        composite=None if settings.composite is None else Composite(weights=settings.composite),
         random_part=settings.pairs.human_pairs is not None,
         ties=True,
         metrics=_read_metrics(study.metrics),
@@ -173,7 +169,7 @@ def _family(settings: Settings, kinds: set[RaterKind]) -> tuple[tuple[str, str, 
     if "model" in kinds:
         asked |= dict.fromkeys(criterion for judge in settings.judge for criterion in judge.criteria)
     cells = tuple((a, b, criterion) for a, b in settings.pairs.compare for criterion in asked)
-    return cells if settings.composite is None else with_composites(cells)
+    return cells if settings.analysis.composite is None else with_composites(cells)
 
 
 def _read_metrics(folder: Path) -> pd.DataFrame:

@@ -15,13 +15,13 @@ from analysis.verdicts.combined import (
     ROUNDING,
     Composite,
     FormedPanel,
-    PanelRule,
     with_composite,
     with_panel,
 )
 from analysis.verdicts.tidy import orient
 from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.words import KIND_PLACE
+from guard_eval.study.test_plan import PanelRule
 
 CELL = ["method_a", "method_b", "rater_kind", "judge", "criterion"]
 """What is never pooled: a comparison on one criterion, judged by people, or by one judge."""

@@ -37,7 +37,7 @@ from guard_eval.texts.models import HubModels, find_models
 from guard_eval.texts.prompts import read_prompts
 
 if TYPE_CHECKING:
-    from guard_eval.generation.engines.library import Texts
+    from guard_eval.generation.library import Texts
 
     Source: TypeAlias = Path | Study | Texts
 else:

@@ -23,7 +23,7 @@ def declared_settings(settings: Settings) -> dict[str, str]:
     """
     shared = settings.model_dump(mode="json", exclude={"metrics"})
     annotation, criteria, judges = map(shared.pop, ("annotation", "criteria", "judge"))
-    panel = shared.pop("panel")
+    panel = shared["analysis"].pop("panel")
     parts: dict[str, dict[str, Any]] = {PEOPLE: {"annotation": annotation}}
     for judge, table in zip(settings.judge, judges, strict=True):
         table["headers"] = judge.answering_headers

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
 from itertools import chain
 from typing import Annotated, Literal, Self, get_args
 
@@ -12,7 +11,7 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator, mod
 from guard_eval.database_url import check_url
 from guard_eval.errors import nearest
 from guard_eval.generation.strategies import ContrastiveDecoding, draws, parse, signature
-from guard_eval.rubric import HUMAN_CRITERIA, Criterion, Weights
+from guard_eval.rubric import HUMAN_CRITERIA, Criterion
 from guard_eval.study.criteria_settings import (
     CriteriaNames,
     OwnCriteria,
@@ -22,6 +21,7 @@ from guard_eval.study.criteria_settings import (
     rubric,
 )
 from guard_eval.study.judge_settings import Judge
+from guard_eval.study.test_plan import TestPlan
 
 Name = Annotated[str, Field(min_length=1)]
 Count = Annotated[int, Field(ge=1, le=10_000_000)]
@@ -227,41 +227,6 @@ class Annotation(SettingsTable):
     recruitment: Recruitment = Recruitment()
 
 
-class Analysis(SettingsTable):
-    """How the verdicts will be tested, declared before there are any.
-
-    Attributes:
-        alpha: The error rate.
-        correction: For the number of tests in the family: `holm` holds the chance of any error, `bh`
-            (Benjamini–Hochberg) the expected share of errors among the findings.
-        equivalence_margin: The largest distance of a win share from one half that does not matter; results
-            are then equivalent, different, both (different but negligible) or undecided. None claims nothing.
-        sequential: Verdicts are looked at while they come in, and the tests hold whenever one stops.
-        raters: For whom the answer is to hold: `fixed`, the raters who take part, or `random`, all raters of
-            the same kind, of whom at least three must take part.
-        assisted_by: The judge, by name, whose verdicts assist people's in the answer (docs/assisted.md); None
-            for an answer of people alone, beside which every judge's assistance is shown.
-    """
-
-    alpha: float = Field(default=0.05, gt=0, lt=1)
-    correction: Literal["holm", "bh"] = "holm"
-    equivalence_margin: float | None = Field(default=None, gt=0, lt=0.5)
-    sequential: bool = False
-    raters: Literal["fixed", "random"] = "fixed"
-    assisted_by: str | None = None
-
-    @model_validator(mode="after")
-    def _check_guarantees(self) -> Self:
-        check_guarantees(list(self.model_dump(exclude_defaults=True, exclude={"alpha"})))
-        return self
-
-
-def check_guarantees(chosen: Collection[str]) -> None:
-    """Check that a test holds for what differs from the default; a ValueError says that none does."""
-    if len(chosen) > 1 and {"sequential", "assisted_by"} & set(chosen):
-        raise ValueError(f"no test holds for {' with '.join(chosen)}: remove all but one")
-
-
 class Settings(SettingsTable):
     """All of study.toml.
 
@@ -270,8 +235,6 @@ class Settings(SettingsTable):
         question: What it asks; the report's first line.
         seed: Of every random choice: the same seed gives the same texts, pairs and sides.
         database: A server's URL, without password; default: the file study.db in the study's folder.
-        panel: Judges also count as one rater: by `majority`, or by the `mean` of their scores.
-        composite: The weights of criteria whose weighted mean is an overall result.
         authors: Who made the study, as they are to be cited (docs/publication.md).
         license: The SPDX identifier of the verdicts' licence, such as CC-BY-4.0.
     """
@@ -280,7 +243,6 @@ class Settings(SettingsTable):
     question: str = "Which decoding strategy writes better continuations?"
     seed: int = Field(ge=-(2**63), lt=2**63)
     database: Annotated[str, AfterValidator(check_url)] | None = Field(default=None, exclude=True)
-    panel: Literal["majority", "mean"] | None = None
     authors: list[str] = Field(default=[], exclude=True)
     license: str | None = Field(default=None, exclude=True)
     prompts: Prompts = Prompts()
@@ -291,8 +253,7 @@ class Settings(SettingsTable):
     criteria: OwnCriteria = Field(default={})
     annotation: Annotation = Annotation()
     judge: list[Judge] = Field(default=[], max_length=100)
-    composite: Weights | None = None
-    analysis: Analysis = Analysis()
+    analysis: TestPlan = TestPlan()
 
     @property
     def rubric(self) -> dict[str, Criterion]:
@@ -334,7 +295,7 @@ class Settings(SettingsTable):
                     "[[judge]]",
                     [judge.rater_name for judge in self.judge],
                 ),
-                ("composite", self.composite or (), "annotation.criteria", asked),
+                ("analysis.composite", self.analysis.composite or (), "annotation.criteria", asked),
             )
             for name in dict.fromkeys(names)
             if name not in known

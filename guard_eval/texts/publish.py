@@ -224,18 +224,15 @@ def _check_private(
 
 def _declaration(study: Study, verdicts: Sequence[TidyRow]) -> dict[str, Any]:
     """Return a report.toml by which a report on verdicts.csv has the study's title, family and error rate."""
-    settings, analysis = study.settings, study.settings.analysis
+    settings = study.settings
     judged = {(row.method_a, row.method_b) for row in verdicts}
     values = {
         "title": one_line(settings.name),
         "question": one_line(settings.question),
-        "margin": analysis.equivalence_margin,
         "family": [f"{a} against {b}" for a, b in settings.pairs.compare if (a, b) in judged],
         "seed": settings.seed,
-        **analysis.model_dump(exclude={"equivalence_margin"}),
+        **settings.analysis.model_dump(),
         "random_part": settings.pairs.human_pairs is not None,
         "ties": True,
-        "panel": settings.panel,
-        "composite": settings.composite,
     }
     return {name: value for name, value in values.items() if value is not None}

@@ -5,28 +5,27 @@ import pandas as pd
 import pytest
 import statsmodels.api as sm
 from scipy import stats
-from verdicts_by_hand import COMPARED, drawn_verdicts, listed, papers_people, table
+from verdicts_by_hand import COMPARED, drawn_verdicts, evidence, listed, papers_people, table
 
-from analysis.analyses.evidence import ALL, Context, Evidence, JudgeUsage
+from analysis.analyses.evidence import ALL, JudgeUsage
 from analysis.analyses.judging.assisted import assisted
 from analysis.analyses.judging.judge_run import calibration
-from analysis.analyses.judging.judges import alternative_annotator, judges
-from analysis.analyses.outcomes.equivalence import conservative_error, equivalence, tost
+from analysis.analyses.judging.judges import judges
+from analysis.analyses.outcomes.equivalence import equivalence
 from analysis.analyses.outcomes.ranking import ranking
 from analysis.analyses.outcomes.sensitivity import LEFT_OUT, POOLED, RANDOM, UNTIED, sensitivity
 from analysis.analyses.outcomes.sequential import sequential
 from analysis.analyses.outcomes.shares import shares
 from analysis.analyses.reliability.agreement import agreement
 from analysis.analyses.reliability.audits import audits
-from analysis.analyses.reliability.length import length, share_at_equal_length
+from analysis.analyses.reliability.length import length
 from analysis.analyses.reliability.position import position
 from analysis.analyses.reliability.raters import raters
+from analysis.stats.alternative_annotator import alternative_annotator
+from analysis.stats.equal_length import share_at_equal_length
+from analysis.stats.equivalence import conservative_error, tost
 from analysis.verdicts.tidy import validate
 from guard_eval.errors import StudyError
-
-
-def evidence(frame, **declared):
-    return Evidence.of(frame, Context(name="n", **declared))
 
 
 def rows(frame):
@@ -231,8 +230,8 @@ def test_equivalence_as_in_statsmodels():
     scores = np.array([{"x": 1, "-": 0.5, "y": 0}[letter] for letter in verdicts])
     expected = sm.stats.DescrStatsW(scores).ttost_mean(0.4, 0.6)[0]
     assert row.p == pytest.approx(expected)
-    with pytest.raises(StudyError, match="margin"):
-        equivalence(evidence(known.frame, margin=0.7))
+    with pytest.raises(StudyError, match="equivalence needs an error rate below"):
+        equivalence(evidence(known.frame, margin=0.1, alpha=0.7))
 
 
 def test_few_wins_of_a_composite_are_not_missed_too_often():

@@ -12,9 +12,9 @@ import analysis
 from analysis import analyses
 from analysis.analyses.evidence import HONOURED, PLAN_KEYS, Context, Evidence, Exclusion, JudgeUsage
 from analysis.reports.results import ANALYSES
-from analysis.verdicts.combined import Composite
 from analysis.verdicts.tidy import validate
 from guard_eval.errors import StudyError
+from guard_eval.study.test_plan import TestPlan
 
 CHANGED = {
     "alpha": 0.3,
@@ -24,18 +24,16 @@ CHANGED = {
     "raters": "random",
     "assisted_by": "gpt",
     "panel": "mean",
-    "composite": Composite(weights={"c": 1, "d": 2}),
-    "random_part": True,
+    "composite": {"c": 1.0, "d": 2.0},
 }
 NEEDED = {
     "equivalence": {"margin": 0.45},
     "sequential": {"sequential": True},
-    "assisted": {"random_part": True},
 }
 """What an analysis must be told to have any rows."""
 for module in walk_packages(analyses.__path__, "analysis.analyses."):
     import_module(module.name)
-OTHER = {"margin": 0.3, "sequential": False, "random_part": False}
+OTHER = {"margin": 0.3, "sequential": False}
 BY_NAME = {function.__name__: function for function in HONOURED}
 
 
@@ -66,7 +64,8 @@ def outcome(name, **declared):
         judging=JudgeUsage(checked=(checked,) * 9, spent=({"judge": "gpt"},), failed=({"judge": "gpt"},)),
         exclusions=(excluded,),
         with_excluded=frame,
-        **(NEEDED.get(name, {}) | declared),
+        plan=TestPlan.model_construct(**(NEEDED.get(name, {}) | declared)),  # also what no plan can hold
+        random_part=True,
     )
     try:
         return BY_NAME[name](Evidence.of(frame, context)).to_csv()

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from analysis.analyses.outcomes.win_share import pooled_binomial
+from analysis.stats.proportion import pooled_binomial
 from guard_eval.replication.paper import published
 
 ROOT = Path(__file__).parents[2]

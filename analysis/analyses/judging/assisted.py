@@ -15,9 +15,9 @@ from scipy import stats
 from analysis.analyses.evidence import CELL_COLUMNS, Evidence, cell_record, estimate_record, frame_of, honours
 from analysis.analyses.judging.judges import judged_by_both
 from analysis.analyses.outcomes.shares import correct
-from analysis.analyses.outcomes.win_share import fixed_share
 from analysis.stats.assisted import METHOD, AssistedShare, assisted_share
 from analysis.verdicts.scores import Cell, UnitScores, by_cell
+from analysis.verdicts.win_share import fixed_share
 from guard_eval.estimate import Estimate, join_notes
 from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.words import and_list
@@ -35,7 +35,6 @@ RARE = 0.001
     "correction",
     "panel",
     "composite",
-    "random_part",
     unaffected=("margin", "sequential", "raters", "assisted_by"),
 )
 def assisted(evidence: Evidence) -> pd.DataFrame:

@@ -25,7 +25,7 @@ def excluded_raters(evidence: Evidence) -> pd.DataFrame:
     "raters",
     "panel",
     "composite",
-    unaffected=("margin", "sequential", "assisted_by", "random_part"),
+    unaffected=("margin", "sequential", "assisted_by"),
 )
 def with_excluded_raters(evidence: Evidence) -> pd.DataFrame:
     """Return the win shares with the verdicts of the excluded raters."""

@@ -49,7 +49,7 @@ SMOOTHED = "ranks are of strengths after half a win was given to either side of 
     "assisted_by",
     "panel",
     "composite",
-    unaffected=("margin", "random_part"),
+    unaffected=("margin",),
 )
 def ranking(evidence: Evidence) -> pd.DataFrame:
     """Return the methods by strength, by people and by each judge, on each criterion.
@@ -84,7 +84,7 @@ def _place(row: dict[str, Any]) -> tuple[object, ...]:
 
 def _adjust(tables: list[list[dict[str, Any]]], evidence: Evidence) -> None:
     """Fill in the corrected p of "no method is better", over the criteria of people or of one judge."""
-    alpha, correction = evidence.alpha, evidence.context.correction
+    alpha, correction = evidence.alpha, evidence.context.plan.correction
     for who in {(rows[0]["rater_kind"], rows[0]["judge"]) for rows in tables}:
         group = [rows for rows in tables if (rows[0]["rater_kind"], rows[0]["judge"]) == who]
         smallest = [rows[0]["_smallest"] for rows in group]
@@ -133,7 +133,7 @@ def _records(
     expected = shares(parameters)
     compared = Comparisons(by_unit.codes, first, second, 1 + sides, by_unit.strata)
     rater, names = pd.factorize(cell["rater"], sort=True)
-    is_random = evidence.context.raters == "random" and not key["judge"]
+    is_random = evidence.context.plan.raters == "random" and not key["judge"]
     sampled = rater if is_random else None
     errors = compared.errors(compared.drawn_in(parameters), sampled)
     why_none, few = _why_no_sets(by_unit.n, f"{by_unit.name}s"), ""
@@ -141,9 +141,9 @@ def _records(
         equal = len(cell) ** 2 / float((np.bincount(rater) ** 2).sum())
         why_none = _why_no_raters(len(names), equal)
         few = FEW_RATERS if len(names) < SURE_RATERS else ""
-    if evidence.context.sequential:
+    if evidence.context.plan.sequential:
         why_none = NOT_SEQUENTIAL
-    assisted_by = evidence.context.assisted_by
+    assisted_by = evidence.context.plan.assisted_by
     alone_note = f"{assisted_by} assists no ranking: it is of people alone" if assisted_by else ""
     largest = largest_errors(errors, seed=evidence.seed)
     widths = errors.widths(compared.units_by_method(count), level=level)
@@ -153,7 +153,7 @@ def _records(
     sets = rank_sets(expected, widths, cases, line=simultaneous_line(largest, level=level), level=level)
     limits = compared.errors(parameters, sampled).limits(expected, level=level)
     difference = any_difference(nets, seed=evidence.seed)
-    if evidence.context.sequential or (is_random and why_none):
+    if evidence.context.plan.sequential or (is_random and why_none):
         difference = Estimate(method=difference.method)
     elif is_random and difference.p is not None:
         p = max(difference.p, any_difference_p(expected, widths, largest))

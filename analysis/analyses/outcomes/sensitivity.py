@@ -9,13 +9,9 @@ import pandas as pd
 
 from analysis.analyses.evidence import CELL_COLUMNS, Evidence, cell_record, estimate_record, frame_of, honours
 from analysis.analyses.outcomes.shares import plan_order
-from analysis.analyses.outcomes.win_share import (
-    fixed_share,
-    pooled_binomial,
-    random_share,
-    without_each_rater,
-)
+from analysis.stats.proportion import pooled_binomial
 from analysis.verdicts.scores import Cell, by_cell, item_scores
+from analysis.verdicts.win_share import fixed_share, random_share, without_each_rater
 from guard_eval.estimate import Estimate, join_notes, why_no_p
 from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.words import plural
@@ -35,7 +31,7 @@ MAX_LEFT_OUT = 30
     "raters",
     "panel",
     "composite",
-    unaffected=("correction", "margin", "sequential", "assisted_by", "random_part"),
+    unaffected=("correction", "margin", "sequential", "assisted_by"),
 )
 def sensitivity(evidence: Evidence) -> pd.DataFrame:
     """Return every result in every way, the default first; judges are not taken for a sample of raters."""
@@ -44,7 +40,7 @@ def sensitivity(evidence: Evidence) -> pd.DataFrame:
         everybody = Evidence.of(evidence.context.with_excluded, evidence.context)
         included = dict(by_cell(everybody.scored.scores))
     for cell, scores in by_cell(evidence.scored.scores):
-        is_random = evidence.context.raters == "random" and cell.rater_kind not in PEOPLE_OF
+        is_random = evidence.context.plan.raters == "random" and cell.rater_kind not in PEOPLE_OF
         default = RANDOM if is_random else FIXED
         for analysis, share in _alternatives(evidence, cell, scores, included.get(cell)):
             unreachable = "" if share.p is None else why_no_p(share.smallest_p, evidence.alpha)

@@ -21,7 +21,7 @@ from guard_eval.rubric import COMPOSITE
     "sequential",
     "panel",
     "composite",
-    unaffected=("margin", "raters", "assisted_by", "random_part"),
+    unaffected=("margin", "raters", "assisted_by"),
 )
 def sequential(evidence: Evidence) -> pd.DataFrame:
     """Return a row per comparison and criterion, of people and of each judge.
@@ -31,7 +31,7 @@ def sequential(evidence: Evidence) -> pd.DataFrame:
     rated at an earlier look it would have counted twice. `path_n`, `path_low` and `path_high` have the
     interval after each unit.
     """
-    if not evidence.context.sequential:
+    if not evidence.context.plan.sequential:
         return frame_of([], CELL_COLUMNS)
     scored = evidence.scored
     items = scored.items.merge(_last(scored), on=[*CELL, "pair_id"], validate="one_to_one")

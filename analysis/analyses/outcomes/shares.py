@@ -17,13 +17,9 @@ from analysis.analyses.evidence import (
     frame_of,
     honours,
 )
-from analysis.analyses.outcomes.win_share import (
-    fixed_share,
-    pooled_binomial,
-    random_share,
-    unequal_weight_note,
-)
+from analysis.stats.proportion import pooled_binomial
 from analysis.verdicts.scores import CELL, Cell, Planned, UnitScores, by_cell
+from analysis.verdicts.win_share import fixed_share, random_share, unequal_weight_note
 from guard_eval.estimate import adjust, join_notes, why_no_p
 from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.words import KIND_PLACE
@@ -36,7 +32,7 @@ from guard_eval.rubric import COMPOSITE
     "raters",
     "panel",
     "composite",
-    unaffected=("margin", "sequential", "assisted_by", "random_part"),
+    unaffected=("margin", "sequential", "assisted_by"),
 )
 def shares(evidence: Evidence, *, by_dataset: Iterable[tuple[str, str]] | None = None) -> pd.DataFrame:
     """Return win shares per comparison and criterion, of people and of each judge: all datasets, then each.
@@ -76,7 +72,7 @@ def _record(
     fewest, largest = int(items["raters"].min()), int(items["raters"].max())
     uneven = f"pairs have between {fewest} and {largest} raters; every pair weighs the same"
     notes = [uneven if fewest < largest else ""]
-    if evidence.context.raters == "random" and cell.rater_kind not in PEOPLE_OF:
+    if evidence.context.plan.raters == "random" and cell.rater_kind not in PEOPLE_OF:
         share = random_share(scores, share)
         notes.append(unequal_weight_note(scores, share))
     wins, losses = int((scores["net"] > 0).sum()), int((scores["net"] < 0).sum())
@@ -104,7 +100,7 @@ def _record(
         "smallest_p": share.smallest_p,
         "method": share.method,
         "p_adjusted": None,
-        "correction": CORRECTION_NAMES[evidence.context.correction],
+        "correction": CORRECTION_NAMES[evidence.context.plan.correction],
         "family": 0,
         "declared_beforehand": evidence.context.planned is not None,
         "win_share_pooled": (wins + ties / 2) / len(scores),
@@ -145,7 +141,7 @@ def correct(records: list[dict[str, Any]], evidence: Evidence, *, p: str, adjust
         group = [records[index] for index in places]
         values = adjust(
             [row[p] for row in group],
-            evidence.context.correction,
+            evidence.context.plan.correction,
             smallest=[row.get("smallest_p", 0.0) for row in group],
             alpha=evidence.alpha,
         )
