@@ -29,6 +29,8 @@ from common import Measure, Row, Turns, environment, make_pair, parser, run_meas
 from judge_server import FAULTS, MODEL, PRICES, serving
 
 from guard_eval.records import BlindPair, Pair
+from guard_eval.servers.price import find_price
+from guard_eval.servers.server import connect_to, server_url
 from guard_eval.store import Store, judging, raters, requests
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store.requests import Question
@@ -36,8 +38,6 @@ from guard_eval.study.folder import Study
 from guard_eval.study.judge_settings import Judge
 from judge.biller import Ledger
 from judge.prompts.forms import Form
-from judge.providers.price import find_price
-from judge.providers.server import connect_to, server_url
 from judge.questions import RequestBuilder, read_left
 from judge.run import OnlineRun
 

@@ -14,9 +14,10 @@ from pathlib import Path
 
 import numpy as np
 
-from guard_eval.estimate import Floats, jackknife, sign_flip
+from guard_eval.estimate import Floats, jackknife
 from guard_eval.metrics.inference import contributions
 from guard_eval.metrics.ngrams import diversity_of_sums, ngram_counts
+from guard_eval.sign_flip import sign_flip
 
 
 def rates(texts: Floats, references: Floats, prompts: int, studies: int, seed: int) -> tuple[float, float]:
@@ -40,7 +41,7 @@ def rates(texts: Floats, references: Floats, prompts: int, studies: int, seed: i
             np.where(exchanged, texts[drawn], references[drawn]),
         )
         gain = contributions(pair[0], diversity_of_sums) - contributions(pair[1], diversity_of_sums)
-        errors += (sign_flip(gain, seed=seed).p or 1.0) <= 0.05
+        errors += (sign_flip(gain).p or 1.0) <= 0.05
         interval = jackknife(texts[rng.choice(len(texts), prompts)], diversity_of_sums)
         covered += (interval.low or 0.0) <= truth <= (interval.high or 0.0)
     return errors / studies, covered / studies

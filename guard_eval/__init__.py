@@ -13,7 +13,7 @@ has changed the search path, a module could come from the current folder.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from guard_eval.errors import StudyError
-    from guard_eval.generation.engines.library import Texts, generate, load_model
+    from guard_eval.generation.library import Texts, generate, load_model
     from guard_eval.generation.strategies import *  # noqa: F403 (every strategy)
     from guard_eval.metrics.command import measure
     from guard_eval.records import Prompt
@@ -28,7 +28,7 @@ __all__ = [  # noqa: F405 (of the strategies)
 
 if not TYPE_CHECKING:
     _MODULES = {
-        **dict.fromkeys(("Texts", "generate", "load_model"), "guard_eval.generation.engines.library"),
+        **dict.fromkeys(("Texts", "generate", "load_model"), "guard_eval.generation.library"),
         "Prompt": "guard_eval.records",
         "StudyError": "guard_eval.errors",
         "measure": "guard_eval.metrics.command",

@@ -15,10 +15,6 @@ class StudyError(ValueError):
         super().__init__(_PASSWORD.sub(lambda match: f"{match[1] or match[2]}***", message))
 
 
-class PromptsError(StudyError):
-    """A strategy could not continue some of its prompts; it has continued all others."""
-
-
 class MissingExtraError(StudyError):
     """An optional part of the toolkit is not installed."""
 
@@ -34,3 +30,8 @@ def nearest(word: str, known: list[str]) -> str:
     if near := difflib.get_close_matches(word, known, n=1):
         return f"did you mean {near[0]!r}?"
     return f"choose from: {', '.join(known)}" if known else "it takes none"
+
+
+def first_line(error: Exception) -> str:
+    """Return the first line of what an error says, without a full stop."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".: ")

@@ -1,8 +1,10 @@
-"""A judge asked by the Batch API: hours of patience, at half the price, and nothing paid twice.
+"""Judge questions with the Batch API: half the price, up to a day, and safe to interrupt.
 
 The rows of a batch have our name for it before the provider is asked to make it, and the provider's name
 follows. So a run may be killed anywhere: the next one finds an interrupted batch again by our name, and
-collects what has come. Only the first question, which is asked online, can be in flight when a run is killed.
+collects its answers. Only the first questions, which are asked online, can be in flight when a run is killed.
+
+A batch that is too large for the account is halved, and from then on one batch follows the other.
 """
 
 from __future__ import annotations
@@ -10,15 +12,20 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
+import tempfile
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
+from typing import IO, Any
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
+from guard_eval.servers.answers import excerpt, load_json, table_of
+from guard_eval.servers.batch_states import is_too_large, read_state
+from guard_eval.servers.failures import ATTEMPTS, RequestFailure
+from guard_eval.servers.refusals import read_line, read_words
 from guard_eval.store import requests
 from guard_eval.store.requests import (
     LEASE,
@@ -31,15 +38,15 @@ from guard_eval.store.requests import (
 )
 from judge.biller import Ledger
 from judge.decide import MOST_FRUITLESS, Failure, explain_useless
-from judge.failures import ATTEMPTS, JudgeError
-from judge.prompts.answers import excerpt, load_json, table_of
 from judge.prompts.forms import PATHS
-from judge.providers.refusals import read_line
 from judge.run import OnlineRun, Pending, settle_error
 
 MOST_REQUESTS = 50_000
 MOST_BYTES = 200_000_000
 """What a provider takes in one batch."""
+
+AT_ONCE = 200
+"""Requests of a batch that are held in memory, and reserved in one transaction."""
 
 LARGEST_FILE = 2**31
 """Bytes of a file of results."""
@@ -50,18 +57,39 @@ SECOND_LOOK_SECONDS = 5.0
 POLL_SECONDS, LONGEST_POLL_SECONDS = 1.0, 60.0
 """Seconds between two looks at a batch: the first pause, and the longest."""
 
-_ENDED = {"completed", "failed", "expired", "cancelled"}
 _CALLS = 12
 """Attempts at one call: a batch takes hours, so an outage of minutes is borne."""
 
 BAD_RESPONSE = "the server's answer is not that of a Batch API; run again later, or without --batch"
 _NEW_NAME = 'give the judge a new name (name = "…")'
 
-NO_ANSWER = JudgeError(kind="server_error", detail="the batch brought neither an answer nor an error")
+NO_ANSWER = RequestFailure(kind="server_error", detail="the batch brought neither an answer nor an error")
 
 
 class CallError(Exception):
     """The provider refuses a call for good."""
+
+
+@dataclass
+class Part:
+    """Questions that are asked in one batch.
+
+    Attributes:
+        name: Our name for the batch.
+        pending: The questions.
+        outcomes: What became of each request, by its key.
+        batch: The batch, unless the provider refused it or no request could be reserved.
+    """
+
+    name: str
+    pending: list[Pending] = field(default_factory=list)
+    outcomes: dict[str, Reservation] = field(default_factory=dict)
+    batch: Batch | None = None
+
+    @property
+    def size(self) -> int:
+        """Return the number of requests that may be sent."""
+        return sum(isinstance(outcome, Reserved) for outcome in self.outcomes.values())
 
 
 class BatchRun:
@@ -79,10 +107,12 @@ class BatchRun:
         self.journal = online.journal
         self.biller = online.biller
         self.server = online.server
-        self._errors: dict[str, JudgeError] = {}  # by the request's key
+        self._errors: dict[str, RequestFailure] = {}  # by the request's key
+        self._most_requests = MOST_REQUESTS  # in a batch: fewer after one was too large
+        self._too_large: set[str] = set()  # our names for batches that were refused because of their size
 
     def judge_questions(self, questions: Sequence[Question]) -> Ledger:
-        """Collect the batches of earlier runs, then send what is left, until nothing is left.
+        """Collect the batches of earlier runs, then ask all other questions.
 
         The first questions are asked online. Only after an answer could be read is a batch sent.
 
@@ -104,18 +134,18 @@ class BatchRun:
                 unanswered = await self._ask_once(unanswered)
 
     async def _ask_once(self, unanswered: Sequence[Pending]) -> list[Pending]:
-        """Ask questions in batches; return what is left to ask.
+        """Ask questions in batches; return those that are to be asked again.
 
-        What came back without an answer counts as a failure, which the next run asks again.
+        A request without an answer counts as a failure, which the next run asks again.
 
         Raises:
             StudyError: The budget is used up, no answer could be read, or the provider takes no batch.
         """
         online = self.online
-        planned = [online.plan(pending.question, pending.send, batch=True) for pending in unanswered]
-        outcomes = await self._send(planned)
-        verdicts = self.biller.ledger.verdicts
-        left: list[Pending] = []
+        outcomes = await self._send(unanswered)
+        ledger = self.biller.ledger
+        verdicts = ledger.verdicts
+        again: list[Pending] = []
         for pending in await online.resolve(pending.question for pending in unanswered):
             key = online.builder.key(pending.question, pending.send.form, pending.send.sample)
             outcome = outcomes.get(key)
@@ -123,30 +153,97 @@ class BatchRun:
                 error = self._errors.get(key, NO_ANSWER)
                 await online.conclude(pending.question, Failure(error))
             elif outcome == Unavailable("batch"):
-                self.biller.ledger.in_batches += 1
+                ledger.in_batches += 1
             else:
-                left.append(pending)
-        useless = [pending.error for pending in left if pending.error is not None]
-        if len(useless) >= MOST_FRUITLESS and self.biller.ledger.verdicts == verdicts:
+                again.append(pending)
+        useless = [pending.error for pending in again if pending.error is not None]
+        if len(useless) >= MOST_FRUITLESS and ledger.verdicts == verdicts:
             raise StudyError(explain_useless(online.state, useless[-1], len(useless)).reason)
-        return left
+        return again
 
-    async def _send(self, planned: Sequence[Planned]) -> dict[str, Reservation]:
+    async def _send(self, unanswered: Sequence[Pending]) -> dict[str, Reservation]:
         """Send requests in batches, and collect these; return by key what became of each reservation."""
-        batches: list[Batch] = []
+        queue = deque(unanswered)
         outcomes: dict[str, Reservation] = {}
-        for part in _split(planned):
-            name = secrets.token_hex(8)
-            reserved = self.journal.reserve_batch(part, name)
-            if Unavailable("budget") in reserved:
-                raise self.biller.explain_limit(part[reserved.index(Unavailable("budget"))])
-            outcomes |= {request.key: outcome for request, outcome in zip(part, reserved, strict=True)}
-            if sent := [request for request in part if isinstance(outcomes[request.key], Reserved)]:
-                batches.append(await self._create(name, sent))
-        if not batches:  # another process asks these questions
+        under_way: list[Part] = []
+        has_sent = False
+        while queue or under_way:
+            is_limited = self._most_requests < MOST_REQUESTS
+            if queue and not (under_way and is_limited):
+                under_way.append(await self._send_part(queue))
+                continue
+            await self._collect([part.batch for part in under_way if part.batch is not None])
+            for part in under_way:
+                has_sent = has_sent or part.size > 0
+                if part.name in self._too_large:
+                    queue.extend(part.pending)
+                else:
+                    outcomes |= part.outcomes
+            under_way = []
+        if not has_sent:  # another process asks these questions
             await self.online.pause(self.online.pace * LONGEST_POLL_SECONDS)
-        await self._collect(batches)
         return outcomes
+
+    def _halve(self, name: str, size: int, words: str) -> None:
+        """Send half as many requests in a batch from now on, since this batch was too large.
+
+        Raises:
+            StudyError: The batch had one request.
+        """
+        self._too_large.add(name)
+        if size <= 1:
+            raise StudyError(
+                f"{self.server.url} refuses a batch of one request ({words}); run without --batch"
+            )
+        self._most_requests = min(self._most_requests, -(-size // 2))
+        progress.notice(f"a batch of {size} requests is too large ({words}); {self._most_requests} follow")
+
+    async def _send_part(self, queue: deque[Pending]) -> Part:
+        """Send the next requests in one batch.
+
+        Raises:
+            StudyError: The budget is used up, or the provider takes no batch.
+        """
+        part = Part(name=secrets.token_hex(8))
+        with tempfile.TemporaryFile() as file:
+            for planned in self._plan(queue, part):
+                reserved = self.journal.reserve_batch(planned, part.name)
+                if Unavailable("budget") in reserved:
+                    self._change(part.name, state="unbilled", cost=0)
+                    raise self.biller.explain_limit(planned[reserved.index(Unavailable("budget"))])
+                for request, outcome in zip(planned, reserved, strict=True):
+                    part.outcomes[request.key] = outcome
+                    if isinstance(outcome, Reserved):
+                        file.write(self._line(request))
+            if part.size:
+                part.batch = await self._create(part, file)
+        return part
+
+    def _plan(self, queue: deque[Pending], part: Part) -> Iterator[list[Planned]]:
+        """Take the next requests that a provider takes in one batch, some at a time."""
+        planned: list[Planned] = []
+        size = 0
+        while queue and len(part.pending) < self._most_requests:
+            request = self.online.plan(queue[0].question, queue[0].send, batch=True)
+            size += len(self._line(request))
+            if part.pending and size > MOST_BYTES:
+                break
+            part.pending.append(queue.popleft())
+            planned.append(request)
+            if len(planned) == AT_ONCE:
+                yield planned
+                planned = []
+        if planned:
+            yield planned
+
+    @property
+    def _path(self) -> str:
+        return f"/v1{PATHS[self.online.state.form.interface]}"
+
+    def _line(self, request: Planned) -> bytes:
+        """Return a request as a line of a batch's file."""
+        head = f'{{"custom_id": "{request.key}", "method": "POST", "url": "{self._path}", "body": '
+        return b"%s%s}\n" % (head.encode(), request.body)
 
     def _change(self, batch: str, **values: str | int) -> None:
         """Change the open requests of a batch."""
@@ -200,38 +297,39 @@ class BatchRun:
                 return None
             query["after"] = _id_of(table_of(listed[-1]))
 
-    async def _create(self, name: str, planned: Sequence[Planned]) -> Batch:
-        """Upload the requests and make a batch of them.
+    async def _create(self, part: Part, file: IO[bytes]) -> Batch | None:
+        """Upload the requests and make a batch of them; return None if it is too large.
 
         Raises:
             StudyError: The provider refuses it, or only the user can mend it.
         """
-        path = f"/v1{PATHS[self.online.state.form.interface]}"
-        head = b'{"custom_id": "%s", "method": "POST", "url": "%s", "body": %s}\n'
-        lines = [head % (each.key.encode(), path.encode(), each.body) for each in planned]
         try:
-            upload = partial(self.online.client.upload, f"guard-eval-{name}.jsonl", b"".join(lines))
-            file = await self._call(upload)
+            uploaded = await self._call(
+                partial(self.online.client.upload, f"guard-eval-{part.name}.jsonl", file)
+            )
             body = {
-                "input_file_id": _id_of(file),
-                "endpoint": path,
+                "input_file_id": _id_of(uploaded),
+                "endpoint": self._path,
                 "completion_window": "24h",
-                "metadata": {"guard-eval": name},
+                "metadata": {"guard-eval": part.name},
             }
             created = await self._call(
                 partial(self.online.client.post, "/batches", json.dumps(body).encode()),
-                recheck=partial(self._find, name),
+                recheck=partial(self._find, part.name),
             )
         except CallError as error:
-            self._change(name, state="unbilled", cost=0)
+            self._change(part.name, state="unbilled", cost=0)
+            if is_too_large(str(error)):
+                self._halve(part.name, part.size, str(error))
+                return None
             raise StudyError(
                 f"{self.server.url} has no Batch API, or refuses the batch ({error}); run without --batch"
             ) from None
         provider_id = _id_of(created)
-        self._change(name, provider_id=provider_id)
-        self.biller.ledger.requests += len(planned)
-        progress.notice(f"the batch {provider_id} with {len(planned)} requests is sent")
-        return Batch(name=name, provider_id=provider_id, sent_at=datetime.now(UTC))
+        self._change(part.name, provider_id=provider_id)
+        self.biller.ledger.requests += part.size
+        progress.notice(f"the batch {provider_id} with {part.size} requests is sent")
+        return Batch(name=part.name, provider_id=provider_id, sent_at=datetime.now(UTC))
 
     async def _collect(self, batches: Sequence[Batch]) -> None:
         """Wait for batches, and store what they bring."""
@@ -255,9 +353,12 @@ class BatchRun:
         """
         try:
             status = await self._call(partial(self.online.client.get, f"/batches/{batch.provider_id}"))
-            state, counts = str(status.get("status")), table_of(status.get("request_counts"))
-            progress.notice(f"the batch {batch.provider_id}: {state}, {counts.get('completed', 0)} answers")
-            if state not in _ENDED:
+            state = read_state(status.get("status"))
+            count = table_of(status.get("request_counts")).get("completed", 0)
+            progress.notice(
+                f"the batch {batch.provider_id}: {excerpt(str(status.get('status')))}, {count} answers"
+            )
+            if state == "open":
                 return False
             for name in filter(None, (status.get("output_file_id"), status.get("error_file_id"))):
                 file = partial(self.online.client.get, f"/files/{name}/content")
@@ -268,15 +369,21 @@ class BatchRun:
                 "set key and address to those it was sent with, run again later, or, if that batch is gone, "
                 f"{_NEW_NAME}"
             ) from None
+        with self.journal.store.read() as db:
+            size = len(requests.read_batch(db, batch.name))
         ended: dict[str, Any] = {"failure": NO_ANSWER.kind, "detail": NO_ANSWER.detail}
         ended |= {"state": "lost"} if state == "completed" else {"state": "unbilled", "cost": 0}
         self._change(batch.name, **ended)
-        fatal = next((each.fatal for each in self._errors.values() if each.fatal), None)
-        if fatal is None and state == "failed":
-            words = excerpt(json.dumps(status.get("errors")))
-            fatal = f"the provider refused the batch {batch.provider_id}: {words}; run without --batch"
+        fatal = next((error.fatal for error in self._errors.values() if error.fatal), None)
         if fatal is not None:
             raise StudyError(fatal)
+        if state == "failed":
+            words = excerpt(read_words(status.get("errors") or status.get("error")))
+            if not is_too_large(words):
+                raise StudyError(
+                    f"the provider refused the batch {batch.provider_id}: {words}; run without --batch"
+                )
+            self._halve(batch.name, size, words)
         return True
 
     def _store_results(self, batch: Batch, content: bytes) -> None:
@@ -302,7 +409,7 @@ class BatchRun:
 
     async def _call(
         self,
-        call: Callable[[], Awaitable[bytes | JudgeError]],
+        call: Callable[[], Awaitable[bytes | RequestFailure]],
         *,
         recheck: Callable[[], Awaitable[str | None]] | None = None,
         raw: bool = False,
@@ -329,7 +436,7 @@ class BatchRun:
             missing = detail.startswith(("HTTP 404", "HTTP 405", "HTTP 501"))
             if not missing and result.fatal is not None and result.kind != "transport":
                 raise StudyError(result.fatal)
-            if missing or result.kind not in ATTEMPTS:
+            if missing or result.kind not in ATTEMPTS or is_too_large(detail, result.kind):
                 raise CallError(detail)
             if attempt < _CALLS:
                 await self.online.pause(max(result.wait or 0.0, self.online.backoff(attempt)))
@@ -341,21 +448,6 @@ class BatchRun:
                     if batch is not None:
                         return {"id": batch}
         raise StudyError(f"{detail}; run again to go on from here: batches are kept")
-
-
-def _split(planned: Sequence[Planned]) -> Iterator[list[Planned]]:
-    """Yield parts that a provider takes in one batch."""
-    part: list[Planned] = []
-    size = 0
-    for each in planned:
-        line = len(each.body) + 200
-        if part and (len(part) == MOST_REQUESTS or size + line > MOST_BYTES):
-            yield part
-            part, size = [], 0
-        part.append(each)
-        size += line
-    if part:
-        yield part
 
 
 def _id_of(entry: dict[str, Any]) -> str:

@@ -12,8 +12,15 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from guard_eval.servers.failures import (
+    ATTEMPTS,
+    OF_THE_SERVER,
+    RESAMPLED,
+    SAMPLES,
+    FailureKind,
+    RequestFailure,
+)
 from guard_eval.study.judge_settings import Judge
-from judge.failures import ATTEMPTS, OF_THE_SERVER, RESAMPLED, SAMPLES, ErrorKind, JudgeError
 from judge.prompts.forms import Form, fixed_parts
 from judge.prompts.parsing import Choices
 
@@ -33,7 +40,7 @@ USUAL_TOKENS = 512
 REASONING_TOKENS = 8192
 """The longest answer unless study.toml says otherwise: at first, and if the model reasons."""
 
-_REMEDIES: dict[ErrorKind, str] = {
+_REMEDIES: dict[FailureKind, str] = {
     "truncated": "set a higher max_output_tokens in study.toml (it is {tokens} now), or a lower "
     "reasoning_effort",
     "unparseable": "set another output in study.toml, or name another model",
@@ -59,7 +66,7 @@ class Reply:
     """
 
     form: Form
-    result: Choices | JudgeError
+    result: Choices | RequestFailure
     max_output_tokens: int
     answered: bool = False
     is_new: bool = False
@@ -156,7 +163,7 @@ class Verdict:
 class Failure:
     """The question has no verdict in this run."""
 
-    error: JudgeError
+    error: RequestFailure
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +181,7 @@ def learn(history: History, reply: Reply) -> History:
     run = history.run
     history = replace(history, replies=(*history.replies, reply))
     error = reply.result
-    if not isinstance(error, JudgeError):
+    if not isinstance(error, RequestFailure):
         run = replace(run, fruitless=())
         is_accepted = reply.form == run.form or run.doubts >= DOUBTS or not history.has_others
         if is_accepted and not run.is_settled:
@@ -196,7 +203,7 @@ def _learn_reasoning(run: RunState, reply: Reply) -> RunState:
     An answer that is cut off while the model reasons also ends the temperature of 0, at which some such
     models repeat themselves without end.
     """
-    error = reply.result if isinstance(reply.result, JudgeError) else None
+    error = reply.result if isinstance(reply.result, RequestFailure) else None
     is_cut = error is not None and error.kind == "truncated"
     is_refused = error is not None and error.change in ("limit", "temperature")
     if run.judge.max_output_tokens is None and (reply.reasoned or is_cut or is_refused):
@@ -224,7 +231,7 @@ def next_step(history: History, form: Form) -> Step:
         return Send(form)
     reply = history.replies[-1]
     error = reply.result
-    if not isinstance(error, JudgeError):
+    if not isinstance(error, RequestFailure):
         return Verdict(error) if run.is_settled else Wait(for_another=True)
     if run.is_hopeless:
         return explain_useless(run, error, len(run.fruitless))
@@ -234,7 +241,7 @@ def next_step(history: History, form: Form) -> Step:
     return _sample_again(history, form, error) if reply.answered else _send_again(history, error)
 
 
-def explain_useless(run: RunState, error: JudgeError, count: int) -> Stop:
+def explain_useless(run: RunState, error: RequestFailure, count: int) -> Stop:
     """Return the end of a run whose last answers, so many, had no verdict."""
     remedy = _REMEDIES.get(error.kind, "name another model in study.toml")
     return Stop(
@@ -244,7 +251,7 @@ def explain_useless(run: RunState, error: JudgeError, count: int) -> Stop:
     )
 
 
-def _change_form(history: History, form: Form, error: JudgeError) -> Send | Stop | None:
+def _change_form(history: History, form: Form, error: RequestFailure) -> Send | Stop | None:
     """Return the request in the next form, if the form may be to blame and another one was not tried."""
     run = history.run
     tried = {reply.form for reply in history.replies}
@@ -266,7 +273,7 @@ def _change_form(history: History, form: Form, error: JudgeError) -> Send | Stop
     return None if simpler is None else Send(simpler)
 
 
-def _list_forms(history: History, form: Form, error: JudgeError) -> Iterator[Form]:
+def _list_forms(history: History, form: Form, error: RequestFailure) -> Iterator[Form]:
     """Yield the forms that may help, the best first."""
     judge = history.run.judge
     if error.change is not None and error.change != "guess":
@@ -274,13 +281,13 @@ def _list_forms(history: History, form: Form, error: JudgeError) -> Iterator[For
         return
     base = history.run.best
     for reply in history.replies:
-        change = reply.result.change if isinstance(reply.result, JudgeError) else None
+        change = reply.result.change if isinstance(reply.result, RequestFailure) else None
         if change is not None and change != "guess":
             base = base.change(change, judge)
     yield from base.simplify(judge)
 
 
-def _sample_again(history: History, form: Form, error: JudgeError) -> Send | Failure | Stop:
+def _sample_again(history: History, form: Form, error: RequestFailure) -> Send | Failure | Stop:
     """Ask for another sample after an answer without a verdict, up to three in all.
 
     An answer that was cut off at a lower limit than the present one does not count among the three.
@@ -294,7 +301,7 @@ def _sample_again(history: History, form: Form, error: JudgeError) -> Send | Fai
     return _fail(history.run, error)
 
 
-def _send_again(history: History, error: JudgeError) -> Wait | Failure | Stop:
+def _send_again(history: History, error: RequestFailure) -> Wait | Failure | Stop:
     """Send the same request again, unless it failed too often or only the user can mend it."""
     if (error.wait or 0.0) > LONGEST_WAIT_SECONDS:
         return Stop(
@@ -311,17 +318,17 @@ def _send_again(history: History, error: JudgeError) -> Wait | Failure | Stop:
     return _fail(history.run, error)
 
 
-def _count_failures(history: History) -> Counter[ErrorKind]:
+def _count_failures(history: History) -> Counter[FailureKind]:
     """Count the requests without an answer since the last answer, by kind."""
-    failed: Counter[ErrorKind] = Counter()
+    failed: Counter[FailureKind] = Counter()
     for reply in reversed(history.replies):
-        if reply.answered or not isinstance(reply.result, JudgeError):
+        if reply.answered or not isinstance(reply.result, RequestFailure):
             break
         failed[reply.result.kind] += 1
     return failed
 
 
-def _fail(run: RunState, error: JudgeError) -> Failure | Stop:
+def _fail(run: RunState, error: RequestFailure) -> Failure | Stop:
     if error.kind not in OF_THE_SERVER or run.failures + 1 < MOST_FAILURES:
         return Failure(error)
     return Stop(

@@ -12,13 +12,13 @@ from typing import Any, cast
 from sqlalchemy import Connection
 
 from guard_eval.errors import StudyError
+from guard_eval.servers.failures import RequestFailure
 from guard_eval.store import Store, judging, raters, requests
 from guard_eval.store import settings as store_settings
 from guard_eval.store.requests import LEASE, Instruction, Planned, Question, Reservation, Settled
 from guard_eval.store.verdicts import save_judged
 from guard_eval.study.judge_settings import Judge
 from judge.decide import Verdict
-from judge.failures import JudgeError
 
 GATHER_SECONDS = 0.015
 """Seconds in which writes are gathered that share a transaction: little beside any answer's wait."""
@@ -81,7 +81,7 @@ class Journal:
         """Complete the row of a request."""
         await self.write(requests.settle, settled)
 
-    async def note(self, error: JudgeError) -> None:
+    async def note(self, error: RequestFailure) -> None:
         """Note why an answer brought no verdict."""
         if error.row is not None:
             await self.write(requests.note_failures, (error.row, error.kind, error.detail))

@@ -11,6 +11,8 @@ from datetime import timedelta
 from guard_eval.errors import StudyError
 from guard_eval.records import BlindPair, Plan, settings_part
 from guard_eval.rubric import reworded
+from guard_eval.servers.failures import RequestFailure
+from guard_eval.servers.thinking import has_reasoned
 from guard_eval.store import Store, requests
 from guard_eval.store import settings as store_settings
 from guard_eval.store.requests import Answered, Instruction, Question
@@ -27,8 +29,6 @@ from judge.decide import (
     learn,
     next_step,
 )
-from judge.failures import JudgeError
-from judge.prompts.answers import has_reasoned
 from judge.prompts.examples import describe_special
 from judge.prompts.forms import Form, build_request, show_request, temperature_of
 from judge.prompts.parsing import parse
@@ -139,7 +139,7 @@ class RequestBuilder:
         """Read an answer to a question that was asked in this form."""
         code = code_of(question.blind, self._seed)
         outcome = parse(answer.response, self.judge.criteria, code=code, titles=self._titles)
-        if isinstance(outcome, JudgeError):
+        if isinstance(outcome, RequestFailure):
             ignored = outcome.kind in ("unparseable", "wrong_schema") and self.judge.output == "auto"
             outcome = replace(outcome, row=answer.row, change="output" if ignored else outcome.change)
         return Reply(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -19,19 +18,20 @@ from typing import NamedTuple
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
+from guard_eval.records import BILLION
+from guard_eval.servers.client import Client
+from guard_eval.servers.failures import RequestFailure
+from guard_eval.servers.limiter import RateLimiter
+from guard_eval.servers.price import Price
+from guard_eval.servers.server import Server
 from guard_eval.store import Store
-from guard_eval.store.requests import BILLION, Answered, Planned, Question, Settled, Unavailable
+from guard_eval.store.requests import Answered, Planned, Question, Settled, Unavailable
 from guard_eval.store.schema import chunks
 from guard_eval.study.judge_settings import Judge
 from judge.biller import Biller, Ledger
 from judge.decide import Failure, History, Reply, Send, Step, Stop, Verdict, Wait, conclude, learn, next_step
-from judge.failures import JudgeError
 from judge.journal import Journal
 from judge.prompts.forms import PATHS, Form
-from judge.providers.client import Client
-from judge.providers.limiter import RateLimiter
-from judge.providers.price import Price
-from judge.providers.server import Server
 from judge.questions import RequestBuilder
 
 POLL_SECONDS = 0.5
@@ -47,7 +47,7 @@ class Pending(NamedTuple):
 
     question: Question
     send: Send
-    error: JudgeError | None
+    error: RequestFailure | None
 
 
 class OnlineRun:
@@ -160,8 +160,9 @@ class OnlineRun:
             if isinstance(step, Verdict | Failure):
                 concluded.append((question, step))
             elif isinstance(step, Send):
-                error = history.replies[-1].result if history.replies else None
-                unanswered.append(Pending(question, step, error if isinstance(error, JudgeError) else None))
+                result = history.replies[-1].result if history.replies else None
+                error = result if isinstance(result, RequestFailure) else None
+                unanswered.append(Pending(question, step, error))
         for part in chunks(concluded):
             await asyncio.gather(*(self.conclude(question, step) for question, step in part))
         return unanswered
@@ -228,7 +229,7 @@ class OnlineRun:
         history = History(run=self.state, pair_id=question.pair_id, has_others=has_others)
         send = Send(self.state.form)
         step: Step = send
-        while not self.is_stopped:
+        while True:
             match step:
                 case Send():
                     send = step
@@ -245,12 +246,11 @@ class OnlineRun:
             self.state = history.run
             step = next_step(history, send.form)
             await self._report(reply, send, step)
-        return Unavailable("busy")
 
     async def _report(self, reply: Reply, send: Send, step: Step) -> None:
         """Note why an answer has no verdict, and say so if requests have another form from now on."""
         error = reply.result
-        if not isinstance(error, JudgeError):
+        if not isinstance(error, RequestFailure):
             return
         await self.journal.note(error)
         if isinstance(step, Send) and step.form != send.form:
@@ -317,18 +317,13 @@ class OnlineRun:
     ) -> Reply:
         self.ledger.requests += 1
         is_alone = self.limiter.in_flight == 1
-        sent_at = time.monotonic()
-        result = await self.client.post(PATHS[form.interface], planned.body)
+        result = await self.limiter.watch(self.client.post(PATHS[form.interface], planned.body), let_go_at)
         if isinstance(result, bytes):
-            self.limiter.answered(sent_at)
             settled = self.biller.price_answer(row, result)
             await self.journal.settle(settled)
             self.biller.count_cost(settled, planned.cost)
             answer = Answered(row=row, response=result, max_output_tokens=planned.max_output_tokens)
             return self.builder.read(question, form, answer, is_new=True)
-        is_queued = result.kind == "timeout" and not is_alone
-        if result.kind == "rate_limited" or is_queued or result.wait:
-            self.limiter.refused(let_go_at, result.wait or 0.0)
         await self.journal.settle(settle_error(row, result))
         return Reply(
             form=form,
@@ -350,7 +345,7 @@ class OnlineRun:
                 await self._stop.wait()
 
 
-def settle_error(row: int, error: JudgeError) -> Settled:
+def settle_error(row: int, error: RequestFailure) -> Settled:
     """Return what completes the row of a request that was not answered."""
     lost = Settled(row=row, state="lost", failure=error.kind, detail=error.detail)
     return lost if error.billed else replace(lost, state="unbilled")

@@ -205,7 +205,7 @@ def _the(name: str) -> str:
 
 def verdict_word(row: Row, alpha: float) -> str:
     """Return what the deciding p says, in a word or two."""
-    return _conclusion(row, alpha).format(unit=row.unit)
+    return _conclusion(row, alpha).format(unit=getattr(row, "unit", "prompt"))
 
 
 def _conclusion(row: Row, alpha: float) -> str:

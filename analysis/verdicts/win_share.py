@@ -16,17 +16,18 @@ from numpy.typing import NDArray
 
 from analysis.stats.population import FEWEST_EQUAL, FEWEST_RATERS, TwoWayDesign
 from analysis.verdicts.scores import UnitScores, item_numbers, item_scores
-from guard_eval.estimate import Estimate, jackknife, join_notes, sign_flip
+from guard_eval.estimate import Estimate, jackknife, join_notes
 from guard_eval.reporting.words import percent
+from guard_eval.sign_flip import flip_limits, sign_flip
 
-LONELY = "a dataset has only one {unit}, so the interval ignores the datasets (which widens it)"
+LONELY = "a dataset has only one {unit}, so the standard error ignores the datasets (which widens it)"
 
 
 def fixed_share(items: pd.DataFrame, *, level: float) -> Estimate:
-    """Estimate the mean share of `item_scores` with its t interval over units, and the sign-flip test.
+    """Estimate the mean share of `item_scores`, with the sign-flip test and the interval that inverts it.
 
     Every item weighs the same, and so a dataset by its items. The test flips the signs of units' summed
-    scores.
+    scores. The standard error is the jackknife's, within datasets.
     """
     by_unit = UnitScores.of(items)
     shares = items["share"].to_numpy(dtype=float)
@@ -35,17 +36,19 @@ def fixed_share(items: pd.DataFrame, *, level: float) -> Estimate:
         lambda sums: sums[..., 0] / sums[..., 1],
         strata=by_unit.strata,
         level=level,
-        bounds=(0.0, 1.0),
         unit=by_unit.name,
     )
-    test = sign_flip(by_unit.sums(2 * shares - 1)[:, 0], unit=by_unit.name)
-    stratified = ", stratified by dataset" if by_unit.strata.any() else ""
+    scores, sizes = by_unit.sums(2 * shares - 1, np.ones(len(items))).T
+    test = sign_flip(scores, unit=by_unit.name)
+    if share.low is not None:
+        low, high = flip_limits(scores, sizes, test.p, alpha=1 - level, bounds=(-1.0, 1.0))
+        share = replace(share, low=0.5 + low / 2, high=0.5 + high / 2)
     note = LONELY.format(unit=by_unit.name) if by_unit.lonely else ""
     return replace(
         share,
         p=test.p,
         smallest_p=test.smallest_p,
-        method=f"{share.method}{stratified}; {test.method}",
+        method=f"{test.method}; its inversion is the interval",
         note=join_notes(note, share.note, test.note),
     )
 
@@ -54,7 +57,8 @@ def random_share(scores: pd.DataFrame, fixed: Estimate) -> Estimate:
     """Estimate the share for all raters of the same kind, from `rater_scores` of one result.
 
     Items and raters are samples: the error has the variance between raters in it (`TwoWayDesign`). A claim on
-    more raters than took part is never surer than one on these, so p is at least that of `fixed`.
+    more raters than took part is never surer than one on these, so p is at least that of `fixed`, and the
+    interval holds that of `fixed`.
 
     Args:
         scores: One row per rater and item.
@@ -75,21 +79,25 @@ def random_share(scores: pd.DataFrame, fixed: Estimate) -> Estimate:
     if why:
         return Estimate(value=fixed.value, level=fixed.level, n=fixed.n, method=design.method, note=why)
     mean = design.mean(shares)
-    half, unknown = mean.half_width(fixed.level), math.isnan(mean.raters)
-    narrower = fixed.low is None or fixed.high is None or 2 * half < fixed.high - fixed.low + 1e-12
-    if mean.variance <= 0 or (narrower if unknown else mean.raters <= 0):
+    if mean.variance <= 0 or mean.raters <= 0:
         return fixed.with_note("raters differ by no more than chance, so this is the result for these raters")
-    sd = (
-        "" if unknown else f"the raters' own shares have a standard deviation of {math.sqrt(mean.raters):.3f}"
+    share = Estimate(
+        value=mean.value,
+        level=fixed.level,
+        n=fixed.n,
+        unit=fixed.unit,
+        note=f"the raters' own shares have a standard deviation of {math.sqrt(mean.raters):.3f}",
     )
-    share = Estimate(value=mean.value, level=fixed.level, n=fixed.n, unit=fixed.unit, note=sd)
     share = share.with_error(math.sqrt(mean.variance), mean.df, null=0.5, bounds=(0.0, 1.0))
+    if fixed.low is not None and fixed.high is not None:
+        low, high = min(fixed.low, share.low or 0.0), max(fixed.high, share.high or 1.0)
+        share = replace(share, low=low, high=high)
     return replace(
         share,
         value=fixed.value,
         p=None if fixed.p is None else max(fixed.p, share.p or 0.0),
         smallest_p=fixed.smallest_p,
-        method=f"{design.method}; p is at least that of the sign-flip test",
+        method=f"{design.method}; never surer than the sign-flip test",
     )
 
 

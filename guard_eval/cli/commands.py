@@ -37,11 +37,11 @@ COMMANDS = {
     "demo": Command(STUDY, "guard_eval.demo.run:demo", "Run a complete small study."),
     "try": Command(
         STUDY,
-        "guard_eval.generation.engines.library:show_text",
+        "guard_eval.generation.library:show_text",
         "Show one text as it is made, its tokens coloured by how unsure the model is.",
     ),
     "generate": Command(
-        STUDY, "guard_eval.generation.engines.command:generate", "Write continuations with every strategy."
+        STUDY, "guard_eval.generation.command:generate_texts", "Write continuations with every strategy."
     ),
     "measure": Command(
         STUDY, "guard_eval.metrics.command:measure", "Score continuations, and say how sure the scores are."

@@ -86,7 +86,7 @@ def make_folder(folder: Path) -> None:
 
 def generate_texts(study: Study) -> Result:
     """Generate the continuations; return how many there are."""
-    return Result(lines=resolve_name("guard_eval.generation.engines.command:generate")(study).lines[-1:])
+    return Result(lines=resolve_name("guard_eval.generation.command:generate_texts")(study).lines[-1:])
 
 
 def compare_texts(study: Study) -> Result:

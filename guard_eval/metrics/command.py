@@ -37,7 +37,7 @@ from guard_eval.texts.models import HubModels, find_models
 from guard_eval.texts.prompts import read_prompts
 
 if TYPE_CHECKING:
-    from guard_eval.generation.engines.library import Texts
+    from guard_eval.generation.library import Texts
 
     Source: TypeAlias = Path | Study | Texts
 else:
@@ -53,7 +53,6 @@ WITHOUT_MODELS = (*MODULES["ngrams"], "length")
 class FileSettings(SettingsTable):
     """The settings of a measurement; for texts without a study they are changed by `--set`."""
 
-    seed: int = Field(default=1, ge=0, lt=2**63)
     metrics: MetricSettings = Field(default_factory=MetricSettings)
 
 
@@ -115,7 +114,6 @@ def measure(
         # A strategy in a file may have any name.
         settings.metrics.model_copy(update={"baseline": baseline or settings.metrics.baseline}),
         ScoringModels(partial(locate_model, folder=Path())),
-        seed=settings.seed,
         folder=output,
         dry_run=dry_run,
     )
@@ -155,7 +153,6 @@ def _measure_study(study: Study, chosen: Mapping[str, Any], *, dry_run: bool) ->
         generations,
         wanted,
         ScoringModels.of_study(study),
-        seed=settings.seed,
         folder=study.metrics,
         dry_run=dry_run,
         warnings=_check_scorer(study, wanted),
@@ -179,7 +176,6 @@ def _measure_texts(
     settings: MetricSettings,
     models: ScoringModels,
     *,
-    seed: int,
     folder: Path | None,
     dry_run: bool,
     warnings: Sequence[str] = (),
@@ -202,7 +198,7 @@ def _measure_texts(
         claim_folder(folder, ["scores.sqlite"])
     with hub.offline(), closing(ScoreCache(folder and folder / "scores.sqlite")) as cache:
         tools = MetricTools(settings=settings, models=models, cache=cache)
-        measured = measure_generations(generations, tools, seed=seed, warnings=warnings)
+        measured = measure_generations(generations, tools, warnings=warnings)
     scores, differences = rows_of(measured.scores), rows_of(measured.differences)
     undefined = [score for score in scores if score.value is None or score.counts]
     lines = [line, *(f"{name} ({where}): {note}" for name, where, note in collect_notes(undefined))]

@@ -11,7 +11,7 @@ import pandas as pd
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
-from guard_eval.generation.engines.command import generate
+from guard_eval.generation.command import generate_texts
 from guard_eval.metrics.command import measure
 from guard_eval.records import SIMULATED
 from guard_eval.replication.compare import SettingDifference, compare, legend, setting_sentence, tables_of
@@ -99,7 +99,7 @@ def replicate(
     if (folder / "study.toml").exists() and not (prompts or limit or overrides):
         study = Study.open(folder)
         if dry_run:
-            return Replication(table=entry.label, lines=(heading, *generate(study, dry_run=True).lines))
+            return Replication(table=entry.label, lines=(heading, *generate_texts(study, dry_run=True).lines))
     else:
         tables, used = plan_study(entry, folder, prompts, limit, overrides)
         if dry_run:
@@ -138,7 +138,7 @@ def _compare_file(table: PaperTable, path: Path, folder: Path | None) -> Replica
 
 def _run(table: PaperTable, study: Study) -> Replication:
     """Make texts, and measure them or the verdicts on their pairs; say how to collect more verdicts."""
-    progress.show(replace(generate(study), next=()))
+    progress.show(replace(generate_texts(study), next=()))
     model, following, notes = "", [], []
     if table.asks:
         progress.show(replace(pair(study), next=()))

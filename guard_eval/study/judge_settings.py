@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import lru_cache, partial
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, JsonValue, PrivateAttr, ValidationError
 from pydantic_core import from_json
@@ -17,6 +17,7 @@ from pydantic_core import from_json
 from guard_eval.records import Choice
 from guard_eval.rubric import CRITERIA, Criterion, criteria
 from guard_eval.study.criteria_settings import CriteriaNames, SettingsTable, StudyFile, in_one_line
+from guard_eval.study.served_model import ServedModel, refuse_names
 from guard_eval.study.toml import problems_of
 
 _OWN_FIELDS = (
@@ -27,31 +28,9 @@ _OWN_FIELDS = (
 )
 """Fields of a request that this program sets, or that would change what is asked or choose the verdict."""
 
-_OWN_HEADERS = (
-    "host|connection|content.*|transferencoding|accept.*|te|trailer|upgrade|expect"
-    "|.*(?:auth|cookie|credential|passw|secret|key|token).*"
-)
-"""Headers that this program sets, or that would hold a secret."""
-
-_NEUTRAL_HEADERS = {"http-referer", "x-title", "user-agent"}
-"""Headers that only name who asks."""
-
-_REFUSED_VALUE = re.compile(
-    r"(?i)^(?:bearer|basic)\s|\b(?:sk|key)-[\w-]{8,}|\bAIza[\w-]{20,}|\beyJ[\w-]{20,}|^(?:priority|fast)$"
-)
-"""A secret, or a service that costs more than the known prices."""
-
 _PLACEHOLDER = re.compile(r"\{\{([^{}\n]*)\}\}")
 PLACEHOLDERS = ("criteria", "judgments", "count", "metrics")
 """What a prompt template can have filled in; `criteria` must be there."""
-
-
-def _refuse(names: str, added: dict[str, Any]) -> dict[str, Any]:
-    """Check that nothing is added to requests under these names, given without `-` and `_`."""
-    for name, value in added.items():
-        if re.fullmatch(names, re.sub("[_-]", "", name.lower())) or _REFUSED_VALUE.search(str(value)):
-            raise ValueError(f"{name!r} cannot be added; set a key's variable in api_key_env, or remove it")
-    return added
 
 
 class JudgedExample(SettingsTable):
@@ -108,21 +87,14 @@ def _check_template(file: StudyFile) -> StudyFile:
     return file
 
 
-HeaderName = Annotated[str, Field(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}$")]
-HeaderValue = Annotated[str, Field(pattern=r"^[!-~]([ -~]*[!-~])?$")]
 JudgeName = Annotated[str, Field(min_length=1, max_length=100), AfterValidator(in_one_line)]
-Usd = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
-class Judge(SettingsTable):
+class Judge(ServedModel):
     """A language model as a rater, at any server that speaks one of OpenAI's interfaces.
 
     Attributes:
         name: What it is called as a rater; the model's name by default.
-        model: The model, as its server calls it; pin a snapshot if there are any.
-        base_url: The server; the environment's (OPENAI_BASE_URL), or else OpenAI's, by default.
-        api_key_env: The environment variable with the server's key. Without it a server gets no key but its
-            maker's own: OpenAI's, Anthropic's and Gemini's.
         criteria: On what two texts are compared, in this order; those that people are asked by default.
         prompt: A file in the study's folder with instructions in place of the paper's.
         examples: A file in the study's folder with pairs and their verdicts, shown before each pair.
@@ -137,17 +109,9 @@ class Judge(SettingsTable):
         temperature: 0 unless given. It is left out with `reasoning_effort`, with several samples, and if the
             model turns out to reason before its first verdict; `default` never sends it.
         extra_body: Fields added to the body of each request; none that this program sets itself.
-        headers: Headers added to each request; no secrets.
-        concurrency: How many requests are under way at most; fewer if the server refuses or queues them.
-        timeout: Seconds until a request without a response is given up.
-        usd_per_million_input_tokens: The price of the prompt's tokens, before any list.
-        usd_per_million_output_tokens: The price of the answer's tokens, reasoning included.
     """
 
     name: JudgeName | None = Field(default=None, exclude=True)
-    model: str = Field(min_length=1)
-    base_url: str | None = None
-    api_key_env: str | None = Field(default=None, pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$", exclude=True)
     criteria: CriteriaNames = Field(default=list(CRITERIA), min_length=1)
     prompt: Annotated[StudyFile, AfterValidator(_check_template)] | None = None
     examples: Annotated[StudyFile, AfterValidator(lambda file: read_examples(file.text) and file)] | None = (
@@ -161,16 +125,9 @@ class Judge(SettingsTable):
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
     max_output_tokens: int | None = Field(default=None, ge=64, le=10**7)
     temperature: Annotated[float, Field(ge=0, le=2)] | Literal["default"] | None = None
-    extra_body: Annotated[dict[str, JsonValue], AfterValidator(partial(_refuse, _OWN_FIELDS))] = Field(
+    extra_body: Annotated[dict[str, JsonValue], AfterValidator(partial(refuse_names, _OWN_FIELDS))] = Field(
         default_factory=dict
     )
-    headers: Annotated[dict[HeaderName, HeaderValue], AfterValidator(partial(_refuse, _OWN_HEADERS))] = Field(
-        default={}
-    )
-    concurrency: int = Field(default=64, ge=1, le=256, exclude=True)
-    timeout: float = Field(default=1800.0, gt=0, le=86_400, exclude=True)
-    usd_per_million_input_tokens: Usd | None = Field(default=None, exclude=True)
-    usd_per_million_output_tokens: Usd | None = Field(default=None, exclude=True)
 
     _known: dict[str, Criterion] = PrivateAttr(default=CRITERIA)
 
@@ -183,11 +140,6 @@ class Judge(SettingsTable):
     def asks_to_reason(self) -> bool:
         """Return whether the study asks the model to reason before it answers."""
         return self.reasoning_effort not in (None, "none")
-
-    @property
-    def answering_headers(self) -> dict[str, str]:
-        """Return the headers that can change an answer."""
-        return {name: value for name, value in self.headers.items() if name.lower() not in _NEUTRAL_HEADERS}
 
     @property
     def rubric(self) -> tuple[Criterion, ...]:

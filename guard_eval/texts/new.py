@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from guard_eval.errors import StudyError
+from guard_eval.files.opening import read_bytes
 from guard_eval.records import Prompt
 from guard_eval.reporting.writing import write_whole
 from guard_eval.results import Result
@@ -67,7 +68,8 @@ def new(
     content = prompt_lines(used)
     _refuse_existing(settings)
     # An interrupted command leaves the same prompts without settings.
-    if not prompts_path.is_file() or prompts_path.read_bytes() != content:
+    has_size = prompts_path.is_file() and prompts_path.stat().st_size == len(content)
+    if not has_size or read_bytes(prompts_path, limit=len(content)) != content:
         _refuse_existing(prompts_path)
     write_whole(prompts_path, content, make_folder=True)
     write_whole(settings, _settings(folder, model, seed).encode())

@@ -10,8 +10,8 @@ from typing import Any, Literal, get_args
 from guard_eval.records import CHOICES
 from guard_eval.reporting.words import and_list
 from guard_eval.rubric import CHOICE_LABELS
+from guard_eval.servers.failures import Change, Omittable
 from guard_eval.study.judge_settings import Judge
-from judge.failures import Change, Omittable
 from judge.prompts.prompt import RATIONALE, RATIONALE_WORDS
 
 Interface = Literal["chat", "responses"]

@@ -11,8 +11,8 @@ from functools import cached_property, lru_cache
 from guard_eval.errors import StudyError
 from guard_eval.records import CHOICES, BlindPair, Choice
 from guard_eval.rubric import CHOICE_LABELS, CRITERIA, Criterion
+from guard_eval.servers.answers import excerpt
 from guard_eval.study.judge_settings import Judge, JudgedExample, fill, read_examples
-from judge.prompts.answers import excerpt
 from judge.prompts.sanitize import RULES, neutralise
 
 APPENDIX_F = """\

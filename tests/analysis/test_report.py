@@ -132,7 +132,7 @@ def test_a_report_that_cannot_be_finished_keeps_the_page_of_the_last_one(tmp_pat
     page = (tmp_path / "index.html").read_bytes()
     (tmp_path / "report.json").unlink()
     (tmp_path / "report.json").mkdir()
-    with pytest.raises(StudyError, match=r"report\.json exists and is not a regular file"):
+    with pytest.raises(StudyError, match=r"report\.json exists and is not a regular file; name another file"):
         write(verdicts(), tmp_path, name="a newer study")
     assert (tmp_path / "index.html").read_bytes() == page
     assert [*tmp_path.rglob(".*")] == []

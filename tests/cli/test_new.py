@@ -48,10 +48,12 @@ def test_nothing_is_overwritten(tmp_path):
     with pytest.raises(StudyError, match=r"cannot write .*: File exists"):
         new(tmp_path / "file")
     new(tmp_path / "s")
-    for name in ("study.toml", "prompts.jsonl"):
-        with pytest.raises(StudyError, match=rf"{name} exists already and would be overwritten"):
-            new(tmp_path / "s")
-        (tmp_path / "s" / name).unlink()
+    with pytest.raises(StudyError, match=r"study\.toml exists already and would be overwritten"):
+        new(tmp_path / "s")
+    (tmp_path / "s" / "study.toml").unlink()
+    (tmp_path / "s" / "prompts.jsonl").write_text('{"id": "mine", "prompt": "Once"}\n')
+    with pytest.raises(StudyError, match=r"prompts\.jsonl exists already and would be overwritten"):
+        new(tmp_path / "s")
 
 
 def test_an_interrupted_new_can_be_run_again(run, tmp_path, monkeypatch):

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from guard_eval.generation.engines.library import show_text
+from guard_eval.generation.library import show_text
 
 pytestmark = pytest.mark.slow
 

@@ -34,6 +34,7 @@ ALLOWED = {
     "guard_eval/files/sheets.py": {"load_workbook"},  # from memory
     "guard_eval/store/sqlite_files.py": {"copyfile"},  # into a folder that was just made
     # After a check of the same folder by a door.
+    "guard_eval/texts/publish.py": {"rmtree"},  # a folder that was just made
     "guard_eval/texts/shards.py": {"unlink"},
     "guard_eval/store/export.py": {"open", "unlink"},
 }

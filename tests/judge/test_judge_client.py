@@ -19,10 +19,10 @@ import pytest
 from fake_openai import KEY, FakeOpenAI, Out, completion, failure
 from judge_requests import sent
 
+from guard_eval.servers.client import LARGEST_RESPONSE, Client
+from guard_eval.servers.server import connect_to
+from guard_eval.servers.waits import read_wait
 from guard_eval.study.judge_settings import Judge
-from judge.providers.client import LARGEST_RESPONSE, Client
-from judge.providers.server import connect_to
-from judge.providers.waits import read_wait
 
 pytestmark = pytest.mark.slow
 

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from judge_requests import request
 
 from guard_eval.records import BlindPair
+from guard_eval.servers.answers import read_usage
+from guard_eval.servers.failures import RequestFailure
 from guard_eval.store.requests import Question, Usage
 from guard_eval.study.judge_settings import Judge
-from judge.failures import JudgeError
-from judge.prompts.answers import read_usage
 from judge.prompts.parsing import parse, read_block
 from judge.prompts.prompt import code
 
@@ -228,10 +228,10 @@ VALUES = st.recursive(
 
 @given(st.binary(max_size=200), st.text(max_size=200), VALUES)
 def test_bytes_texts_and_json_of_any_kind_are_taken(raw, text, value):
-    assert isinstance(parse(body(f"<verdict-{CODE}>{text}"), ASKED, code=CODE), dict | JudgeError)
+    assert isinstance(parse(body(f"<verdict-{CODE}>{text}"), ASKED, code=CODE), dict | RequestFailure)
     for envelope in (value, {"choices": [{"message": value}]}, {"output": [value]}):
         for each in (raw, json.dumps(envelope).encode()):
-            assert isinstance(parse(each, ASKED), JudgeError)
+            assert isinstance(parse(each, ASKED), RequestFailure)
             assert isinstance(read_usage(each), Usage)
 
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from guard_eval.servers.failures import RequestFailure
 from guard_eval.study.judge_settings import Judge
 from judge.decide import (
     MOST_FAILURES,
@@ -21,7 +22,6 @@ from judge.decide import (
     learn,
     next_step,
 )
-from judge.failures import JudgeError
 from judge.prompts.forms import Form
 
 SCHEMA = Form()
@@ -30,7 +30,7 @@ CHOICES = {"fluency": "A"}
 
 
 def error(kind, **more):
-    return JudgeError(kind=kind, detail="words", **more)
+    return RequestFailure(kind=kind, detail="words", **more)
 
 
 PROSE = error("unparseable", change="output")

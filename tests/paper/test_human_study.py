@@ -11,7 +11,8 @@ from scipy import stats
 from simulated_studies import Truth, simulate
 
 from analysis.stats.proportion import pooled_binomial
-from guard_eval.estimate import adjust, sign_flip
+from guard_eval.estimate import adjust
+from guard_eval.sign_flip import sign_flip
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ from typing import ClassVar
 import pytest
 
 from guard_eval.errors import StudyError
-from guard_eval.generation.engines.command import generate
+from guard_eval.generation.command import generate_texts
 from guard_eval.study.folder import BUNDLED, Study, locate_model
 from guard_eval.texts import models
 from guard_eval.texts.models import check_name, find_models, folder_revision
@@ -141,7 +141,7 @@ def test_a_dry_run_does_not_hang_where_the_hub_is_silent(silent_hub, cache, tmp_
     """Without `offline`, transformers' tokenizer would try each of its files again and again."""
     lay_into(cache, "here/model", locate_model(BUNDLED, tmp_path))
     new(tmp_path / "s", model="here/model", limit=1)
-    lines = generate(Study.open(tmp_path / "s"), strategy=["greedy"], dry_run=True).lines
+    lines = generate_texts(Study.open(tmp_path / "s"), strategy=["greedy"], dry_run=True).lines
     assert "here/model is on this machine" in lines
 
 

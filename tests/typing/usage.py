@@ -12,7 +12,7 @@ from analysis.planning.formulas import Design
 from analysis.reports.command import report
 from analysis.reports.status import read_status
 from analysis.reports.study_report import study_verdicts
-from guard_eval.generation.engines.command import generate
+from guard_eval.generation.command import generate_texts
 from guard_eval.metrics.command import measure
 from guard_eval.metrics.scores import Measured
 from guard_eval.replication.command import replicate
@@ -28,8 +28,8 @@ def a_study(folder: Path) -> str:
     study = Study.open(folder)
     published: Published = publish(study, folder / "published", allow=["Which"])
     assert published.verdicts
-    generate(study, strategy=["guard"], shard="1/2")
-    generate(study, engine="ray", workers=2)
+    generate_texts(study, strategy=["guard"], shard="1/2")
+    generate_texts(study, engine="ray", workers=2)
     texts: dict[str, Texts] = find_current(
         study, study.settings.generation.strategies, read_prompts(study.prompts_path)
     )

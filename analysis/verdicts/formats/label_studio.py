@@ -87,7 +87,9 @@ def _controls(result: list[Any], where: str) -> Iterator[tuple[str, str | None, 
 
 def _other_controls(result: list[Any]) -> set[str]:
     """Return the names of the controls that hold no choice, such as ratings."""
-    regions = [region for region in result if isinstance(region, dict) and region.get("type") not in _VALUES]
+    regions = [
+        region for region in result if isinstance(region, dict) and str(region.get("type")) not in _VALUES
+    ]
     return {f"{region['from_name']} ({region.get('type')})" for region in regions if region.get("from_name")}
 
 

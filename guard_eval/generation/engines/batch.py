@@ -1,4 +1,4 @@
-"""The rows that a loop of decoding is given, the tokens that it returns, and where a text ends."""
+"""The rows that a loop is given, the tokens that it returns, where a text ends, and `generate`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import StoppingCriteria
+from transformers import GenerationConfig, LogitsProcessor, StoppingCriteria
 
 from guard_eval.generation.engines.encoding import ends_with_stop
 
@@ -83,3 +83,31 @@ class StopCriterion(StoppingCriteria):
         tokenizer, stop = self._batch.tokenizer, self._batch.stop
         rows = input_ids[:, self._start :].tolist()
         return torch.tensor([ends_with_stop(tokenizer, row, stop) for row in rows], device=input_ids.device)
+
+
+def run_generate(
+    model: Any,  # noqa: ANN401 (transformers' classes are untyped)
+    ids: Tensor,
+    mask: Tensor,
+    processor: LogitsProcessor,
+    *,
+    stops: Sequence[StoppingCriteria] = (),
+    **options: Any,  # noqa: ANN401 (those of a `GenerationConfig`)
+) -> Any:  # noqa: ANN401
+    """Continue prompts `[B, P]` by transformers' `generate`, without the model's own settings.
+
+    These would fill in what is not given, such as a repetition penalty.
+    """
+    config = GenerationConfig(do_sample=False, **options)  # type: ignore[no-untyped-call]
+    usual = model.generation_config
+    model.generation_config = GenerationConfig()  # type: ignore[no-untyped-call]
+    try:
+        return model.generate(
+            input_ids=ids,
+            attention_mask=mask,
+            generation_config=config,
+            logits_processor=[processor],
+            stopping_criteria=list(stops),
+        )
+    finally:
+        model.generation_config = usual

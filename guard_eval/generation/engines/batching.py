@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeVar
 import torch
 
 from guard_eval.generation.engines.loading import SMALL
+from guard_eval.generation.strategies import Strategy
 
 Row = TypeVar("Row")
 Decoded = TypeVar("Decoded")
@@ -35,14 +36,14 @@ class BatchSizes:
         self.rows, self._most = rows or FIRST_ROWS, rows
 
     @classmethod
-    def choose(cls, batch_size: int | Literal["auto"], model: Any, *, beams: int = 1) -> BatchSizes:  # noqa: ANN401
-        """Return the sizes that a setting means for a model and texts of so many hypotheses."""
+    def choose(cls, batch_size: int | Literal["auto"], model: Any, strategy: Strategy) -> BatchSizes:  # noqa: ANN401
+        """Choose the first batch size for a model, and a strategy that may have beams."""
         if batch_size != "auto":
             return cls(batch_size)
         if model.device.type != "cpu":
             return cls()
         rows = SMALL_MODEL_ROWS if model.num_parameters() < SMALL else FIRST_ROWS
-        return cls(max(1, rows // beams))
+        return cls(max(1, rows // getattr(strategy, "beams", 1)))
 
     def succeed(self, rows: int) -> None:
         """Double `rows` for the next batch, unless so many were too many."""

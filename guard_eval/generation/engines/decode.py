@@ -15,9 +15,9 @@ from transformers import DynamicCache, LogitsProcessor
 
 from guard_eval.generation.decoding.contrastive import contrast
 from guard_eval.generation.decoding.processor import DecodedStep, StrategyProcessor
-from guard_eval.generation.engines.batch import Batch, Decoded, StopCriterion
+from guard_eval.generation.engines.batch import Batch, Decoded, StopCriterion, run_generate
 from guard_eval.generation.engines.contrastive import contrastive_search
-from guard_eval.generation.engines.passes import PlainPasses, forward, reorder, run_generate
+from guard_eval.generation.engines.passes import PlainPasses, forward, reorder
 from guard_eval.generation.engines.probe import TOKENS, Abilities
 from guard_eval.generation.strategies import (
     AdaptiveContrastiveSearch,

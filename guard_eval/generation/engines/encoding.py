@@ -7,12 +7,13 @@ import json
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
 
+from guard_eval import progress
 from guard_eval.errors import StudyError
 from guard_eval.generation.engines.loading import LoadedModel
 from guard_eval.generation.engines.time_limit import time_limit
@@ -98,6 +99,28 @@ def encode(
     return rows
 
 
+def encode_texts(
+    loaded: LoadedModel, texts: Sequence[tuple[Prompt, int]], recipe: Recipe
+) -> tuple[list[EncodedPrompt], str | None]:
+    """Return the texts' prompts in tokens, the longest first, and what to say of those that are too long.
+
+    Raises:
+        StudyError: See `encode`.
+    """
+    rows = encode(
+        loaded,
+        [prompt for prompt, _ in texts],
+        recipe.max_prompt_tokens,
+        chat=recipe.chat,
+        chat_template=recipe.chat_template,
+    )
+    if not recipe.chat:
+        _notice_control(loaded, rows)
+    planned = [replace(row, run=run) for row, (_, run) in zip(rows, texts, strict=True)]
+    fitting, problem = split_by_length(loaded, planned, recipe.max_new_tokens)
+    return sorted(fitting, key=lambda row: (-len(row.ids), row.prompt.id, row.run)), problem
+
+
 def _check_ids(loaded: LoadedModel, ids: Sequence[int]) -> None:
     """Refuse tokens that only the tokenizer has; models with an unused end of the vocabulary are common."""
     largest, size = max(ids), loaded.model.config.get_text_config().vocab_size
@@ -109,7 +132,7 @@ def _check_ids(loaded: LoadedModel, ids: Sequence[int]) -> None:
         )
 
 
-def describe_control(loaded: LoadedModel, rows: Sequence[EncodedPrompt]) -> list[str]:
+def _notice_control(loaded: LoadedModel, rows: Sequence[EncodedPrompt]) -> None:
     """Say which prompts spell control tokens, which a model reads as such where there is no chat template."""
     spelled = {
         label_prompt(row.prompt): token
@@ -117,10 +140,10 @@ def describe_control(loaded: LoadedModel, rows: Sequence[EncodedPrompt]) -> list
         for token, number in control_tokens(loaded.tokenizer).items()
         if token in row.prompt.text and number in row.ids
     }
-    if not spelled:
-        return []
-    tokens = ", ".join(sorted(set(spelled.values())))
-    return [f"{name_prompts(list(spelled))}: the model reads {tokens} as a control token, not as text"]
+    if spelled:
+        tokens = ", ".join(sorted(set(spelled.values())))
+        named = name_prompts(list(spelled))
+        progress.notice(f"{named}: the model reads {tokens} as a control token, not as text")
 
 
 def split_by_length(

@@ -18,8 +18,11 @@ from transformers.quantizers.auto import AutoHfQuantizer
 from transformers.utils import GENERATION_CONFIG_NAME
 from transformers.utils.hub import cached_file
 
-from guard_eval.errors import StudyError
+from guard_eval.errors import StudyError, first_line
 from guard_eval.generation.engines.packed import pack
+from guard_eval.generation.strategies import ContrastiveDecoding, Strategy, signature
+from guard_eval.generation.strategies.own import source_of
+from guard_eval.records import Recipe
 from guard_eval.texts.models import folder_revision, has_weights
 
 SMALL = 30_000_000
@@ -56,6 +59,31 @@ class LoadedModel:
     def __repr__(self) -> str:
         """Return one line: a notebook shows it after `load_model`."""
         return f"<{self.name} ({self.revision}), {self.dtype} on {self.device}>"
+
+    @property
+    def known(self) -> dict[str, str | None]:
+        """Return what decides which existing texts are this model's."""
+        return {"revision": self.revision, "dtype": self.dtype}
+
+    def recipe(
+        self,
+        strategy: Strategy,
+        *,
+        amateur: LoadedModel | None = None,
+        **settings: Any,  # noqa: ANN401 (those of a recipe)
+    ) -> Recipe:
+        """Return how its continuations by a strategy are made; only contrastive decoding has an amateur."""
+        second = amateur if isinstance(strategy, ContrastiveDecoding) else None
+        return Recipe(
+            model=self.name,
+            revision=self.revision,
+            strategy=signature(strategy),
+            dtype=self.dtype,
+            amateur=second.name if second else None,
+            amateur_revision=second.revision if second else None,
+            source=source_of(strategy),
+            **settings,
+        )
 
 
 @dataclass(frozen=True)
@@ -348,8 +376,3 @@ def _refuse(source: str, version: dict[str, str], error: Exception) -> StudyErro
         where = f"{source!r} (revision {version['revision']}) from the Hugging Face Hub"
         remedy = "check the name and the network, or download it and name its folder"
     return StudyError(f"cannot load the model {where}: {reason}; {remedy}")
-
-
-def first_line(error: Exception) -> str:
-    """Return the first line of what an error says, without a full stop."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".: ")

@@ -1,4 +1,4 @@
-"""Forward passes: of `generate`, of a batch's next tokens, and of all candidates of contrastive search.
+"""Forward passes: of a batch's next tokens, and of all candidates of contrastive search.
 
 The candidates pass as a tree where the model allows: k queries at one place, each seeing the text so far and
 itself, so that one cache serves them all. Where it does not, the cache is repeated for each candidate, which
@@ -9,47 +9,18 @@ model can do, `probe.py` tries.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
 from typing import Any
 
 import torch
 import transformers
 from torch import Tensor
 from torch.nn.functional import pad
-from transformers import DynamicCache, GenerationConfig, LogitsProcessor, StoppingCriteria
+from transformers import DynamicCache
 
 from guard_eval.generation.decoding.contrastive import degeneration_penalty, unit
 
 _CACHE_NAMES = ("cache", "past_key_values", "cache_params")
 """The names of the cache in `forward`: since transformers 5.24, before it, and of Mamba before it."""
-
-
-def run_generate(
-    model: Any,  # noqa: ANN401 (transformers' classes are untyped)
-    ids: Tensor,
-    mask: Tensor,
-    processor: LogitsProcessor,
-    *,
-    stops: Sequence[StoppingCriteria] = (),
-    **options: Any,  # noqa: ANN401 (those of a `GenerationConfig`)
-) -> Any:  # noqa: ANN401
-    """Continue prompts `[B, P]` by transformers' `generate`, without the model's own settings.
-
-    These would fill in what is not given, such as a repetition penalty.
-    """
-    config = GenerationConfig(do_sample=False, **options)  # type: ignore[no-untyped-call]
-    usual = model.generation_config
-    model.generation_config = GenerationConfig()  # type: ignore[no-untyped-call]
-    try:
-        return model.generate(
-            input_ids=ids,
-            attention_mask=mask,
-            generation_config=config,
-            logits_processor=[processor],
-            stopping_criteria=list(stops),
-        )
-    finally:
-        model.generation_config = usual
 
 
 def forward(

@@ -16,15 +16,9 @@ from torch import Tensor
 from transformers import LogitsProcessor
 
 from guard_eval import progress
-from guard_eval.errors import StudyError
-from guard_eval.generation.engines.loading import first_line
-from guard_eval.generation.engines.passes import (
-    PlainPasses,
-    RepeatedPasses,
-    TreePasses,
-    forward,
-    run_generate,
-)
+from guard_eval.errors import StudyError, first_line
+from guard_eval.generation.engines.batch import run_generate
+from guard_eval.generation.engines.passes import PlainPasses, RepeatedPasses, TreePasses, forward
 from guard_eval.generation.strategies import (
     AdaptiveContrastiveSearch,
     ContrastiveDecoding,

@@ -1,7 +1,7 @@
 """Texts by workers of a Ray cluster: chunks of prompts out, continuations back as they come.
 
-Ray starts a worker that died again, elsewhere if its machine is lost, and gives it the same chunk. The driver
-appends texts as they come, so a run that is stopped goes on where it was.
+A worker gets a chunk when it runs. If it dies, or its machine is lost, its chunk goes to another worker. The
+driver appends texts as they come, so a run that is stopped goes on where it was.
 """
 
 from __future__ import annotations
@@ -9,25 +9,27 @@ from __future__ import annotations
 import logging
 import os
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import chdir, contextmanager
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
 from guard_eval import progress
-from guard_eval.errors import MissingExtraError, PromptsError, StudyError
-from guard_eval.generation.engines.command import Batches, Work
-from guard_eval.generation.engines.loading import first_line
+from guard_eval.errors import MissingExtraError, StudyError, first_line
+from guard_eval.generation.plan import Engine, FinishedBatch, GenerationPlan, PlannedText
 from guard_eval.generation.strategies import own
-from guard_eval.records import Continuation, Prompt, Recipe
+from guard_eval.records import Recipe
 from guard_eval.study.folder import Study
 
-RESTARTS = 3
-"""How often Ray starts a worker again, and gives out a chunk again."""
+ATTEMPTS = 4
+"""How often a chunk is given out."""
+ROOM_SECONDS = 120.0
+"""How long to wait for room in a cluster where no worker runs."""
 _STORE_BYTES = 1 << 30
 _QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -39,7 +41,7 @@ _QUIET = {
 
 
 @contextmanager
-def open_ray(work: Work) -> Iterator[Batches]:
+def open_ray(plan: GenerationPlan) -> Iterator[Engine]:
     """Connect to the cluster that RAY_ADDRESS names, or start one on this machine.
 
     Raises:
@@ -50,7 +52,7 @@ def open_ray(work: Work) -> Iterator[Batches]:
         raise MissingExtraError("ray", "ray")
     for name, value in _QUIET.items():  # read on being imported
         os.environ.setdefault(name, value)
-    ray, model = import_module("ray"), work.study.settings.model
+    ray, model = import_module("ray"), plan.study.settings.model
     if model.device_map is not None:
         raise StudyError(
             "--engine ray gives each worker one GPU, and model.device_map spreads a model over several; "
@@ -58,11 +60,14 @@ def open_ray(work: Work) -> Iterator[Batches]:
         )
     _start(ray, os.environ.get("RAY_ADDRESS"))
     try:
-        count, device = choose_workers(ray.cluster_resources(), device=model.device, workers=work.workers)
-        work.find({**work.known, "dtype": work.known["dtype"] if device == "cpu" else None})
-        progress.notice(f"{work.total} texts by {model.name}: {count} workers, {device}")
-        study = replace(work.study, folder=work.study.folder.resolve())
-        yield lambda name, texts: _write_on_workers(ray, study, name, texts, count=count, device=device)
+        resources = sum_resources(ray.nodes())
+        count, device = choose_workers(resources, device=model.device, workers=plan.workers)
+        progress.notice(f"{plan.total} texts by {model.name}: {count} workers, {device}")
+        known = {**plan.known, "dtype": plan.known["dtype"] if device == "cpu" else None}
+        study = replace(plan.study, folder=plan.study.folder.resolve())
+        threads = max(1, int(resources["CPU"]) // count) if device == "cpu" else 1
+        write = partial(_write_on_workers, ray, study, count=count, device=device, threads=threads)
+        yield Engine(known, write)
     finally:
         ray.shutdown()
 
@@ -91,27 +96,30 @@ class Worker:
         torch.set_num_threads(self._threads)
         return StudyModels(self._study, device=self._device)  # it sees its own GPU alone
 
-    def write(self, texts: Sequence[tuple[Prompt, int]]) -> tuple[list[Continuation], str | None]:
-        """Return the continuations of prompts and runs, and the error that ended them, if any."""
-        written: list[Continuation] = []
+    def ready(self) -> None:
+        """Return when the worker runs."""
+
+    def write(self, texts: Sequence[PlannedText]) -> tuple[list[FinishedBatch], str | None]:
+        """Return the batches of planned texts, and the error that ended them, if any."""
+        batches: list[FinishedBatch] = []
         try:
-            for batch in self._models.write(texts, self._strategy):
-                written += batch
+            batches.extend(self._models.write(self._strategy, texts))  # those before an error stay
         except StudyError as error:  # which Ray would disfigure
-            return written, str(error)
-        return written, None
+            return batches, str(error)
+        return batches, None
 
 
 def _write_on_workers(
     ray: Any,  # noqa: ANN401 (Ray's types are not imported)
     study: Study,
     strategy: str,
-    texts: Sequence[tuple[Prompt, int]],
+    texts: Sequence[PlannedText],
     *,
     count: int,
     device: str,
-) -> Iterator[list[Continuation]]:
-    """Yield the texts of each chunk as some worker has written them.
+    threads: int,
+) -> Iterator[FinishedBatch]:
+    """Yield the batches of each chunk as some worker has written it.
 
     Raises:
         StudyError: A worker refused a prompt or a model, the machines have different models, or workers died
@@ -122,45 +130,116 @@ def _write_on_workers(
     ordered = sorted(texts, key=lambda each: -len(each[0].text))
     short = [(replace(prompt, reference=None), run) for prompt, run in ordered]
     chunks = [short[start : start + rows] for start in range(0, len(short), rows)]
-    actor = ray.remote(
-        num_cpus=1,
-        num_gpus=int(device != "cpu"),
-        scheduling_strategy="SPREAD",
-        max_restarts=RESTARTS,
-        max_task_retries=RESTARTS,
-    )(Worker)
-    threads = max(1, int(ray.cluster_resources()["CPU"]) // count) if device == "cpu" else 1
-    workers = [
-        actor.remote(study, strategy, device=device, threads=threads, sources=own.texts)
-        for _ in chunks[:count]
-    ]
-    results = import_module("ray.util").ActorPool(workers)
+    gpus = int(device != "cpu")
+    actor = ray.remote(num_cpus=1, num_gpus=gpus, scheduling_strategy="SPREAD")(Worker)
+    new_worker = partial(actor.remote, study, strategy, device=device, threads=threads, sources=own.texts)
     recipes: set[Recipe] = set()
     problems: list[str] = []
     try:
-        for written, problem in results.map_unordered(
-            lambda worker, chunk: worker.write.remote(chunk), chunks
-        ):
+        for batches, problem in _hand_out(ray, new_worker, chunks, count):
             problems += [problem] if problem else []
-            recipes.update(text.recipe for text in written)
+            recipes.update(text.recipe for batch in batches for text in batch.texts)
             if len(recipes) > 1:
                 raise StudyError(
                     f"the workers' models differ: {' and '.join(map(str, recipes))}. Put the same files on "
                     "all machines, or name a Hub commit as model.revision, and the arithmetic as model.dtype"
                 )
-            if written:
-                yield written
+            yield from batches
     except ray.exceptions.RayError as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[-1]
         raise StudyError(
             f"the workers could not go on: {reason}; what they wrote is kept. "
             "If memory ran out, lower generation.batch_size or --workers. Run the same command again"
         ) from error
-    finally:
-        for worker in workers:
-            ray.kill(worker)
     if problems:
-        raise PromptsError("; ".join(dict.fromkeys(problems)))
+        raise StudyError("; ".join(dict.fromkeys(problems)))
+
+
+class _Workers:
+    """Workers, and the answers that are waited for.
+
+    Attributes:
+        at_work: By answer: the worker, and the number of its chunk; None while the worker starts.
+    """
+
+    def __init__(self, ray: Any, new_worker: Callable[[], Any]) -> None:  # noqa: ANN401
+        self._ray, self._new_worker = ray, new_worker
+        self.at_work: dict[Any, tuple[Any, int | None]] = {}
+
+    def start(self) -> None:
+        """Start a worker; it may have to wait for room."""
+        worker = self._new_worker()
+        self.at_work[worker.ready.remote()] = worker, None
+
+    @property
+    def are_writing(self) -> bool:
+        """Whether a worker has a chunk."""
+        return any(chunk is not None for _, chunk in self.at_work.values())
+
+    def wait(self) -> list[Any]:
+        """Return answers that are here.
+
+        Raises:
+            StudyError: No worker runs, and there is no room for one.
+        """
+        answers: list[Any] = self._ray.wait(list(self.at_work), timeout=ROOM_SECONDS)[0]
+        if not answers and not self.are_writing:
+            raise StudyError(
+                f"the Ray cluster had no room for a worker within {ROOM_SECONDS:.0f} seconds; look with "
+                "ray status for lost machines and other programs, then run the same command again"
+            )
+        return answers
+
+    def stop(self) -> None:
+        """End all workers."""
+        for worker, _ in self.at_work.values():
+            self._ray.kill(worker)
+
+
+def _hand_out(
+    ray: Any,  # noqa: ANN401
+    new_worker: Callable[[], Any],
+    chunks: Sequence[Sequence[PlannedText]],
+    count: int,
+) -> Iterator[tuple[list[FinishedBatch], str | None]]:
+    """Yield what workers return for chunks, which go to running workers alone.
+
+    Raises:
+        StudyError: No worker runs, and the cluster has no room for one.
+        RayError: A chunk was given out `ATTEMPTS` times, or as many new workers died.
+    """
+    queue, attempts = deque(range(len(chunks))), Counter[int | None]()
+    workers = _Workers(ray, new_worker)
+    for _ in chunks[:count]:
+        workers.start()
+    try:
+        while queue or workers.are_writing:
+            for answer in workers.wait():
+                worker, chunk = workers.at_work.pop(answer)
+                try:
+                    result = ray.get(answer)
+                except ray.exceptions.RayError as error:
+                    attempts[chunk] += 1
+                    if isinstance(error, ray.exceptions.RayTaskError) or attempts[chunk] == ATTEMPTS:
+                        raise
+                    queue.extendleft([] if chunk is None else [chunk])
+                    workers.start()
+                    continue
+                if chunk is not None:
+                    yield result
+                if queue:
+                    following = queue.popleft()
+                    workers.at_work[worker.write.remote(chunks[following])] = worker, following
+    finally:
+        workers.stop()
+
+
+def sum_resources(nodes: Sequence[Mapping[str, Any]]) -> Mapping[str, float]:
+    """Return the resources of the machines that are alive; Ray's own sum counts lost ones for a while."""
+    resources = Counter[str]()
+    for node in nodes:
+        resources.update(node["Resources"] if node["Alive"] else {})
+    return resources
 
 
 def choose_workers(

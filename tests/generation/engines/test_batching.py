@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from guard_eval.generation.engines.batching import BatchSizes, in_batches
+from guard_eval.generation.strategies import parse
 
 pytestmark = pytest.mark.slow
 
@@ -88,7 +89,7 @@ def test_a_cpu_says_so_in_words():
 )
 def test_only_a_gpu_tries_more_and_more(batch_size, device, parameters, beams, rows):
     model = types.SimpleNamespace(device=torch.device(device), num_parameters=lambda: parameters)
-    sizes = BatchSizes.choose(batch_size, model, beams=beams)
+    sizes = BatchSizes.choose(batch_size, model, parse(f"beam(beams={beams})"))
     for _ in range(3):
         sizes.succeed(sizes.rows)
     assert sizes.rows == rows

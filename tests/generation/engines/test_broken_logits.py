@@ -20,9 +20,13 @@ VALUES = {"nan": (torch.nan, 3), "+inf": (torch.inf, 3), "nothing": (-torch.inf,
 
 
 class Breaking:
-    """A model's head that gives the texts in some places wrong logits from a step on."""
+    """A model's head that gives the texts in some places wrong logits from a step on.
 
-    def __init__(self, model, value, column, after):
+    What the model can do is tried before, with a text by the strategy.
+    """
+
+    def __init__(self, model, value, column, after, *, strategy, amateur=None):
+        run(model, PROMPTS, strategy, amateur)
         self.value, self.column, self.after, self.calls = value, column, after, 0
         self.place = lambda rows: slice(len(rows))
         self.handle = model.get_output_embeddings().register_forward_hook(self)
@@ -66,10 +70,8 @@ def run(model, prompts, strategy, amateur=None):
 def test_a_step_without_numbers_is_named(strategy, value, after):
     """One text alone, from the first step or a later one."""
     model, amateur = tiny("llama"), tiny("gpt2")
-    Breaking(model, *VALUES[value], after)
-    result = run(model, PROMPTS[:1], strategy, amateur)
-    probes = 2 if strategy in {"acs", "contrastive(k=4)"} else 0  # the head is tried before the first step
-    assert result.failed_at == [max(0, after - probes)]
+    Breaking(model, *VALUES[value], after, strategy=strategy, amateur=amateur)
+    assert run(model, PROMPTS[:1], strategy, amateur).failed_at == [after]
 
 
 @pytest.mark.parametrize(
@@ -79,8 +81,7 @@ def test_a_step_without_numbers_is_named(strategy, value, after):
 def test_neighbours_of_a_broken_text_are_what_they_would_be(strategy, value):
     whole = run(tiny("llama"), PROMPTS, strategy)
     model = tiny("llama")
-    probes = 2 if strategy == "acs" else 0
-    breaking = Breaking(model, *VALUES[value], 2 + probes)
+    breaking = Breaking(model, *VALUES[value], 2, strategy=strategy)
     breaking.place = lambda rows: slice(BAD, BAD + 1) if len(rows) == len(PROMPTS) else slice(0, 0)
     result = run(model, PROMPTS, strategy)
     assert result.failed_at == [None, 2, None]
@@ -90,8 +91,10 @@ def test_neighbours_of_a_broken_text_are_what_they_would_be(strategy, value):
 
 def test_an_amateur_without_numbers_is_named():
     expert, amateur = tiny("llama"), tiny("gpt2")
-    Breaking(amateur, torch.nan, 3, 3)
-    assert run(expert, PROMPTS[:1], "contrastive_decoding(beams=3)", amateur).failed_at == [3]
+    strategy = "contrastive_decoding(beams=3)"
+    run(expert, PROMPTS, strategy, amateur)
+    Breaking(amateur, torch.nan, 3, 3, strategy="greedy")
+    assert run(expert, PROMPTS[:1], strategy, amateur).failed_at == [3]
 
 
 def test_a_broken_beam_that_is_not_the_first_is_named():

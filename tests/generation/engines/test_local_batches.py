@@ -1,8 +1,8 @@
 """The same prompt gives the same text in any batch, in any order, at any place."""
 
 import pytest
+from written_texts import write
 
-from guard_eval.generation.engines.local import generate
 from guard_eval.generation.strategies import STRATEGIES, parse
 from guard_eval.records import Prompt
 
@@ -30,7 +30,7 @@ DRAWN = {
 @pytest.mark.parametrize("name", [*STRATEGIES, *CHAINS])
 def test_the_batch_does_not_change_a_text(loaded, name):
     def made(prompts: list[Prompt], batch_size: int, seed: int = 4) -> dict[str, tuple[str, int, str]]:
-        batches = generate(
+        batches = write(
             loaded,
             prompts,
             parse(name),

@@ -1,10 +1,13 @@
 """What models can do is tried: padding, packed layers, caches under other names, and texts that fail."""
 
+import inspect
+
 import pytest
 import torch
 from small_tokenizers import bytes_of
 from tiny_models import FOREIGN, VOCABULARY, tiny
 from transformers import LlamaForCausalLM
+from written_texts import write
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
@@ -12,7 +15,6 @@ from guard_eval.generation.engines import packed
 from guard_eval.generation.engines.batch import Batch
 from guard_eval.generation.engines.decode import decode
 from guard_eval.generation.engines.loading import LoadedModel
-from guard_eval.generation.engines.local import generate
 from guard_eval.generation.engines.packed import PackedLinear, can_pack, pack
 from guard_eval.generation.engines.probe import Abilities, check
 from guard_eval.generation.strategies import ContrastiveSearch, Greedy, parse
@@ -57,9 +59,7 @@ def packing(monkeypatch):
 def test_foreign_models_write_batches_as_single_texts(kind):
     """Against transformers' greedy search, without packed layers or a batch."""
     loaded, reference = load_foreign(kind), tiny(kind)
-    texts = {
-        c.prompt_id: c.text for b in generate(loaded, PROMPTS, Greedy(), batch_size=3, **LIMITS) for c in b
-    }
+    texts = {c.prompt_id: c.text for b in write(loaded, PROMPTS, Greedy(), batch_size=3, **LIMITS) for c in b}
     allowed = list(range(len(loaded.tokenizer)))
     for prompt in PROMPTS:
         ids = torch.tensor([loaded.tokenizer(prompt.text)["input_ids"]])
@@ -76,12 +76,10 @@ def test_foreign_models_write_batches_as_single_texts(kind):
 def test_models_that_ignore_padding_write_row_by_row(kind):
     notices, loaded = Notices(), load_foreign(kind)
     with progress.attached(notices):
-        sizes = [len(b) for b in generate(loaded, PROMPTS, Greedy(), batch_size=3, **LIMITS)]
+        sizes = [len(b) for b in write(loaded, PROMPTS, Greedy(), batch_size=3, **LIMITS)]
     assert sizes == [1, 1, 1]
     assert any("padded rows fail (logits differ by" in text for text in notices.texts)
-    assert [len(b) for b in generate(load_foreign("gpt-neo"), PROMPTS, Greedy(), batch_size=3, **LIMITS)] == [
-        3
-    ]
+    assert [len(b) for b in write(load_foreign("gpt-neo"), PROMPTS, Greedy(), batch_size=3, **LIMITS)] == [3]
 
 
 @pytest.mark.usefixtures("packing")
@@ -96,17 +94,25 @@ def test_layers_whose_weights_are_read_are_not_packed(kind):
     assert torch.allclose(model(input_ids=ids).logits, plain(input_ids=ids).logits, atol=1e-4)
 
 
-class RenamedCache(LlamaForCausalLM):
-    """Llama with the argument that transformers 5.24 calls `cache`."""
+USUAL = next(
+    name
+    for name in ("cache", "past_key_values")
+    if name in inspect.signature(LlamaForCausalLM.forward).parameters
+)
 
-    def forward(self, input_ids=None, attention_mask=None, position_ids=None, cache=None, **kwargs):
-        kwargs.setdefault("past_key_values", cache)
+
+class OlderCache(LlamaForCausalLM):
+    """Llama with the name that transformers gave the cache before 5.24."""
+
+    def forward(self, input_ids=None, attention_mask=None, position_ids=None, past_key_values=None, **kwargs):
+        if past_key_values is not None:
+            kwargs[USUAL] = past_key_values
         return super().forward(input_ids, attention_mask, position_ids, **kwargs)
 
 
 def test_contrastive_search_takes_the_cache_by_either_name():
     plain = tiny("mistral")
-    renamed = RenamedCache(tiny("llama").config).eval()
+    renamed = OlderCache(tiny("llama").config).eval()
     renamed.load_state_dict(tiny("llama").state_dict())
     for strategy in (ContrastiveSearch(k=3, alpha=0.6), parse("beam(beams=3)")):
         batch = Batch(prompts=[[5, 9, 200], [7]], keys=torch.arange(2), ends=(0,), limit=8)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from guard_eval.errors import StudyError
-from guard_eval.generation.engines.command import generate
+from guard_eval.generation.command import generate_texts
 from guard_eval.study.folder import BUNDLED, Study, locate_model
 from guard_eval.texts.continuations import read_continuations
 from guard_eval.texts.current import find_current
@@ -71,7 +71,7 @@ def half(folder, study):
 )
 def test_what_was_made_with_something_else_is_made_again(folder, change, finished):
     first = study(folder)
-    generate(first)
+    generate_texts(first)
     if not finished:
         half(folder, first)
     before = made(folder)
@@ -83,11 +83,11 @@ def test_what_was_made_with_something_else_is_made_again(folder, change, finishe
     if change == "dtype" or not finished:
         with pytest.raises(StudyError, match=r"no run in|drawn prompts are missing"):
             pair(changed)
-    preview = generate(changed, dry_run=True)
+    preview = generate_texts(changed, dry_run=True)
     assert (preview.missing, preview.written) == (8, {})
     assert any("would make 8 continuations" in line for line in preview.lines)
     assert made(folder) == before
-    printed = " ".join(generate(changed).lines)
+    printed = " ".join(generate_texts(changed).lines)
     assert "another run is kept and not used: " in printed
     assert ("'float32', not 'bfloat16'" if change == "dtype" else "revision = 'sha256:") in printed
     after = made(folder)
@@ -99,15 +99,15 @@ def test_what_was_made_with_something_else_is_made_again(folder, change, finishe
     assert {one.recipe for one in texts["greedy"].values()} == {new}
     assert all(len(result) == 4 for result in texts.values())
     pair(changed)
-    assert generate(changed).written == {}
+    assert generate_texts(changed).written == {}
     assert made(folder) == after
 
 
 def test_a_finished_study_without_its_model_stays_finished(folder):
     first = study(folder)
-    generate(first)
+    generate_texts(first)
     shutil.move(folder / "model", folder / "away")
-    again = generate(first)
+    again = generate_texts(first)
     assert "not compared with model, which is not on this machine" in "\n".join(again.lines)
     assert (again.written, again.missing) == ({}, 0)
     assert len(made(folder)) == 4

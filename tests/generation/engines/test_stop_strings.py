@@ -7,6 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_tokenizers import bytes_of
+from transformers import GPT2Config
+from written_texts import write
 
 from guard_eval.generation.engines.encoding import (
     EncodedPrompt,
@@ -15,7 +17,7 @@ from guard_eval.generation.engines.encoding import (
     make_continuation,
 )
 from guard_eval.generation.engines.loading import LoadedModel
-from guard_eval.generation.engines.local import generate, recipe_of
+from guard_eval.generation.engines.local import write_batches
 from guard_eval.generation.strategies import parse
 from guard_eval.records import Prompt
 
@@ -28,7 +30,7 @@ BROKEN = "\N{REPLACEMENT CHARACTER}"
 
 
 def made(loaded, name, batch_size=4, **more):
-    batches = generate(loaded, PROMPTS, parse(name), **SETTINGS, batch_size=batch_size, **more)
+    batches = write(loaded, PROMPTS, parse(name), **SETTINGS, batch_size=batch_size, **more)
     return {one.prompt_id: one for batch in batches for one in batch}
 
 
@@ -80,15 +82,16 @@ BYTES = bytes_of(["der Bär aß süße 🍓 and the cat sat\n\nthen"] * 3, 290)
 def test_the_shortest_text_with_a_stop_string_is_kept(tokens, stops):
     """Against reading every beginning of the text from its start."""
     loaded = LoadedModel(
-        model=SimpleNamespace(generation_config=None), tokenizer=BYTES, name="b", revision="sha256:0",
-        dtype="float32", device="cpu", versions="",
+        model=SimpleNamespace(generation_config=None, config=GPT2Config(vocab_size=290)),
+        tokenizer=BYTES, name="b", revision="sha256:0", dtype="float32", device="cpu", versions="",
     )  # fmt: skip
     prompt = BYTES("\nthe cat a")["input_ids"]
     tokens = [token for token in tokens if token != BYTES.eos_token_id] or [5]
     texts = [continuation_text(BYTES, prompt, tokens[:count]) for count in range(1, len(tokens) + 1)]
     count = next((n for n, text in enumerate(texts, 1) if any(stop in text for stop in stops)), None)
     row = EncodedPrompt(Prompt(id="p", dataset="d", text="x"), prompt)
-    by = recipe_of(loaded, parse("greedy"), seed=1, max_new_tokens=40, max_prompt_tokens=32, stop=stops)
+    limits = {"seed": 1, "max_new_tokens": 40, "max_prompt_tokens": 32}
+    by = loaded.recipe(parse("greedy"), stop=tuple(stops), **limits)
     text = make_continuation(loaded, by, row, tokens, seconds=1.0, batch=1)
     assert text.new_tokens == (count or len(tokens))
     assert text.finish == ("length" if count is None else "stop")
@@ -117,10 +120,16 @@ def test_the_end_of_the_prompt_never_makes_a_text_empty(loaded, name):
 
 @pytest.mark.parametrize("loaded", ["llama"], indirect=True)
 def test_a_trace_ends_with_its_text(loaded):
-    traces = []
-    stop = pieces([made(loaded, "guard")["p1"].text])
-    texts = made(loaded, "guard", stop=stop, on_trace=lambda _, batch: traces.extend(batch))
-    lengths = {one.id: one.new_tokens for one in texts.values()}
-    series = [(row["id"], len(value)) for row in traces for value in row.values() if isinstance(value, list)]
+    stop = tuple(pieces([made(loaded, "guard")["p1"].text]))
+    planned = [(prompt, 1) for prompt in PROMPTS]
+    (batch,) = write_batches(loaded, planned, parse("guard"), **SETTINGS, stop=stop, batch_size=4, trace=True)
+    lengths = {text.id: text.new_tokens for text in batch.texts}
+    assert [trace["id"] for trace in batch.traces] == list(lengths)
+    series = [
+        (trace["id"], len(value))
+        for trace in batch.traces
+        for value in trace.values()
+        if isinstance(value, list)
+    ]
     assert {length for _, length in series} != {40}
     assert all(length == lengths[name] for name, length in series)

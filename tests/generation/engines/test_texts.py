@@ -3,12 +3,12 @@
 from dataclasses import replace
 
 import pytest
+from written_texts import write
 
 from guard_eval.errors import StudyError
 from guard_eval.generation.engines import encoding
 from guard_eval.generation.engines.encoding import encode
 from guard_eval.generation.engines.loading import load
-from guard_eval.generation.engines.local import generate
 from guard_eval.generation.strategies import Greedy
 from guard_eval.records import Prompt
 
@@ -57,7 +57,7 @@ def test_control_tokens_in_a_prompt_are_words(chat):
 
 def test_chat_enters_the_recipe_and_changes_the_text(chat):
     settings = {"seed": 1, "max_new_tokens": 8, "max_prompt_tokens": 32, "batch_size": 1}
-    plain, talked = (next(generate(chat, [PROMPT], Greedy(), **settings, chat=c))[0] for c in (False, True))
+    plain, talked = (next(write(chat, [PROMPT], Greedy(), **settings, chat=c))[0] for c in (False, True))
     assert (plain.recipe.chat, talked.recipe.chat) == (False, True)
     assert plain.id != talked.id
     assert talked.prompt_tokens > plain.prompt_tokens

@@ -6,12 +6,12 @@ import shutil
 import pytest
 from small_tokenizers import bytes_of
 from tokenizers import processors
+from written_texts import write
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
 from guard_eval.generation.engines.encoding import control_tokens, encode, eos_ids
 from guard_eval.generation.engines.loading import load
-from guard_eval.generation.engines.local import generate
 from guard_eval.generation.strategies import parse
 from guard_eval.records import Prompt
 
@@ -28,7 +28,7 @@ def folder(llama_folder, tmp_path):
 
 
 def written(loaded, strategy="greedy", prompts=PROMPTS, **options):
-    batches = generate(loaded, prompts, parse(strategy), **{**LIMITS, **options})
+    batches = write(loaded, prompts, parse(strategy), **{**LIMITS, **options})
     return [text for batch in batches for text in batch]
 
 

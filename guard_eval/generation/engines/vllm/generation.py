@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from typing import Any
@@ -15,21 +16,25 @@ import torch
 import transformers
 
 from guard_eval import progress
-from guard_eval.errors import MissingExtraError, PromptsError, StudyError
-from guard_eval.generation.engines.command import Batches, Work
+from guard_eval.errors import MissingExtraError, StudyError, first_line
 from guard_eval.generation.engines.encoding import (
     EncodedPrompt,
-    encode,
+    encode_texts,
     eos_ids,
     make_continuation,
-    split_by_length,
 )
-from guard_eval.generation.engines.loading import LoadedModel, ModelFiles, first_line
-from guard_eval.generation.engines.local import recipe_of, recipe_settings
+from guard_eval.generation.engines.loading import LoadedModel, ModelFiles
 from guard_eval.generation.engines.vllm.plugin import PROCESSOR
 from guard_eval.generation.engines.vllm.request import extra_args
+from guard_eval.generation.plan import (
+    Engine,
+    FinishedBatch,
+    GenerationPlan,
+    PlannedText,
+    recipe_settings,
+)
 from guard_eval.generation.strategies import Greedy, LogitStrategy, parse
-from guard_eval.records import Continuation, Prompt, Recipe
+from guard_eval.records import Recipe
 from guard_eval.study.folder import Study
 
 ENGINE = "vllm"
@@ -44,49 +49,51 @@ _ENVIRONMENT = {
 """vLLM's settings, where the environment does not set them."""
 
 
-def check_study(study: Study, strategies: Sequence[str]) -> None:
-    """Refuse strategies and settings of a study that vLLM cannot run.
+def check_strategies(study: Study, strategies: Sequence[str]) -> str | None:
+    """Return what to say of the strategies that vLLM cannot run; None if there are none.
 
     Raises:
-        StudyError: There are some; all strategies are named.
+        StudyError: It can run none of them.
     """
-    if refused := [name for name in strategies if not isinstance(parse(name), LogitStrategy)]:
-        options = [text for name in refused for text in ("--strategy", name)]
-        raise StudyError(
-            f"{'; '.join(refused)}: not on vLLM, which has the logits of each step alone. Write them with: "
-            f"{study.command('generate', *options)}; then this command writes the rest"
-        )
-    model = study.settings.model
+    refused = [name for name in strategies if not isinstance(parse(name), LogitStrategy)]
+    if not refused:
+        return None
+    options = [text for name in refused for text in ("--strategy", name)]
+    problem = (
+        f"{'; '.join(refused)}: not on vLLM, which has the logits of each step alone. Write them with: "
+        f"{study.command('generate', *options)}"
+    )
+    if len(refused) == len(strategies):
+        raise StudyError(problem)
+    return problem
+
+
+@contextmanager
+def open_vllm(plan: GenerationPlan) -> Iterator[Engine]:
+    """Start vLLM with a study's model.
+
+    Raises:
+        StudyError: vLLM cannot run the model, or any of the strategies.
+        MissingExtraError: vLLM is not installed.
+    """
+    study, model, generation = plan.study, plan.study.settings.model, plan.study.settings.generation
     if model.device != "auto" or isinstance(model.device_map, dict):
         raise StudyError(
             "vLLM spreads a model evenly over the GPUs that it sees; set model.device = auto and "
             "model.device_map = auto, and choose GPUs by CUDA_VISIBLE_DEVICES"
         )
-
-
-@contextmanager
-def open_vllm(work: Work) -> Iterator[Batches]:
-    """Start vLLM with a study's model.
-
-    Raises:
-        StudyError: vLLM cannot run the model or a strategy.
-        MissingExtraError: vLLM is not installed.
-    """
+    check_strategies(study, list(plan.missing))
     if find_spec("vllm") is None:
         raise MissingExtraError("vllm", "vllm")
-    study, model, generation = work.study, work.study.settings.model, work.study.settings.generation
     location = study.locate_model(model.name)
     described = describe(location, name=model.name, revision=model.revision, dtype=model.dtype)
-    work.find({**work.known, "revision": described.revision, "dtype": described.dtype})
-    prompts = {prompt.id: prompt for texts in work.missing.values() for prompt, _ in texts}
-    rows = encode(described, list(prompts.values()), generation.max_prompt_tokens, chat=generation.chat)
-    fitting, problem = split_by_length(described, rows, generation.max_new_tokens)
-    encoded = {row.prompt.id: row for row in fitting}
+    texts = [text for texts in plan.missing.values() for text in texts]
+    rows, _ = encode_texts(described, texts, described.recipe(Greedy(), **recipe_settings(study)))
     progress.notice("loading the model")
     llm = start(
         described,
         location,
-        max_model_len=max((len(row.ids) for row in fitting), default=1) + generation.max_new_tokens,
+        max_model_len=max((len(row.ids) for row in rows), default=1) + generation.max_new_tokens,
         tensor_parallel_size=torch.cuda.device_count() if model.device_map else 1,
         # On a CPU compiling takes longer than most runs; on a GPU graphs are what makes vLLM fast.
         enforce_eager=described.device == "cpu" and not generation.compile,
@@ -94,18 +101,30 @@ def open_vllm(work: Work) -> Iterator[Batches]:
     )
     described = replace(described, dtype=str(llm.llm_engine.model_config.dtype).removeprefix("torch."))
     progress.notice(str(described))
-
-    def batches(name: str, texts: Sequence[tuple[Prompt, int]]) -> Iterator[list[Continuation]]:
-        recipe = recipe_of(described, parse(name), engine=ENGINE, **recipe_settings(study))
-        chosen = [replace(encoded[prompt.id], run=run) for prompt, run in texts if prompt.id in encoded]
-        yield from generate(llm, described, chosen, recipe)
-        if problem is not None:
-            raise PromptsError(problem)
-
     try:
-        yield batches
+        yield Engine(described.known, partial(_write, study, llm, described))
     finally:
         llm.llm_engine.engine_core.shutdown()  # left alone, vLLM's processes keep this one from ending
+
+
+def _write(
+    study: Study,
+    llm: Any,  # noqa: ANN401 (vLLM's LLM)
+    described: LoadedModel,
+    strategy: str,
+    texts: Sequence[PlannedText],
+) -> Iterator[FinishedBatch]:
+    """Yield finished chunks of a strategy's texts.
+
+    Raises:
+        StudyError: vLLM cannot run the strategy. In the end: some prompts are too long.
+    """
+    check_strategies(study, [strategy])
+    recipe = described.recipe(parse(strategy), engine=ENGINE, **recipe_settings(study))
+    rows, problem = encode_texts(described, texts, recipe)
+    yield from write_chunks(llm, described, rows, recipe)
+    if problem is not None:
+        raise StudyError(problem)
 
 
 def describe(location: str, *, name: str, revision: str, dtype: str) -> LoadedModel:
@@ -153,20 +172,20 @@ def start(described: LoadedModel, location: str, **options: Any) -> Any:  # noqa
         ) from error
 
 
-def generate(
+def write_chunks(
     llm: Any,  # noqa: ANN401 (vLLM's LLM)
     described: LoadedModel,
     rows: Sequence[EncodedPrompt],
     recipe: Recipe,
-) -> Iterator[list[Continuation]]:
-    """Return an iterator over chunks of continuations, one for each of `rows`, the longest prompts first.
+) -> Iterator[FinishedBatch]:
+    """Yield chunks of texts, one for each of `rows`, in their order.
 
     Within a chunk vLLM never waits for a batch to end: a prompt takes the place of one that is done.
     """
-    ordered = sorted(rows, key=lambda row: (-len(row.ids), row.prompt.id, row.run))
     at_once = int(llm.llm_engine.vllm_config.scheduler_config.max_num_seqs)
     size = CHUNK_BATCHES * at_once
-    for chunk in (ordered[start : start + size] for start in range(0, len(ordered), size)):
+    for first in range(0, len(rows), size):
+        chunk = rows[first : first + size]
         began = time.perf_counter()
         outputs = llm.generate(
             [{"prompt_token_ids": row.ids} for row in chunk],
@@ -174,11 +193,12 @@ def generate(
             use_tqdm=False,
         )
         seconds = (time.perf_counter() - began) / len(chunk)
-        batch, written = min(len(chunk), at_once), [list(output.outputs[0].token_ids) for output in outputs]
-        yield [
-            make_continuation(described, recipe, row, new, seconds=seconds, batch=batch)
-            for row, new in zip(chunk, written, strict=True)
-        ]
+        batch = min(len(chunk), at_once)
+        texts = []
+        for row, output in zip(chunk, outputs, strict=True):
+            new = list(output.outputs[0].token_ids)
+            texts.append(make_continuation(described, recipe, row, new, seconds=seconds, batch=batch))
+        yield FinishedBatch(texts, [])
 
 
 def sampling_params(described: LoadedModel, recipe: Recipe, row: EncodedPrompt) -> Any:  # noqa: ANN401

@@ -6,7 +6,8 @@ import psutil
 import pytest
 
 from guard_eval.errors import StudyError
-from guard_eval.generation.engines.command import generate
+from guard_eval.generation.command import generate_texts
+from guard_eval.generation.engines import ray as engine
 from guard_eval.generation.strategies import own
 from guard_eval.study import Study
 from guard_eval.texts.continuations import continuation_files, read_continuations, read_run_folders
@@ -73,16 +74,16 @@ def texts_of(study):
 def test_runs_stop_strings_and_a_strategy_whose_file_workers_do_not_have(tmp_path, own_registry):
     own.use_text("nowhere/nearly.py", OWN)
     texts = {}
-    for engine in ("local", "ray"):
-        folder = write_study(tmp_path / engine, prompts=6).folder
+    for name in ("local", "ray"):
+        folder = write_study(tmp_path / name, prompts=6).folder
         toml = folder / "study.toml"
         text = toml.read_text(encoding="utf-8")
         text = text.replace("[generation]\n", '[generation]\nruns = 2\nstop = [", ", "e"]\n', 1)
         toml.write_text(text.replace('strategies = ["', f'strategies = ["{NAME}", "', 1))
         study = Study.open(folder)
-        result = generate(study, engine=engine, strategy=[NAME, "guard"])
+        result = generate_texts(study, engine=name, strategy=[NAME, "guard"])
         assert result.missing == 0
-        texts[engine] = texts_of(study)
+        texts[name] = texts_of(study)
     assert texts["ray"] == texts["local"]
     assert len(texts["ray"]) == 18
     assert "stop" in {text[-1] for text in texts["ray"]}
@@ -106,14 +107,70 @@ def test_a_worker_that_dies_loses_and_doubles_nothing(tmp_path):
     killer.start()
     study = write_study(tmp_path / "many")
     try:
-        generate(study, engine="ray", workers=1, strategy=["guard"])
+        generate_texts(study, engine="ray", workers=1, strategy=["guard"])
     finally:
         over.set()
         killer.join()
     assert killed
     alone = write_study(tmp_path / "alone")
-    generate(alone, strategy=["guard"])
+    generate_texts(alone, strategy=["guard"])
     assert texts_of(study) == texts_of(alone)
+
+
+@pytest.fixture
+def cluster(monkeypatch):
+    """Yield a cluster without room on its first machine, and a function that adds a machine of one CPU."""
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+    monkeypatch.setenv("RAY_ADDRESS", cluster.address)
+    yield cluster
+    cluster.shutdown()
+
+
+def test_a_lost_machine_loses_and_doubles_nothing(tmp_path, cluster):
+    """One of two machines goes when the first texts are on disk; then the command runs on what remains."""
+    machines = [cluster.add_node(num_cpus=1) for _ in range(2)]
+    cluster.wait_for_nodes()
+    study = write_study(tmp_path / "many", prompts=192)
+    lost = threading.Event()
+
+    def lose_a_machine():
+        while not texts_of(study) and not over.wait(0.05):
+            pass
+        cluster.remove_node(machines[0], allow_graceful=False)
+        lost.set()
+
+    over = threading.Event()
+    loser = threading.Thread(target=lose_a_machine)
+    loser.start()
+    try:
+        generate_texts(study, engine="ray", strategy=["guard"])
+    finally:
+        over.set()
+        loser.join()
+    assert lost.is_set()
+    alone = write_study(tmp_path / "alone", prompts=192)
+    generate_texts(alone, strategy=["guard"])
+    assert texts_of(study) == texts_of(alone)
+    assert generate_texts(study, engine="ray", strategy=["top_k(k=50)"]).missing == 0
+
+
+def test_a_cluster_without_room_is_named(tmp_path, cluster, monkeypatch):
+    """A machine is lost that Ray still counts: no worker can start, and the command says so."""
+    monkeypatch.setattr(engine, "ROOM_SECONDS", 5.0)
+    monkeypatch.setattr(engine, "sum_resources", lambda _nodes: {"CPU": 1.0})
+    with pytest.raises(StudyError, match=r"the Ray cluster had no room for a worker within 5 seconds; look"):
+        generate_texts(write_study(tmp_path / "many", prompts=2), engine="ray", strategy=["guard"])
+
+
+def test_only_machines_that_are_alive_count():
+    nodes = [
+        {"Alive": True, "Resources": {"CPU": 2.0, "GPU": 1.0}},
+        {"Alive": False, "Resources": {"CPU": 8.0, "GPU": 4.0}},
+        {"Alive": True, "Resources": {"CPU": 3.0}},
+    ]
+    assert engine.sum_resources(nodes) == {"CPU": 5.0, "GPU": 1.0}
 
 
 @pytest.mark.parametrize(
@@ -125,4 +182,4 @@ def test_a_worker_that_dies_loses_and_doubles_nothing(tmp_path):
 )
 def test_what_does_not_go_together_is_refused(tmp_path, options, says):
     with pytest.raises(StudyError, match=says):
-        generate(write_study(tmp_path / "many"), engine="ray", **options)
+        generate_texts(write_study(tmp_path / "many"), engine="ray", **options)

@@ -5,6 +5,7 @@ import importlib.util
 import json
 import subprocess
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,8 @@ from factories import continuation, text_file
 from factories import recipe as made_with
 
 from guard_eval.errors import MissingExtraError, StudyError
-from guard_eval.generation.engines.command import generate
+from guard_eval.generation.command import generate_texts
+from guard_eval.generation.engines.vllm import generation
 from guard_eval.records import Prompt
 from guard_eval.study.folder import Study
 from guard_eval.texts.continuations import append_continuations, read_continuations
@@ -47,18 +49,28 @@ per_dataset = 1
 
 
 def run(made: Study, *, dry_run: bool = False, only: tuple[str, ...] = ()) -> None:
-    generate(made, engine="vllm", dry_run=dry_run, strategy=only)
+    generate_texts(made, engine="vllm", dry_run=dry_run, strategy=only)
 
 
 @pytest.mark.parametrize("dry_run", [True, False])
 def test_what_vllm_cannot_do_is_refused_by_name_with_the_command_that_can(tmp_path, dry_run):
-    made = study(tmp_path / "s", ["guard", "acs", "contrastive(k=5, alpha=0.6)", "beam"])
+    made = study(tmp_path / "s", ["acs", "contrastive(k=5, alpha=0.6)", "beam"])
     with pytest.raises(StudyError) as refused:
         run(made, dry_run=dry_run)
     message = str(refused.value)
     assert message.startswith("acs(q=1); contrastive(k=5, alpha=0.6); beam(beams=5): not on vLLM")
     assert f"guard-eval generate {made.folder} --strategy 'acs(q=1)'" in message
     assert "--strategy 'beam(beams=5)'" in message
+
+
+def test_vllm_leaves_refused_strategies_to_the_other_engine(tmp_path):
+    made = study(tmp_path / "s", ["guard", "acs", "greedy"])
+    lines = generate_texts(made, engine="vllm", dry_run=True).lines
+    assert any(line.startswith("acs(q=1): not on vLLM") for line in lines)
+    assert any(line.startswith("would make 9 continuations") for line in lines)
+    write = partial(generation._write, made, None, None)
+    with pytest.raises(StudyError, match=r"acs\(q=1\): not on vLLM"):
+        next(write("acs(q=1)", []))
 
 
 def test_texts_of_vllm_have_ids_of_their_own_and_count_as_made(tmp_path):

@@ -11,6 +11,7 @@ from pathlib import Path
 import fake_vllm
 import pytest
 import torch
+from written_texts import write
 
 pytestmark = pytest.mark.slow
 
@@ -25,7 +26,6 @@ from guard_eval.generation.engines.batch import Batch  # noqa: E402
 from guard_eval.generation.engines.decode import decode  # noqa: E402
 from guard_eval.generation.engines.encoding import EncodedPrompt, encode, eos_ids  # noqa: E402
 from guard_eval.generation.engines.loading import LoadedModel, load  # noqa: E402
-from guard_eval.generation.engines.local import recipe_of  # noqa: E402
 from guard_eval.generation.engines.vllm import generation  # noqa: E402
 from guard_eval.generation.strategies import parse, signature  # noqa: E402
 from guard_eval.records import Prompt  # noqa: E402
@@ -107,7 +107,7 @@ def by_vllm(engine, rows: list[EncodedPrompt], names: list[str]) -> list[list[in
     """Return what vLLM writes, the n-th row by the n-th name: in one run, so that they share batches."""
     llm, described = engine
     limits = {"seed": SEED, "max_new_tokens": NEW, "max_prompt_tokens": 64}
-    recipes = [recipe_of(described, parse(name), **limits) for name in names]
+    recipes = [described.recipe(parse(name), **limits) for name in names]
     given = [
         generation.sampling_params(described, recipe, row) for recipe, row in zip(recipes, rows, strict=True)
     ]
@@ -133,14 +133,12 @@ def test_what_is_drawn_is_drawn_by_the_same_numbers(engine, reference, rows, nam
 
 @pytest.mark.parametrize("stop", [(), (" and", ".")], ids=str)
 def test_continuations_are_those_of_the_local_engine_with_another_recipe(engine, reference, rows, stop):
-    from guard_eval.generation.engines import local
-
     strategy, (llm, described) = parse("guard"), engine
     limits = {"seed": SEED, "max_new_tokens": NEW, "max_prompt_tokens": 64, "stop": stop}
-    recipe = recipe_of(described, strategy, **limits, engine=generation.ENGINE)
+    recipe = described.recipe(strategy, **limits, engine=generation.ENGINE)
     expected = {
         text.prompt_id: text
-        for batch in local.generate(
+        for batch in write(
             replace(reference, name=described.name),
             [row.prompt for row in rows],
             strategy,
@@ -149,7 +147,7 @@ def test_continuations_are_those_of_the_local_engine_with_another_recipe(engine,
         )
         for text in batch
     }
-    texts = [text for batch in generation.generate(llm, described, rows, recipe) for text in batch]
+    texts = [text for batch in generation.write_chunks(llm, described, rows, recipe) for text in batch.texts]
     assert sorted(text.prompt_id for text in texts) == sorted(expected)
     for text in texts:
         twin = expected[text.prompt_id]

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable
+
+from guard_eval import progress
+from guard_eval.servers.failures import RequestFailure
 
 START = 16
 """Requests at once after the first answer, if they would all be answered in time one after the other."""
@@ -59,6 +63,25 @@ class RateLimiter:
         async with self._free:
             self.in_flight -= 1
             self._free.notify(2)
+
+    async def watch(
+        self, call: Awaitable[bytes | RequestFailure], let_go_at: float
+    ) -> bytes | RequestFailure:
+        """Send a request that was let go at this time, and return what came after learning from it.
+
+        A time-out among other requests counts as a refusal: the server may keep them in a queue.
+        """
+        is_alone = self.in_flight == 1
+        sent_at = time.monotonic()
+        result = await call
+        if isinstance(result, bytes):
+            self.answered(sent_at)
+            return result
+        is_queued = result.kind == "timeout" and not is_alone
+        wait = result.wait or 0.0
+        if (result.kind == "rate_limited" or is_queued or wait) and self.refused(let_go_at, wait):
+            progress.notice(f"the server asks to wait {wait:,.0f} seconds ({result.detail})")
+        return result
 
     def answered(self, sent_at: float) -> None:
         """Let more through if an answer came soon."""

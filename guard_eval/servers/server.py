@@ -1,4 +1,4 @@
-"""The judge's server: its address, the key that it receives, and whether a proxy may be used.
+"""A server: its address, the key that it receives, and whether a proxy may be used.
 
 A study.toml is a stranger's file. A maker's key goes to that maker's server, OPENAI_API_KEY also to the URL
 in the user's own OPENAI_BASE_URL, and neither goes anywhere else. Any other key goes where the user says: in
@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from guard_eval import progress
 from guard_eval.errors import StudyError
 from guard_eval.reporting.escaping import visible
-from guard_eval.study.judge_settings import Judge
+from guard_eval.study.served_model import ServedModel
 from guard_eval.study.toml import read_toml
 
 OPENAI = "https://api.openai.com/v1"
@@ -45,10 +45,10 @@ _URL = re.compile(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Server:
-    """A judge's server, and all that a connection to it needs.
+    """A server, and all that a connection to it needs.
 
     Attributes:
-        model: The judge's model, for messages.
+        model: The model, for messages.
         url: The server's address.
         variable: The environment variable that holds the key; None if no key is sent.
         key: Its value, or a placeholder if no key is sent.
@@ -70,22 +70,22 @@ class Server:
         return plain and (self.variable is not None or locate(self.url) == "here")
 
 
-def server_url(judge: Judge, environ: Mapping[str, str] = os.environ) -> str:
-    """Return the URL of the judge's server: study.toml's, else OPENAI_BASE_URL, else OpenAI's.
+def server_url(settings: ServedModel, environ: Mapping[str, str] = os.environ) -> str:
+    """Return the URL of the server: study.toml's, else OPENAI_BASE_URL, else OpenAI's.
 
     Raises:
         StudyError: It is no plain http(s) URL. The message does not repeat it, since it may hold a password.
     """
-    url = (judge.base_url or environ.get("OPENAI_BASE_URL") or OPENAI).strip()
+    url = (settings.base_url or environ.get("OPENAI_BASE_URL") or OPENAI).strip()
     try:
         usable = _URL.fullmatch(url) is not None and urlsplit(url).port != 0
     except ValueError:  # a port beyond 65535
         usable = False
     if not usable:
         raise StudyError(
-            f"the address of the judge {judge.model!r} must be http(s)://host/path without user, password or "
-            "query; correct base_url in study.toml or OPENAI_BASE_URL, such as http://localhost:8000/v1, and "
-            "put a key into the variable that api_key_env names"
+            f"the address of the model {settings.model!r} must be http(s)://host/path without user, password "
+            "or query; correct base_url in study.toml or OPENAI_BASE_URL, such as http://localhost:8000/v1, "
+            "and put a key into the variable that api_key_env names"
         )
     return url
 
@@ -117,23 +117,23 @@ def locate(url: str) -> Literal["here", "near", "far"]:
     return "here" if address.is_loopback else "near" if address.is_private else "far"
 
 
-def key_variable(judge: Judge, environ: Mapping[str, str] = os.environ) -> str | None:
-    """Return the environment variable whose value goes to the judge's server; None if no key does.
+def key_variable(settings: ServedModel, environ: Mapping[str, str] = os.environ) -> str | None:
+    """Return the environment variable whose value goes to the server; None if no key does.
 
     Raises:
         StudyError: The address cannot be used, or study.toml names a maker's own key for another server.
     """
-    url = server_url(judge, environ)
+    url = server_url(settings, environ)
     maker_key = next((name for name in MAKERS if is_own_key(name, url, environ)), None)
-    if judge.api_key_env is None:
+    if settings.api_key_env is None:
         return maker_key
-    if judge.api_key_env.upper() in MAKERS and judge.api_key_env.upper() != maker_key:
+    if settings.api_key_env.upper() in MAKERS and settings.api_key_env.upper() != maker_key:
         raise StudyError(
-            f"api_key_env of the judge {judge.model!r} names {judge.api_key_env}, which goes to "
-            f"{MAKERS[judge.api_key_env.upper()]} alone, and not to {origin(url)}; put that server's own key "
-            "into a variable of another name, and name it there"
+            f"api_key_env of the model {settings.model!r} names {settings.api_key_env}, which goes to "
+            f"{MAKERS[settings.api_key_env.upper()]} alone, and not to {origin(url)}; put that server's own "
+            "key into a variable of another name, and name it there"
         )
-    return judge.api_key_env
+    return settings.api_key_env
 
 
 def is_own_key(variable: str, url: str, environ: Mapping[str, str] = os.environ) -> bool:
@@ -145,12 +145,12 @@ def is_own_key(variable: str, url: str, environ: Mapping[str, str] = os.environ)
 
 
 def connect_to(
-    judge: Judge, environ: Mapping[str, str] = os.environ, *, plain_http: Collection[str] = ()
+    settings: ServedModel, environ: Mapping[str, str] = os.environ, *, plain_http: Collection[str] = ()
 ) -> Server:
-    """Return the judge's server with the key that goes there.
+    """Return the server with the key that goes there.
 
     Args:
-        judge: The study's settings for this judge.
+        settings: The model's settings in study.toml.
         environ: The environment; the process's own by default.
         plain_http: Servers, as origins, to which the user lets a key go over plain http.
 
@@ -158,12 +158,12 @@ def connect_to(
         StudyError: The key is missing, cannot be a key, or would go over plain http. The message does not
             repeat it.
     """
-    url, variable = server_url(judge, environ), key_variable(judge, environ)
+    url, variable = server_url(settings, environ), key_variable(settings, environ)
     key = "" if variable is None else environ.get(variable, "").strip()
-    if not key and (judge.api_key_env is not None or origin(url) in MAKERS.values()):
+    if not key and (settings.api_key_env is not None or origin(url) in MAKERS.values()):
         raise StudyError(
-            f"{variable} is not set in the environment; the judge's server {origin(url)} needs a key: set it"
-            + ("" if judge.api_key_env is None else ", or remove api_key_env from study.toml")
+            f"{variable} is not set in the environment; the server {origin(url)} needs a key: set it"
+            + ("" if settings.api_key_env is None else ", or remove api_key_env from study.toml")
         )
     if not (key.isascii() and key.isprintable()) or " " in key:
         raise StudyError(f"{variable} holds characters that no key has; copy the key once more")
@@ -174,12 +174,12 @@ def connect_to(
             "the variable if the server needs no key"
         )
     return Server(
-        model=judge.model,
+        model=settings.model,
         url=url,
         variable=variable if key else None,
         key=key or KEYLESS,
-        timeout=judge.timeout,
-        headers=judge.headers,
+        timeout=settings.timeout,
+        headers=settings.headers,
     )
 
 

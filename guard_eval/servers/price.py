@@ -1,4 +1,4 @@
-"""The prices of a judge's tokens: those of study.toml, or else those of the package genai-prices.
+"""The prices of a model's tokens: those of study.toml, or else those of the package genai-prices.
 
 A model that neither has costs nothing if its server is in this network, and has no price elsewhere.
 """
@@ -13,9 +13,9 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from guard_eval.store import requests
-from guard_eval.study.judge_settings import Judge
-from judge.providers.server import locate
+from guard_eval.records import BILLION, Usage
+from guard_eval.servers.server import locate
+from guard_eval.study.served_model import ServedModel
 
 if TYPE_CHECKING:
     from genai_prices.types import ModelPrice
@@ -57,13 +57,13 @@ class Price:
         prices = self.batch if batch else self.online
         if prices is None:
             return 0.0
-        from genai_prices.types import Usage  # noqa: PLC0415 (a preview needs no extra)
+        from genai_prices.types import Usage as Counted  # noqa: PLC0415 (a preview needs no extra)
 
         read = 0 if batch else min(cached, input_tokens)
-        usage = Usage(input_tokens=input_tokens, output_tokens=output_tokens, cache_read_tokens=read)
+        usage = Counted(input_tokens=input_tokens, output_tokens=output_tokens, cache_read_tokens=read)
         return float(prices.calc_price(usage)["total_price"])
 
-    def cost(self, usage: requests.Usage, *, batch: bool = False) -> int | None:
+    def cost(self, usage: Usage, *, batch: bool = False) -> int | None:
         """Return what an answer cost, in billionths of a dollar; None if its tokens are unknown."""
         if usage.input_tokens is None or usage.output_tokens is None:
             return None
@@ -88,11 +88,11 @@ class Price:
         return f"{online} per million tokens; in a batch {batch} ({self.source})"
 
 
-def find_price(judge: Judge, url: str) -> Price | None:
-    """Return the price today of a judge's tokens at the server of this address, or None if it is unknown."""
-    stated = judge.usd_per_million_input_tokens, judge.usd_per_million_output_tokens
+def find_price(settings: ServedModel, url: str) -> Price | None:
+    """Return the price today of a model's tokens at the server of this address, or None if it is unknown."""
+    stated = settings.usd_per_million_input_tokens, settings.usd_per_million_output_tokens
     if stated == (None, None):
-        listed = _find_listed(judge.model, url)
+        listed = _find_listed(settings.model, url)
         if listed is not None or locate(url) == "far":
             return listed
         source = "its server is in this network, and its model in no list of prices"
@@ -145,7 +145,7 @@ def to_billionths(usd: float) -> int:
     >>> to_billionths(0.00052), to_billionths(1e-10)
     (520000, 1)
     """
-    exact = round(usd * requests.BILLION, 3)
+    exact = round(usd * BILLION, 3)
     return int(exact) + (exact > int(exact))
 
 

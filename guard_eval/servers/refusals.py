@@ -13,11 +13,19 @@ from dataclasses import dataclass, replace
 from typing import cast
 from urllib.parse import urlsplit
 
-from judge.failures import ATTEMPTS, RESAMPLED, Change, ErrorKind, JudgeError
-from judge.prompts.answers import excerpt, load_json, read_answer, read_count, read_json, read_usage, table_of
-from judge.providers.redaction import redact_words
-from judge.providers.server import Server
-from judge.providers.waits import read_wait
+from guard_eval.servers.answers import (
+    excerpt,
+    load_json,
+    read_answer,
+    read_count,
+    read_json,
+    read_usage,
+    table_of,
+)
+from guard_eval.servers.failures import ATTEMPTS, RESAMPLED, Change, FailureKind, RequestFailure
+from guard_eval.servers.redaction import redact_words
+from guard_eval.servers.server import Server
+from guard_eval.servers.waits import read_wait
 
 _CLIENT = range(400, 500)
 _LONGEST = 4000
@@ -38,7 +46,7 @@ _UNKNOWN = (
 class Rule:
     """A line of the table: it matches a refusal of its statuses with one of its codes, or with its words.
 
-    `kind`, an `ErrorKind` or a key of `_FATAL`, is what the refusal counts as; without it only another form
+    `kind`, an `FailureKind` or a key of `_FATAL`, is what the refusal counts as; without it only another form
     may help, and the next lines decide. `change` is what may help if the form is to blame, and `billed`
     whether the server may charge.
     """
@@ -240,7 +248,7 @@ def _sentences(value: object, depth: int) -> Iterator[str]:
 
 def read_refusal(
     server: Server, status: int, headers: Mapping[str, str], error: object, *, page: bool = False
-) -> JudgeError:
+) -> RequestFailure:
     """Explain an HTTP status that is no success, or a web page with any status.
 
     Args:
@@ -267,10 +275,10 @@ def read_refusal(
         keyless = rule.kind in ("wrong_key", "forbidden") and server.variable is None
         values = {"url": server.url, "model": server.model, "variable": server.variable, "detail": detail}
         fatal = _FATAL["no_key" if keyless else rule.kind].format(**values, hint=hint_at_address(server.url))
-        return JudgeError(kind="rejected", detail=detail, change=change, fatal=fatal)
-    kind = cast("ErrorKind", rule.kind)
+        return RequestFailure(kind="rejected", detail=detail, change=change, fatal=fatal)
+    kind = cast("FailureKind", rule.kind)
     wait = read_wait(headers, error) if kind in ATTEMPTS else None
-    return JudgeError(kind=kind, detail=detail, billed=rule.billed, wait=wait, change=change)
+    return RequestFailure(kind=kind, detail=detail, billed=rule.billed, wait=wait, change=change)
 
 
 def _name_page(content: object) -> str:
@@ -279,7 +287,7 @@ def _name_page(content: object) -> str:
     return f"{_PAGE} ({title[1].strip()})" if title else _PAGE
 
 
-def read_error(server: Server, body: bytes) -> JudgeError | None:
+def read_error(server: Server, body: bytes) -> RequestFailure | None:
     """Explain the error in a success; None if there is none, or if another sample of the answer may mend it.
 
     Routers pass on another server's error so. One beside an answer or counts of tokens came after the model
@@ -296,7 +304,7 @@ def read_error(server: Server, body: bytes) -> JudgeError | None:
     return replace(refusal, billed=True, change=None) if charged else refusal
 
 
-def read_line(server: Server, line: bytes) -> JudgeError | None:
+def read_line(server: Server, line: bytes) -> RequestFailure | None:
     """Explain a line of a batch's results; None if it has an answer, whatever its status says.
 
     A line without status and without error has an answer, even if nobody can read it: it may be charged.
@@ -338,7 +346,7 @@ _LOST: tuple[tuple[type[BaseException], str, str], ...] = (
 """Causes of a request without an answer, each in words, with what helps. The first that matches decides."""
 
 
-def explain_lost(server: Server, error: BaseException, *, sent: bool) -> JudgeError:
+def explain_lost(server: Server, error: BaseException, *, sent: bool) -> RequestFailure:
     """Explain a request without a whole answer.
 
     Args:
@@ -353,12 +361,12 @@ def explain_lost(server: Server, error: BaseException, *, sent: bool) -> JudgeEr
         (words, remedy, cause) for kind, words, remedy in _LOST for cause in chain if isinstance(cause, kind)
     )
     name = type(error).__name__
-    kind: ErrorKind = "transport"
+    kind: FailureKind = "transport"
     words = words or (f"the connection was lost before the whole answer came ({name})" if sent else name)
     if isinstance(cause, ssl.SSLCertVerificationError):
         kind, words = "rejected", f"{words} ({excerpt(cause.verify_message)})"
     detail = f"no answer from {server.url}: {words}"
-    return JudgeError(kind=kind, detail=detail, billed=sent, fatal=f"{detail}; {remedy}")
+    return RequestFailure(kind=kind, detail=detail, billed=sent, fatal=f"{detail}; {remedy}")
 
 
 def is_page(content_type: str, body: bytes) -> bool:

@@ -1,4 +1,4 @@
-"""What a server answers with: the text without the model's thinking, how it ended, tokens, errors."""
+"""What a server answers with: the text, how it ended, and the tokens it counts."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast, get_args
 
+from guard_eval.records import Usage
 from guard_eval.reporting.escaping import visible
-from guard_eval.store.requests import Usage
-from judge.prompts.sanitize import CONTROL_TOKEN
 
 _DETAIL = 200
 
@@ -146,19 +145,6 @@ def read_usage(body: bytes) -> Usage:
     )
 
 
-def has_reasoned(body: bytes) -> bool:
-    """Return whether an answer shows that the model reasons: it counts such tokens, or holds its thinking."""
-    if b"reason" not in body and b"think" not in body.lower():
-        return False
-    if read_usage(body).reasoning_tokens:
-        return True
-    answer = read_answer(body)
-    text = (answer and answer.text) or ""
-    choices = read_json(body).get("choices")
-    message = table_of(table_of(choices[0] if isinstance(choices, list) and choices else None).get("message"))
-    return bool(message.get("reasoning_content") or message.get("reasoning") or _THINKING.search(text))
-
-
 def _text(value: object) -> str | None:
     return excerpt(value) if isinstance(value, str) else None
 
@@ -174,74 +160,3 @@ def read_count(value: object) -> int | None:
     if isinstance(value, float) and value.is_integer():
         return read_count(int(value))
     return value if type(value) is int and 0 <= value < 2**31 else None
-
-
-_NAME = r"(?:\w+:)?(?:think(?:ing)?|thoughts?|reason(?:ing)?|reflection|analysis|scratchpad)"
-_THINKING = re.compile(
-    rf"<\s*+(?P<close>/)?+\s*+{_NAME}\b[^<>]*>"
-    r"|\[(?P<close_square>/)?THINK\]"  # Mistral
-    r"|◁(?P<close_kimi>/)?think▷"
-    r"|<\|(?:(?P<close_bar>end)|begin)_of_(?:thought|thinking)\|>"
-    r"|<\|(?:(?P<close_cohere>END)|START)_THINKING\|>"
-    r"|<\|channel\|>\s*(?:(?P<close_channel>final)|\w+)\s*(?:<\|constrain\|>\s*\w+\s*)?(?:<\|message\|>)?"
-    r"|assistant(?P<close_plain>final)",  # gpt-oss, whose control tokens some servers take out
-    re.IGNORECASE,
-)
-_TURN = re.compile(
-    r"\A\s*<\|start\|>assistant"
-    r"|<\|?/?(?:s|bos|eos|pad|(?:begin|start|end)_?of_?(?:text|turn|sentence|message)|im_start|im_end|endoftext"
-    r"|eot_id|eom_id|start|end|return|assistant)\|?>(?:assistant\b|model\b)?",
-    re.IGNORECASE,
-)
-"""Tokens that begin or end a turn, which a server may leave in its answer."""
-_WRAPPER = r"box|answer|response|solution|output|final(?:[_ ](?:answer|response))?"
-_OPENS_ANSWER = re.compile(
-    rf"<\|?(?:(?:begin|start)_(?:of_)?)?(?:{_WRAPPER})\|?>|\[BEGIN (?:{_WRAPPER})\]|<\|START_TEXT\|>",
-    re.IGNORECASE,
-)
-_CLOSES_ANSWER = re.compile(
-    rf"(?:</(?:{_WRAPPER})>|<\|end_(?:of_)?(?:{_WRAPPER}|text)\|>|\[END (?:{_WRAPPER})\])\s*\Z",
-    re.IGNORECASE,
-)
-"""Tokens around an answer, such as those of GLM and Cohere."""
-
-
-def without_thinking(content: str) -> str | None:
-    """Return an answer without its thinking, or None if the thinking never ends.
-
-    The text before a closing tag that nothing opened is thinking too: a chat template may have opened it.
-    An answer may stand between tokens of its own. Other control tokens may enclose thinking as well, so the
-    answer is what follows the last of them.
-
-    >>> without_thinking("<think>B is better</think>A"), without_thinking("B is better</think>A")
-    ('A', 'A')
-    >>> without_thinking("<unused94>thought B is better<unused95>A")
-    'A'
-    >>> without_thinking("A text: <answer>A</answer>")
-    'A'
-    >>> without_thinking("A <think>or rather B")
-    """
-    kept: list[str] = []
-    thinking = False
-    start = 0
-    for tag in _THINKING.finditer(content):
-        if tag.lastgroup is None:
-            if not thinking:
-                kept.append(content[start : tag.start()])
-            thinking = True
-        else:
-            if not thinking:
-                kept.clear()
-            thinking = False
-        start = tag.end()
-    if thinking:
-        return None
-    answer = _TURN.sub("", "".join([*kept, content[start:]])).strip()
-    for opening in list(_OPENS_ANSWER.finditer(answer))[-1:]:
-        inside = _CLOSES_ANSWER.sub("", answer[opening.end() :])
-        if not CONTROL_TOKEN.search(inside):
-            return inside.strip()
-    tokens = list(CONTROL_TOKEN.finditer(answer))
-    if not tokens:
-        return answer
-    return None if tokens[-1].start() == 0 else answer[tokens[-1].end() :].strip()

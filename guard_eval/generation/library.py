@@ -21,7 +21,7 @@ from guard_eval.generation.decoding.entropy import shannon_entropy
 from guard_eval.generation.decoding.processor import DecodedStep
 from guard_eval.generation.engines.encoding import continuation_text, encode
 from guard_eval.generation.engines.loading import LoadedModel, check_amateur, load
-from guard_eval.generation.engines.local import generate as write_batches
+from guard_eval.generation.engines.local import write_batches
 from guard_eval.generation.strategies import Strategy, draws, parse
 from guard_eval.records import Continuation, Prompt, content_id
 from guard_eval.results import Result
@@ -126,13 +126,12 @@ def generate(
     distinct = {(prompt.id, run): prompt for prompt, run in pairs}
     batches = write_batches(
         loaded,
-        list(distinct.values()),
+        [(prompt, run) for (_, run), prompt in distinct.items()],
         strategy,
-        runs=[run for _, run in distinct],
         batch_size="auto" if batch_size is None else int(batch_size),
         amateur=second,
         on_step=on_step,
-        stop=stops,
+        stop=tuple(stops),
         chat=chat,
         **numbers,
     )
@@ -140,8 +139,8 @@ def generate(
     with Progress(disable=not progress, transient=True) as bar:
         task = bar.add_task(str(strategy), total=len(distinct))
         for batch in batches:
-            written |= {(text.prompt_id, text.run): text for text in batch}
-            bar.advance(task, len(batch))
+            written |= {(text.prompt_id, text.run): text for text in batch.texts}
+            bar.advance(task, len(batch.texts))
     return Texts([prompt for prompt, _ in pairs], [written[prompt.id, run] for prompt, run in pairs])
 
 

@@ -10,20 +10,20 @@ import asyncio
 import itertools
 import logging
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import IO, Any, Self
 
 from guard_eval.errors import MissingExtraError, StudyError
-from judge.failures import RESAMPLED, JudgeError
-from judge.prompts.answers import load_json
-from judge.providers.redaction import redact
-from judge.providers.refusals import explain_lost, is_page, read_error, read_refusal
-from judge.providers.server import Server, is_own_key
+from guard_eval.servers.answers import load_json
+from guard_eval.servers.failures import RESAMPLED, RequestFailure
+from guard_eval.servers.redaction import redact
+from guard_eval.servers.refusals import explain_lost, is_page, read_error, read_refusal
+from guard_eval.servers.server import Server, is_own_key
 
 try:
     import httpx2
     import openai
 except ImportError:
-    raise MissingExtraError("judge", "openai") from None
+    raise MissingExtraError("servers", "openai") from None
 
 CONNECT_SECONDS = 30.0
 LARGEST_RESPONSE = 2**25
@@ -53,7 +53,7 @@ class _TooLargeError(httpx2.TransportError):
 
 
 class Client:
-    """Sends to one judge's server; an asynchronous context manager.
+    """Sends to one server; an asynchronous context manager.
 
     Attributes:
         server: The server.
@@ -129,18 +129,19 @@ class Client:
                 raise _TooLargeError("")
         response._content = b"".join(parts)  # noqa: SLF001 (httpx2 has no limit of size)
 
-    async def post(self, path: str, body: bytes) -> bytes | JudgeError:
+    async def post(self, path: str, body: bytes) -> bytes | RequestFailure:
         """Send JSON once to a path below the server's address, and return what came."""
         result = await self._call("post", path, content=body)
-        return result if isinstance(result, JudgeError) else read_error(self.server, result) or result
+        return result if isinstance(result, RequestFailure) else read_error(self.server, result) or result
 
-    async def upload(self, name: str, content: bytes) -> bytes | JudgeError:
-        """Upload a file of requests."""
-        files = [("file", (name, content, "application/jsonl"))]
+    async def upload(self, name: str, file: IO[bytes]) -> bytes | RequestFailure:
+        """Upload a file of requests from its beginning; it is read while it is sent."""
+        file.seek(0)
+        files = [("file", (name, file, "application/jsonl"))]
         form = {"purpose": "batch"}
         return await self._call("post", "/files", content_type="multipart/form-data", body=form, files=files)
 
-    async def get(self, path: str, query: Mapping[str, object] | None = None) -> bytes | JudgeError:
+    async def get(self, path: str, query: Mapping[str, object] | None = None) -> bytes | RequestFailure:
         """Return what is at a path below the server's address."""
         return await self._call("get", path, query=query)
 
@@ -152,7 +153,7 @@ class Client:
         content_type: str = "application/json",
         query: Mapping[str, object] | None = None,
         **content: object,
-    ) -> bytes | JudgeError:
+    ) -> bytes | RequestFailure:
         options = {"headers": {**self.server.headers, "Content-Type": content_type}, "params": query or {}}
         send = getattr(next(self._turns), method)
         timeout = self.server.timeout
@@ -166,7 +167,7 @@ class Client:
             return self._read_exception(error)
         return self._read(response)
 
-    def _read(self, response: httpx2.Response) -> bytes | JudgeError:
+    def _read(self, response: httpx2.Response) -> bytes | RequestFailure:
         content = redact(response.content, self.server.key)
         headers = response.headers
         page = is_page(headers.get("content-type", ""), content)
@@ -180,13 +181,13 @@ class Client:
         # a refusal of what the model wrote is an answer: it is stored, and followed by another sample
         return content if refusal.kind in RESAMPLED else refusal
 
-    def _read_exception(self, error: Exception) -> JudgeError:
+    def _read_exception(self, error: Exception) -> RequestFailure:
         cause = error.__cause__ if isinstance(error, openai.APIConnectionError) else error
         if isinstance(cause, _TooLargeError):
             detail = f"the answer from {self.server.url} is larger than {self.largest / 2**20:g} MB"
-            return JudgeError(kind="unreadable", detail=f"{detail} and was given up", billed=True)
+            return RequestFailure(kind="unreadable", detail=f"{detail} and was given up", billed=True)
         sent = not isinstance(cause, _NOT_SENT)
         if sent and isinstance(cause, (TimeoutError, httpx2.TimeoutException)):
             detail = f"no response from {self.server.url} within {self.server.timeout:g} seconds"
-            return JudgeError(kind="timeout", detail=detail, billed=True)
+            return RequestFailure(kind="timeout", detail=detail, billed=True)
         return explain_lost(self.server, cause or error, sent=sent)

@@ -1,11 +1,11 @@
-"""Why a judge gives no verdict, and what is done about each kind."""
+"""Why a request brought no answer that can be used, and what may help."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
-ErrorKind = Literal[
+FailureKind = Literal[
     "refusal",  # the model declined
     "content_filter",  # the server withheld the answer or refused the texts
     "truncated",  # the answer ended at the token limit
@@ -20,10 +20,10 @@ ErrorKind = Literal[
     "transport",  # no whole answer came, after every retry
 ]
 
-RESAMPLED: frozenset[ErrorKind] = frozenset({"unparseable", "wrong_schema", "unreadable"})
+RESAMPLED: frozenset[FailureKind] = frozenset({"unparseable", "wrong_schema", "unreadable"})
 """Kinds that another sample may mend. The same request would bring the same again, and be paid again."""
 
-OF_THE_SERVER: frozenset[ErrorKind] = frozenset(
+OF_THE_SERVER: frozenset[FailureKind] = frozenset(
     {"transport", "timeout", "server_error", "rate_limited", "unreadable"}
 )
 """Kinds that are the server's fault and not one text's."""
@@ -31,7 +31,7 @@ OF_THE_SERVER: frozenset[ErrorKind] = frozenset(
 SAMPLES = 3
 """Requests for one question at most, when answers come that no verdict can be read from."""
 
-ATTEMPTS: dict[ErrorKind, int] = {"rate_limited": 12, "server_error": 6, "transport": 4, "timeout": 4}
+ATTEMPTS: dict[FailureKind, int] = {"rate_limited": 12, "server_error": 6, "transport": 4, "timeout": 4}
 """How often one request is sent at most while it meets this kind of failure. All others are final.
 
 Each time may have been paid, unseen. A time-out of a request that was alone is final, too."""
@@ -45,7 +45,7 @@ the other name of the token limit, or the next simpler form if the server does n
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class JudgeError:
+class RequestFailure:
     """Why there is no verdict: no answer came, or none that a verdict can be read from.
 
     Attributes:
@@ -58,7 +58,7 @@ class JudgeError:
         row: The row of the answer that no verdict can be read from.
     """
 
-    kind: ErrorKind
+    kind: FailureKind
     detail: str
     billed: bool = False
     wait: float | None = None

@@ -1,0 +1,123 @@
+"""A plan names the missing texts; the command appends what engines give it, and a refusal stops nothing else."""
+
+import json
+from contextlib import contextmanager
+
+import pytest
+from small_tokenizers import bytes_of
+from tiny_models import VOCABULARY, tiny
+
+from guard_eval.errors import StudyError
+from guard_eval.generation import command
+from guard_eval.generation.command import generate_texts
+from guard_eval.generation.plan import Engine, FinishedBatch, GenerationPlan
+from guard_eval.study import Study
+from guard_eval.texts.continuations import read_continuations
+from guard_eval.texts.prompts import read_prompts
+
+pytestmark = pytest.mark.slow
+
+REFUSED, WRITTEN = ["contrastive(k=3, alpha=0.6)", "acs(q=1)"], ["greedy", "guard"]
+
+
+@pytest.fixture
+def study(tmp_path) -> Study:
+    """A study of a model that keeps no keys and values for contrastive search, which comes first."""
+    tiny("xlnet").save_pretrained(tmp_path / "model")
+    text = "the cat sat on the mat and the dog ran to the old red house"
+    bytes_of([text] * 3, VOCABULARY).save_pretrained(tmp_path / "model")
+    lines = [json.dumps({"prompt": f"the cat sat on {n} mats"}) + "\n" for n in range(3)]
+    (tmp_path / "prompts.jsonl").write_text("".join(lines))
+    (tmp_path / "study.toml").write_text(
+        f'name = "s"\nseed = 1\n[model]\nname = "model"\n[generation]\nmax_new_tokens = 4\n'
+        f"strategies = {json.dumps([*REFUSED, *WRITTEN])}\n"
+        '[pairs]\ncompare = [["greedy", "guard"]]\n'
+    )
+    return Study.open(tmp_path)
+
+
+def count_texts(study: Study) -> dict[str, int]:
+    paths = [path for path in study.continuations.glob("*/*.jsonl") if "trace" not in path.name]
+    return {path.stem: len(list(read_continuations(path))) for path in paths}
+
+
+def test_a_refused_strategy_stops_no_later_one(study):
+    with pytest.raises(StudyError) as refused:
+        generate_texts(study)
+    assert str(refused.value).startswith("contrastive(k=3, alpha=0.6), acs(q=1): this XLNetLMHeadModel does")
+    assert count_texts(study) == dict.fromkeys(WRITTEN, 3)
+    with pytest.raises(StudyError, match="this XLNetLMHeadModel does not give"):
+        generate_texts(study)
+    assert count_texts(study) == dict.fromkeys(WRITTEN, 3)
+
+
+def test_a_strategy_of_ones_own_that_fails_stops_no_later_one(study, own_registry):
+    from guard_eval.generation.strategies import own
+
+    own.use_text("mine.py", FAILING)
+    toml = study.folder / "study.toml"
+    toml.write_text(toml.read_text().replace(json.dumps(REFUSED)[1:-1], '"failing"'))
+    with pytest.raises(StudyError, match=r"failing: mine.py: the function of Failing failed: KeyError"):
+        generate_texts(Study.open(study.folder))
+    assert count_texts(study) == dict.fromkeys(WRITTEN, 3)
+
+
+FAILING = """
+from dataclasses import dataclass
+from guard_eval.generation.strategies import Sampler, apply_step
+
+@dataclass(frozen=True, kw_only=True)
+class Failing(Sampler):
+    pass
+
+@apply_step.register
+def failing(strategy: Failing, logits, context):
+    return {}[logits.shape]
+"""
+
+
+def test_a_disk_that_is_full_stops_the_command(study, monkeypatch):
+    def write(*_arguments):
+        raise StudyError("cannot write: no space left on device")
+
+    monkeypatch.setattr(command, "append_continuations", write)
+    with pytest.raises(StudyError, match=r"^cannot write: no space left"):
+        generate_texts(study, strategy=WRITTEN)
+    assert count_texts(study) == {}
+
+
+def test_a_plan_misses_what_no_file_has(study):
+    prompts = read_prompts(study.prompts_path)
+    known = {"revision": None, "dtype": None}
+    plan = GenerationPlan(study=study, strategies=WRITTEN, prompts=prompts, known=known)
+    assert plan.missing == {name: [(prompt, 1) for prompt in prompts] for name in WRITTEN}
+    assert plan.total == 6
+    generate_texts(study, strategy=["guard"])
+    plan = GenerationPlan(study=study, strategies=WRITTEN, prompts=prompts, known=known)
+    assert plan.missing == {"greedy": [(prompt, 1) for prompt in prompts]}
+    assert plan.describe({"greedy": 2})[0] == "greedy: 2 of 3 continuations exist"
+
+
+def test_each_batch_is_appended_before_the_next_is_asked_for(study, monkeypatch):
+    """An engine of three lines: what is on disk whenever it is asked for a batch."""
+    generate_texts(study, strategy=["greedy"])
+    texts = [text for path in study.continuations.glob("*/greedy.jsonl") for text in read_continuations(path)]
+    for path in study.continuations.glob("*/*"):
+        path.unlink()
+    seen = []
+
+    def write(_name, _texts):
+        for text in texts:
+            seen.append(count_texts(study).get("greedy", 0))
+            yield FinishedBatch([text], [{"id": text.id}])
+
+    @contextmanager
+    def open_engine(plan):
+        yield Engine(plan.known, write)
+
+    monkeypatch.setattr(command, "resolve_name", lambda _name: open_engine)
+    result = generate_texts(study, strategy=["greedy"])
+    assert seen == [0, 1, 2]
+    assert (result.written, result.missing) == ({"greedy": 3}, 0)
+    (trace,) = study.continuations.glob("*/greedy.trace.jsonl")
+    assert [json.loads(line)["id"] for line in trace.read_text().splitlines()] == [text.id for text in texts]
