@@ -18,9 +18,9 @@ from scipy.sparse.csgraph import connected_components
 from analysis.evidence import PLAN_KEYS, Evidence, honours
 from analysis.sections.section import Csv, Section, plain_name, row_table
 from analysis.verdicts.scores import side_of_a
-from guard_eval.estimate import sign_flip
 from guard_eval.records import TIE
 from guard_eval.reporting.words import KIND_PLACE, RATERS, and_list, equals, number, percent, plural, title
+from guard_eval.sign_flip import sign_flip
 
 UNBALANCED = "unbalanced sides"
 """The kind of finding that bears on how many results there are."""
