@@ -12,8 +12,8 @@ from guard_eval.metrics.scores import OVERALL, rows_of
 from guard_eval.texts.generations import HUMAN
 
 TWO = [
-    generation("a b a b a", tokens=6, seconds=0.5, ended=True),
-    generation("c c c c c", prompt="p2", tokens=8, seconds=0.2, ended=False),
+    generation("a b a b a", tokens=6, seconds=0.5, finish="eos"),
+    generation("c c c c c", prompt="p2", tokens=8, seconds=0.2, finish="length"),
 ]
 # "a b a b a": n-grams without the last: ab ba ab | aba bab | abab; "c c c c c": cc cc cc | ccc ccc | cccc
 # rep-2 = 1 − (2 + 1)/6 = 50 %, rep-3 = 1 − (2 + 1)/4 = 25 %, rep-4 = 1 − 2/2 = 0
