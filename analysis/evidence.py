@@ -131,6 +131,7 @@ class Context:
         unfinished: What raters have still to rate of what was planned, in words.
         plan: How the verdicts are tested.
         compare: Comparisons of several methods that are analysed in every way.
+        by: Columns of the table by whose values results are split.
         raters_per_item: How many raters of each kind make an item complete, if that is planned.
         random_part: Whether the pairs that people rated are known to be a random part of those judged.
         metrics: The scores of automatic metrics with intervals and meanings; empty if none was measured.
@@ -157,6 +158,7 @@ class Context:
     unfinished: tuple[str, ...] = ()
     plan: TestPlan = field(default_factory=TestPlan)
     compare: tuple[tuple[str, str], ...] = ()
+    by: tuple[str, ...] = ()
     raters_per_item: Mapping[str, int] = field(default_factory=dict)
     random_part: bool = False
     metrics: pd.DataFrame = field(default_factory=pd.DataFrame)

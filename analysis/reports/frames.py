@@ -106,6 +106,7 @@ def evidence_of(verdicts: pd.DataFrame | Path | str, /, **declared: object) -> E
         columns=settings.columns,
         words=settings.verdicts,
         form=settings.format,
+        groups=settings.by,
     )
     warn_of(table)
     return Evidence.of(
