@@ -149,7 +149,7 @@ class Study:
         typed = any(assignment.partition("=")[0].strip() == "database" for assignment in self.overrides)
         if self.settings.database is not None and not typed:
             check_location(self.settings.database, self.folder)
-        return self.settings.database or f"sqlite:///{(self.folder / 'study.db').resolve()}"
+        return self.settings.database or f"sqlite:///{self.folder.resolve() / 'study.db'}"
 
     def locate_model(self, name: str) -> str:
         """Return what to load for a model's name: a path, seen from the study, or a Hugging Face id."""

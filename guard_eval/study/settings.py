@@ -323,12 +323,6 @@ class Settings(SettingsTable):
         problems += self._check_writers()
         if assisting and not self.pairs.human_pairs:
             problems.append("analysis.assisted_by needs pairs that people do not rate; set pairs.human_pairs")
-        compared = Counter(chain(*self.pairs.compare))
-        if self.analysis.raters == "random" and max(compared.values()) > 1:
-            problems.append(
-                "analysis.raters is random, and a ranking of three strategies or more holds for the raters "
-                "who took part alone: set analysis.raters to fixed, or compare two strategies in a study"
-            )
         if problems:
             raise ValueError("\n".join(problems))
         return self

@@ -10,7 +10,7 @@ from verdicts_by_hand import COMPARED, drawn_verdicts
 
 import analysis
 from analysis import analyses
-from analysis.analyses.evidence import HONOURED, PLAN_KEYS, Context, Evidence, Exclusion, JudgeUsage
+from analysis.evidence import HONOURED, PLAN_KEYS, Context, Evidence, Exclusion, JudgeUsage
 from analysis.reports.results import ANALYSES
 from analysis.verdicts.tidy import validate
 from guard_eval.errors import StudyError
@@ -88,11 +88,11 @@ def test_every_table_declares_what_it_honours():
     assert len(ANALYSES) == len(HONOURED) + 1  # metrics are measured elsewhere
 
 
-def test_a_ranking_refuses_random_raters(tmp_path):
-    with pytest.raises(StudyError, match='raters = "random": the ranking of three methods or more holds for'):
-        analysis.report(verdicts(3), tmp_path, raters="random")
-    with pytest.raises(StudyError, match='raters = "random"'):
-        analysis.ranking(verdicts(3), raters="random")
+def test_three_raters_give_no_ranks_for_others(tmp_path):
+    ranked = analysis.ranking(verdicts(3), raters="random")
+    ranked = ranked[ranked["judge"] == ""]
+    assert ranked["possible_best"].isna().all()
+    assert "ranks for other raters need at least 4 raters, and there are 3" in ranked["note"][0]
 
 
 def test_a_ranking_concludes_nothing_early(tmp_path):
