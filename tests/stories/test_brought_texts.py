@@ -1,5 +1,6 @@
-"""Texts that others wrote, from their files to a published data set; no name of a system or a file goes out."""
+"""Texts that others wrote, from their files to a published data set; no name of a system or file goes out."""
 
+import csv
 import json
 import re
 import shutil
@@ -10,19 +11,32 @@ from app_browser import DESKTOP, Wire, begin, pick, save, serving, where
 from fake_openai import KEY, FakeOpenAI
 from llama_server import LlamaServer
 
+from analysis.reports.command import report
+from guard_eval.demo.run import simulate
 from guard_eval.reporting.writing import write_whole
 from guard_eval.store import Store, handout, raters, unblind, verdicts
 from guard_eval.study import Study
 from guard_eval.texts.new import new
+from guard_eval.texts.pair import pair
 from guard_eval.texts.publish import publish
 
 pytestmark = pytest.mark.slow
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "generations"
-GOOD, BAD = "Quokka-XL-secret", "Numbat-9-hidden"
+GOOD, BAD = "Quokka-XL-confidential", "Numbat-9-undisclosed"
 FILES = {GOOD: "quokka_outputs_file.jsonl", BAD: "numbat_outputs_file.csv"}
 SECRETS = [
-    *(GOOD, BAD, "quokka", "numbat", "secret", "hidden", "outputs_file", "prompts.jsonl", "texts/"),
+    *(
+        GOOD,
+        BAD,
+        "quokka",
+        "numbat",
+        "confidential",
+        "undisclosed",
+        "outputs_file",
+        "prompts.jsonl",
+        "texts/",
+    ),
     *("study.toml", "study.db", "wombat-data-set", "question-0"),
 ]
 
@@ -59,8 +73,23 @@ def test_brought_texts_reach_a_published_report(run, files, tmp_path, chromium, 
     (folder / "study.toml").write_text(settings)
     assert run("measure", "s").code == 0
     assert run("pair", "s").code == 0
+    rate_in_browser(folder, tmp_path / "log", chromium)
+    judge_blindly(run, judge)
+    ran = run("report", "s")
+    assert ran.code == 0
+    assert GOOD in ran.out
+    assert run("publish", "s", "out").code == 0
+    card = (tmp_path / "out" / "README.md").read_text()
+    assert "Each rater saw two answers to one prompt without names." in card
+    assert "continuation" not in card.split("## How the verdicts were collected")[1].split("## What")[0]
+    rows = [json.loads(line) for line in (tmp_path / "out" / "pairs.jsonl").read_text().splitlines()]
+    assert {row["method_a"] for row in rows} == {GOOD}
+    assert "bundled" not in card
 
-    with serving(folder, tmp_path / "log") as url:
+
+def rate_in_browser(folder, log, chromium):
+    """Let a person prefer the first system, and check all that the page received."""
+    with serving(folder, log) as url:
         study = Study.open(folder)
         with Store.open(study.database) as store:
             token = raters.invite(store, "ann")[1]
@@ -81,8 +110,11 @@ def test_brought_texts_reach_a_published_report(run, files, tmp_path, chromium, 
     assert wire.foreign == []
     assert wire.received.count(b"marigold") >= 6
     assert [secret for secret in SECRETS if secret.lower().encode() in wire.received] == []
-    assert not any(name.encode() in (tmp_path / "log").read_bytes() for name in FILES)
+    assert not any(name.encode() in log.read_bytes() for name in FILES)
 
+
+def judge_blindly(run, judge):
+    """Let a judge judge, and check all that its server received."""
     assert run("judge", "s", "--yes").code == 0
     sent = b"".join(each.raw + repr(each.headers).encode() for each in judge.seen).lower()
     judge.close()
@@ -91,17 +123,6 @@ def test_brought_texts_reach_a_published_report(run, files, tmp_path, chromium, 
     assert b"the task was: answer the question in at most three sentences." in sent
     assert b"continuation" not in sent
     assert [secret for secret in SECRETS if secret.lower().encode() in sent] == []
-
-    ran = run("report", "s")
-    assert ran.code == 0
-    assert GOOD in ran.out
-    assert run("publish", "s", "out").code == 0
-    card = (tmp_path / "out" / "README.md").read_text()
-    assert "Each rater saw two answers to one prompt without names." in card
-    assert "continuation" not in card.split("## How the verdicts were collected")[1].split("## What")[0]
-    rows = [json.loads(line) for line in (tmp_path / "out" / "pairs.jsonl").read_text().splitlines()]
-    assert {row["method_a"] for row in rows} == {GOOD}
-    assert "bundled" not in card
 
 
 NAMES = [
@@ -132,8 +153,6 @@ def test_a_published_study_gives_its_own_result(tmp_path, names):
     write_whole(
         folder / "study.toml", settings.replace("raters_per_pair = 4", "raters_per_pair = 2").encode()
     )
-    from guard_eval.texts.pair import pair
-
     study = Study.open(folder)
     pair(study)
     with Store.open(study.database, declared=study.declared) as store:
@@ -146,14 +165,16 @@ def test_a_published_study_gives_its_own_result(tmp_path, names):
                 verdicts.save(store, blind.presentation, {"fluency": side}, rater=rater, seconds=1)
         assert sum(row.verdict == names[0] for row in unblind.tidy(store)) == 18
     publish(study, tmp_path / "out")
-    report = json.loads((tmp_path / "out" / "report" / "report.json").read_text())
-    share = shares_of(tmp_path / "out" / "report")
-    assert share == [(names[0], names[1], "0.75")], report["answer"]
+    report(folder)
+    ours, published = (each / "report" for each in (folder, tmp_path / "out"))
+    assert shares_of(ours) == shares_of(published)
+    assert shares_of(published)[0][-1] == "0.75"
+    answers = [json.loads((each / "report.json").read_text())["answer"] for each in (ours, published)]
+    said = f"{names[0]} won more often on fluency (75\u00a0%)"
+    assert [said in answer for answer in answers] == [True, True]
 
 
 def shares_of(folder):
-    import csv
-
     with (folder / "csv" / "win_shares.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     return [(row["method_a"], row["method_b"], row["win_share"]) for row in rows]
@@ -204,8 +225,6 @@ raters_per_pair = 2
 
 
 def test_a_file_a_local_model_and_a_server_reach_a_report(run, tmp_path):
-    from guard_eval.demo.run import simulate
-
     server = LlamaServer()
     folder = tmp_path / "mixed"
     folder.mkdir()
