@@ -59,12 +59,10 @@ def files(tmp_path):
 
 
 @pytest.mark.browser
-def test_brought_texts_reach_a_published_report(run, files, tmp_path, chromium, monkeypatch):
+def test_brought_texts_reach_a_published_report(run, typed, files, tmp_path, chromium):
     assert run("new", "s", "--texts", *files).code == 0
     folder = tmp_path / "s"
     judge = FakeOpenAI()
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    monkeypatch.setenv("OPENAI_BASE_URL", judge.url)
     settings = (folder / "study.toml").read_text()
     settings = settings.replace('texts = "texts"', 'texts = "answers"')
     settings = settings.replace("# task = ", "task = ")
@@ -74,10 +72,11 @@ def test_brought_texts_reach_a_published_report(run, files, tmp_path, chromium, 
     assert run("measure", "s").code == 0
     assert run("pair", "s").code == 0
     rate_in_browser(folder, tmp_path / "log", chromium)
-    judge_blindly(run, judge)
+    judge_blindly(typed, judge)
     ran = run("report", "s")
     assert ran.code == 0
-    assert GOOD in ran.out
+    assert "6\u00a0pairs of answers" in ran.out
+    assert GOOD in (folder / "report" / "index.html").read_text()
     assert run("publish", "s", "out").code == 0
     card = (tmp_path / "out" / "README.md").read_text()
     assert "Each rater saw two answers to one prompt without names." in card
@@ -113,9 +112,11 @@ def rate_in_browser(folder, log, chromium):
     assert not any(name.encode() in log.read_bytes() for name in FILES)
 
 
-def judge_blindly(run, judge):
+def judge_blindly(typed, judge):
     """Let a judge judge, and check all that its server received."""
-    assert run("judge", "s", "--yes").code == 0
+    address = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": judge.url}
+    model = "judge[1].model=gpt-4o-2024-11-20"
+    assert typed("judge", "s", "--yes", "--set", model, **address).code == 0
     sent = b"".join(each.raw + repr(each.headers).encode() for each in judge.seen).lower()
     judge.close()
     assert sent.count(b"marigold") == 12
