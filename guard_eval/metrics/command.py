@@ -139,7 +139,8 @@ def _measure_study(study: Study, chosen: Mapping[str, Any], *, dry_run: bool) ->
     """Measure the texts of a study that exist."""
     settings = study.settings
     prompts = read_prompts(study.prompts_path, limit=settings.prompts.limit)
-    by_system = find_texts(study, settings.systems, prompts)
+    everything = prompts if settings.prompts.limit is None else None
+    by_system = find_texts(study, settings.systems, prompts, all_prompts=everything)
     generations = [text for texts in by_system.values() for text in texts.values()]
     if not generations:
         remedy = explain_missing(study, next(iter(settings.systems)))
