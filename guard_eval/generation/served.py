@@ -407,7 +407,9 @@ class ServedRun:
             body = self._body(prompt, number)
             most = plan.max_cost(body)
             while not self._budget.reserve(most):
-                await self._pause(_LOOK_SECONDS)
+                await asyncio.sleep(_LOOK_SECONDS)
+                if self._stop.is_set():
+                    return None
             attempt = secrets.token_hex(8)
             if most:
                 append_attempt(plan.study, plan.system, attempt, most)
