@@ -16,13 +16,13 @@ import pandas as pd
 from analysis.verdicts.combined import Composite
 from analysis.verdicts.scores import Cell, ScoredVerdicts
 from guard_eval.errors import StudyError
-from guard_eval.estimate import Estimate
+from guard_eval.estimate import Adjustment, Estimate
 from guard_eval.records import PEOPLE, SIMULATED, DeclaredPart, Pair
 from guard_eval.reporting.words import KIND_PLACE
 from guard_eval.rubric import COMPOSITE, Criterion
 from guard_eval.study.test_plan import TestPlan
 
-CORRECTION_NAMES = {"holm": "Holm", "bh": "Benjamini–Hochberg"}
+CORRECTION_NAMES = {"holm": "Holm", "bh": "Benjamini–Hochberg", "max-t": "max-T"}
 ALL = "all datasets"
 """The dataset of a result over all of them."""
 CELL_COLUMNS = ("rater_kind", "judge", "method_a", "method_b", "criterion")
@@ -163,7 +163,7 @@ class Context:
 
 
 PLAN_KEYS = tuple(TestPlan.model_fields)
-ANSWER_KEYS = ("correction", "margin", "sequential", "raters", "assisted_by")
+ANSWER_KEYS = ("correction", "weights", "margin", "sequential", "raters", "assisted_by")
 """The keys that say how it is tested which method is better, and nothing about how raters or judges do."""
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -213,6 +213,12 @@ class Evidence:
     def level(self) -> float:
         """Return the confidence level."""
         return 1 - self.context.plan.alpha
+
+    @property
+    def adjustment(self) -> Adjustment:
+        """Return the correction of tests that do not flip signs: Holm's beside max-T, which takes flips."""
+        correction = self.context.plan.correction
+        return "holm" if correction == "max-t" else correction
 
     @property
     def seed(self) -> int:
