@@ -461,9 +461,8 @@ def _foot(results: Results, rows: Sequence[Row]) -> str:
     elif context.plan.raters == "random":
         whom = "The result is about all raters of the same kind."
     else:
-        whose = (
-            f"{'this' if covered.raters == 1 else 'these'} {count_raters(covered.raters, first.rater_kind)}"
-        )
+        who = count_raters(covered.raters, first.rater_kind)
+        whose = f"these {who}" if covered.raters > 1 else f"this {who[2:]}"  # without the number
         whom = f"The result is about {whose}, not raters in general."
     sentences = [f"Each {covered.unit} counts once (n = {covered.units}; {test}{correction}).", whom]
     unclear = [row for row in rows if verdict_word(row, context.plan.alpha) == NO_EVIDENCE]

@@ -78,7 +78,8 @@ def methods(results: Results) -> tuple[str, ...]:
         )
     notes += [f"{each.title}, a criterion of the study's own: {each.definition}" for each in context.criteria]
     notes += context.declared
-    notes += [f"Read from the table: {line}." for line in reading_of(results.evidence.frame).lines()]
+    reading = [f"{role}: {column} ({why})" for role, column, why in reading_of(results.evidence.frame).rows()]
+    notes += [f"Read from the table: {'; '.join(reading)}."] if reading else []
     if context.why_exploratory:
         notes.append(f"Exploratory: {'; '.join(context.why_exploratory)}.")
     changed = "Exploratory: settings were changed after the first verdict of"

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from verdicts_by_hand import listed
 
-from analysis.analyses.evidence import ALL, Context, Evidence
-from analysis.analyses.outcomes.sensitivity import FIXED, PRECISION, sensitivity
-from analysis.analyses.outcomes.shares import shares
+from analysis.evidence import Context, Evidence
+from analysis.sections.sensitivity import FIXED, PRECISION, sensitivity
+from analysis.sections.shares import totals
 from analysis.stats.joint_flips import max_t
 from analysis.verdicts.scores import item_scores, rater_scores
 from analysis.verdicts.tidy import orient, validate
@@ -68,14 +68,12 @@ def test_max_t_corrects_the_family_of_a_report():
 
     def corrected(correction):
         plan = TestPlan(correction=correction)
-        frame = shares(Evidence.of(table, Context(name="n", plan=plan)))
-        return frame[frame["dataset"] == ALL].set_index("criterion")
+        return totals(Evidence.of(table, Context(name="n", plan=plan)))
 
-    holm, together = corrected("holm"), corrected("max-t")
-    assert set(together["correction"]) == {"max-T"}
-    assert (together["p_adjusted"] >= together["p"]).all()
-    assert (together["p_adjusted"] <= holm["p_adjusted"]).all()
-    assert together["p_adjusted"].max() < holm["p_adjusted"].max()
+    rows = list(zip(corrected("holm"), corrected("max-t"), strict=True))
+    assert {row.correction for _, row in rows} == {"max-T"}
+    assert all(row.p <= row.p_adjusted <= holm.p_adjusted for holm, row in rows)
+    assert max(row.p_adjusted for _, row in rows) < max(holm.p_adjusted for holm, _ in rows)
 
 
 def rated(rows):
@@ -123,18 +121,18 @@ def test_precision_is_a_row_of_sensitivity_or_the_answer():
         Evidence.of(table, Context(name="n", plan=TestPlan(weights=weights)))
         for weights in ("equal", "precision")
     )
-    (equal,), (precise,) = (frame.to_dict("records") for frame in (shares(plain), shares(weighed)))
-    by_analysis = sensitivity(plain).set_index("analysis")
-    assert precise["win_share"] == by_analysis["win_share"][PRECISION] != equal["win_share"]
-    assert precise["high"] - precise["low"] < equal["high"] - equal["low"]
-    assert "a pair weighs by its precision" in precise["note"]
-    default = sensitivity(weighed).set_index("analysis")["default"]
+    (equal,), (precise,) = totals(plain), totals(weighed)
+    shares = {row.analysis: row.win_share.value for row in sensitivity(plain)}
+    assert precise.win_share.value == shares[PRECISION] != equal.win_share.value
+    assert precise.win_share.high - precise.win_share.low < equal.win_share.high - equal.win_share.low
+    assert "a pair weighs by its precision" in precise.note
+    default = {row.analysis: row.default for row in sensitivity(weighed)}
     assert default[PRECISION]
     assert not default[FIXED]
     # Equal numbers of ratings: nothing changes.
     same = listed("pair_id rater verdict", [row for row in rows if row[1] == "r0"])
-    (one,) = shares(Evidence.of(same, Context(name="n", plan=TestPlan(weights="precision")))).to_dict(
-        "records"
+    (one,), (other,) = (
+        totals(Evidence.of(same, Context(name="n", plan=TestPlan(weights=weights))))
+        for weights in ("equal", "precision")
     )
-    (other,) = shares(Evidence.of(same, Context(name="n"))).to_dict("records")
-    assert (one["win_share"], one["p"]) == pytest.approx((other["win_share"], other["p"]))
+    assert (one.win_share.value, one.p) == pytest.approx((other.win_share.value, other.p))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.analyses.evidence import (
+from analysis.evidence import (
     ALL,
     ANSWER_KEYS,
     CORRECTION_NAMES,
@@ -19,7 +19,7 @@ from analysis.analyses.evidence import (
 )
 from analysis.stats.joint_flips import max_t
 from analysis.stats.proportion import pooled_binomial
-from analysis.verdicts.scores import CELL, Cell, Planned, UnitScores, by_cell
+from analysis.verdicts.scores import CELL, Planned, ResultKey, UnitScores, by_cell
 from analysis.verdicts.win_share import (
     fixed_share,
     random_share,
@@ -75,7 +75,7 @@ def shares(evidence: Evidence, *, by_dataset: Iterable[tuple[str, str]] | None =
 
 
 def _record(
-    evidence: Evidence, cell: Cell, dataset: str, scores: pd.DataFrame, items: pd.DataFrame
+    evidence: Evidence, cell: ResultKey, dataset: str, scores: pd.DataFrame, items: pd.DataFrame
 ) -> dict[str, Any]:
     fewest, largest = int(items["raters"].min()), int(items["raters"].max())
     weight = "every pair weighs the same"
