@@ -33,10 +33,10 @@ SEED = 20261129
 def intervals(studies: int) -> Iterator[tuple[object, ...]]:
     """Yield coverage of the interval that inverts the test, and how often Student's disagrees with it."""
     yield "model", "κ", "ties", "share", "items", "raters", "coverage", "Student's", "Student's disagrees"
-    settings = (("latent", 0.41, 0.32), ("latent", 0.05, 0.67), ("dirichlet", 0.41, 0.67))
+    settings = (("latent", 0.41, 0.32), ("dirichlet", 0.05, 0.67))
     for (model, kappa, ties), share in product(settings, (0.5, 0.6)):
         truth = Truth(model=model, kappa=kappa, ties=ties, share=share)
-        for items, raters in product((8, 12, 20, 40, 150), (1, 3)):
+        for items, raters in product((8, 20, 40, 150), (1, 3)):
             rng = np.random.default_rng([SEED, items, raters])
             drawn = simulate(truth, studies=studies, items=items, raters=raters, rng=rng).mean(axis=2)
             hits = np.array([_cover(0.5 + means / 2, share) for means in drawn if np.ptp(means) > 0])

@@ -207,7 +207,7 @@ def totals(evidence: Evidence) -> list[WinShareRow]:
         rows,
         evidence,
         smallest=[row.smallest_p for row in rows],
-        flipped=[unit_scores(items[row.key]) for row in rows],
+        flipped=[unit_scores(items[row.key]) for row in rows] if evidence.plan.correction == "max-t" else (),
     )
     return [_without_unreachable_p(row, evidence.plan.alpha) for row in corrected]
 
@@ -344,7 +344,7 @@ def correct(
             smallest=[smallest[place] if smallest else 0.0 for place in family],
             alpha=plan.alpha,
         )
-        if plan.correction == "max-t" and flipped and family:
+        if flipped and family:
             scores = pd.concat([flipped[place] for place in family], axis=1).fillna(0.0)
             drawn = max_t(scores.to_numpy(), seed=evidence.seed)
             # Holm's p is an upper bound that is not drawn, and a corrected p is never below its own.

@@ -45,7 +45,7 @@ def fixed_share(items: pd.DataFrame, *, level: float) -> Estimate:
         level=level,
         unit=by_unit.name,
     )
-    sizes, scores = by_unit.sums(weights)[:, 0], unit_scores(items).to_numpy()
+    scores, sizes = by_unit.sums(weights * (2 * shares - 1), weights).T
     test = sign_flip(scores, unit=by_unit.name)
     if share.low is not None:
         low, high = flip_limits(scores, sizes, test.p, alpha=1 - level, bounds=(-1.0, 1.0))

@@ -121,7 +121,7 @@ def _record(
         "score_size": float(np.abs(score).sum()),
         "score_squares": float((score**2).sum()),
         "note": join_notes(*notes, share.note),
-        "scores": unit_scores(items),
+        "scores": unit_scores(items) if evidence.context.plan.correction == "max-t" else None,
     }
 
 
