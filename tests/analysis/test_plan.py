@@ -19,6 +19,7 @@ from guard_eval.study.test_plan import TestPlan
 CHANGED = {
     "alpha": 0.3,
     "correction": "bh",
+    "weights": "precision",
     "margin": 0.1,
     "sequential": True,
     "raters": "random",
