@@ -24,6 +24,7 @@ from guard_eval.servers.answers import load_json, table_of
 from guard_eval.servers.batch_api import MOST_BYTES, MOST_REQUESTS, BatchApi, CallError, TooLargeError
 from guard_eval.servers.batch_states import is_too_large
 from guard_eval.servers.failures import RequestFailure
+from guard_eval.servers.form import PATHS
 from guard_eval.servers.refusals import read_line
 from guard_eval.store import requests
 from guard_eval.store.requests import (
@@ -37,7 +38,6 @@ from guard_eval.store.requests import (
 )
 from judge.biller import Ledger
 from judge.decide import MOST_FRUITLESS, Failure, explain_useless
-from judge.prompts.forms import PATHS
 from judge.run import OnlineRun, Pending, settle_error
 
 AT_ONCE = 200

@@ -20,8 +20,9 @@ from guard_eval.servers.failures import (
     FailureKind,
     RequestFailure,
 )
+from guard_eval.servers.form import Form
 from guard_eval.study.judge_settings import Judge
-from judge.prompts.forms import Form, fixed_parts
+from judge.prompts.forms import change_form, fixed_parts, simplify
 from judge.prompts.parsing import Choices
 
 MOST_FRUITLESS = 10
@@ -291,14 +292,14 @@ def _list_forms(history: History, form: Form, error: RequestFailure) -> Iterator
     """Yield the forms that may help, the best first."""
     judge = history.run.judge
     if error.change is not None and error.change != "guess":
-        yield form.change(error.change, judge)
+        yield change_form(form, error.change, judge)
         return
     base = history.run.best
     for reply in history.replies:
         change = reply.result.change if isinstance(reply.result, RequestFailure) else None
         if change is not None and change != "guess":
-            base = base.change(change, judge)
-    yield from base.simplify(judge)
+            base = change_form(base, change, judge)
+    yield from simplify(base, judge)
 
 
 def _sample_again(history: History, form: Form, error: RequestFailure) -> Send | Failure | Stop:

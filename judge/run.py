@@ -20,6 +20,7 @@ from guard_eval.errors import StudyError
 from guard_eval.records import BILLION
 from guard_eval.servers.client import Client
 from guard_eval.servers.failures import RequestFailure
+from guard_eval.servers.form import PATHS, Form
 from guard_eval.servers.limiter import RateLimiter, draw_pause
 from guard_eval.servers.price import Price
 from guard_eval.servers.server import Server
@@ -30,7 +31,6 @@ from guard_eval.study.judge_settings import Judge
 from judge.biller import Biller, Ledger
 from judge.decide import Failure, History, Reply, Send, Step, Stop, Verdict, Wait, conclude, learn, next_step
 from judge.journal import Journal
-from judge.prompts.forms import PATHS, Form
 from judge.questions import RequestBuilder
 
 POLL_SECONDS = 0.5

@@ -7,10 +7,10 @@ from fake_openai import Out, answer, failure, verdict
 from judge_requests import spent_by
 
 from guard_eval.errors import StudyError
+from guard_eval.servers.form import Form
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store import requests, unblind
 from guard_eval.store.requests import Check
-from judge.prompts.forms import Form
 from judge.questions import RequestBuilder
 
 pytestmark = pytest.mark.slow

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from guard_eval.servers.failures import RequestFailure
+from guard_eval.servers.form import Form
 from guard_eval.study.judge_settings import Judge
 from judge.decide import (
     MOST_FAILURES,
@@ -22,7 +23,6 @@ from judge.decide import (
     learn,
     next_step,
 )
-from judge.prompts.forms import Form
 
 SCHEMA = Form()
 TEXT = Form(output="text")
