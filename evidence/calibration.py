@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analysis.analyses.evidence import Context, Evidence
 from analysis.analyses.outcomes.ranking import ranking
+from analysis.evidence import Context, Evidence
 from analysis.stats.agreement import RatingCounts, fleiss_kappa
 from analysis.stats.proportion import pooled_binomial
 from analysis.verdicts.tidy import validate

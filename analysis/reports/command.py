@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis.analyses.evidence import Evidence
+from analysis.evidence import Evidence
 from analysis.reports.declared import command_line, read_settings, table_context
 from analysis.reports.page import write_report
 from analysis.verdicts.reading import Reading, reading_of

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import pandas as pd
 from pydantic import AfterValidator, Field
 
-from analysis.analyses.evidence import Context
+from analysis.evidence import Context
 from analysis.verdicts.combined import Composite
 from analysis.verdicts.family import declared_results
 from analysis.verdicts.reading import READING, Reading, join_readings, reading_of

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from analysis.analyses.evidence import Evidence
 from analysis.analyses.judging import judges as judge_analysis
 from analysis.analyses.outcomes import ranking as ranking_analysis
 from analysis.analyses.outcomes import shares as share_analysis
 from analysis.analyses.reliability import agreement as agreement_analysis
 from analysis.analyses.reliability import position as position_analysis
+from analysis.evidence import Evidence
 from analysis.reports.declared import TableSettings, check_settings, table_context
 from analysis.reports.page import WrittenReport, write_report
 from analysis.reports.results import Results

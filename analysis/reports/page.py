@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis.analyses.evidence import Context, Evidence
+from analysis.evidence import Context, Evidence
 from analysis.reports.answer import FirstScreen, first_screen, is_simulated
 from analysis.reports.columns import group_name
 from analysis.reports.files import verdicts_csv

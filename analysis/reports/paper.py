@@ -8,8 +8,8 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from analysis.analyses.evidence import ALL
 from analysis.analyses.outcomes.shares import deciding_p
+from analysis.evidence import ALL
 from analysis.reports.answer import (
     ahead_and_behind,
     is_simulated,

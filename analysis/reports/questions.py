@@ -12,10 +12,10 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.analyses.evidence import ALL
 from analysis.analyses.judging.judge_run import changed_models, mixed_forms
 from analysis.analyses.outcomes.sensitivity import RANDOM
 from analysis.analyses.outcomes.shares import deciding_p
+from analysis.evidence import ALL
 from analysis.reports.answer import ahead_and_behind, leading_method, seen_from, verdict_word
 from analysis.reports.columns import (
     FrameTable,

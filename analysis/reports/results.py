@@ -9,8 +9,8 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.analyses.evidence import ALL, CELL_COLUMNS, Evidence, frame_of
 from analysis.analyses.outcomes.shares import shares
+from analysis.evidence import ALL, CELL_COLUMNS, Evidence, frame_of
 from guard_eval.errors import StudyError
 from guard_eval.records import PEOPLE_OF
 

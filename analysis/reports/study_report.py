@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis.analyses.evidence import Context, Exclusion, JudgeUsage
+from analysis.evidence import Context, Exclusion, JudgeUsage
 from analysis.verdicts.family import with_composites
 from analysis.verdicts.tidy import validate
 from guard_eval.errors import StudyError

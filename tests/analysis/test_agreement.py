@@ -10,8 +10,8 @@ import pytest
 from statsmodels.stats import inter_rater
 from verdicts_by_hand import table
 
-from analysis.analyses.evidence import Context, Evidence
 from analysis.analyses.reliability.agreement import agreement
+from analysis.evidence import Context, Evidence
 from analysis.stats.agreement import (
     RatingCounts,
     cohen_kappa,

@@ -7,7 +7,6 @@ import statsmodels.api as sm
 from scipy import stats
 from verdicts_by_hand import COMPARED, drawn_verdicts, evidence, listed, papers_people, table
 
-from analysis.analyses.evidence import ALL, JudgeUsage
 from analysis.analyses.judging.assisted import assisted
 from analysis.analyses.judging.judge_run import calibration
 from analysis.analyses.judging.judges import judges
@@ -21,6 +20,7 @@ from analysis.analyses.reliability.audits import audits
 from analysis.analyses.reliability.length import length
 from analysis.analyses.reliability.position import position
 from analysis.analyses.reliability.raters import raters
+from analysis.evidence import ALL, JudgeUsage
 from analysis.stats.alternative_annotator import alternative_annotator
 from analysis.stats.equal_length import share_at_equal_length
 from analysis.stats.equivalence import conservative_error, tost

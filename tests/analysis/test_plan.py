@@ -10,7 +10,7 @@ from verdicts_by_hand import COMPARED, drawn_verdicts
 
 import analysis
 from analysis import analyses
-from analysis.analyses.evidence import HONOURED, PLAN_KEYS, Context, Evidence, Exclusion, JudgeUsage
+from analysis.evidence import HONOURED, PLAN_KEYS, Context, Evidence, Exclusion, JudgeUsage
 from analysis.reports.results import ANALYSES
 from analysis.verdicts.tidy import validate
 from guard_eval.errors import StudyError

@@ -11,7 +11,7 @@ from html_page import Page
 from verdicts_by_hand import COMPARED, drawn_verdicts, papers_people, table
 
 import analysis
-from analysis.analyses.evidence import Context, Evidence
+from analysis.evidence import Context, Evidence
 from analysis.reports.page import write_report
 from analysis.verdicts.tidy import read, validate
 from guard_eval.errors import StudyError

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from analysis.analyses.evidence import PLAN_KEYS, Context, Evidence
+from analysis.evidence import PLAN_KEYS, Context, Evidence
 from analysis.verdicts.tidy import orient, validate
 from guard_eval.study.test_plan import TestPlan
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.analyses.evidence import (
+from analysis.evidence import (
     ANSWER_KEYS,
     PLAN_KEYS,
     Evidence,

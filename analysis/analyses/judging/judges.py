@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analysis.analyses.evidence import (
+from analysis.evidence import (
     ANSWER_KEYS,
     CELL_COLUMNS,
     Evidence,
@@ -20,9 +18,8 @@ from analysis.analyses.evidence import (
 from analysis.stats.agreement import agreeing, cohen_kappa
 from analysis.stats.alternative_annotator import alternative_annotator
 from analysis.stats.proportion import unit_proportion
-from analysis.verdicts.scores import Cell, UnitScores, by_cell
+from analysis.verdicts.scores import UnitScores, judged_by_both
 from guard_eval.estimate import join_notes
-from guard_eval.records import PEOPLE_OF
 
 EPSILON = 0.15
 """How much worse than an annotator a judge may be, for being cheaper: the authors' value for skilled ones."""
@@ -72,15 +69,6 @@ def judges(evidence: Evidence) -> pd.DataFrame:
             }
         )
     return frame_of(rows, CELL_COLUMNS)
-
-
-def judged_by_both(scores: pd.DataFrame) -> Iterator[tuple[Cell, pd.DataFrame, pd.DataFrame]]:
-    """Yield (cell of the judge, people's scores, the judge's scores) if both judged."""
-    cells = dict(by_cell(scores))
-    for cell, judged in cells.items():
-        people = cells.get(cell._replace(rater_kind=PEOPLE_OF.get(cell.rater_kind, ""), judge=""))
-        if people is not None:
-            yield cell, people, judged
 
 
 def _labels(net: pd.Series) -> NDArray[np.int64]:

@@ -8,8 +8,8 @@ from typing import Any, Literal
 import pandas as pd
 from scipy import special
 
-from analysis.analyses.evidence import CELL_COLUMNS, Evidence, frame_of, honours
 from analysis.analyses.outcomes.shares import correct, deciding_p, shares, totals
+from analysis.evidence import CELL_COLUMNS, Evidence, frame_of, honours
 from analysis.stats.equivalence import HALF, conservative_error, tost
 from guard_eval.errors import StudyError
 

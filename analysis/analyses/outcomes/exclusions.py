@@ -8,8 +8,8 @@ from dataclasses import asdict
 
 import pandas as pd
 
-from analysis.analyses.evidence import ALL, PLAN_KEYS, Evidence, Exclusion, frame_of, honours
 from analysis.analyses.outcomes.shares import shares
+from analysis.evidence import ALL, PLAN_KEYS, Evidence, Exclusion, frame_of, honours
 from guard_eval.reporting.words import and_list, plural
 
 

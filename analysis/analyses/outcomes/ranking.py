@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analysis.analyses.evidence import Evidence, frame_of, honours
+from analysis.evidence import Evidence, frame_of, honours
 from analysis.stats.population import FEWEST_EQUAL
 from analysis.stats.ranks.any_difference import any_difference
 from analysis.stats.ranks.davidson import davidson, fit, shares

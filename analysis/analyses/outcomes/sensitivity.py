@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pandas as pd
 
-from analysis.analyses.evidence import CELL_COLUMNS, Evidence, cell_record, estimate_record, frame_of, honours
 from analysis.analyses.outcomes.shares import plan_order
+from analysis.evidence import CELL_COLUMNS, Evidence, cell_record, estimate_record, frame_of, honours
 from analysis.stats.proportion import pooled_binomial
-from analysis.verdicts.scores import Cell, by_cell, item_scores
+from analysis.verdicts.scores import ResultKey, by_cell, item_scores
 from analysis.verdicts.win_share import fixed_share, random_share, without_each_rater
 from guard_eval.estimate import Estimate, join_notes, why_no_p
 from guard_eval.records import PEOPLE_OF
@@ -61,7 +61,7 @@ def sensitivity(evidence: Evidence) -> pd.DataFrame:
 
 
 def _alternatives(
-    evidence: Evidence, cell: Cell, scores: pd.DataFrame, with_excluded: pd.DataFrame | None
+    evidence: Evidence, cell: ResultKey, scores: pd.DataFrame, with_excluded: pd.DataFrame | None
 ) -> Iterator[tuple[str, Estimate]]:
     items, level, raters = item_scores(scores), evidence.level, scores["rater"].nunique()
     fixed = fixed_share(items, level=level)

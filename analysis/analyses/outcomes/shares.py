@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.analyses.evidence import (
+from analysis.evidence import (
     ALL,
     ANSWER_KEYS,
     CORRECTION_NAMES,
@@ -18,7 +18,7 @@ from analysis.analyses.evidence import (
     honours,
 )
 from analysis.stats.proportion import pooled_binomial
-from analysis.verdicts.scores import CELL, Cell, Planned, UnitScores, by_cell
+from analysis.verdicts.scores import CELL, Planned, ResultKey, UnitScores, by_cell
 from analysis.verdicts.win_share import fixed_share, random_share, unequal_weight_note
 from guard_eval.estimate import adjust, join_notes, why_no_p
 from guard_eval.records import PEOPLE_OF
@@ -66,7 +66,7 @@ def shares(evidence: Evidence, *, by_dataset: Iterable[tuple[str, str]] | None =
 
 
 def _record(
-    evidence: Evidence, cell: Cell, dataset: str, scores: pd.DataFrame, items: pd.DataFrame
+    evidence: Evidence, cell: ResultKey, dataset: str, scores: pd.DataFrame, items: pd.DataFrame
 ) -> dict[str, Any]:
     share = fixed_share(items, level=evidence.level)
     fewest, largest = int(items["raters"].min()), int(items["raters"].max())

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.analyses.evidence import (
+from analysis.evidence import (
     ANSWER_KEYS,
     CELL_COLUMNS,
     Evidence,

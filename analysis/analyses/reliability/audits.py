@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
-from analysis.analyses.evidence import PLAN_KEYS, Evidence, frame_of, honours
+from analysis.evidence import PLAN_KEYS, Evidence, frame_of, honours
 from analysis.verdicts.scores import side_of_a
 from guard_eval.records import TIE
 from guard_eval.reporting.words import KIND_PLACE, RATERS, and_list, equals, number, percent, plural, title

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from analysis.analyses.evidence import (
+from analysis.evidence import (
     ANSWER_KEYS,
     CELL_COLUMNS,
     Evidence,

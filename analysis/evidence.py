@@ -6,15 +6,16 @@ import json
 import platform
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import wraps
+from functools import cached_property, wraps
 from importlib.metadata import version
+from itertools import chain
 from types import MappingProxyType
-from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, cast
 
 import pandas as pd
 
 from analysis.verdicts.combined import Composite
-from analysis.verdicts.scores import Cell, ScoredVerdicts
+from analysis.verdicts.scores import CELL, ResultKey, ScoredVerdicts, connected_methods
 from guard_eval.errors import StudyError
 from guard_eval.estimate import Estimate
 from guard_eval.records import PEOPLE, SIMULATED, DeclaredPart, Pair
@@ -25,6 +26,10 @@ from guard_eval.study.test_plan import TestPlan
 CORRECTION_NAMES = {"holm": "Holm", "bh": "Benjamini–Hochberg"}
 ALL = "all datasets"
 """The dataset of a result over all of them."""
+MIN_RANKED = 3
+"""Methods from which on they are ranked."""
+MAX_IN_FULL = 24
+"""Results (comparison, criterion, who judged) up to which several methods' comparisons are all in full."""
 CELL_COLUMNS = ("rater_kind", "judge", "method_a", "method_b", "criterion")
 
 
@@ -47,6 +52,38 @@ class Exclusion:
     at: str
     results: Literal["before", "after"]
     verdicts: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MetricRow:
+    """The score of one strategy by one automatic metric, over all datasets or in one.
+
+    Attributes:
+        metric: The metric's name.
+        dataset: The dataset, or `all datasets`.
+        strategy: The strategy.
+        value: The score.
+        low, high: Its limits.
+        level: The confidence level.
+        n: The number of texts.
+        note: Why a figure is missing.
+        signature: The metric with its settings.
+        title: The metric's title.
+        meaning: What the metric measures, in words.
+    """
+
+    metric: str
+    dataset: str
+    strategy: str
+    value: float | None
+    low: float | None
+    high: float | None
+    level: float
+    n: int
+    note: str
+    signature: str
+    title: str
+    meaning: str
 
 
 def versions() -> dict[str, str]:
@@ -167,6 +204,7 @@ ANSWER_KEYS = ("correction", "margin", "sequential", "raters", "assisted_by")
 """The keys that say how it is tested which method is better, and nothing about how raters or judges do."""
 P = ParamSpec("P")
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -192,12 +230,27 @@ class Evidence:
 
     scored: ScoredVerdicts
     context: Context
+    _rows: dict[object, object] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def of(cls, table: pd.DataFrame, context: Context) -> Evidence:
         """Return a validated table as `context` declares it."""
         scored = ScoredVerdicts.of(table, context.planned, context.plan.panel, context.composite)
         return cls(scored=scored, context=context)
+
+    def rows(self, analyse: Callable[[Evidence], list[R]]) -> list[R]:
+        """Return the rows of an analysis, which are computed once: `evidence.rows(agreement)`.
+
+        The key is the function itself, so that mypy knows the class of the rows.
+        """
+        if analyse not in self._rows:
+            self._rows[analyse] = analyse(self)
+        return cast(list[R], self._rows[analyse])
+
+    @property
+    def plan(self) -> TestPlan:
+        """Return how the verdicts are tested."""
+        return self.context.plan
 
     @property
     def frame(self) -> pd.DataFrame:
@@ -218,6 +271,49 @@ class Evidence:
     def seed(self) -> int:
         """Return the seed of drawn signs and drawn errors."""
         return self.context.seed or 0
+
+    @cached_property
+    def comparisons(self) -> tuple[tuple[str, str], ...]:
+        """Return the two methods of each comparison."""
+        pairs = self.scored.scores[CELL[:2]].drop_duplicates()
+        return tuple(sorted(pairs.itertuples(index=False, name=None)))
+
+    @cached_property
+    def is_ranked(self) -> bool:
+        """Return whether raters of one kind compared three connected methods or more on one criterion."""
+        if len({name for pair in self.comparisons for name in pair}) < MIN_RANKED:
+            return False
+        compared = self.scored.scores[CELL].drop_duplicates()
+        groups = [
+            connected_methods(result[CELL[:2]].itertuples(index=False, name=None))
+            for _, result in compared.groupby(CELL[2:], sort=False)
+        ]
+        return any(len(methods) >= MIN_RANKED for methods in chain(*groups))
+
+    @cached_property
+    def in_full(self) -> tuple[tuple[str, str], ...]:
+        """Return the comparisons that are analysed in every way: those asked for, or all if they are few.
+
+        Raises:
+            StudyError: A comparison that was asked for is none.
+        """
+        asked = tuple(self._find_comparison(a, b) for a, b in self.context.compare)
+        if asked or not self.is_ranked:
+            return asked or self.comparisons
+        results = len(self.scored.scores[CELL].drop_duplicates())
+        return self.comparisons if results <= MAX_IN_FULL else ()
+
+    @cached_property
+    def part(self) -> Evidence:
+        """Return the evidence on the comparisons in full; all of it if there are none."""
+        return self.only(self.in_full) if self.in_full else self
+
+    def _find_comparison(self, a: str, b: str) -> tuple[str, str]:
+        for pair in self.comparisons:
+            if set(pair) == {a, b}:
+                return pair
+        names = ", ".join(sorted({name for pair in self.comparisons for name in pair}))
+        raise StudyError(f"{a!r} and {b!r} are not compared; name two of the methods: {names}")
 
     def only(self, comparisons: Iterable[tuple[str, str]]) -> Evidence:
         """Return the evidence on some comparisons."""
@@ -257,7 +353,7 @@ def honours(
     return declare
 
 
-def cell_record(cell: Cell) -> dict[str, Any]:
+def cell_record(cell: ResultKey) -> dict[str, Any]:
     """Return a cell as the first columns of a row."""
     return {name: getattr(cell, name) for name in CELL_COLUMNS}
 
