@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from itertools import chain
 from typing import Annotated, Literal, Self, get_args
 
