@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 
 from guard_eval.servers.failures import (
     ATTEMPTS,
+    LONGEST_WAIT_SECONDS,
+    MOST_FAILURES,
     OF_THE_SERVER,
     RESAMPLED,
     SAMPLES,
@@ -28,14 +30,8 @@ from judge.prompts.parsing import Choices
 MOST_FRUITLESS = 10
 """Answers without a verdict that end a run before its first verdict; later, pairs in a row without one."""
 
-MOST_FAILURES = 10
-"""Questions in a row that the server fails to answer and that end a run."""
-
 DOUBTS = 2
 """Questions on which the best form is refused or ignored before it is given up."""
-
-LONGEST_WAIT_SECONDS = 120.0
-"""Seconds that a server may ask to wait; for longer the run ends."""
 
 USUAL_TOKENS = 512
 REASONING_TOKENS = 8192
