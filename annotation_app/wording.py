@@ -135,7 +135,8 @@ def _name_texts(words: dict[str, Any], settings: Settings) -> dict[str, Any]:
 def has_stock_practice(study: Study) -> bool:
     """Return whether raters practise on the shipped pairs, which are continuations of stories."""
     stock = shipped_wording(study.settings.annotation.language)["practice"]["pairs"]
-    return [pair.model_dump() for pair in of_study(study).practice.pairs] == stock
+    used = [pair.model_dump() for pair in of_study(study).practice.pairs]
+    return bool(used == stock)
 
 
 def _model_of(english: Mapping[str, Any], path: str = "") -> type[BaseModel]:

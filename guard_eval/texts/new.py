@@ -18,8 +18,9 @@ from guard_eval.reporting.escaping import one_line
 from guard_eval.reporting.writing import write_whole
 from guard_eval.results import Result
 from guard_eval.study import Study
-from guard_eval.study.folder import BUNDLED, check_settings, locate_model, seen_from
+from guard_eval.study.folder import check_settings, locate_model, seen_from
 from guard_eval.study.settings import MetricSettings
+from guard_eval.study.system_settings import BUNDLED
 from guard_eval.study.toml import parse_toml
 from guard_eval.texts.cues import describe_endings
 from guard_eval.texts.imported import Imported, import_texts

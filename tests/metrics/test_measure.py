@@ -1,6 +1,9 @@
 """A whole measurement: values by hand, intervals, comparisons, and what cannot be measured."""
 
+from collections import Counter
 from dataclasses import replace
+from importlib import import_module
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -8,7 +11,9 @@ from texts_measured import generation, measured, score_of
 
 from guard_eval.errors import StudyError
 from guard_eval.metrics.export import write_results
+from guard_eval.metrics.measurement import MODULES
 from guard_eval.metrics.scores import OVERALL, rows_of
+from guard_eval.study.settings import MetricName
 from guard_eval.texts.generations import HUMAN
 
 TWO = [
@@ -27,6 +32,14 @@ BY_HAND = {
     "ended": 50,
 }
 BY_HAND |= {"tokens_per_second": 14 / 0.7, "seconds_per_text": 0.35, "distinct_1": 100 * 3 / 10}
+
+
+def test_every_metric_is_computed_by_one_module():
+    """A name that no module computes would be measured never, and nobody would be told."""
+    computed = Counter(name for names in MODULES.values() for name in names)
+    assert computed == Counter(get_args(MetricName))
+    for module in MODULES:
+        assert callable(import_module(f"guard_eval.metrics.{module}").outcomes)
 
 
 def test_values_by_hand():

@@ -255,7 +255,8 @@ def largest_errors(errors: ShareErrors, *, seed: int = 0) -> Floats:
 
     ways = (student, wild) if units <= MANY_UNITS else (student,)
     drawn = [np.concatenate([draw() for _ in range(0, DRAWS, DRAWS_AT_ONCE)]) for draw in ways]
-    return np.sqrt(np.sort(np.stack(drawn), axis=1))
+    largest: Floats = np.sqrt(np.sort(np.stack(drawn), axis=1))
+    return largest
 
 
 def simultaneous_line(largest: Floats, *, level: float = 0.95) -> float:
@@ -270,7 +271,7 @@ def any_difference_p(scores: Floats, widths: Floats, largest: Floats) -> float:
         (np.abs(scores[first] - scores[second]) / np.maximum(widths[first, second], 1e-300)).max()
     )
     above = int((largest >= observed * (1 - 1e-12)).sum(axis=1).max())
-    return (1 + above) / (1 + largest.shape[1])
+    return (1 + above) / (1 + int(largest.shape[1]))
 
 
 def difference_variances(covariance: Floats) -> Floats:
