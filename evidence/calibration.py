@@ -12,11 +12,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analysis.analyses.evidence import Context, Evidence
 from analysis.analyses.outcomes.ranking import ranking
-from analysis.analyses.outcomes.win_share import fixed_share, pooled_binomial
-from analysis.analyses.reliability.agreement import RatingCounts, fleiss_kappa
+from analysis.evidence import Context, Evidence
+from analysis.stats.agreement import RatingCounts, fleiss_kappa
+from analysis.stats.proportion import pooled_binomial
 from analysis.verdicts.tidy import validate
+from analysis.verdicts.win_share import fixed_share
 
 LEAN = 0.9
 """The standard deviation of an item's advantage, in that of a rater's noise: κ is about .4."""

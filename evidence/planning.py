@@ -15,7 +15,7 @@ from simulated_studies import Truth, simulate
 
 from analysis.planning.formulas import Design, items_needed
 from analysis.stats.population import TwoWayDesign
-from guard_eval.estimate import sign_flip
+from guard_eval.sign_flip import sign_flip
 
 RATERS = (1, 3, 5)
 MODELS = ("latent", "dirichlet")

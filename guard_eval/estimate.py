@@ -1,4 +1,4 @@
-"""Estimates from independent units: jackknife, sign-flip test and adjusted p-values.
+"""Estimates from independent units: the jackknife, and adjusted p-values.
 
 A statistic is a smooth function of sums over units, which are prompts: wins and ratings, agreeing pairs of
 raters, repeated and counted n-grams. Each unit has a row of parts, `[units, m]`; a function maps their sums
@@ -11,7 +11,6 @@ import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import Literal
 
 import numpy as np
@@ -26,11 +25,6 @@ Statistic = Callable[[Floats], Floats]
 Adjustment = Literal["holm", "bh", "by"]
 Bounds = tuple[float, float]
 UNBOUNDED: Bounds = (-math.inf, math.inf)
-MAX_DENOMINATOR = 5040
-"""Scores are fractions with denominators up to this one, or the sign-flip test enumerates or draws."""
-MAX_ADDITIONS = 500_000_000
-"""Work that an exact sign-flip test may take, in additions of floats (about a quarter of a second)."""
-MAX_ENUMERATED_UNITS, MAX_DRAWS, MAX_DRAWN_SIGNS, BLOCK_SIGNS = 20, 100_000, 50_000_000, 1 << 22
 ROUNDING = 1e-12
 """Relative differences up to this one are rounding."""
 
@@ -99,11 +93,11 @@ def why_no_p(smallest: float, alpha: float, *, after: str = "") -> str:
     """Return why a test that cannot give a p below `smallest` reports none; empty if it can reach `alpha`.
 
     >>> why_no_p(0.125, 0.05)
-    'no p: with so few prompts that differ it cannot be below 0.125, and so not reach 0.05'
+    'no p: with so few that differ it cannot be below 0.125, and so not reach 0.05'
     """
     if smallest <= alpha * (1 + 1e-9):
         return ""
-    few = f"no p{after}: with so few prompts that differ it cannot be below {smallest:.3g}"
+    few = f"no p{after}: with so few that differ it cannot be below {smallest:.3g}"
     return f"{few}, and so not reach {alpha:.3g}"
 
 
@@ -170,82 +164,6 @@ def _leave_out_each(parts: Floats, codes: NDArray[np.int64], count: NDArray[np.i
         return np.asarray(total - parts)
     means = np.stack([np.bincount(codes, weights=part) for part in parts.T], axis=1) / count[:, None]
     return np.asarray(total - (count / (count - 1))[codes, None] * (parts - means[codes]))
-
-
-def sign_flip(scores: ArrayLike, *, seed: int = 0, unit: str = "prompt") -> Estimate:
-    """Test that units' scores are symmetric about zero, by flipping their signs (Fisher 1935).
-
-    If neither method is better, a unit's score is as likely as its negative, so |Σ score| is compared with
-    that of all 2ⁿ patterns of signs. This is exact if the units are few enough to enumerate, or if the scores
-    are fractions whose distribution can be computed in a quarter of a second. Otherwise patterns are drawn,
-    and p = (1 + as extreme) / (1 + drawn), a valid p by itself (Phipson and Smyth 2010). `method` says which.
-
-    Args:
-        scores: The units' scores, positive for one method and negative for the other, `[units]`.
-        seed: The seed of drawn patterns.
-        unit: What a unit is, for notes.
-
-    Returns:
-        The mean score with p and the smallest possible p. `n` counts the scores that are not zero.
-
-    >>> sign_flip([1, 1, 1, 1, 1, 1]).p  # 2 of 2⁶ patterns
-    0.03125
-    """
-    values = np.asarray(scores, dtype=np.float64)
-    if values.ndim != 1 or not np.isfinite(values).all():
-        raise ValueError("scores are finite numbers in one dimension")
-    magnitudes, method = np.abs(values[values != 0]), f"sign-flip test over {unit}s"
-    n, total = len(magnitudes), abs(float(values.sum()))
-    if n == 0:
-        note = f"no {unit} favours either method" if len(values) else NO_DATA
-        return Estimate(unit=unit, method=method, note=note, smallest_p=1.0)
-    total -= ROUNDING * float(magnitudes.sum())
-    smallest, p = math.ldexp(1.0, 1 - n), _exact_p(magnitudes, total)
-    if p is None:
-        extreme, draws = _draw_patterns(magnitudes, total, seed)
-        p, smallest = (1 + extreme) / (1 + draws), max(smallest, 1 / (1 + draws))
-        method = f"{method}, {draws} drawn patterns, seed {seed}"
-    else:
-        method = f"exact {method}"
-    mean = float(values.mean())
-    return Estimate(value=mean, p=min(1.0, p), n=n, unit=unit, method=method, smallest_p=smallest)
-
-
-def _exact_p(magnitudes: Floats, total: float) -> float | None:
-    """Return the share of patterns of signs whose |Σ| is at least `total`; None if it would take too long.
-
-    Σ ± m = 2 Σ m·b − Σ m with fair bits b. So for fractions, of which Σ m·b is a whole number of parts, the
-    share is twice the chance of its lower tail. What lies above the tail never comes down.
-    """
-    if len(magnitudes) <= MAX_ENUMERATED_UNITS:
-        sums = np.zeros(1)
-        for magnitude in magnitudes:
-            sums = np.concatenate([sums + magnitude, sums - magnitude])
-        return float((np.abs(sums) >= total).mean())
-    bottoms = (Fraction(x).limit_denominator(MAX_DENOMINATOR).denominator for x in set(magnitudes.tolist()))
-    if (bottom := math.lcm(*bottoms)) > MAX_ADDITIONS:
-        return None
-    sizes = np.rint(magnitudes * bottom)
-    last = math.floor((sizes.sum() - total * bottom) / 2 + 1e-6)
-    are_fractions = np.allclose(sizes, magnitudes * bottom, rtol=ROUNDING, atol=ROUNDING * bottom)
-    if not are_fractions or len(sizes) * (last + 1) > MAX_ADDITIONS:
-        return None
-    chances = np.eye(1, last + 1)[0]
-    for size in sizes.astype(np.int64).tolist():
-        chances[size:] += chances[: max(0, last + 1 - size)]
-        chances /= 2
-    return 2 * math.fsum(chances)
-
-
-def _draw_patterns(magnitudes: Floats, total: float, seed: int) -> tuple[int, int]:
-    """Return how many drawn patterns of signs have |Σ| of at least `total`, and how many were drawn."""
-    sizes, rng, extreme = np.sort(magnitudes), np.random.default_rng(seed), 0
-    draws = max(1000, min(MAX_DRAWS, MAX_DRAWN_SIGNS // len(sizes)))
-    rows = max(1, BLOCK_SIGNS // len(sizes))
-    for start in range(0, draws, rows):
-        heads = rng.integers(0, 2, size=(min(rows, draws - start), len(sizes)), dtype=np.int8)
-        extreme += int((np.abs((2 * heads - 1) @ sizes) >= total).sum())
-    return extreme, draws
 
 
 def _holm(family: Floats) -> Floats:

@@ -45,6 +45,9 @@ NoteKind = Literal[
 MESSAGE_BYTES = 20_000_000
 """The most that the app sends to a browser at once: a pair's texts, as JSON."""
 
+BILLION = 10**9
+"""What requests cost is counted in billionths of a US dollar."""
+
 Role = Literal["study", "gold", "repeat"]
 """Why a pair is shown. Raters see no difference, and only the study's own count as verdicts."""
 
@@ -262,3 +265,18 @@ class DeclaredPart:
     hash: str
     first_hash: str | None = None
     changes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Usage:
+    """What a server states about an answer; None for what it does not state.
+
+    `cached_tokens` are among the input's tokens and `reasoning_tokens` among the output's.
+    """
+
+    model: str | None = None
+    fingerprint: str | None = None
+    input_tokens: int | None = None
+    cached_tokens: int | None = None
+    output_tokens: int | None = None
+    reasoning_tokens: int | None = None

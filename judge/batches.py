@@ -1,24 +1,31 @@
-"""A judge asked by the Batch API: hours of patience, at half the price, and nothing paid twice.
+"""Judge questions with the Batch API: half the price, up to a day, and safe to interrupt.
 
 The rows of a batch have our name for it before the provider is asked to make it, and the provider's name
 follows. So a run may be killed anywhere: the next one finds an interrupted batch again by our name, and
-collects what has come. Only the first question, which is asked online, can be in flight when a run is killed.
+collects its answers. Only the first questions, which are asked online, can be in flight when a run is killed.
+
+A batch that is too large for the account is halved, and from then on one batch follows the other.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import secrets
+import tempfile
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import partial
-from typing import Any
+from typing import IO, Any
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
+from guard_eval.servers.answers import load_json, table_of
+from guard_eval.servers.batch_api import MOST_BYTES, MOST_REQUESTS, BatchApi, CallError, TooLargeError
+from guard_eval.servers.batch_states import is_too_large
+from guard_eval.servers.failures import RequestFailure
+from guard_eval.servers.form import PATHS
+from guard_eval.servers.refusals import read_line
 from guard_eval.store import requests
 from guard_eval.store.requests import (
     LEASE,
@@ -31,18 +38,10 @@ from guard_eval.store.requests import (
 )
 from judge.biller import Ledger
 from judge.decide import MOST_FRUITLESS, Failure, explain_useless
-from judge.failures import ATTEMPTS, JudgeError
-from judge.prompts.answers import excerpt, load_json, table_of
-from judge.prompts.forms import PATHS
-from judge.providers.refusals import read_line
 from judge.run import OnlineRun, Pending, settle_error
 
-MOST_REQUESTS = 50_000
-MOST_BYTES = 200_000_000
-"""What a provider takes in one batch."""
-
-LARGEST_FILE = 2**31
-"""Bytes of a file of results."""
+AT_ONCE = 200
+"""Requests of a batch that are held in memory, and reserved in one transaction."""
 
 SECOND_LOOK_SECONDS = 5.0
 """Seconds between two searches for an interrupted batch: a provider's list may be a little behind."""
@@ -50,18 +49,31 @@ SECOND_LOOK_SECONDS = 5.0
 POLL_SECONDS, LONGEST_POLL_SECONDS = 1.0, 60.0
 """Seconds between two looks at a batch: the first pause, and the longest."""
 
-_ENDED = {"completed", "failed", "expired", "cancelled"}
-_CALLS = 12
-"""Attempts at one call: a batch takes hours, so an outage of minutes is borne."""
-
-BAD_RESPONSE = "the server's answer is not that of a Batch API; run again later, or without --batch"
 _NEW_NAME = 'give the judge a new name (name = "…")'
 
-NO_ANSWER = JudgeError(kind="server_error", detail="the batch brought neither an answer nor an error")
+NO_ANSWER = RequestFailure(kind="server_error", detail="the batch brought neither an answer nor an error")
 
 
-class CallError(Exception):
-    """The provider refuses a call for good."""
+@dataclass
+class Part:
+    """Questions that are asked in one batch.
+
+    Attributes:
+        name: Our name for the batch.
+        pending: The questions.
+        outcomes: What became of each request, by its key.
+        batch: The batch, unless the provider refused it or no request could be reserved.
+    """
+
+    name: str
+    pending: list[Pending] = field(default_factory=list)
+    outcomes: dict[str, Reservation] = field(default_factory=dict)
+    batch: Batch | None = None
+
+    @property
+    def size(self) -> int:
+        """Return the number of requests that may be sent."""
+        return sum(isinstance(outcome, Reserved) for outcome in self.outcomes.values())
 
 
 class BatchRun:
@@ -79,10 +91,12 @@ class BatchRun:
         self.journal = online.journal
         self.biller = online.biller
         self.server = online.server
-        self._errors: dict[str, JudgeError] = {}  # by the request's key
+        self._errors: dict[str, RequestFailure] = {}  # by the request's key
+        self._most_requests = MOST_REQUESTS  # in a batch: fewer after one was too large
+        self._too_large: set[str] = set()  # our names for batches that were refused because of their size
 
     def judge_questions(self, questions: Sequence[Question]) -> Ledger:
-        """Collect the batches of earlier runs, then send what is left, until nothing is left.
+        """Collect the batches of earlier runs, then ask all other questions.
 
         The first questions are asked online. Only after an answer could be read is a batch sent.
 
@@ -95,27 +109,27 @@ class BatchRun:
     async def _ask(self, questions: Sequence[Question]) -> None:
         online = self.online
         async with online.open():
-            online.client.largest = LARGEST_FILE
+            self._api = BatchApi(online.client, pace=online.workers.pace)
             await self._collect(await self._adopt())
             queue = deque(pending.question for pending in await online.resolve(questions))
             await online.ask_first(queue)
             unanswered = await online.resolve(queue)
-            while unanswered and online.state.is_settled and not online.is_stopped:
+            while unanswered and online.state.is_settled and not online.workers.is_stopped:
                 unanswered = await self._ask_once(unanswered)
 
     async def _ask_once(self, unanswered: Sequence[Pending]) -> list[Pending]:
-        """Ask questions in batches; return what is left to ask.
+        """Ask questions in batches; return those that are to be asked again.
 
-        What came back without an answer counts as a failure, which the next run asks again.
+        A request without an answer counts as a failure, which the next run asks again.
 
         Raises:
             StudyError: The budget is used up, no answer could be read, or the provider takes no batch.
         """
         online = self.online
-        planned = [online.plan(pending.question, pending.send, batch=True) for pending in unanswered]
-        outcomes = await self._send(planned)
-        verdicts = self.biller.ledger.verdicts
-        left: list[Pending] = []
+        outcomes = await self._send(unanswered)
+        ledger = self.biller.ledger
+        verdicts = ledger.verdicts
+        again: list[Pending] = []
         for pending in await online.resolve(pending.question for pending in unanswered):
             key = online.builder.key(pending.question, pending.send.form, pending.send.sample)
             outcome = outcomes.get(key)
@@ -123,30 +137,97 @@ class BatchRun:
                 error = self._errors.get(key, NO_ANSWER)
                 await online.conclude(pending.question, Failure(error))
             elif outcome == Unavailable("batch"):
-                self.biller.ledger.in_batches += 1
+                ledger.in_batches += 1
             else:
-                left.append(pending)
-        useless = [pending.error for pending in left if pending.error is not None]
-        if len(useless) >= MOST_FRUITLESS and self.biller.ledger.verdicts == verdicts:
+                again.append(pending)
+        useless = [pending.error for pending in again if pending.error is not None]
+        if len(useless) >= MOST_FRUITLESS and ledger.verdicts == verdicts:
             raise StudyError(explain_useless(online.state, useless[-1], len(useless)).reason)
-        return left
+        return again
 
-    async def _send(self, planned: Sequence[Planned]) -> dict[str, Reservation]:
+    async def _send(self, unanswered: Sequence[Pending]) -> dict[str, Reservation]:
         """Send requests in batches, and collect these; return by key what became of each reservation."""
-        batches: list[Batch] = []
+        queue = deque(unanswered)
         outcomes: dict[str, Reservation] = {}
-        for part in _split(planned):
-            name = secrets.token_hex(8)
-            reserved = self.journal.reserve_batch(part, name)
-            if Unavailable("budget") in reserved:
-                raise self.biller.explain_limit(part[reserved.index(Unavailable("budget"))])
-            outcomes |= {request.key: outcome for request, outcome in zip(part, reserved, strict=True)}
-            if sent := [request for request in part if isinstance(outcomes[request.key], Reserved)]:
-                batches.append(await self._create(name, sent))
-        if not batches:  # another process asks these questions
-            await self.online.pause(self.online.pace * LONGEST_POLL_SECONDS)
-        await self._collect(batches)
+        under_way: list[Part] = []
+        has_sent = False
+        while queue or under_way:
+            is_limited = self._most_requests < MOST_REQUESTS
+            if queue and not (under_way and is_limited):
+                under_way.append(await self._send_part(queue))
+                continue
+            await self._collect([part.batch for part in under_way if part.batch is not None])
+            for part in under_way:
+                has_sent = has_sent or part.size > 0
+                if part.name in self._too_large:
+                    queue.extend(part.pending)
+                else:
+                    outcomes |= part.outcomes
+            under_way = []
+        if not has_sent:  # another process asks these questions
+            await self.online.workers.pause(self.online.workers.pace * LONGEST_POLL_SECONDS)
         return outcomes
+
+    def _halve(self, name: str, size: int, words: str) -> None:
+        """Send half as many requests in a batch from now on, since this batch was too large.
+
+        Raises:
+            StudyError: The batch had one request.
+        """
+        self._too_large.add(name)
+        if size <= 1:
+            raise StudyError(
+                f"{self.server.url} refuses a batch of one request ({words}); run without --batch"
+            )
+        self._most_requests = min(self._most_requests, -(-size // 2))
+        progress.notice(f"a batch of {size} requests is too large ({words}); {self._most_requests} follow")
+
+    async def _send_part(self, queue: deque[Pending]) -> Part:
+        """Send the next requests in one batch.
+
+        Raises:
+            StudyError: The budget is used up, or the provider takes no batch.
+        """
+        part = Part(name=secrets.token_hex(8))
+        with tempfile.TemporaryFile() as file:
+            for planned in self._plan(queue, part):
+                reserved = self.journal.reserve_batch(planned, part.name)
+                if Unavailable("budget") in reserved:
+                    self._change(part.name, state="unbilled", cost=0)
+                    raise self.biller.explain_limit(planned[reserved.index(Unavailable("budget"))])
+                for request, outcome in zip(planned, reserved, strict=True):
+                    part.outcomes[request.key] = outcome
+                    if isinstance(outcome, Reserved):
+                        file.write(self._line(request))
+            if part.size:
+                part.batch = await self._create(part, file)
+        return part
+
+    def _plan(self, queue: deque[Pending], part: Part) -> Iterator[list[Planned]]:
+        """Take the next requests that a provider takes in one batch, some at a time."""
+        planned: list[Planned] = []
+        size = 0
+        while queue and len(part.pending) < self._most_requests:
+            request = self.online.plan(queue[0].question, queue[0].send, batch=True)
+            size += len(self._line(request))
+            if part.pending and size > MOST_BYTES:
+                break
+            part.pending.append(queue.popleft())
+            planned.append(request)
+            if len(planned) == AT_ONCE:
+                yield planned
+                planned = []
+        if planned:
+            yield planned
+
+    @property
+    def _path(self) -> str:
+        return f"/v1{PATHS[self.online.state.form.interface]}"
+
+    def _line(self, request: Planned) -> bytes:
+        """Return a request as a line of a batch's file."""
+        head = f'{{"custom_id": "{request.key}", "method": "POST", "url": "{self._path}", "body": '
+        return b"%s%s}\n" % (head.encode(), request.body)
 
     def _change(self, batch: str, **values: str | int) -> None:
         """Change the open requests of a batch."""
@@ -171,10 +252,10 @@ class BatchRun:
         if batch.provider_id is not None:
             return batch
         try:
-            provider_id = await self._find(batch.name)
+            provider_id = await self._api.find(batch.name)
             if provider_id is None:
-                await asyncio.sleep(SECOND_LOOK_SECONDS * self.online.pace)
-                provider_id = await self._find(batch.name)
+                await asyncio.sleep(SECOND_LOOK_SECONDS * self.online.workers.pace)
+                provider_id = await self._api.find(batch.name)
         except CallError as error:
             raise StudyError(
                 f"{self.server.url} does not list its batches ({error}), and an interrupted run may have "
@@ -186,52 +267,26 @@ class BatchRun:
         self._change(batch.name, provider_id=provider_id)
         return replace(batch, provider_id=provider_id)
 
-    async def _find(self, name: str) -> str | None:
-        """Return what the provider calls the batch that has our name, if there is one."""
-        query: dict[str, object] = {"limit": 100}
-        while True:
-            page = await self._call(partial(self.online.client.get, "/batches", dict(query)))
-            if not isinstance(listed := page.get("data"), list):
-                raise StudyError(BAD_RESPONSE)
-            for each in map(table_of, listed):
-                if table_of(each.get("metadata")).get("guard-eval") == name:
-                    return _id_of(each)
-            if not page.get("has_more") or not listed:
-                return None
-            query["after"] = _id_of(table_of(listed[-1]))
-
-    async def _create(self, name: str, planned: Sequence[Planned]) -> Batch:
-        """Upload the requests and make a batch of them.
+    async def _create(self, part: Part, file: IO[bytes]) -> Batch | None:
+        """Upload the requests and make a batch of them; return None if it is too large.
 
         Raises:
             StudyError: The provider refuses it, or only the user can mend it.
         """
-        path = f"/v1{PATHS[self.online.state.form.interface]}"
-        head = b'{"custom_id": "%s", "method": "POST", "url": "%s", "body": %s}\n'
-        lines = [head % (each.key.encode(), path.encode(), each.body) for each in planned]
         try:
-            upload = partial(self.online.client.upload, f"guard-eval-{name}.jsonl", b"".join(lines))
-            file = await self._call(upload)
-            body = {
-                "input_file_id": _id_of(file),
-                "endpoint": path,
-                "completion_window": "24h",
-                "metadata": {"guard-eval": name},
-            }
-            created = await self._call(
-                partial(self.online.client.post, "/batches", json.dumps(body).encode()),
-                recheck=partial(self._find, name),
-            )
+            provider_id = await self._api.create(part.name, file, self._path)
         except CallError as error:
-            self._change(name, state="unbilled", cost=0)
+            self._change(part.name, state="unbilled", cost=0)
+            if isinstance(error, TooLargeError):
+                self._halve(part.name, part.size, str(error))
+                return None
             raise StudyError(
                 f"{self.server.url} has no Batch API, or refuses the batch ({error}); run without --batch"
             ) from None
-        provider_id = _id_of(created)
-        self._change(name, provider_id=provider_id)
-        self.biller.ledger.requests += len(planned)
-        progress.notice(f"the batch {provider_id} with {len(planned)} requests is sent")
-        return Batch(name=name, provider_id=provider_id, sent_at=datetime.now(UTC))
+        self._change(part.name, provider_id=provider_id)
+        self.biller.ledger.requests += part.size
+        progress.notice(f"the batch {provider_id} with {part.size} requests is sent")
+        return Batch(name=part.name, provider_id=provider_id, sent_at=datetime.now(UTC))
 
     async def _collect(self, batches: Sequence[Batch]) -> None:
         """Wait for batches, and store what they bring."""
@@ -244,7 +299,7 @@ class BatchRun:
                     raise error
             unfinished = [each for each, is_over in zip(unfinished, ended, strict=True) if not is_over]
             if unfinished:
-                await asyncio.sleep(self.online.pace * pause)
+                await asyncio.sleep(self.online.workers.pace * pause)
                 pause = min(LONGEST_POLL_SECONDS, pause * 1.5)
 
     async def _poll(self, batch: Batch) -> bool:
@@ -254,29 +309,32 @@ class BatchRun:
             StudyError: The provider should know it, or only the user can mend what a request met.
         """
         try:
-            status = await self._call(partial(self.online.client.get, f"/batches/{batch.provider_id}"))
-            state, counts = str(status.get("status")), table_of(status.get("request_counts"))
-            progress.notice(f"the batch {batch.provider_id}: {state}, {counts.get('completed', 0)} answers")
-            if state not in _ENDED:
+            status = await self._api.read(str(batch.provider_id))
+            progress.notice(f"the batch {batch.provider_id}: {status.words}")
+            if status.state == "open":
                 return False
-            for name in filter(None, (status.get("output_file_id"), status.get("error_file_id"))):
-                file = partial(self.online.client.get, f"/files/{name}/content")
-                self._store_results(batch, await self._call(file, raw=True))
+            for name in status.files:
+                self._store_results(batch, await self._api.download(name))
         except CallError as error:
             raise StudyError(
                 f"{self.server.url} lacks the study's batch {batch.provider_id} or its results ({error}); "
                 "set key and address to those it was sent with, run again later, or, if that batch is gone, "
                 f"{_NEW_NAME}"
             ) from None
+        with self.journal.store.read() as db:
+            size = len(requests.read_batch(db, batch.name))
         ended: dict[str, Any] = {"failure": NO_ANSWER.kind, "detail": NO_ANSWER.detail}
-        ended |= {"state": "lost"} if state == "completed" else {"state": "unbilled", "cost": 0}
+        ended |= {"state": "lost"} if status.state == "completed" else {"state": "unbilled", "cost": 0}
         self._change(batch.name, **ended)
-        fatal = next((each.fatal for each in self._errors.values() if each.fatal), None)
-        if fatal is None and state == "failed":
-            words = excerpt(json.dumps(status.get("errors")))
-            fatal = f"the provider refused the batch {batch.provider_id}: {words}; run without --batch"
+        fatal = next((error.fatal for error in self._errors.values() if error.fatal), None)
         if fatal is not None:
             raise StudyError(fatal)
+        if status.state == "failed":
+            if not is_too_large(status.error):
+                raise StudyError(
+                    f"the provider refused the batch {batch.provider_id}: {status.error}; run without --batch"
+                )
+            self._halve(batch.name, size, status.error)
         return True
 
     def _store_results(self, batch: Batch, content: bytes) -> None:
@@ -299,67 +357,3 @@ class BatchRun:
         for key, answer in settled.items():
             if answer.state == "answered":
                 self.biller.count_cost(answer, rows[key][1])
-
-    async def _call(
-        self,
-        call: Callable[[], Awaitable[bytes | JudgeError]],
-        *,
-        recheck: Callable[[], Awaitable[str | None]] | None = None,
-        raw: bool = False,
-    ) -> Any:  # noqa: ANN401 (a stranger's JSON)
-        """Call until there is an answer.
-
-        Args:
-            call: The call.
-            recheck: Asked before another attempt for the id of what the last one may have made.
-            raw: Return the bytes and not their JSON.
-
-        Raises:
-            CallError: The provider refuses it for good.
-            StudyError: No answer came, or only the user can mend it.
-        """
-        for attempt in range(1, _CALLS + 1):
-            result = await call()
-            if isinstance(result, bytes):
-                table = result if raw else load_json(result)
-                if not isinstance(table, bytes | dict):
-                    raise StudyError(BAD_RESPONSE)
-                return table
-            detail = result.detail
-            missing = detail.startswith(("HTTP 404", "HTTP 405", "HTTP 501"))
-            if not missing and result.fatal is not None and result.kind != "transport":
-                raise StudyError(result.fatal)
-            if missing or result.kind not in ATTEMPTS:
-                raise CallError(detail)
-            if attempt < _CALLS:
-                await self.online.pause(max(result.wait or 0.0, self.online.backoff(attempt)))
-                if recheck is not None and result.billed:  # it may have been made
-                    try:
-                        batch = await recheck()
-                    except CallError:
-                        break
-                    if batch is not None:
-                        return {"id": batch}
-        raise StudyError(f"{detail}; run again to go on from here: batches are kept")
-
-
-def _split(planned: Sequence[Planned]) -> Iterator[list[Planned]]:
-    """Yield parts that a provider takes in one batch."""
-    part: list[Planned] = []
-    size = 0
-    for each in planned:
-        line = len(each.body) + 200
-        if part and (len(part) == MOST_REQUESTS or size + line > MOST_BYTES):
-            yield part
-            part, size = [], 0
-        part.append(each)
-        size += line
-    if part:
-        yield part
-
-
-def _id_of(entry: dict[str, Any]) -> str:
-    name = entry.get("id")
-    if not isinstance(name, str) or not name:
-        raise StudyError(BAD_RESPONSE)
-    return name

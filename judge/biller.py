@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
-from guard_eval.store.requests import BILLION, Planned, Settled
+from guard_eval.records import BILLION
+from guard_eval.servers.answers import read_usage
+from guard_eval.servers.failures import FailureKind
+from guard_eval.servers.price import KEYS, Price
+from guard_eval.store.requests import Planned, Settled
 from guard_eval.study.judge_settings import Judge
-from judge.failures import ErrorKind
-from judge.prompts.answers import read_usage
-from judge.providers.price import KEYS, Price
 
 
 @dataclass(kw_only=True)
@@ -29,7 +30,7 @@ class Ledger:
     requests: int = 0
     verdicts: int = 0
     in_batches: int = 0
-    failures: Counter[tuple[ErrorKind, str]] = field(default_factory=Counter)
+    failures: Counter[tuple[FailureKind, str]] = field(default_factory=Counter)
     cost: int = 0
 
 

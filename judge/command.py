@@ -13,16 +13,17 @@ from sqlalchemy import Row
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
+from guard_eval.records import BILLION
 from guard_eval.reporting.escaping import visible
 from guard_eval.reporting.tables import Table
 from guard_eval.results import Result
-from guard_eval.store import Store, judging, pairs, requests
+from guard_eval.servers.price import KEYS, show_usd
+from guard_eval.servers.server import Server, connect_to, may_send_keys, parse_send_key
+from guard_eval.store import Store, judging, pairs
 from guard_eval.study import Study
 from guard_eval.study.judge_settings import Judge
 from judge.calibration import read_unanswered
 from judge.preview import IN_BATCH, ONLINE, Preview, preview_judge
-from judge.providers.price import KEYS, show_usd
-from judge.providers.server import Server, connect_to, may_send_keys, parse_send_key
 from judge.questions import read_left
 from judge.viewer import write_page
 
@@ -102,20 +103,22 @@ def judge(
             return Judged(lines=(f"{view}: {count} exchanges; open it in a browser",))
         if not pairs.read(store):
             raise StudyError(f"{study.folder} has no pairs yet; run: {study.command('pair')}")
-        asking = Asking(study, store, budget, parse_send_key(send_key), batch=batch, calibrate=calibrate)
-        previews = asking.preview(judges)
-        if dry_run or not asking.confirm(previews, yes=yes):
+        command = JudgeCommand(
+            study, store, budget, parse_send_key(send_key), batch=batch, calibrate=calibrate
+        )
+        previews = command.preview(judges)
+        if dry_run or not command.confirm(previews, yes=yes):
             chosen = [("--only", only), ("--budget", budget and f"{budget:g}")]
             chosen += [("--send-key", key) for key in send_key]
             words = [word for name, value in chosen if value for word in (name, value)]
             words += ["--batch"] * batch + ["--calibrate"] * calibrate
-            result = replace(asking.show(previews, example=dry_run), next=(study.command("judge", *words),))
+            result = replace(command.show(previews, example=dry_run), next=(study.command("judge", *words),))
         else:
-            asking.run(previews)
-            result = asking.summarize()
-    if asking.errors:
+            command.run(previews)
+            result = command.summarize()
+    if command.errors:
         progress.show(result)
-        raise asking.error()
+        raise command.error()
     return result
 
 
@@ -130,7 +133,7 @@ def _choose(study: Study, only: str | None) -> list[Judge]:
 
 
 @dataclass
-class Asking:
+class JudgeCommand:
     """One call of the command.
 
     Attributes:
@@ -194,7 +197,7 @@ class Asking:
         Raises:
             StudyError: Nobody is there to be asked.
         """
-        import judge.providers.client  # noqa: F401, PLC0415 (names a missing extra before anything is asked)
+        import guard_eval.servers.client  # noqa: F401, PLC0415 (names a missing extra before anything is asked)
 
         for each in previews:
             if each.questions or each.open:
@@ -254,7 +257,7 @@ class Asking:
         reasons = tuple(judging.count_reasons(failed) if self.calibrate else failures)
         lines = [
             f"{name}: {ledger.verdicts} judged, {ledger.requests} requests sent, "
-            f"{show_usd(ledger.cost / requests.BILLION)}"
+            f"{show_usd(ledger.cost / BILLION)}"
             for name, ledger in self.ledgers.items()
         ]
         in_batches = sum(ledger.in_batches for ledger in self.ledgers.values())

@@ -12,28 +12,32 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from guard_eval.servers.failures import (
+    ATTEMPTS,
+    LONGEST_WAIT_SECONDS,
+    MOST_FAILURES,
+    OF_THE_SERVER,
+    RESAMPLED,
+    SAMPLES,
+    FailureKind,
+    RequestFailure,
+)
+from guard_eval.servers.form import Form
 from guard_eval.study.judge_settings import Judge
-from judge.failures import ATTEMPTS, OF_THE_SERVER, RESAMPLED, SAMPLES, ErrorKind, JudgeError
-from judge.prompts.forms import Form, fixed_parts
+from judge.prompts.forms import change_form, fixed_parts, simplify
 from judge.prompts.parsing import Choices
 
 MOST_FRUITLESS = 10
 """Answers without a verdict that end a run before its first verdict; later, pairs in a row without one."""
 
-MOST_FAILURES = 10
-"""Questions in a row that the server fails to answer and that end a run."""
-
 DOUBTS = 2
 """Questions on which the best form is refused or ignored before it is given up."""
-
-LONGEST_WAIT_SECONDS = 120.0
-"""Seconds that a server may ask to wait; for longer the run ends."""
 
 USUAL_TOKENS = 512
 REASONING_TOKENS = 8192
 """The longest answer unless study.toml says otherwise: at first, and if the model reasons."""
 
-_REMEDIES: dict[ErrorKind, str] = {
+_REMEDIES: dict[FailureKind, str] = {
     "truncated": "set a higher max_output_tokens in study.toml (it is {tokens} now), or a lower "
     "reasoning_effort",
     "unparseable": "set another output in study.toml, or name another model",
@@ -59,7 +63,7 @@ class Reply:
     """
 
     form: Form
-    result: Choices | JudgeError
+    result: Choices | RequestFailure
     max_output_tokens: int
     answered: bool = False
     is_new: bool = False
@@ -75,6 +79,8 @@ class RunState:
         judge: The study's settings for the judge.
         best: The form that is asked for until it is given up; then the form that took its place.
         max_output_tokens: The token limit of the next requests.
+        most_output_tokens: The highest token limit that the server may take.
+        answered_tokens: The highest token limit of an answer.
         is_settled: Whether the form changes no more, since a verdict was accepted.
         fallback: The simpler form that gave a verdict.
         doubts: The questions on which the best form was refused or ignored.
@@ -85,6 +91,8 @@ class RunState:
     judge: Judge
     best: Form
     max_output_tokens: int
+    most_output_tokens: int = REASONING_TOKENS
+    answered_tokens: int = 0
     is_settled: bool = False
     fallback: Form | None = None
     doubts: int = 0
@@ -156,7 +164,7 @@ class Verdict:
 class Failure:
     """The question has no verdict in this run."""
 
-    error: JudgeError
+    error: RequestFailure
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +182,7 @@ def learn(history: History, reply: Reply) -> History:
     run = history.run
     history = replace(history, replies=(*history.replies, reply))
     error = reply.result
-    if not isinstance(error, JudgeError):
+    if not isinstance(error, RequestFailure):
         run = replace(run, fruitless=())
         is_accepted = reply.form == run.form or run.doubts >= DOUBTS or not history.has_others
         if is_accepted and not run.is_settled:
@@ -185,22 +193,30 @@ def learn(history: History, reply: Reply) -> History:
         if reply.answered and reply.is_new:
             run = replace(run, fruitless=(*run.fruitless, history.pair_id))
         is_first = [each.form for each in history.replies].count(run.best) == 1
-        if error.change is not None and reply.is_new and reply.form == run.best and is_first:
+        blames_form = error.change not in (None, "fewer_tokens")
+        if blames_form and reply.is_new and reply.form == run.best and is_first:
             run = replace(run, doubts=run.doubts + 1)
-    return replace(history, run=_learn_reasoning(run, reply))
+    if run.judge.max_output_tokens is None:
+        run = _learn_limit(run, reply)
+    return replace(history, run=run)
 
 
-def _learn_reasoning(run: RunState, reply: Reply) -> RunState:
-    """Raise the limit of tokens if the model reasons, unless study.toml fixes it.
+def _learn_limit(run: RunState, reply: Reply) -> RunState:
+    """Raise the limit of tokens if the model reasons, and lower it if the server does not take it.
 
     An answer that is cut off while the model reasons also ends the temperature of 0, at which some such
     models repeat themselves without end.
     """
-    error = reply.result if isinstance(reply.result, JudgeError) else None
+    error = reply.result if isinstance(reply.result, RequestFailure) else None
     is_cut = error is not None and error.kind == "truncated"
-    is_refused = error is not None and error.change in ("limit", "temperature")
-    if run.judge.max_output_tokens is None and (reply.reasoned or is_cut or is_refused):
-        run = replace(run, max_output_tokens=REASONING_TOKENS)
+    if reply.answered:
+        run = replace(run, answered_tokens=max(run.answered_tokens, reply.max_output_tokens))
+    if error is not None and error.change == "fewer_tokens":
+        lower = max(USUAL_TOKENS, reply.max_output_tokens // 4)
+        if run.answered_tokens < reply.max_output_tokens:  # else this one question is too long
+            run = replace(run, max_output_tokens=lower, most_output_tokens=lower)
+    elif reply.reasoned or is_cut or (error is not None and error.change in ("limit", "temperature")):
+        run = replace(run, max_output_tokens=run.most_output_tokens)
     if is_cut and reply.reasoned and not run.is_settled and run.judge.temperature is None:
         run = replace(run, best=run.best.drop("temperature"))
     return run
@@ -224,17 +240,19 @@ def next_step(history: History, form: Form) -> Step:
         return Send(form)
     reply = history.replies[-1]
     error = reply.result
-    if not isinstance(error, JudgeError):
+    if not isinstance(error, RequestFailure):
         return Verdict(error) if run.is_settled else Wait(for_another=True)
     if run.is_hopeless:
         return explain_useless(run, error, len(run.fruitless))
+    if error.change == "fewer_tokens" and run.max_output_tokens < reply.max_output_tokens:
+        return Send(form, _count_answers(history, form))
     step = None if run.is_settled else _change_form(history, form, error)
     if step is not None:
         return step
     return _sample_again(history, form, error) if reply.answered else _send_again(history, error)
 
 
-def explain_useless(run: RunState, error: JudgeError, count: int) -> Stop:
+def explain_useless(run: RunState, error: RequestFailure, count: int) -> Stop:
     """Return the end of a run whose last answers, so many, had no verdict."""
     remedy = _REMEDIES.get(error.kind, "name another model in study.toml")
     return Stop(
@@ -244,7 +262,7 @@ def explain_useless(run: RunState, error: JudgeError, count: int) -> Stop:
     )
 
 
-def _change_form(history: History, form: Form, error: JudgeError) -> Send | Stop | None:
+def _change_form(history: History, form: Form, error: RequestFailure) -> Send | Stop | None:
     """Return the request in the next form, if the form may be to blame and another one was not tried."""
     run = history.run
     tried = {reply.form for reply in history.replies}
@@ -266,21 +284,21 @@ def _change_form(history: History, form: Form, error: JudgeError) -> Send | Stop
     return None if simpler is None else Send(simpler)
 
 
-def _list_forms(history: History, form: Form, error: JudgeError) -> Iterator[Form]:
+def _list_forms(history: History, form: Form, error: RequestFailure) -> Iterator[Form]:
     """Yield the forms that may help, the best first."""
     judge = history.run.judge
     if error.change is not None and error.change != "guess":
-        yield form.change(error.change, judge)
+        yield change_form(form, error.change, judge)
         return
     base = history.run.best
     for reply in history.replies:
-        change = reply.result.change if isinstance(reply.result, JudgeError) else None
+        change = reply.result.change if isinstance(reply.result, RequestFailure) else None
         if change is not None and change != "guess":
-            base = base.change(change, judge)
-    yield from base.simplify(judge)
+            base = change_form(base, change, judge)
+    yield from simplify(base, judge)
 
 
-def _sample_again(history: History, form: Form, error: JudgeError) -> Send | Failure | Stop:
+def _sample_again(history: History, form: Form, error: RequestFailure) -> Send | Failure | Stop:
     """Ask for another sample after an answer without a verdict, up to three in all.
 
     An answer that was cut off at a lower limit than the present one does not count among the three.
@@ -294,7 +312,7 @@ def _sample_again(history: History, form: Form, error: JudgeError) -> Send | Fai
     return _fail(history.run, error)
 
 
-def _send_again(history: History, error: JudgeError) -> Wait | Failure | Stop:
+def _send_again(history: History, error: RequestFailure) -> Wait | Failure | Stop:
     """Send the same request again, unless it failed too often or only the user can mend it."""
     if (error.wait or 0.0) > LONGEST_WAIT_SECONDS:
         return Stop(
@@ -311,17 +329,21 @@ def _send_again(history: History, error: JudgeError) -> Wait | Failure | Stop:
     return _fail(history.run, error)
 
 
-def _count_failures(history: History) -> Counter[ErrorKind]:
+def _count_answers(history: History, form: Form) -> int:
+    return sum(reply.answered and reply.form == form for reply in history.replies)
+
+
+def _count_failures(history: History) -> Counter[FailureKind]:
     """Count the requests without an answer since the last answer, by kind."""
-    failed: Counter[ErrorKind] = Counter()
+    failed: Counter[FailureKind] = Counter()
     for reply in reversed(history.replies):
-        if reply.answered or not isinstance(reply.result, JudgeError):
+        if reply.answered or not isinstance(reply.result, RequestFailure):
             break
         failed[reply.result.kind] += 1
     return failed
 
 
-def _fail(run: RunState, error: JudgeError) -> Failure | Stop:
+def _fail(run: RunState, error: RequestFailure) -> Failure | Stop:
     if error.kind not in OF_THE_SERVER or run.failures + 1 < MOST_FAILURES:
         return Failure(error)
     return Stop(

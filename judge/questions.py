@@ -11,6 +11,10 @@ from datetime import timedelta
 from guard_eval.errors import StudyError
 from guard_eval.records import BlindPair, Plan, settings_part
 from guard_eval.rubric import reworded
+from guard_eval.servers.answers import read_usage
+from guard_eval.servers.failures import RESAMPLED, RequestFailure
+from guard_eval.servers.form import Form
+from guard_eval.servers.thinking import has_reasoned
 from guard_eval.store import Store, requests
 from guard_eval.store import settings as store_settings
 from guard_eval.store.requests import Answered, Instruction, Question
@@ -27,10 +31,8 @@ from judge.decide import (
     learn,
     next_step,
 )
-from judge.failures import JudgeError
-from judge.prompts.answers import has_reasoned
 from judge.prompts.examples import describe_special
-from judge.prompts.forms import Form, build_request, show_request, temperature_of
+from judge.prompts.forms import build_request, first_form, show_request, temperature_of
 from judge.prompts.parsing import parse
 from judge.prompts.prompt import code as code_of
 from judge.prompts.prompt import prompt_of
@@ -127,7 +129,7 @@ class RequestBuilder:
             forms = requests.read_forms(db, self.settings)
         usual = REASONING_TOKENS if judge.asks_to_reason else USUAL_TOKENS
         limits = [judge.max_output_tokens or usual]
-        best = Form.first(judge)
+        best = first_form(judge)
         for name, verdicts, limit in forms[:1]:
             if verdicts >= DOUBTS:
                 best = Form.parse(name)
@@ -139,7 +141,10 @@ class RequestBuilder:
         """Read an answer to a question that was asked in this form."""
         code = code_of(question.blind, self._seed)
         outcome = parse(answer.response, self.judge.criteria, code=code, titles=self._titles)
-        if isinstance(outcome, JudgeError):
+        if isinstance(outcome, RequestFailure):
+            written = read_usage(answer.response).output_tokens or 0
+            if outcome.kind in RESAMPLED and written >= answer.max_output_tokens:  # whatever else it says
+                outcome = replace(outcome, kind="truncated")
             ignored = outcome.kind in ("unparseable", "wrong_schema") and self.judge.output == "auto"
             outcome = replace(outcome, row=answer.row, change="output" if ignored else outcome.change)
         return Reply(

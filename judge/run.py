@@ -8,38 +8,33 @@ next one reads what was answered and sends only the rest. A failure is counted, 
 from __future__ import annotations
 
 import asyncio
-import secrets
-import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 from typing import NamedTuple
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
+from guard_eval.records import BILLION
+from guard_eval.servers.client import Client
+from guard_eval.servers.failures import RequestFailure
+from guard_eval.servers.form import PATHS, Form
+from guard_eval.servers.price import Price
+from guard_eval.servers.server import Server
+from guard_eval.servers.workers import Workers
 from guard_eval.store import Store
-from guard_eval.store.requests import BILLION, Answered, Planned, Question, Settled, Unavailable
+from guard_eval.store.requests import Answered, Planned, Question, Settled, Unavailable
 from guard_eval.store.schema import chunks
 from guard_eval.study.judge_settings import Judge
 from judge.biller import Biller, Ledger
 from judge.decide import Failure, History, Reply, Send, Step, Stop, Verdict, Wait, conclude, learn, next_step
-from judge.failures import JudgeError
 from judge.journal import Journal
-from judge.prompts.forms import PATHS, Form
-from judge.providers.client import Client
-from judge.providers.limiter import RateLimiter
-from judge.providers.price import Price
-from judge.providers.server import Server
 from judge.questions import RequestBuilder
 
 POLL_SECONDS = 0.5
 """Seconds between two looks whether another process has an answer, or the budget has room again."""
-
-FIRST_PAUSE_SECONDS = 0.5
-LONGEST_PAUSE_SECONDS = 30.0
-"""The pause before a second attempt, and the longest one that the server did not ask for."""
 
 
 class Pending(NamedTuple):
@@ -47,7 +42,7 @@ class Pending(NamedTuple):
 
     question: Question
     send: Send
-    error: JudgeError | None
+    error: RequestFailure | None
 
 
 class OnlineRun:
@@ -59,8 +54,8 @@ class OnlineRun:
         builder: Makes the requests and reads the answers.
         journal: Writes to the store.
         biller: Prices requests and answers.
+        workers: Send the requests.
         state: What the run knows about the judge.
-        pace: A factor of all pauses that no server asks for.
     """
 
     def __init__(
@@ -92,7 +87,7 @@ class OnlineRun:
         """
         self.judge = judge
         self.server = server
-        self.pace = pace
+        self.workers = Workers(server, concurrency=judge.concurrency, pace=pace)
         self.builder = RequestBuilder(judge, seed=seed)
         self.biller = Biller(judge, price, budget_usd)
         self.ledger = self.biller.ledger
@@ -101,12 +96,6 @@ class OnlineRun:
         self._store = store
         self._advance = advance
         self._instructions: dict[Form, str] = {}
-        self._stop = asyncio.Event()
-
-    @property
-    def is_stopped(self) -> bool:
-        """Whether nothing more is to be sent."""
-        return self._stop.is_set()
 
     def judge_questions(self, questions: Sequence[Question]) -> Ledger:
         """Ask the questions, save the verdicts of the study, and return what it took.
@@ -125,18 +114,17 @@ class OnlineRun:
             queue = deque(pending.question for pending in await self.resolve(questions))
             await self.ask_first(queue)
             size = -(-3 * self.judge.concurrency // 2)  # some wait for the disk, or for a retry
-            await self._run_workers([self._ask_queue(queue) for _ in range(size)])
+            await self.workers.run(self._ask_queue(queue) for _ in range(size))
 
     async def ask_first(self, queue: deque[Question]) -> None:
         """Ask one question after the other until an answer can be read, or none is left."""
-        await self._run_workers([self._ask_queue(queue, first=True)])
+        await self.workers.run([self._ask_queue(queue, first=True)])
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
         """Connect to the server, and keep the lease of what is under way."""
-        self.limiter = RateLimiter(self.judge.concurrency, timeout=self.server.timeout)
         lease = asyncio.create_task(self.journal.keep_lease())
-        lease.add_done_callback(lambda _: self._end())
+        lease.add_done_callback(lambda _: self.workers.stop())
         try:
             async with Client(self.server, concurrency=self.judge.concurrency) as self.client:
                 yield
@@ -160,44 +148,17 @@ class OnlineRun:
             if isinstance(step, Verdict | Failure):
                 concluded.append((question, step))
             elif isinstance(step, Send):
-                error = history.replies[-1].result if history.replies else None
-                unanswered.append(Pending(question, step, error if isinstance(error, JudgeError) else None))
+                result = history.replies[-1].result if history.replies else None
+                error = result if isinstance(result, RequestFailure) else None
+                unanswered.append(Pending(question, step, error))
         for part in chunks(concluded):
             await asyncio.gather(*(self.conclude(question, step) for question, step in part))
         return unanswered
 
-    async def _run_workers(self, works: Sequence[Awaitable[None]]) -> None:
-        """Wait for workers; what is under way at any end is received, since it is paid."""
-        workers = [asyncio.ensure_future(work) for work in works]
-        try:
-            await asyncio.wait(workers)
-        except asyncio.CancelledError:
-            self._end()
-            progress.warn(
-                f"stopping: {self.limiter.in_flight} answers are under way and are waited for; Ctrl-C again "
-                "gives them up; run the same command again to go on"
-            )
-            await asyncio.wait(workers)
-            raise
-        for error in [worker.exception() for worker in workers]:
-            if error is not None:
-                raise error
-
     async def _ask_queue(self, queue: deque[Question], *, first: bool = False) -> None:
         """Ask the next question until there is none, or until the first answer that can be read."""
-        while queue and not self.is_stopped:
-            if first and self.state.is_settled:
-                break
-            try:
-                await self._ask_next(queue)
-            except BaseException:
-                self._end()
-                raise
-
-    def _end(self) -> None:
-        """Send nothing more, and wait for no pause."""
-        self._stop.set()
-        self.limiter.open()
+        while queue and not self.workers.is_stopped and not (first and self.state.is_settled):
+            await self._ask_next(queue)
 
     async def _ask_next(self, queue: deque[Question]) -> None:
         """Judge the next question; one that cannot be asked now goes back into the queue.
@@ -215,7 +176,7 @@ class OnlineRun:
                 self.ledger.in_batches += 1
             case Unavailable():
                 queue.append(question)
-                await self.pause(self.pace * POLL_SECONDS)
+                await self.workers.pause(self.workers.pace * POLL_SECONDS)
             case Wait():
                 queue.insert(1, question)
 
@@ -228,12 +189,12 @@ class OnlineRun:
         history = History(run=self.state, pair_id=question.pair_id, has_others=has_others)
         send = Send(self.state.form)
         step: Step = send
-        while not self.is_stopped:
+        while True:
             match step:
                 case Send():
                     send = step
                 case Wait(for_another=False):
-                    await self.pause(max(step.seconds, self.backoff(step.attempts)))
+                    await self.workers.back_off(step.attempts, step.seconds)
                 case Stop():
                     raise StudyError(step.reason)
                 case _:
@@ -245,12 +206,11 @@ class OnlineRun:
             self.state = history.run
             step = next_step(history, send.form)
             await self._report(reply, send, step)
-        return Unavailable("busy")
 
     async def _report(self, reply: Reply, send: Send, step: Step) -> None:
         """Note why an answer has no verdict, and say so if requests have another form from now on."""
         error = reply.result
-        if not isinstance(error, JudgeError):
+        if not isinstance(error, RequestFailure):
             return
         await self.journal.note(error)
         if isinstance(step, Send) and step.form != send.form:
@@ -298,8 +258,8 @@ class OnlineRun:
         Raises:
             StudyError: The budget is used up.
         """
-        async with self.limiter as let_go_at:
-            if self.is_stopped:
+        async with self.workers.limiter as let_go_at:
+            if self.workers.is_stopped:
                 return Unavailable("busy")
             planned = self.plan(question, send)
             reservation = await self.journal.reserve(planned)
@@ -316,19 +276,16 @@ class OnlineRun:
         self, question: Question, form: Form, planned: Planned, row: int, let_go_at: float
     ) -> Reply:
         self.ledger.requests += 1
-        is_alone = self.limiter.in_flight == 1
-        sent_at = time.monotonic()
-        result = await self.client.post(PATHS[form.interface], planned.body)
+        is_alone = self.workers.limiter.in_flight == 1
+        result = await self.workers.limiter.watch(
+            self.client.post(PATHS[form.interface], planned.body), let_go_at
+        )
         if isinstance(result, bytes):
-            self.limiter.answered(sent_at)
             settled = self.biller.price_answer(row, result)
             await self.journal.settle(settled)
             self.biller.count_cost(settled, planned.cost)
             answer = Answered(row=row, response=result, max_output_tokens=planned.max_output_tokens)
             return self.builder.read(question, form, answer, is_new=True)
-        is_queued = result.kind == "timeout" and not is_alone
-        if result.kind == "rate_limited" or is_queued or result.wait:
-            self.limiter.refused(let_go_at, result.wait or 0.0)
         await self.journal.settle(settle_error(row, result))
         return Reply(
             form=form,
@@ -338,19 +295,8 @@ class OnlineRun:
             alone=is_alone,
         )
 
-    def backoff(self, attempts: int) -> float:
-        """Return the seconds before the next attempt, spread by chance."""
-        seconds = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** (attempts - 1))
-        return self.pace * seconds * secrets.SystemRandom().uniform(0.5, 1)
 
-    async def pause(self, seconds: float) -> None:
-        """Wait, but no longer than the run goes on."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._stop.wait()
-
-
-def settle_error(row: int, error: JudgeError) -> Settled:
+def settle_error(row: int, error: RequestFailure) -> Settled:
     """Return what completes the row of a request that was not answered."""
     lost = Settled(row=row, state="lost", failure=error.kind, detail=error.detail)
     return lost if error.billed else replace(lost, state="unbilled")

@@ -14,17 +14,17 @@ from pathlib import Path
 from typing import Any
 
 from guard_eval.errors import StudyError
-from guard_eval.records import Choice, content_id
+from guard_eval.records import BILLION, Choice, content_id
 from guard_eval.reporting.escaping import Escaped, visible
 from guard_eval.reporting.rendering import render
 from guard_eval.reporting.writing import write_whole
+from guard_eval.servers.answers import read_answer
+from guard_eval.servers.price import show_usd
 from guard_eval.store import Store, requests, unblind
 from guard_eval.store import pairs as store_pairs
-from guard_eval.store.requests import BILLION, Attempt
+from guard_eval.store.requests import Attempt
 from guard_eval.study.judge_settings import Judge
-from judge.prompts.answers import read_answer
 from judge.prompts.forms import show_request
-from judge.providers.price import show_usd
 
 _HERE = Path(__file__).parent
 _PAIRS_AT_ONCE = 100

@@ -10,6 +10,7 @@ import importlib.util
 import os
 import re
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from functools import wraps
 from pathlib import Path
@@ -39,6 +40,9 @@ settings.load_profile("unhurried")
 
 # Tests, and what they start, compute with one processor: tensors are small, and threads wait for each other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# What the commands propose begins with the program's name where a shell finds it.
+os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
 
 # Where a shell started the tests in the background, or under nohup, these are ignored, and by every child.
 for _signal, _handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):

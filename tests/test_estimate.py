@@ -1,8 +1,6 @@
-"""The statistics of independent units, against arithmetic by hand, enumeration, scipy and statsmodels."""
+"""The statistics of independent units, against arithmetic by hand, scipy and statsmodels."""
 
-import itertools
 import math
-import tracemalloc
 
 import numpy as np
 import pytest
@@ -11,7 +9,7 @@ from statsmodels.genmod.cov_struct import Independence
 from statsmodels.genmod.generalized_estimating_equations import GEE
 from statsmodels.stats.multitest import multipletests
 
-from guard_eval.estimate import Estimate, adjust, jackknife, sign_flip
+from guard_eval.estimate import adjust, jackknife
 
 
 def mean(sums):
@@ -85,84 +83,6 @@ def test_what_is_undefined_has_a_reason(rows, strata, value, words):
     estimate = jackknife(rows, mean, strata=strata)
     assert words in estimate.note
     assert (estimate.value, estimate.low is None) == (value, strata is None)
-
-
-def enumerated(scores):
-    patterns = itertools.product((-1, 1), repeat=len(scores))
-    sums = [abs(sum(s * x for s, x in zip(pattern, scores, strict=True))) for pattern in patterns]
-    return sum(value >= abs(sum(scores)) - 1e-9 for value in sums) / len(sums)
-
-
-@pytest.mark.parametrize(
-    "scores",
-    [
-        [1, 1, 1, -1],
-        [1, -1],
-        [1 / 3, 1 / 3, 1 / 3, -1 / 3, 2 / 3, 1, 1, -1, 0.2, 0],
-        [0.1234567, 2**0.5, -0.9, math.pi, 1e-3, 0.5, -0.25],
-        [1 / 3, 2 / 3, -1.0, *(1 / prime for prime in (10007, 10009, 10037, 10039))],  # ⅓ + ⅔ = 1 is a tie
-    ],
-)
-def test_few_scores_are_enumerated(scores):
-    estimate = sign_flip(scores)
-    assert estimate.p == pytest.approx(enumerated(scores), rel=1e-12)
-    assert estimate.method == "exact sign-flip test over prompts"
-    assert estimate.smallest_p == 2.0 ** (1 - sum(score != 0 for score in scores))
-
-
-@pytest.mark.parametrize(("size", "up", "down"), [(1, 251, 156), (1 / 3, 5000, 3000), (0.5, 11, 11)])
-def test_sign_flips_of_equal_scores_are_the_binomial_test(size, up, down):
-    estimate = sign_flip([size] * up + [-size] * down + [0] * 193)
-    reference = stats.binomtest(up, up + down).pvalue
-    assert (estimate.n, estimate.p) == (up + down, pytest.approx(reference, rel=1e-9))
-    assert estimate.method.startswith("exact")
-
-
-def test_fractions_of_different_sizes_are_exact():
-    scores = [1 / 2, -1 / 3, 2 / 3, 1, 1, 1 / 4, -1] * 3 + [3 / 4, -1 / 6]  # 23 scores in twelfths
-    total, patterns = abs(sum(scores)), np.zeros(1)
-    for score in scores:
-        patterns = np.concatenate([patterns + score, patterns - score])
-    assert sign_flip(scores).p == pytest.approx((np.abs(patterns) >= total - 1e-9).mean(), rel=1e-12)
-
-
-def test_a_p_is_never_zero():
-    assert sign_flip([1] * 60).p == 2.0**-59
-    estimate = sign_flip([1] * 2000)
-    assert estimate.p is not None
-    assert 0 < estimate.p < 1e-300
-    assert "less than" in estimate.note
-    assert "less than" in Estimate(value=1.0, p=0.0).note
-
-
-def test_drawn_patterns_are_a_valid_test_with_a_seed():
-    scores = np.random.default_rng(7).normal(0.3, 1, 50)
-    estimate = sign_flip(scores, seed=1)
-    theirs = stats.permutation_test((scores,), np.mean, permutation_type="samples", n_resamples=20_000, rng=2)
-    assert estimate.p == pytest.approx(theirs.pvalue, abs=0.005)
-    assert "drawn patterns, seed 1" in estimate.method
-    assert estimate.p == sign_flip(scores, seed=1).p
-    assert sign_flip(np.abs(scores), seed=1).p == pytest.approx(1 / 100_001)
-
-
-def test_sign_flips_of_nothing_have_no_p():
-    assert sign_flip([]).note == "there are no observations"
-    assert (sign_flip([0, 0]).p, sign_flip([0.0]).note) == (None, "no prompt favours either method")
-    with pytest.raises(ValueError, match="finite"):
-        sign_flip([1.0, math.nan])
-
-
-@pytest.mark.parametrize(("items", "raters"), [(24, (23, 80)), (3000, (1, 11))])
-def test_memory_of_a_sign_flip_is_bounded(items, raters):
-    rng = np.random.default_rng(items)
-    bottoms = rng.integers(*raters, items)
-    tracemalloc.start()
-    try:
-        sign_flip(rng.integers(-bottoms, bottoms + 1) / bottoms)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak < 200 * 2**20
 
 
 @pytest.mark.parametrize(("method", "theirs"), [("holm", "holm"), ("bh", "fdr_bh"), ("by", "fdr_by")])

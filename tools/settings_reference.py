@@ -43,11 +43,14 @@ class _Schema(GenerateJsonSchema):
 
 
 def meanings(table: type[BaseModel]) -> dict[str, str]:
-    """Return what each key of a table means: the entries under Attributes of its docstring."""
-    text = inspect.getdoc(table) or ""
-    _, _, attributes = text.partition("Attributes:\n")
-    result = re.findall(r"^    (\w+): (.*?)(?=^    \w+: |\Z)", attributes, re.MULTILINE | re.DOTALL)
-    return {name: " ".join(words.split()) for name, words in result}
+    """Return what each key means: the entries under Attributes in the docstrings of a table and its base."""
+    result: dict[str, str] = {}
+    for kind in reversed(table.__mro__):
+        text = inspect.cleandoc(kind.__doc__ or "") if issubclass(kind, SettingsTable) else ""
+        _, _, attributes = text.partition("Attributes:\n")
+        entries = re.findall(r"^    (\w+): (.*?)(?=^    \w+: |\Z)", attributes, re.MULTILINE | re.DOTALL)
+        result |= {name: " ".join(words.split()) for name, words in entries}
+    return result
 
 
 def tables(kind: type[SettingsTable] = Settings, name: str = "") -> Iterator[tuple[str, type[SettingsTable]]]:

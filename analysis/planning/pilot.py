@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from analysis.analyses.reliability.agreement import intraclass
-from analysis.verdicts.scores import Cell, ScoredVerdicts, by_cell, item_numbers
+from analysis.stats.agreement import intraclass
+from analysis.verdicts.scores import ResultKey, ScoredVerdicts, by_cell, item_numbers
 from analysis.verdicts.tidy import read_verdicts
 from guard_eval.errors import StudyError
 from guard_eval.records import SIMULATED
@@ -81,7 +81,7 @@ def most_demanding(verdicts: pd.DataFrame) -> Pilot:
     return max(pilots, key=lambda pilot: pilot.items)
 
 
-def _pilot(cells: Sequence[tuple[Cell, pd.DataFrame]], results: int) -> Pilot:
+def _pilot(cells: Sequence[tuple[ResultKey, pd.DataFrame]], results: int) -> Pilot:
     """Return what all comparisons on one criterion show together."""
     scores = pd.concat([rows for _, rows in cells])
     estimates, pairs = [], 0

@@ -143,9 +143,9 @@ def first_screen(results: Results) -> FirstScreen:
     answer += _failed_calibrations(results)
     if context.composite is not None and context.composite.weights:
         answer.append(f"The overall result is a composite, declared as {context.composite}.")
-    if context.unfinished and context.sequential:
+    if context.unfinished and context.plan.sequential:
         answer.append(f"Not everything that was planned is rated: {and_list(context.unfinished)}.")
-    looked_at_early = context.unfinished and not context.sequential
+    looked_at_early = context.unfinished and not context.plan.sequential
     return FirstScreen(
         warning=LOOKED_AT_EARLY.format(what=and_list(context.unfinished)) if looked_at_early else "",
         facts=_facts(results),
@@ -205,7 +205,7 @@ def _the(name: str) -> str:
 
 def verdict_word(row: Row, alpha: float) -> str:
     """Return what the deciding p says, in a word or two."""
-    return _conclusion(row, alpha).format(unit=row.unit)
+    return _conclusion(row, alpha).format(unit=getattr(row, "unit", "prompt"))
 
 
 def _conclusion(row: Row, alpha: float) -> str:
@@ -257,7 +257,7 @@ def _share_bars(rows: Sequence[Row], results: Results) -> ResultBars:
     for row in rows:
         label, p = capital(title(row.criterion)), deciding_p(row)
         share, low, high = seen_from(row, lead)
-        word = verdict_word(row, results.context.alpha)
+        word = verdict_word(row, results.context.plan.alpha)
         lines.append(
             AnswerLine(
                 label=f"{label} · {group_name(row)}" if len(kinds) > 1 else label,
@@ -293,7 +293,7 @@ def _ranking_bars(rows: Sequence[Row], results: Results) -> ResultBars:
 
 def _shares_answer(rows: Sequence[Row], results: Results) -> str:
     """Say of one comparison who was preferred, and on what no difference was found."""
-    alpha = results.context.alpha
+    alpha = results.context.plan.alpha
     by_word = grouped(rows, lambda row: PREFERRED if differs(row, alpha) else _conclusion(row, alpha))
     winners = grouped(by_word.get(PREFERRED, ()), ahead_and_behind)
     sentences = [
@@ -337,7 +337,7 @@ def _equivalent(results: Results, rows: Sequence[Row]) -> Iterator[str]:
 
 def _judges_answer(groups: Sequence[list[Row]], first: Sequence[Row], results: Results) -> Iterator[str]:
     """Say in a sentence what each judge found."""
-    alpha = results.context.alpha
+    alpha = results.context.plan.alpha
     is_single = len(results.comparisons) == 1
     for rows in groups[:MAX_NAMED]:
         name = plain_name(rows[0].judge)
@@ -358,7 +358,7 @@ def _preference(row: Row, *, is_single: bool) -> str:
 
 def _ranking_answer(results: Results, first: Sequence[Row]) -> str:
     """Say who leads each ranking, and how many comparisons show a difference."""
-    alpha, tables = results.context.alpha, results.rankings
+    alpha, tables = results.context.plan.alpha, results.rankings
     several = len({group_of(rows[0]) for rows in tables}) > 1
     sentences = [
         ranking_sentence(rows, alpha, who=f", judged by {group_name(rows[0])}," if several else "")
@@ -449,24 +449,23 @@ def _foot(results: Results, rows: Sequence[Row]) -> str:
     context, first = results.context, rows[0]
     covered = next(row for row in rows_of(results["coverage"]) if group_of(row) == group_of(first))
     test = "exact sign-flip test" if "exact sign-flip" in first.method else "sign-flip test"
-    if context.sequential:
+    if context.plan.sequential:
         test = "test that holds whenever one looks"
-    elif context.raters == "random" and not first.judge:
+    elif context.plan.raters == "random" and not first.judge:
         test = "t test over raters and prompts"
-    elif context.assisted_by is not None:
-        test = f"prediction-powered t test, assisted by {context.assisted_by}"
+    elif context.plan.assisted_by is not None:
+        test = f"prediction-powered t test, assisted by {context.plan.assisted_by}"
     correction = f", {first.correction} for {first.family} results" if first.family > 1 else ""
     if first.rater_kind in PEOPLE_OF:
         whom = f"The result is about {plain_name(first.judge)}, and not about other raters."
-    elif context.raters == "random":
+    elif context.plan.raters == "random":
         whom = "The result is about all raters of the same kind."
     else:
-        whose = (
-            f"{'this' if covered.raters == 1 else 'these'} {count_raters(covered.raters, first.rater_kind)}"
-        )
+        who = count_raters(covered.raters, first.rater_kind)
+        whose = f"these {who}" if covered.raters > 1 else f"this {who[2:]}"  # without the number
         whom = f"The result is about {whose}, not raters in general."
     sentences = [f"Each {covered.unit} counts once (n = {covered.units}; {test}{correction}).", whom]
-    unclear = [row for row in rows if verdict_word(row, context.alpha) == NO_EVIDENCE]
+    unclear = [row for row in rows if verdict_word(row, context.plan.alpha) == NO_EVIDENCE]
     if any(row.low is not None and not row.low <= 0.5 <= row.high for row in unclear):
         sentences.append(f"An interval can exclude 50\u00a0% without evidence: {_why_apart(unclear)}.")
     if context.why_exploratory:

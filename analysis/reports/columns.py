@@ -9,8 +9,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from analysis.analyses.evidence import ALL
 from analysis.analyses.outcomes.shares import deciding_p
+from analysis.evidence import ALL
 from analysis.reports.results import Row
 from guard_eval.reporting.escaping import NOTHING, Cell
 from guard_eval.reporting.tables import Table, table_of

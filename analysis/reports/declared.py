@@ -6,29 +6,24 @@ import json
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
 import pandas as pd
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, Field
 
-from analysis.analyses.evidence import Context, Correction, RaterSampling
-from analysis.verdicts.combined import Composite, PanelRule
+from analysis.evidence import Context
+from analysis.sections.by_column import find_column
+from analysis.verdicts.combined import Composite
 from analysis.verdicts.family import declared_results
 from analysis.verdicts.reading import READING, Reading, join_readings, reading_of
 from analysis.verdicts.scores import PROMPT, UnitScores, with_units
 from guard_eval.errors import StudyError
 from guard_eval.records import RaterKind
-from guard_eval.rubric import Weights
-from guard_eval.study.settings import check_guarantees
+from guard_eval.study.test_plan import TestPlan
 from guard_eval.study.toml import check_tables, read_toml, with_overrides
 
 FILE_NAME = "report.toml"
 """The file beside a table that is read without being named."""
-SAME_IN_CONTEXT = (
-    *("question", "texts", "seed", "alpha", "correction", "margin"),
-    *("sequential", "raters", "assisted_by", "random_part", "ties"),
-)
-"""What a report's context calls as the settings do."""
 _PAIR_DESPITE_PROMPTS = (
     f"the unit was declared to be the pair, although several pairs share a {PROMPT}: tests find differences "
     "too often and intervals are too narrow"
@@ -45,69 +40,41 @@ def _one_line(text: str) -> str:
 _Line = Annotated[str, AfterValidator(_one_line)]
 
 
-class TableSettings(BaseModel):
-    """All of report.toml.
+class TableSettings(TestPlan):
+    """All of report.toml: the plan of the tests (see `TestPlan`), and what only a table needs.
 
     Attributes:
-        title: The report's title; by default the table's file name.
-        question: What was asked.
+        title: The report's title. Default: the table's file name.
+        question: The question that the report answers.
         texts: What was compared, in the plural: translations, summaries.
-        alpha: The error rate.
-        correction: For the number of results in the family: holm or bh.
-        margin: The largest distance of a share from one half that does not matter, for claims of equivalence.
         family: The results that were declared beforehand: a criterion, `A against B` or
             `A against B: CRITERION` each.
         seed: The seed of drawn signs.
         unit: What tests and intervals take as independent: the pair, or the prompt of the column prompt_id.
-        sequential: Verdicts were looked at while they came in; the table has them in an order of its own.
-        raters: For whom the answer is to hold: `fixed`, these raters, or `random`, all of the same kind.
-        assisted_by: The judge, by name, whose verdicts assist people's in the answer.
         rater_kind: Who judged, if the table has no such column.
         columns: The headings of the table by the column that they are: `method_a = "System 1"`. An empty
             heading says that the table has no such column.
         verdicts: The words of the table's verdicts: `"left one" = "a"`. Their values are `a`, `b`, `tie`, a
             method, or an empty text for a missing verdict.
         format: The format of the files, if it could be one of two.
-        panel: The rule by which all judges count as one besides.
-        composite: The weights of criteria whose weighted mean is an overall result.
+        by: Columns of the table by whose values results are split.
         ties: Raters could choose a tie. By default they could if the table has a tie.
         random_part: The pairs that people rated are a random part, within each dataset, of those judged.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
-
     title: _Line | None = None
-    question: _Line | None = None
-    texts: _Line | None = None
-    alpha: float | None = Field(default=None, gt=0, lt=1)
-    correction: Correction | None = None
-    margin: float | None = Field(default=None, gt=0, lt=0.5)
+    question: _Line = "Which of the compared methods is better?"
+    texts: _Line = "texts"
     family: list[_Line] | None = Field(default=None, min_length=1)
     seed: int | None = Field(default=None, ge=0, lt=2**63)
     unit: ReportUnit | None = None
-    sequential: bool | None = None
-    raters: RaterSampling | None = None
-    assisted_by: str | None = None
     rater_kind: RaterKind | None = None
     columns: dict[str, str] | None = None
     verdicts: dict[str, str] | None = None
     format: str | None = None
-    panel: PanelRule | None = None
-    composite: Weights | None = None
+    by: list[_Line] = Field(default_factory=list)
     ties: bool | None = None
-    random_part: bool | None = None
-
-    @model_validator(mode="after")
-    def _check_guarantees(self) -> Self:
-        changed = {
-            "correction": self.correction not in {None, "holm"},
-            "margin": self.margin is not None,
-            "sequential": self.sequential,
-            "raters": self.raters not in {None, "fixed"},
-            "assisted_by": self.assisted_by is not None,
-        }
-        check_guarantees([name for name, differs in changed.items() if differs])
-        return self
+    random_part: bool = False
 
 
 def read_settings(
@@ -135,7 +102,11 @@ def check_settings(source: Path, values: Mapping[str, Any]) -> TableSettings:
     Raises:
         StudyError: Something is wrong; all of it is named, with the nearest valid names.
     """
-    plain = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+    plain = {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in values.items()
+        if value is not None
+    }
     return check_tables(TableSettings, plain, source)
 
 
@@ -156,22 +127,25 @@ def table_context(
     """
     verdicts = _with_unit(verdicts, own.unit)
     composite = None if own.composite is None else Composite(weights=own.composite)
-    values = own.model_dump(exclude_none=True)
+    values = own.model_dump(exclude_unset=True)
     words = ", ".join(f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in values.items())
     declared = [f"Declared {source}: {words}."] if values and source else []
     if own.family:
         declared.append(
             "That the family was declared before the verdicts were collected is its author's word."
         )
-    defaults: dict[str, Any] = {"question": "Which of the compared methods is better?", "texts": "texts"}
     return verdicts, Context(
         name=own.title or name,
+        question=own.question,
+        by=tuple(find_column(verdicts, name) for name in own.by),
+        texts=own.texts,
+        seed=own.seed,
+        plan=own,
         planned=declared_results(verdicts, own.family, composite),
-        panel=own.panel,
-        composite=composite,
+        random_part=own.random_part,
+        ties=own.ties,
         declared=tuple(declared),
         command=command,
-        **(defaults | {field: values[field] for field in SAME_IN_CONTEXT if field in values}),
     )
 
 

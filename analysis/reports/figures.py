@@ -44,7 +44,7 @@ def share_figure(results: Results, rows: Sequence[Row], name: str) -> Drawing:
     parts = cell_columns(shown, criterion=str)
     several = "Comparison" in parts
     labels = [" · ".join(str(show(row)) for show in parts.values()) for row in shown]
-    strong = {index for index, row in enumerate(shown) if differs(row, results.context.alpha)}
+    strong = {index for index, row in enumerate(shown) if differs(row, results.context.plan.alpha)}
     names = ("the first-named", "the second") if several else (short(first.method_a), short(first.method_b))
 
     def draw(axes: Axes) -> None:
@@ -58,7 +58,7 @@ def share_figure(results: Results, rows: Sequence[Row], name: str) -> Drawing:
         axes.set_xlabel(f"win share of {names[0]}, %\n(below 50: {names[1]} ahead)", loc="right")
 
     against = "" if several else f" of {first.method_a} against {first.method_b}"
-    marked = f"; diamonds: p at most {results.context.alpha:g}" if strong else ""
+    marked = f"; diamonds: p at most {results.context.plan.alpha:g}" if strong else ""
     heading = f"Win shares{against}, with {level:g} % intervals; the dashed line is no preference{marked}"
     return in_rows(
         draw,

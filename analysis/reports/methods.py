@@ -36,7 +36,7 @@ def _sentences(part: str, known: Mapping[str, dict[str, object] | None]) -> list
 def methods(results: Results) -> tuple[str, ...]:
     """Return how the figures were computed, a sentence or two each."""
     context, rows = results.context, results.answering
-    is_random = context.raters == "random"
+    is_random = context.plan.raters == "random"
     family = {group_name(row): row.family for row in rows if row.family > 1}
     sizes = [f"{size} for {who}" for who, size in family.items()]
     by_pair = all(row.unit == "pair" for row in rows)
@@ -64,7 +64,9 @@ def methods(results: Results) -> tuple[str, ...]:
             "kinds": _when(len({(row.rater_kind, row.judge) for row in rows}) > 1),
             "several_judges": _when(len({row.judge for row in rows if row.judge}) > 1),
             "ranks": _when(results.is_ranked, correction=rows[0].correction),
-            "equivalence": _when(context.margin is not None, margin=f"{100 * (context.margin or 0):g}"),
+            "equivalence": _when(
+                context.plan.margin is not None, margin=f"{100 * (context.plan.margin or 0):g}"
+            ),
             "composite": _when(context.composite is not None, composite=context.composite),
         },
     )
@@ -76,7 +78,8 @@ def methods(results: Results) -> tuple[str, ...]:
         )
     notes += [f"{each.title}, a criterion of the study's own: {each.definition}" for each in context.criteria]
     notes += context.declared
-    notes += [f"Read from the table: {line}." for line in reading_of(results.evidence.frame).lines()]
+    reading = [f"{role}: {column} ({why})" for role, column, why in reading_of(results.evidence.frame).rows()]
+    notes += [f"Read from the table: {'; '.join(reading)}."] if reading else []
     if context.why_exploratory:
         notes.append(f"Exploratory: {'; '.join(context.why_exploratory)}.")
     changed = "Exploratory: settings were changed after the first verdict of"
@@ -99,10 +102,10 @@ def limitations(results: Results) -> tuple[str, ...]:
         "limits",
         {
             "simulated": _when(is_simulated(results)),
-            "fixed": _when(context.raters == "fixed" and people),
+            "fixed": _when(context.plan.raters == "fixed" and people),
             "no_evidence": _when(True),
             "unfinished": _when(unfinished, what=and_list(unfinished) if unfinished else ""),
-            "looking": _when(unfinished and not context.sequential),
+            "looking": _when(unfinished and not context.plan.sequential),
             "few_pairs": _when(fewest < FEW_PAIRS, pairs=plural(fewest, "pair")),
             "coarse": _when(units < COARSE_UNITS, units=COARSE_UNITS),
             "kappa": _when(few_for_kappa, pairs=KAPPA_PAIRS),

@@ -8,9 +8,8 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from analysis.analyses.evidence import ALL
 from analysis.analyses.outcomes.shares import deciding_p
-from analysis.analyses.outcomes.win_share import pooled_binomial
+from analysis.evidence import ALL
 from analysis.reports.answer import (
     ahead_and_behind,
     is_simulated,
@@ -22,6 +21,7 @@ from analysis.reports.columns import cell_columns, count_raters, differs, group_
 from analysis.reports.figures import main_figure
 from analysis.reports.methods import methods
 from analysis.reports.results import Results, Row, cell_of, group_of, grouped, rows_of
+from analysis.stats.proportion import pooled_binomial
 from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.drawing import short
 from guard_eval.reporting.escaping import NOTHING, clean, escape_latex, one_line
@@ -136,17 +136,17 @@ def _share_table(results: Results) -> Table:
         f"{100 * first.level:g}\u00a0% CI": show("interval"),
         "p": lambda row: NOTHING if deciding_p(row) is None else p_value(deciding_p(row)),
     }
-    if context.margin is not None:
+    if context.plan.margin is not None:
         shown = {cell_of(row): row.conclusion for row in rows_of(results["equivalence"])}
-        columns[f"Within {100 * context.margin:g} points of 50 %"] = lambda row: shown[cell_of(row)]
+        columns[f"Within {100 * context.plan.margin:g} points of 50 %"] = lambda row: shown[cell_of(row)]
     return table_of(
         rows[:MAX_ROWS],
         columns,
         caption=f"Verdicts of {_everybody(results)} on {context.texts}{against}, in percent",
         note=f"Share: wins plus half the ties of {of}, mean over pairs. n: {_sizes(rows)}. p: "
-        f"{_test(rows)}{_corrected(rows)}. Bold: p at most {rate(context.alpha)}.{overall}{cut}",
+        f"{_test(rows)}{_corrected(rows)}. Bold: p at most {rate(context.plan.alpha)}.{overall}{cut}",
         text_columns=left,
-        strong=lambda row: differs(row, context.alpha),
+        strong=lambda row: differs(row, context.plan.alpha),
     )
 
 
@@ -193,7 +193,7 @@ def _share_sentence(results: Results) -> str:
 
 
 def _result(row: Row, results: Results, *, judged: bool) -> str:
-    is_different, p = differs(row, results.context.alpha), deciding_p(row)
+    is_different, p = differs(row, results.context.plan.alpha), deciding_p(row)
     method, other = ahead_and_behind(row) if is_different else (row.method_a, row.method_b)
     share, low, high = seen_from(row, method)
     text = f"win share of {method} {percent(share)}"
@@ -204,7 +204,7 @@ def _result(row: Row, results: Results, *, judged: bool) -> str:
     on = f"on {title(row.criterion)}{who}"
     if is_different:
         return f"{on} {method} was preferred to {other} {figures}"
-    what = "no evidence of a difference" if p is not None else verdict_word(row, results.context.alpha)
+    what = "no evidence of a difference" if p is not None else verdict_word(row, results.context.plan.alpha)
     return f"{on} there was {what} between {method} and {other} {figures}"
 
 
@@ -247,11 +247,11 @@ def _ranking_table(results: Results) -> Table:
 
 def _ranking_sentence(results: Results) -> str:
     """Return what the page says of each ranking by the first kind of raters, with n and software."""
-    rankings = _first_rankings(results)
+    rankings, alpha = _first_rankings(results), results.context.plan.alpha
     first = rankings[0][0]
     covered = [row for row in rows_of(results["coverage"]) if group_of(row) == group_of(first)]
     parts = [
-        f"{ranking_sentence(rows, results.context.alpha)[:-1]}, n = {plural(rows[0].units, rows[0].unit)}"
+        f"{ranking_sentence(rows, alpha)[:-1]}, n = {plural(rows[0].units, rows[0].unit)}"
         for rows in rankings[:MAX_RESULTS]
     ]
     compared = f"compared {plural(covered[0].pairs, 'pair')} of {results.context.texts}"

@@ -12,10 +12,10 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.analyses.evidence import ALL
 from analysis.analyses.judging.judge_run import changed_models, mixed_forms
 from analysis.analyses.outcomes.sensitivity import RANDOM
 from analysis.analyses.outcomes.shares import deciding_p
+from analysis.evidence import ALL
 from analysis.reports.answer import ahead_and_behind, leading_method, seen_from, verdict_word
 from analysis.reports.columns import (
     FrameTable,
@@ -152,7 +152,7 @@ def _excluded(results: Results) -> str:
 
 def _deciding(results: Results, frame: pd.DataFrame) -> pd.DataFrame:
     """Add the deciding p, or in words why there is none."""
-    alpha = results.context.alpha
+    alpha = results.context.plan.alpha
     decided = [
         p_value(deciding_p(row)) if deciding_p(row) is not None else verdict_word(row, alpha)
         for row in rows_of(frame)
@@ -207,11 +207,11 @@ def _agreement(results: Results) -> str:
 
 def _alternatives(results: Results, frame: pd.DataFrame) -> pd.DataFrame:
     """Return the analyses for the raters whom the answer is about."""
-    return frame[frame["analysis"] != RANDOM] if results.context.raters == "fixed" else frame
+    return frame[frame["analysis"] != RANDOM] if results.context.plan.raters == "fixed" else frame
 
 
 def _other_analyses(results: Results) -> str:
-    alpha = results.context.alpha
+    alpha = results.context.plan.alpha
     rows = _people(rows_of(_alternatives(results, results["sensitivity"])))
     tested = [row for row in rows if row.p is not None]
     default = {cell_of(row): row.p <= alpha for row in tested if row.default}
@@ -231,7 +231,7 @@ def _other_raters(results: Results) -> str:
     known = [row for row in rows if row.low is not None]
     if not known:
         return f"Unknown: {rows[0].note}"
-    alpha, coverage = results.context.alpha, results["coverage"]
+    alpha, coverage = results.context.plan.alpha, results["coverage"]
     sure = [title(row.criterion) for row in known if row.p is not None and row.p <= alpha]
     raters = int(coverage[coverage["judge"] == ""]["raters"].max())
     is_single = len({(row.method_a, row.method_b) for row in known}) == 1
@@ -260,7 +260,7 @@ def _order_and_length(results: Results) -> str:
 
 
 def _judges(results: Results) -> str:
-    alpha, rows = results.context.alpha, rows_of(results["judges"])
+    alpha, rows = results.context.plan.alpha, rows_of(results["judges"])
     same = sum(row.same_as_most * row.pairs for row in rows) / sum(row.pairs for row in rows)
     answer = f"the same verdict as most people on {percent(same, 0)} of pairs"
     winners = {

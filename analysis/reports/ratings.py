@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 from scipy.stats import binom
 
-from analysis.analyses.outcomes.win_share import unit_proportion
-from analysis.analyses.reliability.agreement import RatingCounts, fleiss_kappa, raw_agreement
+from analysis.stats.agreement import RatingCounts, fleiss_kappa, raw_agreement
+from analysis.stats.proportion import unit_proportion
 from guard_eval.records import RaterKind
 from guard_eval.store import RaterProgress, Store, notes
 from guard_eval.store import pairs as store_pairs

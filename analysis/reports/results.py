@@ -9,8 +9,8 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.analyses.evidence import ALL, CELL_COLUMNS, Evidence, frame_of
 from analysis.analyses.outcomes.shares import shares
+from analysis.evidence import ALL, CELL_COLUMNS, Evidence, frame_of
 from guard_eval.errors import StudyError
 from guard_eval.records import PEOPLE_OF
 
@@ -124,11 +124,11 @@ class Results:
         If it was declared, a judge assists people, or tests and intervals hold whenever one looks.
         """
         frame, other = self["win_shares"], pd.DataFrame()
-        if self.context.sequential:
+        if self.context.plan.sequential:
             other = self["sequential"]
-        elif self.context.assisted_by is not None and len(self["assisted"]):
+        elif self.context.plan.assisted_by is not None and len(self["assisted"]):
             other = self["assisted"].rename(columns={"people_assisted": "win_share"})
-            other = other[(other["judge"] == self.context.assisted_by) & other["win_share"].notna()]
+            other = other[(other["judge"] == self.context.plan.assisted_by) & other["win_share"].notna()]
             other = other.assign(rater_kind=other["rater_kind"].map(PEOPLE_OF), judge="")
         known = {cell_of(row): row for row in rows_of(other)}
         names = ("win_share", "low", "high", "p", "p_adjusted", "method")
@@ -150,7 +150,8 @@ def _analysis(function: str, needs: str = "", *, on_part: bool = False) -> Calla
     """
 
     def run(results: Results) -> pd.DataFrame:
-        owner = results if hasattr(results, needs) else results.context
+        owners = (results, results.context, results.context.plan)
+        owner = next((owner for owner in owners if hasattr(owner, needs)), None)
         if needs and not getattr(owner, needs):
             return frame_of([], CELL_COLUMNS)
         analyse: Analyse = resolve_name(f"analysis.analyses.{function}")

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis.analyses.evidence import Context, Exclusion, JudgeUsage
-from analysis.verdicts.combined import Composite
+from analysis.evidence import Context, Exclusion, JudgeUsage
+from analysis.reports.preregistration import plan_changes
 from analysis.verdicts.family import with_composites
 from analysis.verdicts.tidy import validate
 from guard_eval.errors import StudyError
@@ -31,7 +31,6 @@ from guard_eval.store.judging import read_usage
 from guard_eval.study import Study
 from guard_eval.study.declared import compare_declared
 from guard_eval.study.settings import Settings
-from guard_eval.texts.describe import plan_changes
 
 METRIC_COLUMNS = ["metric", "dataset", "strategy", "value", "low", "high", "level", "n", "note", "signature"]
 EXAMPLES = 3
@@ -84,6 +83,7 @@ def study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> Contex
     return Context(
         name=settings.name,
         question=settings.question,
+        texts=settings.texts,
         seed=settings.seed,
         study_hash=study.hash,
         parts=compare_declared(
@@ -94,12 +94,9 @@ def study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> Contex
         declared=(*_compared_run(settings), *plan_changes(study, pairs)),
         unfinished=_unfinished(settings, pairs, rows),
         planned=_family(settings, {row.rater_kind for row in rows}),
-        margin=settings.analysis.equivalence_margin,
-        **settings.analysis.model_dump(exclude={"equivalence_margin"}),
+        plan=settings.analysis,
         # How many raters make an item complete; a judge is a result of its own.
         raters_per_item={"person": people, "simulated": people, "model": 1, "simulated_model": 1},
-        panel=settings.panel,
-        composite=None if settings.composite is None else Composite(weights=settings.composite),
         random_part=settings.pairs.human_pairs is not None,
         ties=True,
         metrics=_read_metrics(study.metrics),
@@ -173,7 +170,7 @@ def _family(settings: Settings, kinds: set[RaterKind]) -> tuple[tuple[str, str, 
     if "model" in kinds:
         asked |= dict.fromkeys(criterion for judge in settings.judge for criterion in judge.criteria)
     cells = tuple((a, b, criterion) for a, b in settings.pairs.compare for criterion in asked)
-    return cells if settings.composite is None else with_composites(cells)
+    return cells if settings.analysis.composite is None else with_composites(cells)
 
 
 def _read_metrics(folder: Path) -> pd.DataFrame:

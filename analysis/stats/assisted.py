@@ -31,7 +31,7 @@ class AssistedShare:
 
     Attributes:
         share: The assisted mean with its t interval and the test that it is one half.
-        weight: λ: how much of the judge's difference between all items and people's is added, from 0 to 1.
+        weight: λ: how much of the judge's difference between all items and people's is added, 0 or more.
         correlation: Pearson's r of people's and the judge's scores of an item within datasets, or None.
         effective: The number of items by people alone that would give so small a variance, or None.
     """
@@ -59,9 +59,10 @@ def assisted_share(
     """Estimate people's mean over the population of the judged items, each stratum weighing as these do.
 
     Within each stratum people's items must be a random sample of the judged ones. The judge may then be as
-    wrong as it likes: λ, the slope of people's scores on the judge's within strata, cut at 0 and 1, only
-    decides how wide the interval is. The jackknife tunes λ again without each unit, so tuning is paid for,
-    and `PRIOR_UNITS` units more have the variance of people alone.
+    wrong as it likes: λ, the slope of people's scores on the judge's within strata, cut at 0, only decides
+    how wide the interval is. It is above 1 for a judge whose scores differ less than people's. The jackknife
+    tunes λ again without each unit, so tuning is paid for, and `PRIOR_UNITS` units more have the variance of
+    people alone.
 
     Args:
         people: People's score of each judged item, [N], between 0 and 1; NaN if people gave none.
@@ -147,12 +148,12 @@ def _worth(n: Floats, total: Floats, weights: Floats) -> Floats:
 
 
 def _slope(parts: Floats, weights: Floats) -> Floats:
-    """Return λ: the slope with the smallest variance, cut at 0 and 1; 0 for a judge that is constant."""
+    """Return λ: the slope with the smallest variance, cut at 0; 0 for a judge that is constant."""
     n, _, _, ff, yf, _, total, _ = _moments(parts)
     worth = _worth(n, total, weights)
     top, bottom = (worth * yf).sum(axis=-1), (worth * ff).sum(axis=-1)
     known = bottom > 1e-15
-    return np.where(known, np.clip(top / np.where(known, bottom, 1.0), 0.0, 1.0), 0.0)
+    return np.where(known, np.maximum(0.0, top / np.where(known, bottom, 1.0)), 0.0)
 
 
 def _mean(parts: Floats, *, weights: Floats, tuned: bool) -> Floats:

@@ -8,9 +8,10 @@ like them, how raters differ is part of its error. The model is that of two cros
 and the estimate is a weighted mean Σ w_ij y_ij. Sums of squares, equated with their expectations (Henderson
 1953), give the variances of the three terms for any table of who rated what, also an incomplete one; where
 everybody has rated everything they are those of the analysis of variance. Degrees of freedom are
-Satterthwaite's (1946). Where raters share too few items with each other for that, the variance is the sum of
-those of items and of raters as clusters, less that of single scores (Cameron, Gelbach and Miller 2011), with
-the freedom of the fewer of the two.
+Satterthwaite's (1946). Where raters share too few items with each other for that, an item's part of a score
+is not separated from the rest: the variance between raters is Paule and Mandel's (1982), for which raters may
+have rated very different numbers of items, and what scores of an item have in common is added as that of
+clusters (Cameron, Gelbach and Miller 2011).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
+from scipy import optimize, special
 
 FEWEST_RATERS = 3
 """With fewer raters nothing can be learned of the population they are from."""
@@ -30,7 +31,7 @@ FEWEST_EQUAL = 2.25
 the test for raters like them errs in .11 to .14 of the studies."""
 
 TWO_WAY_T = "items and raters as random effects, t with Satterthwaite's degrees of freedom"
-CLUSTERS_T = "items and raters as crossed clusters, t with the freedom of the fewer"
+CLUSTERS_T = "raters as random effects, items as clusters, t with Satterthwaite's degrees of freedom"
 
 Reals = NDArray[np.float64]
 Numbers = NDArray[np.integer]
@@ -44,8 +45,7 @@ class TwoWayMean:
         value: Σ w y.
         variance: Its variance over new items and raters; 0 where an estimate of it is below.
         df: Its degrees of freedom.
-        raters: The variance of a rater's own part of a score, estimated without bias and so possibly below 0;
-            NaN where the design does not determine it.
+        raters: The variance of a rater's own part of a score, estimated without bias and so possibly below 0.
     """
 
     value: float
@@ -115,12 +115,9 @@ class TwoWayDesign:
 
     def mean(self, scores: Reals) -> TwoWayMean:
         """Return the weighted mean of scores, [n], with its error."""
-        squares, freedoms, value = self._squares(scores), self._freedoms, float(scores @ self.weight)
         if not self._crossed:
-            groups = np.array([*freedoms[:2], len(self.item) - 1 - self._strata.max()])
-            variance = float(squares @ (np.array([1, 1, -1]) * (groups + 1) / np.maximum(1, groups)))
-            df = max(1.0, float(freedoms[:2].min()))
-            return TwoWayMean(value=value, variance=max(0.0, variance), df=df, raters=math.nan)
+            return self._mean_over_raters(scores)
+        squares, freedoms = self._squares(scores), self._freedoms
         expected, target = self._expectations()
         # Satterthwaite's formula wants independent sums of squares. So the last one is taken without its
         # parts in the others; of a full table that leaves the analysis of variance.
@@ -130,11 +127,43 @@ class TwoWayDesign:
         parts = np.append(first, factors[-1] * (squares[-1] - squares[:-1] @ within))
         variance, spread = max(0.0, float(parts.sum())), float((parts**2 / freedoms).sum())
         return TwoWayMean(
-            value=value,
+            value=float(scores @ self.weight),
             variance=variance,
             df=max(1.0, variance**2 / spread) if spread > 0 else 1.0,
             raters=float(np.linalg.solve(expected, squares)[0]),
         )
+
+    def _mean_over_raters(self, scores: Reals) -> TwoWayMean:
+        """Return the mean with its error, if raters share hardly any items."""
+        w, rater = self.weight, self.rater
+        squares, items = self._squares(scores), int(self.item.max()) + 1
+        off = (
+            scores
+            - (np.bincount(self._strata, weights=w * scores) / np.bincount(self._strata, weights=w))[
+                self._strata
+            ]
+        )
+        loads = np.bincount(rater, weights=w)
+        means = np.bincount(rater, weights=w * off) / loads
+        rest = float(((off - means[rater]) ** 2).sum()) / max(1, len(off) - self.raters)
+        # Of each rater's mean, the variance that is not between raters.
+        noise = rest * np.bincount(rater, weights=w**2) / loads**2
+
+        def excess(between: float) -> float:
+            trust = 1 / (between + noise)
+            return float(trust @ (means - trust @ means / trust.sum()) ** 2) - (self.raters - 1)
+
+        between = 0.0
+        if rest > 0 and excess(0.0) > 0:
+            between = float(optimize.brentq(excess, 0.0, float((means**2).sum()) + noise.sum()))
+        clusters = squares[1:] * np.array([items, len(scores)]) / np.maximum(1, [items - 1, len(scores) - 1])
+        raters = float(loads**2 @ (between + noise))
+        variance = max(0.0, raters + float(clusters[0] - clusters[1]))
+        trust = 1 / (between + noise) if rest > 0 else np.ones(self.raters)
+        slope = float(trust.sum() - (trust**2).sum() / trust.sum())
+        spread = float((loads**2).sum()) ** 2 * (self.raters - 1) / slope**2
+        df = min(max(1.0, variance**2 / spread), max(1.0, self._freedoms[1]))
+        return TwoWayMean(value=float(scores @ w), variance=variance, df=df, raters=between)
 
     def _squares(self, y: Reals) -> Reals:
         """Return the sums of squares of raters, items and single scores, [3]."""

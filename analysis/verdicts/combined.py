@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,10 +17,8 @@ from guard_eval.errors import StudyError
 from guard_eval.records import PEOPLE_OF, SIMULATED
 from guard_eval.reporting.words import and_list, title
 from guard_eval.rubric import COMPOSITE
+from guard_eval.study.test_plan import PanelRule
 
-PanelRule = Literal["majority", "mean"]
-"""How all judges count as one: by the verdict that more of them give than any other, which is a tie where two
-are level; or by the mean of their scores."""
 PANEL_OF = "panel of"
 """A panel's name begins so."""
 FEWEST_JUDGES = 2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, NamedTuple
@@ -15,20 +15,20 @@ from analysis.verdicts.combined import (
     ROUNDING,
     Composite,
     FormedPanel,
-    PanelRule,
     with_composite,
     with_panel,
 )
 from analysis.verdicts.tidy import orient
 from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.words import KIND_PLACE
+from guard_eval.study.test_plan import PanelRule
 
 CELL = ["method_a", "method_b", "rater_kind", "judge", "criterion"]
 """What is never pooled: a comparison on one criterion, judged by people, or by one judge."""
 
 
-class Cell(NamedTuple):
-    """The values of `CELL`; `judge` is empty for people."""
+class ResultKey(NamedTuple):
+    """What identifies a result in every analysis: the values of `CELL`; `judge` is empty for people."""
 
     method_a: str
     method_b: str
@@ -185,11 +185,35 @@ def with_units(frame: pd.DataFrame) -> pd.DataFrame:
     return with_judges(frame).assign(unit=units)
 
 
-def by_cell(table: pd.DataFrame) -> Iterator[tuple[Cell, pd.DataFrame]]:
+def by_cell(table: pd.DataFrame) -> Iterator[tuple[ResultKey, pd.DataFrame]]:
     """Yield each cell (`CELL`) and its rows: people first, then each judge, by methods and criterion."""
-    cells = {Cell(*map(str, key)): rows for key, rows in table.groupby(CELL, sort=True)}
+    cells = {ResultKey(*map(str, key)): rows for key, rows in table.groupby(CELL, sort=True)}
     for cell in sorted(cells, key=lambda cell: (KIND_PLACE[cell.rater_kind], cell.judge, cell)):
         yield cell, cells[cell]
+
+
+def judged_by_both(scores: pd.DataFrame) -> Iterator[tuple[ResultKey, pd.DataFrame, pd.DataFrame]]:
+    """Yield (key of the judge's result, people's scores, the judge's scores) if both judged."""
+    if not (scores["judge"] != "").any():
+        return
+    cells = dict(by_cell(scores))
+    for key, judged in cells.items():
+        people = cells.get(key._replace(rater_kind=PEOPLE_OF.get(key.rater_kind, ""), judge=""))
+        if people is not None:
+            yield key, people, judged
+
+
+def connected_methods(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, ...]]:
+    """Return the groups of methods that comparisons connect, each sorted.
+
+    >>> connected_methods([("b", "a"), ("x", "y"), ("c", "b")])
+    [('a', 'b', 'c'), ('x', 'y')]
+    """
+    group_of: dict[str, set[str]] = {}
+    for a, b in pairs:
+        joined = group_of.get(a, {a}) | group_of.get(b, {b})
+        group_of |= dict.fromkeys(joined, joined)
+    return sorted({tuple(sorted(group)) for group in group_of.values()})
 
 
 def item_scores(scores: pd.DataFrame) -> pd.DataFrame:

@@ -6,6 +6,7 @@ Each check names the lines, the value and the remedy.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
@@ -30,6 +31,7 @@ from analysis.verdicts.layout import (
 from analysis.verdicts.reading import READING, Reading, join_readings, reading_of, warn_of
 from analysis.verdicts.recognition import load_files
 from analysis.verdicts.tables import tidied
+from analysis.verdicts.words import declarations
 from guard_eval.errors import StudyError
 from guard_eval.lookalike import look
 from guard_eval.records import TIE, RaterKind
@@ -91,17 +93,22 @@ def read_verdicts(
     columns: Mapping[str, str] | None = None,
     words: Mapping[str, str] | None = None,
     form: str | None = None,
+    groups: Sequence[str] = (),
 ) -> pd.DataFrame:
-    """Return what `read` returns, with texts as categoricals (`validate`), and without warnings."""
+    """Return what `read` returns, with texts as categoricals (`validate`), and without warnings.
+
+    `groups` are columns that name groups of pairs, and so neither pairs nor prompts.
+    """
     if isinstance(source, pd.DataFrame):
-        return validate(tidied(source, columns=columns, words=words), rater_kind=rater_kind)
+        return validate(tidied(source, columns=columns, words=words, groups=groups), rater_kind=rater_kind)
     if isinstance(source, Path | str):
         source = [source]
     if not isinstance(source, Sequence) or not all(isinstance(path, Path | str) for path in source):
         kind = type(source).__name__
         raise StudyError(f"verdicts are a data frame or the path of a file, and this is a {kind}")
     tables = []
-    for path, frame in load_files([Path(path) for path in source], form=form, columns=columns, words=words):
+    paths = [Path(path) for path in source]
+    for path, frame in load_files(paths, form=form, columns=columns, words=words, groups=groups):
         try:
             tables.append(validate(frame, rater_kind=rater_kind))
         except StudyError as error:
@@ -249,12 +256,15 @@ def _check_methods(table: pd.DataFrame) -> None:
         lambda a, b: TIE in {a, b},
         "a method is called 'tie' on {where}; that word is the verdict; rename it",
     )
+    words = {verdict: {a, b, TIE} for verdict, a, b in distinct_rows(table, ("verdict", *METHODS[:2]))[1]}
+    unknown = sorted(str(word) for word, known in words.items() if word not in known)
     refuse_rows(
         table,
         ("verdict", "method_a", "method_b"),
         lambda verdict, a, b: verdict not in {a, b, TIE},
         "the verdict {0!r} names no method of its pair on {where}; write {1!r}, {2!r} or 'tie', or declare "
-        "the word: --set 'verdicts.\"{0}\"=a' (or b, tie, a method, or nothing for no verdict)",
+        "what it means: {offers} (a, b, tie, a method, or nothing for no verdict)",
+        offers=" ".join(f"--set {shlex.quote(setting)}" for setting in declarations(unknown)),
     )
 
 

@@ -8,61 +8,47 @@ from pathlib import Path
 from typing import Any
 
 from guard_eval.errors import MissingExtraError, StudyError
-from guard_eval.files.opening import read_bytes
 
+PARQUET, FEATHER = b"PAR1", b"ARROW1"
+"""How the files begin."""
 _MOST_VALUES = 10**8
 _BATCH_ROWS = 256
 """Rows that are read at once. A text may be long, and may be stored once for all rows."""
 
 
-def read_parquet(path: Path, *, limit: int, most_rows: int) -> Any:  # noqa: ANN401 (pyarrow has no types)
-    """Return a Parquet file as a pyarrow table.
+def read_arrow(path: Path, data: bytes, *, limit: int, most_rows: int) -> Any:  # noqa: ANN401 (pyarrow has no types)
+    """Return the content of a Parquet or Feather file as a pyarrow table.
 
     Raises:
-        StudyError: pyarrow is missing, the file is no Parquet file, or its table has more than `most_rows`
-            rows or more than `limit` bytes.
+        StudyError: pyarrow is missing, the file is damaged, or its table has more than `most_rows` rows or
+            more than `limit` bytes.
     """
-    data = read_bytes(path, limit=limit)
     try:
         arrow: Any = import_module("pyarrow")
         parquet: Any = import_module("pyarrow.parquet")
     except ImportError:
         raise MissingExtraError("metrics", "pyarrow") from None
+    is_parquet = data.startswith(PARQUET)
     try:
-        file = parquet.ParquetFile(BytesIO(data))
-        _check_sizes(file.metadata, limit=limit, most_rows=most_rows)
-        batches, size = [], 0
-        for batch in file.iter_batches(batch_size=_BATCH_ROWS):
+        if is_parquet:
+            file = parquet.ParquetFile(BytesIO(data))
+            _check_sizes(file.metadata, limit=limit, most_rows=most_rows)
+            batches = file.iter_batches(batch_size=_BATCH_ROWS)
+            schema = file.schema_arrow
+        else:
+            file = arrow.ipc.open_file(BytesIO(data))
+            batches = map(file.get_batch, range(file.num_record_batches))
+            schema = file.schema
+        kept, size = [], 0
+        for batch in batches:
             size += batch.nbytes
             if size > limit:
                 raise ValueError(f"its table has more than {limit:,} bytes")  # noqa: TRY301 (reworded below)
-            batches.append(batch)
-        return arrow.Table.from_batches(batches, schema=file.schema_arrow)
+            kept.append(batch)
+        return arrow.Table.from_batches(kept, schema=schema)
     except (arrow.ArrowException, KeyError, OSError, UnicodeDecodeError, ValueError, MemoryError) as error:
-        raise StudyError(f"{path} cannot be read as Parquet: {error!s:.200}; write the file again") from None
-
-
-def read_feather(path: Path, data: bytes, *, limit: int) -> Any:  # noqa: ANN401 (pyarrow has no types)
-    """Return the content of a Feather file as a pyarrow table.
-
-    Raises:
-        StudyError: pyarrow is missing, the file is no Feather file, or its table has more than `limit` bytes.
-    """
-    try:
-        arrow: Any = import_module("pyarrow")
-    except ImportError:
-        raise MissingExtraError("metrics", "pyarrow") from None
-    try:
-        file = arrow.ipc.open_file(BytesIO(data))
-        batches, size = [], 0
-        for number in range(file.num_record_batches):
-            batches.append(file.get_batch(number))
-            size += batches[-1].nbytes
-            if size > limit:
-                raise ValueError(f"its table has more than {limit:,} bytes")  # noqa: TRY301 (reworded below)
-        return arrow.Table.from_batches(batches, schema=file.schema)
-    except (arrow.ArrowException, OSError, ValueError, MemoryError) as error:
-        raise StudyError(f"{path} cannot be read as Feather: {error!s:.200}; write the file again") from None
+        kind = "Parquet" if is_parquet else "Feather"
+        raise StudyError(f"{path} cannot be read as {kind}: {error!s:.200}; write the file again") from None
 
 
 def _check_sizes(metadata: Any, *, limit: int, most_rows: int) -> None:  # noqa: ANN401 (pyarrow's)

@@ -10,7 +10,7 @@ import codecs
 import csv
 import json
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from io import BytesIO, TextIOWrapper
 from itertools import chain, islice
@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_unpacked
-from guard_eval.files.parquet import read_feather, read_parquet
+from guard_eval.files.parquet import FEATHER, PARQUET, read_arrow
 from guard_eval.files.sheets import sheet_rows
 
 MOST_BYTES = 2**30
@@ -43,13 +43,18 @@ _MARKS = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
+_START = 4096
+"""The bytes at the start of a file that show what it is."""
 _HEAD_ROWS = 20
 """Rows among which the header is looked for."""
 _QUALTRICS = '{"ImportId"'
 """Every cell of Qualtrics' third header row begins so."""
 _INDEX = "__index_level_0__"
 """The name that pandas gives a nameless index in Parquet and Feather."""
-_WRAPPERS = ("data", "records", "rows")
+_WRAPPERS = (
+    *("data", "records", "rows", "results", "items", "annotations", "verdicts", "judgments", "judgements"),
+    *("votes", "battles", "comparisons", "ratings", "examples", "instances", "responses"),
+)
 """Keys of an object whose list holds all records."""
 
 
@@ -100,18 +105,16 @@ def open_rows(
     """
     content = read_unpacked(path, limit=limit)
     ending, data = Path(content.name).suffix.lower(), content.data
-    if data.startswith(b"PAR1"):
-        return _arrow_file(path, read_parquet(path, limit=limit, most_rows=most_rows))
-    if data.startswith(b"ARROW1"):
-        return _arrow_file(path, read_feather(path, data, limit=limit))
+    if data.startswith((PARQUET, FEATHER)):
+        return _arrow_file(path, read_arrow(path, data, limit=limit, most_rows=most_rows))
     if data.startswith(b"PK\x03\x04"):
-        return _table(path, SHEET_ROW, sheet_rows(path))
+        return _table(path, SHEET_ROW, sheet_rows(path, data))
     data = _as_utf8(path, data)
     if is_plain and ending == ".txt":
         lines = ((number, {"prompt": line}) for number, line in _filled_lines(path, data, errors))
         return RowFile(path=path, unit=LINE, headings=None, rows=lines)
     is_lines = ending in {".jsonl", ".ndjson"}
-    if is_lines or ending == ".json" or data[:4096].lstrip()[:1] in {b"[", b"{"}:
+    if is_lines or ending == ".json" or data[:_START].lstrip()[:1] in {b"[", b"{"}:
         return _json_file(path, data, errors, is_lines=is_lines)
     return _table(path, LINE, _separated_rows(path, data, errors, is_tsv=ending == ".tsv"))
 
@@ -122,6 +125,8 @@ def _as_utf8(path: Path, data: bytes) -> bytes:
     if not encoding:
         if kind := _unmarked_encoding(data[:64]):
             raise StudyError(f"{path} is {kind} without a byte order mark; save it as 'CSV UTF-8'")
+        if 10 * data[:_START].count(b"\0") > len(data[:_START]):
+            raise StudyError(f"{path} is a program's file and no text; save it as 'CSV UTF-8'")
         return data
     if encoding == "utf-8-sig":
         return data.removeprefix(codecs.BOM_UTF8)
@@ -133,14 +138,11 @@ def _as_utf8(path: Path, data: bytes) -> bytes:
 
 def _unmarked_encoding(start: bytes) -> str:
     """Return the encoding that the places of NUL bytes show; empty if there is none."""
-    if b"\0" not in start:
+    places = {index % 4 for index, byte in enumerate(start) if not byte}
+    if not places:
         return ""
-    if start.count(b"\0") > len(start) // 2:
-        return "UTF-32"
-    is_even = [index % 2 == 0 for index, byte in enumerate(start) if not byte]
-    if all(is_even) or not any(is_even):
-        return "UTF-16"
-    return "a file of a program, or text"
+    names = {(1, 2, 3): "UTF-32", (0, 1, 2): "UTF-32", (1, 3): "UTF-16", (0, 2): "UTF-16"}
+    return names.get(tuple(sorted(places)), "")
 
 
 def _decoded(path: Path, data: bytes, errors: Encoding, newline: str) -> Iterator[str]:
@@ -224,6 +226,10 @@ def _table(path: Path, unit: str, rows: Iterator[tuple[int, list[str]]]) -> RowF
     headings = [name.strip() for name in first[0][1]]
     while headings and not headings[-1]:
         headings.pop()
+    # R writes names of rows, and no heading over them.
+    numbers = [str(number) for number in range(1, len(first))]
+    if numbers and [row[0] for _, row in first[1:] if len(row) == len(headings) + 1] == numbers:
+        headings.insert(0, "")
     if "" in headings[1:]:
         raise StudyError(
             f"{path}: column {headings.index('', 1) + 1} has no name in the header; name it, or remove it. A "
@@ -244,7 +250,7 @@ def _fitted(path: Path, unit: str, rows: NumberedRows, width: int) -> Iterator[t
             if any(row[width:]):
                 raise StudyError(
                     f"{path}, {unit} {number}: {len(row)} cells under {width} headings; quote cells that "
-                    "hold a separator"
+                    "hold a separator, or remove what is above the header"
                 )
             row = [*row[:width], *[""] * (width - len(row))]  # noqa: PLW2901
         if width == 1 or any(row):
@@ -269,14 +275,6 @@ def _json_file(path: Path, data: bytes, errors: Encoding, *, is_lines: bool) -> 
     except UnicodeDecodeError as error:
         raise StudyError(f"{path}: not UTF-8 (byte {error.start}); save it as JSON in UTF-8") from None
     value = parse_json(str(path), text) if text.strip() else []
-    if isinstance(value, dict) and isinstance(value.get("columns"), list) and "data" in value:
-        names = [str(name) for name in value["columns"]]
-        return RowFile(
-            path=path,
-            unit=RECORD,
-            headings=None,
-            rows=enumerate((dict(zip(names, row, strict=False)) for row in value["data"]), start=1),
-        )
     return RowFile(path=path, unit=RECORD, headings=None, rows=enumerate(_json_records(value), start=1))
 
 
@@ -293,24 +291,33 @@ def _has_json_lines(data: bytes) -> bool:
     return bool(second)
 
 
-def _json_records(value: object) -> list[Any]:
-    """Return the records of a document: of a list, of a list in an object, or of pandas' shapes.
-
-    pandas writes {column: {index: cell}} and {index: {column: cell}}, with whole numbers as the index.
-    """
-    if not isinstance(value, Mapping):
+def _json_records(value: Any) -> list[Any]:  # noqa: ANN401 (a value of JSON)
+    """Return the records of a document: of a list, of a list in an object, or of pandas' shapes."""
+    if not isinstance(value, dict):
         return value if isinstance(value, list) else [value]
-    for key in _WRAPPERS:
-        if isinstance(value.get(key), list) and value[key] and isinstance(value[key][0], dict):
-            return list(value[key])
-    inner = list(value.values())
-    if not inner or not all(isinstance(cells, dict) and cells.keys() == inner[0].keys() for cells in inner):
+    columns, rows = value.get("columns"), value.get("data")
+    if isinstance(columns, list) and isinstance(rows, list) and all(isinstance(row, list) for row in rows):
+        return [dict(zip(map(str, columns), row, strict=False)) for row in rows]
+    if isinstance(rows, dict):  # a task of Label Studio
         return [value]
-    if all(key.isdecimal() for key in value):
+    for records in map(value.get, _WRAPPERS):
+        if isinstance(records, list) and records and isinstance(records[0], dict):
+            return records
+    return _nested_records(value) or [value]
+
+
+def _nested_records(value: dict[str, Any]) -> list[Any]:
+    """Return the rows of {column: {index: cell}}, {index: {column: cell}} or {column: [cell, …]}."""
+    inner = list(value.values())
+    if len(inner) > 1 and all(isinstance(cells, list) and len(cells) == len(inner[0]) for cells in inner):
+        return [dict(zip(value, cells, strict=True)) for cells in zip(*inner, strict=True)]
+    if not inner or not all(isinstance(cells, dict) and cells.keys() == inner[0].keys() for cells in inner):
+        return []
+    # An index has numbers, or more keys than there are columns.
+    is_by_row = all(map(str.isdecimal, value)) or len(value) >= len(inner[0])
+    if is_by_row and not all(map(str.isdecimal, inner[0])):
         return inner
-    if inner[0] and all(key.isdecimal() for key in inner[0]):
-        return [{name: cells[key] for name, cells in value.items()} for key in inner[0]]
-    return [value]
+    return [{name: cells[key] for name, cells in value.items()} for key in inner[0]]
 
 
 def parse_json(where: str, text: str) -> Any:  # noqa: ANN401 (a value of JSON)

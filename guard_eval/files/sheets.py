@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from guard_eval.errors import MissingExtraError, StudyError
-from guard_eval.files.opening import LARGEST_RATIO, UNPACKED_FREELY, read_bytes
+from guard_eval.files.opening import LARGEST_RATIO, UNPACKED_FREELY
 
 LARGEST_WORKBOOK = 2**27
 """The most bytes that a workbook unpacks to."""
@@ -23,15 +23,14 @@ Row = tuple[int, list[str]]
 """The number of a row, and its cells."""
 
 
-def sheet_rows(path: Path) -> Iterator[Row]:
-    """Yield the filled rows of the one sheet that has any, the header first, with their numbers in the sheet.
+def sheet_rows(path: Path, data: bytes) -> Iterator[Row]:
+    """Yield the filled rows of the one sheet of a workbook that has any, with their numbers in the sheet.
 
     A formula counts with the value that a spreadsheet program stored.
 
     Raises:
         StudyError: openpyxl is missing, or the file is no workbook with one filled sheet and without errors.
     """
-    data = read_bytes(path, limit=LARGEST_WORKBOOK)
     try:
         _check_sizes(data)
         options = {"read_only": True, "data_only": True, "keep_links": False}

@@ -30,11 +30,11 @@ from guard_eval.study.criteria_settings import SettingsTable
 from guard_eval.study.folder import locate_model
 from guard_eval.study.settings import MetricSettings
 from guard_eval.study.toml import check_tables, with_overrides
-from guard_eval.texts.current import find_current
 from guard_eval.texts.generation_files import read_generations
 from guard_eval.texts.generations import HUMAN, Generation, generation_of
 from guard_eval.texts.models import HubModels, find_models
 from guard_eval.texts.prompts import read_prompts
+from guard_eval.texts.systems import explain_missing, find_texts
 
 if TYPE_CHECKING:
     from guard_eval.generation.library import Texts
@@ -53,7 +53,6 @@ WITHOUT_MODELS = (*MODULES["ngrams"], "length")
 class FileSettings(SettingsTable):
     """The settings of a measurement; for texts without a study they are changed by `--set`."""
 
-    seed: int = Field(default=1, ge=0, lt=2**63)
     metrics: MetricSettings = Field(default_factory=MetricSettings)
 
 
@@ -115,7 +114,6 @@ def measure(
         # A strategy in a file may have any name.
         settings.metrics.model_copy(update={"baseline": baseline or settings.metrics.baseline}),
         ScoringModels(partial(locate_model, folder=Path())),
-        seed=settings.seed,
         folder=output,
         dry_run=dry_run,
     )
@@ -124,8 +122,8 @@ def measure(
     return measured
 
 
-def _check_settings(tables: Mapping[str, Any]) -> FileSettings:
-    return check_tables(FileSettings, tables, "the command line")
+def _check_settings(tables: Mapping[str, Any], systems: Sequence[str] = ()) -> FileSettings:
+    return check_tables(FileSettings, tables, "the command line", context={"systems": list(systems)})
 
 
 def _read_texts(source: Any, options: Mapping[str, Any]) -> Sequence[Generation]:  # noqa: ANN401
@@ -138,24 +136,23 @@ def _read_texts(source: Any, options: Mapping[str, Any]) -> Sequence[Generation]
 
 
 def _measure_study(study: Study, chosen: Mapping[str, Any], *, dry_run: bool) -> Measured:
-    """Measure the continuations of a study that exist."""
+    """Measure the texts of a study that exist."""
     settings = study.settings
-    prompts = {prompt.id: prompt for prompt in read_prompts(study.prompts_path, limit=settings.prompts.limit)}
-    runs = find_current(study, settings.generation.strategies, [*prompts.values()])
-    generations = [
-        generation_of(text, prompts[text.prompt_id]) for run in runs.values() for text in run.values()
-    ]
+    prompts = read_prompts(study.prompts_path, limit=settings.prompts.limit)
+    everything = prompts if settings.prompts.limit is None else None
+    by_system = find_texts(study, settings.systems, prompts, all_prompts=everything)
+    generations = [text for texts in by_system.values() for text in texts.values()]
     if not generations:
-        raise StudyError(f"{study.folder} has no continuations yet; run: {study.command('generate')}")
+        remedy = explain_missing(study, next(iter(settings.systems)))
+        raise StudyError(f"{study.folder} has no {settings.texts} yet; {remedy}")
     declared = settings.metrics.model_dump()
-    if declared["baseline"] is None and DEFAULT_BASELINE in settings.generation.strategies:
+    if declared["baseline"] is None and DEFAULT_BASELINE in settings.systems:
         declared["baseline"] = DEFAULT_BASELINE
-    wanted = _check_settings({"metrics": {**declared, **chosen}}).metrics
+    wanted = _check_settings({"metrics": {**declared, **chosen}}, list(settings.systems)).metrics
     measured = _measure_texts(
         generations,
         wanted,
         ScoringModels.of_study(study),
-        seed=settings.seed,
         folder=study.metrics,
         dry_run=dry_run,
         warnings=_check_scorer(study, wanted),
@@ -165,9 +162,10 @@ def _measure_study(study: Study, chosen: Mapping[str, Any], *, dry_run: bool) ->
 
 def _check_scorer(study: Study, settings: MetricSettings) -> list[str]:
     """Warn if the model that wrote the texts is the one that scores them."""
-    writer, scorer = study.settings.model.name, settings.coherence_model
+    writers = [study.locate_model(part.settings.model.name) for part in study.by_model()]
+    scorer = settings.coherence_model
     scored = sorted({"coherence", "perplexity"} & set(settings.compute))
-    if not scored or study.locate_model(writer) != study.locate_model(scorer):
+    if not scored or study.locate_model(scorer) not in writers:
         return []
     warning = f"{' and '.join(scored)}: {scorer} scores what it wrote itself"
     remedy = "name another coherence_model"
@@ -179,7 +177,6 @@ def _measure_texts(
     settings: MetricSettings,
     models: ScoringModels,
     *,
-    seed: int,
     folder: Path | None,
     dry_run: bool,
     warnings: Sequence[str] = (),
@@ -202,7 +199,7 @@ def _measure_texts(
         claim_folder(folder, ["scores.sqlite"])
     with hub.offline(), closing(ScoreCache(folder and folder / "scores.sqlite")) as cache:
         tools = MetricTools(settings=settings, models=models, cache=cache)
-        measured = measure_generations(generations, tools, seed=seed, warnings=warnings)
+        measured = measure_generations(generations, tools, warnings=warnings)
     scores, differences = rows_of(measured.scores), rows_of(measured.differences)
     undefined = [score for score in scores if score.value is None or score.counts]
     lines = [line, *(f"{name} ({where}): {note}" for name, where, note in collect_notes(undefined))]

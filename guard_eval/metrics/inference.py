@@ -27,11 +27,11 @@ from guard_eval.estimate import (
     adjust,
     jackknife,
     join_notes,
-    sign_flip,
     why_no_p,
 )
 from guard_eval.metrics.outcomes import Outcome, ratio
 from guard_eval.metrics.scores import DIFFERENCE_COLUMNS, METRICS, OVERALL, SCORE_COLUMNS
+from guard_eval.sign_flip import sign_flip
 from guard_eval.texts.generations import HUMAN
 
 Outcomes = Mapping[tuple[str, str, str], Outcome]
@@ -109,7 +109,7 @@ def _estimate_mean(
     return jackknife(parts, ratio, strata=strata, level=level, null=null, noise=noise, bounds=bounds)
 
 
-def estimate_differences(outcomes: Outcomes, baseline: str, *, level: float, seed: int) -> pd.DataFrame:
+def estimate_differences(outcomes: Outcomes, baseline: str, *, level: float) -> pd.DataFrame:
     """Return a row for each strategy's difference from the baseline (`DIFFERENCE_COLUMNS`).
 
     The tests of one metric, over strategies and datasets and the mean over datasets, are one family. A test
@@ -119,7 +119,6 @@ def estimate_differences(outcomes: Outcomes, baseline: str, *, level: float, see
         outcomes: By metric, dataset and strategy.
         baseline: The strategy that others are compared with.
         level: The confidence level.
-        seed: The seed of randomly drawn signs.
     """
     rows: list[Row] = []
     datasets = dict.fromkeys(dataset for _, dataset, _ in outcomes)
@@ -133,13 +132,13 @@ def estimate_differences(outcomes: Outcomes, baseline: str, *, level: float, see
             ]
             pairs = [(ours, theirs) for ours, theirs in sides if ours is not None and theirs is not None]
             if strategy not in {baseline, HUMAN}:
-                family += [_difference([pair], level, seed) for pair in pairs]
-                family += [_difference(pairs, level, seed)] if len(pairs) == len(datasets) > 1 else []
+                family += [_difference([pair], level) for pair in pairs]
+                family += [_difference(pairs, level)] if len(pairs) == len(datasets) > 1 else []
         rows += _adjust_family(family, 1 - level)
     return pd.DataFrame(rows, columns=[*DIFFERENCE_COLUMNS], dtype=object)
 
 
-def _difference(pairs: Sequence[tuple[Outcome, Outcome]], level: float, seed: int) -> Row:
+def _difference(pairs: Sequence[tuple[Outcome, Outcome]], level: float) -> Row:
     """Return the difference of a strategy and the baseline on one or all datasets, not yet adjusted."""
     first, second = pairs[0]
     shared = [np.intersect1d(ours.places, theirs.places) for ours, theirs in pairs]
@@ -170,7 +169,7 @@ def _difference(pairs: Sequence[tuple[Outcome, Outcome]], level: float, seed: in
     if any(side.noise for side in sides):  # flipped signs would not show what the seeds change
         test = Estimate(p=estimate.p, method="t test with the variance between seeds of k-means")
     else:
-        test = sign_flip(_mean_of(gained)[0], seed=seed)
+        test = sign_flip(_mean_of(gained)[0])
     return row | {
         "value": estimate.value,
         "low": estimate.low,

@@ -41,7 +41,7 @@ _LIBRARIES = ("guard-eval", "torch", "transformers", "numpy", "scipy", "faiss-cp
 
 
 def measure_generations(
-    generations: Iterable[Generation], tools: MetricTools, *, seed: int, warnings: Sequence[str] = ()
+    generations: Iterable[Generation], tools: MetricTools, *, warnings: Sequence[str] = ()
 ) -> Measured:
     """Return every metric of the settings with its interval, and the differences from the baseline.
 
@@ -51,7 +51,6 @@ def measure_generations(
     Args:
         generations: The texts.
         tools: The settings, the models and what they computed before.
-        seed: The seed of randomly drawn signs in tests of many prompts.
         warnings: What the caller knows about the texts and a reader must know, in sentences.
 
     Raises:
@@ -68,15 +67,13 @@ def measure_generations(
     outcomes, failures = measure_groups(groups, humans, tools)
     measured = Measured(
         scores=estimate_scores(outcomes, level=settings.level),
-        settings=settings.model_dump(mode="json")
-        | {"compute": ", ".join(settings.compute), "seed": seed}
-        | _versions(),
+        settings=settings.model_dump(mode="json") | {"compute": ", ".join(settings.compute)} | _versions(),
         warnings=(*warnings, *_check_texts(groups, humans, settings.compute), *_check_mauve(outcomes)),
         failures=tuple(failures),
     )
     if settings.baseline is None:
         return measured
-    differences = estimate_differences(outcomes, settings.baseline, level=settings.level, seed=seed)
+    differences = estimate_differences(outcomes, settings.baseline, level=settings.level)
     return replace(measured, differences=differences)
 
 

@@ -10,10 +10,9 @@ from typing import Any
 
 from sqlalchemy import BigInteger, Connection, Float, Row, cast, func, select
 
-from guard_eval.records import Choice, Rater
+from guard_eval.records import BILLION, Choice, Rater
 from guard_eval.store.database import Store
 from guard_eval.store.requests import (
-    BILLION,
     CALIBRATION,
     INSTRUCTION,
     REQUEST,

@@ -37,7 +37,7 @@ from sqlalchemy import (
 )
 
 from guard_eval.errors import StudyError
-from guard_eval.records import BlindPair, Plan, Rater, content_id
+from guard_eval.records import BlindPair, Plan, Rater, Usage, content_id
 from guard_eval.store import notes
 from guard_eval.store.schema import (
     MOMENT,
@@ -59,8 +59,6 @@ from guard_eval.store.schema import (
 
 LEASE = timedelta(seconds=30)
 """The open requests of a run that has not renewed them for so long are lost: the run was killed."""
-
-BILLION = 10**9
 
 TOKENS = ("input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens")
 
@@ -197,21 +195,6 @@ class Planned:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Usage:
-    """What a server states about an answer; None for what it does not state.
-
-    `cached_tokens` are among the input's tokens and `reasoning_tokens` among the output's.
-    """
-
-    model: str | None = None
-    fingerprint: str | None = None
-    input_tokens: int | None = None
-    cached_tokens: int | None = None
-    output_tokens: int | None = None
-    reasoning_tokens: int | None = None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Answered:
     """A request that was answered before: its row, the response, and the token limit it was sent with."""
 
@@ -246,7 +229,7 @@ class Settled:
     """What became of a request: its answer, or why there is none.
 
     `unbilled` certainly costs nothing. `cost` is in billionths of a US dollar, and None leaves what was set
-    aside. `failure` is a `judge.failures.ErrorKind`, `detail` the same in words.
+    aside. `failure` is a `guard_eval.servers.failures.FailureKind`, `detail` the same in words.
     """
 
     row: int

@@ -1,15 +1,11 @@
-"""The `[[judge]]` tables of study.toml: which models rate, how they are asked, and what their tokens cost.
-
-A study.toml is a stranger's file and is passed on: it holds no secret, and what it adds to requests does not
-change what is asked, of which model, and in which form.
-"""
+"""The `[[judge]]` tables of study.toml: which models rate, and how they are asked."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from functools import lru_cache, partial
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, JsonValue, PrivateAttr, ValidationError
 from pydantic_core import from_json
@@ -17,6 +13,7 @@ from pydantic_core import from_json
 from guard_eval.records import Choice
 from guard_eval.rubric import CRITERIA, Criterion, criteria
 from guard_eval.study.criteria_settings import CriteriaNames, SettingsTable, StudyFile, in_one_line
+from guard_eval.study.served_model import ServedModel, refuse_names
 from guard_eval.study.toml import problems_of
 
 _OWN_FIELDS = (
@@ -27,31 +24,12 @@ _OWN_FIELDS = (
 )
 """Fields of a request that this program sets, or that would change what is asked or choose the verdict."""
 
-_OWN_HEADERS = (
-    "host|connection|content.*|transferencoding|accept.*|te|trailer|upgrade|expect"
-    "|.*(?:auth|cookie|credential|passw|secret|key|token).*"
-)
-"""Headers that this program sets, or that would hold a secret."""
-
-_NEUTRAL_HEADERS = {"http-referer", "x-title", "user-agent"}
-"""Headers that only name who asks."""
-
-_REFUSED_VALUE = re.compile(
-    r"(?i)^(?:bearer|basic)\s|\b(?:sk|key)-[\w-]{8,}|\bAIza[\w-]{20,}|\beyJ[\w-]{20,}|^(?:priority|fast)$"
-)
-"""A secret, or a service that costs more than the known prices."""
+CONTINUATIONS = "continuations"
+"""What the compared texts are called unless study.toml says it: the paper's word."""
 
 _PLACEHOLDER = re.compile(r"\{\{([^{}\n]*)\}\}")
-PLACEHOLDERS = ("criteria", "judgments", "count", "metrics")
+PLACEHOLDERS = ("criteria", "judgments", "count", "metrics", "texts", "task")
 """What a prompt template can have filled in; `criteria` must be there."""
-
-
-def _refuse(names: str, added: dict[str, Any]) -> dict[str, Any]:
-    """Check that nothing is added to requests under these names, given without `-` and `_`."""
-    for name, value in added.items():
-        if re.fullmatch(names, re.sub("[_-]", "", name.lower())) or _REFUSED_VALUE.search(str(value)):
-            raise ValueError(f"{name!r} cannot be added; set a key's variable in api_key_env, or remove it")
-    return added
 
 
 class JudgedExample(SettingsTable):
@@ -108,21 +86,14 @@ def _check_template(file: StudyFile) -> StudyFile:
     return file
 
 
-HeaderName = Annotated[str, Field(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}$")]
-HeaderValue = Annotated[str, Field(pattern=r"^[!-~]([ -~]*[!-~])?$")]
 JudgeName = Annotated[str, Field(min_length=1, max_length=100), AfterValidator(in_one_line)]
-Usd = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
-class Judge(SettingsTable):
+class Judge(ServedModel):
     """A language model as a rater, at any server that speaks one of OpenAI's interfaces.
 
     Attributes:
         name: What it is called as a rater; the model's name by default.
-        model: The model, as its server calls it; pin a snapshot if there are any.
-        base_url: The server; the environment's (OPENAI_BASE_URL), or else OpenAI's, by default.
-        api_key_env: The environment variable with the server's key. Without it a server gets no key but its
-            maker's own: OpenAI's, Anthropic's and Gemini's.
         criteria: On what two texts are compared, in this order; those that people are asked by default.
         prompt: A file in the study's folder with instructions in place of the paper's.
         examples: A file in the study's folder with pairs and their verdicts, shown before each pair.
@@ -137,17 +108,9 @@ class Judge(SettingsTable):
         temperature: 0 unless given. It is left out with `reasoning_effort`, with several samples, and if the
             model turns out to reason before its first verdict; `default` never sends it.
         extra_body: Fields added to the body of each request; none that this program sets itself.
-        headers: Headers added to each request; no secrets.
-        concurrency: How many requests are under way at most; fewer if the server refuses or queues them.
-        timeout: Seconds until a request without a response is given up.
-        usd_per_million_input_tokens: The price of the prompt's tokens, before any list.
-        usd_per_million_output_tokens: The price of the answer's tokens, reasoning included.
     """
 
     name: JudgeName | None = Field(default=None, exclude=True)
-    model: str = Field(min_length=1)
-    base_url: str | None = None
-    api_key_env: str | None = Field(default=None, pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$", exclude=True)
     criteria: CriteriaNames = Field(default=list(CRITERIA), min_length=1)
     prompt: Annotated[StudyFile, AfterValidator(_check_template)] | None = None
     examples: Annotated[StudyFile, AfterValidator(lambda file: read_examples(file.text) and file)] | None = (
@@ -161,18 +124,13 @@ class Judge(SettingsTable):
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
     max_output_tokens: int | None = Field(default=None, ge=64, le=10**7)
     temperature: Annotated[float, Field(ge=0, le=2)] | Literal["default"] | None = None
-    extra_body: Annotated[dict[str, JsonValue], AfterValidator(partial(_refuse, _OWN_FIELDS))] = Field(
+    extra_body: Annotated[dict[str, JsonValue], AfterValidator(partial(refuse_names, _OWN_FIELDS))] = Field(
         default_factory=dict
     )
-    headers: Annotated[dict[HeaderName, HeaderValue], AfterValidator(partial(_refuse, _OWN_HEADERS))] = Field(
-        default={}
-    )
-    concurrency: int = Field(default=64, ge=1, le=256, exclude=True)
-    timeout: float = Field(default=1800.0, gt=0, le=86_400, exclude=True)
-    usd_per_million_input_tokens: Usd | None = Field(default=None, exclude=True)
-    usd_per_million_output_tokens: Usd | None = Field(default=None, exclude=True)
 
     _known: dict[str, Criterion] = PrivateAttr(default=CRITERIA)
+    _texts: str = PrivateAttr(default=CONTINUATIONS)
+    _task: str | None = PrivateAttr(default=None)
 
     @property
     def rater_name(self) -> str:
@@ -185,11 +143,6 @@ class Judge(SettingsTable):
         return self.reasoning_effort not in (None, "none")
 
     @property
-    def answering_headers(self) -> dict[str, str]:
-        """Return the headers that can change an answer."""
-        return {name: value for name, value in self.headers.items() if name.lower() not in _NEUTRAL_HEADERS}
-
-    @property
     def rubric(self) -> tuple[Criterion, ...]:
         """Return the criteria with their titles and definitions, in the order in which they are asked."""
         return criteria(self.criteria, self._known)
@@ -199,8 +152,20 @@ class Judge(SettingsTable):
         """Return the examples that are shown before each pair."""
         return () if self.examples is None else read_examples(self.examples.text)
 
-    def in_study(self, known: dict[str, Criterion], criteria: list[str]) -> Self:
-        """Return this judge among its study's criteria: it is asked its own ones, or else people's.
+    @property
+    def texts(self) -> str:
+        """Return what the study calls its texts."""
+        return self._texts
+
+    @property
+    def task(self) -> str | None:
+        """Return what the writers of the texts were asked to do, if the study says it."""
+        return self._task
+
+    def in_study(
+        self, known: dict[str, Criterion], criteria: list[str], *, texts: str, task: str | None
+    ) -> Self:
+        """Return this judge in its study: it is asked its own criteria, or else people's.
 
         Raises:
             ValueError: An example lacks what is asked.
@@ -208,6 +173,8 @@ class Judge(SettingsTable):
         has_criteria = "criteria" in self.model_fields_set
         judge = self.model_copy(update={} if has_criteria else {"criteria": criteria})
         judge._known = known  # noqa: SLF001 (of the same class)
+        judge._texts = texts  # noqa: SLF001
+        judge._task = task  # noqa: SLF001
         for number, example in enumerate(judge.judged_examples, start=1):
             lacking = [name for name in judge.criteria if name not in example.verdict]
             lacking += ["rationale"] if judge.rationale and example.rationale is None else []

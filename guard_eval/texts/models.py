@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from guard_eval.errors import StudyError
-from guard_eval.files.opening import open_regular
+from guard_eval.files.opening import open_regular, read_bytes
 
 TIMEOUT_SECONDS = 8.0
 """How long the Hub has to answer about a model."""
@@ -24,6 +24,8 @@ _SETTINGS = (
     "config.json", "generation_config.json", "tokenizer*", "vocab*", "merges.txt", "*.model",
     "special_tokens_map.json", "added_tokens.json", "chat_template*", "additional_chat_templates/*",
 )  # fmt: skip
+_LARGEST_INDEX = 2**26
+"""In bytes. That of a model with 50 000 tensors takes about 5 MB."""
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _HUB_ID = re.compile(r"(?!.*(\.\.|--))[\w-][\w.-]*(/[\w.-]+)?", re.ASCII)
 
@@ -63,12 +65,12 @@ def _files_named_by(folder: Path) -> set[Path]:
         StudyError: One lies outside the folder.
     """
     names: set[str] = set()
-    for path in [*folder.glob("*.index.json"), folder / "config.json"]:
+    for path in [*folder.glob("*.index.json"), *folder.glob("config.json")]:
         try:
-            content = json.loads(path.read_bytes())
+            content = json.loads(read_bytes(path, limit=_LARGEST_INDEX))
             names.update(content.get("weight_map", {}).values())
             names.update(filter(None, [content.get("transformers_weights")]))
-        except (OSError, ValueError, AttributeError, TypeError, RecursionError):
+        except (ValueError, AttributeError, TypeError, RecursionError):
             continue  # whoever loads the model says what is wrong with it
     for name in sorted(map(str, names)):
         if Path(name).is_absolute() or ".." in Path(name).parts:

@@ -14,8 +14,9 @@ from typing import Any
 
 from guard_eval.records import CHOICES, Choice
 from guard_eval.rubric import spelling
-from judge.failures import JudgeError
-from judge.prompts.answers import excerpt, read_answer, read_json, table_of, without_thinking
+from guard_eval.servers.answers import excerpt, read_answer, read_json, table_of
+from guard_eval.servers.failures import RequestFailure
+from judge.prompts.final import read_final
 from judge.prompts.prompt import RATIONALE
 
 Choices = dict[str, Choice]
@@ -27,7 +28,10 @@ _REASONS = re.compile(
     r"\s+(?:because|since|as|but|though|although|while|yet|or|and)\b.*|\s*[;,:(/|–—].*|\.\s.*|\s-\s.*",
     re.DOTALL | re.IGNORECASE,
 )
-_CAUSE = re.compile(r"\W*(?:because|since|as|reason\w*|rationale|explanation)\b", re.IGNORECASE)
+_CAUSE = re.compile(
+    r"\W*(?:because|since|as|reason\w*|rationale|explanation|justification|comments?|notes?|why)\b",
+    re.IGNORECASE,
+)
 _CLAIM = re.compile(
     r"\b(?:better|best|superior|stronger|wins?|prefer\w*|ahead|tied?|equal|similar|but|however|although|though"
     r"|yet|still|overall|actually|rather|instead|finally|or)\b",
@@ -41,11 +45,15 @@ _DENIED = re.compile(r"\A\W*(?:no|not|nope|wrong|never)(?:\s+(?:really|at all))?
 """Words after a judgment that may speak for another one: a claim always, a side unless a cause is given."""
 
 _OVERALL = re.compile(
-    r"[\s>#*•–-]*(?:overall|in (?:summary|total|conclusion)|all in all|(?:final |overall )*"
-    r"(?:summary|conclusion|verdict|judge?ment|winner|result|decision|answer|preference|assessment))\b\W*",
+    r"\W*(?:in (?:summary|total|conclusion|short)|all in all|(?:(?:final|overall)\b\W*)*"
+    r"(?:summary|conclusion|verdict|judge?ment|winner|result|decision|answer|preference|assessment|evaluation"
+    r"|rating|choice|score|total)|final|overall)\b\W*|(?=.*\boverall\W*\Z)",
     re.IGNORECASE,
 )
-"""The beginning of a line that sums up the others."""
+"""The beginning of a line that sums up the others, or all of a line that ends so."""
+
+_NAMED_SIDE = re.compile(r"\b(?:(?i:method)\s+([abAB])|([AB]))\b")
+_TOLD_SIDE = re.compile(r"\b(?:first|second|former|latter|other|one)\b", re.IGNORECASE)
 
 _JUDGMENTS: dict[str, Choice] = {
     **dict.fromkeys(("method a is better", "a is better", "method a", "a"), "A"),
@@ -110,13 +118,18 @@ def _judgments(block: str, names: Sequence[str], titles: Mapping[str, str]) -> I
 def _sums_up(line: str, judgments: Sequence[tuple[str, str]], names: Sequence[str]) -> bool:
     """Return whether a line after the last criterion gives an overall judgment that contradicts none.
 
-    It says that both are similar, or prefers the side that a criterion prefers too.
+    It says that both are similar, or names no side but those that criteria prefer too.
     """
     overall = _OVERALL.match(line)
     if overall is None or {name for name, _ in judgments} != set(names):
         return False
-    choice = _judgment(line[overall.end() :])
-    return choice == "tie" or (choice is not None and choice in {_judgment(words) for _, words in judgments})
+    words = line[overall.end() :]
+    choice = _judgment(words)
+    preferred = {_judgment(judgment) for _, judgment in judgments}
+    if choice is not None:
+        return choice == "tie" or choice in preferred
+    sides = {(first or second).upper() for first, second in _NAMED_SIDE.findall(words)}
+    return sides <= preferred and not _TOLD_SIDE.search(words)
 
 
 def _judgment(line: str) -> Choice | None:
@@ -139,7 +152,7 @@ _FENCE = re.compile(r"\A```\w*[^\S\n]*\n(?P<json>.*)\n[^\S\n]*```\Z", re.DOTALL 
 
 def parse(
     body: bytes, names: Sequence[str], *, code: str | None = None, titles: Mapping[str, str] | None = None
-) -> Choices | JudgeError:
+) -> Choices | RequestFailure:
     """Return the choices in an answer, or what is wrong with it; a rationale is no part of them.
 
     Args:
@@ -152,43 +165,44 @@ def parse(
     if answer is None:
         withheld = table_of(read_json(body).get("error")).get("message")  # what the model wrote is no JSON
         words = str(withheld or f"no answer: {body.decode(errors='replace')}")
-        return JudgeError(kind="unparseable" if withheld else "unreadable", detail=excerpt(words))
+        return RequestFailure(kind="unparseable" if withheld else "unreadable", detail=excerpt(words))
     if answer.ended == "content_filter":
-        return JudgeError(kind="content_filter", detail="the server's content filter withheld the answer")
+        return RequestFailure(kind="content_filter", detail="the server's content filter withheld the answer")
     if answer.refusal:
-        return JudgeError(kind="refusal", detail=excerpt(answer.refusal))
+        return RequestFailure(kind="refusal", detail=excerpt(answer.refusal))
     if answer.ended == "length":
-        return JudgeError(kind="truncated", detail="the answer ended at max_output_tokens")
+        return RequestFailure(kind="truncated", detail="the answer ended at max_output_tokens")
     if answer.text is None:
-        return JudgeError(kind="unparseable", detail="the answer has no text")
+        return RequestFailure(kind="unparseable", detail="the answer has no text")
     return _read(answer.text, names, code, titles or {})
 
 
 def _read(
     content: str, names: Sequence[str], code: str | None, titles: Mapping[str, str]
-) -> Choices | JudgeError:
+) -> Choices | RequestFailure:
     fields = _fields(content)  # a whole object: what looks like a tag is in one of its strings
     if fields is None:
-        answer = without_thinking(content)
+        answer = read_final(content)
         if answer is None:
-            return JudgeError(kind="unparseable", detail=f"the thinking never ends: {excerpt(content)}")
+            return RequestFailure(kind="unparseable", detail=f"the thinking never ends: {excerpt(content)}")
         if code is not None and re.search(rf"<\s*{_tag('verdict', code)}", answer, re.IGNORECASE):
             # what follows the end of a rationale is read like the rest of the answer, whose blocks must all
             # agree: so a block that a rationale quotes can spoil the verdict, and never make one
             tag = _tag(RATIONALE, code)
             verdict = re.sub(rf"(?is)<\s*{tag}.*?(?:<\s*/\s*{tag}|\Z)", "", answer, count=1)
-            return read_block(verdict, names, code, titles) or JudgeError(
+            return read_block(verdict, names, code, titles) or RequestFailure(
                 kind="wrong_schema", detail=f"not one judgment for each criterion: {excerpt(content)}"
             )
         fields = _fields(answer)
     if fields is None:
-        return JudgeError(kind="unparseable", detail=f"not one JSON object: {excerpt(content)}")
+        return RequestFailure(kind="unparseable", detail=f"not one JSON object: {excerpt(content)}")
     choices: dict[str, Any] = {name: fields.get(name) for name in names}
     if any(choice not in CHOICES for choice in choices.values()):
-        return JudgeError(kind="wrong_schema", detail=f"not A, tie or B for each: {excerpt(content)}")
+        return RequestFailure(kind="wrong_schema", detail=f"not A, tie or B for each: {excerpt(content)}")
     plain = {spelling(name): choice for name, choice in choices.items()}
     if any(plain.get(spelling(other), value) != value for other, value in fields.items()):
-        return JudgeError(kind="wrong_schema", detail=f"two judgments on one criterion: {excerpt(content)}")
+        detail = f"two judgments on one criterion: {excerpt(content)}"
+        return RequestFailure(kind="wrong_schema", detail=detail)
     return choices
 
 

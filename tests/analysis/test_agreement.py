@@ -10,10 +10,10 @@ import pytest
 from statsmodels.stats import inter_rater
 from verdicts_by_hand import table
 
-from analysis.analyses.evidence import Context, Evidence
-from analysis.analyses.reliability.agreement import (
+from analysis.analyses.reliability.agreement import agreement
+from analysis.evidence import Context, Evidence
+from analysis.stats.agreement import (
     RatingCounts,
-    agreement,
     cohen_kappa,
     fleiss_kappa,
     gwet_ac1,

@@ -5,28 +5,27 @@ import pandas as pd
 import pytest
 import statsmodels.api as sm
 from scipy import stats
-from verdicts_by_hand import COMPARED, drawn_verdicts, listed, papers_people, table
+from verdicts_by_hand import COMPARED, drawn_verdicts, evidence, listed, papers_people, table
 
-from analysis.analyses.evidence import ALL, Context, Evidence, JudgeUsage
 from analysis.analyses.judging.assisted import assisted
 from analysis.analyses.judging.judge_run import calibration
-from analysis.analyses.judging.judges import alternative_annotator, judges
-from analysis.analyses.outcomes.equivalence import conservative_error, equivalence, tost
+from analysis.analyses.judging.judges import judges
+from analysis.analyses.outcomes.equivalence import equivalence
 from analysis.analyses.outcomes.ranking import ranking
 from analysis.analyses.outcomes.sensitivity import LEFT_OUT, POOLED, RANDOM, UNTIED, sensitivity
 from analysis.analyses.outcomes.sequential import sequential
 from analysis.analyses.outcomes.shares import shares
 from analysis.analyses.reliability.agreement import agreement
 from analysis.analyses.reliability.audits import audits
-from analysis.analyses.reliability.length import length, share_at_equal_length
+from analysis.analyses.reliability.length import length
 from analysis.analyses.reliability.position import position
 from analysis.analyses.reliability.raters import raters
+from analysis.evidence import ALL, JudgeUsage
+from analysis.stats.alternative_annotator import alternative_annotator
+from analysis.stats.equal_length import share_at_equal_length
+from analysis.stats.equivalence import conservative_error, tost
 from analysis.verdicts.tidy import validate
 from guard_eval.errors import StudyError
-
-
-def evidence(frame, **declared):
-    return Evidence.of(frame, Context(name="n", **declared))
 
 
 def rows(frame):
@@ -231,8 +230,8 @@ def test_equivalence_as_in_statsmodels():
     scores = np.array([{"x": 1, "-": 0.5, "y": 0}[letter] for letter in verdicts])
     expected = sm.stats.DescrStatsW(scores).ttost_mean(0.4, 0.6)[0]
     assert row.p == pytest.approx(expected)
-    with pytest.raises(StudyError, match="margin"):
-        equivalence(evidence(known.frame, margin=0.7))
+    with pytest.raises(StudyError, match="equivalence needs an error rate below"):
+        equivalence(evidence(known.frame, margin=0.1, alpha=0.7))
 
 
 def test_few_wins_of_a_composite_are_not_missed_too_often():
@@ -315,6 +314,32 @@ def test_a_ranking_puts_the_winner_first():
     assert first.share_low < first.expected_share < first.share_high
     assert first.p_any_difference_adjusted < 0.001
     assert ranking(evidence(table({"1": "x"}))).empty
+
+
+def test_more_evidence_concludes_no_less():
+    """200 prompts that all say x > y > z have one rank each, as they have if one of them holds a tie."""
+    ranked = {("x", "y"): "x", ("x", "z"): "x", ("y", "z"): "y"}
+    drawn = [(f"{n}{a}{b}", f"p{n}", a, b, ranked[a, b]) for n in range(200) for a, b in COMPARED]
+    for verdicts in (drawn, [(*drawn[0][:4], "tie"), *drawn[1:]]):
+        frame = ranking(evidence(listed("pair_id prompt_id method_a method_b verdict", verdicts)))
+        assert list(frame["method"]) == ["x", "y", "z"]
+        assert list(frame["possible_best"]) == list(frame["possible_worst"]) == [1, 2, 3]
+
+
+def test_a_ranking_for_other_raters_is_less_sure():
+    rng = np.random.default_rng(3)
+    drawn = [
+        (f"{n}{a}{b}", f"p{n}", a, b, rng.choice([a, b, "tie"], p=[0.6, 0.3, 0.1]), f"r{rater}")
+        for n in range(30)
+        for rater in range(5)
+        for a, b in COMPARED
+    ]
+    known = evidence(listed("pair_id prompt_id method_a method_b verdict rater", drawn))
+    (these, *_), (others, *_) = rows(ranking(known)), rows(ranking(evidence(known.frame, raters="random")))
+    assert others.share_high - others.share_low > these.share_high - these.share_low
+    assert others.p_any_difference > these.p_any_difference
+    assert "crossed clusters" in others.any_difference_test
+    assert "with fewer than eight raters" in others.note
 
 
 def test_sequential_items_come_by_time():

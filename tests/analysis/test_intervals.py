@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 
-from analysis.analyses.outcomes.win_share import fixed_share, unit_proportion
+from analysis.stats.proportion import unit_proportion
+from analysis.verdicts.win_share import fixed_share
 
 
 def share_of(means, datasets, level=0.95):
@@ -50,10 +51,23 @@ def test_strata_by_hand():
     # df = (.018125)² / (.015625² + .0025²) = 1.3120; mean = .5
     share = share_of([0.25, 0.75, 0.4, 0.6], ["a", "a", "b", "b"], level=0.5)
     df = 0.018125**2 / (0.015625**2 + 0.0025**2)
-    half = stats.t.ppf(0.75, df) * math.sqrt(0.018125)
-    assert (share.value, share.low, share.high) == pytest.approx((0.5, 0.5 - half, 0.5 + half))
+    assert (share.value, share.error, share.df) == pytest.approx((0.5, math.sqrt(0.018125), df))
 
 
-def test_a_lonely_pair_is_named_and_a_share_is_cut_at_one():
+def test_an_interval_leaves_out_one_half_as_its_test_does():
+    """All wins but one of 12: p = 13 · 2/2¹² = .0063."""
+    share = share_of([1.0] * 11 + [0.0], list("a" * 12))
+    assert share.p == pytest.approx(13 * 2 / 2**12)
+    assert share.low is not None
+    assert 0.5 < share.low < share.high == 1
+    # 7 wins and a loss in 8: p = 9 · 2/2⁸ = .07, where Student's interval begins at .58.
+    share = share_of([1.0] * 7 + [0.0], list("a" * 8))
+    student = 0.875 - stats.t.ppf(0.975, 7) * stats.sem([1.0] * 7 + [0.0])
+    assert share.p == pytest.approx(9 * 2 / 2**8)
+    assert share.low == 0.5 < student
+
+
+def test_a_lonely_pair_is_named_and_five_exclude_nothing():
     assert "only one pair" in share_of([0.1, 0.5, 0.9], list("abb")).note
-    assert share_of([1.0, 1.0, 0.5], list("aaa")).high == 1
+    share = share_of([1.0, 1.0, 0.5, 1.0, 1.0], list("aaaaa"))
+    assert (share.p, share.low, share.high) == (1 / 2**3, 0, 1)

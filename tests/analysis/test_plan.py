@@ -10,33 +10,33 @@ from verdicts_by_hand import COMPARED, drawn_verdicts
 
 import analysis
 from analysis import analyses
-from analysis.analyses.evidence import HONOURED, PLAN_KEYS, Context, Evidence, Exclusion, JudgeUsage
+from analysis.evidence import HONOURED, PLAN_KEYS, Context, Evidence, Exclusion, JudgeUsage
 from analysis.reports.results import ANALYSES
-from analysis.verdicts.combined import Composite
 from analysis.verdicts.tidy import validate
 from guard_eval.errors import StudyError
+from guard_eval.study.test_plan import TestPlan
 
 CHANGED = {
     "alpha": 0.3,
     "correction": "bh",
+    "weights": "precision",
     "margin": 0.1,
     "sequential": True,
     "raters": "random",
     "assisted_by": "gpt",
     "panel": "mean",
-    "composite": Composite(weights={"c": 1, "d": 2}),
-    "random_part": True,
+    "composite": {"c": 1.0, "d": 2.0},
 }
 NEEDED = {
     "equivalence": {"margin": 0.45},
     "sequential": {"sequential": True},
-    "assisted": {"random_part": True},
 }
 """What an analysis must be told to have any rows."""
 for module in walk_packages(analyses.__path__, "analysis.analyses."):
     import_module(module.name)
-OTHER = {"margin": 0.3, "sequential": False, "random_part": False}
-BY_NAME = {function.__name__: function for function in HONOURED}
+OTHER = {"margin": 0.3, "sequential": False}
+USED = [function for function in HONOURED if function.__module__.startswith("analysis.analyses")]
+BY_NAME = {function.__name__: function for function in USED}
 
 
 @cache
@@ -66,7 +66,8 @@ def outcome(name, **declared):
         judging=JudgeUsage(checked=(checked,) * 9, spent=({"judge": "gpt"},), failed=({"judge": "gpt"},)),
         exclusions=(excluded,),
         with_excluded=frame,
-        **(NEEDED.get(name, {}) | declared),
+        plan=TestPlan.model_construct(**(NEEDED.get(name, {}) | declared)),  # also what no plan can hold
+        random_part=True,
     )
     try:
         return BY_NAME[name](Evidence.of(frame, context)).to_csv()
@@ -86,14 +87,14 @@ def test_an_analysis_honours_what_it_declares(name):
 
 
 def test_every_table_declares_what_it_honours():
-    assert len(ANALYSES) == len(HONOURED) + 1  # metrics are measured elsewhere
+    assert len(ANALYSES) == len(USED) + 1  # metrics are measured elsewhere
 
 
-def test_a_ranking_refuses_random_raters(tmp_path):
-    with pytest.raises(StudyError, match='raters = "random": the ranking of three methods or more holds for'):
-        analysis.report(verdicts(3), tmp_path, raters="random")
-    with pytest.raises(StudyError, match='raters = "random"'):
-        analysis.ranking(verdicts(3), raters="random")
+def test_three_raters_give_no_ranks_for_others(tmp_path):
+    ranked = analysis.ranking(verdicts(3), raters="random")
+    ranked = ranked[ranked["judge"] == ""]
+    assert ranked["possible_best"].isna().all()
+    assert "ranks for other raters need at least 4 raters, and there are 3" in ranked["note"][0]
 
 
 def test_a_ranking_concludes_nothing_early(tmp_path):

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from statsmodels.stats.meta_analysis import combine_effects
 
 from analysis.stats.population import TwoWayDesign
 
@@ -64,3 +65,18 @@ def test_raters_with_pairs_of_their_own_are_what_is_drawn():
     result = design.mean(shares)
     own = shares.reshape(6, 10).mean(axis=1)
     assert result.half_width(0.95) == pytest.approx(stats.t.isf(0.025, 5) * own.std(ddof=1) / 6**0.5)
+
+
+def test_unequal_loads_have_paule_and_mandels_variance():
+    """The variance between raters is that of a meta-analysis of their means, as statsmodels has it."""
+    rng, loads = np.random.default_rng(8), np.array([200, 100, 60, 40, 20, 20, 10, 10])
+    rater = np.repeat(np.arange(8), loads)
+    scores = 0.5 + rng.normal(0, 0.15, 8)[rater] + rng.normal(0, 0.35, len(rater))
+    result = TwoWayDesign(np.arange(460), rater, np.full(460, 1 / 460)).mean(scores)
+    means = np.array([scores[rater == name].mean() for name in range(8)])
+    rest = ((scores - means[rater]) ** 2).sum() / (460 - 8)
+    theirs = combine_effects(means, rest / loads, method_re="iterated")
+    assert result.raters == pytest.approx(theirs.tau2, rel=1e-4)
+    share = loads / 460
+    assert result.variance == pytest.approx((share**2 * (theirs.tau2 + rest / loads)).sum(), rel=1e-4)
+    assert 4 < result.df < 9  # that of a sum of squares in which raters weigh as much as they rated is 0.8

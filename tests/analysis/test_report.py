@@ -11,7 +11,7 @@ from html_page import Page
 from verdicts_by_hand import COMPARED, drawn_verdicts, papers_people, table
 
 import analysis
-from analysis.analyses.evidence import Context, Evidence
+from analysis.evidence import Context, Evidence
 from analysis.reports.page import write_report
 from analysis.verdicts.tidy import read, validate
 from guard_eval.errors import StudyError
@@ -132,7 +132,7 @@ def test_a_report_that_cannot_be_finished_keeps_the_page_of_the_last_one(tmp_pat
     page = (tmp_path / "index.html").read_bytes()
     (tmp_path / "report.json").unlink()
     (tmp_path / "report.json").mkdir()
-    with pytest.raises(StudyError, match=r"cannot write .*report\.json: Is a directory; fix that"):
+    with pytest.raises(StudyError, match=r"report\.json exists and is not a regular file; name another file"):
         write(verdicts(), tmp_path, name="a newer study")
     assert (tmp_path / "index.html").read_bytes() == page
     assert [*tmp_path.rglob(".*")] == []

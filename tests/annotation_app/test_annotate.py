@@ -109,7 +109,7 @@ def test_a_reworded_criterion_is_named_once_there_are_verdicts_on_it(study, run)
 def test_links_printed_before_carry_another_port_and_the_owner_reads_it(study, run):
     built = study()
     said = run(built.folder)
-    assert f"Links that begin with ADDRESS work if they begin with {run.url} instead." in said
+    assert f"Links that begin with http://127.0.0.1:8501 work if they begin with {run.url} instead." in said
     assert "Links that begin" not in run(study(raters=()).folder, invite="ann")  # her link is the one printed
     with built.open() as store:
         assert settings.read(store, settings.APP_ADDRESS) == run.url

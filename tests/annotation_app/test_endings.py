@@ -53,7 +53,7 @@ def test_no_place_is_said_before_consent_and_adds_nobody(recruiting):
     page = recruiting.come("ben")
     assert "No place is free just now" in words(page)
     assert codes_on(page) == ["CODE-FULL"]
-    assert [rater.external_id for rater in built.stored("raters")] == ["ann"]
+    assert [rater.external_id for rater in built.stored("raters")] == [prolific_id("ann")]
 
 
 def test_a_latecomer_whose_pairs_ran_out_after_consent(recruiting):

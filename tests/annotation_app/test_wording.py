@@ -65,9 +65,11 @@ def test_every_key_is_used_and_every_used_key_is_there():
     unused = {key for key in tables["panel"] if f"words.{key}" not in script + source}
     assert unused <= {"A", "tie", "B"}  # by their letter
     assert set(re.findall(r"words\.(\w+)", script)) <= tables.pop("panel").keys()
+    shell = (FOLDER / "shell.html").read_text(encoding="utf-8")
+    assert tables.pop("start").keys() <= set(re.findall(r"{(\w+)}", shell))
     for table, keys in tables.items():
         assert keys.keys() <= set(re.findall(rf"(?:texts|\.{table})\.(\w+)", source)), table
-    known = {key for table in tables.values() for key in table} | {"model_dump"}
+    known = {key for table in tables.values() for key in table} | {"model_dump", "items"}
     assert set(re.findall(r"texts\.(\w+)", source)) <= known
 
 

@@ -79,7 +79,7 @@ main()
         ("torch", ["generate", "small"], "generate"),
         ("torch", ["measure", "small"], "generate"),
         ("streamlit", ["annotate", "small"], "annotate"),
-        ("openai", ["judge", "small", "--yes"], "judge"),
+        ("openai", ["judge", "small", "--yes"], "servers"),
     ],
 )
 def test_a_missing_extra_is_named_with_its_remedy(paired, package, arguments, extra):

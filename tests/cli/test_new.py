@@ -35,7 +35,7 @@ def test_any_name_of_a_folder_makes_valid_toml(tmp_path, name):
 
 
 def test_what_was_made_is_printed_and_named_for_the_next_command(run):
-    ran = run("new", "my study", "--seed", "7")
+    ran = run("new", "my study")
     assert ran.code == 0
     assert "my study/prompts.jsonl: 4 prompts, examples to be replaced" in ran.out
     assert "guard-eval generate 'my study' --dry-run" in ran.out
@@ -48,10 +48,12 @@ def test_nothing_is_overwritten(tmp_path):
     with pytest.raises(StudyError, match=r"cannot write .*: File exists"):
         new(tmp_path / "file")
     new(tmp_path / "s")
-    for name in ("study.toml", "prompts.jsonl"):
-        with pytest.raises(StudyError, match=rf"{name} exists already and would be overwritten"):
-            new(tmp_path / "s")
-        (tmp_path / "s" / name).unlink()
+    with pytest.raises(StudyError, match=r"study\.toml exists already and would be overwritten"):
+        new(tmp_path / "s")
+    (tmp_path / "s" / "study.toml").unlink()
+    (tmp_path / "s" / "prompts.jsonl").write_text('{"id": "mine", "prompt": "Once"}\n')
+    with pytest.raises(StudyError, match=r"prompts\.jsonl exists already and would be overwritten"):
+        new(tmp_path / "s")
 
 
 def test_an_interrupted_new_can_be_run_again(run, tmp_path, monkeypatch):

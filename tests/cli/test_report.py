@@ -85,10 +85,10 @@ def test_a_study_declares_everything_itself(paired):
 
 
 def test_a_study_declares_margin_and_correction(paired):
-    opened = Study.open(paired, ["analysis.correction=bh", "analysis.equivalence_margin=0.04"])
+    opened = Study.open(paired, ["analysis.correction=bh", "analysis.margin=0.04"])
     with Store.open(opened.database, declared=opened.declared) as store:
         context = study_context(opened, store, unblind.tidy(store))
-    assert (context.correction, context.margin) == ("bh", 0.04)
+    assert (context.plan.correction, context.plan.margin) == ("bh", 0.04)
 
 
 def test_a_report_on_unfinished_ratings_says_so(paired):

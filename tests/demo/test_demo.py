@@ -33,7 +33,7 @@ def rows_of(path):
 def test_it_is_short_and_ends_by_saying_what_to_do_next(demo):
     folder, out = demo
     assert len(out.splitlines()) <= 60
-    tail = out[out.index("Next:") :]
+    tail = out[out.index("Done in ") :]
     for words in (
         "/report/index.html",
         "guard-eval annotate demo-study",

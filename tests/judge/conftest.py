@@ -11,14 +11,14 @@ from command_line import run_here
 from fake_openai import KEY, FakeOpenAI
 
 from guard_eval.records import BlindPair
+from guard_eval.servers.price import find_price
+from guard_eval.servers.server import connect_to, server_url
 from guard_eval.store import Store, unblind
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store.requests import Question
 from guard_eval.study import Study
 from guard_eval.study.judge_settings import Judge
 from judge.batches import BatchRun
-from judge.providers.price import find_price
-from judge.providers.server import connect_to, server_url
 from judge.questions import read_left
 from judge.run import OnlineRun
 

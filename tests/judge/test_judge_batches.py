@@ -10,6 +10,7 @@ from judge_requests import end_leases, judged_in, spent_by
 
 from guard_eval.errors import StudyError
 from guard_eval.store import requests
+from judge import batches as judge_batches
 
 pytestmark = pytest.mark.slow
 
@@ -75,7 +76,7 @@ def test_a_lost_answer_about_a_batch_makes_no_second_one(run, store, pairs, serv
         ({"poll": [failure(404)]}, "lacks the study's batch .* if that batch is gone, give"),
         ({"download": [failure(404)]}, "lacks the study's batch .* or its results"),
         ({"upload": [failure(404)]}, "has no Batch API"),
-        ({"create": [failure(400, "too many tokens are enqueued")]}, "refuses the batch .*too many tokens"),
+        ({"create": [failure(400, "no such model")]}, "refuses the batch .*no such model"),
     ],
 )
 def test_what_a_provider_does_not_say_is_no_reason_to_pay_again(*, run, store, pairs, server, faults, words):
@@ -131,12 +132,80 @@ def test_an_answer_without_a_body_is_an_answer_and_comes_three_times_at_most(run
     assert sum("number 1" in ask.words for ask in [*server.asks, *server.batched]) == 2 * 3
 
 
+STATES = ["COMPLETED", "Completed", "complete", "succeeded", "JOB_STATE_SUCCEEDED", "SUCCESS", "ended"]
+
+
+@pytest.mark.parametrize("word", STATES)
+def test_a_batch_that_has_ended_is_not_polled_again(run, pairs, server, word):
+    pairs(2)
+    server.ends = word
+    assert run(batch=True).verdicts == 4
+    assert server.count("poll") == 1
+
+
+@pytest.mark.parametrize("word", ["EXPIRED", "Cancelled", "canceled", "timed_out", "TIMEOUT_EXCEEDED"])
+def test_a_batch_that_ended_too_soon_frees_its_money(run, store, pairs, server, word):
+    pairs(2)
+    server.ends, server.forgets = word, True
+    assert run(batch=True).failures.total() == 3
+    assert (spent_by(store).lost, spent_by(store).held_usd) == (0, 0)
+
+
+ENQUEUED = "Enqueued token limit reached for gpt-4o in organization o. Limit: 90,000 enqueued tokens."
+OVERFULL = [
+    None,
+    failure(400, ENQUEUED, code="token_limit_exceeded"),
+    failure(429, ENQUEUED, code="token_limit_exceeded"),
+    failure(413),
+    failure(400, "The batch exceeds the maximum of 10 requests."),
+    failure(422, "Too many requests in batch: at most 10 are allowed"),
+]
+
+
+@pytest.mark.parametrize("overfull", OVERFULL)
+def test_a_batch_that_is_too_large_is_halved(run, store, pairs, server, overfull):
+    """Of 40 questions the first goes alone; 39, 20 and 10 requests are tried, then 10, 10 and 9 follow."""
+    pairs(20)
+    server.queue, server.overfull = 10, overfull
+    ledger = run(batch=True)
+    assert (ledger.verdicts, dict(ledger.failures)) == (40, {})
+    assert server.times_paid == {1}
+    assert server.count("create") == 2 + 4
+    assert spent_by(store).held_usd == 0
+    assert run(batch=True).requests == 0
+
+
+def test_a_batch_of_one_that_is_too_large_ends_the_run(run, store, pairs, server):
+    pairs(3)
+    server.queue, server.overfull = 0, failure(400, ENQUEUED)
+    with pytest.raises(StudyError, match=r"refuses a batch of one request .*Enqueued token limit"):
+        run(batch=True)
+    assert spent_by(store).open == 0
+
+
+def test_batches_have_the_sizes_that_a_provider_takes(run, pairs, server, monkeypatch):
+    """Without a refusal all of them are sent before the first is awaited."""
+    pairs(10)
+    monkeypatch.setattr(judge_batches, "MOST_BYTES", 40_000)
+    monkeypatch.setattr(judge_batches, "AT_ONCE", 2)
+    assert run(batch=True).verdicts == 20
+    sizes = [len(content) for content in server.files.values() if b'"method"' in content]
+    assert len(sizes) > 1
+    assert max(sizes) <= 40_000
+    steps = [each.step for each in server.seen if each.step in ("create", "poll")]
+    assert steps == ["create"] * len(sizes) + ["poll"] * len(sizes)
+
+
 LINES = [  # what providers write around a paid answer
     lambda line: line["response"].update(status_code="200"),
     lambda line: line["response"].update(status_code=0),
     lambda line: line["response"].pop("status_code"),
     lambda line: line["response"].update(status_code=None, body=json.dumps(line["response"]["body"])),
     lambda line: line.update(response=line["response"]["body"]),
+    lambda line: line.update(line.pop("response")),
+    lambda line: line.update(line.pop("response")["body"]),
+    lambda line: line.update(result={"type": "succeeded", "response": line.pop("response")["body"]}),
+    lambda line: line["response"].update(status_code="OK"),
 ]
 
 

@@ -19,10 +19,10 @@ import pytest
 from fake_openai import KEY, FakeOpenAI, Out, completion, failure
 from judge_requests import sent
 
+from guard_eval.servers.client import LARGEST_RESPONSE, Client
+from guard_eval.servers.server import connect_to
+from guard_eval.servers.waits import read_wait
 from guard_eval.study.judge_settings import Judge
-from judge.providers.client import LARGEST_RESPONSE, Client
-from judge.providers.server import connect_to
-from judge.providers.waits import read_wait
 
 pytestmark = pytest.mark.slow
 
@@ -46,6 +46,8 @@ def send(judge, environ, question):
 
 UNBILLED = [  # what the server sends, the kind of failure, and what of the request's form may help
     (failure(404, param="response_format"), "rejected", "output"),
+    (failure(400, "Failed to initialize samplers"), "rejected", "output"),
+    (failure(400, "`temperature` is deprecated for this model."), "rejected", "temperature"),
     (failure(400, "Unsupported parameter: 'max_tokens'"), "rejected", "limit"),
     (failure(400, "System role not supported"), "rejected", "system"),
     (failure(422, "extra fields not permitted: seed"), "rejected", "seed"),
@@ -53,8 +55,12 @@ UNBILLED = [  # what the server sends, the kind of failure, and what of the requ
     (failure(400, "bad temperature", param="temperature"), "rejected", "guess"),
     (failure(422, "what?"), "rejected", "guess"),
     (failure(400, "max_" * 100_000), "rejected", "guess"),  # no pattern is tried on all of it
-    (failure(400, code="context_length_exceeded"), "too_long", None),
-    (failure(400, "This model's maximum context length is 8192 tokens"), "too_long", None),
+    (failure(400, "`temperature` may only be set to 1 when thinking is on"), "rejected", "temperature"),
+    (failure(400, "temperature must be strictly positive"), "rejected", "temperature"),
+    (failure(400, "extraneous key [seed] is not permitted"), "rejected", "seed"),
+    (failure(400, "max_tokens must be at least 16"), "rejected", None),
+    (failure(400, code="context_length_exceeded"), "too_long", "fewer_tokens"),
+    (failure(400, "This model's maximum context length is 8192 tokens"), "too_long", "fewer_tokens"),
     (failure(413), "too_long", None),
     (failure(400, code="content_filter"), "content_filter", None),
     (failure(403, "Your input was flagged (violence)"), "content_filter", None),
@@ -106,6 +112,11 @@ WAITS = [  # the headers, the error, and the seconds from noon on
     ({}, {"message": "Wait 1 minute and 5 seconds"}, 65.0),
     ({}, {"details": [{"retryDelay": "39s"}]}, 39.0),
     ({}, {"retry_after": 12.5}, 12.5),
+    ({}, {"retryAfterMs": 250}, 0.25),
+    ({}, {"message": "Quota resets at 2026-10-21T12:01:00Z"}, 60.0),
+    ({"ratelimit": '"default";r=0;t=30'}, None, 30.0),
+    ({"ratelimit": "limit=10, remaining=0, reset=33"}, None, 33.0),
+    ({"ratelimit": "limit=10, remaining=2, reset=33"}, None, None),
     ({}, {"message": "You sent 40 requests in 60 seconds"}, None),
     ({}, None, None),
     *(({"retry-after": nonsense}, None, None) for nonsense in ("", "soon", "nan", "inf", "-1", "9" * 400)),
@@ -129,6 +140,10 @@ WEB = {"body": b"<!doctype html><p>hi", "headers": {"Content-Type": "text/html"}
         (failure(403, code="unsupported_country_region_territory"), "does not serve this country"),
         (failure(400, "User location is not supported for the API use."), "does not serve this country"),
         (failure(403, "Model m is not available in your region."), "does not serve this country"),
+        (failure(403, "Access denied from your location"), "does not serve this country"),
+        (failure(403, "blocked because of geographic restrictions"), "does not serve this country"),
+        (failure(400, "max_tokens is too large: 8192; at most 4096 are supported"), "a lower max_output"),
+        (failure(422, "`max_new_tokens` must be <= 4096. Given: 8192"), "a lower max_output"),
         (failure(403, "Request this model at https://x.example"), "Request this model at https://x.example"),
         (failure(404, f"no model {KEY}", code="model_not_found"), "gpt-4o-2024-11-20"),
         (failure(402, "Insufficient Balance"), "no credit left"),
@@ -143,6 +158,9 @@ WEB = {"body": b"<!doctype html><p>hi", "headers": {"Content-Type": "text/html"}
         (Out({"error": "Unexpected endpoint or method. (POST /chat/completions)"}), "usually ends in /v1"),
         (Out({"detail": "Not Found"}, 404), "usually ends in /v1"),
         (Out(b"404 page not found", 404), "usually ends in /v1"),
+        (failure(404, "Resource not found"), "usually ends in /v1"),
+        (failure(404, "File Not Found", kind="not_found_error"), "usually ends in /v1"),
+        (Out(b"", 404), "usually ends in /v1"),
     ],
 )
 def test_what_only_the_user_can_mend_is_one_sentence_without_the_key(send, server, out, words):
@@ -212,6 +230,8 @@ ECHOES = {  # a key as servers may send it back
     "escaped twice": json.dumps(json.dumps(KEY).replace("k", r"\u006b"))[1:-1],
     "in a URL": KEY.replace("-", "%2D"),
     "in HTML": KEY.replace("-", "&#45;"),
+    "in HTML with zeros": KEY.replace("-", "&#0045;").replace("s", "&#x073"),
+    "escaped in braces": KEY.replace("-", r"\u{2d}"),
     "in base64": base64.b64encode(f"Bearer {KEY}".encode()).decode(),
     "in base64 after one byte": base64.urlsafe_b64encode(f"x{KEY}yz".encode()).decode(),
     "in hexadecimal": KEY.encode().hex(),

@@ -5,8 +5,8 @@ import json
 import pytest
 from fake_openai import KEY, Out, failure, verdict
 
+from guard_eval.servers.price import find_price
 from guard_eval.study.judge_settings import Judge
-from judge.providers.price import find_price
 
 pytestmark = pytest.mark.slow
 
@@ -192,18 +192,20 @@ def test_pairs_that_cannot_be_judged_never_keep_others_from_it(*, guard_eval, st
     assert len(judged(folder)) == 26
 
 
-def test_ten_failures_of_the_server_in_a_row_end_a_run(guard_eval, study, server, pair):
+def test_ten_answers_without_a_verdict_end_a_run(guard_eval, study, server, pair):
     server.act = lambda _: failure(400, "cannot do that", code="content_filter")
     study(table("one", orders="one", concurrency=1), map(pair, range(15)))
     assert guard_eval("judge", "s", "--yes").code == 3
     server.act = lambda _: Out({"choices": "none"}, paid=True)
     ran = guard_eval("judge", "s", "--yes")
     assert ran.code == 2
-    assert "10 times in a row" in ran.err
+    assert "no verdict in 10 answers in a row, last with unreadable" in ran.err
+    assert server.times_paid == {1}
+    assert len(server.paid) == 10
     server.act = verdict
     ran = guard_eval("judge", "s", "--yes")  # stored failures keep nobody else from being asked
     assert ran.code == 3, ran
-    assert "one: 5 judged" in ran.out
+    assert "one: 12 judged" in ran.out  # all but the three that were asked three times
 
 
 def test_a_judge_is_asked_on_the_studys_criteria_unless_it_names_its_own(guard_eval, study, pair):

@@ -10,9 +10,9 @@ from fake_openai import KEY, FakeOpenAI, Out
 from pydantic import ValidationError
 
 from guard_eval.errors import StudyError
+from guard_eval.servers.client import Client
+from guard_eval.servers.server import KEYLESS, connect_to, origin
 from guard_eval.study.judge_settings import Judge
-from judge.providers.client import Client
-from judge.providers.server import KEYLESS, connect_to, origin
 
 pytestmark = pytest.mark.slow
 
@@ -64,7 +64,7 @@ api.openai.com%2eevil.example api.openai\u3002com api.openai.c\u043em user:word@
 
 @pytest.mark.parametrize("host", [*AMBIGUOUS.split(), "api.openai.com\t.evil.example"])
 def test_an_address_that_could_be_read_in_two_ways_is_refused(host):
-    with pytest.raises(StudyError, match="the judge 'm'") as caught:
+    with pytest.raises(StudyError, match="the model 'm'") as caught:
         sent(f"https://{host}/v1")
     assert "word" not in str(caught.value).replace("password", "")
 

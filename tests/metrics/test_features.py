@@ -24,6 +24,7 @@ def tokenizer():
     return bytes_of(TEXTS * 3, VOCABULARY)
 
 
+@pytest.mark.filterwarnings("ignore:`past_key_values` is deprecated:FutureWarning")  # mauve-text passes it
 @pytest.mark.parametrize("batch_size", [1, 2, 16])
 def test_the_features_of_mauve_text(tokenizer, batch_size):
     utils = pytest.importorskip("mauve.utils", reason="mauve-text is not installed")

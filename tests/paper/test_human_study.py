@@ -10,8 +10,9 @@ from paper_data import ACS, DATASETS, GUARD, Counts, figure, figures, human_coun
 from scipy import stats
 from simulated_studies import Truth, simulate
 
-from analysis.analyses.outcomes.win_share import pooled_binomial
-from guard_eval.estimate import adjust, sign_flip
+from analysis.stats.proportion import pooled_binomial
+from guard_eval.estimate import adjust
+from guard_eval.sign_flip import sign_flip
 
 pytestmark = pytest.mark.slow
 

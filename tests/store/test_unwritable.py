@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -65,8 +66,10 @@ def fold_log(folder: Path, mode: str) -> None:
 def make_readable(folder: Path) -> None:
     for path in (folder, *folder.iterdir()):
         path.chmod(0o555 if path.is_dir() else 0o444)
-    for parent in folder.parents[:3]:
-        parent.chmod(0o755)
+    temporary = Path(tempfile.gettempdir())
+    for parent in folder.parents:
+        if temporary in parent.parents:
+            parent.chmod(0o755)
 
 
 def read(how: str, folder: Path) -> str:

@@ -171,6 +171,8 @@ class FakeOpenAI(LocalServer):
         self.lag = 0  # how often batches are polled before one ends
         self.ends = "completed"
         self.forgets = False  # whether a batch ends without results
+        self.queue = float("inf")  # how many requests unfinished batches may have together
+        self.overfull = None  # what answers a batch that is too large; None makes a batch that fails
         self.batched = []  # the requests that came in batches
         self.rewrite = lambda line: None  # changes a line of a batch's results before it is written
         self.on = {}  # called when a step is done, before the answer goes out
@@ -238,6 +240,11 @@ class FakeOpenAI(LocalServer):
         body = json.loads(raw)
         assert body["endpoint"] in {"/v1/chat/completions", "/v1/responses"}
         assert body["completion_window"] == "24h"
+        waiting = [each for each in self.batches.values() if each["status"] == "validating"]
+        names = [body["input_file_id"], *(each["input_file_id"] for each in waiting)]
+        is_overfull = sum(self.files[each].count(b"\n") for each in names) > self.queue
+        if is_overfull and self.overfull is not None:
+            return self.overfull
         name = f"batch_{next(self._names)}"
         self.batches[name] = {
             "id": name,
@@ -247,6 +254,9 @@ class FakeOpenAI(LocalServer):
             "status": "validating",
             "metadata": body["metadata"],
         }
+        if is_overfull:
+            error = {"code": "token_limit_exceeded", "message": "Enqueued token limit reached for gpt-4o."}
+            self.batches[name] |= {"status": "failed", "errors": {"object": "list", "data": [error]}}
         return Out(self.batches[name])
 
     def _list(self, *_):

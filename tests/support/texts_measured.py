@@ -29,7 +29,7 @@ def generation(text, prompt="p1", strategy="guard", dataset="d", **changes):
         prompt=f"prompt {prompt}",
         reference="people wrote this text here",
         tokens=7,
-        ended=True,
+        finish="eos",
         seconds=0.5,
         batch=2,
         device="cpu",
@@ -40,7 +40,7 @@ def generation(text, prompt="p1", strategy="guard", dataset="d", **changes):
 def measured(texts, *, compute=TEXT_ALONE, baseline=None, models=None, cache=None, **settings):
     wanted = MetricSettings(compute=compute, baseline=baseline, **settings)
     tools = MetricTools(settings=wanted, models=models or NoModels(), cache=cache or ScoreCache())
-    return measure_generations(texts, tools, seed=3)
+    return measure_generations(texts, tools)
 
 
 def score_of(results, metric, strategy="guard", dataset="d"):

@@ -6,7 +6,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from analysis.evidence import PLAN_KEYS, Context, Evidence
 from analysis.verdicts.tidy import orient, validate
+from guard_eval.study.test_plan import TestPlan
 
 
 def table(given, *, kind="person", a="x", b="y", criterion="coherence", dataset="d", first=None, raters=None):
@@ -64,6 +66,12 @@ def drawn_verdicts(prompts=40, copies=1, seed=3, datasets=2, compared=(("x", "y"
                 for copy in range(copies)
             ]
     return pd.DataFrame(rows)
+
+
+def evidence(frame, **declared):
+    """Return the evidence of a validated table with keys of the plan, and with other facts of its study."""
+    plan = {key: declared.pop(key) for key in PLAN_KEYS if key in declared}
+    return Evidence.of(frame, Context(name="n", plan=TestPlan(**plan), **declared))
 
 
 def papers_people():

@@ -12,12 +12,11 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from analysis.analyses.evidence import CELL_COLUMNS, Evidence, cell_record, estimate_record, frame_of, honours
-from analysis.analyses.judging.judges import judged_by_both
 from analysis.analyses.outcomes.shares import correct
-from analysis.analyses.outcomes.win_share import fixed_share
+from analysis.evidence import CELL_COLUMNS, Evidence, cell_record, estimate_record, frame_of, honours
 from analysis.stats.assisted import METHOD, AssistedShare, assisted_share
-from analysis.verdicts.scores import Cell, UnitScores, by_cell
+from analysis.verdicts.scores import ResultKey, UnitScores, by_cell, judged_by_both
+from analysis.verdicts.win_share import fixed_share
 from guard_eval.estimate import Estimate, join_notes
 from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.words import and_list
@@ -35,8 +34,7 @@ RARE = 0.001
     "correction",
     "panel",
     "composite",
-    "random_part",
-    unaffected=("margin", "sequential", "raters", "assisted_by"),
+    unaffected=("weights", "margin", "sequential", "raters", "assisted_by"),
 )
 def assisted(evidence: Evidence) -> pd.DataFrame:
     """Return people's share assisted by each judge that judged more pairs than people rated.
@@ -56,7 +54,7 @@ def assisted(evidence: Evidence) -> pd.DataFrame:
 
 
 def _record(
-    cell: Cell, raters: int, people: pd.DataFrame, judged: pd.DataFrame, evidence: Evidence
+    cell: ResultKey, raters: int, people: pd.DataFrame, judged: pd.DataFrame, evidence: Evidence
 ) -> dict[str, Any]:
     """Return a row from the items of people and the judge's, with their shares."""
     rated, ratings = len(people), int(people["raters"].sum())

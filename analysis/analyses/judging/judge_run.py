@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.analyses.evidence import (
+from analysis.evidence import (
     ANSWER_KEYS,
     PLAN_KEYS,
     Evidence,
@@ -16,7 +16,7 @@ from analysis.analyses.evidence import (
     frame_of,
     honours,
 )
-from analysis.analyses.outcomes.win_share import unit_proportion
+from analysis.stats.proportion import unit_proportion
 from guard_eval.reporting.words import and_list
 
 CHECKS = ("identical", "shuffled", "swapped", "padded")

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from analysis.analyses.evidence import (
+from analysis.evidence import (
     ANSWER_KEYS,
     CELL_COLUMNS,
     Evidence,
@@ -17,18 +15,14 @@ from analysis.analyses.evidence import (
     frame_of,
     honours,
 )
-from analysis.analyses.outcomes.win_share import unit_proportion
-from analysis.analyses.reliability.agreement import agreeing, cohen_kappa
-from analysis.verdicts.scores import Cell, UnitScores, by_cell
-from guard_eval.estimate import adjust, jackknife, join_notes
-from guard_eval.records import PEOPLE_OF
+from analysis.stats.agreement import agreeing, cohen_kappa
+from analysis.stats.alternative_annotator import alternative_annotator
+from analysis.stats.proportion import unit_proportion
+from analysis.verdicts.scores import UnitScores, judged_by_both
+from guard_eval.estimate import join_notes
 
 EPSILON = 0.15
 """How much worse than an annotator a judge may be, for being cheaper: the authors' value for skilled ones."""
-FEWEST_UNITS = 30
-"""Below this many units an annotator is left out: the t test leans on the mean's normality."""
-FEWEST_ANNOTATORS = 3
-"""Two annotators have no consensus that a third could be measured by."""
 
 
 @honours("alpha", "panel", "composite", unaffected=ANSWER_KEYS)
@@ -77,15 +71,6 @@ def judges(evidence: Evidence) -> pd.DataFrame:
     return frame_of(rows, CELL_COLUMNS)
 
 
-def judged_by_both(scores: pd.DataFrame) -> Iterator[tuple[Cell, pd.DataFrame, pd.DataFrame]]:
-    """Yield (cell of the judge, people's scores, the judge's scores) if both judged."""
-    cells = dict(by_cell(scores))
-    for cell, judged in cells.items():
-        people = cells.get(cell._replace(rater_kind=PEOPLE_OF.get(cell.rater_kind, ""), judge=""))
-        if people is not None:
-            yield cell, people, judged
-
-
 def _labels(net: pd.Series) -> NDArray[np.int64]:
     return np.asarray(np.sign(net.to_numpy()) + 1, dtype=np.int64)
 
@@ -94,59 +79,3 @@ def _majority(tally: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the verdict that more people gave than any other, or a tie; `tally` is [items, 3]."""
     is_single = (tally == tally.max(axis=1, keepdims=True)).sum(axis=1) == 1
     return np.where(is_single, tally.argmax(axis=1), 1).astype(np.int64)
-
-
-def alternative_annotator(
-    items: ArrayLike,
-    annotators: ArrayLike,
-    labels: ArrayLike,
-    judge: ArrayLike,
-    unit: ArrayLike,
-    *,
-    epsilon: float,
-    q: float = 0.05,
-) -> tuple[float | None, str]:
-    """Return the share of annotators against whom the judge wins, or None and the reason.
-
-    Each annotator is left out in turn, and measured by the others beside the judge: on an item, who says what
-    more of the others say? H0 is that the annotator's advantage exceeds the judge's by ε or more: a one-sided
-    paired t test over units. Rejections control the false discovery rate `q` after Benjamini and Yekutieli,
-    as the tests share verdicts. The judge passes if it wins against at least half of the annotators.
-
-    Args:
-        items: The item of each verdict, from 0, [verdicts].
-        annotators: Who gave it, from 0, [verdicts]; no annotator twice on an item.
-        labels: The verdict, from 0, [verdicts].
-        judge: The judge's label of each item, [items].
-        unit: The unit of each item, from 0, [items].
-        epsilon: The cost-benefit term, 0 ≤ ε < 1.
-        q: The false discovery rate.
-    """
-    item, who, label = (np.asarray(part, dtype=np.int64) for part in (items, annotators, labels))
-    verdict, units = np.asarray(judge, dtype=np.int64), np.asarray(unit, dtype=np.int64)
-    many = int(max(label.max(initial=0), verdict.max(initial=0))) + 1
-    counts = np.bincount(item * many + label, minlength=len(verdict) * many).reshape(len(verdict), many)
-    shared = counts.sum(axis=1)[item] >= 2
-    item, who, label = item[shared], who[shared], label[shared]
-    judged = verdict[item]
-    # How many of the others say the same as the annotator, less how many say the same as the judge.
-    ahead = np.sign(counts[item, label] - 1 - (counts[item, judged] - (judged == label)))
-    p_values = []
-    for name in np.unique(who):
-        mask = who == name
-        index = np.unique(units[item[mask]], return_inverse=True)[1]
-        if index.max(initial=-1) + 1 < FEWEST_UNITS:
-            continue
-        sums = np.stack([np.bincount(index, weights=ahead[mask]), np.bincount(index)], axis=1)
-        advantage = jackknife(sums, lambda sums: sums[..., 0] / sums[..., 1], null=epsilon)
-        if advantage.value is None:
-            continue
-        p = (advantage.p or 0.0) / 2  # on every item the same: p is the t test's limit
-        p_values.append(p if advantage.value < epsilon else 1 - p)
-    if len(p_values) < FEWEST_ANNOTATORS:
-        return None, (
-            f"the alternative-annotator test takes {FEWEST_ANNOTATORS} people with {FEWEST_UNITS} prompts "
-            f"each, shared with the judge and another person; there are {len(p_values)}"
-        )
-    adjusted = adjust(p_values, "by")
-    return sum(p is not None and p <= q for p in adjusted) / len(adjusted), ""

@@ -8,8 +8,8 @@ from dataclasses import asdict
 
 import pandas as pd
 
-from analysis.analyses.evidence import ALL, PLAN_KEYS, Evidence, Exclusion, frame_of, honours
 from analysis.analyses.outcomes.shares import shares
+from analysis.evidence import ALL, PLAN_KEYS, Evidence, Exclusion, frame_of, honours
 from guard_eval.reporting.words import and_list, plural
 
 
@@ -22,10 +22,11 @@ def excluded_raters(evidence: Evidence) -> pd.DataFrame:
 @honours(
     "alpha",
     "correction",
+    "weights",
     "raters",
     "panel",
     "composite",
-    unaffected=("margin", "sequential", "assisted_by", "random_part"),
+    unaffected=("margin", "sequential", "assisted_by"),
 )
 def with_excluded_raters(evidence: Evidence) -> pd.DataFrame:
     """Return the win shares with the verdicts of the excluded raters."""

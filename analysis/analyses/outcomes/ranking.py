@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analysis.analyses.evidence import Evidence, frame_of, honours
+from analysis.evidence import Evidence, frame_of, honours
+from analysis.stats.population import FEWEST_EQUAL
 from analysis.stats.ranks.any_difference import any_difference
 from analysis.stats.ranks.davidson import davidson, fit, shares
 from analysis.stats.ranks.rank_sets import (
     Comparisons,
-    difference_variances,
+    any_difference_p,
+    largest_errors,
     rank_sets,
     simultaneous_line,
 )
@@ -24,14 +27,16 @@ from guard_eval.reporting.words import KIND_PLACE, and_list
 from guard_eval.rubric import COMPOSITE
 
 Floats = NDArray[np.float64]
+Numbers = NDArray[np.integer]
 FEWEST_UNITS = 5
 """Below so many units no sets of ranks are given: with 2, they were wrong in .19 of simulated studies."""
-NO_VARIANCE = 1e-20
-"""A variance of a difference of shares below this is rounding."""
-NO_RANDOM_RATERS = (
-    "the ranking of three methods or more holds for the raters who took part alone; declare raters = fixed, "
-    "or report two methods at a time"
+FEWEST_RATERS, SURE_RATERS = 4, 8
+"""Raters from whom on ranks for raters like them are concluded, and from whom on also if leans are skewed."""
+FEW_RATERS = (
+    "with fewer than eight raters the ranks for raters like these are wrong too often if one of them leans "
+    "far to one side"
 )
+CLUSTERS = "the largest difference of expected shares, with raters and {unit}s as crossed clusters"
 NOT_SEQUENTIAL = "no rank is concluded, since no test of ranks holds if results are viewed early (sequential)"
 SMOOTHED = "ranks are of strengths after half a win was given to either side of every comparison made"
 
@@ -40,11 +45,11 @@ SMOOTHED = "ranks are of strengths after half a win was given to either side of 
     "alpha",
     "correction",
     "sequential",
+    "raters",
     "assisted_by",
     "panel",
     "composite",
-    unaffected=("margin", "random_part"),
-    refuses={"raters": NO_RANDOM_RATERS},
+    unaffected=("weights", "margin"),
 )
 def ranking(evidence: Evidence) -> pd.DataFrame:
     """Return the methods by strength, by people and by each judge, on each criterion.
@@ -52,7 +57,8 @@ def ranking(evidence: Evidence) -> pd.DataFrame:
     Strengths are Davidson's (1970), with ties as verdicts of their own. If comparisons do not connect all
     methods, each group of three or more is ranked by itself (`group`). `expected_share` is against the
     average other method, ties split. `possible_best` and `possible_worst` are the least and the greatest rank
-    of each method, all right at once at the level; they are missing if nothing can be concluded.
+    of each method, all right at once at the level; they are missing if nothing can be concluded. Of raters
+    who are a sample, ranks and shares hold for all raters of the same kind.
     """
     scores, tables = evidence.scored.scores, []
     if len(set(scores["method_a"].unique()) | set(scores["method_b"].unique())) < 3:
@@ -78,7 +84,7 @@ def _place(row: dict[str, Any]) -> tuple[object, ...]:
 
 def _adjust(tables: list[list[dict[str, Any]]], evidence: Evidence) -> None:
     """Fill in the corrected p of "no method is better", over the criteria of people or of one judge."""
-    alpha, correction = evidence.alpha, evidence.context.correction
+    alpha, correction = evidence.alpha, evidence.adjustment
     for who in {(rows[0]["rater_kind"], rows[0]["judge"]) for rows in tables}:
         group = [rows for rows in tables if (rows[0]["rater_kind"], rows[0]["judge"]) == who]
         smallest = [rows[0]["_smallest"] for rows in group]
@@ -126,22 +132,32 @@ def _records(
     parameters, smoothed = _finite(strengths.parameters, wins, ties)
     expected = shares(parameters)
     compared = Comparisons(by_unit.codes, first, second, 1 + sides, by_unit.strata)
-    influence = compared.share_errors(parameters)
-    why_none = _why_no_sets(by_unit.n, f"{by_unit.name}s", influence)
-    if evidence.context.sequential:
+    rater, names = pd.factorize(cell["rater"], sort=True)
+    is_random = evidence.context.plan.raters == "random" and not key["judge"]
+    sampled = rater if is_random else None
+    errors = compared.errors(compared.drawn_in(parameters), sampled)
+    why_none, few = _why_no_sets(by_unit.n, f"{by_unit.name}s"), ""
+    if is_random and not why_none:
+        equal = len(cell) ** 2 / float((np.bincount(rater) ** 2).sum())
+        why_none = _why_no_raters(len(names), equal)
+        few = FEW_RATERS if len(names) < SURE_RATERS else ""
+    if evidence.context.plan.sequential:
         why_none = NOT_SEQUENTIAL
-    assisted_by = evidence.context.assisted_by
+    assisted_by = evidence.context.plan.assisted_by
     alone_note = f"{assisted_by} assists no ranking: it is of people alone" if assisted_by else ""
-    line = simultaneous_line(influence, df=compared.df, level=level, seed=evidence.seed)
-    known = compared.units_by_method(count)
-    sets = rank_sets(expected, influence, known, line=line, df=compared.df, level=level)
-    limits = compared.share_limits(parameters, level=level)
-    nets = np.zeros((by_unit.n, count))
-    np.add.at(nets, (by_unit.codes, first), sides)
-    np.add.at(nets, (by_unit.codes, second), -sides)
+    largest = largest_errors(errors, seed=evidence.seed)
+    widths = errors.widths(compared.units_by_method(count), level=level)
+    nets = _nets(by_unit.codes, compared, sides, count)
+    # Where all raters agree on everything, there are as many cases as raters.
+    cases = _nets(rater, compared, sides, count) if is_random and len(names) < by_unit.n else nets
+    sets = rank_sets(expected, widths, cases, line=simultaneous_line(largest, level=level), level=level)
+    limits = compared.errors(parameters, sampled).limits(expected, level=level)
     difference = any_difference(nets, seed=evidence.seed)
-    if evidence.context.sequential:
+    if evidence.context.plan.sequential or (is_random and why_none):
         difference = Estimate(method=difference.method)
+    elif is_random and difference.p is not None:
+        p = max(difference.p, any_difference_p(expected, widths, largest))
+        difference = replace(difference, p=p, method=CLUSTERS.format(unit=by_unit.name))
     alone = f"never compared with {and_list(apart)}, which stand apart" if apart else ""
     common = {
         "level": level,
@@ -155,7 +171,7 @@ def _records(
             alone,
             strengths.reason,
             SMOOTHED if smoothed else "",
-            why_none,
+            why_none or few,
             difference.note,
             "" if key["judge"] else alone_note,
         ),
@@ -178,13 +194,30 @@ def _records(
     ]
 
 
-def _why_no_sets(units: int, name: str, influence: Floats) -> str:
+def _nets(codes: Numbers, compared: Comparisons, sides: Numbers, methods: int) -> Floats:
+    """Return the wins less losses of each method by unit or by rater, [codes, K]."""
+    nets = np.zeros((int(codes.max()) + 1, methods))
+    np.add.at(nets, (codes, compared.first), sides)
+    np.add.at(nets, (codes, compared.second), -sides)
+    return nets
+
+
+def _why_no_sets(units: int, name: str) -> str:
     """Return why no sets of ranks are given, or nothing."""
     if units < FEWEST_UNITS:
         return f"no ranks are concluded from {units} {name}; at least {FEWEST_UNITS} are needed"
-    methods = influence.shape[1]
-    if difference_variances(influence)[np.triu_indices(methods, 1)].min(initial=np.inf) < NO_VARIANCE:
-        return f"no ranks are concluded, since the {name} do not vary in some comparison"
+    return ""
+
+
+def _why_no_raters(raters: int, equal: float) -> str:
+    """Return why no ranks for other raters are given, or nothing."""
+    if raters < FEWEST_RATERS:
+        return f"ranks for other raters need at least {FEWEST_RATERS} raters, and there are {raters}"
+    if equal < FEWEST_EQUAL:
+        return (
+            f"most verdicts are by so few of the {raters} raters that they count as {equal:.1f} of equal "
+            f"weight, and ranks for other raters need {FEWEST_EQUAL:g}"
+        )
     return ""
 
 

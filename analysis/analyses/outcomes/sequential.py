@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.analyses.evidence import CELL_COLUMNS, Evidence, cell_record, estimate_record, frame_of, honours
 from analysis.analyses.outcomes.shares import correct, plan_order
+from analysis.evidence import CELL_COLUMNS, Evidence, cell_record, estimate_record, frame_of, honours
 from analysis.stats.sequential import anytime
-from analysis.verdicts.scores import CELL, Cell, ScoredVerdicts, UnitScores, by_cell, with_judges
+from analysis.verdicts.scores import CELL, ResultKey, ScoredVerdicts, UnitScores, by_cell, with_judges
 from guard_eval.estimate import join_notes
 from guard_eval.rubric import COMPOSITE
 
@@ -21,7 +21,7 @@ from guard_eval.rubric import COMPOSITE
     "sequential",
     "panel",
     "composite",
-    unaffected=("margin", "raters", "assisted_by", "random_part"),
+    unaffected=("weights", "margin", "raters", "assisted_by"),
 )
 def sequential(evidence: Evidence) -> pd.DataFrame:
     """Return a row per comparison and criterion, of people and of each judge.
@@ -31,7 +31,7 @@ def sequential(evidence: Evidence) -> pd.DataFrame:
     rated at an earlier look it would have counted twice. `path_n`, `path_low` and `path_high` have the
     interval after each unit.
     """
-    if not evidence.context.sequential:
+    if not evidence.context.plan.sequential:
         return frame_of([], CELL_COLUMNS)
     scored = evidence.scored
     items = scored.items.merge(_last(scored), on=[*CELL, "pair_id"], validate="one_to_one")
@@ -59,7 +59,7 @@ def _last(scored: ScoredVerdicts) -> pd.DataFrame:
     return grouped.agg(time=("time", "max"), row=("row", "max"), timed=("timed", "all")).reset_index()
 
 
-def _record(evidence: Evidence, cell: Cell, items: pd.DataFrame) -> dict[str, Any]:
+def _record(evidence: Evidence, cell: ResultKey, items: pd.DataFrame) -> dict[str, Any]:
     wait, by_time = evidence.context.raters_per_item.get(cell.rater_kind), bool(items["timed"].all())
     by_unit = UnitScores.of(items)
     short = np.zeros(len(items)) if wait is None else (items["raters"] < wait).to_numpy(dtype=float)

@@ -14,11 +14,11 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
-from analysis.analyses.evidence import PLAN_KEYS, Evidence, frame_of, honours
+from analysis.evidence import PLAN_KEYS, Evidence, frame_of, honours
 from analysis.verdicts.scores import side_of_a
-from guard_eval.estimate import sign_flip
 from guard_eval.records import TIE
 from guard_eval.reporting.words import KIND_PLACE, RATERS, and_list, equals, number, percent, plural, title
+from guard_eval.sign_flip import sign_flip
 
 UNBALANCED = "unbalanced sides"
 """The kind of finding that bears on how many results there are."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from analysis.analyses.evidence import ANSWER_KEYS, Evidence, estimate_record, frame_of, honours
-from analysis.analyses.outcomes.win_share import unit_proportion
+from analysis.evidence import ANSWER_KEYS, Evidence, estimate_record, frame_of, honours
+from analysis.stats.proportion import unit_proportion
 from analysis.verdicts.scores import item_numbers, with_units
 from guard_eval.records import TIE
 

@@ -1,0 +1,395 @@
+"""What an analysis works on: the verdicts with their scores, and what was declared of them."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, wraps
+from importlib.metadata import version
+from itertools import chain
+from types import MappingProxyType
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, cast
+
+import pandas as pd
+
+from analysis.verdicts.combined import Composite
+from analysis.verdicts.scores import CELL, ResultKey, ScoredVerdicts, connected_methods
+from guard_eval.errors import StudyError
+from guard_eval.estimate import Adjustment, Estimate
+from guard_eval.records import PEOPLE, SIMULATED, DeclaredPart, Pair
+from guard_eval.reporting.words import KIND_PLACE
+from guard_eval.rubric import COMPOSITE, Criterion
+from guard_eval.study.test_plan import TestPlan
+
+CORRECTION_NAMES = {"holm": "Holm", "bh": "Benjamini–Hochberg", "max-t": "max-T"}
+ALL = "all datasets"
+"""The dataset of a result over all of them."""
+MIN_RANKED = 3
+"""Methods from which on they are ranked."""
+MAX_IN_FULL = 24
+"""Results (comparison, criterion, who judged) up to which several methods' comparisons are all in full."""
+CELL_COLUMNS = ("rater_kind", "judge", "method_a", "method_b", "criterion")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Exclusion:
+    """A rater whose verdicts the study's owner left out.
+
+    Attributes:
+        rater: The rater's name.
+        rater_kind: Its kind.
+        reason: Why, in the owner's words.
+        at: When, ISO 8601, UTC.
+        results: `before` or `after` a report first showed the results.
+        verdicts: How many verdicts were left out.
+    """
+
+    rater: str
+    rater_kind: str
+    reason: str
+    at: str
+    results: Literal["before", "after"]
+    verdicts: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MetricRow:
+    """The score of one strategy by one automatic metric, over all datasets or in one.
+
+    Attributes:
+        metric: The metric's name.
+        dataset: The dataset, or `all datasets`.
+        strategy: The strategy.
+        value: The score.
+        low, high: Its limits.
+        level: The confidence level.
+        n: The number of texts.
+        note: Why a figure is missing.
+        signature: The metric with its settings.
+        title: The metric's title.
+        meaning: What the metric measures, in words.
+    """
+
+    metric: str
+    dataset: str
+    strategy: str
+    value: float | None
+    low: float | None
+    high: float | None
+    level: float
+    n: int
+    note: str
+    signature: str
+    title: str
+    meaning: str
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of what an analysis rests on."""
+    packages = ("guard-eval", "numpy", "scipy", "statsmodels", "pandas", "matplotlib")
+    return {"Python": platform.python_version(), **{name: version(name) for name in packages}}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JudgeUsage:
+    """How judges were asked. Each row names its `judge`.
+
+    Attributes:
+        prompts: What a judge was sent in one form besides the texts (the store's `read_instructions`).
+        spent: Requests, answers, tokens and dollars (the store's `read_spending`).
+        failed: The kind, reason and count of what a judge left without a verdict.
+        seen: A model and fingerprint that answered: how often, first and last, in UTC.
+        checked: A pair (`item`), criterion and `check` of a calibration, how many orders were `asked`, and
+            the `answers`: `target`, the text that the check is about, `other` or `tie`.
+    """
+
+    prompts: tuple[Mapping[str, Any], ...] = ()
+    spent: tuple[Mapping[str, Any], ...] = ()
+    failed: tuple[Mapping[str, Any], ...] = ()
+    seen: tuple[Mapping[str, Any], ...] = ()
+    checked: tuple[Mapping[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Context:
+    """A study's name, plan and circumstances.
+
+    Attributes:
+        name: The study's name.
+        question: What it asks.
+        seed: The study's seed, where there is one.
+        study_hash: Hash of everything that can change a result.
+        parts: The settings of people's part and of each judge, with what changed after the first verdict.
+        criteria: The study's own criteria, and those of the paper that it rewords.
+        reworded: What was changed in the words of criteria after their first verdicts.
+        texts: What was compared, in the plural.
+        ties: Whether raters could choose a tie; `None` if nobody has said so.
+        declared: What was declared of a bare table, and where: sentences.
+        planned: The family declared beforehand: (method_a, method_b, criterion); `None` if none was.
+        unfinished: What raters have still to rate of what was planned, in words.
+        plan: How the verdicts are tested.
+        compare: Comparisons of several methods that are analysed in every way.
+        by: Columns of the table by whose values results are split.
+        raters_per_item: How many raters of each kind make an item complete, if that is planned.
+        random_part: Whether the pairs that people rated are known to be a random part of those judged.
+        metrics: The scores of automatic metrics with intervals and meanings; empty if none was measured.
+        examples: Pairs to show side by side.
+        judging: How judges were asked; `None` if none was.
+        exclusions: The raters whose verdicts were left out.
+        with_excluded: All verdicts with theirs, if some were left out.
+        versions: Versions of the software, by name.
+        settings: The study's settings as they stand.
+        command: The command that writes this report.
+    """
+
+    name: str
+    question: str = "Which decoding strategy writes better continuations?"
+    seed: int | None = None
+    study_hash: str | None = None
+    parts: tuple[DeclaredPart, ...] = ()
+    criteria: tuple[Criterion, ...] = ()
+    reworded: tuple[str, ...] = ()
+    texts: str = "continuations"
+    ties: bool | None = None
+    declared: tuple[str, ...] = ()
+    planned: tuple[tuple[str, str, str], ...] | None = None
+    unfinished: tuple[str, ...] = ()
+    plan: TestPlan = field(default_factory=TestPlan)
+    compare: tuple[tuple[str, str], ...] = ()
+    by: tuple[str, ...] = ()
+    raters_per_item: Mapping[str, int] = field(default_factory=dict)
+    random_part: bool = False
+    metrics: pd.DataFrame = field(default_factory=pd.DataFrame)
+    examples: tuple[Pair, ...] = ()
+    judging: JudgeUsage | None = None
+    exclusions: tuple[Exclusion, ...] = ()
+    with_excluded: pd.DataFrame | None = None
+    versions: Mapping[str, str] = field(default_factory=versions)
+    settings: str = ""
+    command: str = ""
+
+    @property
+    def composite(self) -> Composite | None:
+        """Return the declared composite of criteria, if there is one."""
+        weights = self.plan.composite
+        return None if weights is None else Composite(weights=weights)
+
+    @property
+    def titles(self) -> dict[str, str]:
+        """Return the titles of the study's own criteria, by name."""
+        return {COMPOSITE: "the composite", **{each.name: each.title for each in self.criteria}}
+
+    @property
+    def changed_judges(self) -> tuple[str, ...]:
+        """Return for each judge whose settings changed after its first verdict what changed."""
+        changed = [part for part in self.parts if part.name != PEOPLE and part.changes]
+        return tuple(f"{part.name}: {'; '.join(part.changes)}" for part in changed)
+
+    @property
+    def why_exploratory(self) -> tuple[str, ...]:
+        """Return why the results are exploratory; nothing if the analysis is the one declared."""
+        reasons = [
+            f"settings were changed after the first verdict: {'; '.join(part.changes)}"
+            for part in self.parts
+            if part.name == PEOPLE and part.changes
+        ]
+        reasons += [f"a criterion was reworded: {what}" for what in self.reworded]
+        if self.planned is None:
+            reasons.append("no comparison was declared before the verdicts were collected")
+        return tuple(reasons)
+
+
+PLAN_KEYS = tuple(TestPlan.model_fields)
+ANSWER_KEYS = ("correction", "weights", "margin", "sequential", "raters", "assisted_by")
+"""The keys that say how it is tested which method is better, and nothing about how raters or judges do."""
+P = ParamSpec("P")
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Honoured:
+    """The keys of the plan that an analysis uses, and those that do not bear on it; it refuses all others."""
+
+    uses: frozenset[str]
+    unaffected: frozenset[str]
+
+
+HONOURED: dict[Callable[..., object], Honoured] = {}
+"""What each analysis declares of the plan's keys."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Evidence:
+    """Scored verdicts and their context: made once, given to each analysis, never changed.
+
+    Attributes:
+        scored: The verdicts; `scored.scores` has a row per rater and pair, `scored.items` one per pair.
+        context: What was declared, and what else is known.
+    """
+
+    scored: ScoredVerdicts
+    context: Context
+    _rows: dict[object, object] = field(default_factory=dict, init=False, repr=False)
+
+    @classmethod
+    def of(cls, table: pd.DataFrame, context: Context) -> Evidence:
+        """Return a validated table as `context` declares it."""
+        scored = ScoredVerdicts.of(table, context.planned, context.plan.panel, context.composite)
+        return cls(scored=scored, context=context)
+
+    def rows(self, analyse: Callable[[Evidence], list[R]]) -> list[R]:
+        """Return the rows of an analysis, which are computed once: `evidence.rows(agreement)`.
+
+        The key is the function itself, so that mypy knows the class of the rows.
+        """
+        if analyse not in self._rows:
+            self._rows[analyse] = analyse(self)
+        return cast(list[R], self._rows[analyse])
+
+    @property
+    def plan(self) -> TestPlan:
+        """Return how the verdicts are tested."""
+        return self.context.plan
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """Return the table of verdicts, each comparison one way round, in one order of rows."""
+        return self.scored.frame
+
+    @property
+    def alpha(self) -> float:
+        """Return the error rate."""
+        return self.context.plan.alpha
+
+    @property
+    def level(self) -> float:
+        """Return the confidence level."""
+        return 1 - self.context.plan.alpha
+
+    @property
+    def adjustment(self) -> Adjustment:
+        """Return the correction of tests that do not flip signs: Holm's beside max-T, which takes flips."""
+        correction = self.context.plan.correction
+        return "holm" if correction == "max-t" else correction
+
+    @property
+    def seed(self) -> int:
+        """Return the seed of drawn signs and drawn errors."""
+        return self.context.seed or 0
+
+    @cached_property
+    def comparisons(self) -> tuple[tuple[str, str], ...]:
+        """Return the two methods of each comparison."""
+        pairs = self.scored.scores[CELL[:2]].drop_duplicates()
+        return tuple(sorted(pairs.itertuples(index=False, name=None)))
+
+    @cached_property
+    def is_ranked(self) -> bool:
+        """Return whether raters of one kind compared three connected methods or more on one criterion."""
+        if len({name for pair in self.comparisons for name in pair}) < MIN_RANKED:
+            return False
+        compared = self.scored.scores[CELL].drop_duplicates()
+        groups = [
+            connected_methods(result[CELL[:2]].itertuples(index=False, name=None))
+            for _, result in compared.groupby(CELL[2:], sort=False)
+        ]
+        return any(len(methods) >= MIN_RANKED for methods in chain(*groups))
+
+    @cached_property
+    def in_full(self) -> tuple[tuple[str, str], ...]:
+        """Return the comparisons that are analysed in every way: those asked for, or all if they are few.
+
+        Raises:
+            StudyError: A comparison that was asked for is none.
+        """
+        asked = tuple(self._find_comparison(a, b) for a, b in self.context.compare)
+        if asked or not self.is_ranked:
+            return asked or self.comparisons
+        results = len(self.scored.scores[CELL].drop_duplicates())
+        return self.comparisons if results <= MAX_IN_FULL else ()
+
+    @cached_property
+    def part(self) -> Evidence:
+        """Return the evidence on the comparisons in full; all of it if there are none."""
+        return self.only(self.in_full) if self.in_full else self
+
+    def _find_comparison(self, a: str, b: str) -> tuple[str, str]:
+        for pair in self.comparisons:
+            if set(pair) == {a, b}:
+                return pair
+        names = ", ".join(sorted({name for pair in self.comparisons for name in pair}))
+        raise StudyError(f"{a!r} and {b!r} are not compared; name two of the methods: {names}")
+
+    def only(self, comparisons: Iterable[tuple[str, str]]) -> Evidence:
+        """Return the evidence on some comparisons."""
+        part = self.scored.only(tuple(comparisons))
+        return self if part is self.scored else Evidence(scored=part, context=self.context)
+
+
+def honours(
+    *uses: str,
+    unaffected: Collection[str] = (),
+    refuses: Mapping[str, str] = MappingProxyType({}),
+) -> Callable[[Callable[Concatenate[Evidence, P], T]], Callable[Concatenate[Evidence, P], T]]:
+    """Declare which keys of the plan an analysis honours. It refuses any other key that has been set.
+
+    Args:
+        uses: The keys that change its result.
+        unaffected: The keys that say nothing about what it computes.
+        refuses: Why the analysis cannot honour a key, and the remedy.
+    """
+    if unknown := {*uses, *unaffected, *refuses}.difference(PLAN_KEYS):
+        raise ValueError(f"{', '.join(sorted(unknown))}: no key of the plan; use {', '.join(PLAN_KEYS)}")
+
+    def declare(
+        analyse: Callable[Concatenate[Evidence, P], T],
+    ) -> Callable[Concatenate[Evidence, P], T]:
+        @wraps(analyse)
+        def checked(evidence: Evidence, /, *args: P.args, **options: P.kwargs) -> T:
+            plan = evidence.context.plan
+            for key in sorted(plan.chosen().difference(uses, unaffected)):
+                why = refuses.get(key, f"{analyse.__name__} does not honour it; leave it out")
+                raise StudyError(f"{key} = {json.dumps(getattr(plan, key))}: {why}")
+            return analyse(evidence, *args, **options)
+
+        HONOURED[checked] = Honoured(uses=frozenset(uses), unaffected=frozenset(unaffected))
+        return checked
+
+    return declare
+
+
+def cell_record(cell: ResultKey) -> dict[str, Any]:
+    """Return a cell as the first columns of a row."""
+    return {name: getattr(cell, name) for name in CELL_COLUMNS}
+
+
+def estimate_record(estimate: Estimate, name: str, prefix: str = "") -> dict[str, float | None]:
+    """Return an estimate as three columns: its value, named `name`, and its limits."""
+    return {name: estimate.value, f"{prefix}low": estimate.low, f"{prefix}high": estimate.high}
+
+
+def frame_of(
+    records: Sequence[Mapping[str, Any]], columns: Sequence[str] = (), order: Sequence[str] = ()
+) -> pd.DataFrame:
+    """Return records as a frame of Python objects, so that None stays None and an integer an integer.
+
+    A frame with kinds of raters has the column `simulated` first.
+
+    Args:
+        records: The rows.
+        columns: The columns of a frame without rows.
+        order: Columns to sort by; kinds of raters stand in the order people, unknown, models, simulated.
+    """
+
+    def key(row: Mapping[str, Any]) -> tuple[object, ...]:
+        return tuple(KIND_PLACE[row[name]] if name == "rater_kind" else row[name] for name in order)
+
+    rows = sorted(records, key=key)
+    names = rows[0] if rows else columns
+    table = {name: [row[name] for row in rows] for name in names}
+    if "rater_kind" in table:
+        table = {"simulated": [kind in SIMULATED for kind in table["rater_kind"]], **table}
+    return pd.DataFrame({name: pd.Series(cells, dtype=object) for name, cells in table.items()})

@@ -1,0 +1,44 @@
+"""The sections of the report, in the order of the page. A new section is one file and its name here."""
+
+from __future__ import annotations
+
+from analysis.sections import (
+    agreement,
+    assisted,
+    audits,
+    by_column,
+    equivalence,
+    excluded,
+    judge_run,
+    judges,
+    metrics,
+    order_and_length,
+    other_raters,
+    ranking,
+    raters,
+    sensitivity,
+    sequential,
+    shares,
+)
+from analysis.sections.section import Analyse, SectionModule
+
+SECTIONS: tuple[SectionModule, ...] = (
+    ranking,
+    excluded,
+    shares,
+    by_column,
+    equivalence,
+    sequential,
+    agreement,
+    sensitivity,
+    other_raters,
+    order_and_length,
+    judges,
+    assisted,
+    raters,
+    audits,
+    judge_run,
+    metrics,
+)
+ANALYSES: dict[str, Analyse] = {name: analyse for module in SECTIONS for name, analyse in module.CSV.items()}
+"""The analyses by the name of their CSV file."""

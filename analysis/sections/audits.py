@@ -1,0 +1,292 @@
+"""Audits of a tidy table of verdicts: what a reader of its results must know. Nothing is dropped.
+
+Comparisons are never pooled, and neither are people, models and simulated raters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Literal, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
+
+from analysis.evidence import PLAN_KEYS, Evidence, honours
+from analysis.sections.section import Csv, Section, plain_name, row_table
+from analysis.verdicts.scores import side_of_a
+from guard_eval.records import TIE
+from guard_eval.reporting.words import KIND_PLACE, RATERS, and_list, equals, number, percent, plural, title
+from guard_eval.sign_flip import sign_flip
+
+UNBALANCED = "unbalanced sides"
+"""The kind of finding that bears on how many results there are."""
+REDUNDANT_KAPPA = 0.8
+"""Two criteria count as one from this κ on ("almost perfect", Landis and Koch 1977)."""
+ROUNDING = 1e-12
+"""A κ that is the threshold but for rounding is the threshold."""
+SIDE_ALPHA = 0.01
+"""Sides as uneven as chance makes them this seldom, where it decides by pair, are reported."""
+UNEVEN = 0.6
+"""From this share of showings on sides decide enough of a result to be named in the report's answer."""
+ONE_SIDED = 0.9
+"""From this share of a rater's non-tied verdicts for one place or method on, the rater is reported."""
+UNSEEN = 0.1
+"""Above this share of showings rated before the end of every text was on the screen, there is a warning."""
+TEXTS_SHOWN = 3
+"""Prompt, A and B."""
+FEWEST = 10
+"""Below this number of showings, or of non-tied verdicts, nothing is found."""
+
+
+Severity = Literal["note", "warning"]
+
+
+class Finding(NamedTuple):
+    """What an audit found in one comparison.
+
+    Attributes:
+        kind: What it is, such as `redundant criteria`.
+        what: The finding with its figures, in words.
+        severity: A `warning` bears on how the results may be read; a `note` does not.
+        rater: The rater whom it concerns, if it is one.
+    """
+
+    kind: str
+    what: str
+    severity: Severity = "warning"
+    rater: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FindingRow:
+    """A finding, and where it was made.
+
+    Attributes:
+        kind: What it is, such as `redundant criteria`.
+        where: The rater, if it concerns one, the comparison and the kind of raters.
+        what: The finding with its figures, in words.
+        severity: A `warning` bears on how the results may be read; a `note` does not.
+    """
+
+    kind: str
+    where: str
+    what: str
+    severity: Severity
+
+
+@honours(unaffected=PLAN_KEYS)
+def audits(evidence: Evidence) -> list[FindingRow]:
+    """Return the findings of all audits, warnings first."""
+    rows = []
+    for (a, b, kind), verdicts, showings in _by_comparison(evidence.frame):
+        for finding in (
+            *redundant_criteria(verdicts),
+            *unbalanced_sides(showings, (a, b)),
+            *unvarying_raters(verdicts, showings, (a, b)),
+            *unseen_ends(showings),
+        ):
+            about = f"rater {finding.rater}, " if finding.rater else ""
+            where = f"{about}{a} against {b}, {RATERS[kind]}"
+            rows.append(
+                FindingRow(kind=finding.kind, where=where, what=finding.what, severity=finding.severity)
+            )
+    kinds = list(dict.fromkeys(row.kind for row in rows))
+    return sorted(rows, key=lambda row: (row.severity != "warning", kinds.index(row.kind)))
+
+
+def _by_comparison(frame: pd.DataFrame) -> Iterator[tuple[tuple[str, str, str], pd.DataFrame, pd.DataFrame]]:
+    """Yield methods and kind of raters of comparisons with enough showings, their verdicts and showings.
+
+    A showing is a pair of texts as one rater once saw it; it has a verdict on each criterion. All are
+    numbered at once, since a table may have a million verdicts, and many methods have many comparisons.
+    """
+    cells = frame.groupby(["method_a", "method_b", "rater_kind"], sort=True)
+    first = side_of_a(frame, "shown_first") if "shown_first" in frame else 0
+    table = frame[["rater", "criterion"]].assign(
+        cell=cells.ngroup(),
+        pair=pd.factorize(frame["pair_id"])[0],
+        side=side_of_a(frame, "verdict"),
+        first=first,
+        ends_seen=frame.get("ends_seen", np.nan),
+        presentation=frame.get("presentation", first),
+    )
+    table["showing"] = table.groupby(["cell", "rater", "pair", "presentation"], sort=True).ngroup()
+    seen = table.drop_duplicates("showing").set_index("showing")[["cell", "rater", "pair", "first"]]
+    groups = table.groupby("showing")
+    sides = groups["side"].agg(["size", "min", "max"])
+    seen = seen.join(sides.set_axis(["criteria", "lowest", "highest"], axis=1))
+    seen = seen.assign(ends_seen=groups["ends_seen"].max())
+    rows, showings = (dict(iter(part.groupby("cell"))) for part in (table, seen))
+    known: list[tuple[str, str, str]] = list(cells.groups)
+    for at, cell in sorted(enumerate(known), key=lambda numbered: KIND_PLACE[numbered[1][2]]):
+        if len(showings[at]) >= FEWEST:
+            yield cell, rows[at], showings[at]
+
+
+def redundant_criteria(rows: pd.DataFrame) -> Iterator[Finding]:
+    """Yield the groups of criteria that agree on a showing.
+
+    Criteria are linked if Cohen's κ (Cohen 1960) between them is at least `REDUNDANT_KAPPA`. A group is what
+    such links connect. If κ is undefined there is no link.
+    """
+    if rows["criterion"].nunique() < 2:
+        return
+    verdicts = rows.pivot_table(index="showing", columns="criterion", values="side", aggfunc="first")
+    names, sides = [str(name) for name in verdicts], verdicts.to_numpy(dtype=float)
+    kappas = {pair: _kappa(sides[:, pair]) for pair in combinations(range(len(names)), 2)}
+    alike = np.zeros((len(names), len(names)), dtype=bool)
+    for pair, kappa in kappas.items():
+        alike[pair] = kappa >= REDUNDANT_KAPPA - ROUNDING
+    count, group_of = connected_components(alike, directed=False)
+    for group in (np.flatnonzero(group_of == label).tolist() for label in range(count)):
+        if len(group) < 2:
+            continue
+        whole = _complete(sides[:, group])
+        same = int((whole == whole[:, :1]).all(axis=1).sum())
+        least = float(np.nanmin([kappas[pair] for pair in combinations(group, 2)]))
+        yield Finding(
+            kind="redundant criteria",
+            what=(
+                f"{and_list([title(names[index]) for index in group])} carry the same verdict on {same} of "
+                f"{plural(len(whole), 'showing')}, any two with κ\u00a0≥\u00a0{number(least)}: they hardly "
+                "count as separate evidence"
+            ),
+        )
+
+
+def _complete(sides: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the showings with a verdict on each of some criteria."""
+    return np.asarray(sides[~np.isnan(sides).any(axis=1)])
+
+
+def _kappa(sides: NDArray[np.float64]) -> float:
+    """Return Cohen's κ of two criteria's verdicts, [showings, 2]; NaN if it is undefined or n is small."""
+    both = _complete(sides)
+    if len(both) < FEWEST or np.ptp(both) == 0:
+        return np.nan
+    chance = sum((both == side).mean(axis=0).prod() for side in (-1, 0, 1))
+    return float(((both[:, 0] == both[:, 1]).mean() - chance) / (1 - chance))
+
+
+def unbalanced_sides(showings: pd.DataFrame, methods: tuple[str, str]) -> Iterator[Finding]:
+    """Say that one method was shown first more often than chance would have it.
+
+    Sides are decided by pair in most designs (one side for all raters, or slots that balance each other), so
+    that a pair's showings are no separate throws. The test is the sign-flip test of each pair's showings with
+    one method first less those with the other: it holds where a pair's sides are as likely as their mirror
+    image, whatever the showings of the pair have to do with each other. A showing counts once, however many
+    criteria it has. A table that does not say what was shown first has no findings.
+    """
+    known = showings[showings["first"] != 0]
+    nets = known.groupby("pair")["first"].sum().to_numpy()
+    test = sign_flip(nets)
+    if test.p is None or test.p > SIDE_ALPHA:
+        return
+    n, ahead = len(known), methods[0] if nets.sum() > 0 else methods[1]
+    times = (n + abs(int(nets.sum()))) // 2
+    yield Finding(
+        kind=UNBALANCED,
+        what=(
+            f"{ahead} was shown first in {times} of {plural(n, 'showing')} ({percent(times / n)}; sign-flip "
+            f"test by pair, {equals(test.p)}): preferences for place and method mix"
+        ),
+        severity="warning" if times / n > UNEVEN else "note",
+    )
+
+
+def unvarying_raters(
+    rows: pd.DataFrame, showings: pd.DataFrame, methods: tuple[str, str]
+) -> Iterator[Finding]:
+    """Yield the habits of raters whose verdicts hardly depend on what they read, of those with `FEWEST`.
+
+    The kinds are: one verdict on everything; one verdict for all criteria of a showing, on every showing
+    (straight-lining); and, from `ONE_SIDED` of at least `FEWEST` non-tied verdicts on, one place or one
+    method. The last may be the method's merit, and is a note.
+    """
+    several = showings["criteria"] > 1
+    straight = several & (showings["lowest"] == showings["highest"])
+    decided = rows["side"] != 0
+    placed = decided & (rows["first"] != 0)
+    marks = rows[["rater"]].assign(
+        verdicts=1,
+        decided=decided,
+        low=rows["side"] == 1,
+        placed=placed,
+        at_first=placed & (rows["side"] == rows["first"]),
+    )
+    sheets = showings[["rater"]].assign(showings=1, several=several, straight=straight)
+    sums = sheets.groupby("rater").sum().join(marks.groupby("rater").sum()).astype(int)
+    often = sums[sums["showings"] >= FEWEST]
+    for rater, counts in often.to_dict("index").items():
+        for kind, what in _habits(counts, methods):
+            yield Finding(kind, what, "note" if kind == "one method" else "warning", str(rater))
+
+
+def _habits(counts: Mapping[str, int], methods: tuple[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield the kind of each habit worth reporting, and the sentence."""
+    verdicts, low, decided = counts["verdicts"], counts["low"], counts["decided"]
+    answers = {methods[0]: low, methods[1]: decided - low, TIE: verdicts - decided}
+    always = next((answer for answer, times in answers.items() if times == verdicts), None)
+    if always is not None:
+        yield "unvarying rater", f"all {plural(verdicts, 'verdict')} are {always}"
+    elif counts["several"] >= FEWEST and counts["straight"] == counts["several"]:
+        showings = plural(counts["several"], "showing")
+        yield "straight-lining", f"one verdict for all criteria on each of {showings}"
+    places = ("the text shown first", "the text shown second")
+    sided = [("one place", counts["at_first"], counts["placed"], places)]
+    if always is None:
+        sided.append(("one method", low, decided, methods))
+    for kind, part, whole, names in sided:
+        times, name = (part, names[0]) if 2 * part > whole else (whole - part, names[1])
+        if whole >= FEWEST and times >= ONE_SIDED * whole:
+            of = plural(whole, "non-tied verdict")
+            yield kind, f"{times} of {of} are for {name} ({percent(times / whole)})"
+
+
+def unseen_ends(showings: pd.DataFrame) -> Iterator[Finding]:
+    """Say how many showings were rated before the end of every text was on the screen.
+
+    The table says so in the column `ends_seen`: how many of prompt, A and B were seen to their end, at the
+    first submission. Showings without it are left out.
+    """
+    known = showings[showings["ends_seen"].notna()]
+    by_rater = known.loc[known["ends_seen"] < TEXTS_SHOWN, "rater"].value_counts()
+    if not (unseen := int(by_rater.sum())):
+        return
+    share = unseen / len(known)
+    yield Finding(
+        kind="unseen ends",
+        what=(
+            f"{unseen} of {plural(len(known), 'showing')} ({percent(share)}) were rated before the end of "
+            f"every text had been on the screen; {by_rater.max()} of them by rater {by_rater.idxmax()}"
+        ),
+        severity="warning" if share > UNSEEN else "note",
+    )
+
+
+def section(evidence: Evidence) -> Section | None:
+    """Ask whether anything is odd in the data."""
+    rows = evidence.rows(audits)
+    if not rows:
+        return None
+    table = row_table(
+        rows,
+        lambda row: {"Finding": row.kind, "Where": plain_name(row.where), "What": row.what},
+        lambda _: {},
+        csv="audits",
+        caption="What the audits found",
+    )
+    warnings = sum(row.severity == "warning" for row in rows)
+    return Section(
+        anchor="audits",
+        question="Is anything odd in the data?",
+        answer=f"{plural(warnings, 'warning')}, {plural(len(rows) - warnings, 'note')}",
+        tables=(table,),
+    )
+
+
+CSV: Csv = {"audits": audits}

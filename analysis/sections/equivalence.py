@@ -1,0 +1,131 @@
+"""Is a win share within a declared margin of one half?"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from scipy import special
+
+from analysis.evidence import Evidence, honours
+from analysis.sections.section import Csv, Section, name_result, row_table, share_limits
+from analysis.sections.shares import ShareRow, WinShareRow, correct, decided, totals
+from analysis.stats.equivalence import HALF, conservative_error, tost
+from guard_eval.errors import StudyError
+from guard_eval.estimate import Estimate
+from guard_eval.reporting.words import and_list, percent
+
+Conclusion = Literal["equivalent", "different", "different but negligible", "undecided"]
+OTHER_TEST = (
+    "equivalence is tested for people or judges alone, and a fixed number of items; leave margin out, or this"
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EquivalenceRow(ShareRow):
+    """Whether the share of one result is shown to lie within the margin.
+
+    Attributes:
+        margin: The largest distance from one half that does not matter.
+        level: 1 − 2α, for which two one-sided tests and the interval say the same.
+        differs: Whether the result's own test finds a difference.
+        conclusion: What both tests say together. A certain difference can be too small to matter.
+    """
+
+    margin: float
+    level: float
+    differs: bool
+    conclusion: Conclusion = "undecided"
+
+
+@honours(
+    "alpha",
+    "correction",
+    "weights",
+    "margin",
+    "raters",
+    "panel",
+    "composite",
+    refuses={"sequential": OTHER_TEST, "assisted_by": OTHER_TEST},
+)
+def equivalence(evidence: Evidence) -> list[EquivalenceRow]:
+    """Return for every result over all datasets whether its share is shown to lie within the margin.
+
+    Estimate, error and degrees of freedom are those of the share's own t interval, but the error is no
+    smaller than a share beyond the margin must have (`conservative_error`). The p-values are corrected as a
+    family of their own: a share cannot both be one half and lie beyond the margin.
+
+    Raises:
+        StudyError: The error rate is too large, or another test was declared.
+    """
+    margin, alpha = evidence.plan.margin, evidence.plan.alpha
+    if margin is None:
+        return []
+    if alpha >= HALF:
+        raise StudyError(f"equivalence needs an error rate below 0.5; alpha is {alpha:g}, set it to 0.05")
+    rows = [_test(row, margin, alpha) for row in evidence.rows(totals)]
+    return [replace(row, conclusion=_conclude(row, alpha)) for row in correct(rows, evidence)]
+
+
+def _test(row: WinShareRow, margin: float, alpha: float) -> EquivalenceRow:
+    """Return the result's test, which is not yet corrected."""
+    level = 1 - 2 * alpha
+    tested = EquivalenceRow(
+        *row.key,
+        margin=margin,
+        win_share=Estimate(value=row.win_share.value, level=level),
+        level=level,
+        differs=row.is_significant(alpha),
+        p=None,
+    )
+    if row.win_share.value is None or row.standard_error is None or row.df is None:
+        return replace(tested, note=row.note or "the share has no standard error")
+    counts = (row.wins, row.ties, row.losses)
+    sums = (row.score_sum, row.score_size, row.score_squares)
+    error = float(conservative_error(row.standard_error, counts, row.units, margin=margin, sums=sums))
+    half = float(special.stdtrit(row.df, 1 - alpha)) * error
+    p = float(tost(row.win_share.value, error, row.df, margin=margin))
+    low = max(0.0, row.win_share.value - half)
+    high = min(1.0, row.win_share.value + half)
+    share = replace(tested.win_share, low=low, high=high)
+    return replace(tested, win_share=share, p=None if math.isnan(p) else p)
+
+
+def _conclude(row: EquivalenceRow, alpha: float) -> Conclusion:
+    """Return both findings: a difference can be certain and too small to matter; or nothing is shown."""
+    is_equivalent = row.is_significant(alpha)
+    if row.differs:
+        return "different but negligible" if is_equivalent else "different"
+    return "equivalent" if is_equivalent else "undecided"
+
+
+def section(evidence: Evidence) -> Section | None:
+    """Ask whether differences are too small to matter."""
+    rows = evidence.rows(equivalence)
+    if not rows:
+        return None
+    table = row_table(
+        rows,
+        lambda row: {**name_result(row), "Conclusion": row.conclusion},
+        lambda row: {
+            "Margin": percent(row.margin),
+            "Win share": percent(row.win_share.value),
+            "Interval": share_limits(row.win_share),
+            "p of equivalence": decided(row, evidence.plan.alpha),
+        },
+        csv="equivalence",
+        caption="Is the share within the margin around 50 %?",
+    )
+    counts = Counter(row.conclusion for row in rows)
+    return Section(
+        anchor="equivalence",
+        question="Is the difference too small to matter?",
+        answer=and_list([f"{count} {conclusion}" for conclusion, count in counts.most_common()]),
+        notes=("Two one-sided t tests (Schuirmann 1987). Undecided means that neither is shown.",),
+        tables=(table,),
+    )
+
+
+CSV: Csv = {"equivalence": equivalence}

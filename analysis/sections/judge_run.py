@@ -1,0 +1,302 @@
+"""How judges were asked: tokens, money, failures, models that answered, and known pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from analysis.evidence import ANSWER_KEYS, PLAN_KEYS, Evidence, JudgeUsage, honours
+from analysis.sections.assisted import share_with_limits
+from analysis.sections.section import Csv, Section, group_by, limits, row_table
+from analysis.stats.proportion import unit_proportion
+from guard_eval.estimate import Estimate
+from guard_eval.reporting.escaping import NOTHING
+from guard_eval.reporting.tables import Table
+from guard_eval.reporting.words import and_list, plural, title
+
+CHECKS = ("identical", "shuffled", "swapped", "padded")
+"""In the order in which they are reported."""
+MAX_REASON = 160
+"""Characters of a reason in a cell: it may be a server's own words."""
+FAILURES = {
+    "refusal": "the model declined",
+    "content_filter": "the server withheld the answer, or refused the texts",
+    "truncated": "the answer ended at the token limit",
+    "unparseable": "the answer was no verdict, three times",
+    "wrong_schema": "a criterion was missing or had no choice, three times",
+    "unreadable": "the server's answer was none, three times",
+    "too_long": "the texts do not fit the model's context",
+    "rejected": "the server did not take the request",
+    "rate_limited": "the server was too busy, to the end",
+    "server_error": "the server failed, to the end",
+    "timeout": "no answer in time",
+    "transport": "no whole answer came, to the end",
+}
+"""What each kind of failure means."""
+ASKED = (
+    "{judge} was asked with {description} ({manner}): {verdicts} verdicts from {answers} answers, "
+    "calibration included; a whole request is in prompts/{prompt}-{id:.8}.txt."
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SpendingRow:
+    """Tokens and dollars of one judge, over all runs, calibration included.
+
+    Attributes:
+        judge: The judge's name.
+        requests: The number of requests, without those that were surely not billed.
+        answers: The number of answers.
+        lost: The number of requests whose answer never came.
+        open: The number of requests under way.
+        unmetered: The number of answers without token counts.
+        input_tokens, cached_tokens, output_tokens, reasoning_tokens: Tokens.
+        usd: What the answers cost, at least.
+        held_usd: What is set aside for requests that are lost or open.
+        unpriced: The number of requests that are in no sum.
+    """
+
+    judge: str
+    requests: int
+    answers: int
+    lost: int
+    open: int
+    unmetered: int
+    input_tokens: int
+    cached_tokens: int
+    output_tokens: int
+    reasoning_tokens: int
+    usd: float
+    held_usd: float
+    unpriced: int
+
+    @property
+    def cost(self) -> str:
+        """Return the cost in words."""
+        if self.unpriced and self.unpriced == self.requests:
+            return "unknown"
+        return f"{dollars(self.usd)} or more" if self.unpriced else dollars(self.usd)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FailureRow:
+    """Why a judge gave no verdict: the judge, the kind, how often, and the reason of one case."""
+
+    judge: str
+    kind: str
+    count: int
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModelRow:
+    """A model and fingerprint that answered a judge's requests: how often, first and last, in UTC."""
+
+    judge: str
+    model: str | None
+    fingerprint: str | None
+    answers: int
+    first: str
+    last: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CalibrationRow:
+    """How one judge did on pairs whose answer is known, in one check on one criterion.
+
+    Attributes:
+        judge: The judge's name.
+        check: The check.
+        criterion: The criterion.
+        items: The number of items that were answered in every order.
+        missing: The number of the others, which are not counted.
+        hits: Identical texts that tie in every order; intact texts that are preferred to their own words in
+            disorder; swapped pairs with the same verdict both ways round; padded texts that are preferred.
+        opposite: The number of items with the opposite outcome.
+        share: The share of hits.
+    """
+
+    judge: str
+    check: str
+    criterion: str
+    items: int
+    missing: int
+    hits: int
+    opposite: int
+    share: Estimate = field(metadata=limits())
+
+
+@honours(unaffected=PLAN_KEYS)
+def spending(evidence: Evidence) -> list[SpendingRow]:
+    """Return tokens and cost of each judge."""
+    return [SpendingRow(**row) for row in _usage(evidence).spent]
+
+
+@honours(unaffected=PLAN_KEYS)
+def failures(evidence: Evidence) -> list[FailureRow]:
+    """Return why each judge gave no verdict, by kind and reason, the most frequent first."""
+    return [FailureRow(**row) for row in _usage(evidence).failed]
+
+
+@honours(unaffected=PLAN_KEYS)
+def models(evidence: Evidence) -> list[ModelRow]:
+    """Return which models answered each judge's requests; a judge should have one."""
+    return [ModelRow(**row) for row in _usage(evidence).seen]
+
+
+@honours("alpha", unaffected=("panel", "composite", *ANSWER_KEYS))
+def calibration(evidence: Evidence) -> list[CalibrationRow]:
+    """Return how each judge did on pairs whose answer is known, by check and criterion."""
+    groups = group_by(
+        _usage(evidence).checked, lambda item: (item["judge"], CHECKS.index(item["check"]), item["criterion"])
+    )
+    rows = []
+    for (judge, place, criterion), items in sorted(groups.items()):
+        check = CHECKS[place]
+        whole = [item["answers"] for item in items if len(item["answers"]) == item["asked"]]
+        outcomes = [_outcome(check, answers) for answers in whole]
+        hits = [outcome == 1 for outcome in outcomes]
+        rows.append(
+            CalibrationRow(
+                judge=judge,
+                check=check,
+                criterion=criterion,
+                items=len(whole),
+                missing=len(items) - len(whole),
+                hits=sum(hits),
+                opposite=outcomes.count(-1),
+                share=unit_proportion(hits, np.arange(len(hits)), level=evidence.plan.level),
+            )
+        )
+    return rows
+
+
+def _outcome(check: str, answers: Sequence[str]) -> int:
+    """Return 1 for the check's outcome, −1 for its opposite, 0 between them."""
+    match check:
+        case "identical":
+            return 1 if set(answers) == {"tie"} else -1
+        case "swapped":
+            return 1 if len(set(answers)) == 1 else -1
+        case _:
+            lead = answers.count("target") - answers.count("other")
+            return (lead > 0) - (lead < 0)
+
+
+def changed_models(evidence: Evidence) -> tuple[str, ...]:
+    """Return the judges of which more than one model answered, each with these, in a sentence."""
+    rows = sorted(evidence.rows(models), key=lambda row: row.first)
+    sentences = []
+    for judge, seen in group_by(rows, lambda row: row.judge).items():
+        names = list(dict.fromkeys(row.model for row in seen if row.model is not None))
+        if len(names) > 1:
+            sentences.append(f"The model behind {judge} changed while it judged: {', then '.join(names)}.")
+    return tuple(sentences)
+
+
+def mixed_forms(evidence: Evidence) -> tuple[str, ...]:
+    """Return the judges whose verdicts were asked for in more than one form, each in a sentence."""
+    forms: dict[str, list[str]] = {}
+    for row in _usage(evidence).prompts:
+        if row["verdicts"]:
+            forms.setdefault(row["judge"], []).append(f"{row['verdicts']} with {row['manner']}")
+    return tuple(
+        f"The verdicts of {judge} were asked for in different ways, which may change them: {and_list(ways)}."
+        for judge, ways in forms.items()
+        if len(ways) > 1
+    )
+
+
+def _usage(evidence: Evidence) -> JudgeUsage:
+    return evidence.context.judging or JudgeUsage()
+
+
+def dollars(amount: float) -> str:
+    """Return an amount of money, a small one to a hundredth of a cent."""
+    return f"${amount:,.4f}" if 0 < amount < 0.1 else f"${amount:,.2f}"
+
+
+def section(evidence: Evidence) -> Section | None:
+    """Ask how the judges were asked."""
+    tables = [
+        table
+        for table in (_spending_table(evidence), _failure_table(evidence), _calibration_table(evidence))
+        if table is not None
+    ]
+    if not tables:
+        return None
+    lost = sum(row.count for row in evidence.rows(failures))
+    spent = dollars(sum(row.usd for row in evidence.rows(spending)))
+    prompts = [ASKED.format_map(row) for row in _usage(evidence).prompts]
+    return Section(
+        anchor="judge-run",
+        question="How were the judges asked?",
+        answer=f"{spent}; {plural(lost, 'showing')} of a pair without a verdict",
+        notes=(*prompts, *mixed_forms(evidence), *changed_models(evidence)),
+        tables=tuple(tables),
+    )
+
+
+def _spending_table(evidence: Evidence) -> Table | None:
+    rows = evidence.rows(spending)
+    if not rows:
+        return None
+    return row_table(
+        rows,
+        lambda row: {"Judge": row.judge},
+        lambda row: {
+            "Requests": f"{row.requests:,}",
+            "Answers": f"{row.answers:,}",
+            "Prompt tokens": f"{row.input_tokens:,}",
+            "Answer tokens": f"{row.output_tokens:,}",
+            "Cost": row.cost,
+            "Set aside": dollars(row.held_usd),
+        },
+        csv="judge_spending",
+        caption="What the judges took",
+    )
+
+
+def _failure_table(evidence: Evidence) -> Table | None:
+    rows = evidence.rows(failures)
+    if not rows:
+        return None
+    return row_table(
+        rows,
+        lambda row: {
+            "Judge": row.judge,
+            "Failure": title(row.kind),
+            "What it means": FAILURES.get(row.kind, NOTHING),
+            "Reason given": row.reason[:MAX_REASON] or NOTHING,
+        },
+        lambda row: {"Showings": row.count},
+        csv="judge_failures",
+        caption="Showings of pairs without a verdict",
+    )
+
+
+def _calibration_table(evidence: Evidence) -> Table | None:
+    rows = evidence.rows(calibration)
+    if not rows:
+        return None
+    return row_table(
+        rows,
+        lambda row: {"Judge": row.judge, "Check": row.check, "Criterion": title(row.criterion)},
+        lambda row: {
+            "Items": row.items,
+            "As expected": share_with_limits(row.share),
+            "Missing": row.missing,
+        },
+        csv="judge_calibration",
+        caption="Calibration on pairs whose answer is known",
+    )
+
+
+CSV: Csv = {
+    "judge_spending": spending,
+    "judge_failures": failures,
+    "judge_models": models,
+    "judge_calibration": calibration,
+}

@@ -1,0 +1,169 @@
+"""A judge beside people: does it say what they say, and may it stand in for one of them?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from analysis.evidence import ANSWER_KEYS, Evidence, honours
+from analysis.sections.answering import answering
+from analysis.sections.section import (
+    ComparisonRow,
+    Csv,
+    Section,
+    coefficient,
+    limits,
+    name_result,
+    row_table,
+)
+from analysis.stats.agreement import agreeing, cohen_kappa
+from analysis.stats.alternative_annotator import alternative_annotator
+from analysis.stats.proportion import unit_proportion
+from analysis.verdicts.scores import ResultKey, UnitScores, judged_by_both
+from guard_eval.estimate import Estimate, join_notes
+from guard_eval.records import PEOPLE_OF
+from guard_eval.reporting.words import capital, percent
+
+EPSILON = 0.15
+"""How much worse than an annotator a judge may be, for being cheaper: the authors' value for skilled ones."""
+ALTERNATIVE_ANNOTATOR = (
+    "A judge cannot agree with people more than they do with each other. Wins as an annotator: the share of "
+    "people whom the judge may replace at ε = .15 (Calderon, Reichart and Dror 2025); from 50 % on it passes."
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JudgeRow(ComparisonRow):
+    """How far one judge agrees with people, on the pairs that both judged.
+
+    Attributes:
+        people: The number of people.
+        pairs: The number of pairs.
+        same_as_most: How often the judge gives the verdict that more people gave than any other; if two
+            verdicts are level, that is a tie.
+        cohen_kappa: Cohen's κ of the judge and that verdict.
+        with_a_person: How often the judge says the same as one person.
+        among_people: How often two people do, over the same pairs.
+        alternative_epsilon: The cost-benefit term of the alternative-annotator test.
+        alternative_wins: The share of people against whom the judge wins that test.
+        note: What must be known of the figures.
+    """
+
+    people: int
+    pairs: int
+    same_as_most: Estimate = field(metadata=limits("same_"))
+    cohen_kappa: Estimate = field(metadata=limits("kappa_"))
+    with_a_person: float | None
+    among_people: float | None
+    alternative_epsilon: float
+    alternative_wins: float | None
+    note: str
+
+
+@honours("alpha", "panel", "composite", unaffected=ANSWER_KEYS)
+def judges(evidence: Evidence) -> list[JudgeRow]:
+    """Return how far each judge agrees with people, a row per comparison, criterion and judge.
+
+    There is none if no pair was rated by people and by a judge.
+    """
+    both = judged_by_both(evidence.part.scored.scores)
+    rows = (_row(key, people, judged, evidence.plan.alpha) for key, people, judged in both)
+    return [row for row in rows if row is not None]
+
+
+def _row(key: ResultKey, people: pd.DataFrame, judged: pd.DataFrame, alpha: float) -> JudgeRow | None:
+    level = 1 - alpha
+    pairs = pd.Index(judged["pair_id"])
+    item = pairs.get_indexer(pd.Index(people["pair_id"]))
+    both, item = people[item >= 0], item[item >= 0]
+    label = _labels(both["net"])
+    verdict = _labels(judged["net"])
+    tally = np.bincount(item * 3 + label, minlength=3 * len(pairs)).reshape(len(pairs), 3)
+    rated = tally.sum(axis=1) > 0
+    if not rated.any():
+        return None
+    unit = UnitScores.of(judged).codes
+    annotator = pd.factorize(both["rater"], sort=True)[0]
+    wins, why = alternative_annotator(item, annotator, label, verdict, unit, epsilon=EPSILON, q=alpha)
+    tally, chosen, index = tally[rated], verdict[rated], unit[rated]
+    majority = _majority(tally)
+    kappa = cohen_kappa(majority, chosen, unit=index, level=level)
+    as_chosen = tally[np.arange(len(chosen)), chosen] / tally.sum(axis=1)
+    twice = tally.sum(axis=1) >= 2
+    missed = int((~rated).sum())
+    left_out = f"{missed} pair(s) that the judge judged and no person are left out" if missed else ""
+    return JudgeRow(
+        *key,
+        people=int(both["rater"].nunique()),
+        pairs=len(chosen),
+        same_as_most=unit_proportion(majority == chosen, index, level=level),
+        cohen_kappa=kappa,
+        with_a_person=float(as_chosen[twice].mean()) if twice.any() else None,
+        among_people=float(agreeing(tally[twice]).mean()) if twice.any() else None,
+        alternative_epsilon=EPSILON,
+        alternative_wins=wins,
+        note=join_notes(left_out, kappa.note, why),
+    )
+
+
+def _labels(net: pd.Series) -> NDArray[np.int64]:
+    return np.asarray(np.sign(net.to_numpy()) + 1, dtype=np.int64)
+
+
+def _majority(tally: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the verdict that more people gave than any other, or a tie; `tally` is [items, 3]."""
+    is_single = (tally == tally.max(axis=1, keepdims=True)).sum(axis=1) == 1
+    return np.where(is_single, tally.argmax(axis=1), 1).astype(np.int64)
+
+
+def section(evidence: Evidence) -> Section | None:
+    """Ask whether the judge agrees with people."""
+    rows = evidence.rows(judges)
+    if not rows:
+        return None
+    table = row_table(
+        rows,
+        name_result,
+        lambda row: {
+            "Pairs": row.pairs,
+            "Same as most people": percent(row.same_as_most.value, 0),
+            "κ": coefficient(row.cohen_kappa),
+            "Judge = a person": percent(row.with_a_person, 0),
+            "Person = a person": percent(row.among_people, 0),
+            "Wins as an annotator": percent(row.alternative_wins, 0),
+        },
+        csv="judges",
+        caption="Judges beside people",
+    )
+    return Section(
+        anchor="judges",
+        question="Does the judge agree with people?",
+        answer=_answer(evidence, rows),
+        notes=(ALTERNATIVE_ANNOTATOR,),
+        tables=(table,),
+    )
+
+
+def _answer(evidence: Evidence, rows: Sequence[JudgeRow]) -> str:
+    alpha = evidence.plan.alpha
+    agreed = sum((row.same_as_most.value or 0.0) * row.pairs for row in rows)
+    same = agreed / sum(row.pairs for row in rows)
+    answer = f"the same verdict as most people on {percent(same, 0)} of pairs"
+    results = evidence.rows(answering)
+    winners = {row.key: row.ahead if row.is_significant(alpha) else "" for row in results}
+    keys = [row.key for row in rows if row.key in winners]
+    alike = [
+        winners.get(key._replace(rater_kind=PEOPLE_OF[key.rater_kind], judge="")) == winners[key]
+        for key in keys
+    ]
+    if not alike:
+        return capital(answer)
+    lead = "The same result" if all(alike) else f"The same result on {sum(alike)} of {len(alike)}"
+    return f"{lead}, and {answer}"
+
+
+CSV: Csv = {"judges": judges}

@@ -1,0 +1,70 @@
+"""What automatic metrics say of the texts; `guard-eval measure` computes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from analysis.evidence import ALL, PLAN_KEYS, Evidence, MetricRow, honours
+from analysis.sections.section import Csv, Section, coefficient
+from guard_eval.estimate import Estimate
+from guard_eval.reporting.escaping import NOTHING
+from guard_eval.reporting.tables import Table
+from guard_eval.reporting.words import and_list
+
+METRICS_PER_TABLE = 4
+MAX_NAMED = 2
+"""Metrics in the answer."""
+
+
+@honours(unaffected=PLAN_KEYS)
+def metrics(evidence: Evidence) -> list[MetricRow]:
+    """Return the scores that were measured, over all datasets and in each."""
+    return list(evidence.context.metrics)
+
+
+def section(evidence: Evidence) -> Section | None:
+    """Ask what automatic metrics say. The page has the scores over all datasets, if there are any."""
+    rows = evidence.rows(metrics)
+    rows = [row for row in rows if row.dataset == ALL] or rows
+    if not rows:
+        return None
+    cells = {
+        (row.strategy, row.title): coefficient(Estimate(value=row.value, low=row.low, high=row.high))
+        for row in rows
+    }
+    meanings = {row.title: row.meaning for row in rows}
+    titles = list(meanings)
+    strategies = list(dict.fromkeys(row.strategy for row in rows))
+    tables = [
+        Table(
+            columns=("Strategy", *shown),
+            rows=tuple(
+                (strategy, *(cells.get((strategy, title), NOTHING) for title in shown))
+                for strategy in strategies
+            ),
+            caption="More metrics" if start else "Automatic metrics",
+        )
+        for start in range(0, len(titles), METRICS_PER_TABLE)
+        for shown in [titles[start : start + METRICS_PER_TABLE]]
+    ]
+    compared = [method for method in evidence.comparisons[0] if method in strategies]
+    return Section(
+        anchor="metrics",
+        question="What do automatic metrics say?",
+        answer=_answer(cells, titles[:MAX_NAMED], compared),
+        notes=tuple(f"{title}: {meaning}" for title, meaning in meanings.items()),
+        tables=tuple(tables),
+    )
+
+
+def _answer(cells: dict[tuple[str, str], str], titles: Sequence[str], methods: Sequence[str]) -> str:
+    """Name the scores of the methods that are compared."""
+    scores = [
+        f"{title} {and_list([f'{cells[method, title].split()[0]} ({method})' for method in methods])}"
+        for title in titles
+        if methods and all((method, title) in cells for method in methods)
+    ]
+    return "; ".join(scores) or "See the tables"
+
+
+CSV: Csv = {"metrics": metrics}

@@ -1,0 +1,260 @@
+"""Does the text that is shown first win more often, and does the longer one?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+
+from analysis.evidence import ANSWER_KEYS, Evidence, honours
+from analysis.sections.section import (
+    ComparisonRow,
+    CriterionRow,
+    Csv,
+    Section,
+    distinct_notes,
+    limits,
+    name_criterion,
+    name_result,
+    of_people,
+    row_table,
+    share_limits,
+)
+from analysis.stats.equal_length import METHOD, share_at_equal_length
+from analysis.stats.proportion import unit_proportion
+from analysis.verdicts.scores import ResultKey, UnitScores, by_cell, side_of_a, with_units
+from guard_eval.estimate import Estimate, join_notes
+from guard_eval.reporting.escaping import NOTHING
+from guard_eval.reporting.words import KIND_PLACE, capital, number, p_value, percent, plural
+
+RATED = ["method_a", "method_b", "rater_kind", "judge", "criterion", "pair_id", "rater"]
+"""What a rater's verdicts on a pair in both orders share."""
+ITEM = ["method_a", "method_b", "pair_id"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PositionRow(CriterionRow):
+    """How verdicts depend on the order of the texts.
+
+    Attributes:
+        first: The number of verdicts for the text shown first.
+        second: The number of verdicts for the other one.
+        ties: The number of ties.
+        first_share: The share of verdicts without ties for the text shown first.
+        method_a_first: The share of showings in which `method_a` was first.
+        both_orders: The number of pairs that a rater judged in both orders.
+        flipped: Of these, those whose verdict went to the other method.
+        changed: The same with those that became a tie or ceased to be one.
+        flip_rate: The share of the flipped ones.
+    """
+
+    first: int
+    second: int
+    ties: int
+    first_share: Estimate = field(metadata=limits("first_"))
+    method_a_first: float
+    both_orders: int
+    flipped: int
+    changed: int
+    flip_rate: Estimate = field(metadata=limits("flip_"))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LengthRow(ComparisonRow):
+    """How verdicts depend on the length of the texts.
+
+    Attributes:
+        pairs: The number of pairs with both lengths.
+        length_ratio: The geometric mean of the length of `method_a` over that of `method_b`.
+        longer_share: The share of verdicts without ties for the longer text. It mixes length and method if
+            one method writes longer.
+        share_at_equal_length: The win share at equal length.
+        p_share_at_equal_length: Its p against one half.
+        slope: By how much the share rises if the method's text becomes twice as long.
+        p_slope: Its p against 0.
+        method: The model.
+        note: What must be known of the figures.
+    """
+
+    pairs: int
+    length_ratio: float | None
+    longer_share: Estimate = field(metadata=limits("longer_"))
+    share_at_equal_length: Estimate = field(metadata=limits("equal_"))
+    p_share_at_equal_length: float | None
+    slope: Estimate = field(metadata=limits("slope_"))
+    p_slope: float | None
+    method: str
+    note: str
+
+
+@honours("alpha", unaffected=("panel", "composite", *ANSWER_KEYS))
+def position(evidence: Evidence) -> list[PositionRow]:
+    """Return how often the text shown first wins, and how often a rater's verdict flips with the order.
+
+    There is a row per criterion, of people and of each judge; none if it is unknown what was shown first. A
+    judge's samples of a pair in one order are one verdict: the method that most of them were for.
+    """
+    frame = evidence.frame
+    if "shown_first" not in frame.columns or not frame["shown_first"].notna().any():
+        return []
+    level, rows = evidence.plan.level, []
+    known = _by_order(with_units(frame[frame["shown_first"].notna()]))
+    for (kind, judge, criterion), group in known.groupby(["rater_kind", "judge", "criterion"], sort=True):
+        untied = group[group["side"] != 0]
+        for_first = (untied["side"] == np.where(untied["a_first"], 1, -1)).to_numpy()
+        both = group[group["a_first"]].merge(group[~group["a_first"]], on=[*RATED, "unit"])
+        flipped = (both["side_x"] * both["side_y"] == -1).to_numpy()
+        rows.append(
+            PositionRow(
+                str(kind),
+                str(judge),
+                str(criterion),
+                first=int(for_first.sum()),
+                second=int((~for_first).sum()),
+                ties=len(group) - len(untied),
+                first_share=unit_proportion(for_first, untied["unit"].to_numpy(), level=level),
+                method_a_first=float(group["a_first"].mean()),
+                both_orders=len(both),
+                flipped=int(flipped.sum()),
+                changed=int((both["side_x"] != both["side_y"]).sum()),
+                flip_rate=unit_proportion(flipped, both["unit"].to_numpy(), level=level),
+            )
+        )
+    return sorted(rows, key=lambda row: (KIND_PLACE[row.rater_kind], row.judge, row.criterion))
+
+
+def _by_order(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a row for each rater, pair, criterion and order: `side` is 1 for method_a, −1 for method_b."""
+    known = frame.assign(net=side_of_a(frame, "verdict"), a_first=frame["shown_first"] == frame["method_a"])
+    rows = known.groupby([*RATED, "a_first"], sort=True).agg(net=("net", "sum"), unit=("unit", "first"))
+    return rows.assign(side=np.sign(rows["net"])).reset_index()
+
+
+@honours("alpha", "panel", "composite", unaffected=ANSWER_KEYS)
+def length(evidence: Evidence) -> list[LengthRow]:
+    """Return a row per comparison, criterion and who judged; none if no pair has both lengths.
+
+    Lengths may be in any unit, characters or tokens: only their ratio within a pair counts.
+    """
+    frame = evidence.part.frame
+    if not {"length_a", "length_b"} <= set(frame.columns):
+        return []
+    lengths = _lengths(frame)
+    if not lengths["known"].any():
+        return []
+    scored = evidence.part.scored
+    items = dict(by_cell(scored.items.merge(lengths, on=ITEM, how="left")))
+    scores = scored.scores.merge(lengths[[*ITEM, "ratio"]], on=ITEM, how="left")
+    return [_length_row(key, rated, items[key], evidence.plan.level) for key, rated in by_cell(scores)]
+
+
+def _lengths(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per pair: log₂ of its length ratio, and whether it is known.
+
+    If the rows of a pair differ in a length, the middle of the least and the greatest is taken.
+    """
+    lengths = ["length_a", "length_b"]
+    # Rows of a pair mostly say the same, so few remain to be compared.
+    grouped = frame[[*ITEM, *lengths]].drop_duplicates().groupby(ITEM, sort=True)[lengths]
+    least, greatest = grouped.min(), grouped.max()
+    known = (least > 0).all(axis=1)
+    middle = (least + greatest) / 2
+    ratio = np.log2((middle["length_a"] / middle["length_b"]).where(known))
+    return pd.DataFrame({"ratio": ratio, "known": known}).reset_index()
+
+
+def _length_row(key: ResultKey, rated: pd.DataFrame, items: pd.DataFrame, level: float) -> LengthRow:
+    known = items[items["known"].astype(bool)]
+    toward = (np.sign(rated["net"]) * np.sign(rated["ratio"])).to_numpy()
+    sided = np.abs(toward) > 0
+    share = slope = Estimate(level=level, note="no pair has both lengths")
+    if len(known):
+        strata = pd.factorize(known["dataset"], sort=True)[0]
+        units = UnitScores.of(known).codes
+        share, slope = share_at_equal_length(known["share"], known["ratio"], strata, units, level=level)
+    unknown = len(items) - len(known)
+    left_out = f"{plural(unknown, 'pair')} without both lengths left out" if unknown else ""
+    return LengthRow(
+        *key,
+        pairs=len(known),
+        length_ratio=float(2 ** known["ratio"].mean()) if len(known) else None,
+        longer_share=unit_proportion(toward[sided] > 0, rated["unit"].to_numpy()[sided], level=level),
+        share_at_equal_length=share,
+        p_share_at_equal_length=share.p,
+        slope=slope,
+        p_slope=slope.p,
+        method=METHOD,
+        note=join_notes(left_out, share.note),
+    )
+
+
+def section(evidence: Evidence) -> Section | None:
+    """Ask whether the order or the length of texts matters."""
+    positions, lengths = evidence.rows(position), evidence.rows(length)
+    tables = []
+    if positions:
+        tables.append(
+            row_table(
+                positions,
+                name_criterion,
+                lambda row: {
+                    "First text won": percent(row.first_share.value),
+                    "Interval": share_limits(row.first_share),
+                    "Ties": row.ties,
+                    "Flipped with the order": _part(row.flipped, row.both_orders),
+                },
+                csv="position",
+                caption="Preference for the first place",
+            )
+        )
+    if lengths:
+        tables.append(
+            row_table(
+                lengths,
+                name_result,
+                lambda row: {
+                    "Length ratio": number(row.length_ratio),
+                    "Longer text won": percent(row.longer_share.value),
+                    "Share at equal length": percent(row.share_at_equal_length.value),
+                    "Interval": share_limits(row.share_at_equal_length),
+                    "p of length": NOTHING if row.p_slope is None else p_value(row.p_slope),
+                },
+                csv="length",
+                caption="Preference for length",
+            )
+        )
+    if not tables:
+        return None
+    return Section(
+        anchor="order-length",
+        question="Does the order or the length of texts matter?",
+        answer=_answer(positions, lengths),
+        notes=("Shares are of verdicts that are no ties.", *distinct_notes(row.note for row in lengths)),
+        tables=tuple(tables),
+    )
+
+
+def _part(part: int, whole: int) -> str:
+    return f"{part} of {whole}" if whole else NOTHING
+
+
+def _answer(positions: Sequence[PositionRow], lengths: Sequence[LengthRow]) -> str:
+    parts = []
+    if positions:
+        rows = of_people(positions)
+        first = sum(row.first for row in rows)
+        decided = first + sum(row.second for row in rows)
+        parts.append(f"the first-shown text won {percent(first / max(1, decided), 0)}")
+    if lengths:
+        people = of_people(lengths)
+        shares = [(row.longer_share.value, row.pairs) for row in people if row.longer_share.value is not None]
+        pairs = sum(count for _, count in shares)
+        if pairs:
+            mean = sum(share * count for share, count in shares) / pairs
+            parts.append(f"the longer text won {percent(mean, 0)}")
+    return capital("; ".join(parts)) or "See the tables"
+
+
+CSV: Csv = {"position": position, "length": length}

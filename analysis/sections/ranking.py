@@ -1,0 +1,364 @@
+"""Which of several methods is best: strengths, ranks, and how sure they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from analysis.evidence import MIN_RANKED, Evidence, honours
+from analysis.sections.section import (
+    CriterionRow,
+    Csv,
+    Section,
+    group_by,
+    group_name,
+    limits,
+    row_table,
+    share_limits,
+)
+from analysis.stats.population import FEWEST_EQUAL
+from analysis.stats.ranks.any_difference import any_difference
+from analysis.stats.ranks.davidson import davidson, fit, shares
+from analysis.stats.ranks.rank_sets import (
+    Comparisons,
+    any_difference_p,
+    largest_errors,
+    rank_sets,
+    simultaneous_line,
+)
+from analysis.verdicts.scores import CELL, UnitScores, connected_methods
+from guard_eval.estimate import Estimate, adjust, join_notes, why_no_p
+from guard_eval.reporting.words import KIND_PLACE, and_list, capital, equals, number, percent, plural, title
+from guard_eval.rubric import COMPOSITE
+
+Floats = NDArray[np.float64]
+Numbers = NDArray[np.integer]
+FEWEST_UNITS = 5
+"""Below so many units no sets of ranks are given: with 2, they were wrong in .19 of simulated studies."""
+FEWEST_RATERS, SURE_RATERS = 4, 8
+"""Raters from whom on ranks for raters like them are concluded, and from whom on also if leans are skewed."""
+FEW_RATERS = (
+    "with fewer than eight raters the ranks for raters like these are wrong too often if one of them leans "
+    "far to one side"
+)
+CLUSTERS = "the largest difference of expected shares, with raters and {unit}s as crossed clusters"
+NOT_SEQUENTIAL = "no rank is concluded, since no test of ranks holds if results are viewed early (sequential)"
+SMOOTHED = "ranks are of strengths after half a win was given to either side of every comparison made"
+HOW_TO_READ = (
+    "The true ranks of all methods lie in the possible ones at once, at the level of the intervals. Expected "
+    "share: against the average other method, ties split. Strength: Davidson's, on a log scale."
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RankingRow(CriterionRow):
+    """The rank of one method, by people or by one judge, on one criterion.
+
+    Attributes:
+        group: The number of the group, if comparisons do not connect all methods.
+        method: The method.
+        rank: Its rank by strength.
+        possible_best: The least rank that it may have, right for all methods at once at the level; missing
+            if nothing can be concluded.
+        possible_worst: The greatest one.
+        strength: Its strength by Davidson's (1970) model, with ties as verdicts.
+        expected_share: Its share against the average other method, ties split.
+        level: The confidence level.
+        comparisons: The number of comparisons of the group.
+        unit: What errors take as independent: `prompt` or `pair`.
+        units: The number of these.
+        p_any_difference: The p-value of "no method is better".
+        p_any_difference_adjusted: The same, corrected over the criteria.
+        any_difference_test: The test.
+        note: What must be known of the ranking.
+    """
+
+    group: int
+    method: str
+    rank: int
+    possible_best: int | None
+    possible_worst: int | None
+    strength: float | None
+    expected_share: Estimate = field(metadata=limits("share_"))
+    level: float
+    comparisons: int
+    unit: str
+    units: int
+    p_any_difference: float | None
+    p_any_difference_adjusted: float | None = None
+    any_difference_test: str
+    note: str
+
+    @property
+    def share(self) -> float:
+        """Return the expected share."""
+        return self.expected_share.value or 0.0
+
+    @property
+    def possible_ranks(self) -> str:
+        """Return the ranks that the method may have, in words."""
+        if self.possible_best is None:
+            return "not concluded"
+        low, high = self.possible_best, self.possible_worst
+        return f"{low}" if low == high else f"{low} to {high}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Ranking:
+    """The rows of one ranking, with the smallest p that its test of any difference could give."""
+
+    rows: list[RankingRow]
+    smallest_p: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Group:
+    """Methods that comparisons connect, as raters of one kind judged them on one criterion.
+
+    Attributes:
+        kind, judge, criterion: Who judged, on what.
+        number: The number of the group.
+        methods: The methods.
+        apart: The methods that were never compared with these.
+        scores: The scores of the comparisons.
+    """
+
+    kind: str
+    judge: str
+    criterion: str
+    number: int
+    methods: tuple[str, ...]
+    apart: tuple[str, ...]
+    scores: pd.DataFrame
+
+
+@honours(
+    *("alpha", "correction", "sequential", "raters", "assisted_by", "panel", "composite"),
+    unaffected=("weights", "margin"),
+)
+def ranking(evidence: Evidence) -> list[RankingRow]:
+    """Return the methods by strength, a row per method and criterion, by people and by each judge.
+
+    If comparisons do not connect all methods, each group of three or more is ranked by itself. There is no
+    row if no more than two methods are compared: their win share says it all. Of raters who are a sample,
+    ranks and shares hold for all raters of the same kind.
+    """
+    if not evidence.is_ranked:
+        return []
+    tables = [_rank(evidence, group) for group in _groups(evidence.scored.scores)]
+    return sorted(_adjust(tables, evidence), key=_place)
+
+
+def rankings(evidence: Evidence) -> list[list[RankingRow]]:
+    """Return the rows of each ranking, the best method first."""
+    rows = evidence.rows(ranking)
+    return list(group_by(rows, lambda row: (row.who, row.criterion, row.group)).values())
+
+
+def _place(row: RankingRow) -> tuple[object, ...]:
+    is_criterion = row.criterion != COMPOSITE
+    return KIND_PLACE[row.rater_kind], row.judge, is_criterion, row.criterion, row.group, row.rank
+
+
+def _groups(scores: pd.DataFrame) -> Iterator[_Group]:
+    """Yield the groups of methods that are ranked."""
+    for (kind, judge, criterion), judged in scores.groupby(CELL[2:], sort=True):
+        compared = judged[CELL[:2]].drop_duplicates()
+        connected = connected_methods(compared.itertuples(index=False, name=None))
+        everybody = {method for group in connected for method in group}
+        ranked = [group for group in connected if len(group) >= MIN_RANKED]
+        for place, methods in enumerate(ranked, start=1):
+            yield _Group(
+                kind=str(kind),
+                judge=str(judge),
+                criterion=str(criterion),
+                number=place,
+                methods=methods,
+                apart=tuple(sorted(everybody.difference(methods))),
+                scores=judged[judged["method_a"].isin(methods)],
+            )
+
+
+def _adjust(tables: Sequence[_Ranking], evidence: Evidence) -> Iterator[RankingRow]:
+    """Yield the rows with the corrected p of "no method is better", over the criteria of who judged."""
+    for family in group_by(tables, lambda table: table.rows[0].who).values():
+        smallest = [table.smallest_p for table in family]
+        p_values = [table.rows[0].p_any_difference for table in family]
+        plan = evidence.plan
+        adjusted = adjust(p_values, evidence.adjustment, smallest=smallest, alpha=plan.alpha)
+        for table, p, value in zip(family, p_values, adjusted, strict=True):
+            why = why_no_p(max(smallest), plan.alpha) if p is not None and value is None else ""
+            for row in table.rows:
+                yield replace(
+                    row,
+                    p_any_difference=None if value is None else p,
+                    p_any_difference_adjusted=value,
+                    note=join_notes(row.note, why),
+                )
+
+
+def _rank(evidence: Evidence, group: _Group) -> _Ranking:
+    level, sequential = evidence.plan.level, evidence.plan.sequential
+    methods, count = group.methods, len(group.methods)
+    by_unit = UnitScores.of(group.scores)
+    place = {name: index for index, name in enumerate(methods)}
+    first, second = (group.scores[side].map(place).to_numpy(dtype=np.int64) for side in CELL[:2])
+    sides = np.sign(group.scores["net"].to_numpy()).astype(np.int64)
+    wins, ties = _count(first, second, sides, count)
+    strengths = davidson(wins, ties, methods)
+    parameters, smoothed = _finite(strengths.parameters, wins, ties)
+    expected = shares(parameters)
+    compared = Comparisons(by_unit.codes, first, second, 1 + sides, by_unit.strata)
+    rater, names = pd.factorize(group.scores["rater"], sort=True)
+    is_random = evidence.plan.raters == "random" and not group.judge
+    why_none = _why_no_sets(by_unit.n, f"{by_unit.name}s")
+    if is_random and not why_none:
+        why_none = _why_no_raters(len(names), len(rater) ** 2 / float((np.bincount(rater) ** 2).sum()))
+    if sequential:
+        why_none = NOT_SEQUENTIAL
+    sampled = rater if is_random else None
+    errors = compared.errors(compared.drawn_in(parameters), sampled)
+    largest = largest_errors(errors, seed=evidence.seed)
+    widths = errors.widths(compared.units_by_method(count), level=level)
+    nets = _nets(by_unit.codes, compared, sides, count)
+    # Where all raters agree on everything, there are as many cases as raters.
+    cases = _nets(rater, compared, sides, count) if is_random and len(names) < by_unit.n else nets
+    sets = rank_sets(expected, widths, cases, line=simultaneous_line(largest, level=level), level=level)
+    bounds = compared.errors(parameters, sampled).limits(expected, level=level)
+    difference = any_difference(nets, seed=evidence.seed)
+    if sequential or (is_random and why_none):
+        difference = Estimate(method=difference.method)
+    elif is_random and difference.p is not None:
+        p = max(difference.p, any_difference_p(expected, widths, largest))
+        difference = replace(difference, p=p, method=CLUSTERS.format(unit=by_unit.name))
+    alone = evidence.plan.assisted_by if not group.judge else None
+    notes = (
+        f"never compared with {and_list(group.apart)}, which stand apart" if group.apart else "",
+        strengths.reason,
+        SMOOTHED if smoothed else "",
+        why_none or (FEW_RATERS if is_random and len(names) < SURE_RATERS else ""),
+        difference.note,
+        f"{alone} assists no ranking: it is of people alone" if alone else "",
+    )
+    has_limits = not (why_none or smoothed)
+    rows = [
+        RankingRow(
+            group.kind,
+            group.judge,
+            group.criterion,
+            group=group.number,
+            method=methods[at],
+            rank=rank,
+            possible_best=None if why_none else sets[at][0],
+            possible_worst=None if why_none else sets[at][1],
+            strength=None if smoothed else float(parameters[at]),
+            expected_share=Estimate(
+                value=float(expected[at]),
+                low=float(bounds[at][0]) if has_limits else None,
+                high=float(bounds[at][1]) if has_limits else None,
+            ),
+            level=level,
+            comparisons=len(group.scores),
+            unit=by_unit.name,
+            units=by_unit.n,
+            p_any_difference=difference.p,
+            any_difference_test=difference.method,
+            note=join_notes(*notes),
+        )
+        for rank, at in enumerate(sorted(range(count), key=lambda at: (-parameters[at], at)), start=1)
+    ]
+    return _Ranking(rows=rows, smallest_p=difference.smallest_p)
+
+
+def _count(
+    first: NDArray[np.int64], second: NDArray[np.int64], sides: NDArray[np.int64], methods: int
+) -> tuple[Floats, Floats]:
+    """Return how often each method beat each other one, and how often they tied, [methods, methods]."""
+    wins = np.zeros((methods, methods))
+    ties = np.zeros((methods, methods))
+    np.add.at(wins, (first[sides > 0], second[sides > 0]), 1)
+    np.add.at(wins, (second[sides < 0], first[sides < 0]), 1)
+    np.add.at(ties, (first[sides == 0], second[sides == 0]), 1)
+    return wins, ties + ties.T
+
+
+def _nets(codes: Numbers, compared: Comparisons, sides: Numbers, methods: int) -> Floats:
+    """Return the wins less losses of each method by unit or by rater, [codes, K]."""
+    nets = np.zeros((int(codes.max()) + 1, methods))
+    np.add.at(nets, (codes, compared.first), sides)
+    np.add.at(nets, (codes, compared.second), -sides)
+    return nets
+
+
+def _why_no_sets(units: int, name: str) -> str:
+    """Return why no sets of ranks are given, or nothing."""
+    if units < FEWEST_UNITS:
+        return f"no ranks are concluded from {units} {name}; at least {FEWEST_UNITS} are needed"
+    return ""
+
+
+def _why_no_raters(raters: int, equal: float) -> str:
+    """Return why no ranks for other raters are given, or nothing."""
+    if raters < FEWEST_RATERS:
+        return f"ranks for other raters need at least {FEWEST_RATERS} raters, and there are {raters}"
+    if equal < FEWEST_EQUAL:
+        return (
+            f"most verdicts are by so few of the {raters} raters that they count as {equal:.1f} of equal "
+            f"weight, and ranks for other raters need {FEWEST_EQUAL:g}"
+        )
+    return ""
+
+
+def _finite(parameters: Floats | None, wins: Floats, ties: Floats) -> tuple[Floats, bool]:
+    """Return finite log-strengths and log ν, and whether half wins were needed to have them."""
+    if parameters is not None:
+        return parameters, False
+    compared = (wins + wins.T + ties) > 0
+    return fit(wins + compared / 2, ties), True
+
+
+def section(evidence: Evidence) -> Section | None:
+    """Ask how the methods rank."""
+    if not evidence.is_ranked:
+        return None
+    tables = [
+        row_table(
+            rows,
+            lambda row: {"Method": row.method},
+            lambda row: {
+                "Rank": row.rank,
+                "Ranks possible": row.possible_ranks,
+                "Expected share": percent(row.share),
+                "Interval": share_limits(row.expected_share),
+                "Strength": number(row.strength),
+            },
+            csv="ranking",
+            caption=f"{capital(title(rows[0].criterion))}, judged by {group_name(rows[0])}",
+            note=_note(rows[0]),
+        )
+        for rows in rankings(evidence)
+    ]
+    methods = {row.method for row in evidence.rows(ranking)}
+    return Section(
+        anchor="ranking",
+        question="How do the methods rank?",
+        answer=f"{plural(len(methods), 'method')}, {plural(len(tables), 'ranking')}",
+        notes=(HOW_TO_READ,),
+        tables=tuple(tables),
+        is_open=True,
+    )
+
+
+def _note(first: RankingRow) -> str:
+    """Return on what a ranking rests, and whether any method is better than another."""
+    p = first.p_any_difference_adjusted
+    difference = "no test" if p is None else equals(p)
+    on = f"{first.comparisons} comparisons of {plural(first.units, first.unit)}"
+    return f"{on}; any difference: {difference}. {capital(first.note)}".strip()
+
+
+CSV: Csv = {"ranking": ranking}

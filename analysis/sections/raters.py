@@ -1,0 +1,132 @@
+"""Each rater beside the others: agreement with the rest, ties, preference for a place, and pace."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+
+from analysis.evidence import ANSWER_KEYS, Evidence, honours
+from analysis.sections.audits import FindingRow, audits
+from analysis.sections.section import MAX_NOTES, Csv, Section, limits, plain_name, row_table
+from analysis.stats.proportion import unit_proportion
+from analysis.verdicts.scores import item_numbers, with_units
+from guard_eval.estimate import Estimate
+from guard_eval.records import TIE
+from guard_eval.reporting.words import KIND_PLACE, capital, number, percent
+
+HABITS = {"unvarying rater", "straight-lining", "one place", "one method"}
+"""Findings of the audits that are about one rater."""
+KEYS = ["rater_kind", "rater"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RaterRow:
+    """What one rater did over all comparisons and criteria.
+
+    Attributes:
+        rater_kind: The rater's kind.
+        rater: The rater's name.
+        pairs: The number of pairs.
+        verdicts: The number of verdicts.
+        tie_share: The share of ties.
+        agreement: How often another rater of the same kind, pair and criterion says the same.
+        compared: The number of such verdicts.
+        first_share: The share of verdicts without ties for the text shown first. Its interval is over units,
+            since verdicts on several criteria of a pair depend on each other.
+        seconds: The median time for a pair.
+    """
+
+    rater_kind: str
+    rater: str
+    pairs: int
+    verdicts: int
+    tie_share: float
+    agreement: float | None
+    compared: int
+    first_share: Estimate = field(metadata=limits("first_"))
+    seconds: float | None
+
+
+@honours("alpha", unaffected=("panel", "composite", *ANSWER_KEYS))
+def raters(evidence: Evidence) -> list[RaterRow]:
+    """Return what each rater did over all comparisons and criteria, people first, by name."""
+    frame, scores = with_units(evidence.frame), evidence.scored.by_kind
+    item, _ = item_numbers(scores)
+    verdict = 3 * item + np.sign(scores["net"].to_numpy()) + 1
+    others = np.bincount(item)[item] - 1
+    same = np.bincount(verdict)[verdict] - 1
+    agreeing = scores.assign(others=others, same=same).groupby(KEYS)[["same", "others"]].sum()
+    groups = frame.assign(tied=frame["verdict"] == TIE).groupby(KEYS, sort=True)
+    sums = groups.agg(pairs=("pair_id", "nunique"), verdicts=("verdict", "size"), tie_share=("tied", "mean"))
+    seconds = groups["seconds"].median() if "seconds" in frame else pd.Series(np.nan, sums.index)
+    first = _first_shares(frame, evidence.plan.level)
+    unplaced = unit_proportion([], np.zeros(0, dtype=np.int64), level=evidence.plan.level)
+    rows = []
+    for (kind, name), pairs, verdicts, tie_share in sums.itertuples(name=None):
+        same_verdicts, compared = agreeing.loc[(kind, name)].tolist()
+        pace = seconds[kind, name]
+        rows.append(
+            RaterRow(
+                rater_kind=kind,
+                rater=name,
+                pairs=int(pairs),
+                verdicts=int(verdicts),
+                tie_share=float(tie_share),
+                agreement=same_verdicts / compared if compared else None,
+                compared=int(compared),
+                first_share=first.get((kind, name), unplaced),
+                seconds=None if pd.isna(pace) else float(pace),
+            )
+        )
+    return sorted(rows, key=lambda row: (KIND_PLACE[row.rater_kind], row.rater))
+
+
+def _first_shares(frame: pd.DataFrame, level: float) -> dict[tuple[str, str], Estimate]:
+    """Return the share of each rater's verdicts for the text shown first, where that is known."""
+    if "shown_first" not in frame:
+        return {}
+    placed = frame[frame["shown_first"].notna() & (frame["verdict"] != TIE)]
+    hits = placed["verdict"] == placed["shown_first"]
+    groups = placed.assign(hits=hits)[[*KEYS, "hits", "unit"]].groupby(KEYS)
+    return {
+        (kind, name): unit_proportion(group["hits"].to_numpy(), group["unit"].to_numpy(), level=level)
+        for (kind, name), group in groups
+    }
+
+
+def section(evidence: Evidence) -> Section | None:
+    """Ask whether every rater is careful."""
+    rows = evidence.rows(raters)
+    table = row_table(
+        rows,
+        lambda row: {"Rater": plain_name(row.rater)},
+        lambda row: {
+            "Pairs": row.pairs,
+            "Ties": percent(row.tie_share, 0),
+            "Same as others": percent(row.agreement, 0),
+            "First text won": percent(row.first_share.value, 0),
+            "Median seconds": number(row.seconds, 0),
+        },
+        csv="raters",
+        caption="Raters",
+    )
+    habits = _habits(evidence)
+    flagged = {row.where.split(",")[0] for row in habits}
+    answer = f"{len(flagged)} of {len(rows)} answered in a fixed way"
+    return Section(
+        anchor="raters",
+        question="Is every rater careful?",
+        answer=answer if flagged else "Nobody answered in a fixed way",
+        notes=tuple(f"{capital(plain_name(row.where))}: {row.what}." for row in habits[:MAX_NOTES]),
+        tables=(table,),
+    )
+
+
+def _habits(evidence: Evidence) -> list[FindingRow]:
+    """Return the warnings about one rater."""
+    return [row for row in evidence.rows(audits) if row.kind in HABITS and row.severity == "warning"]
+
+
+CSV: Csv = {"raters": raters}

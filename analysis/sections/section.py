@@ -1,0 +1,303 @@
+"""A section of the report is one module: typed rows, the analysis that makes them, and what the page says.
+
+A module of `analysis.sections` has
+- a row: a frozen dataclass whose fields are the columns of the CSV file,
+- an analysis: a function from the evidence to a list of rows,
+- `section`: a function from the evidence to a `Section`, or to None if there is nothing to show,
+- `CSV`: its analyses by the name of their CSV file.
+
+`analysis/sections/__init__.py` lists the modules in the order of the page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+import pandas as pd
+
+from analysis.evidence import Evidence
+from analysis.verdicts.scores import ResultKey
+from guard_eval.estimate import Estimate
+from guard_eval.records import SIMULATED
+from guard_eval.reporting.escaping import NOTHING, Cell
+from guard_eval.reporting.tables import Table
+from guard_eval.reporting.words import capital, number, sentence, title
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+MAX_ROWS = 60
+"""Rows of a table of the page. The CSV file has all."""
+MAX_NOTES = 4
+"""Notes of rows below a table. The CSV file has all."""
+IF_DIFFERENT = ("Comparison", "Judged by", "Dataset")
+"""Labels that are left out if all rows have the same."""
+NO_WIDTH = 1e-9
+"""Limits that are closer than this belong to a method whose verdicts do not vary."""
+
+R = TypeVar("R")
+K = TypeVar("K")
+J = TypeVar("J", bound="JudgedRow | ComparisonRow")
+Cells = Mapping[str, Cell]
+"""The cells of a row by the heading of their column."""
+Analyse = Callable[[Evidence], "Sequence[DataclassInstance]"]
+Csv = Mapping[str, Analyse]
+"""Analyses by the name of their CSV file."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedRow:
+    """A row about people, or about one judge.
+
+    Attributes:
+        rater_kind: The kind of raters.
+        judge: The judge's name; empty for people.
+    """
+
+    rater_kind: str
+    judge: str
+
+    @property
+    def who(self) -> tuple[str, str]:
+        """Return who judged. Rows of different raters are never pooled."""
+        return self.rater_kind, self.judge
+
+
+@dataclass(frozen=True, slots=True)
+class CriterionRow(JudgedRow):
+    """A row about one criterion."""
+
+    criterion: str
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonRow:
+    """A row about two methods on one criterion.
+
+    The fields have the order of a `ResultKey`, so that a row is made by `Row(*key, raters=4, …)`. With
+    `Row(**key._asdict())` mypy would not find a missing column.
+    """
+
+    method_a: str
+    method_b: str
+    rater_kind: str
+    judge: str
+    criterion: str
+
+    @property
+    def key(self) -> ResultKey:
+        """Return what identifies the result in every analysis."""
+        return ResultKey(self.method_a, self.method_b, self.rater_kind, self.judge, self.criterion)
+
+    @property
+    def who(self) -> tuple[str, str]:
+        """Return who judged. Rows of different raters are never pooled."""
+        return self.rater_kind, self.judge
+
+    @property
+    def methods(self) -> tuple[str, str]:
+        """Return the two methods."""
+        return self.method_a, self.method_b
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Section:
+    """A question that unfolds on the page.
+
+    Attributes:
+        anchor: The name of its place in the page: one word, unique in a report.
+        question: What a reader would ask.
+        answer: The answer in a few words.
+        tables: The tables.
+        notes: What must be known to read the tables.
+        is_open: Whether it is unfolded at first.
+    """
+
+    anchor: str
+    question: str
+    answer: str
+    tables: tuple[Table, ...]
+    notes: tuple[str, ...] = ()
+    is_open: bool = False
+
+
+class SectionModule(Protocol):
+    """What a module of `analysis.sections` has."""
+
+    CSV: Csv
+
+    def section(self, evidence: Evidence, /) -> Section | None:
+        """Return the section; None if there is nothing to show."""
+
+
+class Named(Protocol):
+    """A row, or a `ResultKey`, that names who judged."""
+
+    @property
+    def rater_kind(self) -> str:
+        """The kind of raters."""
+
+    @property
+    def judge(self) -> str:
+        """The judge's name; empty for people."""
+
+
+def limits(prefix: str = "") -> dict[str, str]:
+    """Return the metadata of an `Estimate` whose limits are the columns `{prefix}low` and `{prefix}high`."""
+    return {"limits": prefix}
+
+
+def frame_of(rows: Sequence[DataclassInstance], kind: type[DataclassInstance] | None = None) -> pd.DataFrame:
+    """Return rows as a frame of Python objects: a column for each field, and three for an `Estimate`.
+
+    Objects keep None as None and an integer as an integer. A frame with kinds of raters has the column
+    `simulated` first.
+
+    Args:
+        rows: The rows, of one class.
+        kind: Their class, whose columns a frame without rows has.
+    """
+    columns: dict[str, list[object]] = {}
+    for field in fields(kind or rows[0]) if kind or rows else ():
+        values = [getattr(row, field.name) for row in rows]
+        if "limits" in field.metadata:
+            prefix = field.metadata["limits"]
+            columns[field.name] = [estimate.value for estimate in values]
+            columns[f"{prefix}low"] = [estimate.low for estimate in values]
+            columns[f"{prefix}high"] = [estimate.high for estimate in values]
+        else:
+            columns[field.name] = values
+    if "rater_kind" in columns:
+        columns = {"simulated": [kind in SIMULATED for kind in columns["rater_kind"]], **columns}
+    return pd.DataFrame({name: pd.Series(values, dtype=object) for name, values in columns.items()})
+
+
+def group_by(rows: Iterable[R], key: Callable[[R], K]) -> dict[K, list[R]]:
+    """Return rows by a key, in the order of the first row of each."""
+    groups: dict[K, list[R]] = {}
+    for row in rows:
+        groups.setdefault(key(row), []).append(row)
+    return groups
+
+
+def row_table(
+    rows: Sequence[R],
+    labels: Callable[[R], Cells],
+    figures: Callable[[R], Cells],
+    *,
+    csv: str,
+    caption: str,
+    note: str = "",
+    strong: Callable[[R], bool] = lambda _: False,
+) -> Table:
+    """Return the first rows as a table.
+
+    Args:
+        rows: The rows.
+        labels: The words of a row. Those of `IF_DIFFERENT` are left out if all rows have the same.
+        figures: The figures of a row. A column without any figure is left out.
+        csv: The name of the CSV file that has all rows.
+        caption: The caption.
+        note: The note below.
+        strong: Whether a row is set in bold.
+    """
+    shown = rows[:MAX_ROWS]
+    numbers = [figures(row) for row in shown]
+    filled = [head for head in numbers[0] if any(cells[head] not in {NOTHING, None} for cells in numbers)]
+    if len(rows) > MAX_ROWS:
+        note = f"{note} The first {MAX_ROWS} of {len(rows)} rows; csv/{csv}.csv has all.".strip()
+    return labelled_table(
+        different_labels([labels(row) for row in rows]),
+        [{head: cells[head] for head in filled} for cells in numbers],
+        caption=caption,
+        note=note,
+        strong=frozenset(index for index, row in enumerate(shown) if strong(row)),
+    )
+
+
+def labelled_table(
+    labels: Sequence[Cells],
+    figures: Sequence[Cells],
+    *,
+    caption: str,
+    note: str = "",
+    strong: frozenset[int] = frozenset(),
+) -> Table:
+    """Return a table of words on the left and figures on the right, as many rows as there are figures."""
+    lines = [{**words, **numbers} for words, numbers in zip(labels, figures, strict=False)]
+    return Table(
+        columns=tuple(lines[0]),
+        rows=tuple(tuple(line.values()) for line in lines),
+        caption=caption,
+        note=note,
+        text_columns=len(labels[0]),
+        strong=strong,
+    )
+
+
+def different_labels(labels: Sequence[Cells]) -> list[Cells]:
+    """Leave out the labels of `IF_DIFFERENT` that all rows share."""
+    shared = {head for head in IF_DIFFERENT if len({cells.get(head) for cells in labels}) == 1}
+    return [{head: cell for head, cell in cells.items() if head not in shared} for cells in labels]
+
+
+def name_criterion(row: CriterionRow | ComparisonRow) -> dict[str, Cell]:
+    """Return the labels of a row on one criterion."""
+    return {"Criterion": capital(title(row.criterion)), "Judged by": group_name(row)}
+
+
+def name_result(row: ComparisonRow) -> dict[str, Cell]:
+    """Return the labels of a row on one comparison and criterion."""
+    return {"Comparison": f"{row.method_a} against {row.method_b}", **name_criterion(row)}
+
+
+def name_first(rows: Iterable[ComparisonRow]) -> str:
+    """Return the method whose share is given, for the heading of a column."""
+    comparisons = {row.methods for row in rows}
+    return comparisons.pop()[0] if len(comparisons) == 1 else "the first method"
+
+
+def of_people(rows: Sequence[J]) -> list[J]:
+    """Return the rows of people, or those of the first judge if there are no people."""
+    first = next((row for row in rows if not row.judge), rows[0])
+    return [row for row in rows if row.who == first.who]
+
+
+def group_name(row: Named) -> str:
+    """Return who judged a row: people together, or one judge."""
+    if row.judge:
+        return plain_name(row.judge)
+    names = {"person": "people", "unknown": "raters of unknown kind", "model": "models"}
+    return names.get(row.rater_kind, "raters")
+
+
+def plain_name(name: str) -> str:
+    """Return a simulated rater's name without the word that the page already says once.
+
+    >>> plain_name("SIMULATED judge")
+    'judge'
+    """
+    return name.replace("SIMULATED ", "") or name
+
+
+def share_limits(share: Estimate, digits: int = 1) -> str:
+    """Return the limits of a share in percent."""
+    if share.low is None or share.high is None or share.high - share.low < NO_WIDTH:
+        return NOTHING
+    return f"{100 * share.low:.{digits}f} to {100 * share.high:.{digits}f}"
+
+
+def coefficient(estimate: Estimate) -> str:
+    """Return a coefficient with its interval."""
+    if estimate.value is None:
+        return "undefined"
+    if estimate.low is None:
+        return number(estimate.value)
+    return f"{number(estimate.value)} [{number(estimate.low)}, {number(estimate.high)}]"
+
+
+def distinct_notes(notes: Iterable[str]) -> tuple[str, ...]:
+    """Return the first few different notes as sentences."""
+    return tuple(sorted({sentence(note) for note in notes if note})[:MAX_NOTES])

@@ -1,0 +1,194 @@
+"""Does the conclusion survive? Each result again, analysed in the other ways that people would choose."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import pandas as pd
+
+from analysis.evidence import Evidence, honours
+from analysis.sections.section import (
+    Cells,
+    ComparisonRow,
+    Csv,
+    Section,
+    limits,
+    name_result,
+    of_people,
+    row_table,
+    share_limits,
+)
+from analysis.sections.shares import plan_order
+from analysis.stats.proportion import pooled_binomial
+from analysis.verdicts.scores import ResultKey, by_cell, item_scores
+from analysis.verdicts.win_share import fixed_share, random_share, weigh_by_precision, without_each_rater
+from guard_eval.estimate import Estimate, join_notes, why_no_p
+from guard_eval.records import PEOPLE_OF
+from guard_eval.reporting.escaping import NOTHING
+from guard_eval.reporting.words import and_list, equals, p_value, percent, plural, title
+from guard_eval.study.test_plan import TestPlan
+
+FIXED = "exact sign-flip test"
+RANDOM = "other raters of the same kind, t test"
+PRECISION = "pairs weighed by their precision, sign-flip test"
+POOLED = "ratings pooled, binomial on non-ties (the paper's test)"
+UNTIED = "ties dropped, sign-flip test"
+LEFT_OUT = "one rater left out, the least clear case"
+WITH_EXCLUDED = "with the excluded raters"
+SHARES = {"equal": FIXED, "precision": PRECISION}
+"""The share for these raters, by the weights of the plan."""
+MAX_LEFT_OUT = 30
+"""With more raters none is left out: one of them hardly matters, and each takes an analysis."""
+PAPERS_TEST = (
+    "The pooled binomial test is the paper's. It takes ratings of one pair for independent. They are not, so "
+    "it finds differences too often."
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SensitivityRow(ComparisonRow):
+    """One result, analysed in one way.
+
+    Attributes:
+        analysis: The way.
+        default: Whether it is the report's own.
+        win_share: The share of `method_a`.
+        p: The p-value before any correction.
+        method: The interval and the test.
+        note: What must be known of them.
+    """
+
+    analysis: str
+    default: bool
+    win_share: Estimate = field(metadata=limits())
+    p: float | None
+    method: str
+    note: str
+
+
+@honours(
+    *("alpha", "weights", "raters", "panel", "composite"),
+    unaffected=("correction", "margin", "sequential", "assisted_by"),
+)
+def sensitivity(evidence: Evidence) -> list[SensitivityRow]:
+    """Return every result in every way, the default first; judges are not taken for a sample of raters."""
+    if not evidence.in_full:
+        return []
+    included = {}
+    if evidence.context.with_excluded is not None:
+        everybody = Evidence.of(evidence.context.with_excluded, evidence.context)
+        included = dict(by_cell(everybody.scored.scores))
+    rows = []
+    for key, scores in by_cell(evidence.part.scored.scores):
+        is_random = evidence.plan.raters == "random" and key.rater_kind not in PEOPLE_OF
+        default = RANDOM if is_random else SHARES[evidence.plan.weights]
+        for analysis, share in _alternatives(evidence.plan, key, scores, included.get(key)):
+            unreachable = "" if share.p is None else why_no_p(share.smallest_p, evidence.plan.alpha)
+            rows.append(
+                SensitivityRow(
+                    *key,
+                    analysis=analysis,
+                    default=analysis == default,
+                    win_share=share,
+                    p=None if unreachable else share.p,
+                    method=share.method,
+                    note=join_notes(share.note, unreachable),
+                )
+            )
+    in_plan = plan_order(evidence.context.planned)
+    return sorted(rows, key=lambda row: (in_plan(row), not row.default))
+
+
+def _alternatives(
+    plan: TestPlan, key: ResultKey, scores: pd.DataFrame, with_excluded: pd.DataFrame | None
+) -> Iterator[tuple[str, Estimate]]:
+    level, items = plan.level, item_scores(scores)
+    raters = scores["rater"].nunique()
+    ways = {FIXED: items}
+    if plan.weights == "precision" or items["raters"].min() < items["raters"].max():
+        ways[PRECISION] = weigh_by_precision(items, scores)
+    fixed = {name: fixed_share(weighed, level=level) for name, weighed in ways.items()}
+    yield from fixed.items()
+    several = raters > 1 and key.rater_kind not in PEOPLE_OF
+    if several:
+        name = SHARES[plan.weights]
+        yield RANDOM, random_share(scores, ways[name], fixed[name])
+    wins = int((scores["net"] > 0).sum())
+    losses = int((scores["net"] < 0).sum())
+    share = (wins + (len(scores) - wins - losses) / 2) / len(scores)
+    yield POOLED, replace(pooled_binomial(wins, losses), value=share)
+    untied = scores[scores["net"] != 0]
+    if 0 < len(untied) < len(scores):
+        rest = item_scores(untied)
+        lost = len(items) - len(rest)
+        note = f"{plural(lost, 'pair')} had ties only" if lost else ""
+        yield UNTIED, fixed_share(rest, level=level).with_note(note)
+    if several and raters <= MAX_LEFT_OUT:
+        yield LEFT_OUT, _least_clear(scores, level)
+    if with_excluded is not None and set(with_excluded["rater"]) != set(scores["rater"]):
+        yield WITH_EXCLUDED, fixed_share(item_scores(with_excluded), level=level)
+
+
+def _least_clear(scores: pd.DataFrame, level: float) -> Estimate:
+    """Return the share without that rater without whom p is largest, and say how far the share moves."""
+    cases = list(without_each_rater(scores, level=level))
+    values = [share.value or 0.0 for _, share in cases]
+
+    def unclear(case: tuple[str, Estimate]) -> tuple[bool, float, float]:
+        p, value = case[1].p, case[1].value or 0.0
+        return p is None, p or 0.0, -abs(value - 0.5)
+
+    rater, share = max(cases, key=unclear)
+    span = f"without {rater}; over all raters the share lies between {min(values):.3f} and {max(values):.3f}"
+    return replace(share, note=join_notes(span, share.note))
+
+
+def share_cells(row: SensitivityRow) -> Cells:
+    """Return the figures of a row."""
+    return {
+        "Win share": percent(row.win_share.value),
+        "Interval": share_limits(row.win_share),
+        "p, uncorrected": NOTHING if row.p is None else p_value(row.p),
+    }
+
+
+def section(evidence: Evidence) -> Section | None:
+    """Ask whether other analyses would say the same."""
+    rows = evidence.rows(sensitivity)
+    if evidence.plan.raters == "fixed":  # the raters whom the answer is about
+        rows = [row for row in rows if row.analysis != RANDOM]
+    if not rows:
+        return None
+    table = row_table(
+        rows,
+        lambda row: {**name_result(row), "Analysis": row.analysis},
+        share_cells,
+        csv="sensitivity",
+        caption="The same verdicts, analysed in other ways",
+        strong=lambda row: row.default,
+    )
+    return Section(
+        anchor="sensitivity",
+        question="Would other analyses say the same?",
+        answer=_answer(of_people(rows), evidence.plan.alpha),
+        notes=(PAPERS_TEST,),
+        tables=(table,),
+    )
+
+
+def _answer(rows: Sequence[SensitivityRow], alpha: float) -> str:
+    p_values = [(row, row.p) for row in rows if row.p is not None]
+    default = {row.key: p <= alpha for row, p in p_values if row.default}
+    others = [(row, p) for row, p in p_values if not row.default and row.key in default]
+    apart = [row for row, p in others if (p <= alpha) != default[row.key]]
+    if not others:
+        return "There is no other test"
+    if not apart:
+        return f"Yes: all {len(others)} are on the same side of {alpha:g}"
+    names = [f"{row.analysis.split(',')[0]} on {title(row.criterion)} ({equals(row.p)})" for row in apart[:2]]
+    more = [f"{len(apart) - 2} more"] if len(apart) > 2 else []
+    return f"{len(others) - len(apart)} of {len(others)} would; not {and_list([*names, *more])}"
+
+
+CSV: Csv = {"sensitivity": sensitivity}

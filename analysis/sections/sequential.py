@@ -1,0 +1,155 @@
+"""Tests and intervals that stay valid if results are viewed before all verdicts are in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from analysis.evidence import Evidence, honours
+from analysis.sections.section import Csv, Section, name_result, row_table, share_limits
+from analysis.sections.shares import ShareRow, correct, decided, plan_order
+from analysis.stats.sequential import anytime
+from analysis.verdicts.scores import CELL, ResultKey, ScoredVerdicts, UnitScores, by_cell, with_judges
+from guard_eval.estimate import join_notes
+from guard_eval.reporting.words import number, percent, plural
+from guard_eval.rubric import COMPOSITE
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SequentialRow(ShareRow):
+    """The win share of one result, with limits and a p that hold at all times together.
+
+    Attributes:
+        unit: What the test takes as independent: `prompt` or `pair`.
+        units: The number of complete ones.
+        waiting: The number of items that wait for another rating.
+        log_e_value: The evidence against a share of one half.
+        reached_after: The number of units after which the error rate was reached.
+        method: The test.
+    """
+
+    unit: str
+    units: int
+    waiting: int
+    log_e_value: float
+    reached_after: int | None
+    method: str
+
+
+@honours(
+    "alpha",
+    "correction",
+    "sequential",
+    "panel",
+    "composite",
+    unaffected=("weights", "margin", "raters", "assisted_by"),
+)
+def sequential(evidence: Evidence) -> list[SequentialRow]:
+    """Return a row per comparison and criterion, of people and of each judge.
+
+    Items stand in the order of their last verdict (column `at`) or, if a comparison lacks the time of any of
+    its verdicts, in the order of the table's rows. An item counts when all its raters have rated it: half
+    rated at an earlier look it would have counted twice.
+    """
+    if not evidence.plan.sequential:
+        return []
+    scored = evidence.scored
+    items = scored.items.merge(_last(scored), on=[*CELL, "pair_id"], validate="one_to_one")
+    rows = [_row(evidence, key, group) for key, group in by_cell(items)]
+    rows.sort(key=plan_order(evidence.context.planned))
+    return correct(rows, evidence)
+
+
+def _last(scored: ScoredVerdicts) -> pd.DataFrame:
+    """Return when the last verdict on each item came, if all have a time, and in which row.
+
+    A panel's verdict on an item comes with the last of its judges, a composite with the last of its criteria.
+    """
+    frame = with_judges(scored.frame)
+    frame = pd.concat([frame, *(panel.verdicts(frame).assign(judge=panel.name) for panel in scored.panels)])
+    if scored.composite is not None:
+        group = frame[frame["criterion"].isin(scored.composite.weights)]
+        frame = pd.concat([frame, group.assign(criterion=COMPOSITE)])
+    at = frame["at"] if "at" in frame.columns else pd.Series(None, index=frame.index, dtype=object)
+    times = pd.to_datetime(at, utc=True, format="ISO8601", errors="coerce")
+    rows = frame.index.to_numpy()
+    timed = frame[[*CELL, "pair_id"]].assign(time=times.to_numpy(), row=rows, timed=times.notna().to_numpy())
+    grouped = timed.groupby([*CELL, "pair_id"], sort=True)
+    return grouped.agg(time=("time", "max"), row=("row", "max"), timed=("timed", "all")).reset_index()
+
+
+def _row(evidence: Evidence, key: ResultKey, items: pd.DataFrame) -> SequentialRow:
+    wait = evidence.context.raters_per_item.get(key.rater_kind)
+    by_time = bool(items["timed"].all())
+    by_unit = UnitScores.of(items)
+    short = np.zeros(len(items)) if wait is None else (items["raters"] < wait).to_numpy(dtype=float)
+    # A prompt counts once: with its last pair, when all of them are rated.
+    complete = items[~(by_unit.sums(short)[:, 0] > 0)[by_unit.codes]]
+    moment = "time" if by_time else "row"
+    last = complete.groupby("unit")[moment].transform("max")
+    ordered = complete.assign(last=last).sort_values(["last", "unit", moment, "pair_id"], kind="stable")
+    alone = by_unit.n == len(items)
+    if alone:
+        ordered = complete.sort_values([moment, "pair_id"], kind="stable")
+    units = UnitScores.of(ordered)
+    sums = units.sums(2 * ordered["share"].to_numpy(dtype=float) - 1, np.ones(len(ordered)))
+    test = anytime(sums[:, 0], sizes=None if alone else sums[:, 1], alpha=evidence.plan.alpha)
+    untimed = "no time is known: the test holds if items came in the order of the table"
+    notes = ("" if by_time else untimed, "" if wait else _uneven(complete["raters"]), test.share.note)
+    return SequentialRow(
+        *key,
+        unit=by_unit.name,
+        units=test.share.n,
+        waiting=len(items) - len(complete),
+        win_share=test.share,
+        p=test.share.p,
+        log_e_value=float(test.log_e[-1]) if len(test.log_e) else 0.0,
+        reached_after=test.crossed,
+        method=test.share.method,
+        note=join_notes(*notes),
+    )
+
+
+def _uneven(counts: pd.Series) -> str:
+    """Say that items have different numbers of raters, if they do."""
+    if counts.empty or counts.min() == counts.max():
+        return ""
+    return (
+        f"items have between {counts.min()} and {counts.max()} raters; the test holds if none was looked at "
+        "before its last verdict"
+    )
+
+
+def section(evidence: Evidence) -> Section | None:
+    """Ask whether the ratings may stop."""
+    rows = evidence.rows(sequential)
+    if not rows:
+        return None
+    table = row_table(
+        rows,
+        name_result,
+        lambda row: {
+            "Prompts": row.units,
+            "Waiting": row.waiting,
+            "Evidence (log e)": number(row.log_e_value, 1),
+            "Reached after": row.reached_after,
+            "Win share": percent(row.win_share.value),
+            "Interval": share_limits(row.win_share),
+            "p": decided(row, evidence.plan.alpha),
+        },
+        csv="sequential",
+        caption="Tests that hold whenever one looks",
+    )
+    reached = sum(row.reached_after is not None for row in rows)
+    return Section(
+        anchor="sequential",
+        question="May we stop now?",
+        answer=f"{reached} of {plural(len(rows), 'result')} reached the declared error rate",
+        notes=("An e-value above 1/α at any time rejects; the interval holds at all times together.",),
+        tables=(table,),
+    )
+
+
+CSV: Csv = {"sequential": sequential}

@@ -1,0 +1,466 @@
+"""Win shares: how often each method was preferred, with interval, test and corrected p."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+import numpy as np
+import pandas as pd
+
+from analysis.evidence import ALL, ANSWER_KEYS, CORRECTION_NAMES, Evidence, honours
+from analysis.sections.section import (
+    Cells,
+    ComparisonRow,
+    Csv,
+    JudgedRow,
+    Section,
+    group_by,
+    limits,
+    name_first,
+    name_result,
+    row_table,
+    share_limits,
+)
+from analysis.stats.joint_flips import max_t
+from analysis.stats.proportion import pooled_binomial
+from analysis.verdicts.scores import CELL, Planned, ResultKey, UnitScores, by_cell
+from analysis.verdicts.win_share import (
+    fixed_share,
+    random_share,
+    unequal_weight_note,
+    unit_scores,
+    weigh_by_precision,
+)
+from guard_eval.estimate import Estimate, adjust, join_notes, why_no_p
+from guard_eval.records import PEOPLE_OF
+from guard_eval.reporting.words import KIND_PLACE, and_list, p_value, percent, plural
+from guard_eval.rubric import COMPOSITE
+
+NO_EVIDENCE = "no evidence"
+TOO_FEW = "too few {unit}s"
+NO_TEST = "no test"
+BALANCED = "nothing to test"
+NO_CORRECTED_P = "no corrected p: with so few that differ it could not have been small"
+WEIGHTS = {"equal": "every pair weighs the same", "precision": "a pair weighs by its precision"}
+NOTES = (
+    "Share: wins plus half the ties, averaged over pairs. Wins, ties and losses are ratings.",
+    "p is corrected in bold rows of the family, and uncorrected elsewhere.",
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TestedRow(ComparisonRow):
+    """A result with a test that is corrected in its family.
+
+    Attributes:
+        p: The p-value before the correction.
+        p_adjusted: The corrected p-value.
+        family: The number of results of the family; 0 outside it.
+        note: What must be known of the result.
+    """
+
+    p: float | None
+    p_adjusted: float | None = None
+    family: int = 0
+    note: str = ""
+
+    @property
+    def deciding_p(self) -> float | None:
+        """Return the p that a conclusion rests on: corrected in the family, as it is outside."""
+        return self.p_adjusted if self.family else self.p
+
+    def is_significant(self, alpha: float) -> bool:
+        """Return whether the deciding test rejects its hypothesis."""
+        return self.deciding_p is not None and self.deciding_p <= alpha
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ShareRow(TestedRow):
+    """A result about a win share.
+
+    Attributes:
+        win_share: The share of `method_a`.
+    """
+
+    win_share: Estimate = field(metadata=limits())
+
+    @property
+    def ahead(self) -> str:
+        """Return the method with the larger share, the first one of two equal ones."""
+        is_first = self.win_share.value is None or self.win_share.value >= 0.5
+        return self.method_a if is_first else self.method_b
+
+    @property
+    def behind(self) -> str:
+        """Return the method that is not ahead."""
+        return self.method_b if self.ahead == self.method_a else self.method_a
+
+    @property
+    def lead(self) -> float:
+        """Return the share of the method that is ahead."""
+        return self.seen_from(self.ahead).value or 0.5
+
+    def seen_from(self, method: str) -> Estimate:
+        """Return the share, with its limits, of one of the two methods."""
+        share = self.win_share
+        if method == self.method_a:
+            return share
+        value, low, high = (None if end is None else 1 - end for end in (share.value, share.high, share.low))
+        return replace(share, value=value, low=low, high=high)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WinShareRow(ShareRow):
+    """The win share of one result, over all datasets or in one.
+
+    Attributes:
+        dataset: The dataset, or `all datasets`.
+        pairs: The number of pairs.
+        raters: The number of raters.
+        unit: What the test takes as independent: `prompt` or `pair`.
+        units: The number of these.
+        verdicts: The number of verdicts; a rater who judged a pair twice gave two.
+        wins: The number of ratings for `method_a`.
+        ties: The number of ties.
+        losses: The number of ratings for `method_b`.
+        level: The confidence level.
+        standard_error: The error behind the interval.
+        df: Its degrees of freedom.
+        smallest_p: The smallest p that so many units could give.
+        method: The interval and the test.
+        correction: The correction for the number of tests.
+        declared_beforehand: Whether a family was declared.
+        win_share_pooled: The share over ratings, as the paper has it.
+        p_pooled_binomial: The paper's test, which takes ratings for independent.
+        score_sum, score_size, score_squares: The sums of the ratings' scores, of their sizes and squares.
+    """
+
+    dataset: str
+    pairs: int
+    raters: int
+    unit: str
+    units: int
+    verdicts: int
+    wins: int
+    ties: int
+    losses: int
+    level: float
+    standard_error: float | None
+    df: float | None
+    smallest_p: float
+    method: str
+    correction: str
+    declared_beforehand: bool
+    win_share_pooled: float
+    p_pooled_binomial: float | None
+    score_sum: float
+    score_size: float
+    score_squares: float
+
+    @property
+    def ratings(self) -> int:
+        """Return the number of ratings."""
+        return self.wins + self.ties + self.losses
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CoverageRow(JudgedRow):
+    """What people, or one judge, have rated.
+
+    Attributes:
+        raters, pairs, units, ratings, criteria: Their numbers.
+        unit: What is taken as independent: `prompt` or `pair`.
+        first_day: The day of the first verdict, if the table has times.
+        last_day: The day of the last one.
+    """
+
+    raters: int
+    pairs: int
+    unit: str
+    units: int
+    ratings: int
+    criteria: int
+    first_day: str | None
+    last_day: str | None
+
+
+T = TypeVar("T", bound=TestedRow)
+honours_shares = honours(
+    *("alpha", "correction", "weights", "raters", "panel", "composite"),
+    unaffected=("margin", "sequential", "assisted_by"),
+)
+
+
+@honours_shares
+def totals(evidence: Evidence) -> list[WinShareRow]:
+    """Return win shares over all datasets, per comparison and criterion, of people and of each judge.
+
+    The correction runs over the rows of people and of each judge apart: over the planned results that they
+    judged or, without a plan, over all of their results. `p` is uncorrected.
+    """
+    scores, items = dict(by_cell(evidence.scored.scores)), weighed_items(evidence)
+    rows = [_row(evidence, key, ALL, rated, items[key]) for key, rated in scores.items()]
+    rows.sort(key=plan_order(evidence.context.planned))
+    corrected = correct(
+        rows,
+        evidence,
+        smallest=[row.smallest_p for row in rows],
+        flipped=[unit_scores(items[row.key]) for row in rows] if evidence.plan.correction == "max-t" else (),
+    )
+    return [_without_unreachable_p(row, evidence.plan.alpha) for row in corrected]
+
+
+@honours_shares
+def win_shares(evidence: Evidence) -> list[WinShareRow]:
+    """Return win shares over all datasets and, of the comparisons in full, in each dataset."""
+    return _with_datasets(evidence, evidence.in_full)
+
+
+@honours_shares
+def shares(evidence: Evidence) -> list[WinShareRow]:
+    """Return win shares with intervals and p, a row per comparison, criterion and dataset."""
+    return _with_datasets(evidence, evidence.comparisons)
+
+
+def _with_datasets(evidence: Evidence, comparisons: Collection[tuple[str, str]]) -> list[WinShareRow]:
+    """Return each total, and behind it the rows of its datasets if there are several."""
+    scores, items = dict(by_cell(evidence.scored.scores)), weighed_items(evidence)
+    rows = []
+    for total in evidence.rows(totals):
+        rows.append(total)
+        rated, pairs = scores[total.key], items[total.key]
+        datasets = sorted(pairs["dataset"].unique())
+        if len(datasets) < 2 or total.methods not in comparisons:
+            continue
+        for name in datasets:
+            part = rated[rated["dataset"] == name], pairs[pairs["dataset"] == name]
+            row = _row(evidence, total.key, str(name), *part)
+            rows.append(_without_unreachable_p(row, evidence.plan.alpha))
+    return rows
+
+
+def weighed_items(evidence: Evidence) -> dict[ResultKey, pd.DataFrame]:
+    """Return the items of each result, with the weights of the plan."""
+    items = dict(by_cell(evidence.scored.items))
+    if evidence.plan.weights == "equal":
+        return items
+    scores = dict(by_cell(evidence.scored.scores))
+    return {key: weigh_by_precision(pairs, scores[key]) for key, pairs in items.items()}
+
+
+def _row(
+    evidence: Evidence, key: ResultKey, dataset: str, scores: pd.DataFrame, items: pd.DataFrame
+) -> WinShareRow:
+    share = fixed_share(items, level=evidence.plan.level)
+    fewest, largest = int(items["raters"].min()), int(items["raters"].max())
+    uneven = f"pairs have between {fewest} and {largest} raters; {WEIGHTS[evidence.plan.weights]}"
+    notes = [uneven if fewest < largest else ""]
+    if evidence.plan.raters == "random" and key.rater_kind not in PEOPLE_OF:
+        share = random_share(scores, items, share)
+        notes.append(unequal_weight_note(scores, share))
+    wins = int((scores["net"] > 0).sum())
+    losses = int((scores["net"] < 0).sum())
+    ties = len(scores) - wins - losses
+    pooled = pooled_binomial(wins, losses)
+    score = (scores["net"] / scores["showings"]).to_numpy(dtype=float)
+    by_unit = UnitScores.of(items)
+    return WinShareRow(
+        *key,
+        dataset=dataset,
+        pairs=len(items),
+        raters=int(scores["rater"].nunique()),
+        unit=by_unit.name,
+        units=by_unit.n,
+        verdicts=int(scores["verdicts"].sum()),
+        wins=wins,
+        ties=ties,
+        losses=losses,
+        win_share=share,
+        level=evidence.plan.level,
+        standard_error=share.error,
+        df=share.df,
+        p=share.p,
+        smallest_p=share.smallest_p,
+        method=share.method,
+        correction=CORRECTION_NAMES[evidence.plan.correction],
+        declared_beforehand=evidence.context.planned is not None,
+        win_share_pooled=(wins + ties / 2) / len(scores),
+        p_pooled_binomial=None if why_no_p(pooled.smallest_p, evidence.plan.alpha) else pooled.p,
+        score_sum=float(score.sum()),
+        score_size=float(np.abs(score).sum()),
+        score_squares=float((score**2).sum()),
+        note=join_notes(*notes, share.note),
+    )
+
+
+def _without_unreachable_p(row: WinShareRow, alpha: float) -> WinShareRow:
+    """Leave out a p that could not have reached the error rate, and say so."""
+    why = "" if row.p is None else why_no_p(row.smallest_p, alpha)
+    return replace(row, p=None, note=join_notes(row.note, why)) if why else row
+
+
+def plan_order(planned: Planned | None) -> Callable[[ComparisonRow], tuple[object, ...]]:
+    """Return a sort key of rows: by who judged, the planned results first and in the plan's order."""
+    place = {result: number for number, result in enumerate(planned or ())}
+
+    def key(row: ComparisonRow) -> tuple[object, ...]:
+        planned_place = place.get((*row.methods, row.criterion), len(place))
+        is_criterion = row.criterion != COMPOSITE
+        who = (KIND_PLACE[row.rater_kind], row.judge)
+        return (*who, planned_place, *row.methods, is_criterion, row.criterion)
+
+    return key
+
+
+def correct(
+    rows: Sequence[T],
+    evidence: Evidence,
+    *,
+    smallest: Sequence[float] = (),
+    flipped: Sequence[pd.Series] = (),
+) -> list[T]:
+    """Return rows over all datasets with the corrected p and the size of the family.
+
+    Args:
+        rows: The rows. People's and each judge's are corrected apart.
+        evidence: The evidence, whose plan names the family and the correction.
+        smallest: The smallest p that each test could give; by default 0.
+        flipped: The scores by unit whose signs each test flips, for max-T; other tests are corrected by Holm.
+    """
+    planned, plan = evidence.context.planned, evidence.plan
+    corrected = list(rows)
+    families = group_by(range(len(rows)), lambda place: rows[place].who)
+    for whole in families.values():
+        family = [
+            place
+            for place in whole
+            if planned is None or (*rows[place].methods, rows[place].criterion) in planned
+        ]
+        values = adjust(
+            [rows[place].p for place in family],
+            evidence.adjustment,
+            smallest=[smallest[place] if smallest else 0.0 for place in family],
+            alpha=plan.alpha,
+        )
+        if flipped and family:
+            scores = pd.concat([flipped[place] for place in family], axis=1).fillna(0.0)
+            drawn = max_t(scores.to_numpy(), seed=evidence.seed)
+            # Holm's p is an upper bound that is not drawn, and a corrected p is never below its own.
+            values = [
+                None if value is None else max(rows[place].p or 0.0, min(value, p))
+                for place, value, p in zip(family, values, drawn, strict=True)
+            ]
+        for place, value in zip(family, values, strict=True):
+            row = rows[place]
+            why = NO_CORRECTED_P if row.p is not None and value is None else ""
+            note = join_notes(row.note, why)
+            corrected[place] = replace(row, p_adjusted=value, family=len(family), note=note)
+    return corrected
+
+
+@honours("panel", unaffected=("alpha", "composite", *ANSWER_KEYS))
+def coverage(evidence: Evidence) -> list[CoverageRow]:
+    """Return what people, and each judge, have rated."""
+    frame, scores = evidence.frame, evidence.scored.scores
+    at = frame["at"].astype(str).str[:10] if "at" in frame.columns else None
+    rows = []
+    for (kind, judge), group in scores.groupby(["rater_kind", "judge"], sort=True):
+        mine = (frame["rater_kind"] == kind) & (frame["rater"].isin(set(group["rater"])))
+        days = sorted(set(at[mine]) - {"", "nan", "None"}) if at is not None else []
+        rows.append(
+            CoverageRow(
+                str(kind),
+                str(judge),
+                raters=int(group["rater"].nunique()),
+                pairs=len(group[["method_a", "method_b", "pair_id"]].drop_duplicates()),
+                unit=UnitScores.of(group).name,
+                units=int(group["unit"].nunique()),
+                ratings=len(group[["rater", *CELL[:2], "pair_id"]].drop_duplicates()),
+                criteria=int(group["criterion"].nunique()) - (COMPOSITE in set(group["criterion"])),
+                first_day=days[0] if days else None,
+                last_day=days[-1] if days else None,
+            )
+        )
+    return sorted(rows, key=lambda row: (KIND_PLACE[row.rater_kind], row.judge))
+
+
+def leading_method(rows: Sequence[ShareRow]) -> str:
+    """Return the method of one comparison with the larger mean share."""
+    lead = sum((row.win_share.value or 0.5) - 0.5 for row in rows)
+    return rows[0].method_a if lead >= 0 else rows[0].method_b
+
+
+def conclude(row: TestedRow, alpha: float) -> str:
+    """Return what the deciding p says in a word or two; `TOO_FEW` has still to name its unit."""
+    p = row.deciding_p
+    if p is not None and p > alpha:
+        return NO_EVIDENCE
+    if p is not None:
+        return "strong evidence" if p <= alpha / 50 else "evidence"
+    if not isinstance(row, WinShareRow):
+        return NO_TEST
+    # The smallest p is 1 if at most one unit favours a method; if one does, the share is not one half.
+    share = row.win_share.value
+    if row.smallest_p >= 1 and share is not None and abs(share - 0.5) < 1e-9:
+        return BALANCED
+    is_unreachable = why_no_p(row.smallest_p, alpha) or "no corrected p" in row.note
+    return TOO_FEW if is_unreachable else NO_TEST
+
+
+def verdict_word(row: TestedRow, alpha: float) -> str:
+    """Return what the deciding p says, in a word or two."""
+    unit = row.unit if isinstance(row, WinShareRow) else "unit"
+    return conclude(row, alpha).format(unit=unit)
+
+
+def decided(row: TestedRow, alpha: float) -> str:
+    """Return the deciding p, or in words why there is none."""
+    return verdict_word(row, alpha) if row.deciding_p is None else p_value(row.deciding_p)
+
+
+def share_cells(row: WinShareRow, first: str, alpha: float) -> Cells:
+    """Return the figures of a row of win shares."""
+    return {
+        f"Share of {first}": percent(row.win_share.value),
+        "Interval": share_limits(row.win_share),
+        "p": decided(row, alpha),
+        "Wins": row.wins,
+        "Ties": row.ties,
+        "Losses": row.losses,
+    }
+
+
+def section(evidence: Evidence) -> Section | None:
+    """Ask for the figures."""
+    rows = evidence.rows(win_shares)
+    shown = _shown(evidence, rows)
+    first = name_first(shown)
+    table = row_table(
+        shown,
+        lambda row: {**name_result(row), "Dataset": row.dataset},
+        lambda row: share_cells(row, first, evidence.plan.alpha),
+        csv="win_shares",
+        caption="Win shares",
+        strong=lambda row: row.dataset == ALL,
+    )
+    names = sorted({row.dataset for row in rows} - {ALL})
+    by_dataset = f", by dataset ({and_list(names)})" if names and not evidence.is_ranked else ""
+    return Section(
+        anchor="shares",
+        question="What are the figures?",
+        answer=f"{plural(len(evidence.rows(totals)), 'result')}{by_dataset}",
+        notes=NOTES,
+        tables=(table,),
+    )
+
+
+def _shown(evidence: Evidence, rows: Iterable[WinShareRow]) -> list[WinShareRow]:
+    """Return the shares of the page: of many methods, those that were asked for or the totals."""
+    if evidence.context.compare:
+        return [row for row in rows if row.methods == evidence.in_full[0]]
+    return [row for row in rows if not evidence.is_ranked or row.dataset == ALL]
+
+
+CSV: Csv = {"win_shares": win_shares, "coverage": coverage}

@@ -1,0 +1,70 @@
+"""Proportions: Wilson's interval over independent units, and the paper's binomial test of pooled ratings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special, stats
+from statsmodels.stats.proportion import proportion_confint
+
+from guard_eval.estimate import NO_DATA, ONE_UNIT, Estimate
+
+_confidence_limits = cache(proportion_confint)  # a thousand raters have few different shares
+BINOMIAL = "exact two-sided binomial test on non-tied ratings, taken as independent"
+
+
+def unit_proportion(
+    successes: Sequence[bool] | NDArray[np.bool_], unit: NDArray[np.integer], *, level: float
+) -> Estimate:
+    """Estimate the proportion of trials, those of a unit depending on each other in any way.
+
+    This is Wilson's interval for the effective number of trials (Korn and Graubard 1998): trials over the
+    design effect, which is at least 1, and times (z/t)² for the t of so many units. If all trials are the
+    same, a unit counts as one. With one trial a unit it is Wilson's own interval (Wilson 1927).
+
+    >>> share = unit_proportion([True, True, False, False], np.array([0, 0, 1, 1]), level=0.95)
+    >>> share.n, round(share.low, 3), round(share.high, 3)
+    (2, 0.002, 0.998)
+    """
+    hits: NDArray[np.float64] = np.asarray(successes, dtype=float)
+    index = np.unique(unit, return_inverse=True)[1]
+    trials, count = len(hits), int(index.max(initial=-1)) + 1
+    method = "Wilson score interval" + (" for the effective number of trials" if count < trials else "")
+    if not trials:
+        return Estimate(level=level, method=method, note=NO_DATA)
+    share, effective = float(hits.mean()), float(trials)
+    if count < trials:
+        if count == 1:
+            note = ONE_UNIT.format(unit="prompt")
+            return Estimate(value=share, level=level, n=1, method=method, note=note)
+        off = np.bincount(index, weights=hits) - share * np.bincount(index)
+        chance = share * (1 - share) * trials
+        design = trials / count
+        if chance > 0:
+            design = count / (count - 1) * float(np.sort(off**2).sum()) / chance
+        narrow = float(special.ndtri(0.5 + level / 2) / special.stdtrit(count - 1, 0.5 + level / 2))
+        effective = trials / max(1.0, design) * narrow**2
+    low, high = _confidence_limits(share * effective, effective, alpha=1 - level, method="wilson")
+    # At the ends the limit is 0 or 1 exactly; rounding must not push it past.
+    low, high = 0.0 if share == 0 else float(low), 1.0 if share == 1 else float(high)
+    return Estimate(value=share, low=low, high=high, level=level, n=count, method=method)
+
+
+def pooled_binomial(wins: int, losses: int) -> Estimate:
+    """Return the paper's test, an exact binomial test of non-tied ratings (`tab:humaneval_resultglacs`).
+
+    It takes every rating for independent. Several ratings of one pair are not, and then it errs too often.
+
+    >>> pooled_binomial(251, 156).p
+    2.874966592398616e-06
+    """
+    if not (n := wins + losses):
+        return Estimate(method=BINOMIAL, note="every rating is a tie", smallest_p=1.0, unit="rating")
+    p = float(stats.binomtest(wins, n, 0.5).pvalue)
+    return Estimate(
+        value=wins / n, p=p, n=n, unit="rating", method=BINOMIAL, smallest_p=math.ldexp(1.0, 1 - n)
+    )

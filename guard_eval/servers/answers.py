@@ -1,0 +1,166 @@
+"""What a server answers with: the text, how it ended, and the tokens it counts."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, cast, get_args
+
+from guard_eval.records import Usage
+from guard_eval.reporting.escaping import visible
+
+_DETAIL = 200
+
+
+def excerpt(text: str, longest: int = _DETAIL) -> str:
+    """Return the beginning of `text` as one printable line of at most so many characters."""
+    line = " ".join(visible(text[: 4 * longest]).split())
+    return line if len(line) <= longest else line[: longest - 1] + "…"
+
+
+Ending = Literal["stop", "length", "content_filter"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Answer:
+    """The model's answer: its text, or the words with which it declined, and how it ended."""
+
+    text: str | None
+    refusal: str | None
+    ended: Ending
+
+
+def load_json(body: bytes) -> Any:  # noqa: ANN401 (a stranger's JSON)
+    """Return the JSON in bytes of any kind, or None."""
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+
+
+def table_of(value: object) -> dict[str, Any]:
+    """Return a JSON object, or an empty one if `value` is none."""
+    return value if isinstance(value, dict) else {}
+
+
+def read_json(body: bytes) -> dict[str, Any]:
+    """Return the JSON object in a response, or in a line of a batch's results; else an empty one."""
+    envelope = table_of(load_json(body))
+    if "custom_id" not in envelope:
+        return envelope
+    for name in ("result", "response", "body"):
+        inner = envelope.get(name)
+        if isinstance(inner, str):
+            inner = load_json(inner.encode(errors="replace"))
+        envelope = inner if isinstance(inner, dict) else envelope
+    return envelope
+
+
+def read_answer(body: bytes) -> Answer | None:
+    """Return the model's answer, or None if `body` is no answer of any interface."""
+    envelope = read_json(body)
+    read = _read_response if "output" in envelope and "choices" not in envelope else _read_completion
+    try:
+        return read(envelope)
+    except (TypeError, KeyError, IndexError, AttributeError):
+        return None
+
+
+_ENDINGS: Mapping[str, str] = {
+    "error": r"error|abort|cancel|fail|insufficient",
+    "content_filter": r"filter|safe|sensitive|prohibit|block|recitation|spii|guardrail|moderat|flag|policy",
+    "refusal": r"refus|declin",
+    "length": r"length|max|limit|context|truncat|incomplete",
+}
+"""How an answer ended, in the words of one server or another. Whatever else a server says, it stopped."""
+
+
+def read_ending(word: object) -> str:
+    """Return how an answer ended: stop, length, content_filter, refusal or error.
+
+    >>> [read_ending(word) for word in ("MAX_TOKENS", "model_length", "SAFETY", "end_turn", None)]
+    ['length', 'length', 'content_filter', 'stop', 'stop']
+    """
+    words = str(word).lower()
+    return next((ending for ending, pattern in _ENDINGS.items() if re.search(pattern, words)), "stop")
+
+
+def _read_completion(envelope: dict[str, Any]) -> Answer | None:
+    choice = envelope["choices"][0]
+    ending = read_ending(choice.get("finish_reason") or choice.get("stop_reason"))
+    if envelope.get("error") or choice.get("error") or ending == "error":  # a router lost the model
+        return None
+    message = choice["message"] if "message" in choice else {"content": choice["text"]}
+    text = message.get("content")
+    if isinstance(text, list):  # Mistral's models that reason: their thinking, and then the text
+        text = "".join(each["text"] for each in text if each.get("type") == "text") or None
+    return _make_answer(text, message.get("refusal"), ending)
+
+
+def _read_response(envelope: dict[str, Any]) -> Answer | None:
+    status = str(envelope.get("status", "completed")).lower()
+    if status not in ("completed", "incomplete"):
+        return None
+    messages = [each["content"] for each in envelope["output"] if each.get("type") == "message"]
+    parts = messages[-1] if messages else []
+    reason = table_of(envelope.get("incomplete_details")).get("reason") or "max_output_tokens"
+    text = "".join(each["text"] for each in parts if each.get("type") == "output_text") or None
+    refusal = next((each["refusal"] for each in parts if each.get("type") == "refusal"), None)
+    return _make_answer(text, refusal, read_ending(reason) if status == "incomplete" else "stop")
+
+
+def _make_answer(text: object, refusal: object, ending: str) -> Answer:
+    words = text if isinstance(text, str) else None
+    if ending == "refusal":
+        refusal = refusal or words or "the model declined"
+    ended = cast("Ending", ending if ending in get_args(Ending) else "stop")
+    return Answer(text=words, refusal=str(refusal) if refusal else None, ended=ended)
+
+
+def read_usage(body: bytes) -> Usage:
+    """Return the model, fingerprint and tokens that `body` states. Bytes of any kind are taken.
+
+    Some servers leave thinking out of the completion's tokens: what the total has beyond the prompt counts.
+    Others fill in zeros for what they do not count: no request is empty, and no model answers with no token.
+    """
+    envelope = read_json(body)
+    counts = table_of(envelope.get("usage"))
+    first, second = ("input", "output") if "input_tokens" in counts else ("prompt", "completion")
+    prompt, output, total = (read_count(counts.get(f"{each}_tokens")) for each in (first, second, "total"))
+    reasoning = read_count(table_of(counts.get(f"{second}_tokens_details")).get("reasoning_tokens"))
+    if output is not None and prompt is not None and total is not None and total - prompt > output:
+        reasoning = reasoning or total - prompt - output
+        output = total - prompt
+    answer = read_answer(body)
+    is_filtered = answer is not None and answer.ended == "content_filter"
+    if output == 0 and not is_filtered:
+        output = None
+    if output is not None and reasoning is not None and reasoning > output:
+        output += reasoning
+    return Usage(
+        model=_text(envelope.get("model")),
+        fingerprint=_text(envelope.get("system_fingerprint")),
+        input_tokens=prompt or None,
+        output_tokens=output,
+        cached_tokens=read_count(table_of(counts.get(f"{first}_tokens_details")).get("cached_tokens")),
+        reasoning_tokens=reasoning,
+    )
+
+
+def _text(value: object) -> str | None:
+    return excerpt(value) if isinstance(value, str) else None
+
+
+def read_count(value: object) -> int | None:
+    """Return a count, also if it is written as a fraction or in digits; None for anything else.
+
+    >>> read_count(100.0), read_count("100"), read_count(-1), read_count(True)
+    (100, 100, None, None)
+    """
+    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,10}", value):
+        return read_count(int(value))
+    if isinstance(value, float) and value.is_integer():
+        return read_count(int(value))
+    return value if type(value) is int and 0 <= value < 2**31 else None

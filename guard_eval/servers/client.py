@@ -1,0 +1,193 @@
+"""The connection to a server: one request out, its raw bytes back, no retry, no redirect, no secret out.
+
+The SDK's own retries are off: they repeat exhausted quotas, and a lost answer would be paid without a row.
+Bodies go out and come back as bytes, so no answer is lost because the SDK cannot parse it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Mapping
+from typing import IO, Any, Self
+
+from guard_eval.errors import MissingExtraError, StudyError
+from guard_eval.servers.answers import load_json
+from guard_eval.servers.failures import RESAMPLED, RequestFailure
+from guard_eval.servers.redaction import redact
+from guard_eval.servers.refusals import explain_lost, is_page, read_error, read_refusal
+from guard_eval.servers.server import Server, is_own_key
+
+try:
+    import httpx2
+    import openai
+except ImportError:
+    raise MissingExtraError("servers", "openai") from None
+
+CONNECT_SECONDS = 30.0
+LARGEST_RESPONSE = 2**25
+"""Bytes of a response: several times those of one with probabilities for 8192 tokens."""
+
+_REQUESTS_PER_POOL = 8
+"""For each request a pool of connections looks at all that it has, so pools stay small."""
+
+_TALKATIVE = ("openai", "httpcore2", "httpx2")
+"""Loggers that at DEBUG repeat headers, and a server may echo the key in one."""
+
+_HEADERS = {
+    *(b"accept", b"accept-encoding", b"connection", b"content-length", b"content-type", b"host"),
+    *(b"transfer-encoding", b"user-agent"),
+}
+"""What a server is sent besides the study's headers and its key. The SDK adds more from the environment, such
+as OPENAI_ORG_ID and OPENAI_CUSTOM_HEADERS."""
+
+_NOT_SENT = (
+    *(httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout),
+    *(httpx2.ProxyError, httpx2.UnsupportedProtocol),
+)
+
+
+class _TooLargeError(httpx2.TransportError):
+    """A server sends more than any answer has; the rest was not read."""
+
+
+class Client:
+    """Sends to one server; an asynchronous context manager.
+
+    Attributes:
+        server: The server.
+        largest: Bytes until a response is given up.
+    """
+
+    def __init__(self, server: Server, *, concurrency: int) -> None:
+        self.server = server
+        self.largest = LARGEST_RESPONSE
+        for name in _TALKATIVE:
+            logging.getLogger(name).setLevel(logging.INFO)
+        # one for all pools: to read the certificates takes as long as some dozen requests
+        tls = httpx2.create_ssl_context(trust_env=not server.is_direct)
+        try:
+            self._sdks = [self._connect(tls) for _ in range(-(-concurrency // _REQUESTS_PER_POOL))]
+        except (ImportError, ValueError, httpx2.InvalidURL):  # its words may hold a proxy's password
+            raise StudyError(
+                "a proxy that the environment names cannot be used; correct HTTPS_PROXY, HTTP_PROXY or "
+                "ALL_PROXY, such as http://proxy.example:3128 (socks5:// needs: pip install 'httpx2[socks]')"
+            ) from None
+        self._turns = itertools.cycle(self._sdks)
+
+    def _connect(self, tls: Any) -> openai.AsyncOpenAI:  # noqa: ANN401 (a context of ssl or truststore)
+        more: dict[str, Any] = {}
+        if (
+            self.server.is_direct
+        ):  # with a transport of its own the client takes no proxy from the environment
+            more["transport"] = httpx2.AsyncHTTPTransport(verify=tls, trust_env=False)
+        return openai.AsyncOpenAI(
+            api_key=self.server.key,
+            base_url=self.server.url,
+            max_retries=0,
+            timeout=httpx2.Timeout(self.server.timeout, connect=min(self.server.timeout, CONNECT_SECONDS)),
+            http_client=openai.DefaultAsyncHttpxClient(
+                follow_redirects=False,  # nothing that is sent here is meant for another server
+                trust_env=not self.server.is_direct,
+                verify=tls,
+                event_hooks={"request": [self._strip], "response": [self._read_body]},
+                **more,
+            ),
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for sdk in self._sdks:
+            await sdk.close()
+
+    async def _strip(self, request: httpx2.Request) -> None:
+        """Take off what the environment adds, unless the request goes where the user's own key does."""
+        if is_own_key(str(self.server.variable), self.server.url):
+            return
+        names = _HEADERS | {name.lower().encode() for name in self.server.headers}
+        kept = [
+            (name, value)
+            for name, value in request.headers.raw
+            if name.lower() in names or name.lower().startswith(b"x-stainless-")
+        ]
+        request.headers = httpx2.Headers([*kept, (b"Authorization", f"Bearer {self.server.key}".encode())])
+
+    async def _read_body(self, response: httpx2.Response) -> None:
+        """Read a response up to a size.
+
+        Raises:
+            _TooLargeError: It has more.
+        """
+        parts, size = [], 0
+        async for part in response.aiter_bytes():
+            parts.append(part)
+            size += len(part)
+            if size > self.largest:
+                raise _TooLargeError("")
+        response._content = b"".join(parts)  # noqa: SLF001 (httpx2 has no limit of size)
+
+    async def post(self, path: str, body: bytes) -> bytes | RequestFailure:
+        """Send JSON once to a path below the server's address, and return what came."""
+        result = await self._call("post", path, content=body)
+        return result if isinstance(result, RequestFailure) else read_error(self.server, result) or result
+
+    async def upload(self, name: str, file: IO[bytes]) -> bytes | RequestFailure:
+        """Upload a file of requests from its beginning; it is read while it is sent."""
+        file.seek(0)
+        files = [("file", (name, file, "application/jsonl"))]
+        form = {"purpose": "batch"}
+        return await self._call("post", "/files", content_type="multipart/form-data", body=form, files=files)
+
+    async def get(self, path: str, query: Mapping[str, object] | None = None) -> bytes | RequestFailure:
+        """Return what is at a path below the server's address."""
+        return await self._call("get", path, query=query)
+
+    async def _call(
+        self,
+        method: str,
+        path: str,
+        *,
+        content_type: str = "application/json",
+        query: Mapping[str, object] | None = None,
+        **content: object,
+    ) -> bytes | RequestFailure:
+        options = {"headers": {**self.server.headers, "Content-Type": content_type}, "params": query or {}}
+        send = getattr(next(self._turns), method)
+        timeout = self.server.timeout
+        try:
+            # httpx2 counts from byte to byte, and a server may send blanks while it works
+            async with asyncio.timeout(timeout + min(timeout, CONNECT_SECONDS)):
+                response = await send(path, cast_to=httpx2.Response, options=options, **content)
+        except openai.APIStatusError as error:
+            return self._read(error.response)
+        except (openai.APIConnectionError, httpx2.RequestError, TimeoutError) as error:
+            return self._read_exception(error)
+        return self._read(response)
+
+    def _read(self, response: httpx2.Response) -> bytes | RequestFailure:
+        content = redact(response.content, self.server.key)
+        headers = response.headers
+        page = is_page(headers.get("content-type", ""), content)
+        if response.is_success and not page:
+            return content
+        body = load_json(content)
+        if isinstance(body, list) and body:  # Gemini's
+            body = body[0]
+        error = body.get("error", body) if isinstance(body, dict) else content.decode(errors="replace")
+        refusal = read_refusal(self.server, response.status_code, headers, error, page=page)
+        # a refusal of what the model wrote is an answer: it is stored, and followed by another sample
+        return content if refusal.kind in RESAMPLED else refusal
+
+    def _read_exception(self, error: Exception) -> RequestFailure:
+        cause = error.__cause__ if isinstance(error, openai.APIConnectionError) else error
+        if isinstance(cause, _TooLargeError):
+            detail = f"the answer from {self.server.url} is larger than {self.largest / 2**20:g} MB"
+            return RequestFailure(kind="unreadable", detail=f"{detail} and was given up", billed=True)
+        sent = not isinstance(cause, _NOT_SENT)
+        if sent and isinstance(cause, (TimeoutError, httpx2.TimeoutException)):
+            detail = f"no response from {self.server.url} within {self.server.timeout:g} seconds"
+            return RequestFailure(kind="timeout", detail=detail, billed=True)
+        return explain_lost(self.server, cause or error, sent=sent)

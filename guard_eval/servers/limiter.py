@@ -1,0 +1,117 @@
+"""How many requests are under way: more after each round of answers, half as many after a refusal."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable
+
+from guard_eval import progress
+from guard_eval.servers.failures import RequestFailure
+
+START = 16
+"""Requests at once after the first answer, if they would all be answered in time one after the other."""
+
+PROBE_ROUNDS = 20
+"""Rounds of answers between two attempts at more requests than the server refused."""
+
+POLL_SECONDS = 0.2
+"""Seconds between two looks whether a pause was ended."""
+
+SILENT_SECONDS = 60.0
+"""Seconds between two lines about waits."""
+
+
+class RateLimiter:
+    """A gate before the server: additive increase, multiplicative decrease, and one pause for all.
+
+    One request goes first. Its time says how many may follow: even a server that answers one request after
+    the other must do them in half the time-out. A server that keeps requests in a queue is no reason for
+    fewer; there are only no more of them as soon as answers take an eighth of the time-out.
+
+    Attributes:
+        limit: How many requests may be under way at present.
+        in_flight: How many are.
+    """
+
+    def __init__(self, concurrency: int, *, timeout: float) -> None:
+        self.limit = 1.0
+        self.in_flight = 0
+        self._concurrency = concurrency
+        self._timeout = timeout
+        self._measured = False
+        self._ceiling = float("inf")  # the last limit at which the server refused
+        self._closed_until = 0.0
+        self._reduced_at = 0.0
+        self._silent_until = 0.0
+        self._free = asyncio.Condition()
+
+    async def __aenter__(self) -> float:
+        """Wait until a request may be sent, and return the time."""
+        async with self._free:
+            await self._free.wait_for(lambda: self.in_flight < int(self.limit))
+            self.in_flight += 1
+        try:
+            while (wait := self._closed_until - time.monotonic()) > 0:  # noqa: ASYNC110 (`open` may end it)
+                await asyncio.sleep(min(wait, POLL_SECONDS))
+        except BaseException:
+            await self.__aexit__()
+            raise
+        return time.monotonic()
+
+    async def __aexit__(self, *_: object) -> None:
+        async with self._free:
+            self.in_flight -= 1
+            self._free.notify(2)
+
+    async def watch(
+        self, call: Awaitable[bytes | RequestFailure], let_go_at: float
+    ) -> bytes | RequestFailure:
+        """Send a request that was let go at this time, and return what came after learning from it.
+
+        A time-out among other requests counts as a refusal: the server may keep them in a queue.
+        """
+        is_alone = self.in_flight == 1
+        sent_at = time.monotonic()
+        result = await call
+        if isinstance(result, bytes):
+            self.answered(sent_at)
+            return result
+        is_queued = result.kind == "timeout" and not is_alone
+        if result.kind == "rate_limited" or is_queued or result.wait:
+            self.refused(let_go_at, result.wait or 0.0)
+            self._tell(result)
+        return result
+
+    def _tell(self, refusal: RequestFailure) -> None:
+        """Print one line about a wait, and at most one a minute."""
+        now = time.monotonic()
+        if now < self._silent_until:
+            return
+        self._silent_until = now + max(refusal.wait or 0.0, SILENT_SECONDS)
+        wait = f" for {refusal.wait:,.0f} seconds" if (refusal.wait or 0.0) >= 1 else ""
+        progress.notice(f"the server takes fewer requests; some wait{wait} ({refusal.detail})")
+
+    def answered(self, sent_at: float) -> None:
+        """Let more through if an answer came soon."""
+        seconds = max(time.monotonic() - sent_at, 1e-3)
+        if not self._measured:
+            self._measured = True
+            self.limit = max(self.limit, min(START, self._concurrency, self._timeout / 2 / seconds))
+        elif seconds < self._timeout / 8:
+            rounds = 1 if self.limit < self._ceiling - 1 else PROBE_ROUNDS
+            step = 1.0 if self._ceiling == float("inf") else 1 / (rounds * self.limit)
+            self.limit = min(self._concurrency, self.limit + step)
+
+    def refused(self, sent_at: float, wait: float) -> None:
+        """Let half as many through, once for all that were under way together, and pause."""
+        now = time.monotonic()
+        if sent_at > self._reduced_at:
+            self._reduced_at = now
+            self._ceiling = self.limit
+            self.limit = max(1.0, self.limit / 2)
+        self._closed_until = max(self._closed_until, now + wait)
+
+    def open(self) -> None:
+        """End the pause."""
+        self._closed_until = 0.0

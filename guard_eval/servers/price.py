@@ -1,0 +1,158 @@
+"""The prices of a model's tokens: those of study.toml, or else those of the package genai-prices.
+
+A model that neither has costs nothing if its server is in this network, and has no price elsewhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from functools import lru_cache
+from importlib.metadata import version
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from guard_eval.records import BILLION, Usage
+from guard_eval.servers.server import locate
+from guard_eval.study.served_model import ServedModel
+
+if TYPE_CHECKING:
+    from genai_prices.types import ModelPrice
+
+KEYS = "usd_per_million_input_tokens and usd_per_million_output_tokens"
+"""The settings that make an unknown price known."""
+
+_CLOSED = ("openai", "anthropic", "google", "x-ai")
+"""Makers whose models only they serve: a service that passes requests on to them charges for them."""
+
+_OPEN_WEIGHTS = ("gpt-oss", "gemma", "grok-1", "grok-2")
+"""What these makers published, for anybody's server."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Price:
+    """The price of a model's tokens.
+
+    Attributes:
+        online: US dollars per million tokens, as genai-prices has them; None if everything is free.
+        batch: The same in a batch.
+        source: Where the figures are from.
+        assumed: Whether no price is known, and none is counted.
+    """
+
+    online: ModelPrice | None
+    batch: ModelPrice | None
+    source: str
+    assumed: bool = False
+
+    @lru_cache(maxsize=4096)  # noqa: B019 (a price lives as long as its run)
+    def usd(self, input_tokens: int, output_tokens: int, *, cached: int = 0, batch: bool = False) -> float:
+        """Return what one request's tokens cost, in US dollars; `cached` are among the input's.
+
+        Some models cost more per token when a request is long, so the tokens of several requests are not
+        added up before they are priced. In a batch cached tokens count in full, since it is not known whether
+        both rebates are given.
+        """
+        prices = self.batch if batch else self.online
+        if prices is None:
+            return 0.0
+        from genai_prices.types import Usage as Counted  # noqa: PLC0415 (a preview needs no extra)
+
+        read = 0 if batch else min(cached, input_tokens)
+        usage = Counted(input_tokens=input_tokens, output_tokens=output_tokens, cache_read_tokens=read)
+        return float(prices.calc_price(usage)["total_price"])
+
+    def cost(self, usage: Usage, *, batch: bool = False) -> int | None:
+        """Return what an answer cost, in billionths of a dollar; None if its tokens are unknown."""
+        if usage.input_tokens is None or usage.output_tokens is None:
+            return None
+        cached = usage.cached_tokens or 0
+        return to_billionths(self.usd(usage.input_tokens, usage.output_tokens, cached=cached, batch=batch))
+
+    def max_cost(self, body: bytes, max_output_tokens: int, *, batch: bool = False) -> int:
+        """Return the most a request can cost: no tokenizer makes more tokens than there are bytes.
+
+        The bytes are rounded up to a multiple of 64, so few different costs are computed.
+        """
+        return to_billionths(self.usd(-(-len(body) // 64) * 64, max_output_tokens, batch=batch))
+
+    def __str__(self) -> str:
+        """Name the figures for a million tokens, and their source."""
+        if self.assumed:
+            return f"none is counted, since {self.source}"
+        online, batch = (
+            f"${1000 * self.usd(1000, 0, batch=way):g} in, ${1000 * self.usd(0, 1000, batch=way):g} out"
+            for way in (False, True)
+        )
+        return f"{online} per million tokens; in a batch {batch} ({self.source})"
+
+
+def find_price(settings: ServedModel, url: str) -> Price | None:
+    """Return the price today of a model's tokens at the server of this address, or None if it is unknown."""
+    stated = settings.usd_per_million_input_tokens, settings.usd_per_million_output_tokens
+    if stated == (None, None):
+        listed = _find_listed(settings.model, url)
+        if listed is not None or locate(url) == "far":
+            return listed
+        source = "its server is in this network, and its model in no list of prices"
+        return Price(online=None, batch=None, source=source, assumed=True)
+    if None in stated:
+        return None
+    if not any(stated):
+        return Price(online=None, batch=None, source="study.toml")
+    from genai_prices.types import ModelPrice  # noqa: PLC0415 (a preview needs no extra)
+
+    input_price, output_price = (Decimal(str(each)) for each in stated)
+    prices = ModelPrice(input_mtok=input_price, output_mtok=output_price)
+    return Price(online=prices, batch=prices, source="study.toml")
+
+
+def _find_listed(model: str, url: str) -> Price | None:
+    """Return the catalogue's price.
+
+    A server of no known provider may pass requests on: there a model that only its maker serves has the
+    maker's price, and any other has none.
+    """
+    if find_spec("genai_prices") is None:  # a preview needs no extra
+        return None
+    from genai_prices.data_snapshot import get_snapshot  # noqa: PLC0415 (a preview needs no extra)
+
+    catalogue, name = get_snapshot(), model.lower()
+    try:
+        result = catalogue.find_provider(None, None, url.lower()).find_model(
+            name, all_providers=catalogue.providers
+        )
+    except LookupError:
+        makers = () if any(part in name for part in _OPEN_WEIGHTS) else _CLOSED
+        models = (
+            catalogue.find_provider(None, maker, None).find_model(name.removeprefix(f"{maker}/"))
+            for maker in makers
+        )
+        result = next((each for each in models if each is not None), None)
+    if result is None:
+        return None
+    now = datetime.now(UTC)
+    online, batch = result.get_prices(now), result.get_prices(now, {"processing": "batch"})
+    if online.input_mtok is None or online.output_mtok is None:
+        return None
+    return Price(online=online, batch=batch, source=f"genai-prices {version('genai-prices')}")
+
+
+def to_billionths(usd: float) -> int:
+    """Return US dollars in billionths, rounded up, but for the noise of binary fractions.
+
+    >>> to_billionths(0.00052), to_billionths(1e-10)
+    (520000, 1)
+    """
+    exact = round(usd * BILLION, 3)
+    return int(exact) + (exact > int(exact))
+
+
+def show_usd(amount: float) -> str:
+    """Return an amount of US dollars for people: to the cent, small ones to four places.
+
+    >>> show_usd(1234.5), show_usd(0.00042), show_usd(0)
+    ('$1,234.50', '$0.0004', '$0.00')
+    """
+    return f"${amount:,.4f}" if 0 < amount < 0.1 else f"${amount:,.2f}"

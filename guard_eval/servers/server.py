@@ -1,0 +1,252 @@
+"""A server: its address, the key that it receives, and whether a proxy may be used.
+
+A study.toml is a stranger's file. A maker's key goes to that maker's server, OPENAI_API_KEY also to the URL
+in the user's own OPENAI_BASE_URL, and neither goes anywhere else. Any other key goes where the user says: in
+a trusted.toml of the user's own, on the command line, or in answer to a question.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import re
+import sys
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+from urllib.parse import urlsplit
+
+from guard_eval import progress
+from guard_eval.errors import StudyError
+from guard_eval.reporting.escaping import visible
+from guard_eval.study.served_model import ServedModel
+from guard_eval.study.toml import read_toml
+
+OPENAI = "https://api.openai.com/v1"
+"""The server that is asked unless study.toml or OPENAI_BASE_URL names another."""
+
+MAKERS = {
+    "OPENAI_API_KEY": "https://api.openai.com",
+    "ANTHROPIC_API_KEY": "https://api.anthropic.com",
+    "GEMINI_API_KEY": "https://generativelanguage.googleapis.com",
+}
+"""The variables whose keys go to their maker's server without a question, and to no other server."""
+
+KEYLESS = "none"
+"""Sent as key to servers that get none; the SDK wants one."""
+
+# what every reader of URLs reads alike: no user, no escape in the host, no letter that a resolver changes
+_URL = re.compile(
+    r"(?i:https?)://(?:[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*\.?|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?"
+    r"(?:/[A-Za-z0-9._~!$&'()*+,;=:%/-]*)?"
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Server:
+    """A server, and all that a connection to it needs.
+
+    Attributes:
+        model: The model, for messages.
+        url: The server's address.
+        variable: The environment variable that holds the key; None if no key is sent.
+        key: Its value, or a placeholder if no key is sent.
+        timeout: Seconds until a request without a response is given up.
+        headers: Headers that study.toml adds to each request.
+    """
+
+    model: str
+    url: str
+    variable: str | None
+    key: str = field(repr=False)
+    timeout: float
+    headers: Mapping[str, str]
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether no proxy may stand before it: it would read a key that is not encrypted."""
+        plain = urlsplit(self.url).scheme == "http"
+        return plain and (self.variable is not None or locate(self.url) == "here")
+
+
+def server_url(settings: ServedModel, environ: Mapping[str, str] = os.environ) -> str:
+    """Return the URL of the server: study.toml's, else OPENAI_BASE_URL, else OpenAI's.
+
+    Raises:
+        StudyError: It is no plain http(s) URL. The message does not repeat it, since it may hold a password.
+    """
+    url = (settings.base_url or environ.get("OPENAI_BASE_URL") or OPENAI).strip()
+    try:
+        usable = _URL.fullmatch(url) is not None and urlsplit(url).port != 0
+    except ValueError:  # a port beyond 65535
+        usable = False
+    if not usable:
+        raise StudyError(
+            f"the address of the model {settings.model!r} must be http(s)://host/path without user, password "
+            "or query; correct base_url in study.toml or OPENAI_BASE_URL, such as http://localhost:8000/v1, "
+            "and put a key into the variable that api_key_env names"
+        )
+    return url
+
+
+def origin(url: str) -> str:
+    """Return scheme, host and port of a server's address, the usual port left out.
+
+    >>> origin("HTTPS://Api.OpenAI.com:443/v1"), origin("http://[::1]:8000/v1")
+    ('https://api.openai.com', 'http://[::1]:8000')
+    """
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    port = None if parts.port == {"http": 80, "https": 443}.get(parts.scheme) else parts.port
+    return f"{parts.scheme}://{f'[{host}]' if ':' in host else host}" + ("" if port is None else f":{port}")
+
+
+def locate(url: str) -> Literal["here", "near", "far"]:
+    """Return whether a server is this very machine, in this network, or elsewhere, as its address shows.
+
+    >>> [locate(f"http://{host}/v1") for host in ("[::1]", "localhost", "gpu", "10.0.0.1", "api.x.ai")]
+    ['here', 'here', 'near', 'near', 'far']
+    """
+    host = urlsplit(url).hostname or ""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        near = "." not in host or host.endswith((".local", ".localhost", ".internal", ".lan"))
+        return "here" if host == "localhost" else "near" if near else "far"
+    return "here" if address.is_loopback else "near" if address.is_private else "far"
+
+
+def key_variable(settings: ServedModel, environ: Mapping[str, str] = os.environ) -> str | None:
+    """Return the environment variable whose value goes to the server; None if no key does.
+
+    Raises:
+        StudyError: The address cannot be used, or study.toml names a maker's own key for another server.
+    """
+    url = server_url(settings, environ)
+    maker_key = next((name for name in MAKERS if is_own_key(name, url, environ)), None)
+    if settings.api_key_env is None:
+        return maker_key
+    if settings.api_key_env.upper() in MAKERS and settings.api_key_env.upper() != maker_key:
+        raise StudyError(
+            f"api_key_env of the model {settings.model!r} names {settings.api_key_env}, which goes to "
+            f"{MAKERS[settings.api_key_env.upper()]} alone, and not to {origin(url)}; put that server's own "
+            "key into a variable of another name, and name it there"
+        )
+    return settings.api_key_env
+
+
+def is_own_key(variable: str, url: str, environ: Mapping[str, str] = os.environ) -> bool:
+    """Return whether a key belongs to a server: its maker's, or the one in the user's OPENAI_BASE_URL."""
+    if variable not in MAKERS:
+        return False
+    user_url = environ.get("OPENAI_BASE_URL", "").strip() if variable == "OPENAI_API_KEY" else ""
+    return origin(url) == MAKERS[variable] or (bool(user_url) and url.rstrip("/") == user_url.rstrip("/"))
+
+
+def connect_to(
+    settings: ServedModel, environ: Mapping[str, str] = os.environ, *, plain_http: Collection[str] = ()
+) -> Server:
+    """Return the server with the key that goes there.
+
+    Args:
+        settings: The model's settings in study.toml.
+        environ: The environment; the process's own by default.
+        plain_http: Servers, as origins, to which the user lets a key go over plain http.
+
+    Raises:
+        StudyError: The key is missing, cannot be a key, or would go over plain http. The message does not
+            repeat it.
+    """
+    url, variable = server_url(settings, environ), key_variable(settings, environ)
+    key = "" if variable is None else environ.get(variable, "").strip()
+    if not key and (settings.api_key_env is not None or origin(url) in MAKERS.values()):
+        raise StudyError(
+            f"{variable} is not set in the environment; the server {origin(url)} needs a key: set it"
+            + ("" if settings.api_key_env is None else ", or remove api_key_env from study.toml")
+        )
+    if not (key.isascii() and key.isprintable()) or " " in key:
+        raise StudyError(f"{variable} holds characters that no key has; copy the key once more")
+    if key and urlsplit(url).scheme == "http" and not (origin(url) in plain_http or locate(url) == "here"):
+        raise StudyError(
+            f"the key in {variable} would go to {origin(url)} over plain http, where everyone on the way can "
+            f"read it; use https, add --send-key {variable}={origin(url)} if that network is yours, or unset "
+            "the variable if the server needs no key"
+        )
+    return Server(
+        model=settings.model,
+        url=url,
+        variable=variable if key else None,
+        key=key or KEYLESS,
+        timeout=settings.timeout,
+        headers=settings.headers,
+    )
+
+
+def parse_send_key(values: Sequence[str]) -> set[tuple[str, str]]:
+    """Return the servers and variables of `--send-key VAR=https://host`.
+
+    Raises:
+        StudyError: A value is not of this form.
+    """
+    pairs = set()
+    for value in values:
+        variable, _, url = value.partition("=")
+        parts = urlsplit(url)
+        if not variable or parts.scheme not in ("http", "https") or not parts.hostname:
+            raise StudyError(
+                f"--send-key {value!r}: write a variable and a server, such as MY_KEY=https://host"
+            )
+        pairs.add((origin(url), variable))
+    return pairs
+
+
+def trusted_path() -> Path:
+    """Return the path of the user's trusted.toml, which is never in the current folder."""
+    folder = Path(os.environ.get("XDG_CONFIG_HOME", ""))
+    if not folder.is_absolute():  # a relative one would lie in the current folder, which may be a stranger's
+        folder = Path.home() / ".config"
+    return folder / "guard-eval" / "trusted.toml"
+
+
+def read_trusted() -> set[tuple[str, str]]:
+    """Return the servers, as origins, each with a variable whose key may go there without a question.
+
+    Raises:
+        StudyError: The list cannot be read.
+    """
+    path = trusted_path()
+    if not path.exists():
+        return set()
+    try:
+        return {(origin(each["server"]), str(each["key"])) for each in read_toml(path).get("trusted", [])}
+    except (LookupError, TypeError, AttributeError, ValueError):
+        raise StudyError(
+            f'{path} is not a list of servers; write each as [[trusted]] with server = "https://…" and '
+            'key = "VARIABLE", or remove the file'
+        ) from None
+
+
+def may_send_keys(servers: Iterable[Server], allowed: set[tuple[str, str]]) -> bool:
+    """Return whether each key may go to its server; ask about those that the user has not named.
+
+    Raises:
+        StudyError: Nobody is there to be asked.
+    """
+    wanted = {
+        (origin(each.url), each.variable)
+        for each in servers
+        if each.variable is not None and not is_own_key(each.variable, each.url)
+    }
+    for url, variable in sorted(wanted and wanted - allowed - read_trusted()):
+        if not sys.stdin.isatty():
+            raise StudyError(
+                f"study.toml wants the key in {variable} sent to {url}; --yes does not allow that. If you "
+                f"trust that server with that key, add --send-key {variable}={url}, or a table [[trusted]] "
+                f'to {trusted_path()} with server = "{url}" and key = "{variable}"'
+            )
+        if not progress.confirm(
+            visible(f"study.toml wants the key in {variable} sent to {url}. Send it there?")
+        ):
+            return False
+    return True

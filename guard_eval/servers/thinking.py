@@ -1,0 +1,59 @@
+"""The model's thinking, which servers return in fields of their own or inside the text."""
+
+from __future__ import annotations
+
+import re
+
+from guard_eval.servers.answers import read_answer, read_json, read_usage, table_of
+
+_NAME = r"(?:\w+:)?(?:think(?:ing)?|thoughts?|reason(?:ing)?|reflection|analysis|scratchpad)"
+_THINKING = re.compile(
+    rf"<\s*+(?P<close>/)?+\s*+{_NAME}\b[^<>]*>"
+    r"|\[(?P<close_square>/)?THINK\]"  # Mistral
+    r"|◁(?P<close_kimi>/)?think▷"
+    r"|<\|(?:(?P<close_bar>end)|begin)_of_(?:thought|thinking)\|>"
+    r"|<\|(?:(?P<close_cohere>END)|START)_THINKING\|>"
+    r"|<\|channel\|>\s*(?:(?P<close_channel>final)|\w+)\s*(?:<\|constrain\|>\s*\w+\s*)?(?:<\|message\|>)?"
+    r"|assistant(?P<close_plain>final)",  # gpt-oss, whose control tokens some servers take out
+    re.IGNORECASE,
+)
+
+
+def remove_thinking(content: str) -> str | None:
+    """Return an answer without its thinking, or None if the thinking never ends.
+
+    The text before a closing tag that nothing opened is thinking too: a chat template may have opened it.
+
+    >>> remove_thinking("<think>B is better</think>A"), remove_thinking("B is better</think>A")
+    ('A', 'A')
+    >>> remove_thinking("A <think>or rather B")
+    """
+    kept: list[str] = []
+    thinking = False
+    start = 0
+    for tag in _THINKING.finditer(content):
+        if tag.lastgroup is None:
+            if not thinking:
+                kept.append(content[start : tag.start()])
+            thinking = True
+        else:
+            if not thinking:
+                kept.clear()
+            thinking = False
+        start = tag.end()
+    return None if thinking else "".join([*kept, content[start:]])
+
+
+def has_reasoned(body: bytes) -> bool:
+    """Return whether an answer shows that the model reasons: it counts such tokens, or holds its thinking."""
+    if read_usage(body).reasoning_tokens:
+        return True
+    answer = read_answer(body)
+    if answer is not None and answer.text and _THINKING.search(answer.text):
+        return True
+    choices = read_json(body).get("choices")
+    message = table_of(table_of(choices[0] if isinstance(choices, list) and choices else None).get("message"))
+    content = message.get("content")
+    parts = [each.get("type") for each in map(table_of, content)] if isinstance(content, list) else []
+    names = [*(name for name, value in message.items() if value), *parts]
+    return any(re.search("reason|think", str(name), re.IGNORECASE) for name in names)

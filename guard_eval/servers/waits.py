@@ -1,0 +1,91 @@
+"""How long a server asks to wait: servers say so in several headers, or in the words of a refusal."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import datetime
+from email.utils import parsedate_to_datetime
+
+_UNITS = {"ms": 0.001, "mi": 60.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+"""Seconds of a unit that begins so; the first one decides."""
+
+_UNIT = r"(?:ms|s|m|h|d|secs?|seconds?|mins?|minutes?|hours?|days?)(?![a-z])"
+_SPAN = rf"(?:\d+(?:\.\d+)?\s*{_UNIT}[\s,]*(?:and\s)?)+"
+_DATE = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[\d.]*(?:Z|[+-]\d\d:?\d\d)?"
+_ASKED = re.compile(
+    rf"(?:again|retry|retry_?delay|wait|resets?|available|remaining)\b\D{{0,20}}?({_SPAN}|{_DATE})"
+    r"|retry_?after\w*\"\s*:\s*\"?([\d.]+)",
+    re.IGNORECASE,
+)
+_MILLISECONDS = re.compile(r"retry_?after\w*m(?:illi)?s\w*\"\s*:\s*\"?([\d.]+)", re.IGNORECASE)
+_USED_UP = re.compile(r"\b(?:r|remaining)=0\b.*\b(?:t|reset)=(\d+)")
+
+_EPOCH = 1e9
+"""A larger number of seconds is a date; one that is a thousand times larger is a date in milliseconds."""
+
+
+def read_wait(headers: Mapping[str, str], error: object = None) -> float | None:
+    """Return the seconds a server asks to wait, or None if it does not say.
+
+    Args:
+        headers: The response's headers, with names in lower case.
+        error: What the body says.
+
+    >>> read_wait({}, {"message": "Rate limit reached. Please try again in 7m12s."})
+    432.0
+    >>> read_wait({"retry-after": "3"}), read_wait({"retry-after": "soon"})
+    (3.0, None)
+    """
+    words = json.dumps(error, default=str)[:10_000]
+    asked = _ASKED.search(words)
+    milliseconds = _MILLISECONDS.search(words)
+    used = _USED_UP.search(headers.get("ratelimit", ""))
+    used_up = [name for name, value in headers.items() if "ratelimit" in name and value.strip() == "0"]
+    stated = [
+        f"{headers.get('retry-after-ms')}ms",
+        headers.get("retry-after", ""),
+        f"{milliseconds[1]}ms" if milliseconds else "",
+        asked[asked.lastindex or 0] if asked else "",
+        used[1] if used else "",
+        *(headers.get(name.replace("remaining", "reset"), "") for name in used_up if "remaining" in name),
+    ]
+    sent_at = _read_date(headers.get("date", "")) or time.time()
+    waits = (_read_seconds(value, sent_at) for value in stated)
+    return next((seconds for seconds in waits if seconds is not None), None)
+
+
+def _read_seconds(value: str, sent_at: float) -> float | None:
+    """Return the seconds that a number, a span of time or a date means; None if it is none of them."""
+    if re.fullmatch(_SPAN, value, re.IGNORECASE):
+        times = re.findall(rf"([\d.]+)\s*({_UNIT})", value.lower())
+        return sum(float(count) * _factor(unit) for count, unit in times)
+    date = _read_number(value)
+    if date is None:
+        date = _read_date(value)
+    if date is None or not 0 <= date < 1e4 * _EPOCH:
+        return None
+    if date < _EPOCH:
+        return date
+    return max(0.0, (date if date < 1e3 * _EPOCH else date / 1e3) - sent_at)
+
+
+def _read_number(value: str) -> float | None:
+    with suppress(ValueError):
+        return float(value)
+    return None
+
+
+def _factor(unit: str) -> float:
+    return next(seconds for name, seconds in _UNITS.items() if unit.startswith(name))
+
+
+def _read_date(value: str) -> float | None:
+    """Return the seconds since 1970 of a date as RFC 3339 or HTTP writes it."""
+    for read in (datetime.fromisoformat, parsedate_to_datetime):
+        with suppress(ValueError):
+            return read(value).timestamp()
+    return None

@@ -1,0 +1,81 @@
+"""A model behind a server, in study.toml: where it is, whose key goes there, and what its tokens cost.
+
+A study.toml is a stranger's file and is passed on, so it holds no secret.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field
+
+from guard_eval.study.criteria_settings import SettingsTable
+
+_OWN_HEADERS = (
+    "host|connection|content.*|transferencoding|accept.*|te|trailer|upgrade|expect"
+    "|.*(?:auth|cookie|credential|passw|secret|key|token).*"
+)
+"""Headers that this program sets, or that would hold a secret."""
+
+_NEUTRAL_HEADERS = {"http-referer", "x-title", "user-agent"}
+"""Headers that only name who asks."""
+
+_REFUSED_VALUE = re.compile(
+    r"(?i)^(?:bearer|basic)\s|\b(?:sk|key)-[\w-]{8,}|\bAIza[\w-]{20,}|\beyJ[\w-]{20,}|^(?:priority|fast)$"
+)
+"""A secret, or a service that costs more than the known prices."""
+
+
+def refuse_names(names: str, added: dict[str, Any]) -> dict[str, Any]:
+    """Check that nothing is added to requests under these names, given without `-` and `_`."""
+    for name, value in added.items():
+        if re.fullmatch(names, re.sub("[_-]", "", name.lower())) or _REFUSED_VALUE.search(str(value)):
+            raise ValueError(f"{name!r} cannot be added; set a key's variable in api_key_env, or remove it")
+    return added
+
+
+HeaderName = Annotated[str, Field(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}$")]
+HeaderValue = Annotated[str, Field(pattern=r"^[!-~]([ -~]*[!-~])?$")]
+Usd = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class ServerSettings(SettingsTable):
+    """How a model behind a server is reached, and what its tokens cost.
+
+    Attributes:
+        base_url: The server; of a judge, the environment's (OPENAI_BASE_URL), or else OpenAI's, by default.
+        api_key_env: The environment variable with the server's key. Without it a server gets no key but its
+            maker's own: OpenAI's, Anthropic's and Gemini's.
+        headers: Headers added to each request; no secrets.
+        concurrency: How many requests are under way at most; fewer if the server refuses or queues them.
+        timeout: Seconds until a request without a response is given up.
+        usd_per_million_input_tokens: The price of the prompt's tokens, before any list.
+        usd_per_million_output_tokens: The price of the answer's tokens, reasoning included.
+    """
+
+    base_url: str | None = None
+    api_key_env: str | None = Field(default=None, pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$", exclude=True)
+    headers: Annotated[dict[HeaderName, HeaderValue], AfterValidator(partial(refuse_names, _OWN_HEADERS))] = (
+        Field(default={})
+    )
+    concurrency: int = Field(default=64, ge=1, le=256, exclude=True)
+    timeout: float = Field(default=1800.0, gt=0, le=86_400, exclude=True)
+    usd_per_million_input_tokens: Usd | None = Field(default=None, exclude=True)
+    usd_per_million_output_tokens: Usd | None = Field(default=None, exclude=True)
+
+    @property
+    def answering_headers(self) -> dict[str, str]:
+        """Return the headers that can change an answer."""
+        return {name: value for name, value in self.headers.items() if name.lower() not in _NEUTRAL_HEADERS}
+
+
+class ServedModel(ServerSettings):
+    """A model at any server that speaks one of OpenAI's interfaces.
+
+    Attributes:
+        model: The model, as its server calls it; pin a snapshot if there are any.
+    """
+
+    model: str = Field(min_length=1)

@@ -1,1 +1,0 @@
-"""The servers that judges are asked at: keys, requests, limits, refusals and prices."""

@@ -1,0 +1,186 @@
+"""The sign-flip test and its interval: against enumeration, the binomial test, scipy and hand arithmetic."""
+
+import itertools
+import math
+import time
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from guard_eval.estimate import Estimate
+from guard_eval.sign_flip import flip_limits, sign_flip
+
+
+def enumerated(scores):
+    patterns = itertools.product((-1, 1), repeat=len(scores))
+    sums = [abs(sum(s * x for s, x in zip(pattern, scores, strict=True))) for pattern in patterns]
+    return sum(value >= abs(sum(scores)) - 1e-9 for value in sums) / len(sums)
+
+
+@pytest.mark.parametrize(
+    "scores",
+    [
+        [1, 1, 1, -1],
+        [1, -1],
+        [1 / 3, 1 / 3, 1 / 3, -1 / 3, 2 / 3, 1, 1, -1, 0.2, 0],
+        [2, 2, 2, -1, 3, 3, -0.5],
+    ],
+)
+def test_fractions_are_exact(scores):
+    estimate = sign_flip(scores)
+    assert estimate.p == pytest.approx(enumerated(scores), rel=1e-12)
+    assert estimate.method == "exact sign-flip test over prompts"
+    assert estimate.smallest_p == 2.0 ** (1 - sum(score != 0 for score in scores))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(st.integers(-6, 6), st.integers(1, 6)), min_size=1, max_size=12))
+def test_any_means_of_ratings_are_exact(ratings):
+    scores = [net / raters for net, raters in ratings]
+    p = sign_flip(scores).p
+    assert p == (None if not any(scores) else pytest.approx(enumerated(scores), rel=1e-11))
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.floats(-3, 3).filter(lambda score: abs(score) > 1e-3), min_size=1, max_size=12))
+def test_rounded_scores_never_lower_p(scores):
+    p, exact = sign_flip(scores).p, enumerated(scores)
+    assert p is not None
+    assert p >= exact * (1 - 1e-9)
+    # What lies between is a sum within a thousandth of the observed one.
+    shifted = [*scores, *([math.copysign(1e-3, sum(scores))] if sum(scores) else [])]
+    assert p <= 4 * max(exact, enumerated(shifted))
+
+
+@pytest.mark.parametrize(
+    "scores",
+    [
+        [0.1234567, 2**0.5, -0.9, math.pi, 1e-3, 0.5, -0.25],
+        [1 / 3, 2 / 3, -1.0, *(1 / prime for prime in (10007, 10009, 10037, 10039))],  # ⅓ + ⅔ = 1 is a tie
+    ],
+)
+def test_a_few_odd_scores_are_as_good_as_enumerated(scores):
+    estimate = sign_flip(scores)
+    assert estimate.p == pytest.approx(enumerated(scores), rel=1e-9)
+    assert "upper bound" in estimate.method
+
+
+@pytest.mark.parametrize(
+    ("size", "up", "down"), [(1, 251, 156), (1 / 3, 5000, 3000), (0.5, 11, 11), (1, 62_900, 62_100)]
+)
+def test_equal_scores_are_the_binomial_test(size, up, down):
+    """251 wins and 156 losses are the paper's coherence, whose printed p is 2.9e-6."""
+    estimate = sign_flip([size] * up + [-size] * down + [0] * 193)
+    reference = stats.binomtest(up, up + down).pvalue
+    assert (estimate.n, estimate.p) == (up + down, pytest.approx(reference, rel=1e-8))
+    assert estimate.method.startswith("exact")
+
+
+def test_darwins_plants_have_fishers_p():
+    """Fisher (1935, section 21): of 32 768 patterns 1 726 are as extreme, p = .0527."""
+    eighths_of_an_inch = [49, -67, 8, 16, 6, 23, 28, 41, 14, 29, 56, 24, 75, 60, -48]
+    assert sign_flip(eighths_of_an_inch).p == pytest.approx(1726 / 2**15)
+
+
+def test_p_is_never_zero():
+    assert sign_flip([1] * 60).p == 2.0**-59
+    estimate = sign_flip([1] * 2000)
+    assert estimate.p is not None
+    assert 0 < estimate.p < 1e-300
+    assert "less than" in estimate.note
+    assert "less than" in Estimate(value=1.0, p=0.0).note
+
+
+@pytest.mark.parametrize("size", [50, 1000, 30_000])
+def test_odd_scores_have_the_p_of_their_normal_sums(size):
+    """With many units a sum of flipped scores is normal: p differs by the next term, of order 1/n."""
+    scores = np.random.default_rng(size).standard_normal(size)
+    scores += 2.2 * np.sqrt(size) / size - scores.mean()
+    z = scores.sum() / np.sqrt((scores**2).sum())
+    assert sign_flip(scores).p == pytest.approx(2 * stats.norm.sf(z), rel=0.05 + 2 / size)
+
+
+def test_no_units_have_no_p():
+    assert sign_flip([]).note == "there are no observations"
+    assert (sign_flip([0, 0]).p, sign_flip([0.0]).note) == (None, "no prompt favours either method")
+    with pytest.raises(ValueError, match="finite"):
+        sign_flip([1.0, math.nan])
+
+
+@pytest.mark.parametrize(("items", "raters"), [(24, (23, 80)), (3000, (1, 11)), (125_000, (1, 7))])
+def test_memory_and_time_of_a_test_are_bounded(items, raters):
+    rng = np.random.default_rng(items)
+    bottoms = rng.integers(*raters, items)
+    tracemalloc.start()
+    begun = time.process_time()
+    try:
+        sign_flip(rng.integers(-bottoms, bottoms + 1) / bottoms)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 200 * 2**20
+    assert time.process_time() - begun < 5
+
+
+def shares_of(seed, units):
+    rng = np.random.default_rng(seed)
+    return rng.integers(-3, 4, units) / 3 + rng.choice([0, 1 / 3], units)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_limits_are_where_enumeration_begins_to_reject(seed):
+    """At a limit the patterns of scores less the limit are as extreme in about α of the cases."""
+    scores = shares_of(seed, 14)
+    low, high = flip_limits(scores, np.ones(14), sign_flip(scores).p, alpha=0.05, bounds=(-1, 1.5))
+    for limit, side in ((low, 1), (high, -1)):
+        if abs(limit) > 1e-6 and abs(limit) < 1:
+            assert enumerated(scores - limit) == pytest.approx(0.05, abs=0.02)
+            assert enumerated(scores - limit + side * 0.1) < 0.05 < enumerated(scores - limit - side * 0.1)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(0, 10_000), st.integers(2, 30), st.sampled_from([0.5, 0.1, 0.05, 0.01]))
+def test_limits_and_p_never_disagree(seed, units, alpha):
+    scores = shares_of(seed, units) - 1 / 6
+    test = sign_flip(scores)
+    low, high = flip_limits(scores, np.ones(units), test.p, alpha=alpha, bounds=(-1.5, 1.5))
+    assert low - 1e-12 <= scores.mean() <= high + 1e-12
+    if np.ptp(scores) == 0:
+        return
+    rejects = test.p is not None and test.p <= alpha
+    assert rejects == (not low <= 0 <= high)
+
+
+def test_limits_of_many_units_are_students():
+    scores = np.random.default_rng(2).normal(0.1, 1, 4000)
+    low, high = flip_limits(scores, np.ones(4000), sign_flip(scores).p, alpha=0.05, bounds=(-9, 9))
+    theirs = stats.t.interval(0.95, 3999, scores.mean(), stats.sem(scores))
+    assert (low, high) == pytest.approx(theirs, abs=2e-4)
+
+
+def test_limits_of_single_ratings_are_near_melded_ones():
+    """Fay and Lumbard's (2020) interval of wins less losses melds two exact ones, and is a little wider."""
+    wins, losses, n = 30, 12, 80
+
+    def melded(a, b, tail):
+        """Return a quantile of θ (2β − 1) for θ and β at the ends of Clopper and Pearson's intervals."""
+        untied = stats.beta(wins + losses + a, n - wins - losses + 1 - a).ppf(np.arange(0.0005, 1, 0.001))
+        won = stats.beta(wins + b, losses + 1 - b).ppf(np.arange(0.0005, 1, 0.001))
+        return np.quantile(untied[:, None] * (2 * won - 1), tail)
+
+    low, high = melded(0, 0, 0.025), melded(1, 1, 0.975)
+    scores = [1.0] * wins + [-1.0] * losses + [0.0] * (n - wins - losses)
+    ours = flip_limits(scores, np.ones(n), sign_flip(scores).p, alpha=0.05, bounds=(-1, 1))
+    assert ours == pytest.approx((low, high), abs=0.03)
+    assert low < ours[0] < ours[1] < high
+
+
+def test_five_units_exclude_nothing():
+    assert flip_limits([1, 1, 0.5, 1, 1], np.ones(5), 2 / 2**5, alpha=0.05, bounds=(-1, 1)) == (-1, 1)
+
+    low, _ = flip_limits([1.0, 0.9, 1.0, 0.8, 1.0, 1.0], np.ones(6), 2 / 2**6, alpha=0.05, bounds=(-1, 1))
+    assert 0 < low < 0.95
