@@ -45,6 +45,7 @@ def test_a_refused_strategy_stops_no_later_one(study):
     with pytest.raises(StudyError) as refused:
         generate_texts(study)
     assert str(refused.value).startswith("contrastive(k=3, alpha=0.6), acs(q=1): this XLNetLMHeadModel does")
+    assert str(refused.value).endswith("all other texts are written")
     assert count_texts(study) == dict.fromkeys(WRITTEN, 3)
     with pytest.raises(StudyError, match="this XLNetLMHeadModel does not give"):
         generate_texts(study)
