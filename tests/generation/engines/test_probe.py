@@ -146,16 +146,16 @@ def test_the_longest_proven_text_needs_no_other_trial(monkeypatch):
 
 
 def test_a_length_that_failed_is_not_tried_again(monkeypatch):
-    """Beyond its window of 9 tokens, one cache for all candidates is wrong for Mistral; below it is right."""
-    model = tiny("mistral")
+    """Beyond its window of 24 tokens, one cache for all candidates is wrong for Mistral; below it is right."""
+    model = tiny("mistral", sliding_window=24)
     abilities = Abilities.of(model)
     tried = []
     compare = abilities._compare_passes
     monkeypatch.setattr(abilities, "_compare_passes", lambda *given: tried.append(given) or compare(*given))
-    kinds = [abilities.choose_passes(tokens) for tokens in (40, 40, 30, 64, 8, 8)]
+    kinds = [abilities.choose_passes(tokens) for tokens in (40, 40, 30, 64, 12, 12)]
     assert kinds == [RepeatedPasses] * 4 + [TreePasses] * 2
     assert tried == [
-        (TreePasses, 40), (RepeatedPasses, 40), (TreePasses, 30), (RepeatedPasses, 64), (TreePasses, 8)
+        (TreePasses, 40), (RepeatedPasses, 40), (TreePasses, 30), (RepeatedPasses, 64), (TreePasses, 12)
     ]  # fmt: skip
 
 
