@@ -342,6 +342,15 @@ class Settings(SettingsTable):
         problems += [
             f"two systems are named {name}; rename one" for name, count in names.items() if count > 1
         ]
+        dtypes: dict[str, set[str]] = {}
+        for model in map(self.model_of, local):
+            dtypes.setdefault(model.name, set()).add(model.dtype)
+        problems += [
+            f"the model {name} writes with dtype auto and with another one, so nobody could tell their texts "
+            "apart; set dtype in each of its tables"
+            for name, each in dtypes.items()
+            if len(each) > 1 and "auto" in each
+        ]
         writers: dict[tuple[str, str], System] = {}
         for system in local:
             model = self.model_of(system)
