@@ -13,11 +13,12 @@ from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from operator import attrgetter
 from pathlib import Path
-from pkgutil import resolve_name
 from typing import Any
 
 import tomli_w
 
+from analysis.reports.command import report
+from analysis.reports.preregistration import hash_plan
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_text
 from guard_eval.files.rows import MOST_BYTES
@@ -32,7 +33,6 @@ from guard_eval.store import pairs as store_pairs
 from guard_eval.store import raters as store_raters
 from guard_eval.study import Study
 from guard_eval.study.system_settings import System
-from guard_eval.texts.describe import hash_plan
 
 # fmt: off
 VERDICT_COLUMNS = [
@@ -112,7 +112,7 @@ def publish(study: Study, folder: Path, /, *, allow: Sequence[str] = ()) -> Publ
     try:
         for name, content in files.items():
             write_whole(making / name, content.encode("utf-8", "replace"), make_folder=True)
-        resolve_name("analysis.reports.command:report")(making / "verdicts.csv", output=making / "report")
+        report(making / "verdicts.csv", output=making / "report")
         card = _card(making, study, verdicts, rows=counts, hashes=hash_plan(study, pairs), excluded=excluded)
         write_whole(making / "README.md", card.encode())
         making.replace(target)
