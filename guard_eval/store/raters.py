@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 import secrets
 import unicodedata
@@ -21,13 +22,12 @@ from guard_eval.errors import StudyError
 from guard_eval.lookalike import is_model_name, look_alike, unseen
 from guard_eval.records import PEOPLE, Decision, NoteKind, Plan, Rater, RaterKind
 from guard_eval.reporting.escaping import visible
-from guard_eval.store import handout, notes
+from guard_eval.store import notes, slots
 from guard_eval.store.database import Store
 from guard_eval.store.schema import (
     ERASING,
     IS_OUT,
     NOTE,
-    OPEN,
     PRESENTATION,
     RATER,
     SETTING,
@@ -194,9 +194,9 @@ def count_openings(store: Store, plan: Plan) -> int:
     failed the check.
     """
     with store.write() as (db, now):
-        handout.make_slots(db, plan)
-        handout.end_leases(db, plan, now)
-        of_people = slot.pool == handout.PEOPLE
+        slots.make_slots(db, plan)
+        slots.end_leases(db, plan, now)
+        of_people = slot.pool == PEOPLE
         pairs = db.execute(select(func.count()).where(of_people, slot.number == 0)).scalar_one()
         share = max(1, min(pairs, plan.quota or pairs))
         shown = (
@@ -211,9 +211,7 @@ def count_openings(store: Store, plan: Plan) -> int:
         counts: dict[int, int] = {row[0]: row[1] for row in db.execute(shown)}
         refusals = notes.read_refusals(db, counts)
         expected = sum(max(0, share - n) for rater_id, n in counts.items() if rater_id not in refusals)
-        free = select(func.count()).where(of_people, OPEN, slot.for_rater.is_(None))
-        unclaimed: int = db.execute(free).scalar_one() - expected
-        return max(0, -(-unclaimed // share))
+        return max(0, math.ceil((slots.count_free(db) - expected) / share))
 
 
 def get_or_add(store: Store, name: str, kind: RaterKind) -> Rater:
@@ -273,7 +271,7 @@ def revoke(store: Store, name: str, by: str = "owner") -> None:
     """Let a rater in no more and free the slots it has not rated; its verdicts stay, and it is noted."""
     with store.write() as (db, now):
         row = find(db, name)
-        handout.release_rater(db, row.id, rated=False)
+        slots.settle_rater(db, row.id, keep="rated")
         if row.revoked_at is None:
             db.execute(update(RATER).where(rater.id == row.id).values(revoked_at=now))
             notes.write(store, _rater(row), "revoke", json.dumps({"by": by}, ensure_ascii=False))
@@ -299,13 +297,10 @@ def decide(store: Store, name: str, decision: Literal["exclude", "include"], rea
             if row.excluded_at is not None:
                 raise StudyError(f"the rater {name!r} is excluded already; its notes say why")
             db.execute(decided.values(excluded_at=now))
-            handout.release_rater(db, row.id, rated=True)
         else:
             _check_out(db, row)
             db.execute(decided.values(excluded_at=None, revoked_at=None))
-            handout.hold_again(db, row.id)
-        shown = select(presentation.pair_id).where(presentation.rater_id == row.id)
-        handout.open_slots(db, handout.PEOPLE, slot.pair_id.in_(shown))
+        slots.settle_rater(db, row.id, keep="nothing" if decision == "exclude" else "all")
         detail = json.dumps({"by": by, "reason": reason}, ensure_ascii=False)
         notes.write(store, _rater(row), decision, detail)
 
@@ -343,20 +338,18 @@ def erase(store: Store, name: str, by: str, *, verdicts: bool = False) -> tuple[
         pseudonym = f"erased-{row.id}"
         while _look_alike(db, pseudonym) not in {None, name}:
             pseudonym += "-"
-        handout.release_rater(db, row.id, rated=verdicts)
         db.execute(insert(SETTING).values(key=ERASING, value="a person"))  # lets rows be changed and removed
         mine, is_decision = note.rater_id == row.id, note.kind.in_(get_args(Decision))
         db.execute(delete(NOTE).where(mine, ~is_decision if verdicts else note.kind.in_(_OWN_WORDS)))
         _replace_words(db, row, pseudonym)
         if row.external_id is not None:
             put_value(db, _erased_key(_salt(db), row.source, row.external_id), "")
+        slots.settle_rater(db, row.id, keep="nothing" if verdicts else "rated")
         if verdicts:
             shown = presentation.rater_id == row.id
-            pair_ids = db.execute(select(presentation.pair_id).where(shown)).scalars().all()
             ids = select(presentation.id).where(shown)
             db.execute(delete(VERDICT).where(verdict.presentation_id.in_(ids)))
             db.execute(delete(PRESENTATION).where(shown))
-            handout.open_slots(db, handout.PEOPLE, slot.pair_id.in_(pair_ids))
         db.execute(delete(SETTING).where(setting.key == ERASING))
         db.execute(delete(TOKEN).where(token.rater_id == row.id))
         anonymous = {"name": pseudonym, "source": None, "external_id": None}

@@ -17,10 +17,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from sqlalchemy import bindparam, select, update
 
 from guard_eval.errors import StudyError
-from guard_eval.records import Plan, content_id
-from guard_eval.store import handout, raters
+from guard_eval.records import PEOPLE, Plan, content_id
+from guard_eval.store import raters
 from guard_eval.store.database import Store
 from guard_eval.store.schema import PRESENTATION, SLOT, pair, presentation, slot
+from guard_eval.store.slots import apply_plan
 
 _PLANS = 16
 """How many plans are tried where none has every method within one."""
@@ -52,10 +53,10 @@ def assign(store: Store, names: Sequence[str], plan: Plan) -> int:
             raise StudyError(f"revoked or excluded: {', '.join(out)}; a roster is of people who may rate")
         if not names or len(set(names)) < len(names):
             raise StudyError(f"the roster {', '.join(names)!r} names no rater, or one twice")
-        handout.apply_plan(store, plan)
+        apply_plan(store, plan)
         begun = select(slot.pair_id).outerjoin(PRESENTATION, presentation.slot_id == slot.id)
         begun = begun.where(slot.for_rater.is_not(None) | presentation.id.is_not(None))
-        untouched = (slot.pool == handout.PEOPLE, slot.number == 0, pair.id.not_in(begun))
+        untouched = (slot.pool == PEOPLE, slot.number == 0, pair.id.not_in(begun))
         statement = select(pair.id, pair.method_a, pair.method_b).join(SLOT, slot.pair_id == pair.id)
         pairs = {row[0]: (row[1], row[2]) for row in db.execute(statement.where(*untouched))}
         if not pairs:
@@ -65,7 +66,7 @@ def assign(store: Store, names: Sequence[str], plan: Plan) -> int:
         if plan.quota is not None and load > plan.quota:
             raise StudyError(f"{load} pairs for one rater are above the quota {plan.quota}; name more raters")
         wanted = (slot.pair_id == bindparam("of"), slot.number == bindparam("no"))
-        keep = update(SLOT).where(slot.pool == handout.PEOPLE, *wanted)
+        keep = update(SLOT).where(slot.pool == PEOPLE, *wanted)
         keep = keep.values(for_rater=bindparam("who"), first=bindparam("side"))
         db.execute(keep, list(_number_slots(sides, plan.slots)))
         return len(sides)
