@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from decimal import Decimal
 from pathlib import Path
 from typing import get_args
 
@@ -50,8 +49,8 @@ _MODEL = re.compile(
     r"|o[134](-mini|-preview|-pro)?$|(ai|model|llm)?[-_ ]?judge)(?![a-z])|^[\w.-]{2,}/[\w.-]{3,}$"
 )
 """Names that people do not have, on what `look` returns; a name of the Hub has a slash."""
-_NUMBER = re.compile(r"\d+(\.0*)?")
-_ROUNDED = re.compile(r"\d(\.\d+)?[eE]\+?\d+")
+_NUMBER = re.compile(r"0*(\d+)(\.0*(?!\d))?")
+_ROUNDED = re.compile(r"\d(\.\d+)?[eE]\+\d+|\d\.\d+[eE]\d+")
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+")
 
 
@@ -218,7 +217,7 @@ def _check_spelling(table: pd.DataFrame) -> None:
 
 
 def _check_numbers(table: pd.DataFrame) -> None:
-    """Refuse ids that a spreadsheet has changed: rounded ones, and one number written in two ways.
+    """Refuse ids that a spreadsheet has changed: rounded ones, and numbers in them written in two ways.
 
     A rater who has two of these keeps them apart, as programs do with 1 and 1.0.
     """
@@ -229,8 +228,7 @@ def _check_numbers(table: pd.DataFrame) -> None:
         refuse_rows(table, [name], lambda cell: bool(_ROUNDED.fullmatch(cell or "")), rounded, name=name)
         spellings: dict[str, list[str]] = {}
         for text in table[name].cat.categories:
-            if _NUMBER.fullmatch(text):
-                spellings.setdefault(f"{Decimal(text).normalize():f}", []).append(text)
+            spellings.setdefault(_NUMBER.sub(r"\1", text), []).append(text)
         raters = {text for texts in spellings.values() if len(texts) > 1 for text in texts}
         by_text = table[table[name].isin(raters)].groupby(name, observed=True)["rater"].agg(set)
         for first, *others in spellings.values():
