@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.verdicts.columns import PAIR_NAMES, PROMPT_NAMES, Columns, plain_heading
+from analysis.verdicts.columns import HEADINGS, Columns, plain_heading
 from guard_eval.errors import StudyError
 from guard_eval.reporting.words import and_list
 
@@ -59,7 +59,7 @@ def find_items(
     Raises:
         StudyError: A column can name what was compared, and nothing says whether it does.
     """
-    named = [name for name in columns.among((*PAIR_NAMES, *PROMPT_NAMES)) if name in free]
+    named = [name for name in columns.among([*HEADINGS["pair"], *HEADINGS["prompt"]]) if name in free]
     named = [name for name in named if columns.is_filled(name)]
     named = [name for name in named if columns.count(name) > 1] or named
     if "pair_id" in columns.names:
@@ -92,7 +92,7 @@ def _by_name(columns: Columns, named: Sequence[str], methods: Sequence[str], rat
     # A row number tells pairs apart that share a prompt and were judged by one rater.
     if numbers and len(rated) > len(methods) and columns.count(finest, *rated) < len(columns.frame):
         return _of_pair(columns, numbers[0], repeated, "a row number beside the prompt")
-    is_prompt = plain_heading(finest) in PROMPT_NAMES
+    is_prompt = plain_heading(finest) in HEADINGS["prompt"]
     if not is_prompt and _has_own_methods(columns, finest, methods):
         return _of_pair(columns, finest, [name for name in repeated if name != finest], "it repeats")
     coarsest = min(repeated, key=columns.count)

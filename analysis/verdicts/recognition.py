@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from analysis.verdicts.columns import HEADINGS
 from analysis.verdicts.draft import METHODS
 from analysis.verdicts.files import Record, VerdictFile, open_file
 from analysis.verdicts.formats.fields import id_key, is_verdict, item_couples, read_items
@@ -34,7 +35,7 @@ class VerdictFormat:
     """
 
     what: str
-    keys: tuple[str, ...]
+    keys: Sequence[str]
     fields: Mapping[str, str]
     asks: bool = False
 
@@ -44,69 +45,7 @@ class VerdictFormat:
 
 
 TABLE = "table"
-FOREIGN = {
-    "alpaca-eval": VerdictFormat(
-        "AlpacaEval annotations",
-        ("instruction generator_1 generator_2 preference",),
-        {
-            "pair_id": "instruction, output_1, output_2",
-            "prompt_id": "instruction",
-            "methods": "generator_1, generator_2",
-            "rater": "annotator",
-            "verdict": "preference",
-        },
-    ),
-    "arena-hard": VerdictFormat(
-        "Arena-Hard judgments",
-        ("games model judge question_id", "games model judge uid"),
-        {
-            "pair_id": "question_id or uid",
-            "prompt_id": "question_id or uid",
-            "methods": "baseline, model",
-            "rater": "judge",
-            "verdict": "games",
-            "sides": "games",
-        },
-    ),
-    "fastchat": VerdictFormat(
-        "FastChat judgments or votes (MT-Bench, Chatbot Arena)",
-        (
-            "question_id judge model_1 model_2 g1_winner g2_winner",
-            "question_id judge model_a model_b winner turn",
-        ),
-        {
-            "pair_id": "question_id, turn",
-            "prompt_id": "question_id",
-            "methods": "model_1, model_2 or model_a, model_b",
-            "rater": "judge",
-            "verdict": "g1_winner, g2_winner or winner",
-        },
-    ),
-    "label-studio": VerdictFormat(
-        "a Label Studio export",
-        ("data annotations",),
-        {
-            "pair_id": "data or id",
-            "methods": "data",
-            "rater": "completed_by or rater",
-            "criterion": "from_name",
-            "verdict": "result",
-        },
-        asks=True,
-    ),
-    "potato": VerdictFormat(
-        "Potato annotations",
-        ("instance_id user_id", "id label_annotations"),
-        {
-            "pair_id": "instance_id or id",
-            "methods": "the data file",
-            "rater": "user_id or the folder",
-            "criterion": "the scheme",
-            "verdict": "its labels",
-        },
-        asks=True,
-    ),
-}
+FOREIGN = {name: VerdictFormat(**values) for name, values in HEADINGS["formats"].items()}
 FORMATS: tuple[str, ...] = (*FOREIGN, TABLE)
 """The names that `--set format=` takes."""
 

@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from analysis.verdicts.columns import NAMES, YES, Columns, plain_heading
+from analysis.verdicts.columns import NAMES, YES, Columns, is_missing_word, plain_heading
 from analysis.verdicts.draft import METHODS, UNKNOWN_RATER, Draft
 from analysis.verdicts.items import pair_codes
 from analysis.verdicts.layout import as_texts, distinct_rows
 from analysis.verdicts.sides import read_first
-from analysis.verdicts.words import TIED, A, B, is_missing_word, meaning
+from analysis.verdicts.words import TIED, A, B, meaning
 from guard_eval.errors import StudyError
 from guard_eval.records import TIE
 from guard_eval.reporting.words import and_list

@@ -11,10 +11,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analysis.verdicts.columns import NO, YES, Columns, plain_heading
+from analysis.verdicts.columns import NO, YES, Columns, is_missing_word, plain_heading
 from analysis.verdicts.draft import METHODS, SHOWN, Draft
 from analysis.verdicts.layout import distinct_rows, name_lines
-from analysis.verdicts.words import TIED, A, B, Word, is_missing_word, meaning
+from analysis.verdicts.words import TIED, A, B, Word, meaning
 from guard_eval.errors import StudyError
 from guard_eval.records import TIE
 from guard_eval.reporting.words import and_list

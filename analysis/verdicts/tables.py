@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from analysis.verdicts.columns import NAMES, NO, TURNS, YES, Columns, find_index, own_names, plain_heading
+from analysis.verdicts.columns import HEADINGS, NAMES, Columns, find_index, own_names, plain_heading
 from analysis.verdicts.draft import METHODS, SHOWN, UNKNOWN_RATER, Draft
 from analysis.verdicts.items import Items, find_items, pair_codes
 from analysis.verdicts.layout import KNOWN, NESTED, name_lines
@@ -21,9 +21,9 @@ from guard_eval.errors import StudyError, nearest
 from guard_eval.records import TIE
 from guard_eval.reporting.words import and_list
 
-HEADINGS = "headings"
+HEADS = "headings"
 """The key of `columns` that says what the headings of a wide table are."""
-_HEADS = ("pair_id", "rater", "criterion")
+_KINDS = ("pair_id", "rater", "criterion")
 _ROLES = (("dataset", "all"), ("criterion", "overall"))
 """Columns that a table may lack, and what their cells then say."""
 
@@ -65,9 +65,9 @@ def tidied(
         _use_named(draft, role)
     refuse_texts(draft)
     wide = find_verdicts(draft)
-    if draft.has(*METHODS) and fields is None and HEADINGS not in declared:
+    if draft.has(*METHODS) and fields is None and HEADS not in declared:
         _use_items(draft, wide)
-    if wide or HEADINGS in declared:
+    if wide or HEADS in declared:
         melt(draft, wide)
         find_methods(draft, items or {})
     if draft.has("verdict", *METHODS):
@@ -125,18 +125,18 @@ def with_columns(frame: pd.DataFrame, columns: Mapping[str, str]) -> pd.DataFram
     names = [str(name) for name in frame.columns]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise StudyError(f"the table has the column {twice[0]!r} twice; keep one")
-    if columns.get(HEADINGS, "pair_id") not in _HEADS:
-        raise StudyError(f"columns.headings={columns[HEADINGS]}: write {and_list(_HEADS)}")
-    new = {heading: name for name, heading in columns.items() if heading and name != HEADINGS}
+    if columns.get(HEADS, "pair_id") not in _KINDS:
+        raise StudyError(f"columns.headings={columns[HEADS]}: write {and_list(_KINDS)}")
+    new = {heading: name for name, heading in columns.items() if heading and name != HEADS}
     for name, heading in columns.items():
-        if name not in {*KNOWN, *SHOWN, HEADINGS}:
+        if name not in {*KNOWN, *SHOWN, HEADS}:
             raise StudyError(f"columns.{name}: there is no such column; {nearest(name, sorted(KNOWN))}")
-        if heading and name != HEADINGS and heading not in names:
+        if heading and name != HEADS and heading not in names:
             raise StudyError(f"columns.{name}={heading}: there is no such heading; {nearest(heading, names)}")
-    headings = [heading for name, heading in columns.items() if heading and name != HEADINGS]
+    headings = [heading for name, heading in columns.items() if heading and name != HEADS]
     if len(new) < len(headings):
         raise StudyError(f"columns names a heading twice: {', '.join(headings)}; name each once")
-    dropped = [name for name in columns if name in names and name not in new and name != HEADINGS]
+    dropped = [name for name in columns if name in names and name not in new and name != HEADS]
     return frame.drop(columns=dropped).set_axis(
         [new.get(name, name) for name in names if name not in dropped], axis=1
     )
@@ -185,35 +185,14 @@ def _use_named(draft: Draft, role: str) -> None:
         draft.rename(first[0], role)
 
 
-_LEFT_OUT = [
-    (re.compile(heading), re.compile(cell, re.IGNORECASE), why)
-    for heading, cell, why in (
-        ("(is)?(anony|anonymous|blind|blinded)", "|".join(NO), "the models' names were shown"),
-        (
-            "(is)?unblinded|(models?|(model)?names?|identity)(were|was)?(shown|revealed)",
-            "|".join(YES),
-            "the models' names were shown",
-        ),
-        (
-            "deduptag(sampled)?",
-            r""".*['"]sampled['"]:\s*false.*|false""",
-            "a repeated prompt, left out by the Arena (dedup_tag)",
-        ),
-        ("(assignment)?status", "rejected", "the assignment was rejected"),
-        ("reject", ".+", "the assignment was rejected"),
-        ("status|distributionchannel", "(survey )?preview", "a preview of the survey"),
-    )
-]
-"""Columns by their plain heading, the cells of votes that do not count, and the reason."""
-
-
 def _leave_out_votes(draft: Draft) -> None:
     """Leave out votes that were not blind, and answers that were rejected or are no answers."""
-    for heading, cell, why in _LEFT_OUT:
+    for rule in HEADINGS["left_out"]:
+        is_meant = re.compile(rule["cell"], re.IGNORECASE).fullmatch
         for name in draft.free():
-            if heading.fullmatch(plain_heading(name)):
-                words = [text for text in draft.columns.values(name) if cell.fullmatch(text.strip())]
-                draft.leave_out(draft.columns.texts(name)[name].isin(words).to_numpy(), why)
+            if re.fullmatch(rule["heading"], plain_heading(name)):
+                words = [text for text in draft.columns.values(name) if is_meant(text.strip())]
+                draft.leave_out(draft.columns.texts(name)[name].isin(words).to_numpy(), rule["why"])
 
 
 def _use_items(draft: Draft, wide: Sequence[str]) -> None:
@@ -225,7 +204,7 @@ def _use_items(draft: Draft, wide: Sequence[str]) -> None:
         name
         for name in draft.free()
         if name not in wide
-        and plain_heading(name) not in {*NAMES["presentation"], *TURNS}
+        and plain_heading(name) not in {*NAMES["presentation"], *HEADINGS["turns"]}
         and not set(columns.values(name)) <= {*methods, TIE}
         and read_first(columns, name) is None
     ]
@@ -330,7 +309,7 @@ def _use_showings(draft: Draft, names: Sequence[str], repeated: np.ndarray) -> N
     offers = [
         f"--set {shlex.quote(f'columns.{role}={name}')}"
         for name in parting
-        for role in (["criterion"] if plain_heading(name) in TURNS else roles)
+        for role in (["criterion"] if plain_heading(name) in HEADINGS["turns"] else roles)
     ]
     offers += [] if draft.has("rater") else ["--set columns.rater= if the raters were not recorded"]
     remedy = f"say what tells them apart: {' or '.join(offers)}" if offers else "keep the current verdict"
