@@ -14,6 +14,7 @@ from typing import get_args
 import numpy as np
 import pandas as pd
 
+from analysis.verdicts.draft import Declared
 from analysis.verdicts.layout import (
     METHODS,
     NUMBERS,
@@ -79,37 +80,26 @@ def read(
         StudyError: A file is missing, unreadable or not a valid table of verdicts; the message names the
             lines.
     """
-    table = read_verdicts(source, rater_kind=rater_kind, columns=columns, words=verdicts, form=form)
+    declared = Declared(columns=columns or {}, words=verdicts or {}, form=form, rater_kind=rater_kind)
+    table = read_verdicts(source, declared)
     warn_of(table)
     texts = table.columns[table.dtypes == "category"]
     return table.astype(dict.fromkeys(texts, object))
 
 
-def read_verdicts(
-    source: Source | Sequence[Path | str],
-    *,
-    rater_kind: RaterKind | None = None,
-    columns: Mapping[str, str] | None = None,
-    words: Mapping[str, str] | None = None,
-    form: str | None = None,
-    groups: Sequence[str] = (),
-) -> pd.DataFrame:
-    """Return what `read` returns, with texts as categoricals (`validate`), and without warnings.
-
-    `groups` are columns that name groups of pairs, and so neither pairs nor prompts.
-    """
+def read_verdicts(source: Source | Sequence[Path | str], declared: Declared) -> pd.DataFrame:
+    """Return what `read` returns, with texts as categoricals (`validate`), and without warnings."""
     if isinstance(source, pd.DataFrame):
-        return validate(tidied(source, columns=columns, words=words, groups=groups), rater_kind=rater_kind)
+        return validate(tidied(source, declared), rater_kind=declared.rater_kind)
     if isinstance(source, Path | str):
         source = [source]
     if not isinstance(source, Sequence) or not all(isinstance(path, Path | str) for path in source):
         kind = type(source).__name__
         raise StudyError(f"verdicts are a data frame or the path of a file, and this is a {kind}")
     tables = []
-    paths = [Path(path) for path in source]
-    for path, frame in load_files(paths, form=form, columns=columns, words=words, groups=groups):
+    for path, frame in load_files(list(map(Path, source)), declared):
         try:
-            tables.append(validate(frame, rater_kind=rater_kind))
+            tables.append(validate(frame, rater_kind=declared.rater_kind))
         except StudyError as error:
             raise StudyError(str(error) if str(path) in str(error) else f"{path}: {error}") from None
     if len(tables) == 1:
