@@ -51,7 +51,7 @@ class Exclusion:
     verdicts: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class MetricRow:
     """The score of one strategy by one automatic metric, over all datasets or in one.
 

@@ -20,6 +20,10 @@ from guard_eval.store import pairs as store_pairs
 from guard_eval.store.manage import LOCAL_ADDRESS
 from guard_eval.study import Study
 from guard_eval.study.declared import compare_declared
+from guard_eval.study.judge_settings import CONTINUATIONS
+
+_PRACTISED = {CONTINUATIONS, "texts"}
+"""Names of texts to which the shipped practice pairs fit."""
 
 NO_TLS = (
     "There is NO TLS: anyone who listens in the network reads links and answers, and can answer in a rater's "
@@ -119,6 +123,13 @@ def _warnings(study: Study, store: Store) -> list[str]:
         warnings.append(
             "annotation.gold_every is set, but there are no gold pairs; name a file of them as "
             f"annotation.gold, and run: {study.command('pair')}"
+        )
+    named = study.settings.texts not in _PRACTISED
+    if annotation.pages.practice and named and wording.has_stock_practice(study):
+        warnings.append(
+            f"the practice pairs are continuations of stories, and no {study.settings.texts}; write your own "
+            "[[practice.pairs]] in the file that annotation.wording names, or set "
+            "annotation.pages.practice = false"
         )
     stock = wording.shipped_wording(annotation.language)["consent"]
     if annotation.pages.consent and wording.of_study(study).consent.model_dump() == stock:

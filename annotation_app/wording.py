@@ -21,6 +21,8 @@ from guard_eval.errors import StudyError
 from guard_eval.records import Choice
 from guard_eval.rubric import CRITERIA, Criterion, check_name
 from guard_eval.study import Study
+from guard_eval.study.judge_settings import CONTINUATIONS
+from guard_eval.study.settings import Settings
 from guard_eval.study.toml import check_tables, parse_toml, read_toml
 
 Wording = Any
@@ -102,7 +104,8 @@ def of_study(study: Study) -> Wording:
     changes = parse_toml(custom.text, custom.file) if custom else {}
     language = str(changes.get("language", settings.language))
     criteria = {name: each.model_dump() for name, each in study.settings.criteria.items()}
-    base = shipped_wording(settings.language) if language == settings.language else {}
+    is_shipped = language == settings.language
+    base = _name_texts(shipped_wording(language), study.settings) if is_shipped else {}
     known = {name: {"title": "", "definition": ""} for name in (*CRITERIA, *criteria)}
     table = _model_of(shipped_wording("en") | {"criteria": known})
     path = Path(custom.file if custom else language)
@@ -114,6 +117,26 @@ def of_study(study: Study) -> Wording:
     for name in (name for pair in words.practice.pairs for name in pair.expected):
         check_name(name, known)
     return words
+
+
+def _name_texts(words: dict[str, Any], settings: Settings) -> dict[str, Any]:
+    """Return a shipped language's words with the name and the task that study.toml gives the texts."""
+    named = read_toml(Path(__file__).with_name("naming.toml"))[words["language"]]
+    instructions, panel = words["instructions"], words["panel"]
+    if settings.texts != CONTINUATIONS:
+        instructions = instructions | {"lead": fill(named["lead"], texts=settings.texts)}
+        panel = panel | {"prompt": named["prompt"], "side": named["side"]}
+    if settings.task is not None:
+        task = fill(named["task"], task=settings.task)
+        instructions = instructions | {"lead": f"{instructions['lead']} {task}"}
+    return words | {"instructions": instructions, "panel": panel}
+
+
+def has_stock_practice(study: Study) -> bool:
+    """Return whether raters practise on the shipped pairs, which are continuations of stories."""
+    stock = shipped_wording(study.settings.annotation.language)["practice"]["pairs"]
+    used = [pair.model_dump() for pair in of_study(study).practice.pairs]
+    return bool(used == stock)
 
 
 def _model_of(english: Mapping[str, Any], path: str = "") -> type[BaseModel]:

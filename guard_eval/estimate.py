@@ -93,11 +93,11 @@ def why_no_p(smallest: float, alpha: float, *, after: str = "") -> str:
     """Return why a test that cannot give a p below `smallest` reports none; empty if it can reach `alpha`.
 
     >>> why_no_p(0.125, 0.05)
-    'no p: with so few prompts that differ it cannot be below 0.125, and so not reach 0.05'
+    'no p: with so few that differ it cannot be below 0.125, and so not reach 0.05'
     """
     if smallest <= alpha * (1 + 1e-9):
         return ""
-    few = f"no p{after}: with so few prompts that differ it cannot be below {smallest:.3g}"
+    few = f"no p{after}: with so few that differ it cannot be below {smallest:.3g}"
     return f"{few}, and so not reach {alpha:.3g}"
 
 

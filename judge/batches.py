@@ -10,22 +10,21 @@ A batch that is too large for the account is halved, and from then on one batch 
 from __future__ import annotations
 
 import asyncio
-import json
 import secrets
 import tempfile
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import partial
 from typing import IO, Any
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
-from guard_eval.servers.answers import excerpt, load_json, table_of
-from guard_eval.servers.batch_states import is_too_large, read_state
-from guard_eval.servers.failures import ATTEMPTS, RequestFailure
-from guard_eval.servers.refusals import read_line, read_words
+from guard_eval.servers.answers import load_json, table_of
+from guard_eval.servers.batch_api import MOST_BYTES, MOST_REQUESTS, BatchApi, CallError, TooLargeError
+from guard_eval.servers.batch_states import is_too_large
+from guard_eval.servers.failures import RequestFailure
+from guard_eval.servers.refusals import read_line
 from guard_eval.store import requests
 from guard_eval.store.requests import (
     LEASE,
@@ -41,15 +40,8 @@ from judge.decide import MOST_FRUITLESS, Failure, explain_useless
 from judge.prompts.forms import PATHS
 from judge.run import OnlineRun, Pending, settle_error
 
-MOST_REQUESTS = 50_000
-MOST_BYTES = 200_000_000
-"""What a provider takes in one batch."""
-
 AT_ONCE = 200
 """Requests of a batch that are held in memory, and reserved in one transaction."""
-
-LARGEST_FILE = 2**31
-"""Bytes of a file of results."""
 
 SECOND_LOOK_SECONDS = 5.0
 """Seconds between two searches for an interrupted batch: a provider's list may be a little behind."""
@@ -57,17 +49,9 @@ SECOND_LOOK_SECONDS = 5.0
 POLL_SECONDS, LONGEST_POLL_SECONDS = 1.0, 60.0
 """Seconds between two looks at a batch: the first pause, and the longest."""
 
-_CALLS = 12
-"""Attempts at one call: a batch takes hours, so an outage of minutes is borne."""
-
-BAD_RESPONSE = "the server's answer is not that of a Batch API; run again later, or without --batch"
 _NEW_NAME = 'give the judge a new name (name = "…")'
 
 NO_ANSWER = RequestFailure(kind="server_error", detail="the batch brought neither an answer nor an error")
-
-
-class CallError(Exception):
-    """The provider refuses a call for good."""
 
 
 @dataclass
@@ -125,7 +109,7 @@ class BatchRun:
     async def _ask(self, questions: Sequence[Question]) -> None:
         online = self.online
         async with online.open():
-            online.client.largest = LARGEST_FILE
+            self._api = BatchApi(online.client, pace=online.pace)
             await self._collect(await self._adopt())
             queue = deque(pending.question for pending in await online.resolve(questions))
             await online.ask_first(queue)
@@ -268,10 +252,10 @@ class BatchRun:
         if batch.provider_id is not None:
             return batch
         try:
-            provider_id = await self._find(batch.name)
+            provider_id = await self._api.find(batch.name)
             if provider_id is None:
                 await asyncio.sleep(SECOND_LOOK_SECONDS * self.online.pace)
-                provider_id = await self._find(batch.name)
+                provider_id = await self._api.find(batch.name)
         except CallError as error:
             raise StudyError(
                 f"{self.server.url} does not list its batches ({error}), and an interrupted run may have "
@@ -283,20 +267,6 @@ class BatchRun:
         self._change(batch.name, provider_id=provider_id)
         return replace(batch, provider_id=provider_id)
 
-    async def _find(self, name: str) -> str | None:
-        """Return what the provider calls the batch that has our name, if there is one."""
-        query: dict[str, object] = {"limit": 100}
-        while True:
-            page = await self._call(partial(self.online.client.get, "/batches", dict(query)))
-            if not isinstance(listed := page.get("data"), list):
-                raise StudyError(BAD_RESPONSE)
-            for each in map(table_of, listed):
-                if table_of(each.get("metadata")).get("guard-eval") == name:
-                    return _id_of(each)
-            if not page.get("has_more") or not listed:
-                return None
-            query["after"] = _id_of(table_of(listed[-1]))
-
     async def _create(self, part: Part, file: IO[bytes]) -> Batch | None:
         """Upload the requests and make a batch of them; return None if it is too large.
 
@@ -304,28 +274,15 @@ class BatchRun:
             StudyError: The provider refuses it, or only the user can mend it.
         """
         try:
-            uploaded = await self._call(
-                partial(self.online.client.upload, f"guard-eval-{part.name}.jsonl", file)
-            )
-            body = {
-                "input_file_id": _id_of(uploaded),
-                "endpoint": self._path,
-                "completion_window": "24h",
-                "metadata": {"guard-eval": part.name},
-            }
-            created = await self._call(
-                partial(self.online.client.post, "/batches", json.dumps(body).encode()),
-                recheck=partial(self._find, part.name),
-            )
+            provider_id = await self._api.create(part.name, file, self._path)
         except CallError as error:
             self._change(part.name, state="unbilled", cost=0)
-            if is_too_large(str(error)):
+            if isinstance(error, TooLargeError):
                 self._halve(part.name, part.size, str(error))
                 return None
             raise StudyError(
                 f"{self.server.url} has no Batch API, or refuses the batch ({error}); run without --batch"
             ) from None
-        provider_id = _id_of(created)
         self._change(part.name, provider_id=provider_id)
         self.biller.ledger.requests += part.size
         progress.notice(f"the batch {provider_id} with {part.size} requests is sent")
@@ -352,17 +309,12 @@ class BatchRun:
             StudyError: The provider should know it, or only the user can mend what a request met.
         """
         try:
-            status = await self._call(partial(self.online.client.get, f"/batches/{batch.provider_id}"))
-            state = read_state(status.get("status"))
-            count = table_of(status.get("request_counts")).get("completed", 0)
-            progress.notice(
-                f"the batch {batch.provider_id}: {excerpt(str(status.get('status')))}, {count} answers"
-            )
-            if state == "open":
+            status = await self._api.read(str(batch.provider_id))
+            progress.notice(f"the batch {batch.provider_id}: {status.words}")
+            if status.state == "open":
                 return False
-            for name in filter(None, (status.get("output_file_id"), status.get("error_file_id"))):
-                file = partial(self.online.client.get, f"/files/{name}/content")
-                self._store_results(batch, await self._call(file, raw=True))
+            for name in status.files:
+                self._store_results(batch, await self._api.download(name))
         except CallError as error:
             raise StudyError(
                 f"{self.server.url} lacks the study's batch {batch.provider_id} or its results ({error}); "
@@ -372,18 +324,17 @@ class BatchRun:
         with self.journal.store.read() as db:
             size = len(requests.read_batch(db, batch.name))
         ended: dict[str, Any] = {"failure": NO_ANSWER.kind, "detail": NO_ANSWER.detail}
-        ended |= {"state": "lost"} if state == "completed" else {"state": "unbilled", "cost": 0}
+        ended |= {"state": "lost"} if status.state == "completed" else {"state": "unbilled", "cost": 0}
         self._change(batch.name, **ended)
         fatal = next((error.fatal for error in self._errors.values() if error.fatal), None)
         if fatal is not None:
             raise StudyError(fatal)
-        if state == "failed":
-            words = excerpt(read_words(status.get("errors") or status.get("error")))
-            if not is_too_large(words):
+        if status.state == "failed":
+            if not is_too_large(status.error):
                 raise StudyError(
-                    f"the provider refused the batch {batch.provider_id}: {words}; run without --batch"
+                    f"the provider refused the batch {batch.provider_id}: {status.error}; run without --batch"
                 )
-            self._halve(batch.name, size, words)
+            self._halve(batch.name, size, status.error)
         return True
 
     def _store_results(self, batch: Batch, content: bytes) -> None:
@@ -406,52 +357,3 @@ class BatchRun:
         for key, answer in settled.items():
             if answer.state == "answered":
                 self.biller.count_cost(answer, rows[key][1])
-
-    async def _call(
-        self,
-        call: Callable[[], Awaitable[bytes | RequestFailure]],
-        *,
-        recheck: Callable[[], Awaitable[str | None]] | None = None,
-        raw: bool = False,
-    ) -> Any:  # noqa: ANN401 (a stranger's JSON)
-        """Call until there is an answer.
-
-        Args:
-            call: The call.
-            recheck: Asked before another attempt for the id of what the last one may have made.
-            raw: Return the bytes and not their JSON.
-
-        Raises:
-            CallError: The provider refuses it for good.
-            StudyError: No answer came, or only the user can mend it.
-        """
-        for attempt in range(1, _CALLS + 1):
-            result = await call()
-            if isinstance(result, bytes):
-                table = result if raw else load_json(result)
-                if not isinstance(table, bytes | dict):
-                    raise StudyError(BAD_RESPONSE)
-                return table
-            detail = result.detail
-            missing = detail.startswith(("HTTP 404", "HTTP 405", "HTTP 501"))
-            if not missing and result.fatal is not None and result.kind != "transport":
-                raise StudyError(result.fatal)
-            if missing or result.kind not in ATTEMPTS or is_too_large(detail, result.kind):
-                raise CallError(detail)
-            if attempt < _CALLS:
-                await self.online.pause(max(result.wait or 0.0, self.online.backoff(attempt)))
-                if recheck is not None and result.billed:  # it may have been made
-                    try:
-                        batch = await recheck()
-                    except CallError:
-                        break
-                    if batch is not None:
-                        return {"id": batch}
-        raise StudyError(f"{detail}; run again to go on from here: batches are kept")
-
-
-def _id_of(entry: dict[str, Any]) -> str:
-    name = entry.get("id")
-    if not isinstance(name, str) or not name:
-        raise StudyError(BAD_RESPONSE)
-    return name

@@ -82,6 +82,8 @@ class RunState:
         judge: The study's settings for the judge.
         best: The form that is asked for until it is given up; then the form that took its place.
         max_output_tokens: The token limit of the next requests.
+        most_output_tokens: The highest token limit that the server may take.
+        answered_tokens: The highest token limit of an answer.
         is_settled: Whether the form changes no more, since a verdict was accepted.
         fallback: The simpler form that gave a verdict.
         doubts: The questions on which the best form was refused or ignored.
@@ -92,6 +94,8 @@ class RunState:
     judge: Judge
     best: Form
     max_output_tokens: int
+    most_output_tokens: int = REASONING_TOKENS
+    answered_tokens: int = 0
     is_settled: bool = False
     fallback: Form | None = None
     doubts: int = 0
@@ -192,22 +196,30 @@ def learn(history: History, reply: Reply) -> History:
         if reply.answered and reply.is_new:
             run = replace(run, fruitless=(*run.fruitless, history.pair_id))
         is_first = [each.form for each in history.replies].count(run.best) == 1
-        if error.change is not None and reply.is_new and reply.form == run.best and is_first:
+        blames_form = error.change not in (None, "fewer_tokens")
+        if blames_form and reply.is_new and reply.form == run.best and is_first:
             run = replace(run, doubts=run.doubts + 1)
-    return replace(history, run=_learn_reasoning(run, reply))
+    if run.judge.max_output_tokens is None:
+        run = _learn_limit(run, reply)
+    return replace(history, run=run)
 
 
-def _learn_reasoning(run: RunState, reply: Reply) -> RunState:
-    """Raise the limit of tokens if the model reasons, unless study.toml fixes it.
+def _learn_limit(run: RunState, reply: Reply) -> RunState:
+    """Raise the limit of tokens if the model reasons, and lower it if the server does not take it.
 
     An answer that is cut off while the model reasons also ends the temperature of 0, at which some such
     models repeat themselves without end.
     """
     error = reply.result if isinstance(reply.result, RequestFailure) else None
     is_cut = error is not None and error.kind == "truncated"
-    is_refused = error is not None and error.change in ("limit", "temperature")
-    if run.judge.max_output_tokens is None and (reply.reasoned or is_cut or is_refused):
-        run = replace(run, max_output_tokens=REASONING_TOKENS)
+    if reply.answered:
+        run = replace(run, answered_tokens=max(run.answered_tokens, reply.max_output_tokens))
+    if error is not None and error.change == "fewer_tokens":
+        lower = max(USUAL_TOKENS, reply.max_output_tokens // 4)
+        if run.answered_tokens < reply.max_output_tokens:  # else this one question is too long
+            run = replace(run, max_output_tokens=lower, most_output_tokens=lower)
+    elif reply.reasoned or is_cut or (error is not None and error.change in ("limit", "temperature")):
+        run = replace(run, max_output_tokens=run.most_output_tokens)
     if is_cut and reply.reasoned and not run.is_settled and run.judge.temperature is None:
         run = replace(run, best=run.best.drop("temperature"))
     return run
@@ -235,6 +247,8 @@ def next_step(history: History, form: Form) -> Step:
         return Verdict(error) if run.is_settled else Wait(for_another=True)
     if run.is_hopeless:
         return explain_useless(run, error, len(run.fruitless))
+    if error.change == "fewer_tokens" and run.max_output_tokens < reply.max_output_tokens:
+        return Send(form, _count_answers(history, form))
     step = None if run.is_settled else _change_form(history, form, error)
     if step is not None:
         return step
@@ -316,6 +330,10 @@ def _send_again(history: History, error: RequestFailure) -> Wait | Failure | Sto
     if error.fatal and not is_passing:
         return Stop(error.fatal)
     return _fail(history.run, error)
+
+
+def _count_answers(history: History, form: Form) -> int:
+    return sum(reply.answered and reply.form == form for reply in history.replies)
 
 
 def _count_failures(history: History) -> Counter[FailureKind]:

@@ -11,7 +11,8 @@ from datetime import timedelta
 from guard_eval.errors import StudyError
 from guard_eval.records import BlindPair, Plan, settings_part
 from guard_eval.rubric import reworded
-from guard_eval.servers.failures import RequestFailure
+from guard_eval.servers.answers import read_usage
+from guard_eval.servers.failures import RESAMPLED, RequestFailure
 from guard_eval.servers.thinking import has_reasoned
 from guard_eval.store import Store, requests
 from guard_eval.store import settings as store_settings
@@ -140,6 +141,9 @@ class RequestBuilder:
         code = code_of(question.blind, self._seed)
         outcome = parse(answer.response, self.judge.criteria, code=code, titles=self._titles)
         if isinstance(outcome, RequestFailure):
+            written = read_usage(answer.response).output_tokens or 0
+            if outcome.kind in RESAMPLED and written >= answer.max_output_tokens:  # whatever else it says
+                outcome = replace(outcome, kind="truncated")
             ignored = outcome.kind in ("unparseable", "wrong_schema") and self.judge.output == "auto"
             outcome = replace(outcome, row=answer.row, change="output" if ignored else outcome.change)
         return Reply(

@@ -8,7 +8,6 @@ next one reads what was answered and sends only the rest. A failure is counted, 
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -21,7 +20,7 @@ from guard_eval.errors import StudyError
 from guard_eval.records import BILLION
 from guard_eval.servers.client import Client
 from guard_eval.servers.failures import RequestFailure
-from guard_eval.servers.limiter import RateLimiter
+from guard_eval.servers.limiter import RateLimiter, draw_pause
 from guard_eval.servers.price import Price
 from guard_eval.servers.server import Server
 from guard_eval.store import Store
@@ -36,10 +35,6 @@ from judge.questions import RequestBuilder
 
 POLL_SECONDS = 0.5
 """Seconds between two looks whether another process has an answer, or the budget has room again."""
-
-FIRST_PAUSE_SECONDS = 0.5
-LONGEST_PAUSE_SECONDS = 30.0
-"""The pause before a second attempt, and the longest one that the server did not ask for."""
 
 
 class Pending(NamedTuple):
@@ -234,7 +229,7 @@ class OnlineRun:
                 case Send():
                     send = step
                 case Wait(for_another=False):
-                    await self.pause(max(step.seconds, self.backoff(step.attempts)))
+                    await self.pause(max(step.seconds, self.pace * draw_pause(step.attempts)))
                 case Stop():
                     raise StudyError(step.reason)
                 case _:
@@ -332,11 +327,6 @@ class OnlineRun:
             is_new=True,
             alone=is_alone,
         )
-
-    def backoff(self, attempts: int) -> float:
-        """Return the seconds before the next attempt, spread by chance."""
-        seconds = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** (attempts - 1))
-        return self.pace * seconds * secrets.SystemRandom().uniform(0.5, 1)
 
     async def pause(self, seconds: float) -> None:
         """Wait, but no longer than the run goes on."""

@@ -15,17 +15,19 @@ import pandas as pd
 from analysis.monitor.ratings import MEANINGS, Ratings, read_ratings
 from guard_eval import progress
 from guard_eval.errors import StudyError
-from guard_eval.records import PEOPLE, Prompt
+from guard_eval.records import PEOPLE, Pair, Prompt
 from guard_eval.reporting.escaping import NOTHING, one_line
 from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import number_limits, spaced
 from guard_eval.results import Result
-from guard_eval.store import RaterProgress, Store, raters, settings
+from guard_eval.store import RaterProgress, Store, pairs, raters, settings
 from guard_eval.store.handout import MOST_SKIPS
 from guard_eval.study import Study
 from guard_eval.study.declared import compare_declared
-from guard_eval.texts.current import find_texts
+from guard_eval.texts.matching import Texts
 from guard_eval.texts.prompts import read_prompts
+from guard_eval.texts.served_files import served_path
+from guard_eval.texts.systems import find_texts
 
 State = Literal["complete", "partial", "missing", "broken"]
 
@@ -96,7 +98,8 @@ def read_status(folder: Path, overrides: Sequence[str]) -> Status:
     except StudyError as error:
         broken = Part(part="settings", state="broken", text=str(error))
         return _status(folder, (broken,), None)
-    parts, ratings = list(_texts_and_metrics(study)), None
+    parts, texts = _texts_and_metrics(study)
+    ratings = None
     try:
         if study.settings.database is not None or (folder / "study.db").exists():
             with Store.open(study.database, declared=study.declared) as store:
@@ -109,6 +112,7 @@ def read_status(folder: Path, overrides: Sequence[str]) -> Status:
                     criteria=study.settings.annotation.criteria,
                 )
                 changes = compare_declared(study.declared, {PEOPLE: settings.declared(store, PEOPLE)})
+                replaced = _describe_replaced(study, pairs.read(store), texts)
     except StudyError as error:
         return _status(folder, (*parts, Part(part="database", state="broken", text=str(error))), None)
     if ratings is None or not ratings.pairs:
@@ -116,7 +120,8 @@ def read_status(folder: Path, overrides: Sequence[str]) -> Status:
         return _status(folder, (*parts, draw), None)
     parts += _verdicts(study, everybody, ratings)
     export = study.command("export", "--table", "notes")
-    return _status(folder, parts, ratings, changes=changes[0].changes, export=export)
+    warnings = [*replaced, *_warnings(ratings, changes[0].changes)]
+    return _status(folder, parts, ratings, warnings=warnings, export=export)
 
 
 def _status(
@@ -124,7 +129,7 @@ def _status(
     parts: Sequence[Part],
     ratings: Ratings | None,
     *,
-    changes: Sequence[str] = (),
+    warnings: Sequence[str] = (),
     export: str = "",
 ) -> Status:
     width = max(len(part.part) for part in parts)
@@ -140,7 +145,7 @@ def _status(
     return Status(
         lines=tuple(lines),
         tables=tuple(_tables(rated, export)) if rated else (),
-        warnings=tuple(_warnings(ratings, changes)) if ratings else (),
+        warnings=tuple(warnings),
         next=tuple(following),
         exit_code=2 if broken else 0,
         study=folder,
@@ -149,47 +154,97 @@ def _status(
     )
 
 
-def _texts_and_metrics(study: Study) -> Iterator[Part]:
+def _texts_and_metrics(study: Study) -> tuple[list[Part], dict[str, Texts]]:
+    """Return the states of settings, prompts, texts and metrics, and the texts."""
     chosen, prompts = study.settings, []
-    strategies = len(chosen.generation.strategies)
-    text = f"{strategies} {'strategy' if strategies == 1 else 'strategies'}, model {chosen.model.name}"
-    yield Part(part="settings", state="complete", text=f"{text}, seed {chosen.seed}")
+    parts = [Part(part="settings", state="complete", text=f"{_systems(study)}, seed {chosen.seed}")]
     try:
         prompts = read_prompts(study.prompts_path, limit=chosen.prompts.limit)
     except StudyError as error:
-        yield Part(part="prompts", state="broken", text=str(error))
+        parts.append(Part(part="prompts", state="broken", text=str(error)))
     else:
         datasets = _count(len({prompt.dataset for prompt in prompts}), "dataset")
-        yield Part(part="prompts", state="complete", text=f"{_count(len(prompts), 'prompt')} of {datasets}")
-    texts = _texts(study, prompts)
-    yield texts
-    yield _metrics(study, has_texts=texts.state != "missing")
+        text = f"{_count(len(prompts), 'prompt')} of {datasets}"
+        parts.append(Part(part="prompts", state="complete", text=text))
+    state, texts = _texts(study, prompts)
+    return [*parts, state, _metrics(study, has_texts=state.state != "missing")], texts
 
 
-def _texts(study: Study, prompts: list[Prompt]) -> Part:
-    runs = {name: study.settings.runs_of(name) for name in study.settings.generation.strategies}
+def _describe_replaced(study: Study, drawn: Sequence[Pair], texts: Mapping[str, Texts]) -> list[str]:
+    """Return a warning if systems have other texts now than their pairs."""
+    names: Counter[str] = Counter()
+    replaced = 0
+    for pair in drawn:
+        shown = {pair.method_a: pair.continuation_a, pair.method_b: pair.continuation_b}
+        current = {name: texts.get(name, {}).get((pair.prompt_id, 1)) for name in shown}
+        changed = [name for name, text in current.items() if text is not None and text.id != shown[name]]
+        names.update(changed)
+        replaced += bool(changed)
+    if not replaced:
+        return []
+    return [
+        (
+            f"{replaced} of {_count(len(drawn), 'pair')} hold other texts by {', '.join(sorted(names))} than "
+            "the study has now. Raters see the texts of the pairs. Take the change back, or draw the pairs "
+            f"again as long as there are no verdicts: {study.command('pair', '--redraw')}"
+        )
+    ]
+
+
+def _systems(study: Study) -> str:
+    """Return how many systems there are, and who writes their texts."""
+    chosen = study.settings
+    if not chosen.system:
+        strategies = len(chosen.generation.strategies)
+        return f"{strategies} {'strategy' if strategies == 1 else 'strategies'}, model {chosen.model.name}"
+    systems = list(chosen.systems.values())
+    served = [system.served.model for system in systems if system.source == "server"]
+    models = [*(part.settings.model.name for part in study.by_model()), *served]
+    text = _count(len(systems), "system")
+    if models := list(dict.fromkeys(models)):
+        text += f", {'model' if len(models) == 1 else 'models'} {', '.join(models)}"
+    files = sum(system.source == "file" for system in systems)
+    return f"{text}, {files} in files" if files else text
+
+
+def _texts(study: Study, prompts: list[Prompt]) -> tuple[Part, dict[str, Texts]]:
+    """Return the state of the texts, and the texts."""
+    runs = {name: study.settings.runs_of(name) for name in study.settings.systems}
+    part = "texts" if study.settings.system else "continuations"
     try:
         existing = find_texts(study, list(runs), prompts)
     except (StudyError, OSError) as error:
-        return Part(part="continuations", state="broken", text=str(error))
-    counts = {name: len(each) for name, each in existing.items()}
-    total, wanted = sum(counts.values()), len(prompts) * sum(runs.values())
+        return Part(part=part, state="broken", text=str(error)), {}
+    return _count_texts(study, part, existing, runs, len(prompts)), existing
+
+
+def _count_texts(
+    study: Study, part: str, existing: Mapping[str, Texts], runs: Mapping[str, int], prompts: int
+) -> Part:
+    """Return whether each system has as many texts as are needed."""
+    counts = {name: sum(run <= runs[name] for _, run in texts) for name, texts in existing.items()}
+    total, wanted = sum(counts.values()), prompts * sum(runs.values())
     text = f"{total} of {wanted}"
     if total == wanted and total:
-        return Part(part="continuations", state="complete", text=text)
-    generate = (study.command("generate", "--dry-run"),)
+        return Part(part=part, state="complete", text=text)
+    lacking = {name: missing for name, n in runs.items() if (missing := n * prompts - counts[name])}
+    # What is missing in a file is written by whoever wrote the others.
+    is_generated = any(study.settings.systems[name].source != "file" for name in lacking)
+    generate = (study.command("generate", "--dry-run"),) if is_generated else ()
     if not total:
-        return Part(part="continuations", state="missing", text=text, next=generate)
-    lacking = [
-        f"{name} lacks {missing}" for name, n in runs.items() if (missing := n * len(prompts) - counts[name])
-    ]
-    more = f" and {len(lacking) - _NAMED} more strategies" if len(lacking) > _NAMED else ""
-    text = f"{text}: {', '.join(lacking[:_NAMED])}{more}"
-    return Part(part="continuations", state="partial", text=text, next=generate)
+        return Part(part=part, state="missing", text=text, next=generate)
+    named = [f"{name} lacks {missing}" for name, missing in lacking.items()]
+    kind = "systems" if study.settings.system else "strategies"
+    more = f" and {len(named) - _NAMED} more {kind}" if len(named) > _NAMED else ""
+    text = f"{text}: {', '.join(named[:_NAMED])}{more}"
+    return Part(part=part, state="partial", text=text, next=generate)
 
 
 def _metrics(study: Study, *, has_texts: bool) -> Part:
-    texts = study.continuations.glob("*/*.jsonl")
+    systems = study.settings.system
+    files = [study.folder / system.file for system in systems if system.file is not None]
+    files += [served_path(study, system) for system in systems if system.source == "server"]
+    texts = [*study.continuations.glob("*/*.jsonl"), *(path for path in files if path.exists())]
     measure = (study.command("measure"),) if has_texts else ()
     page = study.metrics / "metrics.html"
     return _page("metrics", page, texts, missing="not measured", older="the newest text", then=measure)

@@ -112,10 +112,12 @@ def report(
 
 def allowed_analyses(table: pd.DataFrame) -> Iterator[str]:
     """Yield for each analysis that needs something of a table whether the table has it."""
-    raters = table["rater"].nunique()
-    yield f"agreement: {'yes' if raters > 1 else 'no'}, {plural(raters, 'rater')}"
+    raters = plural(table["rater"].nunique(), "rater")
+    pair = ["pair_id", "method_a", "method_b", "criterion"]
+    is_rated_twice = bool(table[[*pair, "rater"]].drop_duplicates().duplicated(pair).any())
+    yield f"agreement: {'yes' if is_rated_twice else 'no, let two raters judge the same pairs'}, {raters}"
     for name, needed in NEEDED.items():
-        missing = [column for column in needed if column not in table]
+        missing = [column for column in needed if column not in table or table[column].isna().all()]
         yield f"{name}: {f'no, add {and_list(missing)}' if missing else 'yes'}"
 
 

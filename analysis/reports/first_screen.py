@@ -60,6 +60,7 @@ LOOKED_AT_EARLY = (
     "too often."
 )
 """Said first of ratings that are not finished, unless they were declared to be looked at."""
+NOT_CORRECTED = "An interval can exclude 50\u00a0% without evidence: it is not corrected as p is."
 CLEAR_LEAD = 0.505
 """A share that is not printed as 50 %."""
 CALIBRATED = {
@@ -439,9 +440,9 @@ def _foot(evidence: Evidence, rows: Sequence[WinShareRow]) -> str:
     correction = f", {first.correction} for {first.family} results" if first.family > 1 else ""
     counted = f"(n = {covered.units}; {_test_name(evidence, first)}{correction})"
     sentences = [f"Each {covered.unit} counts once {counted}.", _whom(evidence, covered)]
-    unclear = [row for row in rows if verdict_word(row, evidence.plan.alpha) == NO_EVIDENCE]
+    unclear = [row for row in rows if conclude(row, evidence.plan.alpha) == NO_EVIDENCE]
     if any(_excludes_half(row.win_share) for row in unclear):
-        sentences.append(f"An interval can exclude 50\u00a0% without evidence: {_why_apart(unclear)}.")
+        sentences.append(NOT_CORRECTED)
     if evidence.context.why_exploratory:
         sentences.append("These results are exploratory: see Methods.")
     return " ".join(sentences)
@@ -465,20 +466,13 @@ def _whom(evidence: Evidence, covered: CoverageRow) -> str:
         return f"The result is about {plain_name(covered.judge)}, and not about other raters."
     if evidence.plan.raters == "random":
         return "The result is about all raters of the same kind."
-    these = "this" if covered.raters == 1 else "these"
     raters = count_raters(covered.raters, covered.rater_kind)
-    return f"The result is about {these} {raters}, not raters in general."
+    whose = f"these {raters}" if covered.raters > 1 else f"this {raters[2:]}"  # without the number
+    return f"The result is about {whose}, not raters in general."
 
 
 def _excludes_half(share: Estimate) -> bool:
     return share.low is not None and share.high is not None and not share.low <= 0.5 <= share.high
-
-
-def _why_apart(rows: Sequence[WinShareRow]) -> str:
-    """Return why an interval and a test may disagree."""
-    if any(row.family > 1 for row in rows):
-        return "it is not corrected as p is"
-    return "it rests on the t distribution, and the test does not"
 
 
 def is_simulated(evidence: Evidence) -> bool:

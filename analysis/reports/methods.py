@@ -156,8 +156,9 @@ def _declared(evidence: Evidence) -> Iterator[str]:
     for criterion in context.criteria:
         yield f"{criterion.title}, a criterion of the study's own: {criterion.definition}"
     yield from context.declared
-    for line in reading_of(evidence.frame).lines():
-        yield f"Read from the table: {line}."
+    reading = [f"{role}: {column} ({why})" for role, column, why in reading_of(evidence.frame).rows()]
+    if reading:
+        yield f"Read from the table: {'; '.join(reading)}."
     if context.why_exploratory:
         yield f"Exploratory: {'; '.join(context.why_exploratory)}."
     for change in context.changed_judges:

@@ -184,7 +184,9 @@ def _read_metrics(folder: Path) -> tuple[MetricRow, ...]:
         raise StudyError(
             f"cannot read the scores in {folder} ({error}); run: guard-eval measure STUDY"
         ) from error
+    rows = shown.astype(object).where(shown.notna(), None).itertuples(index=False, name=None)
+    scored = [dict(zip(METRIC_COLUMNS, row, strict=True)) for row in rows]
     return tuple(
-        MetricRow(*row, METRICS[row[0]].title, METRICS[row[0]].meaning)
-        for row in shown.astype(object).where(shown.notna(), None).itertuples(index=False, name=None)
+        MetricRow(**row, title=METRICS[row["metric"]].title, meaning=METRICS[row["metric"]].meaning)
+        for row in scored
     )

@@ -93,7 +93,8 @@ _ASIDE = re.compile(
 """Headings of what is said about a verdict, and never of what was compared."""
 _SIBLINGS = (("a", "b"), ("1", "2"), ("left", "right"), ("chosen", "rejected"), ("winner", "loser"))
 """Ends or beginnings of headings that belong to one of two texts."""
-BOOLEANS = frozenset({"true", "false", "yes", "no", "0", "1", "0.0", "1.0", "y", "n", "t", "f"})
+YES = frozenset({"true", "yes", "y", "t", "1", "1.0"})
+NO = frozenset({"false", "no", "n", "f", "0", "0.0"})
 _DECIMAL = re.compile(r"[+-]?\d*\.\d*[1-9]\d*")
 _INDEX = ("", "unnamed0", "rownames")
 
@@ -164,7 +165,7 @@ class Columns:
 
     def is_boolean(self, name: str) -> bool:
         """Return whether the cells of a column say yes or no."""
-        return {text.strip().casefold() for text in self.values(name)} <= BOOLEANS
+        return {text.strip().casefold() for text in self.values(name)} <= YES | NO
 
     def has_sibling(self, name: str) -> bool:
         """Return whether another column has the same heading for the other of two texts."""

@@ -17,6 +17,7 @@ from guard_eval.errors import StudyError
 SHOWN = ("left", "right")
 """Columns of the methods by the side on which a rater saw them."""
 METHODS = ("method_a", "method_b")
+UNKNOWN_RATER = "unknown rater"
 
 
 @dataclass

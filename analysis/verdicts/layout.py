@@ -41,7 +41,7 @@ def number_list(numbers: Sequence[int], word: str) -> str:
 
 def name_lines(mask: NDArray[np.bool_], index: pd.Index) -> str:
     """Return the lines or rows of a mask by number."""
-    return number_list([int(number) for number in index[mask]], str(index.name))
+    return number_list([int(number) for number in index[mask].unique()], str(index.name))
 
 
 def numbered(frame: pd.DataFrame) -> pd.DataFrame:

@@ -11,8 +11,28 @@ import pandas as pd
 READING = "reading"
 """The key of a table's `attrs` under which its `Reading` is."""
 
-CERTAIN = ("its name", "declared")
+_WIDEST = 40
+"""The width of a column that is still filled up with spaces."""
+CERTAIN = ("its name", "declared", "the format")
 """The reasons of roles that nobody has to be told of."""
+
+
+_ROLES = {
+    "pair_id": "pair",
+    "prompt_id": "prompt",
+    "dataset": "dataset",
+    **dict.fromkeys(("method_a", "method_b", "methods"), "method"),
+    "rater": "rater",
+    "rater_kind": "kind of rater",
+    "criterion": "criterion",
+    "verdict": "verdict",
+    "words": "words",
+    **dict.fromkeys(("shown_first", "left", "right", "sides"), "side"),
+    "presentation": "showing",
+    "length_a": "length",
+    "length_b": "length",
+}
+"""What a reader calls the columns, in the order in which they are listed."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -20,7 +40,7 @@ class Role:
     """A role of a column.
 
     Attributes:
-        role: The role: pair, prompt, dataset, methods, rater, criterion, verdict, sides.
+        role: The role, or the own name of the column that has it.
         column: The column or columns that have it; empty if the table has none.
         why: The reason.
     """
@@ -46,19 +66,34 @@ class Reading:
     left_out: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
+    def rows(self) -> list[tuple[str, str, str]]:
+        """Return a table of the roles with their columns and the reasons, and of the columns without one."""
+        order = list(_ROLES.values())
+        columns: dict[str, list[str]] = {}
+        reasons: dict[str, list[str]] = {}
+        for role in self.roles:
+            name = _ROLES.get(role.role, role.role)
+            columns.setdefault(name, []).extend([role.column] if role.column else [])
+            reasons.setdefault(name, []).append(role.why)
+        names = sorted(columns, key=lambda name: order.index(name) if name in order else len(order))
+        rows = [
+            (name, ", ".join(dict.fromkeys(columns[name])) or "–", "; ".join(dict.fromkeys(reasons[name])))
+            for name in names
+        ]
+        return [*rows, ("not used", ", ".join(self.unused), "they have no role")] if self.unused else rows
+
     def lines(self) -> tuple[str, ...]:
-        """Return the reading as lines, a role each."""
-        width = max((len(role.role) for role in self.roles), default=0)
-        lines = [f"{role.role:<{width}}  {role.column or '–'}  ({role.why})" for role in self.roles]
-        if self.unused:
-            lines.append(f"{'not used':<{width}}  {', '.join(self.unused)}")
-        return tuple(lines)
+        """Return the table as lines of equal columns."""
+        rows = [("role", "column", "why"), *self.rows()] if self.roles else []
+        widths = [min(_WIDEST, max((len(row[place]) for row in rows), default=0)) for place in (0, 1)]
+        return tuple(f"{name:<{widths[0]}}  {column:<{widths[1]}}  {why}" for name, column, why in rows)
 
 
 def warn_of(frame: pd.DataFrame) -> None:
-    """Warn in Python of a reading that was not certain, or that left something out."""
+    """Warn in Python of a reading that was not certain, or that left something out or unused."""
     reading = reading_of(frame)
-    if reading.notes or any(role.why not in CERTAIN for role in reading.roles):
+    is_certain = all(role.why in CERTAIN for role in reading.roles)
+    if reading.notes or reading.unused or not is_certain:
         text = "\n  ".join(("What was read:", *reading.lines(), *reading.notes))
         warnings.warn(text, UserWarning, stacklevel=3)
 

@@ -14,10 +14,9 @@ import pandas as pd
 
 from analysis.verdicts.draft import METHODS
 from analysis.verdicts.files import Record, VerdictFile, open_file
-from analysis.verdicts.formats.fields import id_key, is_verdict, read_items
+from analysis.verdicts.formats.fields import id_key, is_verdict, item_couples, read_items
 from analysis.verdicts.layout import distinct_rows
 from analysis.verdicts.reading import READING, Reading, join_readings, reading_of
-from analysis.verdicts.shapes import couples_of
 from analysis.verdicts.tables import tidied
 from guard_eval.errors import StudyError, nearest
 from guard_eval.reporting.words import and_list
@@ -30,11 +29,13 @@ class VerdictFormat:
     Attributes:
         what: What such a file is called in messages.
         keys: A first record with all keys of one of these lists is of this format.
+        fields: The fields from which columns are made; the others are the program's own.
         asks: Whether raters answered questions, of which some may not ask for a verdict.
     """
 
     what: str
     keys: tuple[str, ...]
+    fields: Mapping[str, str]
     asks: bool = False
 
     def claims(self, record: Record) -> bool:
@@ -45,10 +46,27 @@ class VerdictFormat:
 TABLE = "table"
 FOREIGN = {
     "alpaca-eval": VerdictFormat(
-        "AlpacaEval annotations", ("instruction generator_1 generator_2 preference",)
+        "AlpacaEval annotations",
+        ("instruction generator_1 generator_2 preference",),
+        {
+            "pair_id": "instruction, output_1, output_2",
+            "prompt_id": "instruction",
+            "methods": "generator_1, generator_2",
+            "rater": "annotator",
+            "verdict": "preference",
+        },
     ),
     "arena-hard": VerdictFormat(
-        "Arena-Hard judgments", ("games model judge question_id", "games model judge uid")
+        "Arena-Hard judgments",
+        ("games model judge question_id", "games model judge uid"),
+        {
+            "pair_id": "question_id or uid",
+            "prompt_id": "question_id or uid",
+            "methods": "baseline, model",
+            "rater": "judge",
+            "verdict": "games",
+            "sides": "games",
+        },
     ),
     "fastchat": VerdictFormat(
         "FastChat judgments or votes (MT-Bench, Chatbot Arena)",
@@ -56,9 +74,38 @@ FOREIGN = {
             "question_id judge model_1 model_2 g1_winner g2_winner",
             "question_id judge model_a model_b winner turn",
         ),
+        {
+            "pair_id": "question_id, turn",
+            "prompt_id": "question_id",
+            "methods": "model_1, model_2 or model_a, model_b",
+            "rater": "judge",
+            "verdict": "g1_winner, g2_winner or winner",
+        },
     ),
-    "label-studio": VerdictFormat("a Label Studio export", ("data annotations",), asks=True),
-    "potato": VerdictFormat("Potato annotations", ("instance_id user_id", "id label_annotations"), asks=True),
+    "label-studio": VerdictFormat(
+        "a Label Studio export",
+        ("data annotations",),
+        {
+            "pair_id": "data or id",
+            "methods": "data",
+            "rater": "completed_by or rater",
+            "criterion": "from_name",
+            "verdict": "result",
+        },
+        asks=True,
+    ),
+    "potato": VerdictFormat(
+        "Potato annotations",
+        ("instance_id user_id", "id label_annotations"),
+        {
+            "pair_id": "instance_id or id",
+            "methods": "the data file",
+            "rater": "user_id or the folder",
+            "criterion": "the scheme",
+            "verdict": "its labels",
+        },
+        asks=True,
+    ),
 }
 FORMATS: tuple[str, ...] = (*FOREIGN, TABLE)
 """The names that `--set format=` takes."""
@@ -99,8 +146,10 @@ def load_files(
     opened = [open_file(path) for path in files]
     described = [file for file in opened if len(files) > 1 and _is_item(file.first)]
     items: dict[str, dict[str, str]] = {}
+    headings = {name for file in opened if file not in described for name in file.first}
     for file in described:
-        items |= read_items((file.at(number), record) for number, record in file.records())
+        records = ((file.at(number), record) for number, record in file.records())
+        items |= read_items(records, id_key(file.first, headings) or "id")
     holding = [file for file in opened if file not in described]
     if not holding:
         raise StudyError(f"{files[0]} holds items and no verdicts; give the annotations, too")
@@ -111,7 +160,7 @@ def load_files(
             if name == TABLE:
                 frame = tidied(file.table(), columns=columns, words=words, items=items)
             else:
-                frame = tidied(_foreign_table(file, name, items), words=words, is_known=True)
+                frame = tidied(_foreign_table(file, name, items), words=words, fields=FOREIGN[name].fields)
         except StudyError as error:
             raise StudyError(
                 str(error) if str(file.path) in str(error) else f"{file.path}: {error}"
@@ -131,12 +180,8 @@ def _foreign_table(file: VerdictFile, name: str, items: Mapping[str, Mapping[str
 
 
 def _is_item(record: Record) -> bool:
-    """Return whether a record is an item: it has an id and methods, and no rater or verdict."""
-    return (
-        id_key(record) is not None
-        and bool(couples_of(list(record)))
-        and not any(map(_JUDGED.fullmatch, record))
-    )
+    """Return whether a record is an item: it has methods, and no rater or verdict."""
+    return bool(item_couples(record)) and not any(map(_JUDGED.fullmatch, record))
 
 
 def format_of(file: VerdictFile, columns: Mapping[str, str]) -> str:

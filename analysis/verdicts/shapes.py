@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from analysis.verdicts.columns import BOOLEANS, Columns, plain_heading
-from analysis.verdicts.draft import METHODS, Draft
-from analysis.verdicts.layout import as_texts
+from analysis.verdicts.columns import NAMES, YES, Columns, plain_heading
+from analysis.verdicts.draft import METHODS, UNKNOWN_RATER, Draft
+from analysis.verdicts.items import pair_codes
+from analysis.verdicts.layout import as_texts, distinct_rows
 from analysis.verdicts.sides import read_first
 from analysis.verdicts.words import TIED, A, B, is_missing_word, meaning
 from guard_eval.errors import StudyError
@@ -22,31 +23,36 @@ from guard_eval.reporting.words import and_list
 MOSTLY = 0.9
 """A column of verdicts names a method of its row, or a side, or a tie, in this share of its filled cells."""
 MOSTLY_ONCE = 0.8
-"""If this share of all methods occurs once, they are texts and no methods."""
+"""If this share of all methods occurs in one couple or has a long name, they are texts and no methods."""
 MAX_WORDS = 50
 """A column with more different words that name no method holds texts."""
-FEWEST_ROWS = 4
-"""Rows below which it is not looked at whether methods occur once."""
+FEWEST_COUPLES = 4
+"""Couples below which it is not looked at whether their methods occur elsewhere."""
+LONGEST_NAME, MOST_WORDS = 80, 10
+"""The name of a method has at most so many characters, and words; a longer one is a text."""
 
-_NOUN = "(method|model|system|strategy|generator|player|engine|policy|bot|agent)"
-_METHOD = re.compile(
-    rf"(name)?{_NOUN}(name|id)?(?P<after>a|b|1|2|left|right)(name|id)?|(?P<before>left|right|first|second){_NOUN}(name)?"
+SYSTEMS = "(?:method|model|system|strategy|generator|player|engine|policy|bot|agent)"
+TEXTS = "(?:response|text|option|output|answer|assistant|completion)"
+"""Nouns for what was compared."""
+_COUPLE = (
+    r"(name)?{0}(name|id)?(?P<after>a|b|1|2|left|right)(name|id)?"
+    r"|(?P<before>left|right|first|second){0}(name)?"
 )
 _SECOND = {"a": "b", "1": "2", "left": "right", "first": "second"}
-WON_AND_LOST = (
-    ("winner", "loser"),
-    ("winningmodel", "losingmodel"),
-    ("winnermodel", "losermodel"),
-    ("chosenmodel", "rejectedmodel"),
-    ("chosenmodelname", "rejectedmodelname"),
-    ("chosensystem", "rejectedsystem"),
-    ("chosenmethod", "rejectedmethod"),
-    ("chosen", "rejected"),
+_WON_AND_LOST = (
+    *(("winner", "loser"), ("winning", "losing"), ("won", "lost"), ("chosen", "rejected")),
+    *(("preferred", "dispreferred"), ("preferred", "rejected"), ("better", "worse")),
 )
-"""Headings of the method that won and of the one that lost."""
-_COUNTS = (("win1", "win2"), ("wins1", "wins2"), ("wina", "winb"), ("winsa", "winsb"), ("awins", "bwins"))
-"""Headings of how often the first method won, and the second one."""
-_TIE_COUNTS = ("ties", "tie", "draws", "draw")
+"""Words in the headings of the method that won and of the one that lost."""
+_ABOUT_METHODS = re.compile(rf"({SYSTEMS}|name|id)*")
+_MARK = re.compile(r"(winner|winning|preferred|prefers?|chosen|is)[\W_]+")
+"""How headings begin under which 1 marks a verdict."""
+_COUNT = re.compile(
+    rf"(n|num|count)?(of)?(wins?|won|votes?|prefers?|preferred)(for|of)?{SYSTEMS}?(?P<last>a|b|1|2)"
+    rf"|(n|num|count)?{SYSTEMS}?(?P<first>a|b|1|2)(wins?|won|votes?|count)"
+)
+"""Headings of how often a method won."""
+_TIE_COUNT = re.compile(r"(n|num|count|votes?)?(of|for)?(ties?|draws?|tied|equal)(count|votes?)?")
 _RATER = re.compile(
     r"(?P<rater>(rater|annotator|judge|coder|evaluator|worker|participant|labell?er|expert)[\W_]*\d*)"
     r"([\W_]*(?P<criterion>.*))?",
@@ -63,27 +69,28 @@ def find_methods(draft: Draft, items: Mapping[str, Mapping[str, str]]) -> None:
         items: What another file says of items, by their ids: the methods, and more.
 
     Raises:
-        StudyError: Several columns can be the methods, or the columns hold texts.
+        StudyError: Several columns can be the methods.
     """
-    if not draft.has(*METHODS):
-        couples = couples_of(draft.columns.names)
-        shown = [couple for couple, is_shown in couples if is_shown]
-        named = [couple for couple, is_shown in couples if not is_shown]
-        if len(named) > 1 and len({tuple(draft.columns.codes(*couple)) for couple in named}) > 1:
-            listed = and_list([" and ".join(couple) for couple in named])
-            raise StudyError(f"the methods could be {listed}; rename one of them to method_a and method_b")
-        if named:
-            for heading, name in zip(named[0], METHODS, strict=True):
-                draft.rename(heading, name)
-        elif shown:
-            _use_sides(draft, shown[0])
-        elif draft.declared.get("headings") != "pair_id" or draft.has("pair_id"):
-            _use_other_methods(draft, items)
     if draft.has(*METHODS):
-        _refuse_texts(draft)
+        return
+    names = draft.columns.names
+    named = list(dict.fromkeys(word for word in draft.words.values() if word not in {"a", "b", TIE, ""}))
+    if couples := couples_of(names):
+        _use_couples(draft, couples)
+    elif draft.declared.get("headings") == "pair_id" and not draft.has("pair_id"):
+        return  # they are looked for again once each pair has a row
+    elif items:
+        _join_items(draft, items)
+    elif won_and_lost := _won_and_lost(names):
+        _use_won_and_lost(draft, *won_and_lost)
+    elif len(named) == 2:
+        draft.replace(draft.frame.assign(method_a=named[0], method_b=named[1]))
+        draft.record("methods", "", f"declared: {and_list(named)}")
+    elif couples := couples_of(names, TEXTS):
+        _use_couples(draft, couples)
 
 
-def couples_of(names: Sequence[str]) -> list[tuple[tuple[str, str], bool]]:
+def couples_of(names: Sequence[str], nouns: str = SYSTEMS) -> list[tuple[tuple[str, str], bool]]:
     """Return the headings that can be those of two methods, and whether they are of the left and right side.
 
     >>> couples_of(["model_a", "model_b", "left", "right"])
@@ -92,7 +99,7 @@ def couples_of(names: Sequence[str]) -> list[tuple[tuple[str, str], bool]]:
     plain = {plain_heading(name): name for name in names}
     couples = []
     for heading, name in plain.items():
-        match = _METHOD.fullmatch(heading)
+        match = re.fullmatch(_COUPLE.format(nouns), heading)
         side = (match["after"] or match["before"]) if match else heading
         if side not in _SECOND or (match is None and heading not in {"a", "left"}):
             continue
@@ -103,6 +110,19 @@ def couples_of(names: Sequence[str]) -> list[tuple[tuple[str, str], bool]]:
     return couples
 
 
+def _use_couples(draft: Draft, couples: Sequence[tuple[tuple[str, str], bool]]) -> None:
+    """Use the columns of the methods; those of the sides are the methods', too, if there are no others."""
+    named = [couple for couple, is_shown in couples if not is_shown]
+    if len({tuple(draft.columns.codes(*couple)) for couple in named}) > 1:
+        listed = and_list([" and ".join(couple) for couple in named])
+        raise StudyError(f"the methods could be {listed}; rename one of them to method_a and method_b")
+    if not named:
+        _use_sides(draft, couples[0][0])
+        return
+    for heading, name in zip(named[0], METHODS, strict=True):
+        draft.rename(heading, name)
+
+
 def _use_sides(draft: Draft, couple: tuple[str, str]) -> None:
     """Take the columns of the sides for those of the methods, too."""
     left, right = couple
@@ -111,28 +131,35 @@ def _use_sides(draft: Draft, couple: tuple[str, str]) -> None:
     draft.record("methods", f"{left}, {right}", "the sides as shown")
 
 
-def _use_other_methods(draft: Draft, items: Mapping[str, Mapping[str, str]]) -> None:
-    """Take methods from the winner and the loser, from another file, or from the declared words."""
-    plain = {plain_heading(name): name for name in draft.columns.names}
-    couple = next((pair for pair in WON_AND_LOST if set(pair) <= plain.keys()), None)
-    named = list(dict.fromkeys(word for word in draft.words.values() if word not in {"a", "b", TIE, ""}))
-    if couple is not None and not items:
-        won, lost = (plain[name] for name in couple)
-        texts = draft.columns.texts(won, lost).astype(object)
-        is_first = (texts[won] < texts[lost]).to_numpy()
-        draft.replace(
-            draft.frame.drop(columns=[won, lost]).assign(
-                method_a=texts[won].where(is_first, texts[lost]),
-                method_b=texts[lost].where(is_first, texts[won]),
-                verdict=texts[won],
-            )
+def _won_and_lost(names: Sequence[str]) -> tuple[str, str] | None:
+    """Return the headings of the method that won and of the one that lost, the longest ones."""
+    plain = {plain_heading(name): name for name in names}
+    matches = [
+        (heading, heading.replace(won, lost, 1))
+        for won, lost in _WON_AND_LOST
+        for heading in plain
+        if won in heading and _ABOUT_METHODS.fullmatch(heading.replace(won, "", 1))
+    ]
+    matches = [(won, lost) for won, lost in matches if lost in plain]
+    if not matches:
+        return None
+    won, lost = max(matches, key=lambda match: len(match[0]))
+    return plain[won], plain[lost]
+
+
+def _use_won_and_lost(draft: Draft, won: str, lost: str) -> None:
+    """Take the methods in alphabetical order, and the winner for the verdict."""
+    texts = draft.columns.texts(won, lost).astype(object)
+    is_first = (texts[won] < texts[lost]).to_numpy()
+    draft.replace(
+        draft.frame.drop(columns=[won, lost]).assign(
+            method_a=texts[won].where(is_first, texts[lost]),
+            method_b=texts[lost].where(is_first, texts[won]),
+            verdict=texts[won],
         )
-        draft.record("methods, verdict", f"{won}, {lost}", "the first won against the second")
-    elif items:
-        _join_items(draft, items)
-    elif len(named) == 2:
-        draft.replace(draft.frame.assign(method_a=named[0], method_b=named[1]))
-        draft.record("methods", "", f"declared: {and_list(named)}")
+    )
+    for role in ("methods", "verdict"):
+        draft.record(role, f"{won}, {lost}", "the first won against the second")
 
 
 def _join_items(draft: Draft, items: Mapping[str, Mapping[str, str]]) -> None:
@@ -140,9 +167,7 @@ def _join_items(draft: Draft, items: Mapping[str, Mapping[str, str]]) -> None:
     holding = [name for name in draft.free() if set(draft.columns.values(name)) <= items.keys()]
     holding += ["pair_id"] if draft.has("pair_id") else []
     if not holding:
-        raise StudyError(
-            "no column has only ids of the file that names the methods; add the ids that are missing"
-        )
+        return
     ids = draft.columns.texts(holding[0])[holding[0]].astype(object)
     if unknown := sorted(set(map(str, ids)) - items.keys()):
         raise StudyError(f"no item has the id {unknown[0]!r}; add it to the file that names the methods")
@@ -153,19 +178,32 @@ def _join_items(draft: Draft, items: Mapping[str, Mapping[str, str]]) -> None:
         if name not in draft.columns.names
     }
     draft.record("methods", holding[0], "another file names the methods of each")
-    draft.replace(draft.frame.drop(columns=holding[0]).assign(**new))
+    used = [name for name in holding[:1] if name != "pair_id"]
+    draft.replace(draft.frame.drop(columns=used).assign(**new))
 
 
-def _refuse_texts(draft: Draft) -> None:
-    """Refuse methods that nearly all occur once: they are texts."""
-    texts = draft.columns.texts(*METHODS)
-    counts = Counter(text for name in METHODS for text in texts[name].dropna())
+def refuse_texts(draft: Draft) -> None:
+    """Refuse methods that are texts: long ones, or nearly all of them in one couple that a rater saw once.
+
+    Raises:
+        StudyError: They are.
+    """
+    if not draft.has(*METHODS) or "method_a" in draft.declared:
+        return
+    couples = draft.columns.texts(*METHODS).drop_duplicates()
+    counts = Counter(text for name in METHODS for text in couples[name].dropna())
     once = sum(count == 1 for count in counts.values())
-    if len(texts) >= FEWEST_ROWS and once >= MOSTLY_ONCE * len(counts):
-        column = next((role.column for role in draft.roles if role.role in {*METHODS, "methods"}), "method_a")
+    long = sum(len(text) > LONGEST_NAME or len(text.split()) > MOST_WORDS for text in counts)
+    keys = [*METHODS, *(name for name in ("rater", "criterion") if draft.has(name))]
+    is_seen_once = not draft.has("rater") or draft.columns.count(*keys) == len(draft.frame)
+    are_items = len(couples) >= FEWEST_COUPLES and is_seen_once and once >= MOSTLY_ONCE * len(counts)
+    if are_items or long >= max(1, MOSTLY_ONCE * len(counts)):
+        headings = [role.column for role in draft.roles if role.role in {*METHODS, "methods"}]
+        why = f"{once} of {len(counts)} occur in one pair" if are_items else "they are long"
         raise StudyError(
-            f"{column}: nearly every cell differs ({once} of {len(counts)} occur once), so these are texts; "
-            "add columns method_a and method_b with the names of the methods"
+            f"{' and '.join(headings) or 'method_a and method_b'}: nearly every cell differs, so these are "
+            f"texts ({why}); add columns method_a and method_b with the names of the methods. If these are "
+            "names: --set columns.method_a=HEADING --set columns.method_b=HEADING"
         )
 
 
@@ -178,15 +216,16 @@ def find_verdicts(draft: Draft) -> list[str]:
     if "headings" in draft.declared:
         return columns_of_verdicts(draft)
     wide: list[str] = []
-    if not draft.has("verdict") and not _use_counts(draft) and not _use_winners(draft):
+    if not draft.has("verdict") and not _use_winners(draft) and not _use_counts(draft):
         named = [name for name in draft.columns.named("verdict") if name in draft.free()]
-        named = [name for name in named if not _names_only_winner(name, named)] or named[:1]
-        if len(named) > 1:
+        if any(not _agree(draft, named[0], name) for name in named[1:]):
             raise StudyError(f"verdict could be {and_list(named)}; rename the column that is it to verdict")
         holding = columns_of_verdicts(draft) if not named else []
         is_single = len(holding) == 1 and not _RATER.fullmatch(holding[0])
         if named:
             draft.rename(named[0], "verdict")
+            draft.unused += named[1:]
+            draft.replace(draft.frame.drop(columns=named[1:]))
         elif is_single and draft.has("criterion") == draft.has("rater"):
             draft.rename(holding[0], "verdict", "its cells are verdicts")
         else:
@@ -195,44 +234,25 @@ def find_verdicts(draft: Draft) -> list[str]:
     return wide
 
 
-def _names_only_winner(name: str, others: Sequence[str]) -> bool:
-    """Return whether a column beside another verdict repeats the winner by name."""
-    return name != others[0] and plain_heading(name) in {
-        "winnermodel",
-        "winningmodel",
-        "chosenmodel",
-        "preferredmodel",
-    }
-
-
-def _use_counts(draft: Draft) -> bool:
-    """Turn counts of wins into rows, one a win."""
-    plain = {plain_heading(name): name for name in draft.columns.names}
-    couple = next((pair for pair in _COUNTS if set(pair) <= plain.keys()), None)
-    if couple is None or not draft.has(*METHODS):
+def _agree(draft: Draft, *names: str) -> bool:
+    """Return whether two columns have the same verdict in every row, in other words or by name."""
+    if not draft.has(*METHODS):
         return False
-    tied = next((plain[name] for name in _TIE_COUNTS if name in plain), None)
-    names = {plain[couple[0]]: "A", plain[couple[1]]: "B"} | ({tied: TIE} if tied else {})
-    counts = {name: pd.to_numeric(draft.frame[name], errors="coerce") for name in names}
-    if any(numbers.isna().any() or (numbers < 0).any() or (numbers % 1).any() for numbers in counts.values()):
-        raise StudyError(
-            f"{and_list(list(names))} count wins, and a cell is no whole number; write 0, 1, 2, …"
-        )
-    rows = draft.frame.drop(columns=list(names))
-    tables = [
-        rows.loc[rows.index.repeat(counts[name].astype(int))].assign(verdict=word)
-        for name, word in names.items()
-    ]
-    draft.replace(pd.concat(tables).sort_index(kind="stable"))
-    draft.record("verdict", ", ".join(names), "they count wins, and each counts as a pair of its own")
-    return True
+
+    def winner(word: str | None, a: str | None, b: str | None) -> str | None:
+        known = None if word is None or word in {a, b} else meaning(word)
+        return word if known is None else {A: a, TIED: TIE, B: b}[known.side]
+
+    rows = distinct_rows(draft.columns.texts(*names, *METHODS), [*names, *METHODS])[1]
+    return all(winner(first, a, b) == winner(second, a, b) for first, second, a, b in rows)
 
 
 def _use_winners(draft: Draft) -> bool:
     """Join columns of 0 and 1 that each stand for one verdict: winner_model_a, winner_model_b, winner_tie."""
     words = {}
     for name in draft.free():
-        text = re.sub(r"^(winner|preferred|chosen|is)[_ ]+", "", name.strip().casefold())
+        text = _MARK.sub("", name.strip().casefold())
+        text = f"model {text}" if text in {"1", "2"} else text
         if meaning(text) is not None and draft.columns.is_boolean(name):
             words[name] = text
     sides = {meaning(text).side for text in words.values()}  # type: ignore[union-attr]
@@ -240,10 +260,60 @@ def _use_winners(draft: Draft) -> bool:
         return False
     chosen = pd.DataFrame({name: _is_yes(draft.columns, name) for name in words})
     if (chosen.sum(axis=1) > 1).any():
+        if _count_columns(draft):
+            return False
         raise StudyError(f"more than one of {and_list(list(words))} is 1 in a row; mark one winner in each")
-    verdict = chosen.idxmax(axis=1).map(words).where(chosen.any(axis=1))
+    is_filled = draft.columns.texts(*words).notna().any(axis=1)
+    is_won = chosen.any(axis=1)
+    verdict = chosen.idxmax(axis=1).map(words).where(is_won, TIE).where(is_filled)
+    if count := int((is_filled & ~is_won).sum()):
+        draft.notes.append(f"{count} rows in which none of {and_list(list(words))} is 1 are read as ties")
     draft.replace(draft.frame.drop(columns=list(words)).assign(verdict=verdict))
     draft.record("verdict", ", ".join(words), "one of them is 1 in each row")
+    return True
+
+
+def _count_columns(draft: Draft) -> dict[str, str]:
+    """Return the verdicts by the column that counts them; nothing if no two columns count wins."""
+    words = {}
+    for name in draft.free():
+        heading = plain_heading(name)
+        if match := _COUNT.fullmatch(heading):
+            words[name] = METHODS[(match["first"] or match["last"]) in {"b", "2"}]
+        elif _TIE_COUNT.fullmatch(heading):
+            words[name] = TIE
+    return words if sorted(words.values()) in (list(METHODS), [*METHODS, TIE]) else {}
+
+
+def _use_counts(draft: Draft) -> bool:
+    """Turn counts of wins into rows, one a win.
+
+    Each win is of a pair of its own if no two rows count the same comparison. Otherwise a row may be an item,
+    and each of its wins is by another, unnamed rater.
+    """
+    words = _count_columns(draft)
+    if not words or not draft.has(*METHODS):
+        return False
+    counts = {name: pd.to_numeric(draft.frame[name], errors="coerce") for name in words}
+    if any(numbers.isna().any() or (numbers < 0).any() or (numbers % 1).any() for numbers in counts.values()):
+        raise StudyError(
+            f"{and_list(list(words))} count wins, and a cell is no whole number; write 0, 1, 2, …"
+        )
+    rows = draft.frame.drop(columns=list(words))
+    are_items = int(pair_codes(draft.columns, (), METHODS).max(initial=-1)) + 1 < len(rows)
+    if are_items and not draft.has("pair_id"):
+        rows = rows.assign(pair_id=[str(number) for number in range(1, len(rows) + 1)])
+    long = pd.concat(
+        [
+            rows.loc[rows.index.repeat(counts[name].astype(int))].assign(verdict=word)
+            for name, word in words.items()
+        ]
+    ).sort_index(kind="stable")
+    if are_items and not draft.has("rater"):
+        long["rater"] = [f"{UNKNOWN_RATER} {number + 1}" for number in long.groupby(level=0).cumcount()]
+    draft.replace(long)
+    each = "by another, unnamed rater of the row's pair" if are_items else "of a pair of its own"
+    draft.record("verdict", ", ".join(words), f"they count wins, and each win is {each}")
     return True
 
 
@@ -267,7 +337,7 @@ def _use_tie_flags(draft: Draft) -> None:
 
 def _is_yes(columns: Columns, name: str) -> pd.Series:
     texts = columns.texts(name)[name].astype(object).fillna("")
-    return texts.str.strip().str.casefold().isin(BOOLEANS - {"false", "no", "0", "0.0", "n", "f"})
+    return texts.str.strip().str.casefold().isin(YES)
 
 
 def columns_of_verdicts(draft: Draft) -> list[str]:
@@ -289,6 +359,30 @@ def _holds_verdicts(draft: Draft, name: str, methods: set[str]) -> bool:
     return are_methods or sum(filled[text] for text in words) >= MOSTLY * sum(filled.values())
 
 
+def _split_headings(draft: Draft, names: Sequence[str]) -> Mapping[str, Sequence[str]]:
+    """Return what the headings of a wide table are, by role.
+
+    Raises:
+        StudyError: It is not clear.
+    """
+    heads = draft.declared.get("headings", "")
+    matches = [_RATER.fullmatch(name) for name in names]
+    missing = [name for name in ("criterion", "rater") if not draft.has(name)]
+    if heads:
+        return {heads: names}
+    if all(matches) and "rater" in missing:
+        known = [match for match in matches if match]
+        raters, criteria = ([match[name] or "" for match in known] for name in ("rater", "criterion"))
+        if len(set(raters)) == 1 or not all(criteria):
+            return {"rater": names}
+        split = {"rater": [rater.strip(" _") for rater in raters]}
+        is_plain = {plain_heading(name) for name in criteria} <= {"verdict", *NAMES["verdict"]}
+        return split if is_plain else {**split, "criterion": criteria}
+    if len(missing) == 1 and draft.has(*METHODS):
+        return {missing[0]: names}
+    raise StudyError(_survey_problem(draft, names))
+
+
 def melt(draft: Draft, names: Sequence[str]) -> None:
     """Turn a wide table long.
 
@@ -299,26 +393,11 @@ def melt(draft: Draft, names: Sequence[str]) -> None:
     Raises:
         StudyError: It is not clear what a heading is.
     """
-    heads = draft.declared.get("headings", "")
     if not names:
         raise StudyError(
             "no column has verdicts under its heading; declare the words: --set 'verdicts.\"WORD\"=a'"
         )
-    matches = [_RATER.fullmatch(name) for name in names]
-    missing = [name for name in ("criterion", "rater") if not draft.has(name)]
-    split: Mapping[str, Sequence[str]] = {}
-    if not heads and all(matches) and "rater" in missing:
-        known = [match for match in matches if match]
-        if len({match["rater"] for match in known}) == 1 or not all(match["criterion"] for match in known):
-            split = {"rater": names}
-        else:
-            split = {name: [match[name].strip(" _") for match in known] for name in ("rater", "criterion")}
-    elif not heads and len(missing) == 1 and draft.has(*METHODS):
-        split = {missing[0]: names}
-    elif heads:
-        split = {heads: names}
-    else:
-        raise StudyError(_survey_problem(draft, names))
+    split = _split_headings(draft, names)
     _refuse_mixed(draft, names)
     kept = [name for name in draft.columns.names if name not in names]
     long = draft.frame.melt(kept, list(names), var_name="_heading", value_name="verdict", ignore_index=False)

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analysis.verdicts.columns import BOOLEANS, Columns, plain_heading
+from analysis.verdicts.columns import NO, YES, Columns, plain_heading
 from analysis.verdicts.draft import METHODS, SHOWN, Draft
 from analysis.verdicts.layout import distinct_rows, name_lines
 from analysis.verdicts.words import TIED, A, B, Word, is_missing_word, meaning
@@ -34,7 +34,8 @@ _NOUN = "(method|model|system|strategy|response|text|option|answer)?"
 _PLACE = r"{0}s?(position|place|side|pos|order)|(position|place|side|pos)(of)?{0}"
 _IS_FIRST = r"(is)?{0}(is|was|on|shown|the|presented|displayed)*(left|first)"
 _PLACES = {"1": A, "first": A, "left": A, "2": B, "second": B, "right": B}
-_NO = {"0", "0.0", "false", "no", "n", "f", "none", "nan", "original", ""}
+_STRAIGHT = NO | {"none", "nan", "original", ""}
+"""Cells that say that sides did not change."""
 _SWAPS = re.compile(r".*(swap|flip|revers|switch).*")
 _LISTED = 12
 """Words that are listed."""
@@ -53,8 +54,8 @@ def _first_of(heading: str, cell: str, a: str, b: str) -> int | None:
     ):
         if re.fullmatch(_PLACE.format(f"({names})"), heading) and word in _PLACES:
             return side * _PLACES[word]
-        if re.fullmatch(_IS_FIRST.format(f"({names})"), heading) and word in BOOLEANS:
-            return -side if word in _NO else side
+        if re.fullmatch(_IS_FIRST.format(f"({names})"), heading) and word in YES | NO:
+            return -side if word in NO else side
     return None
 
 
@@ -118,17 +119,20 @@ class Unblinder:
             if (self.kinds == "place").any():
                 first = self._first_of_places(firsts)
         verdicts = self._winners(first)
-        self._explain()
+        self._explain(list(self.by) if first is None else list(firsts))
         new: dict[str, pd.Series] = {"verdict": verdicts}
+        used: list[str] = []
         if not self.draft.has("shown_first"):
             if self.by == SHOWN:
                 new["shown_first"] = self.table["left"]
-            elif len(firsts) == 1 and not (self.kinds == "letter").any():
-                [(name, sides)] = firsts.items()
-                a, b = (self.table[method].astype(object) for method in METHODS)
-                new["shown_first"] = a.where(sides == A, b)
-                self.draft.record("sides", name, "it says which text was first")
-        self.draft.replace(self.draft.frame.assign(**new))
+            elif firsts and not (self.kinds == "letter").any():
+                sides, *others = firsts.values()
+                if all((other == sides).all() for other in others):
+                    used = list(firsts)
+                    a, b = (self.table[method].astype(object) for method in METHODS)
+                    new["shown_first"] = a.where(sides == A, b)
+                    self.draft.record("sides", ", ".join(used), "it says which text was first")
+        self.draft.replace(self.draft.frame.drop(columns=used).assign(**new))
 
     def _word(self, verdict: str | None, a: str | None, b: str | None) -> Word | None:
         """Return what a verdict says if it is a word, and no method's own name."""
@@ -239,7 +243,7 @@ class Unblinder:
         is_order = {"".join(filter(str.isalnum, text)) for text in values} <= {"ab", "ba"}
         if len(values) > 2 or not (is_order or _ABOUT_SIDES.fullmatch(plain_heading(name))):
             return np.zeros_like(sided)
-        return np.asarray(sided & ~words.isin(_NO).to_numpy())
+        return np.asarray(sided & ~words.isin(_STRAIGHT).to_numpy())
 
     def _refuse_methods_called_as_sides(self) -> None:
         """Refuse words where a method is called as a side is; beside left and right it may be called A."""
@@ -266,13 +270,13 @@ class Unblinder:
             "the verdict {0!r} on {where} may be the column's method, or that of the side; write the methods",
         )
 
-    def _explain(self) -> None:
-        """Say which words were read, and count the strength that was dropped."""
+    def _explain(self, columns: Sequence[str]) -> None:
+        """Say which words were read by which columns, and count the strength that was dropped."""
         words = sorted({str(answer.verdict) for answer in self.answers if answer.word})
         if words:
             more = f" and {len(words) - _LISTED} more" if len(words) > _LISTED else ""
             sided = set(self.kinds) - {"", "tie"}
-            how = f"read by the columns {self.by[0]} and {self.by[1]}" if sided else "read as ties"
+            how = f"read by {and_list(columns)}" if sided else "read as ties"
             self.draft.record("words", and_list(list(map(repr, words[:_LISTED]))) + more, how)
         if strong := int(self._rows(lambda answer: bool(answer.word and answer.word.strength)).sum()):
             self.draft.notes.append(f"the strength of {strong} verdicts, such as A>>B, is dropped")

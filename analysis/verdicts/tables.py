@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 
-from analysis.verdicts.columns import NAMES, TURNS, Columns, find_index, own_names, plain_heading
-from analysis.verdicts.draft import METHODS, SHOWN, Draft
+from analysis.verdicts.columns import NAMES, NO, TURNS, YES, Columns, find_index, own_names, plain_heading
+from analysis.verdicts.draft import METHODS, SHOWN, UNKNOWN_RATER, Draft
 from analysis.verdicts.items import Items, find_items, pair_codes
 from analysis.verdicts.layout import KNOWN, NESTED, name_lines
 from analysis.verdicts.reading import READING, join_readings, reading_of
-from analysis.verdicts.shapes import find_methods, find_verdicts, melt
+from analysis.verdicts.shapes import find_methods, find_verdicts, melt, refuse_texts
 from analysis.verdicts.sides import Unblinder, read_first
 from guard_eval.errors import StudyError, nearest
 from guard_eval.records import TIE
@@ -23,7 +24,6 @@ from guard_eval.reporting.words import and_list
 HEADINGS = "headings"
 """The key of `columns` that says what the headings of a wide table are."""
 _HEADS = ("pair_id", "rater", "criterion")
-UNKNOWN_RATER = "unknown rater"
 _ROLES = (("dataset", "all"), ("criterion", "overall"))
 """Columns that a table may lack, and what their cells then say."""
 
@@ -34,7 +34,7 @@ def tidied(
     columns: Mapping[str, str] | None = None,
     words: Mapping[str, str] | None = None,
     items: Mapping[str, Mapping[str, str]] | None = None,
-    is_known: bool = False,
+    fields: Mapping[str, str] | None = None,
 ) -> pd.DataFrame:
     """Return a table with a row a verdict and the columns' own names; `attrs` says what was read.
 
@@ -43,7 +43,7 @@ def tidied(
         columns: The user's headings by the column that they are; an empty one says that there is none.
         words: The user's verdicts: `a`, `b`, `tie`, a method, or empty for a missing one.
         items: What another file says of items, by their ids.
-        is_known: The columns are those of a known format, so none has to be guessed.
+        fields: The fields of a known format by role; no column has to be guessed then.
 
     Raises:
         StudyError: What a column or a word is cannot be told; the message has the setting that declares it.
@@ -56,23 +56,45 @@ def tidied(
     declared = dict(columns or {})
     named = with_columns(frame, declared)
     draft = Draft(columns=Columns(named), declared=declared, words=dict(words or {}))
-    _use_own_names(draft)
+    _use_own_names(draft, fields)
     _leave_out_votes(draft)
     find_methods(draft, items or {})
     for role in ("rater", "criterion"):
         _use_named(draft, role)
+    refuse_texts(draft)
     wide = find_verdicts(draft)
-    if draft.has(*METHODS) and not is_known and HEADINGS not in declared:
+    if draft.has(*METHODS) and fields is None and HEADINGS not in declared:
         _use_items(draft, wide)
     if wide or HEADINGS in declared:
         melt(draft, wide)
         find_methods(draft, items or {})
     if draft.has("verdict", *METHODS):
-        _finish(draft, is_known=is_known)
+        _finish(draft, is_known=fields is not None)
     _refuse_nested(draft, frame)
+    _refuse_incomplete(draft, items or {})
     result = draft.frame
     result.attrs = {**frame.attrs, READING: join_readings([reading_of(frame), draft.reading()])}
     return result
+
+
+def _refuse_incomplete(draft: Draft, items: Mapping[str, Mapping[str, str]]) -> None:
+    """Refuse a table without methods or without verdicts."""
+    if not draft.has(*METHODS) and items:
+        ids = and_list([*map(repr, list(items)[:2]), *(["…"] if len(items) > 2 else [])])
+        raise StudyError(
+            f"no column has only ids of the file that names the methods ({ids}); write the same ids in both"
+        )
+    if not draft.has(*METHODS):
+        raise StudyError(
+            "nothing says which methods were compared. Say which columns do: --set columns.method_a=HEADING "
+            "--set columns.method_b=HEADING. Or give a second file with the columns item, A and B and the "
+            "methods in them: guard-eval report VERDICTS ITEMS"
+        )
+    if not draft.has("verdict"):
+        raise StudyError(
+            "no column has verdicts. Say which one does, and what its words mean: --set "
+            "columns.verdict=HEADING --set 'verdicts.\"WORD\"=SIDE' (a, b, tie, a method, or nothing)"
+        )
 
 
 def _finish(draft: Draft, *, is_known: bool) -> None:
@@ -118,8 +140,10 @@ def with_columns(frame: pd.DataFrame, columns: Mapping[str, str]) -> pd.DataFram
     )
 
 
-def _use_own_names(draft: Draft) -> None:
+def _use_own_names(draft: Draft, fields: Mapping[str, str] | None) -> None:
     """Give columns their own names if their headings differ only in case, spaces and signs."""
+    for role, column in (fields or {}).items():
+        draft.record(role, column, "the format")
     index = find_index(draft.columns)
     if index is not None:
         draft.unused.append(f"{index or 'a column without a name'} (an index)")
@@ -131,7 +155,7 @@ def _use_own_names(draft: Draft) -> None:
         both = [heading for heading, name in own.items() if name == twice[0]]
         raise StudyError(f"{and_list(both)} are both {twice[0]}; keep one")
     declared = {name: heading for name, heading in draft.declared.items() if heading}
-    for heading, name in own.items():
+    for heading, name in own.items() if fields is None else ():
         why = "declared" if name in declared else "its name"
         draft.record(name, declared.get(name, heading), why)
     draft.replace(draft.frame.rename(columns=own))
@@ -159,20 +183,35 @@ def _use_named(draft: Draft, role: str) -> None:
         draft.rename(first[0], role)
 
 
+_LEFT_OUT = [
+    (re.compile(heading), re.compile(cell, re.IGNORECASE), why)
+    for heading, cell, why in (
+        ("(is)?(anony|anonymous|blind|blinded)", "|".join(NO), "the models' names were shown"),
+        (
+            "(is)?unblinded|(models?|(model)?names?|identity)(were|was)?(shown|revealed)",
+            "|".join(YES),
+            "the models' names were shown",
+        ),
+        (
+            "deduptag(sampled)?",
+            r""".*['"]sampled['"]:\s*false.*|false""",
+            "a repeated prompt, left out by the Arena (dedup_tag)",
+        ),
+        ("(assignment)?status", "rejected", "the assignment was rejected"),
+        ("reject", ".+", "the assignment was rejected"),
+        ("status|distributionchannel", "(survey )?preview", "a preview of the survey"),
+    )
+]
+"""Columns by their plain heading, the cells of votes that do not count, and the reason."""
+
+
 def _leave_out_votes(draft: Draft) -> None:
     """Leave out votes that were not blind, and answers that were rejected or are no answers."""
-    for plain, values, why in (
-        ("anony", {"false", "0", "0.0"}, "the models' names were shown"),
-        ("assignmentstatus", {"rejected"}, "the assignment was rejected"),
-        ("status", {"survey preview"}, "a preview of the survey"),
-    ):
-        for name in draft.columns.among([plain]):
-            cells = draft.columns.texts(name)[name].astype(object).fillna("").str.casefold()
-            draft.leave_out(cells.isin(values).to_numpy(), why)
-    for name in draft.columns.among(["deduptag"]):
-        cells = draft.columns.texts(name)[name].astype(object).fillna("")
-        is_sampled_out = cells.str.contains(r"""['"]sampled['"]:\s*false""", case=False, regex=True)
-        draft.leave_out(is_sampled_out.to_numpy(), "a repeated prompt, left out by the Arena (dedup_tag)")
+    for heading, cell, why in _LEFT_OUT:
+        for name in draft.free():
+            if heading.fullmatch(plain_heading(name)):
+                words = [text for text in draft.columns.values(name) if cell.fullmatch(text.strip())]
+                draft.leave_out(draft.columns.texts(name)[name].isin(words).to_numpy(), why)
 
 
 def _use_items(draft: Draft, wide: Sequence[str]) -> None:

@@ -6,6 +6,7 @@ Each check names the lines, the value and the remedy.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
@@ -30,6 +31,7 @@ from analysis.verdicts.layout import (
 from analysis.verdicts.reading import READING, Reading, join_readings, reading_of, warn_of
 from analysis.verdicts.recognition import load_files
 from analysis.verdicts.tables import tidied
+from analysis.verdicts.words import declarations
 from guard_eval.errors import StudyError
 from guard_eval.lookalike import look
 from guard_eval.records import TIE, RaterKind
@@ -249,12 +251,15 @@ def _check_methods(table: pd.DataFrame) -> None:
         lambda a, b: TIE in {a, b},
         "a method is called 'tie' on {where}; that word is the verdict; rename it",
     )
+    words = {verdict: {a, b, TIE} for verdict, a, b in distinct_rows(table, ("verdict", *METHODS[:2]))[1]}
+    unknown = sorted(str(word) for word, known in words.items() if word not in known)
     refuse_rows(
         table,
         ("verdict", "method_a", "method_b"),
         lambda verdict, a, b: verdict not in {a, b, TIE},
         "the verdict {0!r} names no method of its pair on {where}; write {1!r}, {2!r} or 'tie', or declare "
-        "the word: --set 'verdicts.\"{0}\"=a' (or b, tie, a method, or nothing for no verdict)",
+        "what it means: {offers} (a, b, tie, a method, or nothing for no verdict)",
+        offers=" ".join(f"--set {shlex.quote(setting)}" for setting in declarations(unknown)),
     )
 
 

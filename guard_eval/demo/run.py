@@ -17,9 +17,9 @@ from guard_eval.reporting.writing import write_whole
 from guard_eval.results import Result
 from guard_eval.store import Store
 from guard_eval.study import Study
-from guard_eval.texts.current import find_current
 from guard_eval.texts.pair import pair
 from guard_eval.texts.prompts import read_prompts
+from guard_eval.texts.systems import find_texts
 
 EXCERPT_CHARACTERS = 300
 
@@ -92,7 +92,7 @@ def generate_texts(study: Study) -> Result:
 def compare_texts(study: Study) -> Result:
     """Return the prompt on which greedy decoding loops most, as greedy and as GUARD continue it."""
     prompts = read_prompts(study.prompts_path)
-    greedy, guard = find_current(study, ("greedy", "guard"), prompts).values()
+    greedy, guard = find_texts(study, ("greedy", "guard"), prompts).values()
     worst = min(prompts, key=lambda prompt: appeal(greedy[prompt.id, 1].text))
     texts = {"prompt": worst.text, "greedy": greedy[worst.id, 1].text, "guard": guard[worst.id, 1].text}
     lines = (f"{name:>6}: {text}" for name, text in texts.items())

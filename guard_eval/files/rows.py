@@ -125,8 +125,8 @@ def _as_utf8(path: Path, data: bytes) -> bytes:
     if not encoding:
         if kind := _unmarked_encoding(data[:64]):
             raise StudyError(f"{path} is {kind} without a byte order mark; save it as 'CSV UTF-8'")
-        if b"\0" in data[:_START]:
-            raise StudyError(f"{path} is a program's file and no text; export it as 'CSV UTF-8'")
+        if 10 * data[:_START].count(b"\0") > len(data[:_START]):
+            raise StudyError(f"{path} is a program's file and no text; save it as 'CSV UTF-8'")
         return data
     if encoding == "utf-8-sig":
         return data.removeprefix(codecs.BOM_UTF8)
@@ -249,8 +249,8 @@ def _fitted(path: Path, unit: str, rows: NumberedRows, width: int) -> Iterator[t
         if len(row) != width:
             if any(row[width:]):
                 raise StudyError(
-                    f"{path}, {unit} {number}: {len(row)} cells under {width} headings; remove what is above "
-                    "the header, or quote cells that hold a separator"
+                    f"{path}, {unit} {number}: {len(row)} cells under {width} headings; quote cells that "
+                    "hold a separator, or remove what is above the header"
                 )
             row = [*row[:width], *[""] * (width - len(row))]  # noqa: PLW2901
         if width == 1 or any(row):

@@ -13,16 +13,26 @@ from typing import Literal
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
-from guard_eval.generation.engines.encoding import encode, split_by_length
-from guard_eval.generation.engines.loading import ModelFiles
 from guard_eval.generation.plan import Engine, FinishedBatch, GenerationPlan
+from guard_eval.generation.served import (
+    ServedPlan,
+    ServedRun,
+    confirm_requests,
+    find_equal_systems,
+    open_budget,
+)
 from guard_eval.generation.strategies import own, parse, signature
+from guard_eval.records import Prompt
 from guard_eval.results import Result
+from guard_eval.servers.server import parse_send_key
 from guard_eval.study.folder import Study
+from guard_eval.study.system_settings import System
 from guard_eval.texts.continuations import append_continuations, append_traces
 from guard_eval.texts.current import Known, model_revision
 from guard_eval.texts.prompts import read_prompts
+from guard_eval.texts.served_files import TEXTS
 from guard_eval.texts.shards import Shard, reserve
+from guard_eval.texts.systems import find_texts
 
 EngineName = Literal["local", "ray", "vllm"]
 _OPENERS: dict[EngineName, str] = {
@@ -57,23 +67,28 @@ def generate_texts(
     engine: EngineName = "local",
     workers: int | None = None,
     trace: bool = False,
+    budget: float | None = None,
+    send_key: Sequence[str] = (),
     dry_run: bool = False,
 ) -> Generated:
     """Write continuations with every strategy.
 
     Each batch is on disk before the next begins, and existing texts are not written again: stop it at any
     moment and run it again. A prompt keeps its last max_prompt_tokens tokens. A strategy that cannot write
-    its texts does not keep the others from theirs.
+    its texts does not keep the others from theirs. Texts of models behind servers are requested and paid for.
 
     Args:
         study: The study's folder.
-        strategy: Only this strategy of the study; may be given several times.
+        strategy: Only this strategy or system of the study; may be given several times.
         shard: Only the I-th of N parts of the prompts, as I/N: run each on a GPU or machine of its own.
         engine: local: this process. ray: workers of the Ray cluster at RAY_ADDRESS, or of one started here.
             vllm: vLLM.
         workers: Models at work at once with Ray; by default one for each GPU, or each CPU.
         trace: Also write what strategies adapted at every token, such as GUARD's k_t and α_t.
-        dry_run: Say what would be written, how much of it and how long it takes, and stop.
+        budget: What requests to servers may cost together over all runs, in US dollars. Without it you are
+            asked.
+        send_key: Let a key go to a server that study.toml names: VARIABLE=https://host.
+        dry_run: Say what would be written, how much of it, how long it takes and what it costs, and stop.
 
     Raises:
         StudyError: Options contradict each other, a model cannot be loaded or cannot run a strategy, or texts
@@ -83,42 +98,158 @@ def generate_texts(
         raise StudyError(f"--trace is for --engine local, not {engine}; leave one of them out")
     if workers is not None and (engine != "ray" or workers < 1):
         raise StudyError(f"--workers {workers} is for --engine ray, and at least 1; leave it out")
+    if budget is not None and not 0 < budget < float("inf"):
+        raise StudyError(f"--budget {budget:g} must be an amount above 0, in US dollars, such as --budget 20")
+    systems = _choose_systems(study, strategy)
     part = Shard.parse(shard) if shard else Shard()
-    with nullcontext() if dry_run else reserve(study.continuations, part):
-        prompts = read_prompts(study.prompts_path, limit=study.settings.prompts.limit)
-        plan = GenerationPlan(
-            study=study,
-            strategies=_choose_strategies(study, strategy),
-            prompts=[prompt for prompt in prompts if part.holds(prompt.id)],
-            shard=part,
-            known=_expect_model(study),
-            engine="vllm" if engine == "vllm" else None,
-            workers=workers,
-            trace=trace,
-        )
-        own.check_loaded(plan.missing)
-        written: Counter[str] = Counter()
-        if dry_run:
-            lines = [*_forecast(plan), "run the command without --dry-run to write them"]
-            return _result(plan, written, lines)
-        if plan.missing:
-            plan = _write(plan, resolve_name(_OPENERS[engine]), written)
-    lines = [f"continuations: {study.continuations}/"]
-    if trace and not written:
-        lines.insert(0, "--trace: no text was written, so nothing is traced")
-    return _result(plan, written, lines, next=(study.command("measure"), study.command("pair")))
+    prompts = read_prompts(study.prompts_path, limit=study.settings.prompts.limit)
+    local = [system for system in systems if system.source == "strategy"]
+    served = [system for system in systems if system.source == "server"]
+    folder = study.continuations if local else study.folder / TEXTS
+    results = []
+    with nullcontext() if dry_run else reserve(folder, part):
+        plans = _plan_models(study, local, prompts, part, engine=engine, workers=workers, trace=trace)
+        for plan in plans:
+            result = _generate(plan, engine, dry_run=dry_run)
+            results.append(_name_systems(study, local, plan, result))
+        if served and not shard:
+            allowed = parse_send_key(send_key)
+            results.append(_request(study, served, prompts, budget=budget, allowed=allowed, dry_run=dry_run))
+    if served and shard:
+        names = ", ".join(system.name for system in served)
+        line = f"{names}: not requested with --shard, which divides the work of local models"
+        results.append(Generated(existing={}, lines=(line,)))
+    return _join(study, results, trace=trace, dry_run=dry_run)
 
 
-def _choose_strategies(study: Study, only: Sequence[str]) -> list[str]:
-    """Return the study's strategies, or those of them in `only`, in the study's order."""
-    named = study.settings.generation.strategies
-    picked = [signature(parse(name)) for name in only]
+def _choose_systems(study: Study, only: Sequence[str]) -> list[System]:
+    """Return the systems whose texts are generated, or those of them in `only`, in the study's order."""
+    named = {name: each for name, each in study.settings.systems.items() if each.source != "file"}
+    if not named:
+        raise StudyError(f"all systems of {study.folder} have their texts in files, so none are generated")
+    picked = [name if name in named else signature(parse(name)) for name in only]
     if unknown := [name for name in picked if name not in named]:
         raise StudyError(
             f"--strategy {unknown[0]} is not in generation.strategies of {study.folder / 'study.toml'}; "
             f"add it there, or choose from: {', '.join(named)}"
         )
-    return [name for name in named if name in picked] if picked else named
+    return [system for name, system in named.items() if name in picked or not picked]
+
+
+def _plan_models(
+    study: Study,
+    systems: Sequence[System],
+    prompts: Sequence[Prompt],
+    shard: Shard,
+    *,
+    engine: EngineName,
+    workers: int | None,
+    trace: bool,
+) -> Iterator[GenerationPlan]:
+    """Yield a plan for each local model that writes texts of these systems."""
+    for part in study.by_model():
+        model = part.settings.model
+        chosen = {str(each.strategy) for each in systems if study.settings.model_of(each) == model}
+        if chosen:
+            yield GenerationPlan(
+                study=part,
+                strategies=[name for name in part.settings.generation.strategies if name in chosen],
+                prompts=[prompt for prompt in prompts if shard.holds(prompt.id)],
+                shard=shard,
+                known=_expect_model(part),
+                engine="vllm" if engine == "vllm" else None,
+                workers=workers,
+                trace=trace,
+            )
+
+
+def _generate(plan: GenerationPlan, engine: EngineName, *, dry_run: bool) -> Generated:
+    """Write the texts of one local model that are missing, or say what would be written."""
+    own.check_loaded(plan.missing)
+    written: Counter[str] = Counter()
+    if dry_run:
+        return _result(plan, written, _forecast(plan))
+    if plan.missing:
+        plan = _write(plan, resolve_name(_OPENERS[engine]), written)
+    return _result(plan, written)
+
+
+def _request(
+    study: Study,
+    systems: Sequence[System],
+    prompts: Sequence[Prompt],
+    *,
+    budget: float | None,
+    allowed: set[tuple[str, str]],
+    dry_run: bool,
+) -> Generated:
+    """Request the texts of models behind servers that are missing, or say what would be requested.
+
+    Raises:
+        StudyError: In the end: a server could not be asked. The others were asked all the same.
+    """
+    plans = [ServedPlan.of(study, system, prompts) for system in systems]
+    lines = [f"{plan.system.name}: {len(plan.existing)} texts exist" for plan in plans]
+    if dry_run:
+        lines += [line for plan in plans for line in plan.forecast()]
+        existing = {plan.system.name: len(plan.existing) for plan in plans}
+        return Generated(
+            existing=existing, missing=sum(len(plan.missing) for plan in plans), lines=tuple(lines)
+        )
+    waiting = [plan for plan in plans if plan.missing]
+    servers = confirm_requests(waiting, budget_usd=budget, send_key=allowed) if waiting else {}
+    if servers is None:
+        return Generated(existing={}, lines=("nothing was sent",))
+    account, problems = open_budget(study, budget), []
+    written: dict[str, int] = {}
+    failed = 0
+    warnings: list[str] = []
+    for plan in waiting:
+        name = plan.system.name
+        with progress.task(name, total=len(plan.missing), unit="texts") as advance:
+            run = ServedRun(plan, servers[name], account, advance)
+            try:
+                run.write()
+            except StudyError as error:
+                problems.append(str(error))
+        written[name] = run.counts.written
+        failed += run.counts.failures.total()
+        lines += run.counts.lines(plan)
+        warnings += run.counts.warnings(plan)
+    if problems:
+        raise StudyError("\n  ".join([*problems, *lines]))
+    warnings += find_equal_systems(
+        find_texts(study, study.settings.systems, prompts), [plan.system.name for plan in waiting]
+    )
+    return Generated(
+        existing={plan.system.name: len(plan.existing) + written.get(plan.system.name, 0) for plan in plans},
+        written=written,
+        missing=sum(len(plan.missing) for plan in waiting) - sum(written.values()),
+        lines=tuple(lines),
+        warnings=tuple(warnings),
+        exit_code=3 if failed else 0,
+    )
+
+
+def _join(study: Study, results: Sequence[Generated], *, trace: bool, dry_run: bool) -> Generated:
+    """Return what was done for all systems as one result."""
+    written = {name: count for each in results for name, count in each.written.items()}
+    lines = [line for each in results for line in each.lines]
+    if dry_run:
+        lines.append("run the command without --dry-run to write them")
+    else:
+        if trace and not written:
+            lines.append("--trace: no text was written, so nothing is traced")
+        lines += [f"continuations: {study.continuations}/"] * bool(study.by_model())
+    return Generated(
+        existing={name: count for each in results for name, count in each.existing.items()},
+        written=written,
+        missing=sum(each.missing for each in results),
+        lines=tuple(lines),
+        warnings=tuple(warning for each in results for warning in each.warnings),
+        next=() if dry_run else (study.command("measure"), study.command("pair")),
+        exit_code=max((each.exit_code for each in results), default=0),
+    )
 
 
 def _expect_model(study: Study) -> Known:
@@ -126,6 +257,8 @@ def _expect_model(study: Study) -> Known:
     model, revision = study.settings.model, model_revision(study)
     if revision is None:
         return {"revision": None, "dtype": None}
+    from guard_eval.generation.engines.loading import ModelFiles  # noqa: PLC0415 (needs torch)
+
     files = ModelFiles.open(study.locate_model(model.name), revision)
     return {"revision": revision, "dtype": files.expected_dtype(model.dtype, model.device)}
 
@@ -185,6 +318,9 @@ def _forecast(plan: GenerationPlan) -> list[str]:
         lines += filter(None, [check_strategies(plan.study, list(plan.missing))])
     revision = plan.known["revision"]
     if revision is not None and location not in models.missing:
+        from guard_eval.generation.engines.encoding import encode, split_by_length  # noqa: PLC0415 (torch)
+        from guard_eval.generation.engines.loading import ModelFiles  # noqa: PLC0415 (needs torch)
+
         with models.offline():  # of a tokenizer, transformers asks for more files than there are
             described = ModelFiles.open(location, revision).describe(model.name)
         rows = encode(described, plan.prompts, generation.max_prompt_tokens, chat=generation.chat)
@@ -201,17 +337,25 @@ def _forecast(plan: GenerationPlan) -> list[str]:
     return lines
 
 
-def _result(
-    plan: GenerationPlan,
-    written: Mapping[str, int],
-    lines: Sequence[str],
-    *,
-    next: tuple[str, ...] = (),  # noqa: A002 (a field)
-) -> Generated:
+def _result(plan: GenerationPlan, written: Mapping[str, int], lines: Sequence[str] = ()) -> Generated:
     return Generated(
         existing={name: len(texts) + written.get(name, 0) for name, texts in plan.existing.items()},
         written=dict(written),
         missing=plan.total - sum(written.values()),
         lines=(*plan.describe(written), *lines),
-        next=next,
+    )
+
+
+def _name_systems(
+    study: Study, systems: Sequence[System], plan: GenerationPlan, result: Generated
+) -> Generated:
+    """Return what a model wrote by the names of the study's systems, and with the model's name if needed."""
+    model = plan.study.settings.model
+    names = {str(each.strategy): each.name for each in systems if study.settings.model_of(each) == model}
+    heading = [f"{model.name}:"] if len(study.by_model()) > 1 else []
+    return replace(
+        result,
+        existing={names[name]: count for name, count in result.existing.items()},
+        written={names[name]: count for name, count in result.written.items()},
+        lines=(*heading, *result.lines),
     )

@@ -25,7 +25,8 @@ from guard_eval.generation.engines.local import write_batches
 from guard_eval.generation.strategies import Strategy, draws, parse
 from guard_eval.records import Continuation, Prompt, content_id
 from guard_eval.results import Result
-from guard_eval.study.folder import BUNDLED, locate_model
+from guard_eval.study.folder import locate_model
+from guard_eval.study.system_settings import BUNDLED
 from guard_eval.texts.models import find_models
 
 MAX_PROMPT_TOKENS = 256

@@ -11,7 +11,7 @@ from guard_eval.errors import StudyError
 from guard_eval.records import Continuation, Prompt
 from guard_eval.study.folder import Study
 from guard_eval.texts.continuations import Trace
-from guard_eval.texts.current import Known, Texts, find_texts, other_runs
+from guard_eval.texts.current import Known, Texts, find_generated, other_runs
 from guard_eval.texts.models import HubModels, find_models
 from guard_eval.texts.shards import WHOLE, Shard
 
@@ -71,7 +71,7 @@ class GenerationPlan:
     @cached_property
     def existing(self) -> Mapping[str, Texts]:
         """The texts that exist, by strategy."""
-        return find_texts(self.study, self.strategies, self.prompts, known=self.known, engine=self.engine)
+        return find_generated(self.study, self.strategies, self.prompts, known=self.known, engine=self.engine)
 
     @cached_property
     def missing(self) -> dict[str, list[PlannedText]]:

@@ -30,11 +30,11 @@ from guard_eval.study.criteria_settings import SettingsTable
 from guard_eval.study.folder import locate_model
 from guard_eval.study.settings import MetricSettings
 from guard_eval.study.toml import check_tables, with_overrides
-from guard_eval.texts.current import find_current
 from guard_eval.texts.generation_files import read_generations
 from guard_eval.texts.generations import HUMAN, Generation, generation_of
 from guard_eval.texts.models import HubModels, find_models
 from guard_eval.texts.prompts import read_prompts
+from guard_eval.texts.systems import explain_missing, find_texts
 
 if TYPE_CHECKING:
     from guard_eval.generation.library import Texts
@@ -136,17 +136,16 @@ def _read_texts(source: Any, options: Mapping[str, Any]) -> Sequence[Generation]
 
 
 def _measure_study(study: Study, chosen: Mapping[str, Any], *, dry_run: bool) -> Measured:
-    """Measure the continuations of a study that exist."""
+    """Measure the texts of a study that exist."""
     settings = study.settings
-    prompts = {prompt.id: prompt for prompt in read_prompts(study.prompts_path, limit=settings.prompts.limit)}
-    runs = find_current(study, settings.generation.strategies, [*prompts.values()])
-    generations = [
-        generation_of(text, prompts[text.prompt_id]) for run in runs.values() for text in run.values()
-    ]
+    prompts = read_prompts(study.prompts_path, limit=settings.prompts.limit)
+    by_system = find_texts(study, settings.systems, prompts)
+    generations = [text for texts in by_system.values() for text in texts.values()]
     if not generations:
-        raise StudyError(f"{study.folder} has no continuations yet; run: {study.command('generate')}")
+        remedy = explain_missing(study, next(iter(settings.systems)))
+        raise StudyError(f"{study.folder} has no {settings.texts} yet; {remedy}")
     declared = settings.metrics.model_dump()
-    if declared["baseline"] is None and DEFAULT_BASELINE in settings.generation.strategies:
+    if declared["baseline"] is None and DEFAULT_BASELINE in settings.systems:
         declared["baseline"] = DEFAULT_BASELINE
     wanted = _check_settings({"metrics": {**declared, **chosen}}).metrics
     measured = _measure_texts(
@@ -162,9 +161,10 @@ def _measure_study(study: Study, chosen: Mapping[str, Any], *, dry_run: bool) ->
 
 def _check_scorer(study: Study, settings: MetricSettings) -> list[str]:
     """Warn if the model that wrote the texts is the one that scores them."""
-    writer, scorer = study.settings.model.name, settings.coherence_model
+    writers = [study.locate_model(part.settings.model.name) for part in study.by_model()]
+    scorer = settings.coherence_model
     scored = sorted({"coherence", "perplexity"} & set(settings.compute))
-    if not scored or study.locate_model(writer) != study.locate_model(scorer):
+    if not scored or study.locate_model(scorer) not in writers:
         return []
     warning = f"{' and '.join(scored)}: {scorer} scores what it wrote itself"
     remedy = "name another coherence_model"

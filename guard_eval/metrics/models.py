@@ -93,8 +93,9 @@ class ScoringModels:
     @classmethod
     def of_study(cls, study: Study) -> ScoringModels:
         """Return a study's scoring models."""
-        model = study.settings.model
-        return cls(study.locate_model, device=model.device, revisions={model.name: model.revision})
+        models = [part.settings.model for part in study.by_model()]
+        revisions = {model.name: model.revision for model in models}
+        return cls(study.locate_model, device=study.settings.model.device, revisions=revisions)
 
     def open(self, name: str, *, loader: Literal["load", "load_encoder"] = "load") -> ScoringModel:
         """Return a language model, or an encoder; nothing is loaded yet."""

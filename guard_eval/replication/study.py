@@ -19,8 +19,9 @@ from guard_eval.replication.paper import COHERENCE_MODEL, MODELS, NEW_TOKENS, Pa
 from guard_eval.replication.prompts import prompts_of
 from guard_eval.reporting.writing import write_whole
 from guard_eval.study import Study
-from guard_eval.study.folder import BUNDLED, check_settings, seen_from
+from guard_eval.study.folder import check_settings, seen_from
 from guard_eval.study.settings import needs_amateur
+from guard_eval.study.system_settings import BUNDLED
 from guard_eval.study.toml import read_toml, with_overrides
 from guard_eval.texts.new import prompt_lines
 from guard_eval.texts.prompts import read_prompts

@@ -50,9 +50,12 @@ def read_json(body: bytes) -> dict[str, Any]:
     envelope = table_of(load_json(body))
     if "custom_id" not in envelope:
         return envelope
-    response = table_of(envelope.get("response"))
-    content = response.get("body", response)
-    return table_of(load_json(content.encode(errors="replace")) if isinstance(content, str) else content)
+    for name in ("result", "response", "body"):
+        inner = envelope.get(name)
+        if isinstance(inner, str):
+            inner = load_json(inner.encode(errors="replace"))
+        envelope = inner if isinstance(inner, dict) else envelope
+    return envelope
 
 
 def read_answer(body: bytes) -> Answer | None:
@@ -67,9 +70,9 @@ def read_answer(body: bytes) -> Answer | None:
 
 _ENDINGS: Mapping[str, str] = {
     "error": r"error|abort|cancel|fail|insufficient",
-    "content_filter": r"filter|safety|sensitive|prohibited|block|recitation|spii|guardrail|moderat|flagged",
-    "refusal": r"refus",
-    "length": r"length|max|limit|context",
+    "content_filter": r"filter|safe|sensitive|prohibit|block|recitation|spii|guardrail|moderat|flag|policy",
+    "refusal": r"refus|declin",
+    "length": r"length|max|limit|context|truncat|incomplete",
 }
 """How an answer ended, in the words of one server or another. Whatever else a server says, it stopped."""
 
@@ -124,11 +127,12 @@ def read_usage(body: bytes) -> Usage:
     """
     envelope = read_json(body)
     counts = table_of(envelope.get("usage"))
-    first, second = ("prompt", "completion") if "prompt_tokens" in counts else ("input", "output")
+    first, second = ("input", "output") if "input_tokens" in counts else ("prompt", "completion")
     prompt, output, total = (read_count(counts.get(f"{each}_tokens")) for each in (first, second, "total"))
     reasoning = read_count(table_of(counts.get(f"{second}_tokens_details")).get("reasoning_tokens"))
-    if output is not None and prompt is not None and total is not None:
-        output = max(output, total - prompt)
+    if output is not None and prompt is not None and total is not None and total - prompt > output:
+        reasoning = reasoning or total - prompt - output
+        output = total - prompt
     answer = read_answer(body)
     is_filtered = answer is not None and answer.ended == "content_filter"
     if output == 0 and not is_filtered:

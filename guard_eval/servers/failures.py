@@ -39,9 +39,9 @@ Each time may have been paid, unseen. A time-out of a request that was alone is 
 Omittable = Literal["reasoning_effort", "temperature", "top_p", "seed", "store", "system"]
 """Parts of a request that can be left out. Without `system` the user's message has its words too."""
 
-Change = Omittable | Literal["responses", "output", "limit", "guess"]
-"""What may help if a request's form is refused: a request without that part, the other interface, plain text,
-the other name of the token limit, or the next simpler form if the server does not say."""
+Change = Omittable | Literal["responses", "output", "limit", "fewer_tokens", "guess"]
+"""What may help if a request is refused: a request without that part, the other interface, plain text, the
+other name of the token limit, a lower limit, or the next simpler form if the server does not say."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
 from collections.abc import Awaitable
 
@@ -18,9 +19,11 @@ PROBE_ROUNDS = 20
 POLL_SECONDS = 0.2
 """Seconds between two looks whether a pause was ended."""
 
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.5, 30.0
+"""The pause before a second attempt, and the longest one that the server did not ask for."""
 
-NOTICED_SECONDS = 1.0
-"""A longer pause is told to the user."""
+SILENT_SECONDS = 60.0
+"""Seconds between two lines about waits."""
 
 
 class RateLimiter:
@@ -44,6 +47,7 @@ class RateLimiter:
         self._ceiling = float("inf")  # the last limit at which the server refused
         self._closed_until = 0.0
         self._reduced_at = 0.0
+        self._silent_until = 0.0
         self._free = asyncio.Condition()
 
     async def __aenter__(self) -> float:
@@ -78,10 +82,19 @@ class RateLimiter:
             self.answered(sent_at)
             return result
         is_queued = result.kind == "timeout" and not is_alone
-        wait = result.wait or 0.0
-        if (result.kind == "rate_limited" or is_queued or wait) and self.refused(let_go_at, wait):
-            progress.notice(f"the server asks to wait {wait:,.0f} seconds ({result.detail})")
+        if result.kind == "rate_limited" or is_queued or result.wait:
+            self.refused(let_go_at, result.wait or 0.0)
+            self._tell(result)
         return result
+
+    def _tell(self, refusal: RequestFailure) -> None:
+        """Print one line about a wait, and at most one a minute."""
+        now = time.monotonic()
+        if now < self._silent_until:
+            return
+        self._silent_until = now + max(refusal.wait or 0.0, SILENT_SECONDS)
+        wait = f" for {refusal.wait:,.0f} seconds" if (refusal.wait or 0.0) >= 1 else ""
+        progress.notice(f"the server takes fewer requests; some wait{wait} ({refusal.detail})")
 
     def answered(self, sent_at: float) -> None:
         """Let more through if an answer came soon."""
@@ -94,21 +107,21 @@ class RateLimiter:
             step = 1.0 if self._ceiling == float("inf") else 1 / (rounds * self.limit)
             self.limit = min(self._concurrency, self.limit + step)
 
-    def refused(self, sent_at: float, wait: float) -> bool:
-        """Let half as many through, once for all that were under way together, and pause.
-
-        Returns:
-            Whether the pause is a new one that a user notices.
-        """
+    def refused(self, sent_at: float, wait: float) -> None:
+        """Let half as many through, once for all that were under way together, and pause."""
         now = time.monotonic()
         if sent_at > self._reduced_at:
             self._reduced_at = now
             self._ceiling = self.limit
             self.limit = max(1.0, self.limit / 2)
-        is_new = now >= self._closed_until and wait >= NOTICED_SECONDS
         self._closed_until = max(self._closed_until, now + wait)
-        return is_new
 
     def open(self) -> None:
         """End the pause."""
         self._closed_until = 0.0
+
+
+def draw_pause(attempts: int) -> float:
+    """Return the seconds before the next attempt, spread by chance."""
+    seconds = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** (attempts - 1))
+    return seconds * secrets.SystemRandom().uniform(0.5, 1)

@@ -71,9 +71,9 @@ def _spell(character: int) -> tuple[bytes, ...]:
     code = _either_case(b"%02x" % character)
     return (
         plain,
-        rb"\\{1,8}(?:%b|[ux](?:00)?%b)" % (plain, code),
+        rb"\\{1,8}(?:%b|[ux]\{?0*%b\}?)" % (plain, code),
         rb"%%(?:25){0,4}%b" % code,
-        rb"&#(?:%d|[xX]%b);" % (character, code),
+        rb"&#0*(?:%d|[xX]0*%b);?" % (character, code),
     )
 
 

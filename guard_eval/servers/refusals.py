@@ -37,8 +37,8 @@ _DEEPEST = 8
 _PAGE = "a web page"
 _FORM = {400, 404, 405, 415, 422, 500, 501}
 _UNKNOWN = (
-    r"support|unknown|unrecogni[sz]ed|unexpected|deprecated|no longer|extra (?:field|input)"
-    r"|not (?:permitted|allowed|available)|only .{0,30}allowed"
+    r"support|unknown|unrecogni[sz]ed|unexpected|deprecated|no longer|extra(?:neous)? |forbidden|ignored"
+    r"|not (?:permitted|allowed|available|accept|compatible|valid)|\bonly\b|cannot be|must (?:not )?be"
 )
 
 
@@ -76,7 +76,9 @@ RULES = (
         statuses=_FORM,
         codes={"json_validate_failed", "tool_use_failed", "output_parse_failed"},
         words=r"failed to (?:generate|validate) json|unexpected tokens remaining|harmonyerror"
-        r"|model (?:has )?(?:produced|generated|returned) (?:an? )?(?:invalid|malformed|empty)",
+        r"|model (?:has )?(?:produced|generated|returned) (?:an? )?(?:invalid|malformed|empty)"
+        r"|(?:model(?:'s)? |generated )(?:output|response|answer|text|json)\b.{0,40}"
+        r"(?:invalid|not (?:be )?(?:valid|parsed?)|does not match)",
         kind="unparseable",
     ),
     Rule(statuses={402}, kind="no_credit"),
@@ -110,17 +112,20 @@ RULES = (
         words=r"\b(?:country|region|territory|location)\b.{0,60}"
         r"(?:unsupported|restricted|blocked|not (?:supported|available|allowed|permitted))"
         r"|(?:unsupported|restricted|blocked|not (?:supported|available|allowed)) .{0,20}"
-        r"\b(?:country|region|territory|location)\b",
+        r"\b(?:country|region|territory|location)\b"
+        r"|\bgeo(?:graph|-?block|-?fenc|-?restrict)|\bfrom your (?:country|region|territory|location)\b",
         kind="blocked",
     ),
     Rule(statuses={403}, words=r"\bflagged\b|\bmoderation\b", kind="content_filter"),
     Rule(statuses={403}, kind="forbidden"),
     Rule(
         statuses={404, 405, 500, 501},
-        words=r"unexpected endpoint|page not found|^\W*(?:not found|method not allowed)\W*$|cannot post"
+        words=r"unexpected endpoint|page not found|cannot post"
+        r"|^\W*(?:(?!model)\w+ )?(?:not found|method not allowed)\W*$"
         r"|(?:invalid|unknown) (?:url|path|route|endpoint)|no (?:such )?route|route .{0,80}not found",
         kind="no_path",
     ),
+    Rule(statuses={404, 405}, words=r"^\W*$", kind="no_path"),
     Rule(statuses={408}, kind="server_error", billed=True),  # some say so of a model that took too long
     Rule(
         statuses={*_CLIENT, 500},
@@ -128,6 +133,7 @@ RULES = (
         words=r"maximum context length|context.{0,20}(?:exceed|too long|window)|exceeds? .{0,30}context"
         r"|longer than .{0,30}context|too many tokens|prompt is too long|token count.{0,30}exceeds",
         kind="too_long",
+        change="fewer_tokens",
     ),
     Rule(
         statuses=_CLIENT,
@@ -136,7 +142,14 @@ RULES = (
     ),
     Rule(
         statuses=_CLIENT,
-        words=r"^(?=.*max_(?:\w+_)?tokens)(?=.*(?:too (?:large|small|high|low)|at (?:most|least)))",
+        words=r"^(?=.*max_(?:\w+_)?tokens)"
+        r"(?=.*(?:too (?:large|high|long)|at most|less than|smaller|exceed|between|maximum|up to|<))",
+        kind="too_many_tokens",
+        change="fewer_tokens",
+    ),
+    Rule(
+        statuses=_CLIENT,
+        words=r"^(?=.*max_(?:\w+_)?tokens)(?=.*(?:too (?:small|low)|at least|greater than|larger than))",
         kind="rejected",
     ),
     Rule(statuses=_FORM, words=r"/responses\b|not a chat model", change="responses"),
@@ -192,6 +205,8 @@ _FATAL = {
     "{hint}",
     "no_endpoint": "no provider behind {url} takes such requests for {model!r} ({detail}); ask for less in "
     "this judge's table of study.toml, such as in extra_body, or name another model",
+    "too_many_tokens": "{url} does not let {model!r} write answers of so many tokens ({detail}); set a lower "
+    "max_output_tokens in study.toml",
     "web_page": "{url} answers with {detail}, not with chat completions; check base_url in study.toml or "
     "OPENAI_BASE_URL: {hint}",
 }
@@ -313,7 +328,7 @@ def read_line(server: Server, line: bytes) -> RequestFailure | None:
     response = table_of(entry.get("response"))
     status = read_status(response.get("status_code"))
     error = entry.get("error") or read_json(line).get("error")
-    is_success = status in range(200, 300) or (status is None and bool(response))
+    is_success = status is None or status in range(200, 300)
     if read_answer(line) is not None or (is_success and not error):
         return read_error(server, line)
     refusal = read_refusal(server, status or 500, {}, error or "no answer")

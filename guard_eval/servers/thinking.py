@@ -46,12 +46,14 @@ def remove_thinking(content: str) -> str | None:
 
 def has_reasoned(body: bytes) -> bool:
     """Return whether an answer shows that the model reasons: it counts such tokens, or holds its thinking."""
-    if b"reason" not in body and b"think" not in body.lower():
-        return False
     if read_usage(body).reasoning_tokens:
         return True
     answer = read_answer(body)
-    text = (answer and answer.text) or ""
+    if answer is not None and answer.text and _THINKING.search(answer.text):
+        return True
     choices = read_json(body).get("choices")
     message = table_of(table_of(choices[0] if isinstance(choices, list) and choices else None).get("message"))
-    return bool(message.get("reasoning_content") or message.get("reasoning") or _THINKING.search(text))
+    content = message.get("content")
+    parts = [each.get("type") for each in map(table_of, content)] if isinstance(content, list) else []
+    names = [*(name for name, value in message.items() if value), *parts]
+    return any(re.search("reason|think", str(name), re.IGNORECASE) for name in names)

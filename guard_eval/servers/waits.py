@@ -15,10 +15,14 @@ _UNITS = {"ms": 0.001, "mi": 60.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400
 
 _UNIT = r"(?:ms|s|m|h|d|secs?|seconds?|mins?|minutes?|hours?|days?)(?![a-z])"
 _SPAN = rf"(?:\d+(?:\.\d+)?\s*{_UNIT}[\s,]*(?:and\s)?)+"
+_DATE = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[\d.]*(?:Z|[+-]\d\d:?\d\d)?"
 _ASKED = re.compile(
-    rf"(?:again|retry|retry_?delay|wait|resets?)\b\D{{0,20}}?({_SPAN})|retry_?after\w*\"\s*:\s*\"?([\d.]+)",
+    rf"(?:again|retry|retry_?delay|wait|resets?|available|remaining)\b\D{{0,20}}?({_SPAN}|{_DATE})"
+    r"|retry_?after\w*\"\s*:\s*\"?([\d.]+)",
     re.IGNORECASE,
 )
+_MILLISECONDS = re.compile(r"retry_?after\w*m(?:illi)?s\w*\"\s*:\s*\"?([\d.]+)", re.IGNORECASE)
+_USED_UP = re.compile(r"\b(?:r|remaining)=0\b.*\b(?:t|reset)=(\d+)")
 
 _EPOCH = 1e9
 """A larger number of seconds is a date; one that is a thousand times larger is a date in milliseconds."""
@@ -36,12 +40,17 @@ def read_wait(headers: Mapping[str, str], error: object = None) -> float | None:
     >>> read_wait({"retry-after": "3"}), read_wait({"retry-after": "soon"})
     (3.0, None)
     """
-    asked = _ASKED.search(json.dumps(error, default=str)[:10_000])
+    words = json.dumps(error, default=str)[:10_000]
+    asked = _ASKED.search(words)
+    milliseconds = _MILLISECONDS.search(words)
+    used = _USED_UP.search(headers.get("ratelimit", ""))
     used_up = [name for name, value in headers.items() if "ratelimit" in name and value.strip() == "0"]
     stated = [
         f"{headers.get('retry-after-ms')}ms",
         headers.get("retry-after", ""),
+        f"{milliseconds[1]}ms" if milliseconds else "",
         asked[asked.lastindex or 0] if asked else "",
+        used[1] if used else "",
         *(headers.get(name.replace("remaining", "reset"), "") for name in used_up if "remaining" in name),
     ]
     sent_at = _read_date(headers.get("date", "")) or time.time()

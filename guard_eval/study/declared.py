@@ -2,7 +2,8 @@
 
 A part has the settings that can change what these raters see or how their verdicts are tested, and nothing
 else: a change of one judge leaves the parts of people and of other judges as they are. The database keeps
-each part, as JSON, with the first verdict of its raters.
+each part, as JSON, with the first verdict of its raters. A comparison or a system that is added later changes
+nothing of what was declared for the others.
 """
 
 from __future__ import annotations
@@ -14,6 +15,10 @@ from typing import Any
 
 from guard_eval.records import PEOPLE, DeclaredPart, settings_part
 from guard_eval.study.settings import Settings
+from guard_eval.study.system_settings import System
+
+_EXTENDED = {"pairs.compare", "generation.strategies"}
+"""Lists to which more may be added: the entries that were there stay what they are."""
 
 
 def declared_settings(settings: Settings) -> dict[str, str]:
@@ -21,7 +26,15 @@ def declared_settings(settings: Settings) -> dict[str, str]:
 
     Settings that change no verdict and no test are excluded where they are defined.
     """
-    shared = settings.model_dump(mode="json", exclude={"metrics"})
+    shared = settings.model_dump(mode="json", exclude={"metrics", "system"})
+    for name in (
+        "texts",
+        "task",
+    ):  # a study that uses neither declares what it declared before there were any
+        if getattr(settings, name) == Settings.model_fields[name].default:
+            del shared[name]
+    if settings.system:
+        shared["system"] = {system.name: _declared_system(system) for system in settings.system}
     annotation, criteria, judges = map(shared.pop, ("annotation", "criteria", "judge"))
     panel = shared["analysis"].pop("panel")
     parts: dict[str, dict[str, Any]] = {PEOPLE: {"annotation": annotation}}
@@ -33,6 +46,12 @@ def declared_settings(settings: Settings) -> dict[str, str]:
         words_by_name = {name: words for name, words in criteria.items() if name in names}
         part.update(shared, criteria=words_by_name)
     return {name: json.dumps(part, sort_keys=True, ensure_ascii=False) for name, part in parts.items()}
+
+
+def _declared_system(system: System) -> dict[str, Any]:
+    """Return what decides a system's texts, besides its file: the pairs say which texts were compared."""
+    table = system.model_dump(mode="json", exclude={"name", "headers"}, exclude_defaults=True)
+    return table | ({"headers": system.answering_headers} if system.answering_headers else {})
 
 
 def hash_declared(declared: str) -> str:
@@ -62,11 +81,16 @@ def compare_declared(
 
 
 def _changes(before: object, after: object, key: str = "") -> list[str]:
+    if key == "system":
+        before = before or {}
     if isinstance(before, dict) and isinstance(after, dict):
         return [
             change
             for name in sorted({*before, *after})
+            if key != "system" or name in before
             for change in _changes(before.get(name), after.get(name), f"{key}.{name}".removeprefix("."))
         ]
+    if key in _EXTENDED and isinstance(before, list) and isinstance(after, list):
+        after = [entry for entry in after if entry in before]
     old, new = (json.dumps(value, ensure_ascii=False)[:60] for value in (before, after))
     return [] if before == after else [f"{key} from {old} to {new}"]

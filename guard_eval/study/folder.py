@@ -11,7 +11,7 @@ import os
 import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
@@ -23,14 +23,12 @@ from guard_eval.generation.strategies import own
 from guard_eval.proposals import write_command
 from guard_eval.records import Plan
 from guard_eval.rubric import CRITERIA
-from guard_eval.study.criteria_settings import find_study_file
+from guard_eval.study.criteria_settings import find_study_file, in_one_line
 from guard_eval.study.declared import declared_settings, hash_declared
 from guard_eval.study.own_strategies import recall_strategies
 from guard_eval.study.settings import Settings
+from guard_eval.study.system_settings import BUNDLED, Model
 from guard_eval.study.toml import check_tables, read_toml, with_overrides
-
-BUNDLED = "bundled"
-"""The name of the small model that comes with the package."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +69,8 @@ class Study:
         "guard-eval generate my-study --strategy 'top_k(k=5)'"
         """
         command = write_command(name, self.folder, *arguments, overrides=self.overrides)
-        if name == "generate" and own.find_unloaded(self.settings.generation.strategies):
+        strategies = (system.strategy for system in self.settings.systems.values() if system.strategy)
+        if name == "generate" and own.find_unloaded(strategies):
             return f"{command} --code FILE.py"
         return command
 
@@ -98,6 +97,19 @@ class Study:
             return find_study_file(self.folder, name)
         except StudyError as error:
             raise StudyError(f"prompts.file: {name!r}: {error}") from None
+
+    def by_model(self) -> list[Study]:
+        """Return this study once for each local model, as [model] with the strategies by which it writes.
+
+        What writes and finds a model's texts therefore knows one model and no other systems.
+        """
+        settings = self.settings
+        local = [system for system in settings.systems.values() if system.source == "strategy"]
+        models: list[Model] = []
+        for model in map(settings.model_of, local):
+            if model not in models:
+                models.append(model)
+        return [replace(self, settings=settings.of_model(model)) for model in models]
 
     @property
     def continuations(self) -> Path:
@@ -137,7 +149,7 @@ class Study:
         typed = any(assignment.partition("=")[0].strip() == "database" for assignment in self.overrides)
         if self.settings.database is not None and not typed:
             check_location(self.settings.database, self.folder)
-        return self.settings.database or f"sqlite:///{(self.folder / 'study.db').resolve()}"
+        return self.settings.database or f"sqlite:///{self.folder.resolve() / 'study.db'}"
 
     def locate_model(self, name: str) -> str:
         """Return what to load for a model's name: a path, seen from the study, or a Hugging Face id."""
@@ -148,8 +160,18 @@ def check_settings(tables: Mapping[str, Any], folder: Path) -> Settings:
     """Return the settings in the tables of a study.toml, or raise a `StudyError` that names all problems."""
     declared = tables.get("criteria")
     names = [*CRITERIA, *(declared if isinstance(declared, dict) else ())]
-    context = {"folder": folder, "criteria": names}
+    context = {"folder": folder, "criteria": names, "systems": _system_names(tables)}
     return check_tables(Settings, tables, folder / "study.toml", context=context)
+
+
+def _system_names(tables: Mapping[str, Any]) -> list[str]:
+    """Return the names in the `[[system]]` tables, as they are shown."""
+    systems = tables.get("system")
+    names = []
+    for system in systems if isinstance(systems, list) else ():
+        with suppress(ValueError, AttributeError):  # said where the table is checked
+            names.append(in_one_line(system.get("name")))
+    return names
 
 
 def locate_model(name: str, folder: Path) -> str:

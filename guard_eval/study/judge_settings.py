@@ -1,8 +1,4 @@
-"""The `[[judge]]` tables of study.toml: which models rate, how they are asked, and what their tokens cost.
-
-A study.toml is a stranger's file and is passed on: it holds no secret, and what it adds to requests does not
-change what is asked, of which model, and in which form.
-"""
+"""The `[[judge]]` tables of study.toml: which models rate, and how they are asked."""
 
 from __future__ import annotations
 
@@ -28,8 +24,11 @@ _OWN_FIELDS = (
 )
 """Fields of a request that this program sets, or that would change what is asked or choose the verdict."""
 
+CONTINUATIONS = "continuations"
+"""What the compared texts are called unless study.toml says it: the paper's word."""
+
 _PLACEHOLDER = re.compile(r"\{\{([^{}\n]*)\}\}")
-PLACEHOLDERS = ("criteria", "judgments", "count", "metrics")
+PLACEHOLDERS = ("criteria", "judgments", "count", "metrics", "texts", "task")
 """What a prompt template can have filled in; `criteria` must be there."""
 
 
@@ -130,6 +129,8 @@ class Judge(ServedModel):
     )
 
     _known: dict[str, Criterion] = PrivateAttr(default=CRITERIA)
+    _texts: str = PrivateAttr(default=CONTINUATIONS)
+    _task: str | None = PrivateAttr(default=None)
 
     @property
     def rater_name(self) -> str:
@@ -151,8 +152,20 @@ class Judge(ServedModel):
         """Return the examples that are shown before each pair."""
         return () if self.examples is None else read_examples(self.examples.text)
 
-    def in_study(self, known: dict[str, Criterion], criteria: list[str]) -> Self:
-        """Return this judge among its study's criteria: it is asked its own ones, or else people's.
+    @property
+    def texts(self) -> str:
+        """Return what the study calls its texts."""
+        return self._texts
+
+    @property
+    def task(self) -> str | None:
+        """Return what the writers of the texts were asked to do, if the study says it."""
+        return self._task
+
+    def in_study(
+        self, known: dict[str, Criterion], criteria: list[str], *, texts: str, task: str | None
+    ) -> Self:
+        """Return this judge in its study: it is asked its own criteria, or else people's.
 
         Raises:
             ValueError: An example lacks what is asked.
@@ -160,6 +173,8 @@ class Judge(ServedModel):
         has_criteria = "criteria" in self.model_fields_set
         judge = self.model_copy(update={} if has_criteria else {"criteria": criteria})
         judge._known = known  # noqa: SLF001 (of the same class)
+        judge._texts = texts  # noqa: SLF001
+        judge._task = task  # noqa: SLF001
         for number, example in enumerate(judge.judged_examples, start=1):
             lacking = [name for name in judge.criteria if name not in example.verdict]
             lacking += ["rationale"] if judge.rationale and example.rationale is None else []

@@ -41,12 +41,11 @@ HeaderValue = Annotated[str, Field(pattern=r"^[!-~]([ -~]*[!-~])?$")]
 Usd = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
-class ServedModel(SettingsTable):
-    """A model at any server that speaks one of OpenAI's interfaces.
+class ServerSettings(SettingsTable):
+    """How a model behind a server is reached, and what its tokens cost.
 
     Attributes:
-        model: The model, as its server calls it; pin a snapshot if there are any.
-        base_url: The server; the environment's (OPENAI_BASE_URL), or else OpenAI's, by default.
+        base_url: The server; of a judge, the environment's (OPENAI_BASE_URL), or else OpenAI's, by default.
         api_key_env: The environment variable with the server's key. Without it a server gets no key but its
             maker's own: OpenAI's, Anthropic's and Gemini's.
         headers: Headers added to each request; no secrets.
@@ -56,7 +55,6 @@ class ServedModel(SettingsTable):
         usd_per_million_output_tokens: The price of the answer's tokens, reasoning included.
     """
 
-    model: str = Field(min_length=1)
     base_url: str | None = None
     api_key_env: str | None = Field(default=None, pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$", exclude=True)
     headers: Annotated[dict[HeaderName, HeaderValue], AfterValidator(partial(refuse_names, _OWN_HEADERS))] = (
@@ -71,3 +69,13 @@ class ServedModel(SettingsTable):
     def answering_headers(self) -> dict[str, str]:
         """Return the headers that can change an answer."""
         return {name: value for name, value in self.headers.items() if name.lower() not in _NEUTRAL_HEADERS}
+
+
+class ServedModel(ServerSettings):
+    """A model at any server that speaks one of OpenAI's interfaces.
+
+    Attributes:
+        model: The model, as its server calls it; pin a snapshot if there are any.
+    """
+
+    model: str = Field(min_length=1)

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator, mod
 
 from guard_eval.database_url import check_url
 from guard_eval.errors import nearest
-from guard_eval.generation.strategies import ContrastiveDecoding, draws, parse, signature
+from guard_eval.generation.strategies import ContrastiveDecoding, draws, parse
 from guard_eval.rubric import HUMAN_CRITERIA, Criterion
 from guard_eval.study.criteria_settings import (
     CriteriaNames,
@@ -19,23 +19,22 @@ from guard_eval.study.criteria_settings import (
     SettingsTable,
     StudyFile,
     each_once,
+    in_one_line,
     rubric,
 )
-from guard_eval.study.judge_settings import Judge
+from guard_eval.study.judge_settings import CONTINUATIONS, Judge
+from guard_eval.study.system_settings import BUNDLED, Model, Name, NameOfSystem, StrategyName, System
 from guard_eval.study.test_plan import TestPlan
 
-Name = Annotated[str, Field(min_length=1)]
 Count = Annotated[int, Field(ge=1, le=10_000_000)]
 """A number of prompts or pairs."""
 Tokens = Annotated[int, Field(ge=1, le=1_000_000)]
 SmallCount = Annotated[int, Field(ge=1, le=1000)]
 """A number by which others are multiplied: raters of a pair, runs of a prompt, layers, seeds."""
-StrategyName = Annotated[str, AfterValidator(lambda text: signature(parse(text)))]
-StrategyNames = Annotated[list[StrategyName], Field(min_length=1, max_length=1000), AfterValidator(each_once)]
-Couple = Annotated[list[StrategyName], Field(min_length=2, max_length=2), AfterValidator(each_once)]
+StrategyNames = Annotated[list[StrategyName], Field(max_length=1000), AfterValidator(each_once)]
+Couple = Annotated[list[NameOfSystem], Field(min_length=2, max_length=2), AfterValidator(each_once)]
 StopStrings = Annotated[list[Name], AfterValidator(lambda texts: sorted(set(texts)))]
 """Their order changes no text."""
-Device = Literal["auto", "cpu", "cuda"] | Annotated[str, Field(pattern=r"^cuda:\d{1,3}$")]
 Code = Annotated[str, Field(pattern="^[A-Za-z0-9_-]{1,64}$")]
 Ending = Literal["completed", "no_place", "ran_out", "screened_out", "declined"]
 Language = Literal["en", "de"]
@@ -61,33 +60,11 @@ class Prompts(SettingsTable):
     limit: Count | None = None
 
 
-class Model(SettingsTable):
-    """Which language model continues it.
-
-    Attributes:
-        name: A Hugging Face id, a folder, or `bundled`: a small one, for trying things out.
-        revision: A branch, tag or commit of the Hub; a folder has none.
-        dtype: Its arithmetic; `auto` is float32 on a CPU and the model's own on a GPU.
-        device: Where it runs: `auto`, `cpu`, `cuda` or `cuda:1`.
-        device_map: In place of `device`: how it is spread over several, as transformers understands it.
-        amateur: The smaller model of contrastive decoding.
-        amateur_revision: Its branch, tag or commit.
-    """
-
-    name: Name
-    revision: str = "main"
-    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
-    device: Device = Field(default="auto", exclude=True)
-    device_map: str | dict[str, int | str] | None = Field(default=None, exclude=True)
-    amateur: Name | None = None
-    amateur_revision: str = "main"
-
-
 class GenerationSettings(SettingsTable):
     """How continuations are made.
 
     Attributes:
-        strategies: By which strategies.
+        strategies: The strategies to compare, each a system of [model] that is named by its signature.
         runs: How many texts a strategy that draws writes to each prompt; others would write the same again.
         stop: A text ends before the first of these strings that it comes to.
         max_new_tokens: The length limit, in tokens.
@@ -98,7 +75,7 @@ class GenerationSettings(SettingsTable):
         compile: Whether the model has a cache of fixed shapes, for which transformers compiles it on a GPU.
     """
 
-    strategies: StrategyNames
+    strategies: StrategyNames = Field(default=[])
     runs: SmallCount = 1
     stop: StopStrings = Field(default=[])
     max_new_tokens: Tokens = 256
@@ -127,7 +104,7 @@ class MetricSettings(SettingsTable):
         mauve_seeds: How many runs of k-means the score is the mean of.
         bertscore_model: The encoder.
         bertscore_layer: Which of its layers; by default the one that the metric's authors chose.
-        baseline: The strategy that all others are compared with. Default: `greedy`, if the study has it.
+        baseline: The system that all others are compared with. Default: `greedy`, if the study has it.
         level: Confidence level of the intervals.
     """
 
@@ -140,15 +117,15 @@ class MetricSettings(SettingsTable):
     mauve_seeds: SmallCount = 5
     bertscore_model: Name = "roberta-large"
     bertscore_layer: SmallCount | None = None
-    baseline: StrategyName | None = None
+    baseline: NameOfSystem | None = None
     level: float = Field(default=0.95, gt=0, lt=1)
 
 
 class Pairs(SettingsTable):
-    """Which strategies are compared, on how many prompts of each dataset.
+    """Which systems are compared, on how many prompts of each dataset.
 
     Attributes:
-        compare: Couples of strategies.
+        compare: Couples of systems: strategies of [generation], or names of [[system]].
         per_dataset: Prompts drawn from each dataset.
         human_pairs: Of each comparison people rate so many pairs, drawn at random, and a judge all; by
             default people rate all, too.
@@ -228,12 +205,24 @@ class Annotation(SettingsTable):
     recruitment: Recruitment = Recruitment()
 
 
+Words = Annotated[str, Field(min_length=1, max_length=300), AfterValidator(in_one_line)]
+
+
+def _default_question(table: dict[str, object]) -> str:
+    texts = table.get("texts", CONTINUATIONS)
+    return f"Which {'decoding strategy' if texts == CONTINUATIONS else 'system'} writes better {texts}?"
+
+
 class Settings(SettingsTable):
     """All of study.toml.
 
     Attributes:
         name: The study's name, for pages and reports.
-        question: What it asks; the report's first line.
+        texts: What the compared texts are called on pages, in the report and to judges: a plural, such as
+            answers or summaries, in the language of the pages.
+        task: What the systems were asked to do with each prompt, in a sentence for raters and judges.
+        question: The study's question, which is the report's first line. Default: which decoding strategy, or
+            of texts with another name which system, writes better.
         seed: Of every random choice: the same seed gives the same texts, pairs and sides.
         database: A server's URL, without password; default: the file study.db in the study's folder.
         authors: Who made the study, as they are to be cited (docs/publication.md).
@@ -241,14 +230,17 @@ class Settings(SettingsTable):
     """
 
     name: Name
-    question: str = "Which decoding strategy writes better continuations?"
+    texts: Words = CONTINUATIONS
+    task: Words | None = None
+    question: str = Field(default_factory=_default_question)
     seed: int = Field(ge=-(2**63), lt=2**63)
     database: Annotated[str, AfterValidator(check_url)] | None = Field(default=None, exclude=True)
     authors: list[str] = Field(default=[], exclude=True)
     license: str | None = Field(default=None, exclude=True)
     prompts: Prompts = Prompts()
-    model: Model
-    generation: GenerationSettings
+    model: Model = Model(name=BUNDLED)
+    generation: GenerationSettings = GenerationSettings()
+    system: list[System] = Field(default=[], max_length=1000)
     metrics: MetricSettings = MetricSettings()
     pairs: Pairs
     criteria: OwnCriteria = Field(default={})
@@ -261,35 +253,62 @@ class Settings(SettingsTable):
         """Return the criteria that the study can name: the paper's, and its own."""
         return rubric(self.criteria)
 
+    @property
+    def systems(self) -> dict[str, System]:
+        """Return all systems by name: each strategy of [generation] by its signature, then [[system]]."""
+        strategies = [
+            System.model_construct(_fields_set={"name", "strategy"}, name=name, strategy=name)
+            for name in self.generation.strategies
+        ]
+        return {system.name: system for system in (*strategies, *self.system)}
+
+    def model_of(self, system: System) -> Model:
+        """Return the local model that writes a system's texts."""
+        return system.model or self.model
+
+    def of_model(self, model: Model) -> Self:
+        """Return these settings with `model` as [model], and the strategies by which it writes."""
+        local = [each for each in self.systems.values() if each.source == "strategy"]
+        strategies = [str(each.strategy) for each in local if self.model_of(each) == model]
+        generation = self.generation.model_copy(update={"strategies": strategies})
+        return self.model_copy(update={"model": model, "generation": generation, "system": []})
+
     def amateur_of(self, strategy: str) -> str | None:
         """Return the amateur that a strategy, by its signature, is given: contrastive decoding's, or None."""
         return self.model.amateur if needs_amateur(strategy) else None
 
-    def runs_of(self, strategy: str) -> int:
-        """Return how many texts a strategy, by its signature, writes to each prompt."""
-        return self.generation.runs if draws(parse(strategy)) else 1
+    def runs_of(self, name: str) -> int:
+        """Return how many texts a system, or a strategy by its signature, writes to each prompt.
+
+        Of a file, one text to each prompt is needed.
+        """
+        system = self.systems.get(name)
+        if system is None or system.source == "strategy":
+            drawn = draws(parse(name if system is None else str(system.strategy)))
+        else:
+            drawn = system.source == "server" and system.temperature != 0
+        return self.generation.runs if drawn else 1
 
     @field_validator("judge")
     @classmethod
     def _complete_judges(cls, judges: list[Judge], info: ValidationInfo) -> list[Judge]:
         known, annotation = rubric(info.data.get("criteria", {})), info.data.get("annotation")
         each_once([judge.rater_name for judge in judges])
-        return [judge.in_study(known, annotation.criteria if annotation else []) for judge in judges]
+        criteria = annotation.criteria if annotation else []
+        texts = info.data.get("texts", CONTINUATIONS)
+        task = info.data.get("task")
+        return [judge.in_study(known, criteria, texts=texts, task=task) for judge in judges]
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:
-        strategies, assisting = self.generation.strategies, self.analysis.assisted_by
+        systems, assisting = list(self.systems), self.analysis.assisted_by
+        table = "generation.strategies or [[system]]" if self.system else "generation.strategies"
         asked = [*self.annotation.criteria, *chain(*(judge.criteria for judge in self.judge))]
         problems = [
             f"{key} names {name}, which is not in {table}: {nearest(name, known)}"
             for key, names, table, known in (
-                ("pairs.compare", chain(*self.pairs.compare), "generation.strategies", strategies),
-                (
-                    "metrics.baseline",
-                    filter(None, [self.metrics.baseline]),
-                    "generation.strategies",
-                    strategies,
-                ),
+                ("pairs.compare", chain(*self.pairs.compare), table, systems),
+                ("metrics.baseline", filter(None, [self.metrics.baseline]), table, systems),
                 (
                     "analysis.assisted_by",
                     filter(None, [assisting]),
@@ -301,22 +320,37 @@ class Settings(SettingsTable):
             for name in dict.fromkeys(names)
             if name not in known
         ]
-        problems += [
-            f"generation.strategies names {name}, which needs a smaller model: set model.amateur"
-            for name in strategies
-            if needs_amateur(name) and not self.model.amateur
-        ]
+        problems += self._check_writers()
         if assisting and not self.pairs.human_pairs:
             problems.append("analysis.assisted_by needs pairs that people do not rate; set pairs.human_pairs")
-        compared = Counter(chain(*self.pairs.compare))
-        if self.analysis.raters == "random" and max(compared.values()) > 1:
-            problems.append(
-                "analysis.raters is random, and a ranking of three strategies or more holds for the raters "
-                "who took part alone: set analysis.raters to fixed, or compare two strategies in a study"
-            )
         if problems:
             raise ValueError("\n".join(problems))
         return self
+
+    def _check_writers(self) -> list[str]:
+        """Return what is wrong with the models and strategies that write texts, and with systems' names."""
+        local = [system for system in self.systems.values() if system.source == "strategy"]
+        problems = [
+            f"{'[[system]]' if system in self.system else 'generation.strategies'} names {system.name}, "
+            "which needs a smaller model: set model.amateur"
+            for system in local
+            if needs_amateur(str(system.strategy)) and not self.model_of(system).amateur
+        ]
+        if "model" not in self.model_fields_set and any(system.model is None for system in local):
+            problems.append("model: is missing; add it")
+        names = Counter([*self.generation.strategies, *(system.name for system in self.system)])
+        problems += [
+            f"two systems are named {name}; rename one" for name, count in names.items() if count > 1
+        ]
+        writers: dict[tuple[str, str], System] = {}
+        for system in local:
+            model = self.model_of(system)
+            first = writers.setdefault((model.model_dump_json(), str(system.strategy)), system)
+            if first is not system:
+                problems.append(
+                    f"{first.name} and {system.name} are both {system.strategy} of {model.name}; remove one"
+                )
+        return problems
 
 
 def needs_amateur(strategy: str) -> bool:

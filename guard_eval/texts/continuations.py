@@ -101,7 +101,7 @@ def append_continuations(continuations: Path, batch: Sequence[Continuation], sha
             shared = {name: getattr(recipe, name) for name in RUN_FIELDS}
             content = json.dumps(shared, indent=2, ensure_ascii=False) + "\n"
             write_whole(folder / "recipe.json", content.encode(), make_folder=True)
-        _append(folder / f"{_stem(recipe, shard)}.jsonl", map(_row, texts))
+        append_lines(folder / f"{_stem(recipe, shard)}.jsonl", map(_row, texts))
 
 
 Trace = dict[str, Any]
@@ -115,7 +115,7 @@ def append_traces(continuations: Path, recipe: Recipe, batch: Iterable[Trace], s
     exists twice, with the same values.
     """
     path = run_folder(continuations, recipe) / f"{_stem(recipe, shard)}.trace.jsonl"
-    _append(path, batch)
+    append_lines(path, batch)
 
 
 def _row(continuation: Continuation) -> dict[str, Any]:
@@ -125,8 +125,12 @@ def _row(continuation: Continuation) -> dict[str, Any]:
     return row | {name: recipe[name] for name in _STRATEGY_FIELDS if recipe[name] is not None}
 
 
-def _append(path: Path, rows: Iterable[dict[str, Any]]) -> None:
-    """Append objects as lines and sync them; a line that is torn before or after goes."""
+def append_lines(path: Path, rows: Iterable[dict[str, Any]]) -> None:
+    """Append objects as lines and sync them; a line that is torn before or after goes.
+
+    Raises:
+        StudyError: The file cannot be written.
+    """
     lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     rest = memoryview(lines.encode("utf-8", "surrogatepass"))
     try:

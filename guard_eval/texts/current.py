@@ -24,7 +24,7 @@ Texts = Mapping[tuple[str, int], Continuation]
 """A strategy's texts, by the prompt's id and the number of its text: 1, 2, …."""
 
 
-def find_texts(
+def find_generated(
     study: Study,
     strategies: Sequence[str],
     prompts: Iterable[Prompt],
@@ -52,21 +52,6 @@ def find_texts(
     return {
         name: _texts_in(folder, study, name, by_id, engine=engine) if folder else {} for name in strategies
     }
-
-
-def find_current(study: Study, strategies: Sequence[str], prompts: Iterable[Prompt]) -> dict[str, Texts]:
-    """Return `find_texts`.
-
-    Raises:
-        StudyError: Several runs match. Or none does, while there are texts of other runs.
-    """
-    result = find_texts(study, strategies, prompts)
-    if not any(result.values()) and (others := other_runs(study)):
-        raise StudyError(
-            f"no run in {study.continuations} matches study.toml: {'; '.join(others)}. Take the change back, "
-            f"or run: {study.command('generate')}"
-        )
-    return result
 
 
 def other_runs(study: Study, known: Known | None = None) -> list[str]:

@@ -12,8 +12,8 @@ import ast
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -21,25 +21,27 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from guard_eval.errors import StudyError
 from guard_eval.records import Prompt
-from guard_eval.texts.generations import Generation
+from guard_eval.texts.generations import Finish, Generation
 from guard_eval.texts.rows import TEXT, Record, read_rows
+from guard_eval.texts.shapes import KEYS, NO_TEXT, find_text_columns, flatten_sample, rows_of_frame
 
 FURTHER = "further texts of the prompt not read"
 """The flaw of a record that holds several texts, of which the first is measured."""
 
-_KEYS = {
-    "prompt": ("prompt", "prefix_text", "prefix", "context"),
-    "reference": ("reference", "reference_text", "gold_ref", "gold"),
-    "strategy": ("strategy", "method", "decoding"),
-    "prompt_id": ("prompt_id", "id"),
-    "tokens": ("new_tokens", "tokens"),
-    "seconds": ("time_cost", "seconds"),
-}
-"""Under which keys a value stands, if not under its name alone; the first that holds one counts."""
+ECHO = "text begins with its prompt"
+"""The flaw of a text that repeats its prompt: metrics would count the prompt, and raters read it twice."""
+
 _WITH_PROMPT = ("gen_text", "gold_ref")
 """Keys under which contrastive decoding's authors publish prompt and continuation in one."""
 _OF_SEVERAL = ("generated_text", "generated_result")
 """Keys that may hold several texts of one prompt."""
+_PACKED = re.compile(r"\.(?:gz|bz2|xz|zst|zip)$", re.IGNORECASE)
+_FINISHES: dict[str, Finish] = {
+    **dict.fromkeys(("eos", "stop_sequence", "end_turn", "EOS"), "eos"),
+    **dict.fromkeys(("length", "max_tokens", "MAX_TOKENS"), "length"),
+    "stop": "stop",
+}
+"""What ended a text, in the words of servers and programs."""
 Number = TypeVar("Number", int, float)
 _NUMBERED = re.compile(r"""\s*\{\s*(["'])0\1\s*:""")
 _COUNT = TypeAdapter(Annotated[int, Field(ge=0)])
@@ -62,31 +64,79 @@ def read_generations(
         path: A file. Its stem is the strategy of records that do not name theirs.
         prompts: By id, for records that have no prompt or no reference.
         columns: Keys or columns of the texts, in place of `TEXT`; of several each is a strategy of its name.
+            By default those of a file that has a column of texts for each system.
 
     Raises:
         StudyError: The file cannot be used; file, record, value and remedy are named.
     """
-    stem = path.name.removesuffix(".gz").rpartition(".")[0]
     seen: Counter[tuple[object, ...]] = Counter()
     numbers: dict[tuple[object, ...], int] = {}
     generations = []
-    for position, record in enumerate(read_rows(path), start=1):
-        for column in columns or ("",):
-            fields = Fields(record, column)
-            text = fields.generation(prompts, column if len(columns) > 1 else stem)
-            if len(columns) > 1 and text.strategy != column:  # the record names its strategy, too
-                text = replace(text, strategy=f"{text.strategy} {column}")
-            key = (text.dataset, text.strategy, text.run, text.prompt_id or text.prompt)
-            if key[-1] is not None and key in seen:
-                fields.flaws.append("prompt repeated")
-            seen[key] += 1
-            # Without an id, strategies are compared on a prompt's first texts, its second texts, and so on.
-            number = numbers.setdefault((text.dataset, key[-1] or position, seen[key]), position)
-            name, flaws = text.prompt_id or f"{number:04d}", tuple(dict.fromkeys(fields.flaws))
-            generations.append(replace(text, prompt_id=name, flaws=flaws))
-    if not generations:
-        raise StudyError(f"{path} holds no generations; write one JSON object a line, each with a key 'text'")
+    for position, text in TextTable.open(path).texts(columns, prompts=prompts):
+        flaws = text.flaws
+        key = (text.dataset, text.strategy, text.run, text.prompt_id or text.prompt)
+        if key[-1] is not None and key in seen:
+            flaws = (*flaws, "prompt repeated")
+        seen[key] += 1
+        # Without an id, strategies are compared on a prompt's first texts, its second texts, and so on.
+        number = numbers.setdefault((text.dataset, key[-1] or position, seen[key]), position)
+        generations.append(replace(text, prompt_id=text.prompt_id or f"{number:04d}", flaws=flaws))
     return generations
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextTable:
+    """The rows of a file of texts, or of a data frame.
+
+    Attributes:
+        name: The file, for messages.
+        stem: What the system of rows that do not name theirs is called.
+        records: The rows.
+    """
+
+    name: str
+    stem: str
+    records: Sequence[Record]
+
+    @classmethod
+    def open(cls, source: Path | Any) -> TextTable:  # noqa: ANN401 (or a data frame, of whatever library)
+        """Read a file or a data frame.
+
+        Raises:
+            StudyError: The file cannot be read, or has no rows.
+        """
+        if isinstance(source, Path):
+            name, records = str(source), list(read_rows(source))
+            stem = _PACKED.sub("", source.name).rpartition(".")[0]
+        else:
+            name = stem = "the data frame"
+            records = list(rows_of_frame(source))
+        if not records:
+            raise StudyError(
+                f"{name} holds no generations; write one JSON object a line, each with a key 'text'"
+            )
+        return cls(name=name, stem=stem, records=records)
+
+    def has_column(self, name: str) -> bool:
+        """Return whether there are texts under a name, as the first row shows."""
+        return name not in NO_TEXT and name in self.records[0].row
+
+    def texts(
+        self, columns: Sequence[str] = (), *, prompts: Mapping[str, Prompt] | None = None
+    ) -> Iterator[tuple[int, Generation]]:
+        """Yield the texts, each with the position of its row. The id of a prompt is "" if it has none.
+
+        Raises:
+            StudyError: A row cannot be used; row, value and remedy are named.
+        """
+        columns = columns or find_text_columns(self.records, self.name)
+        for position, record in enumerate(self.records, start=1):
+            for column in columns or ("",):
+                fields = Fields(record, column)
+                text = fields.generation(prompts, column if len(columns) > 1 else self.stem)
+                if len(columns) > 1 and text.strategy != column:  # the record names its strategy, too
+                    text = replace(text, strategy=f"{text.strategy} {column}")
+                yield position, replace(text, flaws=tuple(dict.fromkeys(fields.flaws)))
 
 
 class Fields:
@@ -97,7 +147,7 @@ class Fields:
     """
 
     def __init__(self, record: Record, column: str = "") -> None:
-        self._where, self._row, self._column = record.where, dict(record.row), column
+        self._where, self._row, self._column = record.where, flatten_sample(record.row), column
         self.flaws = [FURTHER] if record.further else []
 
     def generation(self, prompts: Mapping[str, Prompt] | None, strategy: str) -> Generation:
@@ -111,8 +161,8 @@ class Fields:
             self.flaws.append("prompt unknown")
         text = self._text(key, texts[0] or "")
         if prompt and text.startswith(prompt):  # every metric would count it
-            self.flaws.append("text begins with its prompt")
-        finish, seconds = self.string("finish"), self._number("seconds", _AMOUNT)
+            self.flaws.append(ECHO)
+        seconds = self._number("seconds", _AMOUNT)
         return Generation(
             prompt_id=prompt_id,
             dataset=self.string("dataset") or (known.dataset if known else "unnamed"),
@@ -121,7 +171,7 @@ class Fields:
             prompt=prompt,
             reference=reference,
             tokens=self._number("tokens", _COUNT),
-            ended=None if finish is None else finish == "eos",
+            finish=self._finish(),
             seconds=None if seconds is None else seconds / len(texts),
             batch=self._number("batch", _COUNT),
             device=self.string("device"),
@@ -137,10 +187,16 @@ class Fields:
 
     def _find(self, name: str) -> tuple[str, Any]:
         """Return the first key with a value, and the value. An empty cell says that nothing is known."""
-        for key in _KEYS.get(name, (name,)):
+        for key in KEYS.get(name, (name,)):
             if (value := self._row.get(key)) is not None and value != "":
                 return key, value
         return name, None
+
+    def _finish(self) -> Finish | None:
+        """Return what ended the text; None if nobody knows."""
+        key, value = self._find("finish")
+        # OpenAI's word says that the model ended the text, or that a stop string did.
+        return "eos" if (key, value) == ("finish_reason", "stop") else _FINISHES.get(str(value))
 
     def _number(self, name: str, numbers: TypeAdapter[Number]) -> Number | None:
         """Return a number that is not negative, or how many a list has; another value is a flaw."""

@@ -3,23 +3,59 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+from cyclopts import Parameter
 
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_bytes
 from guard_eval.records import Prompt
+from guard_eval.reporting.escaping import one_line
 from guard_eval.reporting.writing import write_whole
 from guard_eval.results import Result
 from guard_eval.study import Study
-from guard_eval.study.folder import BUNDLED, locate_model, seen_from
+from guard_eval.study.folder import check_settings, locate_model, seen_from
 from guard_eval.study.settings import MetricSettings
+from guard_eval.study.system_settings import BUNDLED
+from guard_eval.study.toml import parse_toml
+from guard_eval.texts.cues import describe_endings
+from guard_eval.texts.imported import Imported, import_texts
 from guard_eval.texts.models import check_name, known_revision
 from guard_eval.texts.prompts import read_prompts
 
 TEMPLATE = Path(__file__).with_name("study.toml.in").read_text(encoding="utf-8")
 """A new study's settings, with {names} in place of what differs."""
+
+
+if TYPE_CHECKING:
+    Source: TypeAlias = Path | Any
+else:
+    Source = Path  # what can be typed on a command line
+
+_GENERATED = """\
+[model]
+name = {model}   # a Hugging Face id, a folder, or "bundled" (small, for trying things out)
+[generation]   # docs/decoding.md has all strategies; steps joined by + are one: "dry + min_p"
+strategies = ["greedy", "top_k(k=50)", "top_p(p=0.95)", "contrastive(k=10, alpha=0.6)", "acs(q=1)", "guard"]
+max_new_tokens = {tokens}
+max_prompt_tokens = {tokens}   # longer prompts keep their end"""
+"""The systems of a study whose texts `generate` writes."""
+
+_FROM_FILE = """\
+[[system]]
+name = {name}   # no rater and no judge sees it
+file = {file}   # from {source}"""
+"""A system whose texts are there already."""
+
+_NAMED_TEXTS = """\
+texts = "texts"   # what raters and judges call them: continuations, answers, summaries, …
+# task = "Answer the question in at most three sentences."   # what the systems were asked to do"""
+
+_MOST_COUPLES = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,10 +65,12 @@ class NewStudy(Result):
     Attributes:
         folder: Its folder.
         prompts: The number of its prompts.
+        systems: The number of texts of each system that came from files.
     """
 
     folder: Path
     prompts: int
+    systems: dict[str, int] = field(default_factory=dict)
 
 
 def new(
@@ -41,44 +79,107 @@ def new(
     *,
     model: str = "bundled",
     prompts: Path | None = None,
-    limit: int | None = None,
-    seed: int = 1,
+    texts: Annotated[Sequence[Source] | None, Parameter(consume_multiple=True)] = None,
+    column: Sequence[str] = (),
+    common: bool = False,
 ) -> NewStudy:
     """Make a study: study.toml to edit, and prompts.
 
-    Prompts are copied into it: from a file, or a few examples to be replaced.
+    Prompts are copied into it: from a file, or a few examples to be replaced. So are texts that were written
+    elsewhere: systems are found in the files, and all are compared with all.
 
     Args:
         folder: The folder to make.
         model: A Hugging Face id, a folder, or 'bundled'.
         prompts: Prompts (JSONL, CSV or .txt) to copy into the study.
-        limit: Take only the first so many prompts.
-        seed: The study's seed.
+        texts: Files with texts of two systems or more, and with their prompts (JSONL, JSON, CSV, XLSX,
+            Parquet). A system is named by its records or its column, or else by its file.
+        column: For texts: the column of the texts. Given several times, each one is a system.
+        common: For texts: take only the prompts to which all systems have a text.
 
     Raises:
-        StudyError: The folder has a study or prompts already, or prompts or the model cannot be read.
+        StudyError: The folder has a study or prompts already, prompts, texts or the model cannot be read, or
+            systems wrote to different prompts.
     """
     folder = Path(folder)
-    settings, prompts_path = folder / "study.toml", folder / "prompts.jsonl"
-    if limit is not None and limit < 1:
-        raise StudyError(f"--limit {limit}: it is at least 1")
+    if texts is not None:
+        return _new_of_texts(folder, *_import(texts, prompts, column, common=common))
+    if column or common:
+        option = "--column" if column else "--common"
+        raise StudyError(f"{option} is for --texts; name the files of texts, too, or leave {option} out")
     location = locate_model(model, Path())
     check_name(model, location)
-    used = read_prompts(prompts or Path(__file__).with_name("examples.jsonl"), limit=limit)
-    content = prompt_lines(used)
-    _refuse_existing(settings)
-    # An interrupted command leaves the same prompts without settings.
-    has_size = prompts_path.is_file() and prompts_path.stat().st_size == len(content)
-    if not has_size or read_bytes(prompts_path, limit=len(content)) != content:
-        _refuse_existing(prompts_path)
-    write_whole(prompts_path, content, make_folder=True)
-    write_whole(settings, _settings(folder, model, seed).encode())
+    used = read_prompts(prompts or Path(__file__).with_name("examples.jsonl"))
+    settings, prompts_path = folder / "study.toml", folder / "prompts.jsonl"
+    _write(folder, {"prompts.jsonl": prompt_lines(used)}, _settings_of_model(folder, model))
     replaced = "" if prompts else ", examples to be replaced"
     lines = [f"{settings}: the settings, to be edited", f"{prompts_path}: {len(used)} prompts{replaced}"]
     if known_revision(location, "main") is None:
         lines.append(f"{model} is no folder but a Hugging Face id, and not on this machine yet")
     next_command = Study.open(folder).command("generate", "--dry-run")
     return NewStudy(folder=folder, prompts=len(used), lines=tuple(lines), next=(next_command,))
+
+
+def _import(
+    texts: Sequence[Source], prompts: Path | None, columns: Sequence[str], *, common: bool
+) -> tuple[list[Prompt], list[Imported]]:
+    """Return the prompts and systems of files or data frames."""
+    sources = [Path(each) if isinstance(each, str) else each for each in texts]
+    if not sources:
+        raise StudyError("--texts names no file; name the files with the texts of two systems or more")
+    return import_texts(
+        sources, columns=columns, prompts=read_prompts(prompts) if prompts else (), common=common
+    )
+
+
+def _new_of_texts(folder: Path, prompts: Sequence[Prompt], systems: Sequence[Imported]) -> NewStudy:
+    """Make a study of texts that were written elsewhere."""
+    if len({system.file.casefold() for system in systems}) < len(systems):
+        names = ", ".join(system.name for system in systems)
+        raise StudyError(f"some disks take two of these names for one: {names}; rename one")
+    couples = [[a.name, b.name] for a, b in combinations(systems, 2)]
+    if len(couples) > _MOST_COUPLES:
+        raise StudyError(
+            f"{len(systems)} systems would make {len(couples)} comparisons; name the files of fewer systems"
+        )
+    content = _settings_of_texts(folder, systems, couples)
+    # A name may be one that no system can have.
+    check_settings(parse_toml(content, folder / "study.toml"), folder)
+    files = {system.file: system.lines() for system in systems}
+    _write(folder, files | {"prompts.jsonl": prompt_lines(prompts)}, content)
+    study = Study.open(folder)
+    compared = f"{len(couples)} comparison{'' if len(couples) == 1 else 's'} of {len(systems)} systems"
+    endings = describe_endings({each.name: [text.text for text in each.texts] for each in systems})
+    return NewStudy(
+        folder=folder,
+        prompts=len(prompts),
+        systems={system.name: len(system.texts) for system in systems},
+        lines=(
+            f"{folder / 'study.toml'}: the settings, to be edited: {compared}",
+            f"{folder / 'prompts.jsonl'}: {len(prompts)} prompts",
+            *(system.line for system in systems),
+            *([endings] if endings else []),
+        ),
+        next=(study.command("measure"), study.command("pair")),
+    )
+
+
+def _write(folder: Path, files: Mapping[str, bytes], settings: str) -> None:
+    """Write a study's files, study.toml last: its presence says that the folder is complete.
+
+    Raises:
+        StudyError: The folder has a study, or one of the files with another content.
+    """
+    _refuse_existing(folder / "study.toml")
+    for name, content in files.items():
+        path = folder / name
+        # An interrupted command leaves the same files without settings.
+        has_size = path.is_file() and path.stat().st_size == len(content)
+        if not has_size or read_bytes(path, limit=len(content)) != content:
+            _refuse_existing(path)
+    for name, content in files.items():
+        write_whole(folder / name, content, make_folder=True)
+    write_whole(folder / "study.toml", settings.encode())
 
 
 def _refuse_existing(path: Path) -> None:
@@ -97,18 +198,45 @@ def prompt_lines(prompts: Iterable[Prompt]) -> bytes:
     return "".join(lines).encode("utf-8", "replace")
 
 
-def _settings(folder: Path, model: str, seed: int) -> str:
-    """Return the text of a new study.toml."""
+def _settings_of_model(folder: Path, model: str) -> str:
+    """Return the text of a study.toml whose texts a model will write."""
     small = model == BUNDLED  # for trying things out, where there may be no network
     compute = ["diversity", "coherence", "perplexity", "repetition", "length", "speed"]
+    name = _toml_text(seen_from(folder, model))
     return TEMPLATE.format(
         name=_toml_text(folder.resolve().name or "study"),
-        seed=seed,
-        model=_toml_text(seen_from(folder, model)),
+        question='question = "Which decoding strategy writes better continuations?"',
+        systems=_GENERATED.format(model=name, tokens=128 if small else 256),
         compute=json.dumps(compute if small else [*compute, "mauve", "bertscore"]),
         scorer=_toml_text(BUNDLED if small else MetricSettings().coherence_model),
-        tokens=128 if small else 256,
+        baseline='# baseline = "greedy"   # the system that others are compared with; this is the default',
+        compare=_toml_list([["guard", "acs(q=1)"]]),
     )
+
+
+def _settings_of_texts(folder: Path, systems: Sequence[Imported], couples: Sequence[Sequence[str]]) -> str:
+    """Return the text of a study.toml whose texts are in files."""
+    tables = [
+        _FROM_FILE.format(
+            name=_toml_text(each.name), file=_toml_text(each.file), source=one_line(Path(each.source).name)
+        )
+        for each in systems
+    ]
+    return TEMPLATE.format(
+        name=_toml_text(folder.resolve().name or "study"),
+        question=_NAMED_TEXTS,
+        systems="\n".join(tables),
+        compute=json.dumps(["diversity", "repetition", "length"]),
+        scorer=_toml_text(MetricSettings().coherence_model),
+        baseline=f"baseline = {_toml_text(systems[0].name)}   # the system that others are compared with",
+        compare=_toml_list(couples),
+    )
+
+
+def _toml_list(couples: Sequence[Sequence[str]]) -> str:
+    """Return couples of names as TOML has them; several stand one in a line."""
+    rows = [f"[{', '.join(map(_toml_text, couple))}]" for couple in couples]
+    return f"[{rows[0]}]" if len(rows) == 1 else "[\n" + "".join(f"  {row},\n" for row in rows) + "]"
 
 
 def _toml_text(text: str) -> str:

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from guard_eval.errors import StudyError
-from guard_eval.records import Continuation, Pair, Prompt
+from guard_eval.records import Pair, Prompt
 from guard_eval.results import Result
 from guard_eval.store import Store
 from guard_eval.store import pairs as store_pairs
 from guard_eval.study import Study
 from guard_eval.study.own_strategies import record_strategies
 from guard_eval.study.settings import Settings
-from guard_eval.texts.current import find_current
+from guard_eval.texts.cues import describe_endings, find_cues
+from guard_eval.texts.generation_files import ECHO
+from guard_eval.texts.generations import Generation
 from guard_eval.texts.gold import read_gold
 from guard_eval.texts.pairing import draw_prompts, make_pairs
 from guard_eval.texts.prompts import read_prompts
-
-BEST_TEXTS = "guard_eval.metrics.command:best_texts"
-"""The function that chooses among several runs. It is loaded when needed, for it may need a model."""
-
+from guard_eval.texts.systems import explain_missing, find_texts
 
 _MOST_RATINGS = 10**7
 
@@ -56,7 +55,7 @@ def pair(study: Study, /, *, redraw: bool = False) -> Paired:
         redraw: Replace the pairs as long as there are no verdicts. Raters and their invites stay.
 
     Raises:
-        StudyError: A compared strategy lacks a text, the settings no longer give pairs that exist, or there
+        StudyError: A compared system lacks a text, the settings no longer give pairs that exist, or there
             are verdicts and pairs are to be replaced.
     """
     settings = study.settings
@@ -85,7 +84,7 @@ def pair(study: Study, /, *, redraw: bool = False) -> Paired:
                 f"{error}.\nNone of these pairs has a verdict yet, so they can be drawn again, while raters "
                 f"and invites stay: {study.command('pair', '--redraw')}"
             ) from error
-        record_strategies(study.folder, settings.generation.strategies)
+        record_strategies(study.folder, [str(each.strategy) for each in settings.systems.values()])
         store_pairs.add_gold(store, gold)
         gold_pairs = len(store_pairs.read_gold(store))
     counts = Counter(prompt.dataset for prompt in drawn)
@@ -94,10 +93,10 @@ def pair(study: Study, /, *, redraw: bool = False) -> Paired:
         f"prompts drawn: {', '.join(f'{count} of {name}' for name, count in sorted(counts.items()))}",
         f"pairs: {len(pairs)}, new: {new}; for {raters} people each: {people}; gold pairs: {gold_pairs}",
     ]
-    warnings = []
+    warnings = list(_content_warnings(settings, texts))
     if (gold_every is None) != (gold_pairs == 0):
         have = f"gold pairs: {gold_pairs}, annotation.gold_every: {gold_every}"
-        warnings = [f"{have}; set annotation.gold and annotation.gold_every in study.toml, or neither"]
+        warnings += [f"{have}; set annotation.gold and annotation.gold_every in study.toml, or neither"]
     judge = (study.command("judge", "--dry-run"),) if settings.judge else ()
     return Paired(
         pairs=tuple(pairs),
@@ -122,19 +121,34 @@ def _check_ratings(settings: Settings, prompts: int) -> None:
         )
 
 
-def _compared_texts(study: Study, drawn: Sequence[Prompt]) -> dict[str, dict[str, Continuation]]:
-    """Return each compared strategy's texts of the drawn prompts, by the prompt's id.
+def _content_warnings(settings: Settings, texts: Mapping[str, Mapping[str, Generation]]) -> Iterator[str]:
+    """Yield what in the compared texts could tell raters which system wrote them, or be unfair to one."""
+    for name, by_prompt in texts.items():
+        if echoes := sum(ECHO in text.flaws for text in by_prompt.values()):
+            yield (
+                f"{echoes} of {len(by_prompt)} texts by {name} begin with their prompt, so raters read it "
+                "twice and recognise the system; remove the prompt from these texts"
+            )
+    words = {name: [text.text for text in by_prompt.values()] for name, by_prompt in texts.items()}
+    own_names = {system.name for system in settings.system}
+    yield from find_cues(words, settings.pairs.compare, own_names=own_names)
+    if endings := describe_endings(words):
+        yield f"{endings}: raters may judge where texts were cut off, and not how they are written"
+
+
+def _compared_texts(study: Study, drawn: Sequence[Prompt]) -> dict[str, dict[str, Generation]]:
+    """Return the first text of each compared system to each drawn prompt, by the prompt's id.
 
     Raises:
         StudyError: A text is missing.
     """
     compared = {}
-    methods = sorted({method for couple in study.settings.pairs.compare for method in couple})
-    for method, texts in find_current(study, methods, drawn).items():
+    names = sorted({name for couple in study.settings.pairs.compare for name in couple})
+    for name, texts in find_texts(study, names, drawn).items():
         if missing := [prompt.id for prompt in drawn if (prompt.id, 1) not in texts]:
             raise StudyError(
-                f"{len(missing)} of {len(drawn)} texts by {method} on drawn prompts are missing (the first: "
-                f"{missing[0]!r}); run: {study.command('generate')}"
+                f"{len(missing)} of {len(drawn)} texts by {name} on drawn prompts are missing (the first: "
+                f"{missing[0]!r}); {explain_missing(study, name)}"
             )
-        compared[method] = {prompt.id: texts[prompt.id, 1] for prompt in drawn}
+        compared[name] = {prompt.id: texts[prompt.id, 1] for prompt in drawn}
     return compared

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import count, groupby
 
 from guard_eval.errors import StudyError
-from guard_eval.records import MESSAGE_BYTES, Continuation, Pair, Prompt, content_id
+from guard_eval.records import MESSAGE_BYTES, Pair, Prompt, content_id
+from guard_eval.texts.generations import Generation
 
 
 def draw_prompts(prompts: Iterable[Prompt], *, per_dataset: int, seed: int) -> list[Prompt]:
@@ -23,14 +24,14 @@ def draw_prompts(prompts: Iterable[Prompt], *, per_dataset: int, seed: int) -> l
 
 def make_pairs(
     prompts: Sequence[Prompt],
-    texts: Mapping[str, Mapping[str, Continuation]],
+    texts: Mapping[str, Mapping[str, Generation]],
     compare: Sequence[Sequence[str]],
     *,
     seed: int,
     human_pairs: int | None = None,
     existing: Sequence[Pair] = (),
 ) -> list[Pair]:
-    """Join the texts of every compared couple of strategies on the drawn `prompts`.
+    """Join the texts of every compared couple of systems on the drawn `prompts`.
 
     Positions alternate within each comparison and dataset, and the position's parity says which text a judge
     is shown first to begin with, so that sides are balanced there within one. Pairs that exist keep their
@@ -38,8 +39,8 @@ def make_pairs(
 
     Args:
         prompts: Those of `draw_prompts`.
-        texts: Of each strategy, by signature and the prompt's id.
-        compare: Couples of signatures; the first is `method_a`.
+        texts: The texts of each system, by its name and the prompt's id.
+        compare: Couples of systems; the first is `method_a`.
         seed: The study's seed.
         human_pairs: How many pairs of each comparison people rate (`for_people`); None for all.
         existing: Pairs that are in the study already.

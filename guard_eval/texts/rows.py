@@ -10,7 +10,10 @@ from typing import Any
 from guard_eval.errors import StudyError
 from guard_eval.files.rows import LINE, MOST_ROWS, NumberedRows, open_rows, parse_json
 
-TEXT = ("text", "generated_text", "generated_result", "continuation", "output", "completion", "gen_text")
+TEXT = (
+    *("text", "generated_text", "generated_result", "continuation", "output", "completion", "gen_text"),
+    "response",
+)
 """Keys of the text, the first that holds one."""
 
 

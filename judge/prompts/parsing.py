@@ -28,7 +28,10 @@ _REASONS = re.compile(
     r"\s+(?:because|since|as|but|though|although|while|yet|or|and)\b.*|\s*[;,:(/|–—].*|\.\s.*|\s-\s.*",
     re.DOTALL | re.IGNORECASE,
 )
-_CAUSE = re.compile(r"\W*(?:because|since|as|reason\w*|rationale|explanation)\b", re.IGNORECASE)
+_CAUSE = re.compile(
+    r"\W*(?:because|since|as|reason\w*|rationale|explanation|justification|comments?|notes?|why)\b",
+    re.IGNORECASE,
+)
 _CLAIM = re.compile(
     r"\b(?:better|best|superior|stronger|wins?|prefer\w*|ahead|tied?|equal|similar|but|however|although|though"
     r"|yet|still|overall|actually|rather|instead|finally|or)\b",
@@ -42,11 +45,15 @@ _DENIED = re.compile(r"\A\W*(?:no|not|nope|wrong|never)(?:\s+(?:really|at all))?
 """Words after a judgment that may speak for another one: a claim always, a side unless a cause is given."""
 
 _OVERALL = re.compile(
-    r"[\s>#*•–-]*(?:overall|in (?:summary|total|conclusion)|all in all|(?:final |overall )*"
-    r"(?:summary|conclusion|verdict|judge?ment|winner|result|decision|answer|preference|assessment))\b\W*",
+    r"\W*(?:in (?:summary|total|conclusion|short)|all in all|(?:(?:final|overall)\b\W*)*"
+    r"(?:summary|conclusion|verdict|judge?ment|winner|result|decision|answer|preference|assessment|evaluation"
+    r"|rating|choice|score|total)|final|overall)\b\W*|(?=.*\boverall\W*\Z)",
     re.IGNORECASE,
 )
-"""The beginning of a line that sums up the others."""
+"""The beginning of a line that sums up the others, or all of a line that ends so."""
+
+_NAMED_SIDE = re.compile(r"\b(?:(?i:method)\s+([abAB])|([AB]))\b")
+_TOLD_SIDE = re.compile(r"\b(?:first|second|former|latter|other|one)\b", re.IGNORECASE)
 
 _JUDGMENTS: dict[str, Choice] = {
     **dict.fromkeys(("method a is better", "a is better", "method a", "a"), "A"),
@@ -111,13 +118,18 @@ def _judgments(block: str, names: Sequence[str], titles: Mapping[str, str]) -> I
 def _sums_up(line: str, judgments: Sequence[tuple[str, str]], names: Sequence[str]) -> bool:
     """Return whether a line after the last criterion gives an overall judgment that contradicts none.
 
-    It says that both are similar, or prefers the side that a criterion prefers too.
+    It says that both are similar, or names no side but those that criteria prefer too.
     """
     overall = _OVERALL.match(line)
     if overall is None or {name for name, _ in judgments} != set(names):
         return False
-    choice = _judgment(line[overall.end() :])
-    return choice == "tie" or (choice is not None and choice in {_judgment(words) for _, words in judgments})
+    words = line[overall.end() :]
+    choice = _judgment(words)
+    preferred = {_judgment(judgment) for _, judgment in judgments}
+    if choice is not None:
+        return choice == "tie" or choice in preferred
+    sides = {(first or second).upper() for first, second in _NAMED_SIDE.findall(words)}
+    return sides <= preferred and not _TOLD_SIDE.search(words)
 
 
 def _judgment(line: str) -> Choice | None:

@@ -12,7 +12,7 @@ from guard_eval.errors import StudyError
 from guard_eval.records import CHOICES, BlindPair, Choice
 from guard_eval.rubric import CHOICE_LABELS, CRITERIA, Criterion
 from guard_eval.servers.answers import excerpt
-from guard_eval.study.judge_settings import Judge, JudgedExample, fill, read_examples
+from guard_eval.study.judge_settings import CONTINUATIONS, Judge, JudgedExample, fill, read_examples
 from judge.prompts.sanitize import RULES, neutralise
 
 APPENDIX_F = """\
@@ -38,6 +38,14 @@ Evaluation Metrics
 
 {{criteria}}"""
 """The paper's prompt (`app:F`) as a template; with all six criteria it is the appendix, to the letter."""
+
+NAMED_TEXTS = APPENDIX_F.replace(
+    "machine-generated texts. You will compare outputs from two different decoding methods (A and B) that "
+    "were generated using the same input prompt.",
+    "texts. You will compare two {{texts}} (A and B) that different methods wrote for the same input "
+    "prompt.{{task}}",
+).replace("underlying decoding methods", "underlying methods")
+"""The same for texts that study.toml gives another name, or a task."""
 
 JSON_FORMAT = """\
 Output Format
@@ -148,20 +156,26 @@ class JudgePrompt:
 
     Attributes:
         criteria: What is asked, in this order.
-        template: The instructions, with the placeholders of `guard_eval.study.judge_files`.
+        template: The instructions, with the placeholders of `guard_eval.study.judge_settings`.
+        texts: What the texts are called, in the plural.
+        task: What their writers were asked to do, if the study says it.
         examples: Pairs with their verdicts, as the text of a file.
         rationale: Whether a rationale is asked for before the verdict.
     """
 
     criteria: tuple[Criterion, ...] = tuple(CRITERIA.values())
     template: str = APPENDIX_F
+    texts: str = CONTINUATIONS
+    task: str | None = None
     examples: str | None = None
     rationale: bool = False
 
     def system(self, *, lines: bool = False) -> str:
         """Return the system message; `lines` asks for a verdict block instead of JSON."""
         form = _form(self, lines=lines)
-        return f"{fill(self.template, _values(self.criteria))}\n\n{form}\n\n{TEXTS_ARE_DATA}"
+        task = "" if self.task is None else f" The task was: {self.task}"
+        values = _values(self.criteria) | {"texts": self.texts, "task": task}
+        return f"{fill(self.template, values)}\n\n{form}\n\n{TEXTS_ARE_DATA}"
 
     def question(self, blind: BlindPair, seed: int, *, lines: bool = False) -> str:
         """Return the user message: the texts as data, and what to answer with."""
@@ -223,9 +237,13 @@ def prompt_of(judge: Judge) -> JudgePrompt:
     Raises:
         StudyError: A criterion is unknown.
     """
+    is_paper = judge.texts == CONTINUATIONS and judge.task is None
+    stock = APPENDIX_F if is_paper else NAMED_TEXTS
     return JudgePrompt(
         criteria=judge.rubric,
-        template=APPENDIX_F if judge.prompt is None else judge.prompt.text.strip(),
+        template=stock if judge.prompt is None else judge.prompt.text.strip(),
+        texts=judge.texts,
+        task=judge.task,
         examples=None if judge.examples is None else judge.examples.text,
         rationale=judge.rationale,
     )

@@ -319,6 +319,32 @@ def test_a_ranking_puts_the_winner_first():
     assert ranking(evidence(table({"1": "x"}))).empty
 
 
+def test_more_evidence_concludes_no_less():
+    """200 prompts that all say x > y > z have one rank each, as they have if one of them holds a tie."""
+    ranked = {("x", "y"): "x", ("x", "z"): "x", ("y", "z"): "y"}
+    drawn = [(f"{n}{a}{b}", f"p{n}", a, b, ranked[a, b]) for n in range(200) for a, b in COMPARED]
+    for verdicts in (drawn, [(*drawn[0][:4], "tie"), *drawn[1:]]):
+        frame = ranking(evidence(listed("pair_id prompt_id method_a method_b verdict", verdicts)))
+        assert list(frame["method"]) == ["x", "y", "z"]
+        assert list(frame["possible_best"]) == list(frame["possible_worst"]) == [1, 2, 3]
+
+
+def test_a_ranking_for_other_raters_is_less_sure():
+    rng = np.random.default_rng(3)
+    drawn = [
+        (f"{n}{a}{b}", f"p{n}", a, b, rng.choice([a, b, "tie"], p=[0.6, 0.3, 0.1]), f"r{rater}")
+        for n in range(30)
+        for rater in range(5)
+        for a, b in COMPARED
+    ]
+    known = evidence(listed("pair_id prompt_id method_a method_b verdict rater", drawn))
+    (these, *_), (others, *_) = rows(ranking(known)), rows(ranking(evidence(known.frame, raters="random")))
+    assert others.share_high - others.share_low > these.share_high - these.share_low
+    assert others.p_any_difference > these.p_any_difference
+    assert "crossed clusters" in others.any_difference_test
+    assert "with fewer than eight raters" in others.note
+
+
 def test_sequential_items_come_by_time():
     when = [("1", "x", "2026-01-03"), ("2", "y", "2026-01-01"), ("3", "x", "2026-01-02")]
     frame = listed("pair_id verdict at", [(pair, verdict, f"{day}T00:00:00Z") for pair, verdict, day in when])

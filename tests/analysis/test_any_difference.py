@@ -7,7 +7,15 @@ import pytest
 from scipy import stats
 
 from analysis.stats.ranks.any_difference import any_difference
-from analysis.stats.ranks.rank_sets import rank_sets, simultaneous_line
+from analysis.stats.ranks.rank_sets import (
+    Comparisons,
+    ShareErrors,
+    any_difference_p,
+    difference_variances,
+    largest_errors,
+    rank_sets,
+    simultaneous_line,
+)
 
 
 def test_a_few_units_by_going_through_all_flips():
@@ -44,6 +52,13 @@ def test_many_units_give_the_p_of_their_flips(monkeypatch):
     assert "normal sums" in normal.method
 
 
+def errors_of(influence, df=None):
+    covariance = influence.T @ influence
+    variances = difference_variances(covariance)
+    df = np.full_like(variances, len(influence) - 1 if df is None else df)
+    return ShareErrors(influence=influence, covariance=covariance, variances=variances, df=df)
+
+
 def test_methods_that_differ_surely_have_one_rank_and_the_others_share_theirs():
     noise = np.random.default_rng(1).standard_normal((50, 3))
     influence = (noise - noise.mean(axis=0)) / 50
@@ -52,25 +67,57 @@ def test_methods_that_differ_surely_have_one_rank_and_the_others_share_theirs():
     def error(first, second):
         return np.sqrt(((influence[:, first] - influence[:, second]) ** 2).sum())
 
-    def sets(*scores, known=50):
-        return rank_sets(np.array(scores), influence, np.full(3, known), line=line, df=49, level=0.95)
+    def sets(*scores, known=50, df=None):
+        widths = errors_of(influence, df).widths(np.full(3, known), level=0.95)
+        return rank_sets(np.array(scores), widths, noise, line=line, level=0.95)
 
     far, near, apart = 40 * line * error(0, 1), 0.9 * line * error(0, 1), 1.1 * line * error(1, 2)
     assert sets(far, near, 0.0) == ((1, 1), (2, 3), (2, 3))
     assert sets(far, apart, 0.0) == ((1, 1), (2, 2), (3, 3))
     # Six units know the methods: Bonferroni's t of 5 degrees of freedom is 4.0 / 2.5 as wide.
-    assert sets(far, apart, 0.0, known=6) == ((1, 1), (2, 3), (2, 3))
+    assert sets(far, apart, 0.0, known=6) == sets(far, apart, 0.0, df=5) == ((1, 1), (2, 3), (2, 3))
     assert sets(far, apart, 0.0, known=1) == ((1, 3),) * 3
+
+
+@pytest.mark.parametrize(("units", "sure"), [(7, True), (6, False)])
+def test_units_that_all_agree_are_ranked_by_their_sign_flips(units, sure):
+    """Three pairs of methods: p is 3 · 2/2ⁿ, .047 of seven units and .094 of six."""
+    nets = np.tile([2.0, 0.0, -2.0], (units, 1))
+    sets = rank_sets(np.array([0.8, 0.5, 0.2]), np.zeros((3, 3)), nets, line=3.0, level=0.95)
+    assert sets == (((1, 1), (2, 2), (3, 3)) if sure else ((1, 3),) * 3)
+
+
+def test_raters_with_units_of_their_own_add_nothing():
+    """If every rater judges one unit, the three clusterings are the same, and V + V − V = V."""
+    rng = np.random.default_rng(4)
+    unit = np.repeat(np.arange(30), 3)
+    first, second = np.tile([0, 0, 1], 30), np.tile([1, 2, 2], 30)
+    compared = Comparisons(unit, first, second, rng.integers(0, 3, 90), np.zeros(30, dtype=np.int64))
+    parameters = np.array([0.2, 0.0, -0.2, 0.1])
+    alone, crossed = compared.errors(parameters), compared.errors(parameters, unit)
+    assert crossed.variances == pytest.approx(alone.variances)
+    leaning = compared.errors(parameters, unit // 10)
+    assert (leaning.df[0, 1:] <= alone.df[0, 1:]).all()
+    assert (leaning.variances >= alone.variances - 1e-15).all()
 
 
 def test_the_line_of_one_difference_is_students_and_of_many_is_tukeys():
     rng = np.random.default_rng(1)
     one = rng.normal(size=(40, 1))
-    line = simultaneous_line(np.hstack([one, -one]), df=39)
+    line = simultaneous_line(largest_errors(errors_of(np.hstack([one, -one]))))
     assert line == pytest.approx(stats.t.isf(0.025, 39), abs=0.05)
     # Tukey's studentised range, for equal variances without correlation
     equal = np.tile(np.eye(6) - 1 / 6, (200, 1)) * rng.normal(size=(1200, 1))
-    assert simultaneous_line(equal, df=1199) * np.sqrt(2) == pytest.approx(
+    assert simultaneous_line(largest_errors(errors_of(equal))) * np.sqrt(2) == pytest.approx(
         stats.studentized_range.isf(0.05, 6, 1199), abs=0.1
     )
-    assert simultaneous_line(np.zeros((4, 3)), df=3) == 0
+    assert simultaneous_line(largest_errors(errors_of(np.zeros((4, 3))))) == 0
+
+
+def test_the_p_of_the_largest_difference_is_students():
+    one = np.random.default_rng(1).normal(size=(40, 1)) / 40
+    errors = errors_of(np.hstack([one, -one]))
+    error = 2 * np.sqrt((one**2).sum())
+    scores, widths = np.array([2.5 * error, 0.0]), np.full((2, 2), error)
+    p = any_difference_p(scores, widths, largest_errors(errors))
+    assert p == pytest.approx(2 * stats.t.sf(2.5, 39), abs=0.004)

@@ -240,14 +240,14 @@ def test_an_item_that_says_that_sides_changed_must_say_how(tmp_path):
 
     table = read(save(tmp_path, [blind()]))
     assert list(table["verdict"]) == ["guard"]
-    assert "read by the columns method_a and method_b" in notes(table)
+    assert "read by method_a and method_b" in notes(table)
     with pytest.raises(
         StudyError, match=r"on record 1 is a side, and the column 'swapped' may say that sides"
     ):
         read(save(tmp_path, [blind(swapped=True)]))
     table = read(save(tmp_path, [blind(swapped=True, left="acs", right="guard")]))
     assert list(table["verdict"]) == ["acs"]
-    assert "by the columns left and right" in notes(table)
+    assert "read by left and right" in notes(table)
     with pytest.raises(StudyError, match=r"could be method_a and method_b and model_1 and model_2; keep the"):
         read(save(tmp_path, [blind(model_1="acs", model_2="guard")]))
 
@@ -339,7 +339,7 @@ def test_letters_are_read_by_the_sides_where_a_table_has_them(tmp_path):
     table = read(path)
     assert set(column(table, "pair_id", "criterion", "verdict")) == UNBLINDED
     assert set(column(table, "pair_id", "shown_first")) == {("1", "guard"), ("2", "acs"), ("3", "acs")}
-    assert "read by the columns left and right" in notes(table)
+    assert "read by left and right" in notes(table)
     path.write_text(SHOWN.replace("1,guard,acs,guard,acs", "1,guard,acs,guard,guard"))
     with pytest.raises(StudyError, match=r"sides\.csv: left and right are not the row's methods on line 2"):
         read(path)

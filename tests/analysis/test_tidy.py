@@ -22,7 +22,7 @@ def write(tmp_path: Path, content: str | bytes) -> Path:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("pair_id,dataset\n1,d\n", "lack the column.*method_a, method_b, rater, criterion, verdict"),
+        ("pair_id,dataset\n1,d\n", "which methods were compared.*columns.method_a=HEADING"),
         (HEADER + "\n", "no verdicts"),
         (GOOD + "2,d,x,y,,coherence,x\n", "rater is empty on line 4"),
         (GOOD + "2,d,x,y,anna,coherence,z\n", "verdict 'z' names no method of its pair on line 4"),

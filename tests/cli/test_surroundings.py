@@ -76,8 +76,8 @@ def test_a_stop_is_no_failure_of_what_it_stopped(monkeypatch, capsys, tmp_path, 
     monkeypatch.chdir(tmp_path)
     assert frame.run(["new", "s"]) == code
     assert capsys.readouterr().err == f"{frame.STOPPED}\n"
-    assert frame.run(["new", "s", "--limit", "0"]) == 2  # a later error is one
-    assert "--limit 0" in capsys.readouterr().err
+    assert frame.run(["new", "s", "--common"]) == 2  # a later error is one
+    assert "--common is for" in capsys.readouterr().err
 
 
 def test_commands_of_a_module_run_as_one(paired, typed):

@@ -202,6 +202,10 @@ LINES = [  # what providers write around a paid answer
     lambda line: line["response"].pop("status_code"),
     lambda line: line["response"].update(status_code=None, body=json.dumps(line["response"]["body"])),
     lambda line: line.update(response=line["response"]["body"]),
+    lambda line: line.update(line.pop("response")),
+    lambda line: line.update(line.pop("response")["body"]),
+    lambda line: line.update(result={"type": "succeeded", "response": line.pop("response")["body"]}),
+    lambda line: line["response"].update(status_code="OK"),
 ]
 
 

@@ -10,6 +10,7 @@ from judge_requests import request
 from guard_eval.records import BlindPair
 from guard_eval.servers.answers import read_usage
 from guard_eval.servers.failures import RequestFailure
+from guard_eval.servers.thinking import has_reasoned
 from guard_eval.store.requests import Question, Usage
 from guard_eval.study.judge_settings import Judge
 from judge.prompts.parsing import parse, read_block
@@ -59,6 +60,23 @@ WRAPPERS = """B, I think. <|begin_of_box|>…<|end_of_box|>
 analysisFirst, B seems better.assistantfinal…""".splitlines()
 
 
+SUMMARIES = """Overall winner: A
+Final: tie
+Overall Assessment: Method A is better overall
+Overall: mixed
+Overall: it is close
+Overall, A wins.
+**Overall**: A is slightly better
+Overall preference: Method A (2 to 0)
+(Overall: Method A is better)
+Summary: A is better because B is dull
+I prefer A overall.
+Confidence: high
+Score: 5/6
+Justification: B rambles on
+Thank you!""".splitlines()
+
+
 @pytest.mark.parametrize(
     "content",
     [
@@ -84,6 +102,7 @@ analysisFirst, B seems better.assistantfinal…""".splitlines()
         GOOD.replace("</", "Overall: Method A is better\n</"),
         GOOD.replace("</", "**Final verdict:** both methods are similar\n</"),
         GOOD.replace("</", "Overall, Method A is better.\nIt is the livelier one.\n</"),
+        *(GOOD.replace("</", f"{line}\n</") for line in SUMMARIES),
         *(thinking.replace("…", f"\n{OTHER}\n") + GOOD for thinking in THINKING),
         *(wrapper.replace("…", FIELDS) for wrapper in WRAPPERS),
     ],
@@ -155,6 +174,8 @@ WRONG = [
     *(block(f"Fluency: {words}", "Coherence: tie") for words in CONTRADICTIONS),
     block("Fluency: A is better,\n  though B is better in the end", "Coherence: tie"),
     block("Fluency: A", "Coherence: A", "Overall: Method B is better"),  # does it take the last one back?
+    *(block("Fluency: A", "Coherence: A", line) for line in ("Overall: B wins", "Overall: the second one")),
+    block("Fluency: A", "Coherence: A", "I prefer B overall."),
     block("Fluency: A", "Overall: Method A is better", "Coherence: A"),
     block("Fluency: A", "Coherence: A", "Overall: A", "Fluency: B"),
     OTHER + GOOD,
@@ -176,7 +197,7 @@ RATIONALES = [  # none makes a verdict
 
 
 CUT = ("LENGTH", "max_tokens", "MAX_TOKENS", "model_length", "max_output_tokens", "token_limit")
-CUT = (*CUT, "model_context_window_exceeded")
+CUT = (*CUT, "model_context_window_exceeded", "TRUNCATED", "incomplete", "FinishReason.MAX_TOKENS")
 FILTERED = (
     "SAFETY",
     "content-filter",
@@ -184,6 +205,8 @@ FILTERED = (
     "PROHIBITED_CONTENT",
     "guardrail_intervened",
     "RECITATION",
+    "UNSAFE",
+    "policy_violation",
 )
 
 
@@ -238,7 +261,9 @@ def test_bytes_texts_and_json_of_any_kind_are_taken(raw, text, value):
 @pytest.mark.parametrize(("total", "output"), [(None, 14), (826, 14), (1200, 388), (3, 14)])
 def test_thinking_that_is_missing_from_the_completion_is_in_the_total(total, output):
     usage = {"prompt_tokens": 812, "completion_tokens": 14, "total_tokens": total}
-    assert read_usage(body("{}", usage=usage)) == Usage(model="m-1", input_tokens=812, output_tokens=output)
+    thought = output - 14 or None
+    expected = Usage(model="m-1", input_tokens=812, output_tokens=output, reasoning_tokens=thought)
+    assert read_usage(body("{}", usage=usage)) == expected
 
 
 @pytest.mark.parametrize(
@@ -255,6 +280,32 @@ def test_tokens_that_nobody_counted_are_unknown(prompt, completion, expected):
     usage = {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": 0}
     usage = read_usage(body("{}", usage=usage))
     assert (usage.input_tokens, usage.output_tokens) == expected
+
+
+THOUGHTS = [
+    {"usage": {"completion_tokens_details": {"reasoning_tokens": 7}}},
+    {"usage": {"prompt_tokens": 9, "completion_tokens": 5, "total_tokens": 40}},
+    {"reasoning_content": "hm"},
+    {"reasoning": "hm"},
+    {"reasoning_details": [{"type": "reasoning.text", "text": "hm"}]},
+    {"thinking": "hm"},
+]
+
+
+@pytest.mark.parametrize("thoughts", THOUGHTS)
+def test_has_reasoned_knows_where_servers_put_thoughts(thoughts):
+    assert has_reasoned(body(FIELDS, **thoughts))
+
+
+@pytest.mark.parametrize("content", ["<think>hm</think>A", [{"type": "thinking", "thinking": []}]])
+def test_has_reasoned_knows_thoughts_in_the_content(content):
+    assert has_reasoned(body(content))
+
+
+@pytest.mark.parametrize("plain", [{}, {"reasoning_content": None}, {"reasoning": ""}, {"refusal": "no"}])
+def test_has_reasoned_is_false_of_a_plain_answer(plain):
+    usage = {"prompt_tokens": 9, "completion_tokens": 5, "total_tokens": 14}
+    assert not has_reasoned(body(FIELDS, usage=usage, **plain))
 
 
 def test_thinking_beyond_the_completion_is_added_to_it():

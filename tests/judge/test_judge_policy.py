@@ -286,6 +286,40 @@ def test_an_answer_that_was_cut_off_is_asked_again_under_the_higher_limit():
     assert ask(SETTLED, CUT, CUT)[0] == [Send(SCHEMA, 1), Failure(CUT)]
 
 
+TOO_MANY = error("rejected", change="fewer_tokens", fatal="so many tokens are too many")
+TOO_LONG = error("too_long", change="fewer_tokens")
+
+
+@pytest.mark.parametrize("refused", [TOO_MANY, TOO_LONG])
+def test_a_limit_that_the_server_refuses_is_lowered(refused):
+    """8192 after an answer that was cut off, then a quarter of it, and never more again."""
+    steps, run = ask(state(), CUT, refused, CHOICES)
+    assert steps == [Send(SCHEMA, 1), Send(SCHEMA, 1), Verdict(CHOICES)]
+    assert run.max_output_tokens == 2048
+    assert (run.form, run.doubts) == (SCHEMA, 0)
+    steps, run = ask(run, CUT)
+    assert (steps, run.max_output_tokens) == ([Failure(CUT)], 2048)
+
+
+def test_the_lowest_limit_that_is_refused_ends_the_run():
+    steps, _ = ask(SETTLED, TOO_MANY)
+    assert steps == [Stop("so many tokens are too many")]
+    steps, _ = ask(state(limit=REASONING_TOKENS), TOO_MANY, TOO_MANY, TOO_MANY)
+    assert steps == [Send(SCHEMA), Send(SCHEMA), Stop("so many tokens are too many")]
+
+
+def test_one_text_that_is_too_long_lowers_no_limit_that_was_answered():
+    _, run = ask(replace(SETTLED, max_output_tokens=REASONING_TOKENS), CHOICES)
+    steps, run = ask(run, TOO_LONG, pair="a long one")
+    assert steps == [Failure(TOO_LONG)]
+    assert run.max_output_tokens == REASONING_TOKENS
+
+
+def test_a_limit_that_study_toml_fixes_is_not_lowered():
+    steps, _ = ask(replace(state(max_output_tokens=9000), is_settled=True), TOO_LONG)
+    assert steps == [Failure(TOO_LONG)]
+
+
 def test_a_model_that_reasons_too_long_loses_the_temperature_of_0():
     """Some models that reason repeat themselves without end at 0."""
     steps, run = ask(state(), CUT, CHOICES, reasoned=True)

@@ -146,14 +146,19 @@ def test_prose_is_asked_three_times_and_is_no_verdict(run, store, pairs, server)
     assert run(output="text").requests == 0
 
 
-NO_JSON = {"code": "json_validate_failed", "kind": "invalid_request_error"}
+NO_JSON = [
+    failure(400, "Please adjust your prompt.", code="json_validate_failed", kind="invalid_request_error"),
+    failure(200, "Failed to generate JSON. Please adjust your prompt."),
+    failure(422, code="tool_use_failed"),
+    failure(500, "Model output is not valid JSON"),
+    failure(400, "The generated text could not be parsed"),
+]
 
 
-@pytest.mark.parametrize("status", [400, 200])
-def test_an_answer_that_the_server_withholds_is_followed_by_another(run, store, pairs, server, status):
+@pytest.mark.parametrize("failed", NO_JSON)
+def test_an_answer_that_the_server_withholds_is_followed_by_another(run, store, pairs, server, failed):
     """As Groq does it: nobody says what it cost, so its money stays set aside."""
     pairs(3)
-    failed = failure(status, "Failed to generate JSON. Please adjust your prompt.", **NO_JSON)
     server.act = lambda ask: failed if "number 1" in ask.words and len(server.asks) % 2 else verdict(ask)
     ledger = run(concurrency=1, output="json_schema")
     assert (ledger.verdicts, dict(ledger.failures)) == (6, {})
@@ -272,6 +277,21 @@ def test_what_ends_a_run_is_one_sentence(*, run, pairs, server, out, options, wo
     server.act = lambda _: failure(429, **out)
     with pytest.raises(StudyError, match=words):
         run(**options)
+
+
+@pytest.mark.parametrize(
+    ("headers", "words"), [({"Retry-After": "1"}, "some wait for 1 seconds"), ({}, "some wait")]
+)
+def test_a_wait_for_a_rate_limit_is_one_line(*, run, pairs, server, headers, words):
+    pairs(20)
+    slow = failure(429, "slow down", headers=headers)
+    server.act = lambda ask: slow if 5 < len(server.asks) < 20 else verdict(ask)
+    reporter = Mock()
+    with progress.attached(reporter):
+        assert run(concurrency=8).verdicts == 40
+    ((line,),) = (call.args for call in reporter.notice.call_args_list)
+    assert words in line
+    assert "slow down" in line
 
 
 @pytest.mark.parametrize("refuses", [True, False])

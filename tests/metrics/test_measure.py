@@ -1,6 +1,9 @@
 """A whole measurement: values by hand, intervals, comparisons, and what cannot be measured."""
 
+from collections import Counter
 from dataclasses import replace
+from importlib import import_module
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -8,12 +11,14 @@ from texts_measured import generation, measured, score_of
 
 from guard_eval.errors import StudyError
 from guard_eval.metrics.export import write_results
+from guard_eval.metrics.measurement import MODULES
 from guard_eval.metrics.scores import OVERALL, rows_of
+from guard_eval.study.settings import MetricName
 from guard_eval.texts.generations import HUMAN
 
 TWO = [
-    generation("a b a b a", tokens=6, seconds=0.5, ended=True),
-    generation("c c c c c", prompt="p2", tokens=8, seconds=0.2, ended=False),
+    generation("a b a b a", tokens=6, seconds=0.5, finish="eos"),
+    generation("c c c c c", prompt="p2", tokens=8, seconds=0.2, finish="length"),
 ]
 # "a b a b a": n-grams without the last: ab ba ab | aba bab | abab; "c c c c c": cc cc cc | ccc ccc | cccc
 # rep-2 = 1 − (2 + 1)/6 = 50 %, rep-3 = 1 − (2 + 1)/4 = 25 %, rep-4 = 1 − 2/2 = 0
@@ -27,6 +32,14 @@ BY_HAND = {
     "ended": 50,
 }
 BY_HAND |= {"tokens_per_second": 14 / 0.7, "seconds_per_text": 0.35, "distinct_1": 100 * 3 / 10}
+
+
+def test_every_metric_is_computed_by_one_module():
+    """A name that no module computes would be measured never, and nobody would be told."""
+    computed = Counter(name for names in MODULES.values() for name in names)
+    assert computed == Counter(get_args(MetricName))
+    for module in MODULES:
+        assert callable(import_module(f"guard_eval.metrics.{module}").outcomes)
 
 
 def test_values_by_hand():
@@ -72,7 +85,7 @@ def test_few_prompts_have_no_p_and_the_reason(prompts, least, tmp_path):
     results, rows = differences_of(texts)
     row = rows["diversity", "dull", "d"]
     assert (row.p_value, row.p_holm) == (None, None)
-    why = f"no p: with so few prompts that differ it cannot be below {least:.3g}, and so not reach 0.05"
+    why = f"no p: with so few that differ it cannot be below {least:.3g}, and so not reach 0.05"
     assert row.note == why
     write_results(results, tmp_path)
     for name in ("metrics.html", "metrics.md", "metrics.tex", "metrics.json", "differences.csv"):

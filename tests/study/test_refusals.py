@@ -36,10 +36,6 @@ TABLES = [
         "needs pairs that people do not rate; set pairs.human_pairs",
     ),
     (
-        "analysis.raters=random\npairs.compare=[['guard', 'acs'], ['guard', 'greedy']]",
-        "analysis.raters is random, and a ranking of three strategies or more holds for the raters ",
-    ),
-    (
         "annotation.raters_per_pair=10_000_000",
         "raters_per_pair: 10000000: input should be less than or equal",
     ),

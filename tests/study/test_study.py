@@ -12,7 +12,7 @@ from guard_eval.study import Study
 from guard_eval.study.criteria_settings import OwnCriterion
 from guard_eval.study.settings import Annotation, Recruitment
 from guard_eval.study.toml import with_overrides
-from guard_eval.texts.new import TEMPLATE
+from guard_eval.texts.new import new
 
 WIT = Criterion(name="wit", title="Wit", definition="How witty it is.")
 JUDGE = "judge=[{model='m'}]"
@@ -104,10 +104,10 @@ def test_pairs_are_shared_out_as_asked(study):
     assert (plan.quota, plan.gold_every, plan.repeats) == (5, 4, 2)
 
 
-def test_no_page_is_shown_that_was_not_asked_for_and_new_asks_for_them(study):
+def test_no_page_is_shown_that_was_not_asked_for_and_new_asks_for_them(tmp_path):
     assert set(Annotation().pages.model_dump().values()) == {False}
-    values = {"name": '"s"', "seed": 1, "model": '"bundled"', "compute": '["length"]', "scorer": '"bundled"'}
-    settings = study(text=TEMPLATE.format(**values, tokens=8)).settings
+    new(tmp_path / "new")
+    settings = Study.open(tmp_path / "new").settings
     asked = settings.annotation
     assert asked.pages.model_dump() == {"consent": True, "background": False, "practice": True, "check": True}
     assert asked.recruitment == Recruitment()

@@ -29,7 +29,7 @@ def generation(text, prompt="p1", strategy="guard", dataset="d", **changes):
         prompt=f"prompt {prompt}",
         reference="people wrote this text here",
         tokens=7,
-        ended=True,
+        finish="eos",
         seconds=0.5,
         batch=2,
         device="cpu",

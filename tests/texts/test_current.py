@@ -1,5 +1,6 @@
 """Which texts count: those of the run that matches study.toml, and of no other."""
 
+import re
 import shutil
 from dataclasses import replace
 
@@ -11,9 +12,10 @@ from guard_eval.errors import StudyError
 from guard_eval.records import Prompt
 from guard_eval.study.folder import Study
 from guard_eval.texts.continuations import append_continuations, run_folder
-from guard_eval.texts.current import find_current, find_texts, other_runs
+from guard_eval.texts.current import find_generated, other_runs
 from guard_eval.texts.models import folder_revision
 from guard_eval.texts.shards import Shard
+from guard_eval.texts.systems import explain_missing, find_texts
 
 PROMPTS = [Prompt(id=f"p{n}", dataset="d", text=f"Once {n}") for n in range(6)]
 RECIPE = replace(OF_SETTINGS, model="absent/model")
@@ -42,7 +44,7 @@ def write(study, *batches, shard=Shard()):  # noqa: B008
 
 
 def find(study, strategy="guard", **options):
-    return find_texts(study, [strategy], PROMPTS, **options)[strategy]
+    return find_generated(study, [strategy], PROMPTS, **options)[strategy]
 
 
 def recipes(study, **options):
@@ -89,7 +91,7 @@ def test_runs_that_the_settings_leave_open_are_named_and_one_is_chosen_in_study_
 def test_all_strategies_are_of_one_run(study):
     acs = replace(RECIPE, strategy="acs(q=1)")
     write(study(), texts([0, 1]), texts([0], acs), texts(range(6), replace(RECIPE, seed=4)))
-    chosen = find_texts(study(), ["guard", "acs(q=1)"], PROMPTS)
+    chosen = find_generated(study(), ["guard", "acs(q=1)"], PROMPTS)
     assert [len(each) for each in chosen.values()] == [2, 1]
 
 
@@ -99,8 +101,8 @@ def test_texts_of_other_models_do_not_stand_in_for_one_that_is_missing(study):
         write(study(), texts(range(6), replace(RECIPE, model=name, revision=content)))
         nothing = {"revision": None, "dtype": None}
         assert find(study("./missing")) == find(study("./missing"), known=nothing) == {}
-        with pytest.raises(StudyError, match=r"no run in .* has model = 'a', not './missing'"):
-            find_current(study("./missing"), ["guard"], PROMPTS)
+        message = explain_missing(study("./missing"), "guard")
+        assert re.search(r"no run in .* has model = 'a', not './missing'", message)
     assert recipes(study("a")) == {replace(RECIPE, model="a", revision="sha256:01")}
 
 
@@ -154,5 +156,6 @@ def test_texts_of_other_settings_are_named(study):
     write(study(), texts(range(6), replace(RECIPE, seed=4)))
     (line,) = other_runs(study(), KNOWN)
     assert line.endswith("has seed = 4, not 3")
-    with pytest.raises(StudyError, match=r"no run in .* has seed = 4, not 3.* guard-eval generate"):
-        find_current(study(), ["guard"], PROMPTS)
+    assert find_texts(study(), ["guard"], PROMPTS) == {"guard": {}}
+    message = explain_missing(study(), "guard")
+    assert re.search(r"no run in .* has seed = 4, not 3.* guard-eval generate", message)

@@ -140,7 +140,7 @@ def test_a_server_that_never_answers_is_waited_for_once(silent_hub):
 def test_a_dry_run_does_not_hang_where_the_hub_is_silent(silent_hub, cache, tmp_path):
     """Without `offline`, transformers' tokenizer would try each of its files again and again."""
     lay_into(cache, "here/model", locate_model(BUNDLED, tmp_path))
-    new(tmp_path / "s", model="here/model", limit=1)
+    new(tmp_path / "s", model="here/model")
     lines = generate_texts(Study.open(tmp_path / "s"), strategy=["greedy"], dry_run=True).lines
     assert "here/model is on this machine" in lines
 

@@ -17,10 +17,11 @@ from guard_eval.metrics.command import measure
 from guard_eval.metrics.scores import Measured
 from guard_eval.replication.command import replicate
 from guard_eval.study.folder import Study
-from guard_eval.texts.current import Texts, find_current
+from guard_eval.texts.matching import Texts
 from guard_eval.texts.pair import Paired, pair
 from guard_eval.texts.prompts import read_prompts
 from guard_eval.texts.publish import Published, publish
+from guard_eval.texts.systems import find_texts
 
 
 def a_study(folder: Path) -> str:
@@ -30,10 +31,8 @@ def a_study(folder: Path) -> str:
     assert published.verdicts
     generate_texts(study, strategy=["guard"], shard="1/2")
     generate_texts(study, engine="ray", workers=2)
-    texts: dict[str, Texts] = find_current(
-        study, study.settings.generation.strategies, read_prompts(study.prompts_path)
-    )
-    lengths = [text.new_tokens for made in texts.values() for text in made.values()]
+    texts: dict[str, Texts] = find_texts(study, study.settings.systems, read_prompts(study.prompts_path))
+    lengths = [len(text.text) for written in texts.values() for text in written.values()]
     results: Measured = measure(study, baseline="greedy")
     scores: pd.DataFrame = results.scores[results.scores["metric"] == "diversity"]
     pairs: Paired = pair(study)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
 from analysis.stats.ranks.davidson import gauge, shares
+from guard_eval.sign_flip import sign_flip
 
 Floats = NDArray[np.float64]
 Numbers = NDArray[np.integer]
@@ -23,6 +25,8 @@ _STEP = 1e-5
 """For the derivatives of shares."""
 _MAX_NUMBERS = 4_000_000
 """At most so many numbers of units' information at once."""
+NO_VARIANCE = 1e-20
+"""A variance of a difference of shares below this is rounding."""
 _KEPT = 1e-6
 """The part of a unit's information that stays when it is left out: it may alone join two groups."""
 
@@ -45,23 +49,17 @@ class Comparisons:
     points: Numbers
     strata: NDArray[np.int64]
 
-    @property
-    def df(self) -> int:
-        """Return the degrees of freedom of variances over units."""
-        return max(1, len(self.strata) - 1)
-
     def units_by_method(self, methods: int) -> NDArray[np.int64]:
         """Return in how many units each method was compared, [methods]."""
         either = [(self.first == method) | (self.second == method) for method in range(methods)]
         return np.array([len(np.unique(self.unit[rows])) for rows in either])
 
-    def share_errors(self, parameters: Floats) -> Floats:
-        """Return what each unit adds to the error of each expected win share, [units, K], for rank sets.
+    def drawn_in(self, parameters: Floats) -> Floats:
+        """Return strengths drawn towards their mean by as much of their spread as is error, for rank sets.
 
-        It is `share_influence` at strengths that are drawn towards their mean by as much of their spread as
-        is error (James and Stein 1961). At the strengths themselves the errors of methods that are far apart
-        by chance come out too small, and the sets are right too rarely if all methods are alike. If they are
-        not, hardly anything is drawn in.
+        At the strengths themselves the errors of methods that are far apart by chance come out too small, and
+        the sets are right too rarely if all methods are alike (James and Stein 1961). If they are not, hardly
+        anything is drawn in.
 
         Args:
             parameters: Log-strengths summing to 0, then log ν (−∞ without ties), [K + 1].
@@ -70,14 +68,37 @@ class Comparisons:
         error = float((self._influence(parameters)[:, :-1] ** 2).sum())
         drawn_in = parameters.copy()
         drawn_in[:-1] *= max(0.0, 1 - error / spread) if spread else 0.0
-        return self.share_influence(drawn_in)
+        return drawn_in
 
-    def share_limits(self, parameters: Floats, *, level: float) -> Floats:
-        """Return the t limits of each expected win share, one method at a time, [K, 2]."""
-        errors = np.sqrt((self.share_influence(parameters) ** 2).sum(axis=0))
-        half = float(special.stdtrit(self.df, 0.5 + level / 2)) * errors
-        middle = shares(parameters)
-        return np.asarray(np.clip(np.stack([middle - half, middle + half], axis=-1), 0.0, 1.0))
+    def errors(self, parameters: Floats, rater: Numbers | None = None) -> ShareErrors:
+        """Return the errors of the expected win shares for these raters, or for others like them.
+
+        Raters and units are then crossed clusters: a variance is that over units, plus that over raters, less
+        that over what a rater said of a unit (Cameron, Gelbach and Miller 2011). Degrees of freedom are
+        Satterthwaite's, of the first two.
+
+        Args:
+            parameters: Log-strengths summing to 0, then log ν (−∞ without ties), [K + 1].
+            rater: Each comparison's rater, from 0, [n]; None for an answer about these raters.
+        """
+        influence = self.share_influence(parameters)
+        covariance, freedom = influence.T @ influence, max(1.0, len(influence) - 1.0)
+        variances = difference_variances(covariance)
+        df = np.full_like(variances, freedom)
+        if rater is not None:
+            raters = self._clustered(rater).share_influence(parameters)
+            cells = self._clustered(self.unit * (int(rater.max()) + 1) + rater).share_influence(parameters)
+            by_rater = difference_variances(raters.T @ raters)
+            spread = variances**2 / freedom + by_rater**2 / (len(raters) - 1)
+            covariance = covariance + raters.T @ raters - cells.T @ cells
+            variances = np.maximum(variances, difference_variances(covariance))
+            df = np.clip(variances**2 / np.maximum(spread, 1e-300), 1.0, freedom)
+        return ShareErrors(influence=influence, covariance=covariance, variances=variances, df=df)
+
+    def _clustered(self, codes: Numbers) -> Comparisons:
+        """Return the comparisons by other clusters than their units."""
+        cluster = np.unique(codes, return_inverse=True)[1]
+        return replace(self, unit=cluster, strata=np.zeros(int(cluster.max()) + 1, dtype=np.int64))
 
     def share_influence(self, parameters: Floats) -> Floats:
         """Return what each unit adds to the error of each expected win share, [units, K].
@@ -136,80 +157,124 @@ class Comparisons:
         return influence
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ShareErrors:
+    """The errors of expected win shares and of their differences.
+
+    Attributes:
+        influence: What each unit adds to the error of each share, [units, K]; units are independent.
+        covariance: The covariance of the shares, [K, K].
+        variances: The variances of their differences, [K, K].
+        df: The degrees of freedom of these, [K, K].
+    """
+
+    influence: Floats
+    covariance: Floats
+    variances: Floats
+    df: Floats
+
+    def limits(self, expected: Floats, *, level: float) -> Floats:
+        """Return the t limits of each share, one method at a time, [K, 2]."""
+        df = self.df.min(axis=1, where=~np.eye(len(self.df), dtype=bool), initial=math.inf)
+        half = special.stdtrit(df, 0.5 + level / 2) * np.sqrt(np.maximum(0.0, np.diag(self.covariance)))
+        return np.asarray(np.clip(np.stack([expected - half, expected + half], axis=-1), 0.0, 1.0))
+
+    def widths(self, known: Numbers, *, level: float) -> Floats:
+        """Return each difference's standard error, [K, K].
+
+        It is larger by as much as t is that has the difference's own freedom, not that of all units.
+
+        Args:
+            known: In how many units each method was compared, [K]; few units widen its differences.
+            level: The chance that all sets are right.
+        """
+        methods, freedom = len(self.df), max(1.0, len(self.influence) - 1.0)
+        bonferroni = 1 - (1 - level) / max(2, methods * (methods - 1))
+        units = np.minimum(known[:, None], known[None, :])
+        df = np.where(units < FEW_UNITS, np.minimum(units - 1.0, self.df), self.df)
+        wider = special.stdtrit(np.maximum(1.0, df), bonferroni) / special.stdtrit(freedom, bonferroni)
+        # One unit cannot show a spread.
+        return np.where(df < 1, np.inf, np.sqrt(np.maximum(0.0, self.variances)) * wider)
+
+
 def rank_sets(
-    scores: Floats, influence: Floats, known: Numbers, *, line: float, df: float, level: float
+    scores: Floats, widths: Floats, nets: Floats, *, line: float, level: float
 ) -> tuple[tuple[int, int], ...]:
     """Return the least and the greatest rank of each method, 1 for the highest score.
 
     A method ranks surely below another if the interval of the difference of their scores is below 0; the
     intervals of all differences hold at once. Then all sets hold the true ranks at once (Mogstad, Romano,
-    Shaikh and Wilhelm 2024), and methods that are truly alike share their ranks.
+    Shaikh and Wilhelm 2024), and methods that are truly alike share their ranks. A difference that is the
+    same in all units has no interval; its sign-flip test decides, after Bonferroni's correction.
 
     Args:
         scores: The score of each method, [K].
-        influence: What each unit adds to the error of each score, [units, K]; units are independent.
-        known: In how many units each method was compared, [K]; few units widen its intervals.
+        widths: The standard error of each difference (`ShareErrors.widths`), [K, K].
+        nets: The wins less losses of each method by independent units, [units, K].
         line: Half the width of an interval in standard errors (`simultaneous_line`).
-        df: The degrees of freedom of the variances.
         level: The chance that all sets are right.
     """
     methods = len(scores)
-    bonferroni = 1 - (1 - level) / max(2, methods * (methods - 1))
-    units = np.minimum(known[:, None], known[None, :])
-    own_df = np.where(units < FEW_UNITS, np.minimum(units - 1.0, df), df)
-    wider = special.stdtrit(np.maximum(1.0, own_df), bonferroni) / special.stdtrit(df, bonferroni)
-    half = line * np.sqrt(np.maximum(0.0, difference_variances(influence))) * wider
-    half = np.where(own_df < 1, np.inf, half)  # one unit cannot show a spread
-    surely_above = (scores[:, None] - scores) > half + 1e-12
+    surely_above = (scores[:, None] - scores) > line * widths + 1e-12
     np.fill_diagonal(surely_above, val=False)
+    for above, below in zip(*np.nonzero(surely_above & (widths**2 < NO_VARIANCE)), strict=True):
+        p = sign_flip(nets[:, above] - nets[:, below]).p
+        surely_above[above, below] = p is not None and p * methods * (methods - 1) / 2 <= 1 - level
     least, greatest = 1 + surely_above.sum(axis=0), methods - surely_above.sum(axis=1)
     return tuple((int(low), int(high)) for low, high in zip(least, greatest, strict=True))
 
 
-def simultaneous_line(influence: Floats, *, df: float, level: float = 0.95, seed: int = 0) -> float:
-    """Return how many standard errors all differences of scores stay within at once, at the level.
+def largest_errors(errors: ShareErrors, *, seed: int = 0) -> Floats:
+    """Draw the largest of all differences' errors, in standard errors, [ways, draws], each way sorted.
 
-    It is the quantile of the largest of all |differences| in standard errors, by simulation, so that
-    differences that share a method go together. It is drawn in two ways and the larger is taken: as a t
-    vector with the scores' covariance; and, if units are not many, from the influences with random signs and
-    the standard errors of each draw (the wild bootstrap of t: Cameron, Gelbach and Miller 2008), which is
-    larger if few units know of a difference.
-
-    Args:
-        influence: What each unit adds to the error of each score, [units, K].
-        df: The degrees of freedom of the variances.
-        level: The chance that all differences stay within.
-        seed: The seed of the draws.
+    Differences that share a method go together. They are drawn in two ways: as a t vector with the shares'
+    covariance; and, if units are not many, from the influences with random signs and the standard errors of
+    each draw (the wild bootstrap of t: Cameron, Gelbach and Miller 2008), which is larger if few units know
+    of a difference.
     """
+    influence, df = errors.influence, max(1.0, len(errors.influence) - 1.0)
     first, second = np.triu_indices(influence.shape[1], 1)
-    squares = difference_variances(influence)[first, second]
-    varies = squares > 1e-24 * max(1e-300, float(squares.max(initial=0.0)))
+    varies = errors.variances[first, second] > 1e-24 * max(1e-300, float(errors.variances.max(initial=0.0)))
     if not varies.any():
-        return 0.0
-    first, second, squares = first[varies], second[varies], squares[varies]
+        return np.zeros((1, 1))
+    first, second = first[varies], second[varies]
     rng, units = np.random.default_rng(seed), len(influence)
-    values, vectors = np.linalg.eigh(influence.T @ influence)
+    values, vectors = np.linalg.eigh(errors.covariance)
     root = vectors * np.sqrt(np.maximum(0.0, values))
+    by_unit = np.maximum(difference_variances(influence.T @ influence)[first, second], 1e-300)
 
     def student() -> Floats:
         drawn = rng.standard_normal((DRAWS_AT_ONCE, len(root))) @ root.T
-        sums = (drawn[:, first] - drawn[:, second]) ** 2 / squares
+        sums = (drawn[:, first] - drawn[:, second]) ** 2 / errors.variances[first, second]
         return np.asarray(sums.max(axis=1) / (rng.chisquare(df, DRAWS_AT_ONCE) / df))
 
     def wild() -> Floats:
         drawn = (rng.integers(0, 2, (DRAWS_AT_ONCE, units)) * 2.0 - 1) @ influence
-        sums = (drawn[:, first] - drawn[:, second]) ** 2 / squares
+        sums = (drawn[:, first] - drawn[:, second]) ** 2 / by_unit
         return np.asarray((sums / np.maximum(1 - sums / units, 1e-9)).max(axis=1) * df / units)
 
-    lines = []
-    for draw in (student, wild) if units <= MANY_UNITS else (student,):
-        largest = np.concatenate([draw() for _ in range(0, DRAWS, DRAWS_AT_ONCE)])
-        lines.append(float(np.quantile(largest, level)))
-    return float(np.sqrt(max(lines)))
+    ways = (student, wild) if units <= MANY_UNITS else (student,)
+    drawn = [np.concatenate([draw() for _ in range(0, DRAWS, DRAWS_AT_ONCE)]) for draw in ways]
+    largest: Floats = np.sqrt(np.sort(np.stack(drawn), axis=1))
+    return largest
 
 
-def difference_variances(influence: Floats) -> Floats:
-    """Return the variance of each difference of scores, [K, K], of influences [units, K]."""
-    covariance = influence.T @ influence
+def simultaneous_line(largest: Floats, *, level: float = 0.95) -> float:
+    """Return how many standard errors all differences stay within at once, in the way with more of them."""
+    return float(np.quantile(largest, level, axis=1).max())
+
+
+def any_difference_p(scores: Floats, widths: Floats, largest: Floats) -> float:
+    """Return the p of "no method differs", which goes with the rank sets."""
+    first, second = np.triu_indices(len(scores), 1)
+    observed = float(
+        (np.abs(scores[first] - scores[second]) / np.maximum(widths[first, second], 1e-300)).max()
+    )
+    above = int((largest >= observed * (1 - 1e-12)).sum(axis=1).max())
+    return (1 + above) / (1 + int(largest.shape[1]))
+
+
+def difference_variances(covariance: Floats) -> Floats:
+    """Return the variance of each difference of scores, [K, K], of their covariance."""
     variances = np.diag(covariance)
     return np.asarray(variances[:, None] + variances - 2 * covariance)

@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from analysis.verdicts.columns import PAIR_NAMES, plain_heading
+from analysis.verdicts.columns import PAIR_NAMES, PROMPT_NAMES, plain_heading
 from analysis.verdicts.draft import SHOWN
-from analysis.verdicts.shapes import couples_of
+from analysis.verdicts.shapes import TEXTS, couples_of
 from analysis.verdicts.words import meaning
 from guard_eval.errors import StudyError
 from guard_eval.reporting.words import and_list
@@ -51,7 +51,7 @@ def item_cells(data: Mapping[str, Any], where: str, *, pair_id: object) -> dict[
     Raises:
         StudyError: The methods are missing, or are called as sides are.
     """
-    couples = couples_of(list(data))
+    couples = item_couples(data)
     named = [couple for couple, is_shown in couples if not is_shown]
     shown = next((couple for couple, is_shown in couples if is_shown), None)
     if any((data[a], data[b]) != (data[named[0][0]], data[named[0][1]]) for a, b in named):
@@ -88,22 +88,33 @@ def item_cells(data: Mapping[str, Any], where: str, *, pair_id: object) -> dict[
     return cells
 
 
-def id_key(record: Mapping[str, Any]) -> str | None:
-    """Return the key of an item's id, the commonest one that a record has."""
-    ranks = {name: rank for rank, name in enumerate(("pairid", *PAIR_NAMES))}
-    keys = [key for key in record if plain_heading(key) in ranks]
-    return min(keys, key=lambda key: ranks[plain_heading(key)], default=None)
+def item_couples(record: Mapping[str, Any]) -> list[tuple[tuple[str, str], bool]]:
+    """Return the keys of an item that can be those of its methods (`couples_of`)."""
+    return couples_of(list(record)) or couples_of(list(record), TEXTS)
 
 
-def read_items(records: Iterable[tuple[str, Mapping[str, Any]]]) -> dict[str, dict[str, str]]:
-    """Return the items of a data file by id; each record comes with where it is.
+def id_key(record: Mapping[str, Any], headings: Iterable[str] = ()) -> str | None:
+    """Return the key of an item's id: one that another file has as a heading, and the commonest of these."""
+    ranks = {name: rank for rank, name in enumerate(("pairid", *PAIR_NAMES, *PROMPT_NAMES))}
+    others = {plain_heading(name) for name in headings}
+    used = {key for couple, _ in item_couples(record) for key in couple}
+    keys = {key: plain_heading(key) for key in record if key not in used}
+    known = [key for key, name in keys.items() if name in ranks or name in others]
+
+    def rank(key: str) -> tuple[bool, int]:
+        return keys[key] not in others, ranks.get(keys[key], len(ranks))
+
+    return min(known, key=rank, default=None)
+
+
+def read_items(records: Iterable[tuple[str, Mapping[str, Any]]], key: str) -> dict[str, dict[str, str]]:
+    """Return the items of a data file by the id under `key`; each record comes with where it is.
 
     Raises:
         StudyError: Two items have one id, or an item names no methods.
     """
     items: dict[str, dict[str, str]] = {}
     for where, record in records:
-        key = id_key(record) or "id"
         name = text_of(record.get(key), where, key)
         if name in items:
             raise StudyError(f"{where}: two items have the id {name!r}; give each item an id of its own")

@@ -24,7 +24,7 @@ def read(
     file: VerdictFile, notes: list[str], items: Mapping[str, dict[str, str]]
 ) -> Iterator[tuple[int, Row]]:
     """Yield a row for each annotation and control."""
-    predictions, others = 0, set()
+    predictions = 0
     for index, record in file.records():
         where, data, annotations = file.at(index), record.get("data"), record.get("annotations")
         if not isinstance(data, dict) or not isinstance(annotations, list):
@@ -42,7 +42,6 @@ def read(
                 yield index, "the annotator skipped it"
                 continue
             controls = list(_controls(annotation["result"], where))
-            others |= _other_controls(annotation["result"])
             named = {name: word for name, word, kind in controls if kind == "textarea"}
             rater = named.get("rater") or _account(annotation.get("completed_by"))
             common = {
@@ -57,9 +56,8 @@ def read(
                     kind == "pairwise" and "left" not in cells
                 ):  # Label Studio shows the first text on the left
                     word = {"left": "A", "right": "B"}.get(str(word), word)  # noqa: PLW2901
-                if kind != "textarea":
+                if name not in RATER:
                     yield index, common | {"criterion": name, "verdict": answer_text(word)}
-    notes += [f"not read, since they are no choices: {', '.join(sorted(others))}"] * bool(others)
     notes += [f"predictions of {predictions} tasks are not read: they are no verdicts"] * bool(predictions)
 
 
@@ -69,28 +67,21 @@ def _check_annotation(annotation: object, where: str) -> None:
 
 
 def _controls(result: list[Any], where: str) -> Iterator[tuple[str, str | None, str]]:
-    """Yield name, word and type of the controls that are read."""
+    """Yield name, word and type of the controls; those that are no choices have no word."""
     for region in result:
-        kind = region.get("type") if isinstance(region, dict) else None
+        kind = str(region.get("type")) if isinstance(region, dict) else ""
         value = region.get("value") if isinstance(region, dict) else None
-        if not isinstance(value, Mapping) or not isinstance(kind, str) or kind not in _VALUES:
+        if not isinstance(value, Mapping) or (kind not in _VALUES and not region.get("from_name")):
             continue
         name = text_of(region.get("from_name"), where, "from_name")
-        if kind == "textarea" and name not in RATER:
+        if kind not in _VALUES or (kind == "textarea" and name not in RATER):
+            yield name, None, kind
             continue
         answer = value.get(_VALUES[kind])
         words = [word for word in (answer if isinstance(answer, list) else [answer]) if isinstance(word, str)]
         if len(words) > 1:
             raise StudyError(f"{where}: {name} has {len(words)} choices ({', '.join(words)[:60]}); keep one")
         yield name, words[0] if words else None, kind
-
-
-def _other_controls(result: list[Any]) -> set[str]:
-    """Return the names of the controls that hold no choice, such as ratings."""
-    regions = [
-        region for region in result if isinstance(region, dict) and str(region.get("type")) not in _VALUES
-    ]
-    return {f"{region['from_name']} ({region.get('type')})" for region in regions if region.get("from_name")}
 
 
 def _account(value: object) -> object:

@@ -9,7 +9,7 @@ from guard_eval.errors import StudyError
 from guard_eval.generation.command import generate_texts
 from guard_eval.study.folder import BUNDLED, Study, locate_model
 from guard_eval.texts.continuations import read_continuations
-from guard_eval.texts.current import find_current
+from guard_eval.texts.current import find_generated
 from guard_eval.texts.pair import pair
 from guard_eval.texts.prompts import read_prompts
 
@@ -95,7 +95,7 @@ def test_what_was_made_with_something_else_is_made_again(folder, change, finishe
     (new,) = set(after[len(before) :])
     assert len(after) == len(before) + 4
     prompts = read_prompts(folder / "prompts.jsonl")
-    texts = find_current(changed, ["greedy", "guard"], prompts)
+    texts = find_generated(changed, ["greedy", "guard"], prompts)
     assert {one.recipe for one in texts["greedy"].values()} == {new}
     assert all(len(result) == 4 for result in texts.values())
     pair(changed)

@@ -1,0 +1,167 @@
+"""The Batch API of a server: upload requests, make a batch of them, look at it, and fetch its results.
+
+A call that fails is repeated for minutes, since a batch takes hours. A batch is found again by our own name
+for it, so an attempt whose answer was lost makes no second one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import IO, Any
+
+from guard_eval.errors import StudyError
+from guard_eval.servers.answers import excerpt, load_json, table_of
+from guard_eval.servers.batch_states import BatchState, is_too_large, read_state
+from guard_eval.servers.client import Client
+from guard_eval.servers.failures import ATTEMPTS, RequestFailure
+from guard_eval.servers.limiter import draw_pause
+from guard_eval.servers.refusals import read_words
+
+MOST_REQUESTS = 50_000
+MOST_BYTES = 200_000_000
+"""What a provider takes in one batch."""
+
+LARGEST_FILE = 2**31
+"""Bytes of a file of results."""
+
+Call = Callable[[], Awaitable[bytes | RequestFailure]]
+
+_CALLS = 12
+_BAD_RESPONSE = "the server's answer is not that of a Batch API; run again later, or without --batch"
+
+
+class CallError(Exception):
+    """The provider refuses a call for good."""
+
+
+class TooLargeError(CallError):
+    """The provider refuses a batch because of its size."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BatchStatus:
+    """What a provider says about a batch.
+
+    Attributes:
+        state: Whether it is open, and else how it ended.
+        words: The same in the provider's words, with the number of answers.
+        files: The names of the files with answers and with errors.
+        error: Why it failed, if it did.
+    """
+
+    state: BatchState
+    words: str
+    files: tuple[str, ...]
+    error: str
+
+
+class BatchApi:
+    """Calls the Batch API of one server.
+
+    A method raises `CallError` if the provider refuses for good, and `StudyError` if only the user can mend
+    it or no answer came.
+
+    Attributes:
+        client: Sends to the server.
+        pace: A factor of all pauses that no server asks for.
+    """
+
+    def __init__(self, client: Client, *, pace: float = 1.0) -> None:
+        self.client = client
+        self.client.largest = LARGEST_FILE
+        self.pace = pace
+
+    async def find(self, name: str) -> str | None:
+        """Return what the provider calls the batch that has our name, if there is one."""
+        query: dict[str, object] = {"limit": 100}
+        while True:
+            page = await self._call(partial(self.client.get, "/batches", dict(query)))
+            listed = page.get("data")
+            if not isinstance(listed, list):
+                raise StudyError(_BAD_RESPONSE)
+            for entry in map(table_of, listed):
+                if table_of(entry.get("metadata")).get("guard-eval") == name:
+                    return _id_of(entry)
+            if not page.get("has_more") or not listed:
+                return None
+            query["after"] = _id_of(table_of(listed[-1]))
+
+    async def create(self, name: str, file: IO[bytes], path: str) -> str:
+        """Upload requests for a path and make a batch of them; return what the provider calls it.
+
+        Raises:
+            TooLargeError: It is too large.
+        """
+        try:
+            uploaded = await self._call(partial(self.client.upload, f"guard-eval-{name}.jsonl", file))
+            body = {
+                "input_file_id": _id_of(uploaded),
+                "endpoint": path,
+                "completion_window": "24h",
+                "metadata": {"guard-eval": name},
+            }
+            post = partial(self.client.post, "/batches", json.dumps(body).encode())
+            return _id_of(await self._call(post, name))
+        except CallError as error:
+            if is_too_large(str(error)):
+                raise TooLargeError(str(error)) from None
+            raise
+
+    async def read(self, batch_id: str) -> BatchStatus:
+        """Return what the provider says about a batch."""
+        status = await self._call(partial(self.client.get, f"/batches/{batch_id}"))
+        state = read_state(status.get("status"))
+        count = table_of(status.get("request_counts")).get("completed", 0)
+        files = (status.get("output_file_id"), status.get("error_file_id"))
+        return BatchStatus(
+            state=state,
+            words=f"{excerpt(str(status.get('status')))}, {count} answers",
+            files=tuple(str(name) for name in files if name),
+            error=excerpt(read_words(status.get("errors") or status.get("error"))),
+        )
+
+    async def download(self, file_id: str) -> bytes:
+        """Return the contents of a file of results."""
+        return await self._repeat(partial(self.client.get, f"/files/{file_id}/content"))
+
+    async def _call(self, call: Call, name: str | None = None) -> dict[str, Any]:
+        """Return the JSON object that a call brings."""
+        table = load_json(await self._repeat(call, name))
+        if not isinstance(table, dict):
+            raise StudyError(_BAD_RESPONSE)
+        return table
+
+    async def _repeat(self, call: Call, name: str | None = None) -> bytes:
+        """Call until there is an answer; `name` is that of the batch that the call makes."""
+        detail = ""
+        for attempt in range(1, _CALLS + 1):
+            result = await call()
+            if isinstance(result, bytes):
+                return result
+            detail = result.detail
+            is_missing = detail.startswith(("HTTP 404", "HTTP 405", "HTTP 501"))
+            if not is_missing and result.fatal is not None and result.kind != "transport":
+                raise StudyError(result.fatal)
+            if is_missing or result.kind not in ATTEMPTS or is_too_large(detail, result.kind):
+                raise CallError(detail)
+            if attempt < _CALLS:
+                await asyncio.sleep(max(result.wait or 0.0, self.pace * draw_pause(attempt)))
+                if name is not None and result.billed:  # it may have been made
+                    try:
+                        batch_id = await self.find(name)
+                    except CallError:
+                        break
+                    if batch_id is not None:
+                        return json.dumps({"id": batch_id}).encode()
+        raise StudyError(f"{detail}; run again to go on from here: batches are kept")
+
+
+def _id_of(entry: dict[str, Any]) -> str:
+    name = entry.get("id")
+    if not isinstance(name, str) or not name:
+        raise StudyError(_BAD_RESPONSE)
+    return name

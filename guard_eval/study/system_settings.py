@@ -1,0 +1,165 @@
+"""The `[[system]]` tables of study.toml: who wrote the texts that are compared.
+
+A system is a file of texts, a local model with a strategy, or a model behind a server.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, ValidationInfo, model_validator
+
+from guard_eval.errors import StudyError
+from guard_eval.generation.strategies import parse, signature
+from guard_eval.study.criteria_settings import SettingsTable, in_one_line
+from guard_eval.study.served_model import ServedModel, ServerSettings, refuse_names
+
+Name = Annotated[str, Field(min_length=1)]
+Device = Literal["auto", "cpu", "cuda"] | Annotated[str, Field(pattern=r"^cuda:\d{1,3}$")]
+StrategyName = Annotated[str, AfterValidator(lambda text: signature(parse(text)))]
+
+BUNDLED = "bundled"
+"""The name of the small model that comes with the package."""
+
+Source = Literal["file", "strategy", "server"]
+"""Where a system's texts are from."""
+
+NO_SYSTEM = frozenset({"a", "b", "tie", "human"})
+"""Names that mean something else where a system is named: a side, no winner, and the references."""
+
+_OWN_FIELDS = (
+    "models?|fallbacks|messages|input|prompt|instructions|system|max(?:completion|output)?tokens|n|bestof|echo"
+    "|suffix|stop|seed|temperature|stream.*|store|tools|toolchoice|functions|mcpservers|plugins"
+    "|websearchoptions|extra(?:body|headers|query)|apikey|baseurl|timeout|user|metadata"
+)
+"""Fields of a request that this program sets, or that would change who writes and to what."""
+
+
+class Model(SettingsTable):
+    """The language model that writes the texts.
+
+    Attributes:
+        name: A Hugging Face id, a folder, or `bundled`: a small one, for trying things out.
+        revision: A branch, tag or commit of the Hub; a folder has none.
+        dtype: Its arithmetic; `auto` is float32 on a CPU and the model's own on a GPU.
+        device: Where it runs: `auto`, `cpu`, `cuda` or `cuda:1`.
+        device_map: In place of `device`: how it is spread over several, as transformers understands it.
+        amateur: The smaller model of contrastive decoding.
+        amateur_revision: Its branch, tag or commit.
+    """
+
+    name: Name
+    revision: str = "main"
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    device: Device = Field(default="auto", exclude=True)
+    device_map: str | dict[str, int | str] | None = Field(default=None, exclude=True)
+    amateur: Name | None = None
+    amateur_revision: str = "main"
+
+
+def _check_system_name(name: str) -> str:
+    if name.strip().casefold() in NO_SYSTEM:
+        raise ValueError(
+            "this word means a side, a tie or the references in tables of verdicts and scores; choose "
+            "another name"
+        )
+    return in_one_line(name)
+
+
+def _as_table(value: object) -> object:
+    return {"name": value} if isinstance(value, str) else value
+
+
+def _name_system(name: str, info: ValidationInfo) -> str:
+    """Return a name of `[[system]]` as that table has it, and a strategy's name as its signature.
+
+    In a study with `[[system]]` any other name is kept, too: it is refused later, with the nearest ones.
+    """
+    systems: list[str] = (info.context or {}).get("systems", [])
+    if " ".join(name.split()) in systems:
+        return in_one_line(name)
+    try:
+        return signature(parse(name))
+    except StudyError:
+        if not systems:
+            raise
+        return name
+
+
+SystemName = Annotated[str, Field(min_length=1, max_length=100), AfterValidator(_check_system_name)]
+NameOfSystem = Annotated[str, AfterValidator(_name_system)]
+"""A name of `[[system]]`, or a strategy of `[generation]`."""
+
+
+class System(ServerSettings):
+    """One of the systems that are compared: whatever wrote the texts. Repeat the table for each.
+
+    Attributes:
+        name: The system's name in reports. No rater and no judge ever sees it.
+        file: A file in the study's folder with the system's texts, in any form that `measure` reads. Of a
+            file of several systems, the column of this name counts, or the records that name this system.
+        column: The column or key of the texts, if it has an unusual name: `reference`, for how people wrote.
+        model: The model that writes the texts: a name, or a table with the keys of [model]. Of a server, its
+            name there. Default: [model].
+        strategy: The strategy by which the model writes the texts, as a signature.
+        chat: Send prompts as a user's message; `false` for the completions of a base model.
+        temperature: The temperature that the server samples with. Default: the server's own.
+        body: Fields added to the body of each request, such as `{top_n_sigma = 1, min_p = 0}`.
+    """
+
+    name: SystemName
+    file: Name | None = Field(default=None, exclude=True)  # the pairs say which texts were compared
+    column: Name | None = Field(default=None, exclude=True)
+    model: Annotated[Model | None, BeforeValidator(_as_table)] = None
+    strategy: StrategyName | None = None
+    chat: bool = True
+    temperature: Annotated[float, Field(ge=0, le=100)] | None = None
+    body: Annotated[dict[str, JsonValue], AfterValidator(partial(refuse_names, _OWN_FIELDS))] = Field(
+        default={}
+    )
+
+    @property
+    def source(self) -> Source:
+        """Return where the system's texts are from."""
+        if self.file is not None:
+            return "file"
+        return "server" if self.base_url is not None else "strategy"
+
+    @property
+    def served(self) -> ServedModel:
+        """Return the model of a server, and how it is reached."""
+        reached = {name: getattr(self, name) for name in ServerSettings.model_fields}
+        return ServedModel(model=self.model.name if self.model else "", **reached)
+
+    @model_validator(mode="after")
+    def _check_source(self) -> Self:
+        keys = self.model_fields_set - {"name"}
+        sources = keys & {"file", "strategy", "base_url"}
+        if len(sources) != 1:
+            raise ValueError(
+                f"{self.name} has {' and '.join(sorted(sources)) or 'no texts'}; give it one of: file, "
+                "strategy (and, unless [model] writes, model), or base_url and model"
+            )
+        allowed = _KEYS_OF[self.source]
+        if unused := sorted(keys - allowed):
+            raise ValueError(
+                f"{self.name} has {unused[0]}, which is not for {_WORDS_FOR[self.source]}; remove it"
+            )
+        if self.source == "server" and (self.model is None or self.model.model_fields_set != {"name"}):
+            raise ValueError(f'{self.name} needs the model\'s name at the server: model = "NAME"')
+        return self
+
+
+_KEYS_OF: dict[Source, set[str]] = {
+    "file": {"file", "column"},
+    "strategy": {"strategy", "model"},
+    "server": {"model", "chat", "temperature", "body", *ServerSettings.model_fields},
+}
+"""The keys of a system besides its name, by the source of its texts."""
+
+_WORDS_FOR: dict[Source, str] = {
+    "file": "texts in a file",
+    "strategy": "a local model",
+    "server": "a model behind a server",
+}

@@ -1,0 +1,150 @@
+"""Texts that models behind servers wrote: what each is asked, and the file with its answers.
+
+`texts/NAME.served.jsonl` has a line for each answer, as soon as it is there: the prompt's id, the text's
+number, the text, and a hash of the request. A text counts as long as study.toml asks for the same request:
+after a change of settings texts are requested again, and if it is taken back, the earlier ones count again.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from guard_eval.errors import StudyError
+from guard_eval.files.opening import read_bytes
+from guard_eval.files.rows import MOST_BYTES
+from guard_eval.records import Prompt, content_id
+from guard_eval.study.folder import Study
+from guard_eval.study.system_settings import System
+from guard_eval.texts.continuations import append_lines
+from guard_eval.texts.generations import Generation
+from guard_eval.texts.matching import Texts, adopt
+
+TEXTS = "texts"
+"""The folder of a study in which texts lie that no local model wrote."""
+
+
+def text_file(name: str, ending: str = ".jsonl") -> str:
+    """Return the path of a system's file in a study, whatever characters its name has.
+
+    >>> text_file("GPT"), text_file("a/b"), text_file("a:b")
+    ('texts/GPT.jsonl', 'texts/a_b-7ef8cf.jsonl', 'texts/a_b-39c8d2.jsonl')
+    """
+    plain = re.sub(r"[^A-Za-z0-9._=-]+", "_", name).strip("._-")[:60]
+    if plain == name:
+        return f"{TEXTS}/{name}{ending}"
+    return f"{TEXTS}/{plain or 'system'}-{content_id(name)[:6]}{ending}"
+
+
+def served_path(study: Study, system: System) -> Path:
+    """Return the file with a served system's texts."""
+    return study.folder / text_file(system.name, ".served.jsonl")
+
+
+def build_request(study: Study, system: System, prompt: Prompt, number: int) -> dict[str, Any]:
+    """Return the body of the request for a system's text to a prompt: 1, 2, …."""
+    generation, served = study.settings.generation, system.served
+    body: dict[str, Any] = {"model": served.model}
+    if system.chat:
+        body["messages"] = [{"role": "user", "content": prompt.text}]
+    else:
+        body["prompt"] = prompt.text
+    body["max_tokens"] = generation.max_new_tokens
+    if system.temperature is not None:
+        body["temperature"] = system.temperature
+    if generation.stop:
+        body["stop"] = generation.stop
+    body["seed"] = int(content_id(study.settings.seed, "served", prompt.id, number), 16) % 2**31
+    return body | system.body
+
+
+def hash_request(system: System, body: Mapping[str, Any]) -> str:
+    """Return the hash of a request: server, headers that can change an answer, and body."""
+    return content_id("request", system.base_url, system.answering_headers, body)
+
+
+def find_served(study: Study, system: System, prompts: Mapping[str, Prompt]) -> Texts:
+    """Return a served system's texts to these prompts, as far as they exist.
+
+    Raises:
+        StudyError: A whole line of the file cannot be read.
+    """
+    runs = study.settings.runs_of(system.name)
+    texts: dict[tuple[str, int], Generation] = {}
+    for row in _read_rows(served_path(study, system), ("id", "text", "number", "request")):
+        prompt, number = prompts.get(row["id"]), row["number"]
+        if prompt is None or not 1 <= number <= runs:
+            continue
+        if row["request"] == hash_request(system, build_request(study, system, prompt, number)):
+            text = Generation(
+                prompt_id=prompt.id,
+                dataset=prompt.dataset,
+                strategy=system.name,
+                text=row["text"],
+                tokens=row.get("new_tokens"),
+                finish=row.get("finish"),
+                seconds=row.get("seconds"),
+            )
+            texts.setdefault((prompt.id, number), adopt(text, prompt, number))
+    return texts
+
+
+def append_served(study: Study, system: System, row: Mapping[str, Any]) -> None:
+    """Append an answer to the file of a served system. When this returns, it outlives a crash."""
+    append_lines(served_path(study, system), [dict(row)])
+
+
+def append_attempt(study: Study, system: System, attempt: str, cost: int) -> None:
+    """Note before a request what it can cost at most, and after a failure without an answer what it did."""
+    append_lines(_attempts_path(study, system), [{"attempt": attempt, "cost": cost}])
+
+
+def read_spent(study: Study) -> int:
+    """Return what all served systems have cost, in billionths of a dollar.
+
+    A request without an answer counts with the most that it can have cost.
+    """
+    spent: dict[str, int] = {}
+    for system in study.settings.systems.values():
+        if system.source == "server":
+            for row in _read_rows(_attempts_path(study, system), ("attempt", "cost")):
+                spent[row["attempt"]] = row["cost"]
+            for row in _read_rows(served_path(study, system), ("id", "text", "number", "request")):
+                if type(row.get("cost")) is int:
+                    spent[str(row.get("attempt"))] = row["cost"]
+    return sum(spent.values())
+
+
+def _attempts_path(study: Study, system: System) -> Path:
+    """Return the file that says what requests of a served system can cost."""
+    return study.folder / text_file(system.name, ".requests.jsonl")
+
+
+_KINDS = {"number": int, "cost": int}
+"""The types of values in a line; all others are texts."""
+
+
+def _read_rows(path: Path, keys: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the lines of a file of served texts, which all have these keys; a torn last line is none.
+
+    Raises:
+        StudyError: A whole line cannot be read.
+    """
+    if not path.exists():
+        return []
+    rows = []
+    for number, line in enumerate(read_bytes(path, limit=MOST_BYTES).split(b"\n")[:-1], start=1):
+        try:
+            row = json.loads(line)
+            if any(type(row[key]) is not _KINDS.get(key, str) for key in keys):
+                raise TypeError(f"{', '.join(keys)} have other types")  # noqa: TRY301 (worded below)
+            rows.append(row)
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            raise StudyError(
+                f"{path}, line {number}: not a served text ({type(error).__name__}: {error}); remove it, and "
+                "guard-eval generate asks again"
+            ) from None
+    return rows

@@ -1,0 +1,114 @@
+"""The shapes in which people keep texts: a record for each, a column for each system, or nested samples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+from guard_eval.errors import StudyError
+from guard_eval.texts.rows import TEXT, Record
+
+KEYS = {
+    "prompt": ("prompt", "prefix_text", "prefix", "context", "instruction", "question"),
+    "reference": ("reference", "reference_text", "gold_ref", "gold"),
+    "strategy": ("strategy", "method", "decoding", "system", "generator"),
+    "prompt_id": ("prompt_id", "id", "doc_id"),
+    "tokens": ("new_tokens", "tokens"),
+    "seconds": ("time_cost", "seconds"),
+    "finish": ("finish", "finish_reason"),
+}
+"""Under which keys a value stands, if not under its name alone; the first that holds one counts."""
+
+_OTHER_KEYS = {
+    *("", "Unnamed: 0", "dataset", "batch", "device", "run", "model", "request", "prompt_tokens", "versions"),
+    *("source", "amateur", "amateur_revision", "engine", "split", "task", "target"),
+}
+"""Further keys that hold no system's texts; an index that pandas wrote is nameless."""
+
+NO_TEXT = {*chain(*KEYS.values()), *KEYS, *_OTHER_KEYS}
+
+_LEAST_ROWS = 4
+"""In a shorter file, few values say nothing."""
+
+
+def find_text_columns(records: Sequence[Record], source: object) -> list[str]:
+    """Return the columns of a file that has one for each system, or nothing if it has a column of texts.
+
+    Raises:
+        StudyError: Some of the columns cannot be texts, so that somebody must say which ones are.
+    """
+    keys = dict.fromkeys(chain.from_iterable(record.row for record in records))
+    candidates = [key for key in keys if key not in NO_TEXT]
+    if set(TEXT) & set(keys) or len(candidates) < 2 or any("arguments" in r.row for r in records[:1]):
+        return []
+    faults = {key: _describe_values([record.row.get(key) for record in records]) for key in candidates}
+    doubtful = [f"{key!r} holds {fault}" for key, fault in faults.items() if fault]
+    if not doubtful:
+        return candidates
+    texts = [key for key, fault in faults.items() if not fault] or candidates
+    options = " ".join(f"--column {key!r}" for key in texts)
+    raise StudyError(
+        f"{source} has no column of texts, and its columns are systems only if all of them hold texts: "
+        f"{', '.join(doubtful)}. Say which are systems, such as {options}"
+    )
+
+
+def _describe_values(values: Sequence[object]) -> str:
+    """Return why a column's values are no texts; nothing if they may be."""
+    filled = [value for value in values if value not in (None, "")]
+    if not filled:
+        return "nothing"
+    if all(_is_number(value) for value in filled):
+        return "numbers"
+    if not all(isinstance(value, str) for value in filled):
+        return "lists or objects"
+    different = len(set(map(str, filled)))
+    if len(filled) >= _LEAST_ROWS and different <= len(filled) // 2:
+        return f"only {different} different value{'' if different == 1 else 's'} in {len(filled)} rows"
+    return ""
+
+
+def _is_number(value: object) -> bool:
+    try:
+        float(value)  # type: ignore[arg-type] (what is no number is refused)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def flatten_sample(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a record; one of lm-evaluation-harness has its prompt and its text under plain keys.
+
+    `arguments` are `[[prompt, settings]]`, or in newer versions `{"gen_args_0": {"arg_0": prompt, …}}`.
+    """
+    if "arguments" not in row or not ("filtered_resps" in row or "resps" in row):
+        return dict(row)
+    texts = row.get("filtered_resps") or row.get("resps")
+    kept = {key: row[key] for key in ("doc_id", "dataset", "strategy", "generator") if key in row}
+    return kept | {
+        "prompt": _innermost(row["arguments"]),
+        "reference": row.get("target") if isinstance(row.get("target"), str) else None,
+        "text": _innermost(texts),
+    }
+
+
+def _innermost(value: Any) -> Any:  # noqa: ANN401 (a value of JSON)
+    """Return the first value in lists and objects in each other."""
+    for _ in range(8):
+        if isinstance(value, Mapping):
+            value = list(value.values())
+        if not isinstance(value, list) or not value:
+            break
+        value = value[0]
+    return value
+
+
+def rows_of_frame(frame: Any) -> Iterable[Record]:  # noqa: ANN401 (a data frame of any library)
+    """Yield the rows of a data frame. A missing value is None."""
+    columns = [str(name) for name in frame.columns]
+    for number, values in enumerate(frame.itertuples(index=False, name=None), start=1):
+        cells = (None if value != value else value for value in values)  # noqa: PLR0124 (NaN is not itself)
+        yield Record(
+            where=f"the data frame, row {number}", number=number, row=dict(zip(columns, cells, strict=True))
+        )

@@ -1,0 +1,123 @@
+"""The texts of a study's systems, whoever wrote them: local models, servers, or others, in files."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from guard_eval.errors import StudyError, nearest
+from guard_eval.records import Prompt
+from guard_eval.study.criteria_settings import find_study_file
+from guard_eval.study.folder import Study
+from guard_eval.study.system_settings import System
+from guard_eval.texts.current import find_generated, other_runs
+from guard_eval.texts.generation_files import TextTable
+from guard_eval.texts.generations import Generation, generation_of
+from guard_eval.texts.matching import Matched, PromptIndex, Texts
+from guard_eval.texts.prompts import read_prompts
+from guard_eval.texts.served_files import find_served
+
+
+def find_texts(study: Study, names: Iterable[str], prompts: Sequence[Prompt]) -> dict[str, Texts]:
+    """Return the texts of systems to these prompts, as far as they exist, by system.
+
+    Raises:
+        StudyError: A file cannot be read or does not fit the prompts, or several runs of a model match.
+    """
+    wanted = dict.fromkeys(names)
+    by_id = {prompt.id: prompt for prompt in prompts}
+    systems = {name: study.settings.systems[name] for name in wanted}
+    result = _find_written(study, systems, by_id)
+    files = [system for system in systems.values() if system.source == "file"]
+    everything = _read_all(study, prompts) if files else prompts
+    index = PromptIndex(everything)
+    for system in files:
+        texts = read_system(study, system, index).texts
+        result[system.name] = {key: text for key, text in texts.items() if key[0] in by_id}
+    for system in systems.values():
+        if system.source == "server":
+            result[system.name] = find_served(study, system, by_id)
+    return {name: result[name] for name in wanted}
+
+
+def _find_written(study: Study, systems: dict[str, System], prompts: dict[str, Prompt]) -> dict[str, Texts]:
+    """Return the texts of the systems that are local models with a strategy."""
+    result: dict[str, Texts] = {}
+    for part in study.by_model():
+        names = {
+            name: str(system.strategy)
+            for name, system in systems.items()
+            if system.source == "strategy" and study.settings.model_of(system) == part.settings.model
+        }
+        generated = find_generated(part, list(names.values()), prompts.values()) if names else {}
+        for name, strategy in names.items():
+            texts = generated[strategy].items()
+            result[name] = {key: generation_of(text, prompts[key[0]], name) for key, text in texts}
+    return result
+
+
+def _read_all(study: Study, prompts: Sequence[Prompt]) -> Sequence[Prompt]:
+    """Return all of the study's prompts: the place of a text in its file is one among all."""
+    everything = read_prompts(study.prompts_path)
+    return prompts if len(everything) == len(prompts) else everything
+
+
+def read_system(study: Study, system: System, index: PromptIndex) -> Matched:
+    """Return the texts in a system's file with their prompts.
+
+    Raises:
+        StudyError: The file cannot be read, has other systems, or none of its texts fits a prompt.
+    """
+    where = f"the texts of {system.name}, {system.file}"
+    try:
+        path = find_study_file(study.folder, str(system.file))
+        texts = choose_system(system, path)
+    except StudyError as error:
+        raise StudyError(f"{where}: {error}") from None
+    matched = index.match(texts)
+    if matched.reworded:
+        text = matched.reworded[0]
+        raise StudyError(
+            f"{where}: {len(matched.reworded)} of {len(texts)} texts name a prompt that has other words in "
+            f"the study, such as {text.prompt_id!r}; correct the ids, or the prompts"
+        )
+    if not matched.texts:
+        raise StudyError(
+            f"{where}: none of its {len(texts)} texts belongs to a prompt of the study; give each the id of "
+            "its prompt, or the prompt itself"
+        )
+    return matched
+
+
+def choose_system(system: System, path: Path) -> list[Generation]:
+    """Return the texts of a system in a file that may have several.
+
+    Raises:
+        StudyError: The file cannot be read, or has texts of other systems alone.
+    """
+    table = TextTable.open(path)
+    columns = [system.column] if system.column else [system.name] if table.has_column(system.name) else []
+    by_system: dict[str, list[Generation]] = defaultdict(list)
+    for _, text in table.texts(columns):
+        by_system[text.strategy].append(text)
+    if system.name in by_system:
+        return by_system[system.name]
+    if len(by_system) > 1:
+        raise StudyError(f"it has texts of other systems: {nearest(system.name, list(by_system))}")
+    return next(iter(by_system.values()))
+
+
+def explain_missing(study: Study, name: str) -> str:
+    """Return how a system's missing texts come about, and why texts of other runs do not count."""
+    system = study.settings.systems[name]
+    if system.source == "file":
+        return f"add them to {system.file}"
+    if system.source == "strategy":
+        parts = [part for part in study.by_model() if part.settings.model == study.settings.model_of(system)]
+        if others := other_runs(parts[0]):
+            return (
+                f"no run in {study.continuations} matches study.toml: {'; '.join(others)}. Take the change "
+                f"back, or run: {study.command('generate')}"
+            )
+    return f"run: {study.command('generate')}"

@@ -1,0 +1,57 @@
+"""Links in a stranger's study: no command writes outside its folder through one."""
+
+import shutil
+
+import pytest
+
+COMMANDS = {
+    "study.db": ("pair", "raters add Ann"),
+    "study.db-wal": ("pair", "raters add Ann"),
+    "continuations": ("generate",),
+    "continuations/RUN": ("generate",),
+    "continuations/RUN/recipe.json": ("generate",),
+    "metrics": ("measure --metrics diversity",),
+    "metrics/scores.csv": ("measure --metrics diversity",),
+    "metrics/figures": ("measure --metrics diversity",),
+    "metrics/scores.sqlite": ("measure --metrics diversity",),
+    "report": ("report",),
+    "report/csv": ("report",),
+    "report/index.html": ("report",),
+    "report/files.txt": ("report",),
+}
+"""What the program writes in a study, and the commands that write it."""
+
+
+def listed(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("points_to", ["nothing", "a file", "a folder"])
+@pytest.mark.parametrize("name", COMMANDS)
+def test_no_command_writes_outside_through_a_link(run, paired, tmp_path, name, points_to):
+    (texts,) = (paired / "continuations").iterdir()
+    link = paired / name.replace("RUN", texts.name)
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "mine.txt").write_text("mine")
+    (outside / "folder").mkdir()
+    (outside / "folder" / "mine.txt").write_text("mine")
+    if link.is_dir():
+        shutil.rmtree(link)
+    link.unlink(missing_ok=True)
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(outside / {"nothing": "new", "a file": "mine.txt", "a folder": "folder"}[points_to])
+    for command in COMMANDS[name]:
+        ran = run(*typed(command))
+        assert ran.code in {0, 2}
+        assert "Traceback" not in ran.err
+    assert listed(outside) == {"mine.txt": b"mine"}
+    assert listed(outside / "folder") == {"mine.txt": b"mine"}
+
+
+def typed(command):
+    """Return the words of a command on the study."""
+    words = command.split()
+    verbs = 2 if words[0] == "raters" else 1
+    return [*words[:verbs], "small", *words[verbs:]]

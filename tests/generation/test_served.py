@@ -1,0 +1,308 @@
+"""Texts of models behind servers, requested from a real server on this machine that can fail in every way."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from llama_server import LlamaServer
+
+from guard_eval.errors import StudyError
+from guard_eval.generation import served as served_module
+from guard_eval.generation.command import generate_texts
+from guard_eval.study import Study
+from guard_eval.texts.prompts import read_prompts
+from guard_eval.texts.systems import find_texts
+
+pytestmark = pytest.mark.slow
+
+NAME = "llama.cpp, top-nσ"
+STUDY = """
+name = "s"
+seed = 3
+[prompts]
+file = "prompts.jsonl"
+[generation]
+max_new_tokens = 20
+[pairs]
+compare = [["{name}", "people"]]
+[[system]]
+name = "people"
+file = "prompts.jsonl"
+column = "reference"
+[[system]]
+name = "{name}"
+base_url = "{url}"
+model = "qwen2.5-7b"
+{more}
+"""
+CHAT = "chat = true\n"
+COMPLETIONS = "chat = false\ntemperature = 1.5\nbody = {top_n_sigma = 1, min_p = 0}\n"
+PRICED = "usd_per_million_input_tokens = 1000.0\nusd_per_million_output_tokens = 1000.0\n"
+KEY = "sk-NeverToBeSeen0123456789"
+
+
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch):
+    monkeypatch.setattr(served_module, "FIRST_PAUSE_SECONDS", 0.01)
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "HTTP_PROXY", "http_proxy"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def server():
+    """A server that writes texts until a test lets it fail."""
+    llama = LlamaServer()
+    yield llama
+    llama.close()
+
+
+@pytest.fixture
+def study(tmp_path, server):
+    """Return a function that opens a study with one served system and a file."""
+
+    def open_study(more=COMPLETIONS, *, prompts=6, name=NAME, url=None):
+        rows = [
+            {"id": f"p{n}", "prompt": f"Once {n}", "reference": f"there was {n}."} for n in range(prompts)
+        ]
+        (tmp_path / "prompts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        text = STUDY.format(name=name, url=url or server.url, more=more)
+        (tmp_path / "study.toml").write_text(text, encoding="utf-8")
+        return Study.open(tmp_path)
+
+    return open_study
+
+
+def texts(study, name=NAME):
+    prompts = read_prompts(study.prompts_path)
+    return {key: text.text for key, text in find_texts(study, [name], prompts)[name].items()}
+
+
+def lines(study):
+    (path,) = (study.folder / "texts").glob("*.served.jsonl")
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def test_served_texts_are_written_once(study, server):
+    opened = study()
+    result = generate_texts(opened)
+    assert (result.existing, result.missing, result.exit_code) == ({NAME: 6}, 0, 0)
+    path, _, body = server.bodies[0]
+    assert path == "/v1/completions"
+    assert (body["top_n_sigma"], body["min_p"], body["temperature"], body["max_tokens"]) == (1, 0, 1.5, 20)
+    assert sorted(texts(opened)) == [(f"p{n}", 1) for n in range(6)]
+    assert set(" ".join(texts(opened).values()).replace(".", "").split()) <= {"the", "old", "river"}
+    row = lines(opened)[0]
+    assert (row["model"], row["finish"], row["new_tokens"]) == ("qwen2.5-7b", "eos", 12)
+    assert len(row["request"]) == 16
+    generate_texts(opened)
+    assert len(server.bodies) == 6
+
+
+def test_changed_request_fields_request_texts_again(study, server):
+    first = texts(study()) if generate_texts(study()).missing == 0 else {}
+    changed = study(COMPLETIONS.replace("top_n_sigma = 1", "top_n_sigma = 4"))
+    assert texts(changed) == {}
+    generate_texts(changed)
+    assert texts(changed) != first
+    assert texts(study()) == first
+    assert len(server.bodies) == 12
+
+
+def test_no_name_of_a_system_is_sent(study, server):
+    generate_texts(study(CHAT, name="SECRET NAME"))
+    assert len(server.bodies) == 6
+    assert "SECRET" not in json.dumps(server.bodies)
+    assert server.bodies[0][2]["messages"] == [{"role": "user", "content": "Once 0"}]
+
+
+def test_an_ignored_field_is_warned_of(study, server):
+    server.ignores = {"top_n_sigma"}
+    served = f'base_url = "{server.url}"\nmodel = "qwen2.5-7b"\nchat = false\n'
+    plain = f'{COMPLETIONS}[[system]]\nname = "plain"\n{served}'
+    warnings = generate_texts(study(plain)).warnings
+    assert any("wrote the same text to 6 of 6 prompts" in warning for warning in warnings)
+    server.ignores = set()
+    again = plain.replace("top_n_sigma = 1", "top_n_sigma = 2")
+    assert generate_texts(study(again)).warnings == ()
+
+
+def test_thinking_and_refusals_are_counted(study, server):
+    server.prefix = "<think>The user wants a story.</think>"
+    opened = study(CHAT)
+    result = generate_texts(opened)
+    assert any("6 with thinking, which is cut out" in line for line in result.lines)
+    assert not any("think" in text for text in texts(opened).values())
+    refusal = {"choices": [{"message": {"content": None, "refusal": "I can't."}, "finish_reason": "stop"}]}
+    server.act = lambda _number, _body: (200, refusal)
+    other = study(CHAT + "temperature = 0.5\n")
+    assert any("6 refusals, which are kept" in line for line in generate_texts(other).lines)
+    assert set(texts(other).values()) == {"I can't."}
+
+
+def test_another_model_that_answers_is_named(study, server):
+    server.model = "gpt-2"
+    (warning,) = generate_texts(study()).warnings
+    assert "gpt-2 answered, where qwen2.5-7b was asked" in warning
+    server.model = "qwen2.5-7b-instruct-q4"
+    assert generate_texts(study(CHAT)).warnings == ()
+
+
+FAULTS = {
+    "a lost connection": lambda number, _: (200, None) if number in {0, 3} else None,
+    "too many requests": lambda number, _: (
+        (429, {"error": {"message": "slow down"}}) if number == 1 else None
+    ),
+    "an error of the server": lambda number, _: (500, {"error": "oops"}) if number in {0, 2} else None,
+    "a seed refused": lambda _, body: (
+        (400, {"error": {"message": "Unknown parameter: seed", "param": "seed"}}) if "seed" in body else None
+    ),
+    "a limit refused": lambda _, body: (
+        (400, {"error": {"message": "Unsupported parameter: 'max_tokens' is not supported"}})
+        if "max_tokens" in body
+        else None
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+def test_passing_faults_cost_no_text(study, server, fault):
+    server.act = fault
+    result = generate_texts(study())
+    assert (result.existing, result.missing) == ({NAME: 6}, 0)
+
+
+FATAL = {
+    "a key": ((401, {"error": {"message": "Unauthorized"}}), "wants a key"),
+    "a model": (
+        (404, {"error": {"message": "The model does not exist", "code": "model_not_found"}}),
+        "no model",
+    ),
+    "a page": ((200, b"<html><title>Login</title></html>"), "a web page (Login)"),
+    "credit": ((402, {"error": {"message": "Payment required"}}), "no credit left"),
+}
+
+
+@pytest.mark.parametrize(("reply", "words"), FATAL.values(), ids=FATAL)
+def test_lasting_faults_end_the_run_in_words(study, server, reply, words):
+    server.act = lambda _number, _body: reply
+    try:
+        said = "\n".join(generate_texts(study()).lines)
+    except StudyError as error:
+        said = str(error)
+    assert words in said
+
+
+def test_a_server_that_is_down_is_named(study, server):
+    opened = study()
+    server.close()
+    with pytest.raises(StudyError, match="nothing listens at that port"):
+        generate_texts(opened)
+
+
+def test_one_prompt_that_is_refused_costs_no_other(study, server):
+    def refuse(_number, body):
+        return (400, {"error": {"message": "maximum context length"}}) if "Once 2" in body["prompt"] else None
+
+    server.act = refuse
+    result = generate_texts(study())
+    assert (result.existing, result.missing, result.exit_code) == ({NAME: 5}, 1, 3)
+    assert any("1 not written: too_long" in line for line in result.lines)
+
+
+def test_a_dry_run_sends_nothing_and_names_the_price(study, server):
+    said = "\n".join(generate_texts(study(COMPLETIONS + PRICED), dry_run=True).lines)
+    assert f"{NAME}: 6 requests to {server.url}, model qwen2.5-7b for at most $" in said
+    assert '"top_n_sigma": 1' in said
+    assert server.bodies == []
+
+
+def test_money_needs_a_budget_or_a_terminal(study, server):
+    with pytest.raises(StudyError, match="--budget USD"):
+        generate_texts(study(COMPLETIONS + PRICED))
+    assert server.bodies == []
+    with pytest.raises(StudyError, match=r"price of .* is unknown"):
+        generate_texts(study(), budget=1.0)  # in this network nothing is counted, so no budget can be held
+
+
+def test_a_budget_holds_over_all_runs(study, server):
+    """A request costs 0.022 dollars, and at most 0.3: at a 1000 dollars for a million tokens."""
+    opened = study(COMPLETIONS + PRICED)
+    with pytest.raises(StudyError, match="is used up"):
+        generate_texts(opened, budget=0.31)
+    paid = len(server.bodies)
+    assert 0 < paid < 6
+    with pytest.raises(StudyError, match="is used up"):
+        generate_texts(opened, budget=0.31)
+    assert len(server.bodies) == paid
+    assert sum(row["cost"] for row in lines(opened)) <= 0.31e9
+    assert generate_texts(opened, budget=5).missing == 0
+
+
+def test_a_lost_request_stays_set_aside(study, server):
+    server.act = lambda _number, _body: (
+        502,
+        {"error": "bad gateway"},
+    )  # what is behind may have done the work
+    opened = study(COMPLETIONS + PRICED, prompts=1)
+    with pytest.raises(StudyError, match=r"is used up|failed"):
+        generate_texts(opened, budget=0.5)
+    server.act = lambda _number, _body: None
+    with pytest.raises(StudyError, match="is used up"):
+        generate_texts(opened, budget=0.5)
+
+
+def test_a_key_goes_only_where_the_user_says(study, server, monkeypatch):
+    monkeypatch.setenv("MY_KEY", KEY)
+    with pytest.raises(StudyError, match="add --send-key MY_KEY="):
+        generate_texts(study(COMPLETIONS + 'api_key_env = "MY_KEY"\n'))
+    assert server.bodies == []
+    address = server.url.removesuffix("/v1")
+    generate_texts(study(COMPLETIONS + 'api_key_env = "MY_KEY"\n'), send_key=[f"MY_KEY={address}"])
+    assert server.bodies[0][1]["Authorization"] == f"Bearer {KEY}"
+    assert KEY not in "".join(path.read_text() for path in study().folder.rglob("*.jsonl"))
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ("body = {max_tokens = 9}", "'max_tokens' cannot be added"),
+        ("body = {user = 'SYSTEM'}", "'user' cannot be added"),
+        ("headers = {Authorization = 'Bearer x'}", "'Authorization' cannot be added"),
+        ("strategy = 'greedy'", "base_url and strategy; give it one of"),
+        ("column = 'x'", "column, which is not for a model behind a server"),
+    ],
+)
+def test_wrong_tables_of_served_systems_are_refused(study, more, words):
+    with pytest.raises(StudyError) as error:
+        study(f"{more}\n")
+    assert words in str(error.value)
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from guard_eval.generation.command import generate_texts
+from guard_eval.study import Study
+generate_texts(Study.open(sys.argv[1]))
+"""
+
+
+def test_a_killed_run_pays_twice_for_what_was_in_flight(study, server):
+    opened = study(prompts=40)
+    server.delay = 0.1
+    process = subprocess.Popen([sys.executable, "-c", KILLED, str(opened.folder)], env=os.environ)
+    deadline = time.monotonic() + 60
+    while len(server.bodies) < 20 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    sent, written = len(server.bodies), len(lines(opened))
+    assert 0 < written < 40
+    server.delay = 0.0
+    assert generate_texts(opened).missing == 0
+    in_flight = sent - written
+    assert len(server.bodies) == 40 + in_flight
