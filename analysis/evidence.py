@@ -17,11 +17,12 @@ import pandas as pd
 from analysis.verdicts.combined import Composite
 from analysis.verdicts.scores import CELL, ScoredVerdicts, connected_methods
 from guard_eval.errors import StudyError
+from guard_eval.estimate import Adjustment
 from guard_eval.records import PEOPLE, DeclaredPart, Pair
 from guard_eval.rubric import COMPOSITE, Criterion
 from guard_eval.study.test_plan import TestPlan
 
-CORRECTION_NAMES = {"holm": "Holm", "bh": "Benjamini–Hochberg"}
+CORRECTION_NAMES = {"holm": "Holm", "bh": "Benjamini–Hochberg", "max-t": "max-T"}
 ALL = "all datasets"
 """The dataset of a result over all of them."""
 MIN_RANKED = 3
@@ -128,6 +129,7 @@ class Context:
         unfinished: What raters have still to rate of what was planned, in words.
         plan: How the verdicts are tested.
         compare: Comparisons of several methods that are analysed in every way.
+        by: Columns of the table by whose values results are split.
         raters_per_item: How many raters of each kind make an item complete, if that is planned.
         random_part: Whether the pairs that people rated are known to be a random part of those judged.
         metrics: The scores of automatic metrics with their meanings.
@@ -154,6 +156,7 @@ class Context:
     unfinished: tuple[str, ...] = ()
     plan: TestPlan = field(default_factory=TestPlan)
     compare: tuple[tuple[str, str], ...] = ()
+    by: tuple[str, ...] = ()
     raters_per_item: Mapping[str, int] = field(default_factory=dict)
     random_part: bool = False
     metrics: tuple[MetricRow, ...] = ()
@@ -197,7 +200,7 @@ class Context:
 
 
 PLAN_KEYS = tuple(TestPlan.model_fields)
-ANSWER_KEYS = ("correction", "margin", "sequential", "raters", "assisted_by")
+ANSWER_KEYS = ("correction", "weights", "margin", "sequential", "raters", "assisted_by")
 """The keys that say how it is tested which method is better, and nothing about how raters or judges do."""
 R = TypeVar("R")
 
@@ -251,6 +254,11 @@ class Evidence:
     def frame(self) -> pd.DataFrame:
         """Return the table of verdicts, each comparison one way round, in one order of rows."""
         return self.scored.frame
+
+    @property
+    def adjustment(self) -> Adjustment:
+        """Return the correction of tests that do not flip signs: Holm's beside max-T, which takes flips."""
+        return "holm" if self.plan.correction == "max-t" else self.plan.correction
 
     @property
     def seed(self) -> int:

@@ -140,7 +140,7 @@ class _Group:
 
 @honours(
     *("alpha", "correction", "sequential", "raters", "assisted_by", "panel", "composite"),
-    unaffected=("margin",),
+    unaffected=("weights", "margin"),
     needs=lambda evidence: evidence.is_ranked,
 )
 def ranking(evidence: Evidence) -> list[RankingRow]:
@@ -190,7 +190,7 @@ def _adjust(tables: Sequence[_Ranking], evidence: Evidence) -> Iterator[RankingR
         smallest = [table.smallest_p for table in family]
         p_values = [table.rows[0].p_any_difference for table in family]
         plan = evidence.plan
-        adjusted = adjust(p_values, plan.correction, smallest=smallest, alpha=plan.alpha)
+        adjusted = adjust(p_values, evidence.adjustment, smallest=smallest, alpha=plan.alpha)
         for table, p, value in zip(family, p_values, adjusted, strict=True):
             why = why_no_p(max(smallest), plan.alpha) if p is not None and value is None else ""
             for row in table.rows:
