@@ -48,7 +48,7 @@ def verdicts(methods):
     frame["genre"] = frame["pair_id"].str[2].isin(list("037")).map({True: "poem", False: "tale"})
     judge = frame[frame["rater"] == "gpt"]
     people = frame[(frame["rater"] != "gpt") & (frame["dataset"] == "d0")]
-    people = people[(people["rater"] != "cay") | (people["pair_id"].str[2] != "4")]  # unequal numbers of ratings
+    people = people[(people["rater"] != "cay") | (people["pair_id"].str[2] != "4")]
     second = drawn[2][drawn[2]["rater"] == "gpt"].assign(rater="qwen", genre="tale")
     return validate(pd.concat([people, judge, second]))
 
