@@ -10,7 +10,7 @@ import pandas as pd
 
 from analysis.evidence import Evidence
 from analysis.reports.declared import command_line, read_settings, table_context
-from analysis.reports.page import write_report
+from analysis.reports.files import write_report
 from analysis.verdicts.reading import Reading, reading_of
 from analysis.verdicts.tidy import read_verdicts
 from guard_eval.errors import StudyError

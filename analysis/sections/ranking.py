@@ -139,6 +139,7 @@ class _Group:
 @honours(
     *("alpha", "correction", "sequential", "raters", "assisted_by", "panel", "composite"),
     unaffected=("weights", "margin"),
+    needs=lambda evidence: evidence.is_ranked,
 )
 def ranking(evidence: Evidence) -> list[RankingRow]:
     """Return the methods by strength, a row per method and criterion, by people and by each judge.
@@ -147,8 +148,6 @@ def ranking(evidence: Evidence) -> list[RankingRow]:
     row if no more than two methods are compared: their win share says it all. Of raters who are a sample,
     ranks and shares hold for all raters of the same kind.
     """
-    if not evidence.is_ranked:
-        return []
     tables = [_rank(evidence, group) for group in _groups(evidence.scored.scores)]
     return sorted(_adjust(tables, evidence), key=_place)
 
@@ -206,7 +205,7 @@ def _rank(evidence: Evidence, group: _Group) -> _Ranking:
     methods, count = group.methods, len(group.methods)
     by_unit = UnitScores.of(group.scores)
     place = {name: index for index, name in enumerate(methods)}
-    first, second = (group.scores[side].map(place).to_numpy(dtype=np.int64) for side in CELL[:2])
+    first, second = (np.asarray(group.scores[side].map(place), dtype=np.int64) for side in CELL[:2])
     sides = np.sign(group.scores["net"].to_numpy()).astype(np.int64)
     wins, ties = _count(first, second, sides, count)
     strengths = davidson(wins, ties, methods)

@@ -11,8 +11,8 @@ from html_page import Page
 from verdicts_by_hand import COMPARED, drawn_verdicts, papers_people, table
 
 import analysis
-from analysis.evidence import Context, Evidence
-from analysis.reports.page import write_report
+from analysis.evidence import Context, Evidence, MetricRow
+from analysis.reports.files import write_report
 from analysis.verdicts.tidy import read, validate
 from guard_eval.errors import StudyError
 
@@ -33,12 +33,24 @@ def verdicts(kind="person", method_a=A, **columns):
 
 def context(**changes):
     texts = {"prompt": EVIL, "text_a": EVIL, "text_b": "שלום עולם"}
-    score = {"metric": "diversity", "dataset": "d0", "strategy": A, "value": -0.5, "low": None}
-    score |= {"high": None, "note": "=x", "title": "Diversity", "meaning": "Measured with care."}
+    score = MetricRow(
+        metric="diversity",
+        dataset="d0",
+        strategy=A,
+        value=-0.5,
+        low=None,
+        high=None,
+        level=0.95,
+        n=30,
+        note="=x",
+        signature="diversity|n:2-4",
+        title="Diversity",
+        meaning="Measured with care.",
+    )
     whole = Context(
         name="A study & <its> name",
         planned=((A, B, "c"),),
-        metrics=pd.DataFrame([score]),
+        metrics=(score,),
         examples=(make_pair(id=f"000-{A}{B}-0", dataset="d0", method_a=A, method_b=B, **texts),),
         settings=f'name = "x"\n# {EVIL}\n',
     )
