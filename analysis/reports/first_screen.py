@@ -224,13 +224,13 @@ def _fitting(bars: Iterable[ResultBars]) -> tuple[ResultBars, ...]:
 
 def _facts(evidence: Evidence) -> tuple[str, ...]:
     """Return who rated what: a line for people, and one for each of the first judges."""
-    facts = [_fact(row, evidence) for row in evidence.rows(coverage)]
+    facts = [describe_coverage(row, evidence) for row in evidence.rows(coverage)]
     more = len(facts) - MAX_FACTS
     unnamed = [f"{more} more judges"] if more > 0 else []
     return (*facts[:MAX_FACTS], *unnamed, *reading_of(evidence.frame).left_out)
 
 
-def _fact(row: CoverageRow, evidence: Evidence) -> str:
+def describe_coverage(row: CoverageRow, evidence: Evidence) -> str:
     """Return what people or a judge rated."""
     context = evidence.context
     pairs = plural(row.pairs, "pair")

@@ -22,6 +22,7 @@ COARSE_UNITS = 20
 """Below this many units the sign-flip test can take only a few p-values (docs/calibration.md)."""
 KAPPA_PAIRS = 150
 """Below this many pairs the interval of κ covers less than it says (docs/calibration.md)."""
+READ = "Read from the table"
 MAX_NOTES = 4
 """Notes of results that are repeated among the limits."""
 
@@ -93,13 +94,10 @@ def _tests(evidence: Evidence) -> Iterator[str]:
     """Yield what is estimated and tested, over which units."""
     rows = evidence.rows(answering)
     whom = "all raters of the same kind" if evidence.plan.raters == "random" else "the raters who took part"
-    weighs = "Every pair weighs the same"
+    weighs = "Every pair weighs the same, and so do the raters of a pair."
     if evidence.plan.weights == "precision":
-        weighs = "A pair weighs by one over the variance of its mean rating"
-    yield (
-        f"We report win shares, (wins + ties/2) / n, for each criterion and for {whom}. {weighs}, and the "
-        "raters of a pair weigh the same."
-    )
+        weighs = "A pair weighs by one over the variance of its mean rating."
+    yield (f"We report win shares, (wins + ties/2) / n, for each criterion and for {whom}. {weighs}")
     tests = names_of(row.method for row in rows)
     yield f"Intervals ({percent(evidence.plan.level, 0)}) and tests: {tests}."
     if all(row.unit == "pair" for row in rows):
@@ -161,7 +159,7 @@ def _declared(evidence: Evidence) -> Iterator[str]:
         yield f"{criterion.title}, a criterion of the study's own: {criterion.definition}"
     yield from context.declared
     if reading := [f"{role}: {column} ({why})" for role, column, why in reading_of(evidence.frame).rows()]:
-        yield f"Read from the table: {'; '.join(reading)}."
+        yield f"{READ}: {'; '.join(reading)}."
     if context.why_exploratory:
         yield f"Exploratory: {'; '.join(context.why_exploratory)}."
     for change in context.changed_judges:
