@@ -17,13 +17,13 @@ import pandas as pd
 from analysis.verdicts.combined import Composite
 from analysis.verdicts.scores import CELL, ResultKey, ScoredVerdicts, connected_methods
 from guard_eval.errors import StudyError
-from guard_eval.estimate import Estimate
+from guard_eval.estimate import Adjustment, Estimate
 from guard_eval.records import PEOPLE, SIMULATED, DeclaredPart, Pair
 from guard_eval.reporting.words import KIND_PLACE
 from guard_eval.rubric import COMPOSITE, Criterion
 from guard_eval.study.test_plan import TestPlan
 
-CORRECTION_NAMES = {"holm": "Holm", "bh": "Benjamini–Hochberg"}
+CORRECTION_NAMES = {"holm": "Holm", "bh": "Benjamini–Hochberg", "max-t": "max-T"}
 ALL = "all datasets"
 """The dataset of a result over all of them."""
 MIN_RANKED = 3
@@ -131,6 +131,7 @@ class Context:
         unfinished: What raters have still to rate of what was planned, in words.
         plan: How the verdicts are tested.
         compare: Comparisons of several methods that are analysed in every way.
+        by: Columns of the table by whose values results are split.
         raters_per_item: How many raters of each kind make an item complete, if that is planned.
         random_part: Whether the pairs that people rated are known to be a random part of those judged.
         metrics: The scores of automatic metrics with intervals and meanings; empty if none was measured.
@@ -157,6 +158,7 @@ class Context:
     unfinished: tuple[str, ...] = ()
     plan: TestPlan = field(default_factory=TestPlan)
     compare: tuple[tuple[str, str], ...] = ()
+    by: tuple[str, ...] = ()
     raters_per_item: Mapping[str, int] = field(default_factory=dict)
     random_part: bool = False
     metrics: pd.DataFrame = field(default_factory=pd.DataFrame)
@@ -200,7 +202,7 @@ class Context:
 
 
 PLAN_KEYS = tuple(TestPlan.model_fields)
-ANSWER_KEYS = ("correction", "margin", "sequential", "raters", "assisted_by")
+ANSWER_KEYS = ("correction", "weights", "margin", "sequential", "raters", "assisted_by")
 """The keys that say how it is tested which method is better, and nothing about how raters or judges do."""
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -266,6 +268,12 @@ class Evidence:
     def level(self) -> float:
         """Return the confidence level."""
         return 1 - self.context.plan.alpha
+
+    @property
+    def adjustment(self) -> Adjustment:
+        """Return the correction of tests that do not flip signs: Holm's beside max-T, which takes flips."""
+        correction = self.context.plan.correction
+        return "holm" if correction == "max-t" else correction
 
     @property
     def seed(self) -> int:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def shares(verdicts: pd.DataFrame | Path | str, **declared: object) -> pd.DataFrame:
+def shares(verdicts: pd.DataFrame | Path | str, /, **declared: object) -> pd.DataFrame:
     """Return win shares with intervals and p, a row per comparison, criterion, and dataset.
 
     Args:
@@ -38,12 +38,12 @@ def shares(verdicts: pd.DataFrame | Path | str, **declared: object) -> pd.DataFr
     return share_analysis.shares(evidence_of(verdicts, **declared))
 
 
-def agreement(verdicts: pd.DataFrame | Path | str, **declared: object) -> pd.DataFrame:
+def agreement(verdicts: pd.DataFrame | Path | str, /, **declared: object) -> pd.DataFrame:
     """Return how far raters agree, a row per comparison and criterion; see `shares`."""
     return agreement_analysis.agreement(evidence_of(verdicts, **declared))
 
 
-def position(verdicts: pd.DataFrame | Path | str, **declared: object) -> pd.DataFrame:
+def position(verdicts: pd.DataFrame | Path | str, /, **declared: object) -> pd.DataFrame:
     """Return how often the text shown first wins, and how often a rater's verdict flips with the order.
 
     There is a row for people and for each judge, and for each criterion; see `shares`.
@@ -51,7 +51,7 @@ def position(verdicts: pd.DataFrame | Path | str, **declared: object) -> pd.Data
     return position_analysis.position(evidence_of(verdicts, **declared))
 
 
-def judges(verdicts: pd.DataFrame | Path | str, **declared: object) -> pd.DataFrame:
+def judges(verdicts: pd.DataFrame | Path | str, /, **declared: object) -> pd.DataFrame:
     """Return how far each judge agrees with people, a row per comparison, criterion and judge; see `shares`.
 
     The table is empty if no pair was rated by people and by a judge.
@@ -59,7 +59,7 @@ def judges(verdicts: pd.DataFrame | Path | str, **declared: object) -> pd.DataFr
     return judge_analysis.judges(evidence_of(verdicts, **declared))
 
 
-def ranking(verdicts: pd.DataFrame | Path | str, **declared: object) -> pd.DataFrame:
+def ranking(verdicts: pd.DataFrame | Path | str, /, **declared: object) -> pd.DataFrame:
     """Return the methods by strength, a row per method and criterion; see `shares`.
 
     The table is empty if no more than two methods are compared: their win share says it all.
@@ -67,7 +67,7 @@ def ranking(verdicts: pd.DataFrame | Path | str, **declared: object) -> pd.DataF
     return ranking_analysis.ranking(evidence_of(verdicts, **declared))
 
 
-def figures(verdicts: pd.DataFrame | Path | str, **declared: object) -> dict[str, Figure]:
+def figures(verdicts: pd.DataFrame | Path | str, /, **declared: object) -> dict[str, Figure]:
     """Return figures of shares or rankings, as matplotlib has them, by name; see `shares`."""
     from analysis.reports.figures import drawings  # noqa: PLC0415  matplotlib, which only figures need
 
@@ -79,6 +79,7 @@ def figures(verdicts: pd.DataFrame | Path | str, **declared: object) -> dict[str
 def report(
     verdicts: pd.DataFrame | Path | str,
     folder: Path | str,
+    /,
     *,
     paper: bool = False,
     **declared: object,
@@ -94,7 +95,7 @@ def report(
     return write_report(evidence_of(verdicts, **declared), Path(folder), paper=paper)
 
 
-def evidence_of(verdicts: pd.DataFrame | Path | str, **declared: object) -> Evidence:
+def evidence_of(verdicts: pd.DataFrame | Path | str, /, **declared: object) -> Evidence:
     """Return the evidence of a table, or of a file, with its declared settings; see `shares`."""
     if isinstance(family := declared.get("family"), str):
         raise StudyError(f"family is {family!r}; write a list of results, as [{family!r}]")
@@ -105,6 +106,7 @@ def evidence_of(verdicts: pd.DataFrame | Path | str, **declared: object) -> Evid
         columns=settings.columns,
         words=settings.verdicts,
         form=settings.format,
+        groups=settings.by,
     )
     warn_of(table)
     return Evidence.of(

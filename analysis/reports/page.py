@@ -15,6 +15,8 @@ from analysis.reports.files import verdicts_csv
 from analysis.reports.methods import limitations, methods
 from analysis.reports.questions import Question, questions
 from analysis.reports.results import Results
+from analysis.sections import by_column
+from analysis.sections.section import Section, frame_of
 from analysis.verdicts.scores import by_cell, with_judges
 from analysis.verdicts.tidy import UNKNOWN_KIND
 from guard_eval.errors import StudyError
@@ -47,7 +49,7 @@ class ReportPage:
     context: Context
     simulated: bool
     screen: FirstScreen
-    questions: tuple[Question, ...]
+    questions: tuple[Question | Section, ...]
     examples: tuple[tuple[Pair, list[str]], ...]
     methods: tuple[str, ...]
     limits: tuple[str, ...]
@@ -79,7 +81,7 @@ def write_report(evidence: Evidence, folder: Path, *, paper: bool = False) -> Wr
             context=context,
             simulated=is_simulated(results),
             screen=screen,
-            questions=questions(results),
+            questions=(*questions(results), *filter(None, [by_column.section(evidence)])),
             examples=tuple((pair, _verdicts_on(pair, evidence.frame)) for pair in context.examples),
             methods=methods(results),
             limits=limitations(results),
@@ -88,6 +90,8 @@ def write_report(evidence: Evidence, folder: Path, *, paper: bool = False) -> Wr
             name: render(_TEMPLATES / f"{name}.j2", page=page) for name in ("index.html", "report.md")
         }
         frames = results.exports()
+        if context.by:
+            frames |= {name: frame_of(analyse(evidence)) for name, analyse in by_column.CSV.items()}
         files["report.json"] = to_json({**_facts(context, screen), "tables": frames})
         files |= {f"csv/{name}.csv": frame_csv(frame) for name, frame in frames.items()}
         files["csv/verdicts.csv"] = verdicts_csv(evidence.frame)

@@ -212,7 +212,8 @@ def _texts(study: Study, prompts: list[Prompt]) -> tuple[Part, dict[str, Texts]]
     runs = {name: study.settings.runs_of(name) for name in study.settings.systems}
     part = "texts" if study.settings.system else "continuations"
     try:
-        existing = find_texts(study, list(runs), prompts)
+        everything = prompts if study.settings.prompts.limit is None else None
+        existing = find_texts(study, list(runs), prompts, all_prompts=everything)
     except (StudyError, OSError) as error:
         return Part(part=part, state="broken", text=str(error)), {}
     return _count_texts(study, part, existing, runs, len(prompts)), existing

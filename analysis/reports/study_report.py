@@ -83,6 +83,7 @@ def study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> Contex
     return Context(
         name=settings.name,
         question=settings.question,
+        texts=settings.texts,
         seed=settings.seed,
         study_hash=study.hash,
         parts=compare_declared(

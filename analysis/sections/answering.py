@@ -13,7 +13,7 @@ from guard_eval.records import PEOPLE_OF
 
 
 @honours(
-    *("alpha", "correction", "sequential", "raters", "assisted_by", "panel", "composite"),
+    *("alpha", "correction", "weights", "sequential", "raters", "assisted_by", "panel", "composite"),
     unaffected=("margin",),
 )
 def answering(evidence: Evidence) -> list[WinShareRow]:

@@ -79,7 +79,7 @@ class AssistedRow(TestedRow):
 
 @honours(
     *("alpha", "correction", "panel", "composite"),
-    unaffected=("margin", "sequential", "raters", "assisted_by"),
+    unaffected=("weights", "margin", "sequential", "raters", "assisted_by"),
 )
 def assisted(evidence: Evidence) -> list[AssistedRow]:
     """Return people's share assisted by each judge that judged more pairs than people rated.

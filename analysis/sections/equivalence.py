@@ -43,6 +43,7 @@ class EquivalenceRow(ShareRow):
 @honours(
     "alpha",
     "correction",
+    "weights",
     "margin",
     "raters",
     "panel",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -28,6 +28,7 @@ class Draft:
         columns: Its columns.
         declared: The headings that the user has declared, by role; an empty one says that the table has none.
         words: The verdicts that the user has declared: `a`, `b`, `tie`, a method, or empty.
+        groups: Columns that name groups of pairs, and so neither pairs nor prompts.
         roles: The roles that were found.
         notes: What a reader must be told.
         unused: Columns with no role that are gone by now.
@@ -37,6 +38,7 @@ class Draft:
     columns: Columns
     declared: Mapping[str, str] = field(default_factory=dict)
     words: Mapping[str, str] = field(default_factory=dict)
+    groups: Sequence[str] = ()
     roles: list[Role] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     unused: list[str] = field(default_factory=list)
@@ -84,9 +86,11 @@ class Draft:
 
     def reading(self) -> Reading:
         """Return what was read."""
+        free = self.free()
+        groups = [Role(role="by", column=name, why="declared") for name in self.groups if name in free]
         return Reading(
-            roles=tuple(self.roles),
-            unused=(*self.unused, *self.free()),
+            roles=(*self.roles, *groups),
+            unused=(*self.unused, *(name for name in free if name not in self.groups)),
             left_out=tuple(self.left_out),
             notes=tuple(dict.fromkeys(self.notes)),
         )

@@ -38,7 +38,13 @@ class Items:
 
 
 def find_items(
-    columns: Columns, *, methods: Sequence[str], rated: Sequence[str], free: Sequence[str], declared: set[str]
+    columns: Columns,
+    *,
+    methods: Sequence[str],
+    rated: Sequence[str],
+    free: Sequence[str],
+    declared: set[str],
+    groups: Sequence[str] = (),
 ) -> Items:
     """Return what names the pair and the prompt of each row.
 
@@ -48,6 +54,7 @@ def find_items(
         rated: The columns of methods, rater and criterion, as far as there are any.
         free: The columns that have no other role.
         declared: The roles that the user has declared, also those that no column has.
+        groups: Columns that the user calls groups of pairs.
 
     Raises:
         StudyError: A column can name what was compared, and nothing says whether it does.
@@ -64,6 +71,7 @@ def find_items(
     if "prompt_id" in columns.names:
         items = Items(pair=items.pair, prompt="prompt_id", why=items.why)
     if not items.prompt and "prompt_id" not in declared:
+        free = [name for name in free if not items.pair or name not in groups]
         _refuse_unknown(columns, items, methods, rated, free, is_pair_declared="pair_id" in declared)
     return items
 

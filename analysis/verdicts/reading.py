@@ -26,7 +26,7 @@ _ROLES = {
     "rater_kind": "kind of rater",
     "criterion": "criterion",
     "verdict": "verdict",
-    "words": "words",
+    "_words": "words",
     **dict.fromkeys(("shown_first", "left", "right", "sides"), "side"),
     "presentation": "showing",
     "length_a": "length",
@@ -65,6 +65,10 @@ class Reading:
     unused: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+
+    def __deepcopy__(self, memo: object) -> Reading:
+        """Return itself: nothing changes it, and pandas copies a table's `attrs` at every step."""
+        return self
 
     def rows(self) -> list[tuple[str, str, str]]:
         """Return a table of the roles with their columns and the reasons, and of the columns without one."""

@@ -127,6 +127,7 @@ def load_files(
     form: str | None = None,
     columns: Mapping[str, str] | None = None,
     words: Mapping[str, str] | None = None,
+    groups: Sequence[str] = (),
 ) -> list[tuple[Path, pd.DataFrame]]:
     """Return the verdicts of files in any known format as tidy tables, not yet checked.
 
@@ -137,6 +138,7 @@ def load_files(
         form: Their format, one of `FORMATS`; by default the one that their first records are of.
         columns: The headings of tables by the column that they are.
         words: The verdicts that the user has declared.
+        groups: Columns that name groups of pairs.
 
     Raises:
         StudyError: A file cannot be read, is of no known format or could be of two, or holds no verdicts.
@@ -158,7 +160,7 @@ def load_files(
     for file, name in zip(holding, forms, strict=True):
         try:
             if name == TABLE:
-                frame = tidied(file.table(), columns=columns, words=words, items=items)
+                frame = tidied(file.table(), columns=columns, words=words, items=items, groups=groups)
             else:
                 frame = tidied(_foreign_table(file, name, items), words=words, fields=FOREIGN[name].fields)
         except StudyError as error:

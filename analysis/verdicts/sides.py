@@ -277,6 +277,6 @@ class Unblinder:
             more = f" and {len(words) - _LISTED} more" if len(words) > _LISTED else ""
             sided = set(self.kinds) - {"", "tie"}
             how = f"read by {and_list(columns)}" if sided else "read as ties"
-            self.draft.record("words", and_list(list(map(repr, words[:_LISTED]))) + more, how)
+            self.draft.record("_words", and_list(list(map(repr, words[:_LISTED]))) + more, how)
         if strong := int(self._rows(lambda answer: bool(answer.word and answer.word.strength)).sum()):
             self.draft.notes.append(f"the strength of {strong} verdicts, such as A>>B, is dropped")

@@ -35,6 +35,7 @@ def tidied(
     words: Mapping[str, str] | None = None,
     items: Mapping[str, Mapping[str, str]] | None = None,
     fields: Mapping[str, str] | None = None,
+    groups: Sequence[str] = (),
 ) -> pd.DataFrame:
     """Return a table with a row a verdict and the columns' own names; `attrs` says what was read.
 
@@ -44,6 +45,7 @@ def tidied(
         words: The user's verdicts: `a`, `b`, `tie`, a method, or empty for a missing one.
         items: What another file says of items, by their ids.
         fields: The fields of a known format by role; no column has to be guessed then.
+        groups: Columns that name groups of pairs, and so neither pairs nor prompts.
 
     Raises:
         StudyError: What a column or a word is cannot be told; the message has the setting that declares it.
@@ -55,7 +57,7 @@ def tidied(
         )
     declared = dict(columns or {})
     named = with_columns(frame, declared)
-    draft = Draft(columns=Columns(named), declared=declared, words=dict(words or {}))
+    draft = Draft(columns=Columns(named), declared=declared, words=dict(words or {}), groups=groups)
     _use_own_names(draft, fields)
     _leave_out_votes(draft)
     find_methods(draft, items or {})
@@ -227,7 +229,9 @@ def _use_items(draft: Draft, wide: Sequence[str]) -> None:
         and not set(columns.values(name)) <= {*methods, TIE}
         and read_first(columns, name) is None
     ]
-    items = find_items(columns, methods=METHODS, rated=rated, free=free, declared=set(draft.declared))
+    items = find_items(
+        columns, methods=METHODS, rated=rated, free=free, declared=set(draft.declared), groups=draft.groups
+    )
     _write_items(draft, items)
     for name in [name for name in draft.columns.named("dataset") if name in draft.free()]:
         if not draft.has("dataset") and draft.columns.is_fixed_by(name, ["pair_id"]):
@@ -241,18 +245,18 @@ def _write_items(draft: Draft, items: Items) -> None:
     if not items.pair:
         new["pair_id"] = _numbered(np.arange(len(frame)))
         draft.record(
-            "pair", "", items.why or "each row is a pair of its own: nothing names what was compared"
+            "pair_id", "", items.why or "each row is a pair of its own: nothing names what was compared"
         )
     elif len(items.pair) > 1:
         new["pair_id"] = _numbered(pair_codes(columns, items.pair[:1], METHODS))
-        draft.record("pair", items.pair[0], items.why)
+        draft.record("pair_id", items.pair[0], items.why)
     elif items.pair[0] != "pair_id":
         new["pair_id"] = columns.texts(items.pair[0])[items.pair[0]]
-        draft.record("pair", items.pair[0], items.why)
+        draft.record("pair_id", items.pair[0], items.why)
     if items.prompt and items.prompt != "prompt_id":
         cells = columns.texts(items.prompt)[items.prompt]
         new["prompt_id"] = _numbered(columns.codes(items.prompt)) if len(items.pair) > 1 else cells
-        draft.record("prompt", items.prompt, "pairs with the same cell share a prompt")
+        draft.record("prompt_id", items.prompt, "pairs with the same cell share a prompt")
     dropped = [name for name in {*items.pair[:1], items.prompt} if name in draft.free()]
     draft.replace(frame.drop(columns=dropped).assign(**new))
 

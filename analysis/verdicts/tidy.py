@@ -93,17 +93,22 @@ def read_verdicts(
     columns: Mapping[str, str] | None = None,
     words: Mapping[str, str] | None = None,
     form: str | None = None,
+    groups: Sequence[str] = (),
 ) -> pd.DataFrame:
-    """Return what `read` returns, with texts as categoricals (`validate`), and without warnings."""
+    """Return what `read` returns, with texts as categoricals (`validate`), and without warnings.
+
+    `groups` are columns that name groups of pairs, and so neither pairs nor prompts.
+    """
     if isinstance(source, pd.DataFrame):
-        return validate(tidied(source, columns=columns, words=words), rater_kind=rater_kind)
+        return validate(tidied(source, columns=columns, words=words, groups=groups), rater_kind=rater_kind)
     if isinstance(source, Path | str):
         source = [source]
     if not isinstance(source, Sequence) or not all(isinstance(path, Path | str) for path in source):
         kind = type(source).__name__
         raise StudyError(f"verdicts are a data frame or the path of a file, and this is a {kind}")
     tables = []
-    for path, frame in load_files([Path(path) for path in source], form=form, columns=columns, words=words):
+    paths = [Path(path) for path in source]
+    for path, frame in load_files(paths, form=form, columns=columns, words=words, groups=groups):
         try:
             tables.append(validate(frame, rater_kind=rater_kind))
         except StudyError as error:

@@ -375,6 +375,8 @@ class ServedRun:
             most = plan.max_cost(body)
             while not self._budget.reserve(most):
                 await self._workers.pause(_LOOK_SECONDS)
+                if self._workers.is_stopped:
+                    return None
             attempt = secrets.token_hex(8)
             if most:
                 append_attempt(plan.study, plan.system, attempt, most)

@@ -31,7 +31,7 @@ def text_file(name: str, ending: str = ".jsonl") -> str:
     """Return the path of a system's file in a study, whatever characters its name has.
 
     >>> text_file("GPT"), text_file("a/b"), text_file("a:b")
-    ('texts/GPT.jsonl', 'texts/a_b-7ef8cf.jsonl', 'texts/a_b-39c8d2.jsonl')
+    ('texts/GPT.jsonl', 'texts/a_b-1693b0.jsonl', 'texts/a_b-07d94a.jsonl')
     """
     plain = re.sub(r"[^A-Za-z0-9._=-]+", "_", name).strip("._-")[:60]
     if plain == name:

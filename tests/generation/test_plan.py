@@ -1,4 +1,4 @@
-"""A plan names the missing texts; the command appends what engines give it; a refusal stops nothing else."""
+"""A plan names the missing texts, the command appends what engines give it, and a refusal stops no other."""
 
 import json
 from contextlib import contextmanager

@@ -34,7 +34,7 @@ RARE = 0.001
     "correction",
     "panel",
     "composite",
-    unaffected=("margin", "sequential", "raters", "assisted_by"),
+    unaffected=("weights", "margin", "sequential", "raters", "assisted_by"),
 )
 def assisted(evidence: Evidence) -> pd.DataFrame:
     """Return people's share assisted by each judge that judged more pairs than people rated.

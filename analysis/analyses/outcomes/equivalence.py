@@ -22,6 +22,7 @@ OTHER_TEST = (
 @honours(
     "alpha",
     "correction",
+    "weights",
     "margin",
     "raters",
     "panel",

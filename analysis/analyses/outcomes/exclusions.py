@@ -22,6 +22,7 @@ def excluded_raters(evidence: Evidence) -> pd.DataFrame:
 @honours(
     "alpha",
     "correction",
+    "weights",
     "raters",
     "panel",
     "composite",

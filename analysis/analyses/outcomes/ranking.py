@@ -49,7 +49,7 @@ SMOOTHED = "ranks are of strengths after half a win was given to either side of 
     "assisted_by",
     "panel",
     "composite",
-    unaffected=("margin",),
+    unaffected=("weights", "margin"),
 )
 def ranking(evidence: Evidence) -> pd.DataFrame:
     """Return the methods by strength, by people and by each judge, on each criterion.
@@ -84,7 +84,7 @@ def _place(row: dict[str, Any]) -> tuple[object, ...]:
 
 def _adjust(tables: list[list[dict[str, Any]]], evidence: Evidence) -> None:
     """Fill in the corrected p of "no method is better", over the criteria of people or of one judge."""
-    alpha, correction = evidence.alpha, evidence.context.plan.correction
+    alpha, correction = evidence.alpha, evidence.adjustment
     for who in {(rows[0]["rater_kind"], rows[0]["judge"]) for rows in tables}:
         group = [rows for rows in tables if (rows[0]["rater_kind"], rows[0]["judge"]) == who]
         smallest = [rows[0]["_smallest"] for rows in group]

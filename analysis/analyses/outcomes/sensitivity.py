@@ -11,23 +11,26 @@ from analysis.analyses.outcomes.shares import plan_order
 from analysis.evidence import CELL_COLUMNS, Evidence, cell_record, estimate_record, frame_of, honours
 from analysis.stats.proportion import pooled_binomial
 from analysis.verdicts.scores import ResultKey, by_cell, item_scores
-from analysis.verdicts.win_share import fixed_share, random_share, without_each_rater
+from analysis.verdicts.win_share import fixed_share, random_share, weigh_by_precision, without_each_rater
 from guard_eval.estimate import Estimate, join_notes, why_no_p
 from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.words import plural
 
 FIXED = "exact sign-flip test"
 RANDOM = "other raters of the same kind, t test"
+PRECISION = "pairs weighed by their precision, sign-flip test"
 POOLED = "ratings pooled, binomial on non-ties (the paper's test)"
 UNTIED = "ties dropped, sign-flip test"
 LEFT_OUT = "one rater left out, the least clear case"
 WITH_EXCLUDED = "with the excluded raters"
+_FIXED = {"equal": FIXED, "precision": PRECISION}
 MAX_LEFT_OUT = 30
 """With more raters none is left out: one of them hardly matters, and each takes an analysis."""
 
 
 @honours(
     "alpha",
+    "weights",
     "raters",
     "panel",
     "composite",
@@ -41,7 +44,7 @@ def sensitivity(evidence: Evidence) -> pd.DataFrame:
         included = dict(by_cell(everybody.scored.scores))
     for cell, scores in by_cell(evidence.scored.scores):
         is_random = evidence.context.plan.raters == "random" and cell.rater_kind not in PEOPLE_OF
-        default = RANDOM if is_random else FIXED
+        default = RANDOM if is_random else _FIXED[evidence.context.plan.weights]
         for analysis, share in _alternatives(evidence, cell, scores, included.get(cell)):
             unreachable = "" if share.p is None else why_no_p(share.smallest_p, evidence.alpha)
             records.append(
@@ -64,11 +67,17 @@ def _alternatives(
     evidence: Evidence, cell: ResultKey, scores: pd.DataFrame, with_excluded: pd.DataFrame | None
 ) -> Iterator[tuple[str, Estimate]]:
     items, level, raters = item_scores(scores), evidence.level, scores["rater"].nunique()
+    weighed, is_weighed = weigh_by_precision(items, scores), evidence.context.plan.weights == "precision"
     fixed = fixed_share(items, level=level)
     yield FIXED, fixed
+    if is_weighed or items["raters"].min() < items["raters"].max():
+        by_precision = fixed_share(weighed, level=level)
+        yield PRECISION, by_precision
     several = raters > 1 and cell.rater_kind not in PEOPLE_OF
-    if several:
-        yield RANDOM, random_share(scores, fixed)
+    if several and is_weighed:
+        yield RANDOM, random_share(scores, weighed, by_precision)
+    elif several:
+        yield RANDOM, random_share(scores, items, fixed)
     wins, losses = int((scores["net"] > 0).sum()), int((scores["net"] < 0).sum())
     share = (wins + (len(scores) - wins - losses) / 2) / len(scores)
     yield POOLED, replace(pooled_binomial(wins, losses), value=share)

@@ -21,7 +21,7 @@ from guard_eval.rubric import COMPOSITE
     "sequential",
     "panel",
     "composite",
-    unaffected=("margin", "raters", "assisted_by"),
+    unaffected=("weights", "margin", "raters", "assisted_by"),
 )
 def sequential(evidence: Evidence) -> pd.DataFrame:
     """Return a row per comparison and criterion, of people and of each judge.

@@ -17,9 +17,16 @@ from analysis.evidence import (
     frame_of,
     honours,
 )
+from analysis.stats.joint_flips import max_t
 from analysis.stats.proportion import pooled_binomial
 from analysis.verdicts.scores import CELL, Planned, ResultKey, UnitScores, by_cell
-from analysis.verdicts.win_share import fixed_share, random_share, unequal_weight_note
+from analysis.verdicts.win_share import (
+    fixed_share,
+    random_share,
+    unequal_weight_note,
+    unit_scores,
+    weigh_by_precision,
+)
 from guard_eval.estimate import adjust, join_notes, why_no_p
 from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.words import KIND_PLACE
@@ -29,6 +36,7 @@ from guard_eval.rubric import COMPOSITE
 @honours(
     "alpha",
     "correction",
+    "weights",
     "raters",
     "panel",
     "composite",
@@ -59,6 +67,7 @@ def shares(evidence: Evidence, *, by_dataset: Iterable[tuple[str, str]] | None =
     records.sort(key=plan_order(evidence.context.planned))  # stable: the datasets stay behind their total
     correct(records, evidence, p="p", adjusted="p_adjusted")
     for record in records:
+        del record["scores"]
         why = why_no_p(record["smallest_p"], evidence.alpha) if record["p"] is not None else ""
         if why:
             record |= {"p": None, "note": join_notes(record["note"], why)}
@@ -68,12 +77,15 @@ def shares(evidence: Evidence, *, by_dataset: Iterable[tuple[str, str]] | None =
 def _record(
     evidence: Evidence, cell: ResultKey, dataset: str, scores: pd.DataFrame, items: pd.DataFrame
 ) -> dict[str, Any]:
-    share = fixed_share(items, level=evidence.level)
     fewest, largest = int(items["raters"].min()), int(items["raters"].max())
-    uneven = f"pairs have between {fewest} and {largest} raters; every pair weighs the same"
+    weight = "every pair weighs the same"
+    if evidence.context.plan.weights == "precision":
+        items, weight = weigh_by_precision(items, scores), "a pair weighs by its precision"
+    share = fixed_share(items, level=evidence.level)
+    uneven = f"pairs have between {fewest} and {largest} raters; {weight}"
     notes = [uneven if fewest < largest else ""]
     if evidence.context.plan.raters == "random" and cell.rater_kind not in PEOPLE_OF:
-        share = random_share(scores, share)
+        share = random_share(scores, items, share)
         notes.append(unequal_weight_note(scores, share))
     wins, losses = int((scores["net"] > 0).sum()), int((scores["net"] < 0).sum())
     ties = len(scores) - wins - losses
@@ -109,6 +121,7 @@ def _record(
         "score_size": float(np.abs(score).sum()),
         "score_squares": float((score**2).sum()),
         "note": join_notes(*notes, share.note),
+        "scores": unit_scores(items) if evidence.context.plan.correction == "max-t" else None,
     }
 
 
@@ -136,15 +149,26 @@ def families(records: Sequence[Mapping[str, Any]], planned: Planned | None) -> l
 
 
 def correct(records: list[dict[str, Any]], evidence: Evidence, *, p: str, adjusted: str) -> None:
-    """Fill in the corrected p and the size of the family of each row over all datasets."""
+    """Fill in the corrected p and the size of the family of each row over all datasets.
+
+    A row whose test flips signs has the units' `scores`, which max-T flips together.
+    """
     for places in families(records, evidence.context.planned):
         group = [records[index] for index in places]
         values = adjust(
             [row[p] for row in group],
-            evidence.context.plan.correction,
+            evidence.adjustment,
             smallest=[row.get("smallest_p", 0.0) for row in group],
             alpha=evidence.alpha,
         )
+        if evidence.context.plan.correction == "max-t" and all("scores" in row for row in group):
+            together = pd.concat([row["scores"] for row in group], axis=1).fillna(0.0).to_numpy()
+            drawn = max_t(together, seed=evidence.seed)
+            # Holm's p is an upper bound, and not drawn.
+            values = [
+                None if value is None else max(row[p], min(value, largest))
+                for row, value, largest in zip(group, values, drawn, strict=True)
+            ]
         for row, value in zip(group, values, strict=True):
             if row[p] is not None and value is None:
                 why = "no corrected p: with so few that differ it could not have been small"

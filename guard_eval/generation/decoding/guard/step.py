@@ -28,9 +28,14 @@ _ADAPT: dict[Formulation, Callable[[Tensor, Tensor, float, Guard], Adapted]] = {
     "released": released.adapt,
 }
 
-TOTAL, WEIGHT, OVERALL, K, LOG_ALPHA, Q, ENTROPIES = range(7)
-"""Columns of the state: the sums over and under the line of H_glob,t, H_glob,t, k_t, ln α_t, q, and then
-H(X)_{t−w+1} … H(X)_t, zeros before the first."""
+TOTAL, WEIGHT, OVERALL, LOG_ALPHA = 0, 1, 2, 4
+_TRACED = {
+    "H_glob": OVERALL, "k": 3, "q": 5, "r_change": 6, "r_difference": 7,
+    "delta_loc": 8, "delta_glob": 9, "lambda_k": 10,
+}  # fmt: skip
+ENTROPIES = 11
+"""Columns of the state: the sums over and under the line of H_glob,t, H_glob,t, the fields of `Adapted`, and
+then H(X)_{t−w+1} … H(X)_t, zeros before the first."""
 
 
 class Candidates(NamedTuple):
@@ -75,7 +80,7 @@ def score_candidates(strategy: Guard, logits: Tensor, state: Tensor, step: int, 
     left_out = torch.arange(ids.shape[-1], device=ids.device) >= adapted.k[:, None]
     if strategy.formulation == "released":
         scores = unless_nothing_is_left(scores, log_p, ~left_out)
-    numbers = torch.stack([total, weight, overall, adapted.k, adapted.log_alpha, adapted.q], 1)
+    numbers = torch.stack([total, weight, overall, *adapted], 1)
     return Candidates(ids, scores.masked_fill(left_out, -torch.inf), torch.cat([numbers, window[:, 1:]], 1))
 
 
@@ -99,11 +104,6 @@ def first_state(strategy: Guard) -> list[float]:
 
 @trace_values.register
 def adapted_values(strategy: Guard, before: Tensor, after: Tensor) -> dict[str, Tensor]:  # noqa: ARG001
-    """Return the paper's H_t, H_glob,t, k_t, α_t and q of a step."""
-    return {
-        "H": after[:, -1],
-        "H_glob": after[:, OVERALL],
-        "k": after[:, K],
-        "alpha": after[:, LOG_ALPHA].exp(),
-        "q": after[:, Q],
-    }
+    """Return every symbol of the method that a step has: H_t, H_glob,t, k_t, α_t, q, the rates, δ and λ_k."""
+    values = {name: after[:, column] for name, column in _TRACED.items()}
+    return {"H": after[:, -1], "alpha": after[:, LOG_ALPHA].exp(), **values}
