@@ -227,7 +227,7 @@ def count_openings(store: Store, plan: Plan) -> int:
         share = max(1, min(pairs, plan.quota or pairs))
         rows = db.execute(_AT_WORK, {"now": now, "since": now - plan.lease}).all()
         refusals = notes.read_refusals(db, [row.id for row in rows])
-        expected = sum(max(0, share - row.shown) for row in rows if row.id not in refusals)
+        expected: int = sum(max(0, share - row.shown) for row in rows if row.id not in refusals)
         return max(0, math.ceil((slots.count_free(db) - expected) / share))
 
 
