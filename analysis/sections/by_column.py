@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 import pandas as pd
@@ -193,7 +194,7 @@ def _values(cells: pd.Series, column: str) -> pd.Categorical:
     thirds = pd.qcut(known, _THIRDS, duplicates="drop").cat
     ranges = known.groupby(thirds.codes).agg(["min", "max"]).drop(index=-1, errors="ignore")
     names = [f"{low:g} to {high:g}" for low, high in ranges.itertuples(index=False)]
-    return pd.Categorical.from_codes(thirds.codes, names)
+    return cast(pd.Categorical, pd.Categorical.from_codes(thirds.codes.to_numpy(), pd.Index(names)))
 
 
 def section(evidence: Evidence) -> Section | None:
@@ -233,7 +234,7 @@ def section(evidence: Evidence) -> Section | None:
         question=f"Does the result depend on {names}?",
         answer=f"evidence: {and_list(found)}" if found else "no evidence",
         notes=(*NOTES, f"Interaction: {method}.", *notes),
-        tables=(figures, dependence),
+        tables=(*figures, *dependence),
     )
 
 
