@@ -159,15 +159,7 @@ def _table_evidence(
     by: Sequence[str],
 ) -> Evidence:
     declared, source = read_settings(paths[0], settings, overrides)
-    kind = rater_kind or declared.rater_kind
-    table = read_verdicts(
-        paths,
-        rater_kind=kind,
-        columns=declared.columns,
-        words=declared.verdicts,
-        form=declared.format,
-        groups=(*declared.by, *by),
-    )
+    table = read_verdicts(paths, declared.reading(rater_kind, by))
     options = {"--settings": None if settings is None else settings.name, "--rater-kind": rater_kind}
     where = " and ".join(
         filter(None, (f"in {source.name}" if source else "", "on the command line" if overrides else ""))

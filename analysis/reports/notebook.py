@@ -91,14 +91,7 @@ def evidence_of(verdicts: pd.DataFrame | Path | str, /, **declared: object) -> E
     if isinstance(family := declared.get("family"), str):
         raise StudyError(f"family is {family!r}; write a list of results, as [{family!r}]")
     settings: TableSettings = check_settings(Path("the report"), declared)
-    table = read_verdicts(
-        verdicts,
-        rater_kind=settings.rater_kind,
-        columns=settings.columns,
-        words=settings.verdicts,
-        form=settings.format,
-        groups=settings.by,
-    )
+    table = read_verdicts(verdicts, settings.reading())
     warn_of(table)
     return Evidence.of(
         *table_context(table, settings, name=settings.title or "Verdicts", source="in the program")
