@@ -85,7 +85,7 @@ def report(
         evidence, folder = _study_evidence(paths[0], settings, rater_kind, overrides)
     else:
         folder = Path(f"{_stem(paths[0])}-report")
-        evidence = _table_evidence(paths, settings, rater_kind, overrides)
+        evidence = table_evidence(paths, settings=settings, rater_kind=rater_kind, overrides=overrides)
     folder, reading = output or folder, reading_of(evidence.frame)
     if dry_run:
         return Report(
@@ -138,9 +138,14 @@ def _study_evidence(
     return Evidence.of(table, context), study.report
 
 
-def _table_evidence(
-    paths: Sequence[Path], settings: Path | None, rater_kind: RaterKind | None, overrides: Sequence[str]
+def table_evidence(
+    paths: Sequence[Path],
+    *,
+    settings: Path | None = None,
+    rater_kind: RaterKind | None = None,
+    overrides: Sequence[str] = (),
 ) -> Evidence:
+    """Return the verdicts of tables, read as their report.toml and the overrides declare."""
     declared, source = read_settings(paths[0], settings, overrides)
     kind = rater_kind or declared.rater_kind
     table = read_verdicts(
