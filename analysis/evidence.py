@@ -52,7 +52,7 @@ class Exclusion:
     verdicts: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class MetricRow:
     """The score of one strategy by one automatic metric, over all datasets or in one.
 
@@ -129,6 +129,7 @@ class Context:
         unfinished: What raters have still to rate of what was planned, in words.
         plan: How the verdicts are tested.
         compare: Comparisons of several methods that are analysed in every way.
+        by: Columns of the table by whose values results are split.
         raters_per_item: How many raters of each kind make an item complete, if that is planned.
         random_part: Whether the pairs that people rated are known to be a random part of those judged.
         metrics: The scores of automatic metrics with their meanings.
@@ -155,6 +156,7 @@ class Context:
     unfinished: tuple[str, ...] = ()
     plan: TestPlan = field(default_factory=TestPlan)
     compare: tuple[tuple[str, str], ...] = ()
+    by: tuple[str, ...] = ()
     raters_per_item: Mapping[str, int] = field(default_factory=dict)
     random_part: bool = False
     metrics: tuple[MetricRow, ...] = ()
@@ -256,8 +258,7 @@ class Evidence:
     @property
     def adjustment(self) -> Adjustment:
         """Return the correction of tests that do not flip signs: Holm's beside max-T, which takes flips."""
-        correction = self.context.plan.correction
-        return "holm" if correction == "max-t" else correction
+        return "holm" if self.plan.correction == "max-t" else self.plan.correction
 
     @property
     def seed(self) -> int:

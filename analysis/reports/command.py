@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,6 +12,8 @@ import pandas as pd
 from analysis.evidence import Evidence
 from analysis.reports.declared import command_line, read_settings, table_context
 from analysis.reports.files import write_report
+from analysis.sections import by_column
+from analysis.sections.by_column import find_column
 from analysis.verdicts.reading import Reading, reading_of
 from analysis.verdicts.tidy import read_verdicts
 from guard_eval.errors import StudyError
@@ -52,6 +55,7 @@ def report(
     settings: Path | None = None,
     rater_kind: RaterKind | None = None,
     compare: tuple[str, str] | None = None,
+    by: tuple[str, ...] = (),
     paper: bool = False,
     dry_run: bool = False,
     overrides: Sequence[str] = (),
@@ -66,6 +70,7 @@ def report(
         settings: A file that declares what holds for a table; by default the report.toml beside it.
         rater_kind: Who judged, for a table without the column rater_kind.
         compare: Of three or more methods, the two whose comparison is shown in full.
+        by: A column by whose values results are split, such as the genre. Further ones may follow.
         paper: Also write tables, a figure and the text for a manuscript to paper/.
         dry_run: Write nothing: show what is read from a table, and what its columns allow.
         overrides: Settings for this run, such as `margin=0.05`.
@@ -85,7 +90,7 @@ def report(
         evidence, folder = _study_evidence(paths[0], settings, rater_kind, overrides)
     else:
         folder = Path(f"{_stem(paths[0])}-report")
-        evidence = table_evidence(paths, settings=settings, rater_kind=rater_kind, overrides=overrides)
+        evidence = table_evidence(paths, settings=settings, rater_kind=rater_kind, overrides=overrides, by=by)
     folder, reading = output or folder, reading_of(evidence.frame)
     if dry_run:
         return Report(
@@ -97,8 +102,12 @@ def report(
             warnings=reading.notes,
         )
     check_folder(folder)
+    context = evidence.context
     if compare is not None:
-        evidence = Evidence(scored=evidence.scored, context=replace(evidence.context, compare=(compare,)))
+        context = replace(context, compare=(compare,))
+    if by:
+        context = replace(context, by=tuple(find_column(evidence.frame, name) for name in by))
+    evidence = Evidence(scored=evidence.scored, context=context)
     written = write_report(evidence, folder, paper=paper)
     return Report(
         folder=folder,
@@ -107,6 +116,7 @@ def report(
         reading=reading,
         lines=(*reading.lines(), written.summary, f"report: {written.paths[0]}"),
         warnings=reading.notes,
+        tables=split.tables if (split := by_column.section(evidence)) else (),
     )
 
 
@@ -119,6 +129,9 @@ def allowed_analyses(table: pd.DataFrame) -> Iterator[str]:
     for name, needed in NEEDED.items():
         missing = [column for column in needed if column not in table or table[column].isna().all()]
         yield f"{name}: {f'no, add {and_list(missing)}' if missing else 'yes'}"
+    groups = by_column.group_columns(table)
+    options = " ".join(f"--by {shlex.quote(name)}" for name in groups)
+    yield f"results by a column: {f'yes, {options}' if groups else 'no, add one such as genre'}"
 
 
 def _study_evidence(
@@ -144,13 +157,11 @@ def table_evidence(
     settings: Path | None = None,
     rater_kind: RaterKind | None = None,
     overrides: Sequence[str] = (),
+    by: Sequence[str] = (),
 ) -> Evidence:
     """Return the verdicts of tables, read as their report.toml and the overrides declare."""
     declared, source = read_settings(paths[0], settings, overrides)
-    kind = rater_kind or declared.rater_kind
-    table = read_verdicts(
-        paths, rater_kind=kind, columns=declared.columns, words=declared.verdicts, form=declared.format
-    )
+    table = read_verdicts(paths, declared.reading(rater_kind, by))
     options = {"--settings": None if settings is None else settings.name, "--rater-kind": rater_kind}
     where = " and ".join(
         filter(None, (f"in {source.name}" if source else "", "on the command line" if overrides else ""))

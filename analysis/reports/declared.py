@@ -12,7 +12,9 @@ import pandas as pd
 from pydantic import AfterValidator, Field
 
 from analysis.evidence import Context
+from analysis.sections.by_column import find_column
 from analysis.verdicts.combined import Composite
+from analysis.verdicts.draft import Declared
 from analysis.verdicts.family import declared_results
 from analysis.verdicts.reading import READING, Reading, join_readings, reading_of
 from analysis.verdicts.scores import PROMPT, UnitScores, with_units
@@ -56,6 +58,7 @@ class TableSettings(TestPlan):
         verdicts: The words of the table's verdicts: `"left one" = "a"`. Their values are `a`, `b`, `tie`, a
             method, or an empty text for a missing verdict.
         format: The format of the files, if it could be one of two.
+        by: Columns of the table by whose values results are split.
         ties: Raters could choose a tie. By default they could if the table has a tie.
         random_part: The pairs that people rated are a random part, within each dataset, of those judged.
     """
@@ -70,8 +73,19 @@ class TableSettings(TestPlan):
     columns: dict[str, str] | None = None
     verdicts: dict[str, str] | None = None
     format: str | None = None
+    by: list[_Line] = Field(default_factory=list)
     ties: bool | None = None
     random_part: bool = False
+
+    def reading(self, rater_kind: RaterKind | None = None, by: Sequence[str] = ()) -> Declared:
+        """Return what the settings, and options, say of how a table is read."""
+        return Declared(
+            columns=self.columns or {},
+            words=self.verdicts or {},
+            form=self.format,
+            rater_kind=rater_kind or self.rater_kind,
+            groups=(*self.by, *by),
+        )
 
 
 def read_settings(
@@ -134,6 +148,7 @@ def table_context(
     return verdicts, Context(
         name=own.title or name,
         question=own.question,
+        by=tuple(find_column(verdicts, name) for name in own.by),
         texts=own.texts,
         seed=own.seed,
         plan=own,

@@ -62,6 +62,7 @@ LOOKED_AT_EARLY = (
     "too often."
 )
 """Said first of ratings that are not finished, unless they were declared to be looked at."""
+NOT_CORRECTED = "An interval can exclude 50\u00a0% without evidence: it is not corrected as p is."
 CLEAR_LEAD = 0.505
 """A share that is not printed as 50 %."""
 CALIBRATED = {
@@ -529,10 +530,9 @@ def _foot(evidence: Evidence, rows: Sequence[WinShareRow], *, ranks_first: bool)
     if ranks_first:
         test = f"Davidson’s model; all ranks hold at once at {percent(evidence.plan.level, 0)}"
     sentences = [f"Each {covered.unit} counts once ({counted}; {test}).", _whom(evidence, covered)]
-    unclear = [row for row in rows if verdict_word(row, evidence.plan.alpha) == NO_EVIDENCE]
+    unclear = [row for row in rows if conclude(row, evidence.plan.alpha) == NO_EVIDENCE]
     if not ranks_first and any(_excludes_half(row.win_share) for row in unclear):
-        apart = "Intervals are not corrected as p is, so that one can exclude 50\u00a0% without evidence."
-        sentences.append(apart)
+        sentences.append(NOT_CORRECTED)
     if evidence.context.why_exploratory:
         sentences.append("These results are exploratory: see Methods.")
     return " ".join(sentences)
@@ -557,8 +557,8 @@ def _whom(evidence: Evidence, covered: CoverageRow) -> str:
     if evidence.plan.raters == "random":
         return "The result is about all raters of the same kind."
     raters = count_raters(covered.raters, covered.rater_kind)
-    these = f"these {raters}" if covered.raters > 1 else f"this {raters[2:]}"  # without the number
-    return f"The result is about {these}, not raters in general."
+    whose = f"these {raters}" if covered.raters > 1 else f"this {raters[2:]}"  # without the number
+    return f"The result is about {whose}, not raters in general."
 
 
 def _excludes_half(share: Estimate) -> bool:

@@ -158,7 +158,8 @@ def _declared(evidence: Evidence) -> Iterator[str]:
     for criterion in context.criteria:
         yield f"{criterion.title}, a criterion of the study's own: {criterion.definition}"
     yield from context.declared
-    if reading := [f"{role}: {column} ({why})" for role, column, why in reading_of(evidence.frame).rows()]:
+    reading = [f"{role}: {column} ({why})" for role, column, why in reading_of(evidence.frame).rows()]
+    if reading:
         yield f"{READ}: {'; '.join(reading)}."
     if context.why_exploratory:
         yield f"Exploratory: {'; '.join(context.why_exploratory)}."

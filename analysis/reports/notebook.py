@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class TableAnalysis(Protocol):
     """An analysis of a table of verdicts."""
 
-    def __call__(self, verdicts: pd.DataFrame | Path | str, **declared: object) -> pd.DataFrame:
+    def __call__(self, verdicts: pd.DataFrame | Path | str, /, **declared: object) -> pd.DataFrame:
         """Return the rows of the analysis as a data frame.
 
         Args:
@@ -44,7 +44,7 @@ def from_verdicts(analyse: Analyse) -> TableAnalysis:
     """Return an analysis as a function of a table of verdicts; see `TableAnalysis`."""
     (kind,) = get_args(get_type_hints(analyse)["return"])
 
-    def analyse_verdicts(verdicts: pd.DataFrame | Path | str, **declared: object) -> pd.DataFrame:
+    def analyse_verdicts(verdicts: pd.DataFrame | Path | str, /, **declared: object) -> pd.DataFrame:
         return frame_of(evidence_of(verdicts, **declared).rows(analyse), kind)
 
     analyse_verdicts.__doc__ = f"{analyse.__doc__}\n\nSee `TableAnalysis` for the arguments."
@@ -58,7 +58,7 @@ judges = from_verdicts(judge_section.judges)
 ranking = from_verdicts(ranking_section.ranking)
 
 
-def figures(verdicts: pd.DataFrame | Path | str, **declared: object) -> dict[str, Figure]:
+def figures(verdicts: pd.DataFrame | Path | str, /, **declared: object) -> dict[str, Figure]:
     """Return figures of shares or rankings, as matplotlib has them, by name; see `TableAnalysis`."""
     from analysis.reports.figures import drawings  # noqa: PLC0415  matplotlib, which only figures need
 
@@ -70,6 +70,7 @@ def figures(verdicts: pd.DataFrame | Path | str, **declared: object) -> dict[str
 def report(
     verdicts: pd.DataFrame | Path | str,
     folder: Path | str,
+    /,
     *,
     paper: bool = False,
     **declared: object,
@@ -85,18 +86,12 @@ def report(
     return write_report(evidence_of(verdicts, **declared), Path(folder), paper=paper)
 
 
-def evidence_of(verdicts: pd.DataFrame | Path | str, **declared: object) -> Evidence:
+def evidence_of(verdicts: pd.DataFrame | Path | str, /, **declared: object) -> Evidence:
     """Return the evidence of a table, or of a file, with its declared settings; see `TableAnalysis`."""
     if isinstance(family := declared.get("family"), str):
         raise StudyError(f"family is {family!r}; write a list of results, as [{family!r}]")
     settings: TableSettings = check_settings(Path("the report"), declared)
-    table = read_verdicts(
-        verdicts,
-        rater_kind=settings.rater_kind,
-        columns=settings.columns,
-        words=settings.verdicts,
-        form=settings.format,
-    )
+    table = read_verdicts(verdicts, settings.reading())
     warn_of(table)
     return Evidence.of(
         *table_context(table, settings, name=settings.title or "Verdicts", source="in the program")

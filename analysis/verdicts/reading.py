@@ -26,7 +26,7 @@ _ROLES = {
     "rater_kind": "kind of rater",
     "criterion": "criterion",
     "verdict": "verdict",
-    "words": "words",
+    "_words": "words",
     **dict.fromkeys(("shown_first", "left", "right", "sides"), "side"),
     "presentation": "showing",
     "length_a": "length",

@@ -1,10 +1,16 @@
-"""Results by a column of the table: a row a value, corrected together, and a test of the interaction."""
+"""Results by a column of the table: a row for each value, corrected together, and an interaction test."""
 
 import numpy as np
+import pandas as pd
 import pytest
+from command_line import run_here
 from scipy import stats
 
+import analysis
+from analysis.reports.notebook import evidence_of
+from analysis.sections.by_column import by_value, interactions
 from analysis.stats.interaction import interaction
+from guard_eval.errors import StudyError
 
 
 def test_interaction_agrees_with_all_permutations():
@@ -49,3 +55,77 @@ def test_interaction_holds_its_level_without_one():
 
 def test_interaction_needs_two_values():
     assert interaction([1, 0], [1, 1], [0, 0], [0, 1]).p is None
+
+
+def votes(**columns):
+    """Return the votes of two raters, who prefer alpha on ten stories and beta on ten poems."""
+    rows = [
+        {"item": n, "rater": rater, "model_a": "alpha", "model_b": "beta", "winner": "AB"[n >= 10]}
+        | {"genre": ("story", "poem")[n >= 10], **{name: cells[n] for name, cells in columns.items()}}
+        for n in range(20)
+        for rater in "xy"
+    ]
+    return pd.DataFrame(rows)
+
+
+def test_each_value_has_a_row_and_all_are_corrected_together():
+    rows = by_value(evidence_of(votes(), by=["genre"]))
+    assert [(row.value, row.win_share.value, row.wins, row.units) for row in rows] == [
+        ("poem", 0.0, 0, 10),
+        ("story", 1.0, 20, 10),
+    ]
+    # The sign test of ten of ten has p = 2 / 2^10; Holm doubles the first and keeps the second above it.
+    assert [row.p_adjusted for row in rows] == pytest.approx([2 * 2 / 2**10] * 2)
+
+
+def test_interaction_is_tested_over_prompts():
+    [row] = interactions(evidence_of(votes(), by=["genre"]))
+    assert (row.groups, row.units) == (2, 20)
+    assert row.p == pytest.approx(1 / 10_000)  # 2 of C(20, 10) = 184,756 permutations are as extreme
+
+
+def test_column_that_says_nothing_has_no_interaction():
+    [row] = interactions(evidence_of(votes(page=["odd", "even"] * 10), by=["page"]))
+    assert row.p > 0.9
+
+
+def test_column_within_prompts_is_tested_within_them():
+    [row] = interactions(evidence_of(votes(), by=["rater"]))
+    assert "within prompts" in row.method
+    assert row.p == 1
+
+
+def test_numbers_are_cut_into_thirds():
+    rows = by_value(evidence_of(votes(words=list(range(20))), by=["words"]))
+    assert [row.value for row in rows] == ["0 to 6", "7 to 13", "14 to 19"]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("gender", "no such column; did you mean 'genre'"), ("title", "has 20 different texts; group them")],
+)
+def test_column_that_cannot_split_is_refused(name, message):
+    table = votes(title=[f"t{n}" for n in range(20)])
+    with pytest.raises(StudyError, match=message):
+        by_value(evidence_of(table, by=[name]))
+
+
+def test_report_splits_results_by_a_column(monkeypatch, capsys, tmp_path):
+    votes(country=["at", "de"] * 10).to_csv(tmp_path / "votes.csv", index=False)
+    dry = run_here(monkeypatch, capsys, tmp_path, "report", "votes.csv", "--dry-run").out
+    assert "results by a column: yes, --by genre --by country" in dry
+    assert "not used" in dry
+    ran = run_here(monkeypatch, capsys, tmp_path, "report", "votes.csv", "--by", "genre", "--by", "country")
+    assert ran.code == 0
+    assert "Does the share depend on genre and country?" in ran.out
+    assert "not used" not in ran.out
+    folder = tmp_path / "votes-report"
+    assert "Does the result depend on genre and country?" in (folder / "index.html").read_text("utf-8")
+    assert len(pd.read_csv(folder / "csv" / "by_value.csv")) == 4
+    assert len(pd.read_csv(folder / "csv" / "interactions.csv")) == 2
+
+
+def test_report_without_a_column_names_it_as_unused(tmp_path):
+    table = analysis.read(votes())
+    assert table.attrs["reading"].unused == ("genre",)
+    assert analysis.report(votes(), tmp_path, by=["genre"]).paths

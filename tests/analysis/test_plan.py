@@ -45,9 +45,11 @@ def verdicts(methods):
     # Ann prefers the first method, and nobody is without a preference.
     is_first = (frame["verdict"] == "tie") | (frame["rater"] == "ann")
     frame["verdict"] = frame["verdict"].mask(is_first, frame["method_a"])
+    frame["genre"] = frame["pair_id"].str[2].isin(list("037")).map({True: "poem", False: "tale"})
     judge = frame[frame["rater"] == "gpt"]
     people = frame[(frame["rater"] != "gpt") & (frame["dataset"] == "d0")]
-    second = drawn[2][drawn[2]["rater"] == "gpt"].assign(rater="qwen")
+    people = people[(people["rater"] != "cay") | (people["pair_id"].str[2] != "4")]
+    second = drawn[2][drawn[2]["rater"] == "gpt"].assign(rater="qwen", genre="tale")
     return validate(pd.concat([people, judge, second]))
 
 
@@ -63,6 +65,7 @@ def outcome(name, **declared):
         with_excluded=frame,
         plan=TestPlan.model_construct(**(NEEDED.get(name, {}) | declared)),  # also what no plan can hold
         random_part=True,
+        by=("genre",),
     )
     try:
         return frame_of(BY_NAME[name](Evidence.of(frame, context))).to_csv()

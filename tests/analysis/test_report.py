@@ -297,7 +297,7 @@ def test_an_interval_that_excludes_one_half_without_evidence_is_explained(tmp_pa
     second = table({f"{pair}": "xy"[pair % 2] for pair in range(20)}, criterion="b")
     frame = pd.concat([first, second], ignore_index=True)
     analysis.report(frame, tmp_path, family=["a", "b"])
-    assert "one can exclude 50\u00a0% without evidence" in " ".join(page_of(tmp_path).texts)
+    assert "An interval can exclude 50\u00a0% without evidence" in " ".join(page_of(tmp_path).texts)
 
 
 def test_an_interval_is_never_apart_from_one_test(tmp_path):

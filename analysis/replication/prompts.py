@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from analysis.replication.paper import PROMPTS, PaperTable
 from guard_eval.demo import PROMPTS as BUNDLED_PROMPTS
 from guard_eval.errors import StudyError
 from guard_eval.records import Prompt
-from guard_eval.replication.paper import PROMPTS, PaperTable
 from guard_eval.texts.pairing import draw_prompts
 from guard_eval.texts.prompts import read_prompts
 

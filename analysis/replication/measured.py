@@ -13,13 +13,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from analysis.replication.prompts import dataset_named
 from guard_eval.errors import StudyError
 from guard_eval.estimate import jackknife
 from guard_eval.files.opening import LARGEST_TEXT, read_bytes
 from guard_eval.generation.strategies import parse
 from guard_eval.metrics.scores import OVERALL
 from guard_eval.records import SIMULATED
-from guard_eval.replication.prompts import dataset_named
 
 COLUMNS = ["dataset", "strategy", "versus", "metric", "ours", "low", "high", "n", "is_exact"]
 _SUBJECT = ["dataset", "strategy", "versus", "criterion"]

@@ -9,14 +9,14 @@ from typing import Any
 
 import tomli_w
 
+from analysis.replication.compare import SettingDifference
+from analysis.replication.paper import COHERENCE_MODEL, MODELS, NEW_TOKENS, PaperTable
+from analysis.replication.prompts import prompts_of
 from guard_eval import progress
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_bytes
 from guard_eval.files.rows import MOST_BYTES
 from guard_eval.records import Prompt
-from guard_eval.replication.compare import SettingDifference
-from guard_eval.replication.paper import COHERENCE_MODEL, MODELS, NEW_TOKENS, PaperTable
-from guard_eval.replication.prompts import prompts_of
 from guard_eval.reporting.writing import write_whole
 from guard_eval.study import Study
 from guard_eval.study.folder import check_settings, seen_from

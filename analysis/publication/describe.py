@@ -5,17 +5,15 @@ Written before the first verdict, the page is a preregistration: `plan_changes` 
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from analysis.reports.preregistration import HASH, PLAN, hash_plan
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_text
 from guard_eval.records import Pair
-from guard_eval.reporting.escaping import escape_markdown
 from guard_eval.reporting.rendering import render
 from guard_eval.reporting.words import percent, plural
 from guard_eval.reporting.writing import write_whole
@@ -25,15 +23,9 @@ from guard_eval.store import RaterProgress, Store, TidyRow, unblind
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store import raters as store_raters
 from guard_eval.study import Study
-from guard_eval.study.declared import hash_declared
 
-PLAN = "plan.md"
-"""The page that is written before the first verdict, in the study's folder."""
 DESCRIPTION = "description.md"
 """The page that is written later."""
-
-_HASH = re.compile(r"^\* SHA-256 of the (.+): ([0-9a-f]{64})$", re.MULTILINE)
-_VERDICTS = re.compile(r"^\* Verdicts when this page was written: (\d+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +66,7 @@ def describe(study: Study, /, *, output: Path | None = None) -> Description:
     path, hashes = output or study.folder / (DESCRIPTION if rows else PLAN), hash_plan(study, pairs)
     line = f"{path}: the description"
     if path.name == PLAN and path.exists():
-        if dict(_HASH.findall(read_text(path))) != hashes:
+        if dict(HASH.findall(read_text(path))) != hashes:
             raise StudyError(
                 f"{path} describes other settings or pairs, and a written plan is not replaced; move it, "
                 "or name another file with --output"
@@ -85,6 +77,7 @@ def describe(study: Study, /, *, output: Path | None = None) -> Description:
         page = render(
             Path(__file__).parent / "templates" / "description.md.j2",
             settings=settings,
+            models=[part.settings.model for part in study.by_model()],
             date=datetime.now(UTC).date(),
             hashes=hashes,
             pairs=pairs,
@@ -100,36 +93,3 @@ def describe(study: Study, /, *, output: Path | None = None) -> Description:
         write_whole(path, page.encode())
     next_command = study.command("status" if rows else "annotate")
     return Description(path=path, hashes=hashes, verdicts=len(rows), lines=(line,), next=(next_command,))
-
-
-def plan_changes(study: Study, pairs: Sequence[Pair]) -> tuple[str, ...]:
-    """Return sentences that compare the study with its written plan; none if there is no plan."""
-    path = study.folder / PLAN
-    if not path.exists():
-        return ()
-    text = read_text(path)
-    planned, verdicts = dict(_HASH.findall(text)), _VERDICTS.search(text)
-    if not planned or verdicts is None:
-        return (f"{PLAN} holds no hash of settings, so it cannot be compared with the study.",)
-    if verdicts[1] != "0":
-        return (f"{PLAN} was written when {verdicts[1]} verdicts existed, so it is no preregistration.",)
-    current, parts = hash_plan(study, pairs), []
-    for name, before in planned.items():
-        now = current.get(name, "")
-        same = before == now
-        parts.append(
-            f"the {name} {'are unchanged' if same else f'DIFFER ({before:.16} there, {now:.16} now)'}"
-        )
-    return (f"Preregistration: compared with {PLAN}, {'; '.join(parts)}.",)
-
-
-def hash_plan(study: Study, pairs: Sequence[Pair]) -> dict[str, str]:
-    """Return the hash of each part of the settings and of the pairs, by its name as the page has it.
-
-    That of the pairs is of their sorted ids, each of which is a hash of the methods and both texts.
-    """
-    declared = study.declared.items()
-    hashes = {f"settings of {escape_markdown(part)}": hash_declared(text) for part, text in declared}
-    if pairs:
-        hashes["pairs"] = hash_declared("\n".join(sorted(pair.id for pair in pairs)))
-    return hashes

@@ -7,12 +7,14 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from pkgutil import resolve_name
 
+from analysis.reports.command import report
 from guard_eval import progress
+from guard_eval.cli.commands import load
 from guard_eval.demo import PROMPTS, STUDY
 from guard_eval.demo.raters import NAMES, appeal, judge_all, rate_all
 from guard_eval.errors import StudyError
+from guard_eval.metrics.export import score_table
 from guard_eval.reporting.writing import write_whole
 from guard_eval.results import Result
 from guard_eval.store import Store
@@ -44,7 +46,7 @@ def demo(folder: Path = Path("demo-study"), /) -> Result:
         "2. Metrics": measure_texts,
         "3. Blinded pairs": pair,
         "4. SIMULATED raters": simulate,
-        "5. Report": lambda study: resolve_name("analysis.reports.command:report")(study.folder),
+        "5. Report": lambda study: report(study.folder),
     }
     for title, step in steps.items():
         progress.show(Result(lines=("", title)))
@@ -86,7 +88,7 @@ def make_folder(folder: Path) -> None:
 
 def generate_texts(study: Study) -> Result:
     """Generate the continuations; return how many there are."""
-    return Result(lines=resolve_name("guard_eval.generation.command:generate_texts")(study).lines[-1:])
+    return Result(lines=load("generate")(study).lines[-1:])
 
 
 def compare_texts(study: Study) -> Result:
@@ -102,11 +104,10 @@ def compare_texts(study: Study) -> Result:
 
 def measure_texts(study: Study) -> Result:
     """Measure the texts; return the most telling metrics, as means over the datasets."""
-    measured = resolve_name("guard_eval.metrics.command:measure")(study)
-    summarize = resolve_name("guard_eval.metrics.export:score_table")
+    measured = load("measure")(study)
     rows = list(measured.scores.itertuples(index=False))
     means = [row for row in rows if row.dataset == rows[-1].dataset]
-    summary = summarize([row for row in means if row.metric in {"diversity", "coherence", "words"}])
+    summary = score_table([row for row in means if row.metric in {"diversity", "coherence", "words"}])
     return Result(lines=measured.lines, tables=(summary,), warnings=measured.warnings)
 
 

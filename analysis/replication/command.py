@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from pkgutil import resolve_name
 
 import pandas as pd
 
+from analysis.replication.compare import SettingDifference, compare, legend, setting_sentence, tables_of
+from analysis.replication.measured import from_counts, from_metrics, from_verdicts
+from analysis.replication.paper import PaperTable, find_table, paper_tables, published
+from analysis.replication.study import lay_out, name_model, plan_study, setting_differences
+from analysis.verdicts.tidy import read as read_verdicts
 from guard_eval import progress
+from guard_eval.cli.commands import load
 from guard_eval.errors import StudyError
-from guard_eval.generation.command import generate_texts
-from guard_eval.metrics.command import measure
 from guard_eval.records import SIMULATED
-from guard_eval.replication.compare import SettingDifference, compare, legend, setting_sentence, tables_of
-from guard_eval.replication.measured import from_counts, from_metrics, from_verdicts
-from guard_eval.replication.paper import PaperTable, find_table, paper_tables, published
-from guard_eval.replication.study import lay_out, name_model, plan_study, setting_differences
 from guard_eval.reporting.escaping import escape_markdown
 from guard_eval.reporting.tables import Table, to_markdown
 from guard_eval.reporting.writing import write_whole
@@ -32,8 +31,6 @@ _LISTED = ("name", "TeX label", "about", "model", "asks")
 """What is listed of a table."""
 _COLLECTING = {"people": ("annotate", "--invite", "NAME"), "judge": ("judge", "--dry-run")}
 """Commands that collect verdicts, by who is asked."""
-VERDICTS_READER = "analysis.verdicts.tidy:read"
-"""The reader of files of verdicts, loaded only when there is such a file."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +96,9 @@ def replicate(
     if (folder / "study.toml").exists() and not (prompts or limit or overrides):
         study = Study.open(folder)
         if dry_run:
-            return Replication(table=entry.label, lines=(heading, *generate_texts(study, dry_run=True).lines))
+            return Replication(
+                table=entry.label, lines=(heading, *load("generate")(study, dry_run=True).lines)
+            )
     else:
         tables, used = plan_study(entry, folder, prompts, limit, overrides)
         if dry_run:
@@ -131,14 +130,14 @@ def _compare_file(table: PaperTable, path: Path, folder: Path | None) -> Replica
     who, kind = ("people", "person") if "people" in table.asks else ("judge", "model")
     ours = from_counts(path, who=who)
     if ours is None:
-        ours = from_verdicts(resolve_name(VERDICTS_READER)(path, rater_kind=kind))
+        ours = from_verdicts(read_verdicts(path, rater_kind=kind))
     note = f"from {path.name}; nothing is known of its setting but what the file says"
     return _compare(table, folder, ours, [], [note])
 
 
 def _run(table: PaperTable, study: Study) -> Replication:
     """Make texts, and measure them or the verdicts on their pairs; say how to collect more verdicts."""
-    progress.show(replace(generate_texts(study), next=()))
+    progress.show(replace(load("generate")(study), next=()))
     model, following, notes = "", [], []
     if table.asks:
         progress.show(replace(pair(study), next=()))
@@ -154,7 +153,7 @@ def _run(table: PaperTable, study: Study) -> Replication:
         notes += ["SIMULATED raters: no person rated"] if set(verdicts["rater_kind"]) <= SIMULATED else []
         ours = from_verdicts(verdicts)
     else:
-        measured = measure(study)
+        measured = load("measure")(study)
         progress.show(replace(measured, next=()))
         if measured.failures:  # of metrics whose models are not available; the others are measured
             raise StudyError("\n".join(measured.failures))

@@ -13,11 +13,12 @@ from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from operator import attrgetter
 from pathlib import Path
-from pkgutil import resolve_name
 from typing import Any
 
 import tomli_w
 
+from analysis.reports.command import report
+from analysis.reports.preregistration import hash_plan
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_text
 from guard_eval.files.rows import MOST_BYTES
@@ -31,7 +32,7 @@ from guard_eval.store import RaterProgress, Store, TidyRow, unblind
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store import raters as store_raters
 from guard_eval.study import Study
-from guard_eval.texts.describe import hash_plan
+from guard_eval.study.system_settings import System
 
 # fmt: off
 VERDICT_COLUMNS = [
@@ -111,7 +112,7 @@ def publish(study: Study, folder: Path, /, *, allow: Sequence[str] = ()) -> Publ
     try:
         for name, content in files.items():
             write_whole(making / name, content.encode("utf-8", "replace"), make_folder=True)
-        resolve_name("analysis.reports.command:report")(making / "verdicts.csv", output=making / "report")
+        report(making / "verdicts.csv", output=making / "report")
         card = _card(making, study, verdicts, rows=counts, hashes=hash_plan(study, pairs), excluded=excluded)
         write_whole(making / "README.md", card.encode())
         making.replace(target)
@@ -168,6 +169,7 @@ def _card(folder: Path, study: Study, verdicts: Sequence[TidyRow], **values: obj
     return render(
         Path(__file__).parent / "templates" / "dataset_card.md.j2",
         settings=study.settings,
+        models=[part.settings.model for part in study.by_model()],
         raters=kinds,
         simulated=bool(kinds.keys() & SIMULATED),
         criteria=criteria(list({row.criterion: None for row in verdicts}), study.settings.rubric),
@@ -200,7 +202,9 @@ def _check_private(
     typed = {
         "name": settings.name,
         "question": settings.question,
-        "model.name": settings.model.name.split("/")[-1],
+        "model.name": "\n".join(part.settings.model.name.split("/")[-1] for part in study.by_model()),
+        "system": "\n".join(json.dumps(_typed(system), ensure_ascii=False) for system in settings.system),
+        "texts and task": f"{settings.texts}\n{settings.task or ''}",
         "criteria": "\n".join(chain(*asked)),
         "judge": "\n".join(judge.rater_name for judge in settings.judge),
         "authors": "\n".join(settings.authors),
@@ -211,7 +215,8 @@ def _check_private(
         ]
         words += [f"{secret[:4]}…" for secret in _KEY.findall(text)]
         problems += [f"{setting} holds {word}" for word in words]
-    for variable in (*_SECRET_VARIABLES, *(judge.api_key_env or "" for judge in settings.judge)):
+    own = (each.api_key_env or "" for each in (*settings.judge, *settings.system))
+    for variable in (*_SECRET_VARIABLES, *own):
         value = os.environ.get(variable, "")
         searched = (typed | files).items() if len(value) > 7 else ()
         problems += [f"{name} holds the value of {variable}" for name, text in searched if value in text]
@@ -222,6 +227,12 @@ def _check_private(
         )
 
 
+def _typed(system: System) -> list[object]:
+    """Return what was typed for a system and is published: its name, and a served model with its request."""
+    served = system.model.name if system.source == "server" and system.model else ""
+    return [system.name, served, system.body]
+
+
 def _declaration(study: Study, verdicts: Sequence[TidyRow]) -> dict[str, Any]:
     """Return a report.toml by which a report on verdicts.csv has the study's title, family and error rate."""
     settings = study.settings
@@ -229,6 +240,7 @@ def _declaration(study: Study, verdicts: Sequence[TidyRow]) -> dict[str, Any]:
     values = {
         "title": one_line(settings.name),
         "question": one_line(settings.question),
+        "texts": one_line(settings.texts),
         "family": [f"{a} against {b}" for a, b in settings.pairs.compare if (a, b) in judged],
         "seed": settings.seed,
         **settings.analysis.model_dump(),

@@ -1,0 +1,240 @@
+"""Does the result depend on a column of the table, such as the genre, the language or the length?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+
+from analysis.evidence import Evidence, honours
+from analysis.sections.section import Csv, Section, name_first, name_result, row_table, share_limits
+from analysis.sections.shares import ShareRow, TestedRow, WinShareRow, correct, decided, totals
+from analysis.stats.interaction import interaction
+from analysis.verdicts.layout import as_texts
+from analysis.verdicts.reading import reading_of
+from analysis.verdicts.scores import ResultKey, by_cell
+from guard_eval.errors import StudyError, nearest
+from guard_eval.reporting.words import and_list, capital, p_value, percent, plural, title
+
+MAX_VALUES = 12
+"""A column of numbers with more different values is cut into thirds; one of texts is refused."""
+_THIRDS = 3
+NOTES = (
+    "p is corrected over all rows of a table.",
+    "A difference at one value and none at another is no evidence that they differ; the interaction is.",
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ValueRow(ShareRow):
+    """The win share of one result in the verdicts with one value of a column.
+
+    Attributes:
+        column: The column.
+        value: Its value.
+        pairs, raters, units, wins, ties, losses: Their numbers.
+        unit: What the test takes as independent: `prompt` or `pair`.
+        smallest_p: The smallest p that so many units could give.
+        method: The interval and the test.
+    """
+
+    column: str
+    value: str
+    pairs: int
+    raters: int
+    unit: str
+    units: int
+    wins: int
+    ties: int
+    losses: int
+    smallest_p: float
+    method: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class InteractionRow(TestedRow):
+    """Whether the win share of one result depends on a column.
+
+    Attributes:
+        column: The column.
+        groups: The number of its values.
+        units: The number of units.
+        method: The test.
+    """
+
+    column: str
+    groups: int
+    units: int
+    method: str
+
+
+def find_column(frame: pd.DataFrame, heading: str) -> str:
+    """Return the column of a validated table that has, or had in its file, a heading.
+
+    Raises:
+        StudyError: There is none.
+    """
+    if heading in frame.columns:
+        return heading
+    headings = {role.column: role.role for role in reading_of(frame).roles if role.role in frame.columns}
+    if heading not in headings:
+        known = sorted({*map(str, frame.columns), *filter(None, headings)})
+        raise StudyError(f"--by {heading}: the table has no such column; {nearest(heading, known)}")
+    return headings[heading]
+
+
+def group_columns(frame: pd.DataFrame) -> list[str]:
+    """Return the columns without a role that can split the results: they have a few values."""
+    names = [name for name in reading_of(frame).unused if name in frame.columns]
+    return [name for name in names if 1 < frame[name].nunique() <= MAX_VALUES]
+
+
+NO_WEIGHTS = "the test of an interaction weighs every pair the same; leave weights out, or --by"
+
+
+@honours(
+    *("alpha", "correction", "weights", "raters", "composite"),
+    unaffected=("panel", "margin", "sequential", "assisted_by"),
+    needs=lambda evidence: evidence.context.by,
+)
+def by_value(evidence: Evidence) -> list[ValueRow]:
+    """Return the win shares at each value of the columns, corrected together."""
+    rows = [
+        _value_row(row, column, value)
+        for column in evidence.context.by
+        for value, part in _parts(evidence, column)
+        for row in part.rows(totals)
+    ]
+    return correct(rows, evidence, smallest=[row.smallest_p for row in rows])
+
+
+def _value_row(row: WinShareRow, column: str, value: str) -> ValueRow:
+    return ValueRow(
+        *row.key,
+        column=column,
+        value=value,
+        pairs=row.pairs,
+        raters=row.raters,
+        unit=row.unit,
+        units=row.units,
+        wins=row.wins,
+        ties=row.ties,
+        losses=row.losses,
+        win_share=row.win_share,
+        p=row.p,
+        smallest_p=row.smallest_p,
+        method=row.method,
+        note=row.note,
+    )
+
+
+@honours(
+    *("correction", "composite"),
+    unaffected=("alpha", "raters", "panel", "margin", "sequential", "assisted_by"),
+    refuses={"weights": NO_WEIGHTS},
+    needs=lambda evidence: evidence.context.by,
+)
+def interactions(evidence: Evidence) -> list[InteractionRow]:
+    """Return for each result and column whether the share depends on the column, corrected together."""
+    rows = []
+    for column in evidence.context.by:
+        parts = [dict(by_cell(part.scored.items)) for _, part in _parts(evidence, column)]
+        for key, whole in by_cell(evidence.scored.items):
+            rated = [part[key] for part in parts if key in part]
+            if rated:
+                rows.append(_interaction_row(key, column, whole, rated, evidence.seed))
+    return correct(rows, evidence)
+
+
+def _interaction_row(
+    key: ResultKey, column: str, whole: pd.DataFrame, parts: Sequence[pd.DataFrame], seed: int
+) -> InteractionRow:
+    """Return the test of one result from its items at each value of a column."""
+    unit_of = whole.set_index(["dataset", "pair_id"])["unit"]
+    sums = []
+    for number, items in enumerate(parts):
+        units = unit_of.loc[pd.MultiIndex.from_frame(items[["dataset", "pair_id"]])].to_numpy()
+        by_unit = items["share"].groupby(units).agg(["sum", "size"])
+        sums.append(by_unit.assign(value=number))
+    table = pd.concat(sums)
+    test = interaction(table["sum"], table["size"], table["value"], table.index, seed=seed)
+    return InteractionRow(
+        *key, column=column, groups=len(parts), units=test.n, method=test.method, p=test.p, note=test.note
+    )
+
+
+def _parts(evidence: Evidence, column: str) -> Iterator[tuple[str, Evidence]]:
+    """Yield each value of a column and its verdicts; those of a panel's judges count apart."""
+    values = _values(evidence.frame[column], column)
+    context = replace(evidence.context, plan=evidence.plan.model_copy(update={"panel": None}))
+    for number, value in enumerate(values.categories):
+        yield str(value), Evidence.of(evidence.frame[values.codes == number], context)
+
+
+def _values(cells: pd.Series, column: str) -> pd.Categorical:
+    """Return the values of a column in their order, or the thirds of its numbers.
+
+    Raises:
+        StudyError: The column has too many different texts.
+    """
+    texts = as_texts(cells)
+    numbers = pd.to_numeric(pd.Series(texts.categories), errors="coerce")
+    if len(texts.categories) <= MAX_VALUES:
+        order = np.argsort(numbers, kind="stable") if numbers.notna().all() else range(len(texts.categories))
+        return texts.reorder_categories([texts.categories[place] for place in order])
+    if numbers.isna().any():
+        raise StudyError(
+            f"--by {column}: the column has {len(texts.categories)} different texts; group them into at most "
+            f"{MAX_VALUES}"
+        )
+    known = pd.to_numeric(pd.Series(texts, dtype=object))
+    thirds = pd.qcut(known, _THIRDS, duplicates="drop").cat
+    ranges = known.groupby(thirds.codes).agg(["min", "max"]).drop(index=-1, errors="ignore")
+    names = [f"{low:g} to {high:g}" for low, high in ranges.itertuples(index=False)]
+    return pd.Categorical.from_codes(thirds.codes, names)
+
+
+def section(evidence: Evidence) -> Section | None:
+    """Ask whether the result depends on the columns."""
+    if not evidence.context.by:
+        return None
+    rows, tests = evidence.rows(by_value), evidence.rows(interactions)
+    alpha, names = evidence.plan.alpha, and_list(list(evidence.context.by))
+    first = name_first(rows)
+    figures = row_table(
+        rows,
+        lambda row: {**name_result(row), "Column": row.column, "Value": row.value},
+        lambda row: {
+            f"Share of {first}": percent(row.win_share.value),
+            "Interval": share_limits(row.win_share),
+            "p": decided(row, alpha),
+            "Units": row.units,
+        },
+        csv="by_value",
+        caption=f"Win shares by {names}",
+    )
+    dependence = row_table(
+        tests,
+        lambda row: {**name_result(row), "Column": row.column},
+        lambda row: {"p of the interaction": p_value(row.deciding_p), "Values": row.groups},
+        csv="interactions",
+        caption=f"Does the share depend on {names}?",
+    )
+    found = [f"{capital(title(row.criterion))} by {row.column}" for row in tests if row.is_significant(alpha)]
+    empty = {name: int(as_texts(evidence.frame[name]).isna().sum()) for name in evidence.context.by}
+    notes = [
+        f"{plural(count, 'verdict')} without {name} are left out." for name, count in empty.items() if count
+    ]
+    method = and_list(sorted({row.method for row in tests}))
+    return Section(
+        anchor="by",
+        question=f"Does the result depend on {names}?",
+        answer=f"evidence: {and_list(found)}" if found else "no evidence",
+        notes=(*NOTES, f"Interaction: {method}.", *notes),
+        tables=(figures, dependence),
+    )
+
+
+CSV: Csv = {"by_value": by_value, "interactions": interactions}

@@ -1,0 +1,362 @@
+"""Layouts and headings of tables: each is read as its owner means it, or refused with what would read it."""
+
+import gzip
+import io
+import json
+import zipfile
+
+import pandas as pd
+import pytest
+
+import analysis
+from guard_eval.errors import StudyError
+
+ALPHA, BETA = {"model_a": "alpha", "model_b": "beta"}, {"model_a": "beta", "model_b": "alpha"}
+
+
+def frame(rows, **more):
+    """Return a row for each verdict in `rows`, with numbered items."""
+    return pd.DataFrame([{"item": number, **ALPHA, **more, **row} for number, row in enumerate(rows)])
+
+
+def cycle(name, cells, count=30):
+    return [{name: cells[number % len(cells)]} for number in range(count)]
+
+
+def counts(table, **declared):
+    [row] = analysis.shares(table, rater_kind="person", **declared).itertuples()
+    return f"{row.wins}/{row.ties}/{row.losses}", row.units
+
+
+def refusal(table, **declared):
+    with pytest.raises(StudyError) as error:
+        analysis.read(table, **declared)
+    return str(error.value)
+
+
+@pytest.mark.parametrize("item", ["case_id", "query", "Sample ID", "ticket", "poem", "Frage", "seed"])
+@pytest.mark.parametrize("more", [[], ["id"], ["Unnamed: 0"]])
+def test_rows_of_one_item_are_never_independent(item, more):
+    """Three raters agree on twenty items: there are twenty units, whatever the item is called."""
+    rows = [
+        {**dict.fromkeys(more, 20 * rater + number), item: f"Q{number}", **ALPHA, "annotator": f"r{rater}"}
+        | {"winner": "model_a" if number < 13 else "model_b"}
+        for rater in range(3)
+        for number in range(20)
+    ]
+    table = pd.DataFrame(rows)
+    try:
+        assert counts(table) == ("39/0/21", 20)
+    except StudyError as error:
+        assert f"--set 'columns.pair_id={item}'" in str(error)  # noqa: PT017 (either will do)
+        assert counts(table, columns={"pair_id": item}) == ("39/0/21", 20)
+
+
+@pytest.mark.parametrize("prompt", ["prompt", "Prompt ID", "question", "context", "persona", "topic"])
+def test_prompt_beside_the_pair_is_used_or_asked_about(prompt):
+    rows = [
+        {"pair_id": f"{number}-{copy}", prompt: f"text {number}", **ALPHA, "rater": "r", "verdict": "alpha"}
+        for number in range(10)
+        for copy in range(6)
+    ]
+    table = pd.DataFrame(rows)
+    try:
+        assert counts(table) == ("60/0/0", 10)
+    except StudyError as error:
+        assert f"--set 'columns.prompt_id={prompt}'" in str(error)  # noqa: PT017 (either will do)
+
+
+@pytest.mark.parametrize(
+    "rater", ["evaluator", "WorkerId", "Prolific ID", "judge_model", "who", "grader", "Initials"]
+)
+def test_raters_of_any_name_are_never_one(rater):
+    rows = [{"item": number // 2, rater: f"r{number % 2}"} for number in range(20)]
+    table = pd.DataFrame([{**row, **ALPHA, "winner": "model_a"} for row in rows])
+    try:
+        assert analysis.read(table, rater_kind="person")["rater"].nunique() == 2
+    except StudyError as error:
+        assert f"columns.rater={rater}" in str(error)  # noqa: PT017 (either will do)
+
+
+@pytest.mark.parametrize("words", [("Response 1", "Response 2"), ("left", "right"), ("first", "second")])
+@pytest.mark.parametrize(
+    ("heading", "cells"),
+    [
+        ("min_p_side", ("left", "right")),
+        ("Left model", ("min_p", "top_p")),
+        ("method_a_first", (True, False)),
+        ("presentation order", ("AB", "BA")),
+        ("swapped", (False, True)),
+        ("order", ("original", "reversed")),
+        ("option_1", ("min_p", "top_p")),
+        ("cond", ("min_p-top_p", "top_p-min_p")),
+    ],
+)
+def test_changed_sides_never_even_out(heading, cells, words):
+    """min_p is better on 30 of 40 prompts, and stood first on every other one."""
+    rows = []
+    for number in range(40):
+        is_second, is_lost = number % 2, number % 4 == 3
+        row = {"prompt": f"p{number}", "method_a": "min_p", "method_b": "top_p", heading: cells[is_second]}
+        rows.append({**row, "winner": words[is_second != is_lost]})
+    try:
+        assert counts(pd.DataFrame(rows)) == ("30/0/10", 40)
+    except StudyError as error:
+        message = str(error)
+        assert f"column {heading!r} may say that sides changed" in message or "name places" in message
+
+
+@pytest.mark.parametrize("mark", ["failed", "#N/A", "Timeout", "NULL", " ", "skipped"])
+def test_failed_requests_are_left_out(mark):
+    assert counts(frame(cycle("winner", ["model_a", "model_b", mark]))) == ("10/0/10", 20)
+
+
+@pytest.mark.parametrize("mark", ["none", "-", "?", "can't decide", "C"])
+def test_word_that_may_be_a_tie_is_refused(mark):
+    table = frame(cycle("winner", ["model_a", "model_b", mark]))
+    assert "names no method of its pair on rows 3, 6, 9, 12, 15 and 5 more; write 'alpha'" in refusal(table)
+    assert counts(table, verdicts={mark: "tie"}) == ("10/10/10", 30)
+
+
+def one_hot(names, number):
+    return {name: int(number % 3 == place) for place, name in enumerate(names)}
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("winner_model_a", "winner_model_b", "winner_tie"),
+        ("winner_1", "winner_2", "is_tie"),
+        ("A_wins", "B_wins", "ties"),
+        ("Preferred: A", "Preferred: B", "Preferred: tie"),
+        ("a_better", "b_better"),
+    ],
+)
+def test_one_hot_winners_keep_their_ties(names):
+    """A row without a mark is a tie: to leave it out would make the others look more certain."""
+    table = frame([one_hot(names, number) for number in range(30)])
+    assert counts(table) == ("10/10/10", 30)
+    assert counts(table.astype(dict.fromkeys(names, bool))) == ("10/10/10", 30)
+
+
+def test_two_marks_in_a_row_are_refused():
+    table = frame([{"winner_model_a": 1, "winner_model_b": 1}, {"winner_model_a": 1, "winner_model_b": 0}])
+    assert "more than one of winner_model_a and winner_model_b is 1" in refusal(table)
+
+
+@pytest.mark.parametrize(
+    ("won", "lost"),
+    [
+        *(("winner", "loser"), ("winning_model", "losing_model"), ("Chosen system", "Rejected system")),
+        *(("preferred", "dispreferred"), ("better_model", "worse_model"), ("winner_name", "loser_name")),
+    ],
+)
+def test_winner_and_loser_are_read(won, lost):
+    rows = [{won: "alpha", lost: "beta"}, {won: "beta", lost: "alpha"}, {won: "alpha", lost: "beta"}]
+    assert counts(pd.DataFrame(rows * 5)) == ("10/0/5", 15)
+
+
+@pytest.mark.parametrize("names", [("win1", "win2"), ("Wins A", "Wins B"), ("votes_a", "votes_b")])
+def test_wins_are_independent_only_if_a_comparison_has_one_row(names):
+    table = pd.DataFrame([{"player1": "alpha", "player2": "beta", names[0]: 7, names[1]: 3}])
+    assert counts(table) == ("7/0/3", 10)
+    rows = [{**ALPHA, names[0]: 2, names[1]: 1} for _ in range(20)]
+    assert counts(pd.DataFrame(rows)) == ("40/0/20", 20)
+
+
+def test_texts_of_several_raters_are_no_methods():
+    rows = [
+        {"item": item, "left": f"Once, {item}", "right": f"Then, {item}", "rater": rater, "winner": "left"}
+        for item in range(15)
+        for rater in "abc"
+    ]
+    assert "left, right: nearly every cell differs, so these are texts" in refusal(pd.DataFrame(rows))
+
+
+def test_methods_of_separate_comparisons_are_no_texts():
+    rows = [
+        {"item": item, "method_a": f"m{pair}-base", "method_b": f"m{pair}-tuned", "rater": "r", "winner": "A"}
+        for pair in range(6)
+        for item in range(40)
+    ]
+    assert len(analysis.shares(pd.DataFrame(rows))) == 6
+
+
+@pytest.mark.parametrize(("name", "cells"), [("winner_model", ("alpha", "beta")), ("choice", ("A", "B"))])
+def test_second_verdict_that_says_the_same_is_not_used(name, cells):
+    rows = cycle("winner", ["model_a", "model_b"])
+    table = frame([row | {name: cells[number % 2]} for number, row in enumerate(rows)])
+    assert counts(table) == ("15/0/15", 30)
+    assert name in analysis.read(table).attrs["reading"].unused
+    table.loc[3, name] = cells[0]
+    assert "verdict could be" in refusal(table)
+
+
+@pytest.mark.parametrize(
+    ("name", "cells"),
+    [
+        *(("anony", (True, False)), ("Blind", ("yes", "no")), ("models_shown", (0, 1))),
+        *(("AssignmentStatus", ("Approved", "Rejected")), ("Reject", ("", "x"))),
+    ],
+)
+def test_votes_that_do_not_count_are_left_out(name, cells):
+    rows = [{"winner": "model_a", name: cells[number % 2]} for number in range(20)]
+    assert counts(frame(rows)) == ("10/0/0", 10)
+
+
+@pytest.mark.parametrize(
+    ("headings", "raters"),
+    [
+        (("rater1", "rater2"), ["rater1", "rater2"]),
+        (("Annotator A", "Annotator B"), ["Annotator A", "Annotator B"]),
+        (("coder1.label", "coder2.label"), ["coder1", "coder2"]),
+    ],
+)
+def test_headings_that_begin_with_a_rater_are_raters(headings, raters):
+    table = frame([dict(zip(headings, "AB", strict=True)) for _ in range(10)])
+    verdicts = analysis.read(table)
+    assert sorted(set(verdicts["rater"])) == raters
+    assert set(verdicts["criterion"]) == {"overall"}
+
+
+VOTES = frame(cycle("winner", ["model_a", "model_b", "tie"]), annotator="r")
+
+
+def zipped(name, content):
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr(name, content)
+    return file.getvalue()
+
+
+def workbook():
+    file = io.BytesIO()
+    VOTES.to_excel(file, index=False)
+    return file.getvalue()
+
+
+def row_names():
+    """Return the table as R's write.table writes it, with names of rows and no heading over them."""
+    lines = VOTES.to_csv(index=False).splitlines()
+    return "\n".join([lines[0], *(f"{number},{line}" for number, line in enumerate(lines[1:], start=1))])
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        *(
+            (f"{form}.json", VOTES.to_json(orient=form))
+            for form in ("records", "index", "columns", "split", "table")
+        ),
+        ("names.json", VOTES.set_index(VOTES["item"].map("q{}".format)).to_json(orient="columns")),
+        ("rows.json", VOTES.set_index(VOTES["item"].map("q{}".format)).to_json(orient="index")),
+        ("lists.json", json.dumps(VOTES.to_dict("list"))),
+        ("wrapped.json", json.dumps({"version": 1, "votes": VOTES.to_dict("records")})),
+        ("unread.json", VOTES.assign(tags=[["a"]] * 30).to_json(orient="records")),
+        ("rows.csv", row_names()),
+        ("long.csv", VOTES.assign(text="x" * 200_000).to_csv(index=False)),
+        ("workbook.zip", lambda: zipped("votes.xlsx", workbook())),
+        ("workbook.gz", lambda: gzip.compress(workbook())),
+    ],
+)
+def test_table_is_the_same_in_every_file(tmp_path, name, content):
+    if callable(content):
+        pytest.importorskip("openpyxl")
+        content = content()
+    path = tmp_path / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    assert counts(path) == ("10/10/10", 30)
+
+
+def test_list_in_a_column_that_is_read_is_refused(tmp_path):
+    path = tmp_path / "votes.json"
+    path.write_text(VOTES.assign(winner=[["model_a"]] * 30).to_json(orient="records"))
+    assert "winner is a list or an object" in refusal(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"FEA1" + bytes(400), "is a program's file and no text"),
+        ("a,b\n1,2\n".encode("utf-16-be"), "is UTF-16 without a byte order mark"),
+        ("a,b\n1,2\n".encode("utf-32-le"), "is UTF-32 without a byte order mark"),
+        (b"My study, made in June, 2025\na,b,c,d,e\n1,2,3,4,5\n", "remove what is above the header"),
+    ],
+)
+def test_file_that_cannot_be_read_is_called_by_its_name(tmp_path, content, message):
+    path = tmp_path / "votes.csv"
+    path.write_bytes(content)
+    assert message in refusal(path)
+
+
+ANSWERS = pd.DataFrame([{"stim": n // 2, "rater": f"r{n % 2}", "choice": "ABA"[n % 3]} for n in range(30)])
+KEY = pd.DataFrame(
+    [{"stim": n, "A": ("alpha", "beta")[n % 2], "B": ("beta", "alpha")[n % 2]} for n in range(15)]
+)
+
+
+@pytest.mark.parametrize("names", [("A", "B"), ("model_a", "model_b"), ("Response A", "Response B")])
+def test_key_may_have_other_headings(tmp_path, names):
+    answers, key = tmp_path / "answers.csv", tmp_path / "key.csv"
+    ANSWERS.to_csv(answers, index=False)
+    KEY.rename(columns=dict(zip("AB", names, strict=True))).to_csv(key, index=False)
+    verdicts = analysis.read([key, answers], rater_kind="person")
+    merged = ANSWERS.merge(KEY, on="stim")
+    winners = [row[row["choice"]] for _, row in merged.iterrows()]
+    assert sorted(verdicts["verdict"]) == sorted(winners)
+
+
+def test_key_without_the_ids_of_the_answers_is_refused(tmp_path):
+    answers, key = tmp_path / "answers.csv", tmp_path / "key.csv"
+    ANSWERS.to_csv(answers, index=False)
+    KEY.assign(stim=KEY["stim"] + 100).to_csv(key, index=False)
+    assert "no column has only ids of the file that names the methods ('100', '101'" in refusal(
+        [answers, key]
+    )
+
+
+def test_survey_is_read_with_a_key(tmp_path):
+    survey, key = tmp_path / "survey.csv", tmp_path / "key.csv"
+    pd.DataFrame([{"Email": f"p{n}", "Q1": "Response A", "Q2": "Response A"} for n in range(5)]).to_csv(
+        survey, index=False
+    )
+    key.write_text("item,A,B\nQ1,alpha,beta\nQ2,beta,alpha\n")
+    assert "columns.headings=pair_id" in refusal([survey, key])
+    verdicts = analysis.read([survey, key], columns={"headings": "pair_id", "rater": "Email"})
+    assert verdicts["verdict"].value_counts().to_dict() == {"alpha": 5, "beta": 5}
+
+
+def test_duplicated_tasks_are_named_once(tmp_path):
+    result = [
+        {"from_name": name, "type": "choices", "value": {"choices": ["A"]}}
+        for name in ("fluency", "coherence")
+    ]
+    task = {"data": {"pair_id": "p", "method_a": "x1", "method_b": "y1"}}
+    task["annotations"] = [{"completed_by": 1, "result": result}]
+    (tmp_path / "tasks.json").write_text(json.dumps([{"id": 1, **task}, {"id": 2, **task}]))
+    assert "(records 1, 2)" in refusal(tmp_path / "tasks.json")
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("007", "7"), ("1", "1.0"), ("Q01", "Q1"), ("item_003", "item_3")]
+)
+def test_ids_that_may_be_one_are_refused_across_raters(one, other):
+    rows = [{"pair_id": one, "rater": "ann"}, {"pair_id": other, "rater": "bob"}]
+    table = pd.DataFrame([{**row, **ALPHA, "verdict": "alpha"} for row in rows])
+    assert f"{one!r} for 'ann' and {other!r} for 'bob', which may be one" in refusal(table)
+    both = pd.concat([table, table.assign(rater="eve")])
+    assert analysis.read(both)["pair_id"].nunique() == 2  # a program tells them apart
+
+
+def test_ids_of_letters_and_digits_are_not_rounded_numbers():
+    rows = [{"pair_id": text, **ALPHA, "rater": "ann", "verdict": "alpha"} for text in ("1e3", "7e12", "0a1")]
+    assert len(analysis.read(pd.DataFrame(rows))) == 3
+
+
+def test_programs_columns_are_not_called_unused(tmp_path):
+    rows = [
+        {"question_id": n, "judge": "arena_user_1", **ALPHA, "winner": "model_a", "turn": 1} for n in range(3)
+    ]
+    path = tmp_path / "votes.csv"
+    pd.DataFrame(rows).to_csv(path, index=False)
+    assert analysis.read(path).attrs["reading"].unused == ("turn",)
