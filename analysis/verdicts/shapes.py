@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from analysis.verdicts.columns import NAMES, NO, YES, Columns, is_missing_word, plain_heading
+from analysis.verdicts.columns import HEADINGS, NAMES, NO, YES, Columns, is_missing_word, plain_heading
 from analysis.verdicts.draft import METHODS, UNKNOWN_RATER, Draft
 from analysis.verdicts.items import pair_codes
 from analysis.verdicts.layout import as_texts, distinct_rows
@@ -39,31 +39,7 @@ _COUPLE = (
     r"|(?P<before>left|right|first|second){0}(name)?"
 )
 _SECOND = {"a": "b", "1": "2", "left": "right", "first": "second"}
-_WON_AND_LOST = (
-    *(("winner", "loser"), ("winning", "losing"), ("won", "lost"), ("chosen", "rejected")),
-    *(("preferred", "dispreferred"), ("preferred", "rejected"), ("better", "worse")),
-)
-"""Words in the headings of the method that won and of the one that lost."""
 _ABOUT_METHODS = re.compile(rf"({SYSTEMS}|name|id)*")
-_COUNTING = {"vote", "votes", "win", "wins", "won"}
-_MARKING = set(
-    [
-        "winner",
-        "winning",
-        "chosen",
-        "preferred",
-        "prefer",
-        "prefers",
-        "is",
-        "of",
-        "for",
-        "better",
-        "n",
-        "num",
-        "count",
-    ]
-)
-"""Words in the headings of columns that count or mark a verdict, beside the verdict itself."""
 _RATER = re.compile(
     r"(?P<rater>(rater|annotator|judge|coder|evaluator|worker|participant|labell?er|expert)[\W_]*\d*)"
     r"([\W_]*(?P<criterion>.*))?",
@@ -143,7 +119,7 @@ def _won_and_lost(names: Sequence[str]) -> tuple[str, str] | None:
     plain = {plain_heading(name): name for name in names}
     matches = [
         (heading, heading.replace(won, lost, 1))
-        for won, lost in _WON_AND_LOST
+        for won, lost in HEADINGS["won_and_lost"]
         for heading in plain
         if won in heading and _ABOUT_METHODS.fullmatch(heading.replace(won, "", 1))
     ]
@@ -263,12 +239,13 @@ def _use_marks(draft: Draft) -> bool:
     """
     words: dict[str, str] = {}
     counting = []
+    counted = set(HEADINGS["counting"])
     for name in draft.free():
         parts = re.findall("[a-z]+|[0-9]+", name.casefold())
-        word = " ".join(part for part in parts if part not in _COUNTING | _MARKING)
+        word = " ".join(part for part in parts if part not in [*counted, *HEADINGS["marking"]])
         known = meaning(f"model {word}" if word in {"1", "2"} else word)
         is_tie = known is not None and known.side == TIED and draft.columns.is_number(name)
-        is_counting = is_tie or not _COUNTING.isdisjoint(parts)
+        is_counting = is_tie or not counted.isdisjoint(parts)
         if known and (is_counting or draft.columns.is_boolean(name)):
             words[name] = f"model {word}" if word in {"1", "2"} else word
             counting += [name] if is_counting else []
