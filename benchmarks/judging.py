@@ -37,7 +37,7 @@ from guard_eval.store.requests import Question
 from guard_eval.study.folder import Study
 from guard_eval.study.judge_settings import Judge
 from judge.biller import Ledger
-from judge.prompts.forms import Form
+from judge.prompts.forms import first_form
 from judge.questions import RequestBuilder, read_left
 from judge.run import OnlineRun
 
@@ -77,7 +77,7 @@ def make_pairs(count: int) -> list[Pair]:
 def _body(judge: Judge, prompt: str, first: str, second: str) -> bytes:
     blind = BlindPair(presentation=0, prompt=prompt, text_a=first, text_b=second)
     question = Question(pair_id="p", number=0, blind=blind)
-    return RequestBuilder(judge, seed=1).build(question, Form.first(judge), max_output_tokens=512)
+    return RequestBuilder(judge, seed=1).build(question, first_form(judge), max_output_tokens=512)
 
 
 def _judge(store: Store, judge: Judge, *, budget_usd: float | None = None) -> Ledger:

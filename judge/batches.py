@@ -24,6 +24,7 @@ from guard_eval.servers.answers import load_json, table_of
 from guard_eval.servers.batch_api import MOST_BYTES, MOST_REQUESTS, BatchApi, CallError, TooLargeError
 from guard_eval.servers.batch_states import is_too_large
 from guard_eval.servers.failures import RequestFailure
+from guard_eval.servers.form import PATHS
 from guard_eval.servers.refusals import read_line
 from guard_eval.store import requests
 from guard_eval.store.requests import (
@@ -37,7 +38,6 @@ from guard_eval.store.requests import (
 )
 from judge.biller import Ledger
 from judge.decide import MOST_FRUITLESS, Failure, explain_useless
-from judge.prompts.forms import PATHS
 from judge.run import OnlineRun, Pending, settle_error
 
 AT_ONCE = 200
@@ -109,12 +109,12 @@ class BatchRun:
     async def _ask(self, questions: Sequence[Question]) -> None:
         online = self.online
         async with online.open():
-            self._api = BatchApi(online.client, pace=online.pace)
+            self._api = BatchApi(online.client, pace=online.workers.pace)
             await self._collect(await self._adopt())
             queue = deque(pending.question for pending in await online.resolve(questions))
             await online.ask_first(queue)
             unanswered = await online.resolve(queue)
-            while unanswered and online.state.is_settled and not online.is_stopped:
+            while unanswered and online.state.is_settled and not online.workers.is_stopped:
                 unanswered = await self._ask_once(unanswered)
 
     async def _ask_once(self, unanswered: Sequence[Pending]) -> list[Pending]:
@@ -165,7 +165,7 @@ class BatchRun:
                     outcomes |= part.outcomes
             under_way = []
         if not has_sent:  # another process asks these questions
-            await self.online.pause(self.online.pace * LONGEST_POLL_SECONDS)
+            await self.online.workers.pause(self.online.workers.pace * LONGEST_POLL_SECONDS)
         return outcomes
 
     def _halve(self, name: str, size: int, words: str) -> None:
@@ -254,7 +254,7 @@ class BatchRun:
         try:
             provider_id = await self._api.find(batch.name)
             if provider_id is None:
-                await asyncio.sleep(SECOND_LOOK_SECONDS * self.online.pace)
+                await asyncio.sleep(SECOND_LOOK_SECONDS * self.online.workers.pace)
                 provider_id = await self._api.find(batch.name)
         except CallError as error:
             raise StudyError(
@@ -299,7 +299,7 @@ class BatchRun:
                     raise error
             unfinished = [each for each, is_over in zip(unfinished, ended, strict=True) if not is_over]
             if unfinished:
-                await asyncio.sleep(self.online.pace * pause)
+                await asyncio.sleep(self.online.workers.pace * pause)
                 pause = min(LONGEST_POLL_SECONDS, pause * 1.5)
 
     async def _poll(self, batch: Batch) -> bool:

@@ -103,20 +103,22 @@ def judge(
             return Judged(lines=(f"{view}: {count} exchanges; open it in a browser",))
         if not pairs.read(store):
             raise StudyError(f"{study.folder} has no pairs yet; run: {study.command('pair')}")
-        asking = Asking(study, store, budget, parse_send_key(send_key), batch=batch, calibrate=calibrate)
-        previews = asking.preview(judges)
-        if dry_run or not asking.confirm(previews, yes=yes):
+        command = JudgeCommand(
+            study, store, budget, parse_send_key(send_key), batch=batch, calibrate=calibrate
+        )
+        previews = command.preview(judges)
+        if dry_run or not command.confirm(previews, yes=yes):
             chosen = [("--only", only), ("--budget", budget and f"{budget:g}")]
             chosen += [("--send-key", key) for key in send_key]
             words = [word for name, value in chosen if value for word in (name, value)]
             words += ["--batch"] * batch + ["--calibrate"] * calibrate
-            result = replace(asking.show(previews, example=dry_run), next=(study.command("judge", *words),))
+            result = replace(command.show(previews, example=dry_run), next=(study.command("judge", *words),))
         else:
-            asking.run(previews)
-            result = asking.summarize()
-    if asking.errors:
+            command.run(previews)
+            result = command.summarize()
+    if command.errors:
         progress.show(result)
-        raise asking.error()
+        raise command.error()
     return result
 
 
@@ -131,7 +133,7 @@ def _choose(study: Study, only: str | None) -> list[Judge]:
 
 
 @dataclass
-class Asking:
+class JudgeCommand:
     """One call of the command.
 
     Attributes:

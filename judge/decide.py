@@ -14,27 +14,24 @@ from dataclasses import dataclass, replace
 
 from guard_eval.servers.failures import (
     ATTEMPTS,
+    LONGEST_WAIT_SECONDS,
+    MOST_FAILURES,
     OF_THE_SERVER,
     RESAMPLED,
     SAMPLES,
     FailureKind,
     RequestFailure,
 )
+from guard_eval.servers.form import Form
 from guard_eval.study.judge_settings import Judge
-from judge.prompts.forms import Form, fixed_parts
+from judge.prompts.forms import change_form, fixed_parts, simplify
 from judge.prompts.parsing import Choices
 
 MOST_FRUITLESS = 10
 """Answers without a verdict that end a run before its first verdict; later, pairs in a row without one."""
 
-MOST_FAILURES = 10
-"""Questions in a row that the server fails to answer and that end a run."""
-
 DOUBTS = 2
 """Questions on which the best form is refused or ignored before it is given up."""
-
-LONGEST_WAIT_SECONDS = 120.0
-"""Seconds that a server may ask to wait; for longer the run ends."""
 
 USUAL_TOKENS = 512
 REASONING_TOKENS = 8192
@@ -291,14 +288,14 @@ def _list_forms(history: History, form: Form, error: RequestFailure) -> Iterator
     """Yield the forms that may help, the best first."""
     judge = history.run.judge
     if error.change is not None and error.change != "guess":
-        yield form.change(error.change, judge)
+        yield change_form(form, error.change, judge)
         return
     base = history.run.best
     for reply in history.replies:
         change = reply.result.change if isinstance(reply.result, RequestFailure) else None
         if change is not None and change != "guess":
-            base = base.change(change, judge)
-    yield from base.simplify(judge)
+            base = change_form(base, change, judge)
+    yield from simplify(base, judge)
 
 
 def _sample_again(history: History, form: Form, error: RequestFailure) -> Send | Failure | Stop:

@@ -1,10 +1,10 @@
-"""What a run writes to the store. Writes that wait at the same moment share a transaction."""
+"""What a run writes to the store."""
 
 from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, cast
@@ -15,16 +15,11 @@ from guard_eval.errors import StudyError
 from guard_eval.servers.failures import RequestFailure
 from guard_eval.store import Store, judging, raters, requests
 from guard_eval.store import settings as store_settings
+from guard_eval.store.group_commit import GroupCommit
 from guard_eval.store.requests import LEASE, Instruction, Planned, Question, Reservation, Settled
 from guard_eval.store.verdicts import save_judged
 from guard_eval.study.judge_settings import Judge
 from judge.decide import Verdict
-
-GATHER_SECONDS = 0.015
-"""Seconds in which writes are gathered that share a transaction: little beside any answer's wait."""
-
-Write = Callable[[Connection, datetime, list[Any]], Sequence[Any] | None]
-"""A write of several workers at once: a result for each of their arguments, or none."""
 
 
 class Journal:
@@ -54,9 +49,7 @@ class Journal:
         self.settings = settings
         self.run = secrets.token_hex(8)
         self._limit = limit
-        self._turn = asyncio.Lock()
-        self._waiting: list[tuple[Write, Any]] = []
-        self._commit: asyncio.Task[dict[int, Any]] | None = None
+        self.write = GroupCommit(store).write
         with store.read() as db:
             requests.check_judge(db, self.rater)
         store_settings.set_criteria(store, {criterion.name: str(criterion) for criterion in judge.rubric})
@@ -130,43 +123,6 @@ class Journal:
     async def renew(self, lease: timedelta) -> None:
         """Let the run's open requests stay its own for so long from now."""
         await self.write(partial(_renew, run=self.run), lease)
-
-    async def write(self, function: Write, argument: object = None) -> Any:  # noqa: ANN401 (any row)
-        """Write, and return the result when it is on disk, and so is every write that began before."""
-        self._commit = self._commit or asyncio.create_task(self._gather())
-        commit = self._commit
-        index = len(self._waiting)
-        self._waiting.append((function, argument))
-        result = (await asyncio.shield(commit)).get(index)
-        if isinstance(result, StudyError):
-            raise result
-        return result
-
-    async def _gather(self) -> dict[int, Any]:
-        await asyncio.sleep(GATHER_SECONDS)
-        async with self._turn:
-            writes = self._waiting
-            self._waiting = []
-            self._commit = None
-            return await asyncio.to_thread(self._call, writes)
-
-    def _call(self, writes: list[tuple[Write, Any]]) -> dict[int, Any]:
-        """Return results and errors by the number of the write; one that fails leaves the others alone."""
-        results: dict[int, Any] = {}
-        groups: dict[Write, dict[int, Any]] = {}
-        for index, (function, argument) in enumerate(writes):
-            groups.setdefault(function, {})[index] = argument
-        with self.store.write() as (db, now):
-            for function, arguments in groups.items():
-                savepoint = db.begin_nested()
-                try:
-                    values = function(db, now, list(arguments.values())) or ()
-                    savepoint.commit()
-                except StudyError as error:  # an error of the database itself ends all of the transaction
-                    savepoint.rollback()
-                    values = [error] * len(arguments)
-                results.update(zip(arguments, values, strict=False))
-        return results
 
 
 def _renew(db: Connection, now: datetime, leases: list[timedelta], *, run: str) -> None:

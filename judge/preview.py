@@ -10,6 +10,7 @@ from sqlalchemy import Row
 
 from guard_eval.reporting.escaping import visible
 from guard_eval.servers.failures import SAMPLES
+from guard_eval.servers.form import PATHS
 from guard_eval.servers.price import KEYS, Price, find_price, show_usd
 from guard_eval.servers.server import key_variable, server_url
 from guard_eval.store import Store, judging, requests
@@ -17,7 +18,7 @@ from guard_eval.store.requests import Question
 from guard_eval.study.judge_settings import Judge
 from judge.decide import REASONING_TOKENS, Send, next_step
 from judge.prompts.examples import check_examples, describe_special
-from judge.prompts.forms import PATHS, show_request
+from judge.prompts.forms import show_request
 from judge.prompts.prompt import prompt_of
 from judge.questions import RequestBuilder, check_criteria, describe_changes
 

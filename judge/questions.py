@@ -13,6 +13,7 @@ from guard_eval.records import BlindPair, Plan, settings_part
 from guard_eval.rubric import reworded
 from guard_eval.servers.answers import read_usage
 from guard_eval.servers.failures import RESAMPLED, RequestFailure
+from guard_eval.servers.form import Form
 from guard_eval.servers.thinking import has_reasoned
 from guard_eval.store import Store, requests
 from guard_eval.store import settings as store_settings
@@ -31,7 +32,7 @@ from judge.decide import (
     next_step,
 )
 from judge.prompts.examples import describe_special
-from judge.prompts.forms import Form, build_request, show_request, temperature_of
+from judge.prompts.forms import build_request, first_form, show_request, temperature_of
 from judge.prompts.parsing import parse
 from judge.prompts.prompt import code as code_of
 from judge.prompts.prompt import prompt_of
@@ -128,7 +129,7 @@ class RequestBuilder:
             forms = requests.read_forms(db, self.settings)
         usual = REASONING_TOKENS if judge.asks_to_reason else USUAL_TOKENS
         limits = [judge.max_output_tokens or usual]
-        best = Form.first(judge)
+        best = first_form(judge)
         for name, verdicts, limit in forms[:1]:
             if verdicts >= DOUBTS:
                 best = Form.parse(name)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 from typing import NamedTuple
@@ -20,9 +20,10 @@ from guard_eval.errors import StudyError
 from guard_eval.records import BILLION
 from guard_eval.servers.client import Client
 from guard_eval.servers.failures import RequestFailure
-from guard_eval.servers.limiter import RateLimiter, draw_pause
+from guard_eval.servers.form import PATHS, Form
 from guard_eval.servers.price import Price
 from guard_eval.servers.server import Server
+from guard_eval.servers.workers import Workers
 from guard_eval.store import Store
 from guard_eval.store.requests import Answered, Planned, Question, Settled, Unavailable
 from guard_eval.store.schema import chunks
@@ -30,7 +31,6 @@ from guard_eval.study.judge_settings import Judge
 from judge.biller import Biller, Ledger
 from judge.decide import Failure, History, Reply, Send, Step, Stop, Verdict, Wait, conclude, learn, next_step
 from judge.journal import Journal
-from judge.prompts.forms import PATHS, Form
 from judge.questions import RequestBuilder
 
 POLL_SECONDS = 0.5
@@ -54,8 +54,8 @@ class OnlineRun:
         builder: Makes the requests and reads the answers.
         journal: Writes to the store.
         biller: Prices requests and answers.
+        workers: Send the requests.
         state: What the run knows about the judge.
-        pace: A factor of all pauses that no server asks for.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class OnlineRun:
         """
         self.judge = judge
         self.server = server
-        self.pace = pace
+        self.workers = Workers(server, concurrency=judge.concurrency, pace=pace)
         self.builder = RequestBuilder(judge, seed=seed)
         self.biller = Biller(judge, price, budget_usd)
         self.ledger = self.biller.ledger
@@ -96,12 +96,6 @@ class OnlineRun:
         self._store = store
         self._advance = advance
         self._instructions: dict[Form, str] = {}
-        self._stop = asyncio.Event()
-
-    @property
-    def is_stopped(self) -> bool:
-        """Whether nothing more is to be sent."""
-        return self._stop.is_set()
 
     def judge_questions(self, questions: Sequence[Question]) -> Ledger:
         """Ask the questions, save the verdicts of the study, and return what it took.
@@ -120,18 +114,17 @@ class OnlineRun:
             queue = deque(pending.question for pending in await self.resolve(questions))
             await self.ask_first(queue)
             size = -(-3 * self.judge.concurrency // 2)  # some wait for the disk, or for a retry
-            await self._run_workers([self._ask_queue(queue) for _ in range(size)])
+            await self.workers.run(self._ask_queue(queue) for _ in range(size))
 
     async def ask_first(self, queue: deque[Question]) -> None:
         """Ask one question after the other until an answer can be read, or none is left."""
-        await self._run_workers([self._ask_queue(queue, first=True)])
+        await self.workers.run([self._ask_queue(queue, first=True)])
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
         """Connect to the server, and keep the lease of what is under way."""
-        self.limiter = RateLimiter(self.judge.concurrency, timeout=self.server.timeout)
         lease = asyncio.create_task(self.journal.keep_lease())
-        lease.add_done_callback(lambda _: self._end())
+        lease.add_done_callback(lambda _: self.workers.stop())
         try:
             async with Client(self.server, concurrency=self.judge.concurrency) as self.client:
                 yield
@@ -162,38 +155,10 @@ class OnlineRun:
             await asyncio.gather(*(self.conclude(question, step) for question, step in part))
         return unanswered
 
-    async def _run_workers(self, works: Sequence[Awaitable[None]]) -> None:
-        """Wait for workers; what is under way at any end is received, since it is paid."""
-        workers = [asyncio.ensure_future(work) for work in works]
-        try:
-            await asyncio.wait(workers)
-        except asyncio.CancelledError:
-            self._end()
-            progress.warn(
-                f"stopping: {self.limiter.in_flight} answers are under way and are waited for; Ctrl-C again "
-                "gives them up; run the same command again to go on"
-            )
-            await asyncio.wait(workers)
-            raise
-        for error in [worker.exception() for worker in workers]:
-            if error is not None:
-                raise error
-
     async def _ask_queue(self, queue: deque[Question], *, first: bool = False) -> None:
         """Ask the next question until there is none, or until the first answer that can be read."""
-        while queue and not self.is_stopped:
-            if first and self.state.is_settled:
-                break
-            try:
-                await self._ask_next(queue)
-            except BaseException:
-                self._end()
-                raise
-
-    def _end(self) -> None:
-        """Send nothing more, and wait for no pause."""
-        self._stop.set()
-        self.limiter.open()
+        while queue and not self.workers.is_stopped and not (first and self.state.is_settled):
+            await self._ask_next(queue)
 
     async def _ask_next(self, queue: deque[Question]) -> None:
         """Judge the next question; one that cannot be asked now goes back into the queue.
@@ -211,7 +176,7 @@ class OnlineRun:
                 self.ledger.in_batches += 1
             case Unavailable():
                 queue.append(question)
-                await self.pause(self.pace * POLL_SECONDS)
+                await self.workers.pause(self.workers.pace * POLL_SECONDS)
             case Wait():
                 queue.insert(1, question)
 
@@ -229,7 +194,7 @@ class OnlineRun:
                 case Send():
                     send = step
                 case Wait(for_another=False):
-                    await self.pause(max(step.seconds, self.pace * draw_pause(step.attempts)))
+                    await self.workers.back_off(step.attempts, step.seconds)
                 case Stop():
                     raise StudyError(step.reason)
                 case _:
@@ -293,8 +258,8 @@ class OnlineRun:
         Raises:
             StudyError: The budget is used up.
         """
-        async with self.limiter as let_go_at:
-            if self.is_stopped:
+        async with self.workers.limiter as let_go_at:
+            if self.workers.is_stopped:
                 return Unavailable("busy")
             planned = self.plan(question, send)
             reservation = await self.journal.reserve(planned)
@@ -311,8 +276,10 @@ class OnlineRun:
         self, question: Question, form: Form, planned: Planned, row: int, let_go_at: float
     ) -> Reply:
         self.ledger.requests += 1
-        is_alone = self.limiter.in_flight == 1
-        result = await self.limiter.watch(self.client.post(PATHS[form.interface], planned.body), let_go_at)
+        is_alone = self.workers.limiter.in_flight == 1
+        result = await self.workers.limiter.watch(
+            self.client.post(PATHS[form.interface], planned.body), let_go_at
+        )
         if isinstance(result, bytes):
             settled = self.biller.price_answer(row, result)
             await self.journal.settle(settled)
@@ -327,12 +294,6 @@ class OnlineRun:
             is_new=True,
             alone=is_alone,
         )
-
-    async def pause(self, seconds: float) -> None:
-        """Wait, but no longer than the run goes on."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._stop.wait()
 
 
 def settle_error(row: int, error: RequestFailure) -> Settled:

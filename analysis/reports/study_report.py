@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis.evidence import Context, Exclusion, JudgeUsage
+from analysis.evidence import Context, Exclusion, JudgeUsage, MetricRow
+from analysis.reports.preregistration import plan_changes
 from analysis.verdicts.family import with_composites
 from analysis.verdicts.tidy import validate
 from guard_eval.errors import StudyError
@@ -30,7 +31,6 @@ from guard_eval.store.judging import read_usage
 from guard_eval.study import Study
 from guard_eval.study.declared import compare_declared
 from guard_eval.study.settings import Settings
-from guard_eval.texts.describe import plan_changes
 
 METRIC_COLUMNS = ["metric", "dataset", "strategy", "value", "low", "high", "level", "n", "note", "signature"]
 EXAMPLES = 3
@@ -83,6 +83,7 @@ def study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> Contex
     return Context(
         name=settings.name,
         question=settings.question,
+        texts=settings.texts,
         seed=settings.seed,
         study_hash=study.hash,
         parts=compare_declared(
@@ -172,11 +173,11 @@ def _family(settings: Settings, kinds: set[RaterKind]) -> tuple[tuple[str, str, 
     return cells if settings.analysis.composite is None else with_composites(cells)
 
 
-def _read_metrics(folder: Path) -> pd.DataFrame:
-    """Return the scores that a report shows, each with what it means; empty if nothing was measured."""
+def _read_metrics(folder: Path) -> tuple[MetricRow, ...]:
+    """Return the scores that a report shows, each with what it means; none if nothing was measured."""
     path = folder / "scores.csv"
     if not path.exists():
-        return pd.DataFrame()
+        return ()
     try:
         scores = pd.read_csv(BytesIO(read_bytes(path, limit=_LARGEST_SCORES)))
         shown = scores.loc[scores["metric"].isin(METRICS), METRIC_COLUMNS]
@@ -184,7 +185,9 @@ def _read_metrics(folder: Path) -> pd.DataFrame:
         raise StudyError(
             f"cannot read the scores in {folder} ({error}); run: guard-eval measure STUDY"
         ) from error
-    title, meaning = (
-        [getattr(METRICS[name], field) for name in shown["metric"]] for field in ("title", "meaning")
+    rows = shown.astype(object).where(shown.notna(), None).itertuples(index=False, name=None)
+    scored = [dict(zip(METRIC_COLUMNS, row, strict=True)) for row in rows]
+    return tuple(
+        MetricRow(**row, title=METRICS[row["metric"]].title, meaning=METRICS[row["metric"]].meaning)
+        for row in scored
     )
-    return shown.astype(object).where(shown.notna(), None).assign(title=title, meaning=meaning)

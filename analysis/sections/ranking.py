@@ -20,11 +20,13 @@ from analysis.sections.section import (
     row_table,
     share_limits,
 )
+from analysis.stats.population import FEWEST_EQUAL
 from analysis.stats.ranks.any_difference import any_difference
 from analysis.stats.ranks.davidson import davidson, fit, shares
 from analysis.stats.ranks.rank_sets import (
     Comparisons,
-    difference_variances,
+    any_difference_p,
+    largest_errors,
     rank_sets,
     simultaneous_line,
 )
@@ -34,14 +36,18 @@ from guard_eval.reporting.words import KIND_PLACE, and_list, capital, equals, nu
 from guard_eval.rubric import COMPOSITE
 
 Floats = NDArray[np.float64]
+Numbers = NDArray[np.integer]
 FEWEST_UNITS = 5
 """Below so many units no sets of ranks are given: with 2, they were wrong in .19 of simulated studies."""
-NO_VARIANCE = 1e-20
-"""A variance of a difference of shares below this is rounding."""
-NO_RANDOM_RATERS = (
-    "the ranking of three methods or more holds for the raters who took part alone; declare raters = fixed, "
-    "or report two methods at a time"
+FEWEST_RATERS = 4
+"""Raters from whom on ranks for raters like them are concluded."""
+SURE_RATERS = 8
+"""Raters from whom on these ranks also hold if leans are skewed."""
+FEW_RATERS = (
+    "with fewer than eight raters the ranks for raters like these are wrong too often if one of them leans "
+    "far to one side"
 )
+CLUSTERS = "the largest difference of expected shares, with raters and {unit}s as crossed clusters"
 NOT_SEQUENTIAL = "no rank is concluded, since no test of ranks holds if results are viewed early (sequential)"
 SMOOTHED = "ranks are of strengths after half a win was given to either side of every comparison made"
 HOW_TO_READ = (
@@ -133,18 +139,17 @@ class _Group:
 
 
 @honours(
-    *("alpha", "correction", "sequential", "assisted_by", "panel", "composite"),
-    unaffected=("margin",),
-    refuses={"raters": NO_RANDOM_RATERS},
+    *("alpha", "correction", "sequential", "raters", "assisted_by", "panel", "composite"),
+    unaffected=("weights", "margin"),
+    needs=lambda evidence: evidence.is_ranked,
 )
 def ranking(evidence: Evidence) -> list[RankingRow]:
     """Return the methods by strength, a row per method and criterion, by people and by each judge.
 
     If comparisons do not connect all methods, each group of three or more is ranked by itself. There is no
-    row if no more than two methods are compared: their win share says it all.
+    row if no more than two methods are compared: their win share says it all. If raters are a sample, ranks
+    and shares hold for all raters of the same kind.
     """
-    if not evidence.is_ranked:
-        return []
     tables = [_rank(evidence, group) for group in _groups(evidence.scored.scores)]
     return sorted(_adjust(tables, evidence), key=_place)
 
@@ -185,7 +190,7 @@ def _adjust(tables: Sequence[_Ranking], evidence: Evidence) -> Iterator[RankingR
         smallest = [table.smallest_p for table in family]
         p_values = [table.rows[0].p_any_difference for table in family]
         plan = evidence.plan
-        adjusted = adjust(p_values, plan.correction, smallest=smallest, alpha=plan.alpha)
+        adjusted = adjust(p_values, evidence.adjustment, smallest=smallest, alpha=plan.alpha)
         for table, p, value in zip(family, p_values, adjusted, strict=True):
             why = why_no_p(max(smallest), plan.alpha) if p is not None and value is None else ""
             for row in table.rows:
@@ -202,31 +207,44 @@ def _rank(evidence: Evidence, group: _Group) -> _Ranking:
     methods, count = group.methods, len(group.methods)
     by_unit = UnitScores.of(group.scores)
     place = {name: index for index, name in enumerate(methods)}
-    first, second = (group.scores[side].map(place).to_numpy(dtype=np.int64) for side in CELL[:2])
+    first, second = (np.asarray(group.scores[side].map(place), dtype=np.int64) for side in CELL[:2])
     sides = np.sign(group.scores["net"].to_numpy()).astype(np.int64)
     wins, ties = _count(first, second, sides, count)
     strengths = davidson(wins, ties, methods)
     parameters, smoothed = _finite(strengths.parameters, wins, ties)
     expected = shares(parameters)
     compared = Comparisons(by_unit.codes, first, second, 1 + sides, by_unit.strata)
-    influence = compared.share_errors(parameters)
-    why_none = NOT_SEQUENTIAL if sequential else _why_no_sets(by_unit.n, f"{by_unit.name}s", influence)
-    line = simultaneous_line(influence, df=compared.df, level=level, seed=evidence.seed)
-    known = compared.units_by_method(count)
-    sets = rank_sets(expected, influence, known, line=line, df=compared.df, level=level)
-    bounds = compared.share_limits(parameters, level=level)
-    nets = np.zeros((by_unit.n, count))
-    np.add.at(nets, (by_unit.codes, first), sides)
-    np.add.at(nets, (by_unit.codes, second), -sides)
-    difference = any_difference(nets, seed=evidence.seed)
+    rater, names = pd.factorize(group.scores["rater"], sort=True)
+    is_random = evidence.plan.raters == "random" and not group.judge
+    sampled = rater if is_random else None
+    errors = compared.errors(compared.drawn_in(parameters), sampled)
+    why_none = _why_no_sets(by_unit.n, f"{by_unit.name}s")
+    few = ""
+    if is_random and not why_none:
+        equal = len(rater) ** 2 / float((np.bincount(rater) ** 2).sum())
+        why_none = _why_no_raters(len(names), equal)
+        few = FEW_RATERS if len(names) < SURE_RATERS else ""
     if sequential:
+        why_none = NOT_SEQUENTIAL
+    largest = largest_errors(errors, seed=evidence.seed)
+    widths = errors.widths(compared.units_by_method(count), level=level)
+    nets = _nets(by_unit.codes, compared, sides, count)
+    # Where all raters agree on everything, there are as many cases as raters.
+    cases = _nets(rater, compared, sides, count) if is_random and len(names) < by_unit.n else nets
+    sets = rank_sets(expected, widths, cases, line=simultaneous_line(largest, level=level), level=level)
+    bounds = compared.errors(parameters, sampled).limits(expected, level=level)
+    difference = any_difference(nets, seed=evidence.seed)
+    if sequential or (is_random and why_none):
         difference = Estimate(method=difference.method)
+    elif is_random and difference.p is not None:
+        p = max(difference.p, any_difference_p(expected, widths, largest))
+        difference = replace(difference, p=p, method=CLUSTERS.format(unit=by_unit.name))
     alone = evidence.plan.assisted_by if not group.judge else None
     notes = (
         f"never compared with {and_list(group.apart)}, which stand apart" if group.apart else "",
         strengths.reason,
         SMOOTHED if smoothed else "",
-        why_none,
+        why_none or few,
         difference.note,
         f"{alone} assists no ranking: it is of people alone" if alone else "",
     )
@@ -272,13 +290,30 @@ def _count(
     return wins, ties + ties.T
 
 
-def _why_no_sets(units: int, name: str, influence: Floats) -> str:
+def _nets(codes: Numbers, compared: Comparisons, sides: Numbers, methods: int) -> Floats:
+    """Return the wins less losses of each method by unit or by rater, [codes, K]."""
+    nets = np.zeros((int(codes.max()) + 1, methods))
+    np.add.at(nets, (codes, compared.first), sides)
+    np.add.at(nets, (codes, compared.second), -sides)
+    return nets
+
+
+def _why_no_sets(units: int, name: str) -> str:
     """Return why no sets of ranks are given, or nothing."""
     if units < FEWEST_UNITS:
         return f"no ranks are concluded from {units} {name}; at least {FEWEST_UNITS} are needed"
-    methods = influence.shape[1]
-    if difference_variances(influence)[np.triu_indices(methods, 1)].min(initial=np.inf) < NO_VARIANCE:
-        return f"no ranks are concluded, since the {name} do not vary in some comparison"
+    return ""
+
+
+def _why_no_raters(raters: int, equal: float) -> str:
+    """Return why no ranks for other raters are given, or nothing."""
+    if raters < FEWEST_RATERS:
+        return f"ranks for other raters need at least {FEWEST_RATERS} raters, and there are {raters}"
+    if equal < FEWEST_EQUAL:
+        return (
+            f"most verdicts are by so few of the {raters} raters that they count as {equal:.1f} of equal "
+            f"weight, and ranks for other raters need {FEWEST_EQUAL:g}"
+        )
     return ""
 
 

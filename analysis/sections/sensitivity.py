@@ -22,18 +22,22 @@ from analysis.sections.section import (
 from analysis.sections.shares import plan_order
 from analysis.stats.proportion import pooled_binomial
 from analysis.verdicts.scores import ResultKey, by_cell, item_scores
-from analysis.verdicts.win_share import fixed_share, random_share, without_each_rater
+from analysis.verdicts.win_share import fixed_share, random_share, weigh_by_precision, without_each_rater
 from guard_eval.estimate import Estimate, join_notes, why_no_p
 from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.words import and_list, equals, p_value, percent, plural, title
+from guard_eval.study.test_plan import TestPlan
 
 FIXED = "exact sign-flip test"
 RANDOM = "other raters of the same kind, t test"
+PRECISION = "pairs weighed by their precision, sign-flip test"
 POOLED = "ratings pooled, binomial on non-ties (the paper's test)"
 UNTIED = "ties dropped, sign-flip test"
 LEFT_OUT = "one rater left out, the least clear case"
 WITH_EXCLUDED = "with the excluded raters"
+SHARES = {"equal": FIXED, "precision": PRECISION}
+"""The share for these raters, by the weights of the plan."""
 MAX_LEFT_OUT = 30
 """With more raters none is left out: one of them hardly matters, and each takes an analysis."""
 PAPERS_TEST = (
@@ -64,7 +68,7 @@ class SensitivityRow(ComparisonRow):
 
 
 @honours(
-    *("alpha", "raters", "panel", "composite"),
+    *("alpha", "weights", "raters", "panel", "composite"),
     unaffected=("correction", "margin", "sequential", "assisted_by"),
 )
 def sensitivity(evidence: Evidence) -> list[SensitivityRow]:
@@ -78,8 +82,8 @@ def sensitivity(evidence: Evidence) -> list[SensitivityRow]:
     rows = []
     for key, scores in by_cell(evidence.part.scored.scores):
         is_random = evidence.plan.raters == "random" and key.rater_kind not in PEOPLE_OF
-        default = RANDOM if is_random else FIXED
-        for analysis, share in _alternatives(evidence.plan.level, key, scores, included.get(key)):
+        default = RANDOM if is_random else SHARES[evidence.plan.weights]
+        for analysis, share in _alternatives(evidence.plan, key, scores, included.get(key)):
             unreachable = "" if share.p is None else why_no_p(share.smallest_p, evidence.plan.alpha)
             rows.append(
                 SensitivityRow(
@@ -97,15 +101,19 @@ def sensitivity(evidence: Evidence) -> list[SensitivityRow]:
 
 
 def _alternatives(
-    level: float, key: ResultKey, scores: pd.DataFrame, with_excluded: pd.DataFrame | None
+    plan: TestPlan, key: ResultKey, scores: pd.DataFrame, with_excluded: pd.DataFrame | None
 ) -> Iterator[tuple[str, Estimate]]:
-    items = item_scores(scores)
+    level, items = plan.level, item_scores(scores)
     raters = scores["rater"].nunique()
-    fixed = fixed_share(items, level=level)
-    yield FIXED, fixed
+    ways = {FIXED: items}
+    if plan.weights == "precision" or items["raters"].min() < items["raters"].max():
+        ways[PRECISION] = weigh_by_precision(items, scores)
+    fixed = {name: fixed_share(weighed, level=level) for name, weighed in ways.items()}
+    yield from fixed.items()
     several = raters > 1 and key.rater_kind not in PEOPLE_OF
     if several:
-        yield RANDOM, random_share(scores, fixed)
+        name = SHARES[plan.weights]
+        yield RANDOM, random_share(scores, ways[name], fixed[name])
     wins = int((scores["net"] > 0).sum())
     losses = int((scores["net"] < 0).sum())
     share = (wins + (len(scores) - wins - losses) / 2) / len(scores)

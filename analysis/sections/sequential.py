@@ -44,7 +44,7 @@ class SequentialRow(ShareRow):
     "sequential",
     "panel",
     "composite",
-    unaffected=("margin", "raters", "assisted_by"),
+    unaffected=("weights", "margin", "raters", "assisted_by"),
 )
 def sequential(evidence: Evidence) -> list[SequentialRow]:
     """Return a row per comparison and criterion, of people and of each judge.

@@ -23,9 +23,16 @@ from analysis.sections.section import (
     row_table,
     share_limits,
 )
+from analysis.stats.joint_flips import max_t
 from analysis.stats.proportion import pooled_binomial
 from analysis.verdicts.scores import CELL, Planned, ResultKey, UnitScores, by_cell
-from analysis.verdicts.win_share import fixed_share, random_share, unequal_weight_note
+from analysis.verdicts.win_share import (
+    fixed_share,
+    random_share,
+    unequal_weight_note,
+    unit_scores,
+    weigh_by_precision,
+)
 from guard_eval.estimate import Estimate, adjust, join_notes, why_no_p
 from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.words import KIND_PLACE, and_list, p_value, percent, plural
@@ -36,6 +43,7 @@ TOO_FEW = "too few {unit}s"
 NO_TEST = "no test"
 BALANCED = "nothing to test"
 NO_CORRECTED_P = "no corrected p: with so few that differ it could not have been small"
+WEIGHTS = {"equal": "every pair weighs the same", "precision": "a pair weighs by its precision"}
 NOTES = (
     "Share: wins plus half the ties, averaged over pairs. Wins, ties and losses are ratings.",
     "p is corrected in bold rows of the family, and uncorrected elsewhere.",
@@ -180,7 +188,7 @@ class CoverageRow(JudgedRow):
 
 T = TypeVar("T", bound=TestedRow)
 honours_shares = honours(
-    *("alpha", "correction", "raters", "panel", "composite"),
+    *("alpha", "correction", "weights", "raters", "panel", "composite"),
     unaffected=("margin", "sequential", "assisted_by"),
 )
 
@@ -192,10 +200,15 @@ def totals(evidence: Evidence) -> list[WinShareRow]:
     The correction runs over the rows of people and of each judge apart: over the planned results that they
     judged or, without a plan, over all of their results. `p` is uncorrected.
     """
-    items = dict(by_cell(evidence.scored.items))
-    rows = [_row(evidence, key, ALL, scores, items[key]) for key, scores in by_cell(evidence.scored.scores)]
+    scores, items = dict(by_cell(evidence.scored.scores)), weighed_items(evidence)
+    rows = [_row(evidence, key, ALL, rated, items[key]) for key, rated in scores.items()]
     rows.sort(key=plan_order(evidence.context.planned))
-    corrected = correct(rows, evidence, smallest=[row.smallest_p for row in rows])
+    corrected = correct(
+        rows,
+        evidence,
+        smallest=[row.smallest_p for row in rows],
+        flipped=[unit_scores(items[row.key]) for row in rows] if evidence.plan.correction == "max-t" else (),
+    )
     return [_without_unreachable_p(row, evidence.plan.alpha) for row in corrected]
 
 
@@ -213,8 +226,7 @@ def shares(evidence: Evidence) -> list[WinShareRow]:
 
 def _with_datasets(evidence: Evidence, comparisons: Collection[tuple[str, str]]) -> list[WinShareRow]:
     """Return each total, and behind it the rows of its datasets if there are several."""
-    scores = dict(by_cell(evidence.scored.scores))
-    items = dict(by_cell(evidence.scored.items))
+    scores, items = dict(by_cell(evidence.scored.scores)), weighed_items(evidence)
     rows = []
     for total in evidence.rows(totals):
         rows.append(total)
@@ -229,15 +241,24 @@ def _with_datasets(evidence: Evidence, comparisons: Collection[tuple[str, str]])
     return rows
 
 
+def weighed_items(evidence: Evidence) -> dict[ResultKey, pd.DataFrame]:
+    """Return the items of each result, with the weights of the plan."""
+    items = dict(by_cell(evidence.scored.items))
+    if evidence.plan.weights == "equal":
+        return items
+    scores = dict(by_cell(evidence.scored.scores))
+    return {key: weigh_by_precision(pairs, scores[key]) for key, pairs in items.items()}
+
+
 def _row(
     evidence: Evidence, key: ResultKey, dataset: str, scores: pd.DataFrame, items: pd.DataFrame
 ) -> WinShareRow:
     share = fixed_share(items, level=evidence.plan.level)
     fewest, largest = int(items["raters"].min()), int(items["raters"].max())
-    uneven = f"pairs have between {fewest} and {largest} raters; every pair weighs the same"
+    uneven = f"pairs have between {fewest} and {largest} raters; {WEIGHTS[evidence.plan.weights]}"
     notes = [uneven if fewest < largest else ""]
     if evidence.plan.raters == "random" and key.rater_kind not in PEOPLE_OF:
-        share = random_share(scores, share)
+        share = random_share(scores, items, share)
         notes.append(unequal_weight_note(scores, share))
     wins = int((scores["net"] > 0).sum())
     losses = int((scores["net"] < 0).sum())
@@ -293,13 +314,20 @@ def plan_order(planned: Planned | None) -> Callable[[ComparisonRow], tuple[objec
     return key
 
 
-def correct(rows: Sequence[T], evidence: Evidence, *, smallest: Sequence[float] = ()) -> list[T]:
+def correct(
+    rows: Sequence[T],
+    evidence: Evidence,
+    *,
+    smallest: Sequence[float] = (),
+    flipped: Sequence[pd.Series] = (),
+) -> list[T]:
     """Return rows over all datasets with the corrected p and the size of the family.
 
     Args:
         rows: The rows. People's and each judge's are corrected apart.
         evidence: The evidence, whose plan names the family and the correction.
         smallest: The smallest p that each test could give; by default 0.
+        flipped: The scores by unit whose signs each test flips, for max-T; other tests are corrected by Holm.
     """
     planned, plan = evidence.context.planned, evidence.plan
     corrected = list(rows)
@@ -312,10 +340,18 @@ def correct(rows: Sequence[T], evidence: Evidence, *, smallest: Sequence[float] 
         ]
         values = adjust(
             [rows[place].p for place in family],
-            plan.correction,
+            evidence.adjustment,
             smallest=[smallest[place] if smallest else 0.0 for place in family],
             alpha=plan.alpha,
         )
+        if flipped and family:
+            scores = pd.concat([flipped[place] for place in family], axis=1).fillna(0.0)
+            drawn = max_t(scores.to_numpy(), seed=evidence.seed)
+            # Holm's p is an upper bound that is not drawn, and a corrected p is never below its own.
+            values = [
+                None if value is None else max(rows[place].p or 0.0, min(value, p))
+                for place, value, p in zip(family, values, drawn, strict=True)
+            ]
         for place, value in zip(family, values, strict=True):
             row = rows[place]
             why = NO_CORRECTED_P if row.p is not None and value is None else ""

@@ -66,6 +66,10 @@ class Reading:
     left_out: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
+    def __deepcopy__(self, memo: object) -> Reading:
+        """Return itself: nothing changes it, and pandas copies a table's `attrs` at every step."""
+        return self
+
     def rows(self) -> list[tuple[str, str, str]]:
         """Return a table of the roles with their columns and the reasons, and of the columns without one."""
         order = list(_ROLES.values())

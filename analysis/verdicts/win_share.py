@@ -23,22 +23,29 @@ from guard_eval.sign_flip import flip_limits, sign_flip
 LONELY = "a dataset has only one {unit}, so the standard error ignores the datasets (which widens it)"
 
 
+def unit_scores(items: pd.DataFrame) -> pd.Series:
+    """Return the sum of the items' scores, from −1 to 1 each and weighed, by the number of their unit."""
+    scores = (2 * items["share"] - 1) * items.get("weight", 1.0)
+    return scores.groupby(items["unit"].to_numpy(), sort=False).sum()
+
+
 def fixed_share(items: pd.DataFrame, *, level: float) -> Estimate:
     """Estimate the mean share of `item_scores`, with the sign-flip test and the interval that inverts it.
 
-    Every item weighs the same, and so a dataset by its items. The test flips the signs of units' summed
+    Every item weighs the same, or what the column `weight` says. The test flips the signs of units' summed
     scores. The standard error is the jackknife's, within datasets.
     """
     by_unit = UnitScores.of(items)
+    weights = np.full(len(items), items.get("weight", 1.0), dtype=float)
     shares = items["share"].to_numpy(dtype=float)
     share = jackknife(
-        by_unit.sums(shares, np.ones(len(items))),
+        by_unit.sums(weights * shares, weights),
         lambda sums: sums[..., 0] / sums[..., 1],
         strata=by_unit.strata,
         level=level,
         unit=by_unit.name,
     )
-    scores, sizes = by_unit.sums(2 * shares - 1, np.ones(len(items))).T
+    scores, sizes = by_unit.sums(weights * (2 * shares - 1), weights).T
     test = sign_flip(scores, unit=by_unit.name)
     if share.low is not None:
         low, high = flip_limits(scores, sizes, test.p, alpha=1 - level, bounds=(-1.0, 1.0))
@@ -53,7 +60,24 @@ def fixed_share(items: pd.DataFrame, *, level: float) -> Estimate:
     )
 
 
-def random_share(scores: pd.DataFrame, fixed: Estimate) -> Estimate:
+def weigh_by_precision(items: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
+    """Return `item_scores` with the column `weight`: one over the variance of an item's mean score.
+
+    The mean of m ratings has the variance τ² + σ²/m. Both are estimated about zero, from the products of two
+    ratings of an item and from their squares. Flipped signs change neither, so the test stays exact.
+    """
+    item, _ = item_numbers(scores)
+    score = (scores["net"] / scores["showings"]).to_numpy(dtype=float)
+    count, square = np.bincount(item), float((score**2).sum())
+    products = float((np.bincount(item, weights=score) ** 2).sum()) - square
+    together = max(0.0, products / max(1, int((count * (count - 1)).sum())))
+    variance = together + max(0.0, square / len(score) - together) / count
+    is_known = count.max() > 1 and variance.min() > 0
+    weight = 1 / variance if is_known else np.ones(len(count))
+    return items.assign(weight=weight / weight.mean())
+
+
+def random_share(scores: pd.DataFrame, items: pd.DataFrame, fixed: Estimate) -> Estimate:
     """Estimate the share for all raters of the same kind, from `rater_scores` of one result.
 
     Items and raters are samples: the error has the variance between raters in it (`TwoWayDesign`). A claim on
@@ -62,10 +86,12 @@ def random_share(scores: pd.DataFrame, fixed: Estimate) -> Estimate:
 
     Args:
         scores: One row per rater and item.
+        items: Their `item_scores`, with weights if these are not equal.
         fixed: The share for these raters.
     """
     item, _ = item_numbers(scores)
-    design, shares = _design(scores, 1 / np.bincount(item)[item] / (item.max() + 1))
+    weight = np.full(len(items), items.get("weight", 1.0), dtype=float)
+    design, shares = _design(scores, (weight / np.bincount(item))[item] / weight.sum())
     why = ""
     if design.raters < FEWEST_RATERS:
         why = (

@@ -34,7 +34,7 @@ PARENTS = {"raters": (PEOPLE, "Invite raters, list them, or take them out.")}
 
 COMMANDS = {
     "new": Command(STUDY, "guard_eval.texts.new:new", "Make a study: study.toml to edit, and prompts."),
-    "demo": Command(STUDY, "guard_eval.demo.run:demo", "Run a complete small study."),
+    "demo": Command(STUDY, "analysis.demo:demo", "Run a complete small study."),
     "try": Command(
         STUDY,
         "guard_eval.generation.library:show_text",
@@ -83,7 +83,7 @@ COMMANDS = {
     "judge": Command(JUDGES, "judge.command:judge", "Let language models compare the pairs."),
     "status": Command(
         RESULTS,
-        "analysis.reports.status:status",
+        "analysis.monitor.status:status",
         "See what a study has, how its raters do, and what to do next.",
     ),
     "report": Command(
@@ -93,13 +93,13 @@ COMMANDS = {
     ),
     "describe": Command(
         RESULTS,
-        "guard_eval.texts.describe:describe",
+        "analysis.publication.describe:describe",
         "Write the plan of the study and what was collected on one page.",
     ),
     "export": Command(RESULTS, "guard_eval.store.export:export", "Write the verdicts as a table."),
     "publish": Command(
         RESULTS,
-        "guard_eval.texts.publish:publish",
+        "analysis.publication.publish:publish",
         "Make a data set of the study, without its raters' identities.",
     ),
     "backup": Command(
@@ -107,7 +107,7 @@ COMMANDS = {
     ),
     "replicate": Command(
         RESULTS,
-        "guard_eval.replication.command:replicate",
+        "analysis.replication.command:replicate",
         "Make a table or a figure of the paper again, and show it beside the paper's.",
     ),
 }

@@ -14,8 +14,7 @@ import secrets
 import sys
 import time
 from collections import Counter, deque
-from collections.abc import Awaitable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,14 +23,20 @@ from guard_eval.errors import StudyError
 from guard_eval.records import BILLION, Prompt
 from guard_eval.reporting.escaping import visible
 from guard_eval.servers.answers import read_answer, read_usage
-from guard_eval.servers.failures import ATTEMPTS, OF_THE_SERVER, RequestFailure
-from guard_eval.servers.limiter import RateLimiter
+from guard_eval.servers.failures import (
+    ATTEMPTS,
+    LONGEST_WAIT_SECONDS,
+    MOST_FAILURES,
+    OF_THE_SERVER,
+    RequestFailure,
+)
 from guard_eval.servers.price import KEYS, Price, find_price, show_usd
 from guard_eval.servers.server import Server, connect_to, may_send_keys, server_url
 from guard_eval.servers.thinking import has_reasoned, remove_thinking
+from guard_eval.servers.workers import Workers
 from guard_eval.study.folder import Study
 from guard_eval.study.system_settings import System
-from guard_eval.texts.matching import Texts
+from guard_eval.texts.matching import SystemTexts
 from guard_eval.texts.served_files import (
     append_attempt,
     append_served,
@@ -40,15 +45,6 @@ from guard_eval.texts.served_files import (
     hash_request,
     read_spent,
 )
-
-MOST_FAILURES = 10
-"""Texts in a row that the server fails to answer and that end a run."""
-
-LONGEST_WAIT_SECONDS = 120.0
-"""Seconds that a server may ask to wait; for longer the run ends."""
-
-FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.5, 30.0
-"""The pause before a second attempt, and the longest one that the server did not ask for."""
 
 _LOOK_SECONDS = 0.02
 """Seconds between two looks whether an answer has made room in the budget."""
@@ -73,7 +69,7 @@ class ServedPlan:
 
     study: Study
     system: System
-    existing: Texts
+    existing: SystemTexts
     missing: Sequence[tuple[Prompt, int]]
     price: Price | None
 
@@ -270,7 +266,7 @@ class ServedRun:
         self._changes: set[str] = set()
         self._is_settled = False
         self._failed_in_a_row = 0
-        self._stop = asyncio.Event()
+        self._workers = Workers(server, concurrency=plan.system.served.concurrency)
 
     def write(self) -> ServedCounts:
         """Request what is missing, and write each answer. Ctrl-C receives what is under way first.
@@ -285,40 +281,17 @@ class ServedRun:
         from guard_eval.servers.client import Client  # noqa: PLC0415 (of an extra)
 
         served = self._plan.system.served
-        self._limiter = RateLimiter(served.concurrency, timeout=served.timeout)
         queue = deque(self._plan.missing)
         async with Client(self._server, concurrency=served.concurrency) as self._client:
-            await self._run_workers([self._work(queue, first=True)])
-            await self._run_workers([self._work(queue) for _ in range(min(served.concurrency, len(queue)))])
-
-    async def _run_workers(self, works: Sequence[Awaitable[None]]) -> None:
-        """Wait for workers; what is under way at any end is received, since it is paid."""
-        if not works:
-            return
-        workers = [asyncio.ensure_future(work) for work in works]
-        try:
-            await asyncio.wait(workers)
-        except asyncio.CancelledError:
-            self._end()
-            progress.warn(
-                f"stopping: {self._limiter.in_flight} answers are under way and are waited for; Ctrl-C again "
-                "gives them up; run the same command again to go on"
-            )
-            await asyncio.wait(workers)
-            raise
-        for error in [worker.exception() for worker in workers]:
-            if error is not None:
-                raise error
+            await self._workers.run([self._work(queue, first=True)])
+            size = min(served.concurrency, len(queue))
+            await self._workers.run(self._work(queue) for _ in range(size))
 
     async def _work(self, queue: deque[tuple[Prompt, int]], *, first: bool = False) -> None:
         """Request one text after the other until none is left, or until the server has taken the first."""
-        while queue and not self._stop.is_set() and not (first and self._is_settled):
+        while queue and not self._workers.is_stopped and not (first and self._is_settled):
             prompt, number = queue.popleft()
-            try:
-                failure = await self._request(prompt, number)
-            except BaseException:
-                self._end()
-                raise
+            failure = await self._request(prompt, number)
             if failure is None:
                 self._failed_in_a_row = 0
             else:
@@ -336,17 +309,11 @@ class ServedRun:
             return
         self._failed_in_a_row += 1
         if self._failed_in_a_row >= MOST_FAILURES:
-            self._end()
             raise StudyError(
                 f"{self._plan.system.name}: the server failed {MOST_FAILURES} times in a row, last with "
                 f"{failure.kind} ({failure.detail}); what was answered is saved: fix the server or the "
                 "settings, then run the command again"
             )
-
-    def _end(self) -> None:
-        """Send nothing more, and wait for no pause."""
-        self._stop.set()
-        self._limiter.open()
 
     async def _request(self, prompt: Prompt, number: int) -> RequestFailure | None:
         """Request a text until an answer is written; return why there is none.
@@ -355,7 +322,7 @@ class ServedRun:
             StudyError: Only the user can mend it.
         """
         failed: Counter[str] = Counter()
-        while not self._stop.is_set():
+        while not self._workers.is_stopped:
             result = await self._send(prompt, number)
             if result is None:
                 return None
@@ -368,7 +335,7 @@ class ServedRun:
                 if result.fatal is not None:
                     raise StudyError(f"{self._plan.system.name}: {result.fatal}")
                 return result
-            await self._pause(max(result.wait or 0.0, _backoff(failed.total())))
+            await self._workers.back_off(failed.total(), result.wait or 0.0)
         return None
 
     def _change_form(self, failure: RequestFailure) -> bool:
@@ -401,18 +368,20 @@ class ServedRun:
         """Send a request once, and write its answer; return why there is none."""
         plan = self._plan
         path = "/chat/completions" if plan.system.chat else "/completions"
-        async with self._limiter as let_go_at:
-            if self._stop.is_set():
+        async with self._workers.limiter as let_go_at:
+            if self._workers.is_stopped:
                 return None
             body = self._body(prompt, number)
             most = plan.max_cost(body)
             while not self._budget.reserve(most):
-                await self._pause(_LOOK_SECONDS)
+                await self._workers.pause(_LOOK_SECONDS)
+                if self._workers.is_stopped:
+                    return None
             attempt = secrets.token_hex(8)
             if most:
                 append_attempt(plan.study, plan.system, attempt, most)
             began = time.monotonic()
-            result = await self._limiter.watch(self._client.post(path, _encode(body)), let_go_at)
+            result = await self._workers.limiter.watch(self._client.post(path, _encode(body)), let_go_at)
             if isinstance(result, RequestFailure):
                 cost = most if result.billed else 0
                 self._budget.settle(most, cost)
@@ -461,18 +430,6 @@ class ServedRun:
         self._budget.settle(most, cost)
         return None
 
-    async def _pause(self, seconds: float) -> None:
-        """Wait, but no longer than the run goes on."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._stop.wait()
-
-
-def _backoff(attempts: int) -> float:
-    """Return the seconds before the next attempt, spread by chance."""
-    seconds = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** (attempts - 1))
-    return seconds * secrets.SystemRandom().uniform(0.5, 1)
-
 
 def open_budget(study: Study, budget_usd: float | None) -> Budget:
     """Return what served systems may cost over all runs, and what they have cost."""
@@ -480,7 +437,7 @@ def open_budget(study: Study, budget_usd: float | None) -> Budget:
     return Budget(limit=limit, spent=read_spent(study))
 
 
-def find_equal_systems(texts: Mapping[str, Texts], served: Sequence[str]) -> Iterator[str]:
+def find_equal_systems(texts: Mapping[str, SystemTexts], served: Sequence[str]) -> Iterator[str]:
     """Yield a warning for each served system whose texts are another one's, to most prompts."""
     told: set[frozenset[str]] = set()
     for name in served:

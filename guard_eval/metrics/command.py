@@ -122,8 +122,8 @@ def measure(
     return measured
 
 
-def _check_settings(tables: Mapping[str, Any]) -> FileSettings:
-    return check_tables(FileSettings, tables, "the command line")
+def _check_settings(tables: Mapping[str, Any], systems: Sequence[str] = ()) -> FileSettings:
+    return check_tables(FileSettings, tables, "the command line", context={"systems": list(systems)})
 
 
 def _read_texts(source: Any, options: Mapping[str, Any]) -> Sequence[Generation]:  # noqa: ANN401
@@ -139,7 +139,8 @@ def _measure_study(study: Study, chosen: Mapping[str, Any], *, dry_run: bool) ->
     """Measure the texts of a study that exist."""
     settings = study.settings
     prompts = read_prompts(study.prompts_path, limit=settings.prompts.limit)
-    by_system = find_texts(study, settings.systems, prompts)
+    everything = prompts if settings.prompts.limit is None else None
+    by_system = find_texts(study, settings.systems, prompts, all_prompts=everything)
     generations = [text for texts in by_system.values() for text in texts.values()]
     if not generations:
         remedy = explain_missing(study, next(iter(settings.systems)))
@@ -147,7 +148,7 @@ def _measure_study(study: Study, chosen: Mapping[str, Any], *, dry_run: bool) ->
     declared = settings.metrics.model_dump()
     if declared["baseline"] is None and DEFAULT_BASELINE in settings.systems:
         declared["baseline"] = DEFAULT_BASELINE
-    wanted = _check_settings({"metrics": {**declared, **chosen}}).metrics
+    wanted = _check_settings({"metrics": {**declared, **chosen}}, list(settings.systems)).metrics
     measured = _measure_texts(
         generations,
         wanted,

@@ -18,8 +18,8 @@ from guard_eval.servers.answers import excerpt, load_json, table_of
 from guard_eval.servers.batch_states import BatchState, is_too_large, read_state
 from guard_eval.servers.client import Client
 from guard_eval.servers.failures import ATTEMPTS, RequestFailure
-from guard_eval.servers.limiter import draw_pause
 from guard_eval.servers.refusals import read_words
+from guard_eval.servers.workers import draw_pause
 
 MOST_REQUESTS = 50_000
 MOST_BYTES = 200_000_000

@@ -36,6 +36,12 @@ ATTEMPTS: dict[FailureKind, int] = {"rate_limited": 12, "server_error": 6, "tran
 
 Each time may have been paid, unseen. A time-out of a request that was alone is final, too."""
 
+MOST_FAILURES = 10
+"""Questions in a row that the server fails to answer and that end a run."""
+
+LONGEST_WAIT_SECONDS = 120.0
+"""Seconds that a server may ask to wait; for longer the run ends."""
+
 Omittable = Literal["reasoning_effort", "temperature", "top_p", "seed", "store", "system"]
 """Parts of a request that can be left out. Without `system` the user's message has its words too."""
 
@@ -46,10 +52,10 @@ other name of the token limit, a lower limit, or the next simpler form if the se
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RequestFailure:
-    """Why there is no verdict: no answer came, or none that a verdict can be read from.
+    """Why a request brought nothing that can be used: no answer came, or none that can be read.
 
     Attributes:
-        kind: What it counts as. It decides whether the pair is asked about again.
+        kind: What it counts as. It decides whether the request is repeated.
         detail: One printable line without the key. It may quote the answer.
         billed: Whether the server may charge for it: never after an error that it states itself.
         wait: Seconds the server asks to wait, if it does.

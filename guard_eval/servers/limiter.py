@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 import time
 from collections.abc import Awaitable
 
@@ -18,9 +17,6 @@ PROBE_ROUNDS = 20
 
 POLL_SECONDS = 0.2
 """Seconds between two looks whether a pause was ended."""
-
-FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.5, 30.0
-"""The pause before a second attempt, and the longest one that the server did not ask for."""
 
 SILENT_SECONDS = 60.0
 """Seconds between two lines about waits."""
@@ -119,9 +115,3 @@ class RateLimiter:
     def open(self) -> None:
         """End the pause."""
         self._closed_until = 0.0
-
-
-def draw_pause(attempts: int) -> float:
-    """Return the seconds before the next attempt, spread by chance."""
-    seconds = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** (attempts - 1))
-    return seconds * secrets.SystemRandom().uniform(0.5, 1)

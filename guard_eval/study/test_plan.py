@@ -9,10 +9,11 @@ from pydantic import Field, model_validator
 from guard_eval.rubric import Weights
 from guard_eval.study.criteria_settings import SettingsTable
 
-EXCLUSIVE = ("correction", "margin", "sequential", "raters", "assisted_by")
+EXCLUSIVE = ("correction", "weights", "margin", "sequential", "raters", "assisted_by")
 """If `sequential` or `assisted_by` is chosen, no other of these keys may be chosen."""
 
-Correction = Literal["holm", "bh"]
+Correction = Literal["holm", "bh", "max-t"]
+PairWeights = Literal["equal", "precision"]
 RaterSampling = Literal["fixed", "random"]
 PanelRule = Literal["majority", "mean"]
 
@@ -23,7 +24,10 @@ class TestPlan(SettingsTable):
     Attributes:
         alpha: The error rate.
         correction: The correction for the number of tests in the family: `holm` limits the chance of any
-            error, `bh` (Benjamini–Hochberg) the expected share of errors among the findings.
+            error, `bh` (Benjamini–Hochberg) the expected share of errors among the findings. `max-t` limits
+            the chance of any error by the same sign flips in all results, and finds more if they correlate.
+        weights: The weight of a pair: `equal`, or its `precision`, which is larger for a pair with more
+            ratings. It finds more if pairs have unequal numbers of ratings.
         margin: The largest distance of a win share from one half that does not matter. Results are then
             equivalent, different, both (different but negligible) or undecided. Default: no such claim.
         sequential: Use tests that stay valid if results are viewed before all verdicts are in.
@@ -39,6 +43,7 @@ class TestPlan(SettingsTable):
 
     alpha: float = Field(default=0.05, gt=0, lt=1)
     correction: Correction = "holm"
+    weights: PairWeights = "equal"
     margin: float | None = Field(default=None, gt=0, lt=0.5)
     sequential: bool = False
     raters: RaterSampling = "fixed"

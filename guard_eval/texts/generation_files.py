@@ -44,6 +44,7 @@ _FINISHES: dict[str, Finish] = {
 """What ended a text, in the words of servers and programs."""
 Number = TypeVar("Number", int, float)
 _NUMBERED = re.compile(r"""\s*\{\s*(["'])0\1\s*:""")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _COUNT = TypeAdapter(Annotated[int, Field(ge=0)])
 _AMOUNT = TypeAdapter(Annotated[float, Field(ge=0, allow_inf_nan=False)])
 
@@ -136,7 +137,9 @@ class TextTable:
                 text = fields.generation(prompts, column if len(columns) > 1 else self.stem)
                 if len(columns) > 1 and text.strategy != column:  # the record names its strategy, too
                     text = replace(text, strategy=f"{text.strategy} {column}")
-                yield position, replace(text, flaws=tuple(dict.fromkeys(fields.flaws)))
+                if fields.flaws:
+                    text = replace(text, flaws=tuple(dict.fromkeys(fields.flaws)))
+                yield position, text
 
 
 class Fields:
@@ -201,10 +204,12 @@ class Fields:
     def _number(self, name: str, numbers: TypeAdapter[Number]) -> Number | None:
         """Return a number that is not negative, or how many a list has; another value is a flaw."""
         _, value = self._find(name)
+        if value is None:
+            return None
         try:
             return numbers.validate_python(len(value) if isinstance(value, list) else value)
         except ValidationError:
-            self.flaws += [] if value is None else [f"{name} not a number"]
+            self.flaws.append(f"{name} not a number")
             return None
 
     def _texts(self) -> tuple[str, list[Any]]:
@@ -249,7 +254,7 @@ class Fields:
             value = value.decode("utf-8", "surrogateescape")
         if not isinstance(value, str):
             raise StudyError(f"{self._where}: {key!r} is {value!r:.60}; it must be a string")
-        text = re.sub("[\ud800-\udfff]", "\N{REPLACEMENT CHARACTER}", value)
+        text = value if value.isascii() else _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", value)
         if text != value:
             self.flaws.append("not UTF-8")
         return text.removeprefix(self.string("prompt") or "") if key in _WITH_PROMPT else text

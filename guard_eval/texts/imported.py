@@ -48,12 +48,15 @@ class Imported:
     def line(self) -> str:
         """Return how many texts were read, in words."""
         remarks = f" ({'; '.join(self.remarks)})" if self.remarks else ""
-        count = len(self.texts)
-        return f"{self.name}: {count} text{'' if count == 1 else 's'} from {self.source}{remarks}"
+        return f"{self.name}: {_count(len(self.texts), 'text')} from {self.source}{remarks}"
 
     def lines(self) -> bytes:
         """Return the texts as the lines of the system's file."""
         return "".join(map(_line, self.texts)).encode("utf-8", "replace")
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"
 
 
 def _line(text: Generation) -> str:
@@ -210,7 +213,8 @@ def _check_same_prompts(
         if all(text.prompt is None and not text.prompt_id for text in systems[name].texts):
             raise StudyError(
                 f"{where} has texts without ids and prompts, so only their order could say which prompts "
-                f"they belong to; {len(systems[name].texts)} texts and {len(index.prompts)} prompts have no "
+                f"they belong to; {_count(len(systems[name].texts), 'text')} and "
+                f"{_count(len(index.prompts), 'prompt')} have no "
                 "common order. Add the prompts to the file, or name a file with them in the same order: "
                 "--prompts FILE"
             )
@@ -256,7 +260,7 @@ def _finish(name: str, source: str, matched: Matched, kept: Collection[str]) -> 
         (echoes == len(texts), "each began with its prompt, which is cut off"),
         (0 < echoes < len(texts), f"{echoes} begin with their prompt: look at them"),
         (empty, f"{empty} empty"),
-        (matched.duplicates, f"{matched.duplicates} exact duplicates left out"),
+        (matched.duplicates, f"{_count(matched.duplicates, 'exact duplicate')} left out"),
         (further, f"of {further} prompts only the first of several texts in a record is read"),
         (unused, f"{unused} more to other prompts left out"),
     ]

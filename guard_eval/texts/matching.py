@@ -9,14 +9,16 @@ the same ids for prompts that were cut at different places.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from operator import attrgetter
 
 from guard_eval.records import Prompt, as_shown, content_id
 from guard_eval.texts.generation_files import ECHO
 from guard_eval.texts.generations import Generation
 
-Texts = Mapping[tuple[str, int], Generation]
+SystemTexts = Mapping[tuple[str, int], Generation]
 """A system's texts, by the prompt's id and the number of the text: 1, 2, …."""
 
 _NO_TEXT = "no text"
@@ -28,6 +30,7 @@ class Matched:
 
     Attributes:
         texts: The texts, by the prompt's id and the number of the text.
+        prompts: The number of prompts with texts, wanted or not.
         in_place: Whether only the place of a text in its file says which prompt it belongs to.
         duplicates: The number of texts that repeat another text of the prompt, and were left out.
         strangers: Texts to other prompts.
@@ -35,6 +38,7 @@ class Matched:
     """
 
     texts: dict[tuple[str, int], Generation] = field(default_factory=dict)
+    prompts: int = 0
     in_place: bool = False
     duplicates: int = 0
     strangers: list[Generation] = field(default_factory=list)
@@ -47,17 +51,27 @@ class PromptIndex:
     def __init__(self, prompts: Iterable[Prompt]) -> None:
         self.prompts = list(prompts)
         self.by_id = {prompt.id: prompt for prompt in self.prompts}
-        self.words = {prompt.id: as_shown(prompt.text) for prompt in self.prompts}
-        self._by_words: dict[str, list[Prompt]] = defaultdict(list)
-        for prompt in self.prompts:
-            self._by_words[self.words[prompt.id]].append(prompt)
 
-    def match(self, texts: Sequence[Generation], *, by_place: bool = True) -> Matched:
+    @cached_property
+    def _by_words(self) -> Mapping[str, list[Prompt]]:
+        by_words: dict[str, list[Prompt]] = defaultdict(list)
+        for prompt in self.prompts:
+            by_words[as_shown(prompt.text)].append(prompt)
+        return by_words
+
+    def match(
+        self,
+        texts: Sequence[Generation],
+        *,
+        by_place: bool = True,
+        wanted: Collection[str] | None = None,
+    ) -> Matched:
         """Return which of the prompts each text belongs to.
 
         Args:
             texts: The texts of one system, in the file's order. Their prompts' ids are "" if unnamed.
             by_place: Whether the order of the prompts is that of a file without ids and prompts.
+            wanted: The ids of the prompts whose texts are returned; by default all.
         """
         result = Matched()
         if by_place and all(text.prompt is None and not text.prompt_id for text in texts):
@@ -68,7 +82,7 @@ class PromptIndex:
         counts: Counter[str] = Counter()
         seen: set[tuple[str, str]] = set()
         # The toolkit's own files number the texts of a prompt, and write them in the order of batches.
-        for text in sorted(texts, key=lambda text: text.run):
+        for text in sorted(texts, key=attrgetter("run")):
             owner = self._find_owner(text, counts, result)
             if owner is None or _NO_TEXT in text.flaws:
                 continue
@@ -77,7 +91,9 @@ class PromptIndex:
                 continue
             seen.add((owner.id, text.text))
             counts[owner.id] += 1
-            result.texts[owner.id, counts[owner.id]] = adopt(text, owner, counts[owner.id])
+            if wanted is None or owner.id in wanted:
+                result.texts[owner.id, counts[owner.id]] = adopt(text, owner, counts[owner.id])
+        result.prompts = len(counts)
         return result
 
     def _find_owner(self, text: Generation, counts: Counter[str], result: Matched) -> Prompt | None:
@@ -87,8 +103,10 @@ class PromptIndex:
             if owner is None:
                 result.strangers.append(text)
             return owner
+        if owner is not None and owner.text == text.prompt:
+            return owner
         words = as_shown(text.prompt)
-        if owner is not None and self.words[owner.id] == words:
+        if owner is not None and as_shown(owner.text) == words:
             return owner
         candidates = self._by_words.get(words)
         if candidates:  # of several prompts with the same words, the one with fewest texts

@@ -62,7 +62,8 @@ def pair(study: Study, /, *, redraw: bool = False) -> Paired:
     prompts = read_prompts(study.prompts_path, limit=settings.prompts.limit)
     drawn = draw_prompts(prompts, per_dataset=settings.pairs.per_dataset, seed=settings.seed)
     _check_ratings(settings, len(drawn))
-    texts = _compared_texts(study, drawn)  # before there is a database
+    everything = prompts if settings.prompts.limit is None else None
+    texts = _compared_texts(study, drawn, everything)  # before there is a database
     file, gold_every = settings.annotation.gold, settings.annotation.gold_every
     gold = [] if file is None else read_gold(file, criteria=settings.annotation.criteria)
     with Store.open(study.database, create=True) as store:
@@ -136,7 +137,9 @@ def _content_warnings(settings: Settings, texts: Mapping[str, Mapping[str, Gener
         yield f"{endings}: raters may judge where texts were cut off, and not how they are written"
 
 
-def _compared_texts(study: Study, drawn: Sequence[Prompt]) -> dict[str, dict[str, Generation]]:
+def _compared_texts(
+    study: Study, drawn: Sequence[Prompt], all_prompts: Sequence[Prompt] | None
+) -> dict[str, dict[str, Generation]]:
     """Return the first text of each compared system to each drawn prompt, by the prompt's id.
 
     Raises:
@@ -144,7 +147,7 @@ def _compared_texts(study: Study, drawn: Sequence[Prompt]) -> dict[str, dict[str
     """
     compared = {}
     names = sorted({name for couple in study.settings.pairs.compare for name in couple})
-    for name, texts in find_texts(study, names, drawn).items():
+    for name, texts in find_texts(study, names, drawn, all_prompts=all_prompts).items():
         if missing := [prompt.id for prompt in drawn if (prompt.id, 1) not in texts]:
             raise StudyError(
                 f"{len(missing)} of {len(drawn)} texts by {name} on drawn prompts are missing (the first: "

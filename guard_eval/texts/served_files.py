@@ -21,7 +21,7 @@ from guard_eval.study.folder import Study
 from guard_eval.study.system_settings import System
 from guard_eval.texts.continuations import append_lines
 from guard_eval.texts.generations import Generation
-from guard_eval.texts.matching import Texts, adopt
+from guard_eval.texts.matching import SystemTexts, adopt
 
 TEXTS = "texts"
 """The folder of a study in which texts lie that no local model wrote."""
@@ -31,7 +31,7 @@ def text_file(name: str, ending: str = ".jsonl") -> str:
     """Return the path of a system's file in a study, whatever characters its name has.
 
     >>> text_file("GPT"), text_file("a/b"), text_file("a:b")
-    ('texts/GPT.jsonl', 'texts/a_b-7ef8cf.jsonl', 'texts/a_b-39c8d2.jsonl')
+    ('texts/GPT.jsonl', 'texts/a_b-1693b0.jsonl', 'texts/a_b-07d94a.jsonl')
     """
     plain = re.sub(r"[^A-Za-z0-9._=-]+", "_", name).strip("._-")[:60]
     if plain == name:
@@ -66,7 +66,7 @@ def hash_request(system: System, body: Mapping[str, Any]) -> str:
     return content_id("request", system.base_url, system.answering_headers, body)
 
 
-def find_served(study: Study, system: System, prompts: Mapping[str, Prompt]) -> Texts:
+def find_served(study: Study, system: System, prompts: Mapping[str, Prompt]) -> SystemTexts:
     """Return a served system's texts to these prompts, as far as they exist.
 
     Raises:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 from guard_eval.errors import StudyError, nearest
@@ -14,13 +14,25 @@ from guard_eval.study.system_settings import System
 from guard_eval.texts.current import find_generated, other_runs
 from guard_eval.texts.generation_files import TextTable
 from guard_eval.texts.generations import Generation, generation_of
-from guard_eval.texts.matching import Matched, PromptIndex, Texts
+from guard_eval.texts.matching import Matched, PromptIndex, SystemTexts
 from guard_eval.texts.prompts import read_prompts
 from guard_eval.texts.served_files import find_served
 
 
-def find_texts(study: Study, names: Iterable[str], prompts: Sequence[Prompt]) -> dict[str, Texts]:
+def find_texts(
+    study: Study,
+    names: Iterable[str],
+    prompts: Sequence[Prompt],
+    *,
+    all_prompts: Sequence[Prompt] | None = None,
+) -> dict[str, SystemTexts]:
     """Return the texts of systems to these prompts, as far as they exist, by system.
+
+    Args:
+        study: The study.
+        names: The systems.
+        prompts: The prompts whose texts are needed.
+        all_prompts: All prompts of the study, if they are read already.
 
     Raises:
         StudyError: A file cannot be read or does not fit the prompts, or several runs of a model match.
@@ -30,20 +42,22 @@ def find_texts(study: Study, names: Iterable[str], prompts: Sequence[Prompt]) ->
     systems = {name: study.settings.systems[name] for name in wanted}
     result = _find_written(study, systems, by_id)
     files = [system for system in systems.values() if system.source == "file"]
-    everything = _read_all(study, prompts) if files else prompts
-    index = PromptIndex(everything)
+    if files and all_prompts is None:  # the place of a text in its file is one among all
+        all_prompts = read_prompts(study.prompts_path)
+    index = PromptIndex(all_prompts or ())
     for system in files:
-        texts = read_system(study, system, index).texts
-        result[system.name] = {key: text for key, text in texts.items() if key[0] in by_id}
+        result[system.name] = read_system(study, system, index, by_id).texts
     for system in systems.values():
         if system.source == "server":
             result[system.name] = find_served(study, system, by_id)
     return {name: result[name] for name in wanted}
 
 
-def _find_written(study: Study, systems: dict[str, System], prompts: dict[str, Prompt]) -> dict[str, Texts]:
+def _find_written(
+    study: Study, systems: dict[str, System], prompts: dict[str, Prompt]
+) -> dict[str, SystemTexts]:
     """Return the texts of the systems that are local models with a strategy."""
-    result: dict[str, Texts] = {}
+    result: dict[str, SystemTexts] = {}
     for part in study.by_model():
         names = {
             name: str(system.strategy)
@@ -57,14 +71,8 @@ def _find_written(study: Study, systems: dict[str, System], prompts: dict[str, P
     return result
 
 
-def _read_all(study: Study, prompts: Sequence[Prompt]) -> Sequence[Prompt]:
-    """Return all of the study's prompts: the place of a text in its file is one among all."""
-    everything = read_prompts(study.prompts_path)
-    return prompts if len(everything) == len(prompts) else everything
-
-
-def read_system(study: Study, system: System, index: PromptIndex) -> Matched:
-    """Return the texts in a system's file with their prompts.
+def read_system(study: Study, system: System, index: PromptIndex, wanted: Collection[str]) -> Matched:
+    """Return the texts in a system's file to wanted prompts, by the ids of these.
 
     Raises:
         StudyError: The file cannot be read, has other systems, or none of its texts fits a prompt.
@@ -75,14 +83,14 @@ def read_system(study: Study, system: System, index: PromptIndex) -> Matched:
         texts = choose_system(system, path)
     except StudyError as error:
         raise StudyError(f"{where}: {error}") from None
-    matched = index.match(texts)
+    matched = index.match(texts, wanted=wanted)
     if matched.reworded:
         text = matched.reworded[0]
         raise StudyError(
             f"{where}: {len(matched.reworded)} of {len(texts)} texts name a prompt that has other words in "
             f"the study, such as {text.prompt_id!r}; correct the ids, or the prompts"
         )
-    if not matched.texts:
+    if not matched.prompts:
         raise StudyError(
             f"{where}: none of its {len(texts)} texts belongs to a prompt of the study; give each the id of "
             "its prompt, or the prompt itself"

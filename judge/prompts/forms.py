@@ -4,117 +4,51 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from dataclasses import replace
+from typing import Any
 
 from guard_eval.records import CHOICES
-from guard_eval.reporting.words import and_list
 from guard_eval.rubric import CHOICE_LABELS
-from guard_eval.servers.failures import Change, Omittable
+from guard_eval.servers.failures import Change
+from guard_eval.servers.form import OMITTABLE, Form
 from guard_eval.study.judge_settings import Judge
 from judge.prompts.prompt import RATIONALE, RATIONALE_WORDS
 
-Interface = Literal["chat", "responses"]
-Output = Literal["json_schema", "text"]
-"""How the answer's form is asked for: by a schema, or by the prompt alone as a verdict block."""
-
-Limit = Literal["max_tokens", "max_completion_tokens"]
-"""The name of the token limit in chat completions: the old one, or the one that counts reasoning too."""
-
-PATHS: Mapping[str, str] = {"chat": "/chat/completions", "responses": "/responses"}
-"""Where a request is posted, below the server's address."""
-
-OMITTABLE = get_args(Omittable)
 _GUESSES = ("seed", "temperature", "system")
 """Parts that a server may refuse without a word of them, the least important first."""
 
 _OPEN = (None, "auto", "default")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Form:
-    """The form of a request.
+def first_form(judge: Judge) -> Form:
+    """Return the form in which a judge is asked first: what study.toml fixes, else the strictest."""
+    return Form(
+        interface="responses" if judge.style == "responses" else "chat",
+        output="text" if judge.output == "text" else "json_schema",
+        limit="max_completion_tokens" if judge.asks_to_reason else "max_tokens",
+    )
 
-    Attributes:
-        interface: Chat completions or responses.
-        output: How the answer's form is asked for.
-        limit: The name of the token limit; responses have one name only.
-        without: The parts that are left out because the server does not take them, sorted.
+
+def simplify(form: Form, judge: Judge) -> Iterator[Form]:
+    """Yield simpler forms for a server that does not say what it refuses.
+
+    One part is dropped at a time. Only then are several dropped together.
     """
+    fixed = fixed_parts(judge)
+    unsent = {"seed"} if form.interface == "responses" else set()
+    unsent |= {"temperature"} if temperature_of(judge) is None else set()
+    names = [name for name in _GUESSES if name not in fixed | unsent | {*form.without}]
+    text = form if "output" in fixed else replace(form, output="text")
+    yield text
+    yield from (form.drop(name) for name in names)
+    yield from (text.drop(*names[:count]) for count in range(1, len(names) + 1))
 
-    interface: Interface = "chat"
-    output: Output = "json_schema"
-    limit: Limit = "max_tokens"
-    without: tuple[str, ...] = ()
 
-    @property
-    def name(self) -> str:
-        """Return the form in one word: interface, output, the token limit's name, and what is left out.
-
-        >>> Form(without=("seed",)).name
-        'chat/json_schema/max_tokens/seed'
-        """
-        return "/".join((self.interface, self.output, self.limit, *self.without))
-
-    @classmethod
-    def parse(cls, name: str) -> Form:
-        """Return the form of a name.
-
-        >>> Form.parse("responses/text/max_tokens/seed").without
-        ('seed',)
-        """
-        interface, output, limit, *without = name.split("/")
-        fields: dict[str, Any] = {"interface": interface, "output": output, "limit": limit}
-        return cls(**fields, without=tuple(without))
-
-    @classmethod
-    def first(cls, judge: Judge) -> Form:
-        """Return the form in which `judge` is asked first: what study.toml fixes, else the strictest."""
-        return cls(
-            interface="responses" if judge.style == "responses" else "chat",
-            output="text" if judge.output == "text" else "json_schema",
-            limit="max_completion_tokens" if judge.asks_to_reason else "max_tokens",
-        )
-
-    def describe(self) -> str:
-        """Describe how answers are asked for, and what is left out.
-
-        >>> Form(output="text", without=("seed", "system")).describe()
-        'answers in plain text, without seed and system message'
-        """
-        output = "a JSON schema" if self.output == "json_schema" else "plain text"
-        names = ["system message" if name == "system" else name for name in self.without]
-        dropped = f", without {and_list(names)}" if names else ""
-        return f"answers in {output}{dropped}"
-
-    def drop(self, *names: str) -> Form:
-        """Return the form without these parts of a request."""
-        return replace(self, without=tuple(sorted({*self.without, *names})))
-
-    def change(self, change: Change, judge: Judge) -> Form:
-        """Return the form with one change that a server asks for; the same form if nothing changes."""
-        if change == "responses" and judge.style == "auto":
-            return replace(self, interface="responses")
-        if change == "limit" and self.interface == "chat":
-            is_old = self.limit == "max_tokens"
-            return replace(self, limit="max_completion_tokens" if is_old else "max_tokens")
-        if change == "output":
-            return replace(self, output="text")
-        return self.drop(change) if change in OMITTABLE else self
-
-    def simplify(self, judge: Judge) -> Iterator[Form]:
-        """Yield simpler forms for a server that does not say what it refuses.
-
-        One part is dropped at a time. Only then are several dropped together.
-        """
-        fixed = fixed_parts(judge)
-        unsent = {"seed"} if self.interface == "responses" else set()
-        unsent |= {"temperature"} if temperature_of(judge) is None else set()
-        names = [name for name in _GUESSES if name not in fixed | unsent | {*self.without}]
-        text = self if "output" in fixed else replace(self, output="text")
-        yield text
-        yield from (self.drop(name) for name in names)
-        yield from (text.drop(*names[:count]) for count in range(1, len(names) + 1))
+def change_form(form: Form, change: Change, judge: Judge) -> Form:
+    """Return the form with one change that a server asks for, unless study.toml fixes the interface."""
+    if change == "responses" and judge.style != "auto":
+        return form
+    return form.change(change)
 
 
 def fixed_parts(judge: Judge) -> set[str]:

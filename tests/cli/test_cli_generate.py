@@ -3,6 +3,7 @@
 import json
 import math
 import signal
+import statistics
 import subprocess
 import time
 
@@ -27,6 +28,23 @@ def rows(folder, pattern="*.jsonl"):
 
 def texts(files):
     return {(row["strategy"], row["prompt_id"]): row["text"] for lines in files.values() for row in lines}
+
+
+RATES, DEVIATIONS = ("r_change", "r_difference", "q"), ("delta_loc", "delta_glob", "lambda_k")
+
+
+def symbols_of(h: list[float], h_glob: float, t: int) -> dict[str, float]:
+    """Return what eq:rchange to eq:lanbda make of the entropies up to step t = 0, 1, …; w = 7, |V| = 4096."""
+    window, before = (h[max(0, t - 7) : t], h[t - 1]) if t else ([h[0]], h[0])
+    median = statistics.median(window)
+    h_glob = h_glob if t else h[0]
+    change, difference = abs(h[t] - before) / (before + 1e-6), abs(median - h_glob) / (median + 1e-6)
+    q = 1 + change + difference
+    local = q * math.atanh((h[t] - median) / math.log(4096))
+    total = q * math.atanh((median - h_glob) / math.log(4096))
+    weight = abs(local) / (abs(local) + abs(total) + 1e-6)
+    names = (*RATES, *DEVIATIONS)
+    return dict(zip(names, (change, difference, q, local, total, weight), strict=True))
 
 
 TWO = ("--strategy", "guard", "--strategy", "greedy")
@@ -91,8 +109,9 @@ def test_the_trace_of_guard(run, study):
     for made in files["guard.jsonl"]:
         trace = traces[made["id"]]
         assert trace["prompt_id"] == made["prompt_id"]
-        assert set(trace) == {"id", "prompt_id", "H", "H_glob", "k", "alpha", "q"}
-        assert {len(trace[name]) for name in ("H", "H_glob", "k", "alpha", "q")} == {made["new_tokens"]}
+        symbols = set(trace) - {"id", "prompt_id"}
+        assert symbols == {"H", "H_glob", "k", "alpha", *RATES, *DEVIATIONS}
+        assert {len(trace[name]) for name in symbols} == {made["new_tokens"]}
         assert all(5 <= k <= 15 and k == int(k) for k in trace["k"])
         assert all(0 < alpha < 1 for alpha in trace["alpha"])
         assert all(0 <= h <= math.log(4096) for h in trace["H"])
@@ -101,6 +120,10 @@ def test_the_trace_of_guard(run, study):
             weights = [0.95 ** (t - i) for i in range(1, t + 1)]
             mean = sum(w * h for w, h in zip(weights, trace["H"], strict=False)) / sum(weights)
             assert h_glob == pytest.approx(mean, abs=1e-4)
+        for t in range(made["new_tokens"]):
+            assert symbols_of(trace["H"], trace["H_glob"][t], t) == pytest.approx(
+                {name: trace[name][t] for name in (*RATES, *DEVIATIONS)}, rel=1e-4, abs=1e-6
+            )
     assert "nothing is traced" in run("generate", "small", "--trace", *TWO).out
 
 

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from guard_eval.demo.run import simulate
+from analysis.demo import simulate
 from guard_eval.study.folder import Study
 
 pytestmark = [

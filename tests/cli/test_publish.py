@@ -9,15 +9,16 @@ from datetime import UTC, datetime
 import pytest
 from factories import make_pair
 
+from analysis.publication.describe import describe
+from analysis.publication.publish import publish
 from analysis.reports.command import report
+from analysis.reports.preregistration import plan_changes
 from guard_eval.errors import StudyError
 from guard_eval.reporting.writing import write_whole
 from guard_eval.store import Store, handout, verdicts
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store import raters as store_raters
 from guard_eval.study import Study
-from guard_eval.texts.describe import describe, plan_changes
-from guard_eval.texts.publish import publish
 
 pytestmark = pytest.mark.slow
 
@@ -37,8 +38,7 @@ per_dataset = 12
 criteria = ["fluency"]
 raters_per_pair = 3
 [annotation.recruitment]
-prolific = true
-prolific_study = "61a2b3c4d5e6f708192a3b4c"
+prolific = "61a2b3c4d5e6f708192a3b4c"
 [annotation.recruitment.codes]
 completed = "C0FFEE42"
 """
@@ -258,7 +258,7 @@ def test_an_interrupted_publish_can_be_run_again(tmp_path, monkeypatch, written)
         write_whole(path, *arguments, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr("guard_eval.texts.publish.write_whole", kill)
+        patch.setattr("analysis.publication.publish.write_whole", kill)
         patch.setattr("shutil.rmtree", lambda *_, **__: None)  # as if the process were gone
         with pytest.raises(KeyboardInterrupt):
             publish(study, tmp_path / "out")

@@ -5,7 +5,7 @@ import json
 import pytest
 from factories import text_file
 
-from guard_eval.demo.run import simulate
+from analysis.demo import simulate
 from guard_eval.store import Store, notes, raters, unblind
 from guard_eval.study.folder import Study
 

@@ -15,10 +15,10 @@ MODES = {"r", "rb", "rb+", "w", "wb", "a", "ab"}
 ALLOWED = {
     # The program's own files, beside its modules.
     "guard_eval/rubric.py": {"read_text"},
-    "guard_eval/replication/paper.py": {"read_text", "read_csv"},
+    "analysis/replication/paper.py": {"read_text", "read_csv"},
     "guard_eval/texts/new.py": {"read_text"},
     "guard_eval/study/judge_settings.py": {"read_text"},
-    "guard_eval/demo/run.py": {"read_bytes"},
+    "analysis/demo.py": {"read_bytes"},
     "analysis/reports/columns.py": {"read_text"},
     "analysis/reports/paper.py": {"read_text"},
     "analysis/verdicts/columns.py": {"read_text"},
@@ -26,7 +26,7 @@ ALLOWED = {
     "annotation_app/markup.py": {"read_text"},
     "annotation_app/server.py": {"read_text"},
     # Bytes that a door has read.
-    "guard_eval/replication/measured.py": {"read_csv"},
+    "analysis/replication/measured.py": {"read_csv"},
     "analysis/reports/study_report.py": {"read_csv"},
     # Not files of a study.
     "guard_eval/cli/frame.py": {"open"},  # the null device
@@ -35,7 +35,7 @@ ALLOWED = {
     "guard_eval/files/sheets.py": {"load_workbook"},  # from memory
     "guard_eval/store/sqlite_files.py": {"copyfile"},  # into a folder that was just made
     # After a check of the same folder by a door.
-    "guard_eval/texts/publish.py": {"rmtree"},  # a folder that was just made
+    "analysis/publication/publish.py": {"rmtree"},  # a folder that was just made
     "guard_eval/texts/shards.py": {"unlink"},
     "guard_eval/store/export.py": {"open", "unlink"},
 }

@@ -11,8 +11,8 @@ import pytest
 from llama_server import LlamaServer
 
 from guard_eval.errors import StudyError
-from guard_eval.generation import served as served_module
 from guard_eval.generation.command import generate_texts
+from guard_eval.servers import workers
 from guard_eval.study import Study
 from guard_eval.texts.prompts import read_prompts
 from guard_eval.texts.systems import find_texts
@@ -47,7 +47,7 @@ KEY = "sk-NeverToBeSeen0123456789"
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch):
-    monkeypatch.setattr(served_module, "FIRST_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(workers, "FIRST_PAUSE_SECONDS", 0.01)
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "HTTP_PROXY", "http_proxy"):
         monkeypatch.delenv(name, raising=False)
 
@@ -286,6 +286,7 @@ KILLED = """
 import sys
 from pathlib import Path
 from guard_eval.generation.command import generate_texts
+from guard_eval.servers import workers
 from guard_eval.study import Study
 generate_texts(Study.open(sys.argv[1]))
 """

@@ -46,6 +46,8 @@ def send(judge, environ, question):
 
 UNBILLED = [  # what the server sends, the kind of failure, and what of the request's form may help
     (failure(404, param="response_format"), "rejected", "output"),
+    (failure(400, "Failed to initialize samplers"), "rejected", "output"),
+    (failure(400, "`temperature` is deprecated for this model."), "rejected", "temperature"),
     (failure(400, "Unsupported parameter: 'max_tokens'"), "rejected", "limit"),
     (failure(400, "System role not supported"), "rejected", "system"),
     (failure(422, "extra fields not permitted: seed"), "rejected", "seed"),

@@ -7,10 +7,10 @@ from fake_openai import Out, answer, failure, verdict
 from judge_requests import spent_by
 
 from guard_eval.errors import StudyError
+from guard_eval.servers.form import Form
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store import requests, unblind
 from guard_eval.store.requests import Check
-from judge.prompts.forms import Form
 from judge.questions import RequestBuilder
 
 pytestmark = pytest.mark.slow
@@ -28,7 +28,6 @@ ELSEWHERE = "This model is only supported in v1/responses and not in v1/chat/com
 ROUTED = "No endpoints found that can handle the requested parameters."  # no provider takes a parameter
 only_elsewhere = refuses("messages", status=404, words=ELSEWHERE, param="model")
 no_max_tokens = refuses("max_tokens", words=MAX, param="max_tokens")
-own_temperature = refuses("temperature", words="`temperature` is deprecated for this model.")
 routed = refuses("response_format", "seed", "temperature", status=404, words=ROUTED)
 
 
@@ -47,21 +46,6 @@ def deaf(body):
     return answer(body, "Method A reads better to me.") if "response_format" in body else verdict(body)
 
 
-def no_samplers(body):
-    """Refuse a grammar as llama.cpp does."""
-    return failure(400, "Failed to initialize samplers") if body.form == "json_schema" else verdict(body)
-
-
-def says_nothing(body):
-    """Take plain text alone, and say no word of it."""
-    return verdict(body) if body.form == "text" else failure(422, "Unprocessable Entity")
-
-
-def unsteady(body):
-    """Fail once, and then take plain text alone without a word of it."""
-    return failure(500) if body.form == "json_schema" and not body.number else says_nothing(body)
-
-
 @pytest.mark.parametrize(
     ("act", "refused", "form", "batch"),
     [
@@ -69,10 +53,6 @@ def unsteady(body):
         (no_max_tokens, 2, "chat/json_schema/max_completion_tokens", False),
         (bare, 5, "chat/text/max_tokens/seed/system/temperature", False),
         (deaf, 2, "chat/text/max_tokens", True),
-        (no_samplers, 2, "chat/text/max_tokens", False),
-        (own_temperature, 2, "chat/json_schema/max_tokens/temperature", False),
-        (says_nothing, 2, "chat/text/max_tokens", False),
-        (unsteady, 3, "chat/text/max_tokens", False),
         (routed, 7, "chat/text/max_tokens/seed/temperature", False),
     ],
 )

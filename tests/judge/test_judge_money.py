@@ -36,15 +36,6 @@ def test_useless_answers_end_a_run_after_ten(*, study, pair, guard_eval, server,
     assert setting in words
 
 
-def test_answers_that_become_useless_end_a_run(run, pairs, server):
-    pairs(200)
-    server.act = lambda ask: verdict(ask) if len(server.asks) < 20 else completion(PROSE)
-    with pytest.raises(StudyError, match=r"gave no verdict in .* answers in a row"):
-        run(concurrency=4, output="text")
-    # ten pairs in two orders, three answers each, and what is under way
-    assert server.paid.total() < 20 + 10 * 2 * 3 + 4 * 3
-
-
 def test_a_useless_batch_is_followed_by_no_other(run, pairs, server):
     pairs(20)
     server.act = lambda ask: completion(PROSE) if server.batches else verdict(ask)
@@ -76,14 +67,6 @@ def test_a_preview_counts_reasoning_in_the_worst_case(study, pair, guard_eval):
     assert f"answer tokens: at most {4 * 8192:,}" in out
     expected = re.search(r"if the model reasons, expect \$([\d.]+) online", out)[1]
     assert float(expected) > 4 * 1000 * 8e-6
-
-
-def test_one_hiccup_leaves_every_verdict_in_one_form(study, pair, guard_eval, server):
-    study(JUDGE, map(pair, range(4)))
-    server.act = lambda ask: completion(PROSE) if len(server.asks) == 1 else verdict(ask)
-    ran = guard_eval("judge", "s", "--yes")
-    assert "8 judged, 10 requests" in ran.out  # prose, its text form, and eight by the schema
-    assert {ask.form for ask in server.asks[2:]} == {"json_schema"}
 
 
 def test_the_report_prints_each_form_with_its_verdicts(study, pair, guard_eval, server):

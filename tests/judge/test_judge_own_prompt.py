@@ -13,7 +13,7 @@ from guard_eval.cli.commands import load
 from guard_eval.records import BlindPair
 from guard_eval.rubric import CRITERIA
 from guard_eval.study.folder import Study
-from judge.prompts.forms import Form
+from judge.prompts.forms import first_form
 from judge.prompts.parsing import parse
 from judge.prompts.prompt import APPENDIX_F, PROMPT_VERSION, TEXTS_ARE_DATA, nonce, prompt_of
 from judge.questions import RequestBuilder
@@ -170,7 +170,7 @@ def test_no_pair_of_the_study_is_an_example(folder, guard_eval, server, change, 
 def test_changed_instructions_are_other_requests_and_an_unasked_criterion_changes_none(folder, question):
     def key(more="", *, lines=STUDY, **files):
         judge = judge_of(folder(more, lines=lines, **files))
-        return RequestBuilder(judge, seed=11).key(question(), Form.first(judge))
+        return RequestBuilder(judge, seed=11).key(question(), first_form(judge))
 
     keys = [
         key(),

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from guard_eval.servers.failures import RequestFailure
+from guard_eval.servers.failures import MOST_FAILURES, RequestFailure
+from guard_eval.servers.form import Form
 from guard_eval.study.judge_settings import Judge
 from judge.decide import (
-    MOST_FAILURES,
     MOST_FRUITLESS,
     REASONING_TOKENS,
     Failure,
@@ -22,7 +22,6 @@ from judge.decide import (
     learn,
     next_step,
 )
-from judge.prompts.forms import Form
 
 SCHEMA = Form()
 TEXT = Form(output="text")

@@ -11,6 +11,7 @@ import pytest
 from command_line import run_process
 from html_page import Page
 
+from analysis.replication.paper import published
 from guard_eval.metrics.export import metrics_page, score_table, write_results
 from guard_eval.metrics.scores import (
     DIFFERENCE_COLUMNS,
@@ -21,7 +22,6 @@ from guard_eval.metrics.scores import (
     format_value,
     rows_of,
 )
-from guard_eval.replication.paper import published
 from guard_eval.texts.generations import HUMAN
 
 FORMULA = "=cmd|' /C calc'!A0"

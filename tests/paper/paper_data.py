@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from analysis.replication.paper import published
 from analysis.stats.proportion import pooled_binomial
-from guard_eval.replication.paper import published
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests" / "golden"

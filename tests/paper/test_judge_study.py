@@ -25,7 +25,7 @@ from paper_data import (
 )
 from scipy import stats
 
-from guard_eval.replication.paper import find_table
+from analysis.replication.paper import find_table
 
 pytestmark = pytest.mark.slow
 

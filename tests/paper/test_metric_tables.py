@@ -6,7 +6,7 @@ from itertools import combinations
 import pytest
 from paper_data import DATASETS, GUARD, MAIN, figures, from_human
 
-from guard_eval.replication.paper import labels
+from analysis.replication.paper import labels
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,7 @@ import pytest
 from paper_data import GUARD, figure, figures
 from scipy import stats
 
-from guard_eval.replication.paper import labels
+from analysis.replication.paper import labels
 
 pytestmark = pytest.mark.slow
 

@@ -3,8 +3,8 @@
 import pandas as pd
 import pytest
 
-from guard_eval.replication.compare import KEYS, SettingDifference, compare, legend, tables_of
-from guard_eval.replication.paper import published
+from analysis.replication.compare import KEYS, SettingDifference, compare, legend, tables_of
+from analysis.replication.paper import published
 
 MAIN = published("tab:ablation_resultglacs")
 GUARD = MAIN[

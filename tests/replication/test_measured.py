@@ -5,12 +5,12 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from analysis.replication.compare import compare
+from analysis.replication.measured import from_counts, from_metrics, from_verdicts
+from analysis.replication.paper import published
 from analysis.verdicts.tidy import read, validate
 from guard_eval.errors import StudyError
 from guard_eval.metrics.scores import OVERALL
-from guard_eval.replication.compare import compare
-from guard_eval.replication.measured import from_counts, from_metrics, from_verdicts
-from guard_eval.replication.paper import published
 
 pytestmark = pytest.mark.slow
 

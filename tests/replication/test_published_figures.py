@@ -4,8 +4,8 @@ import re
 
 import pytest
 
+from analysis.replication.paper import labels, published
 from guard_eval.generation.strategies import parse
-from guard_eval.replication.paper import labels, published
 
 WINDOWS = ("_llama2", "_deepseek", "_llama3", "_mirstral", "_gemma", "_gpt2")
 CELLS = {

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from guard_eval.demo.run import simulate
+from analysis.demo import simulate
+from analysis.replication.command import replicate
+from analysis.replication.paper import MODELS, PROMPTS, find_table, labels, paper_tables, published
+from analysis.replication.prompts import read_files
+from analysis.replication.study import name_model, plan_study
 from guard_eval.errors import StudyError
-from guard_eval.replication.command import replicate
-from guard_eval.replication.paper import MODELS, PROMPTS, find_table, labels, paper_tables, published
-from guard_eval.replication.prompts import read_files
-from guard_eval.replication.study import name_model, plan_study
 from guard_eval.study import Study
 from guard_eval.study.settings import Settings
 

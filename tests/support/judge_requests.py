@@ -4,7 +4,7 @@ import json
 from datetime import UTC, datetime
 
 from guard_eval.store import judging, requests, unblind
-from judge.prompts.forms import Form
+from judge.prompts.forms import first_form
 from judge.questions import RequestBuilder
 
 
@@ -15,7 +15,7 @@ def request(judge, question, seed=1):
 
 def sent(judge, question, seed=1):
     """Return the body as bytes, as it is sent."""
-    return RequestBuilder(judge, seed=seed).build(question, Form.first(judge), max_output_tokens=512)
+    return RequestBuilder(judge, seed=seed).build(question, first_form(judge), max_output_tokens=512)
 
 
 def completion_body(content):

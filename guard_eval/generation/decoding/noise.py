@@ -13,6 +13,8 @@ from guard_eval.records import content_id
 
 _BITS = 52
 """Bits of a uniform number; with one more, (2^53 − ½) / 2^53 would round to 1."""
+_BLOCK = 1 << 15
+"""Numbers that are computed together on a CPU; of more, the memory would be got from the system each time."""
 
 
 def _signed(number: int) -> int:
@@ -53,12 +55,12 @@ def uniform(keys: Tensor, step: int, ids: Tensor) -> Tensor:
 def to_unit(bits: Tensor) -> Tensor:
     """Return the upper 52 bits of int64 `bits` as the middles of 2^52 equal parts of (0, 1), float64."""
     # Doubled before ½ is added: torch would make int64 + 0.5 a float32, where the largest number is 1.
-    return (_shift(bits, 64 - _BITS).double() + 0.5) * 2.0**-_BITS
+    return _shift(bits, 64 - _BITS).double().add_(0.5).mul_(2.0**-_BITS)
 
 
 def gumbel(keys: Tensor, step: int, ids: Tensor) -> Tensor:
     """Return standard Gumbel noise −ln(−ln u), `[B, n]`, float64; arguments as in `uniform`."""
-    return -(-uniform(keys, step, ids).log()).log()
+    return uniform(keys, step, ids).log_().neg_().log_().neg_()
 
 
 def split_mix(seeds: Tensor, index: Tensor) -> Tensor:
@@ -67,14 +69,19 @@ def split_mix(seeds: Tensor, index: Tensor) -> Tensor:
 
 
 def _mix(z: Tensor) -> Tensor:
-    z = (z ^ _shift(z, 30)) * _MIX_1  # int64 arithmetic wraps around, as it should here
-    z = (z ^ _shift(z, 27)) * _MIX_2
-    return z ^ _shift(z, 31)
+    """Return the bits of `z`, which is changed, mixed; int64 arithmetic wraps around, as it should here."""
+    # In place: memory for each of these steps would take longer than its arithmetic.
+    z ^= _shift(z, 30)
+    z *= _MIX_1
+    z ^= _shift(z, 27)
+    z *= _MIX_2
+    z ^= _shift(z, 31)
+    return z
 
 
 def _shift(z: Tensor, bits: int) -> Tensor:
     """Return `z` shifted right with zeros coming in; torch's own shift repeats the sign."""
-    return (z >> bits) & (torch.iinfo(torch.int64).max >> (bits - 1))
+    return (z >> bits).bitwise_and_(torch.iinfo(torch.int64).max >> (bits - 1))
 
 
 def draw(log_weights: Tensor, keys: Tensor, step: int) -> Tensor:
@@ -86,12 +93,22 @@ def draw(log_weights: Tensor, keys: Tensor, step: int) -> Tensor:
         step: 0, 1, ….
     """
     if log_weights.device.type != "cpu":  # a GPU would have to tell the host how many tokens are kept
-        ids = torch.arange(log_weights.shape[1], device=keys.device).expand(len(keys), -1)
-        return (log_weights.double() + gumbel(keys, step, ids)).argmax(-1)
-    rows, ids = (log_weights > -torch.inf).nonzero(as_tuple=True)
-    scores = log_weights[rows, ids].double() + gumbel(keys[rows], step, ids[:, None])[:, 0]
+        return _draw_of_all(log_weights, keys, step)
+    kept = log_weights > -torch.inf
+    if 3 * int(kept.sum()) > kept.numel():  # to gather them would take longer than their noise
+        rows = max(1, _BLOCK // log_weights.shape[1])
+        blocks = zip(log_weights.split(rows), keys.split(rows), strict=True)
+        return torch.cat([_draw_of_all(*block, step) for block in blocks])
+    rows, ids = kept.nonzero(as_tuple=True)
+    scores = gumbel(keys[rows], step, ids[:, None])[:, 0].add_(log_weights[rows, ids])
     counts = torch.bincount(rows, minlength=len(keys))
     starts = counts.cumsum(0) - counts
     table = scores.new_full((len(keys), int(counts.max())), -torch.inf)
     table[rows, torch.arange(len(rows)) - starts[rows]] = scores
     return ids[starts + table.argmax(-1)]
+
+
+def _draw_of_all(log_weights: Tensor, keys: Tensor, step: int) -> Tensor:
+    """Return `draw` with noise for every token."""
+    ids = torch.arange(log_weights.shape[1], device=keys.device).expand(len(keys), -1)
+    return gumbel(keys, step, ids).add_(log_weights).argmax(-1)

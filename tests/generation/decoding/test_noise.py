@@ -4,7 +4,7 @@ import pytest
 import torch
 from scipy import stats
 
-from guard_eval.generation.decoding.noise import row_key, split_mix, to_unit, uniform
+from guard_eval.generation.decoding.noise import draw, row_key, split_mix, to_unit, uniform
 
 IDS = torch.arange(2000)[None]
 
@@ -52,3 +52,17 @@ def test_the_same_in_any_batch():
     assert torch.equal(uniform(keys("a"), 9, shuffled[None])[0], both[0][shuffled])
     assert not torch.equal(both[0], both[1])
     assert not torch.equal(uniform(keys("a", seed=2), 9, IDS), both[:1])
+
+
+@pytest.mark.parametrize("share", [0.001, 0.2, 0.5, 1.0])
+@pytest.mark.parametrize("rows", [1, 3, 40])
+def test_a_draw_is_the_largest_sum_of_weight_and_noise(share, rows):
+    """Whether few or many tokens are kept, and in any number of rows: against one sum for every token."""
+    source = torch.Generator().manual_seed(rows)
+    weights = torch.randn(rows, 3000, generator=source)
+    weights[torch.rand(rows, 3000, generator=source) > share] = -torch.inf
+    weights[:, 7] = 0.5
+    seeds = keys(*map(str, range(rows)))
+    every = torch.arange(3000).expand(rows, -1)
+    expected = (weights.double() - (-uniform(seeds, 4, every).log()).log()).argmax(-1)
+    assert torch.equal(draw(weights, seeds, 4), expected)

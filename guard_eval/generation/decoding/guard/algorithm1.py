@@ -31,17 +31,19 @@ from guard_eval.generation.strategies import Guard
 
 
 def adapt(entropies: Tensor, overall: Tensor, log_vocabulary: float, strategy: Guard) -> Adapted:
-    """Return k_t, ln α_t and q; arguments as in `equations.adapt`."""
+    """Return k_t, ln α_t, and what they are made of; arguments as in `equations.adapt`."""
     entropy, local = entropies[-1], aggregate(entropies[-strategy.window :], strategy.aggregation)
     if len(entropies) < strategy.window:
-        q = torch.ones_like(overall)
+        change = difference = torch.zeros_like(overall)
         gaps = torch.stack([torch.zeros_like(entropy), entropy - local])
     else:
-        before = entropies[max(-2, -len(entropies))]
+        change = relative_change(entropy, entropies[max(-2, -len(entropies))])
         # Its arguments change places: here H_glob,T divides.
-        q = amplification(relative_change(entropy, before), relative_difference(overall, local))
+        difference = relative_difference(overall, local)
         gaps = differences(entropy, local, overall)
+    q = amplification(change, difference)
     both = deltas(q, gaps, log_vocabulary, strategy.mapping)
-    exponent = combine_deltas(local_weight(both), both)
+    weight = local_weight(both)
+    exponent = combine_deltas(weight, both)
     k = candidate_number(exponent).floor()
-    return Adapted(k, log_penalty(exponent * k.log()), q)
+    return Adapted(k, log_penalty(exponent * k.log()), q, change, difference, *both, weight)

@@ -11,7 +11,7 @@ Scalars are float64. No function copies anything to the host, so that steps queu
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -24,19 +24,28 @@ K_MIN, K_RANGE = 5, 10
 """k_t lies in 5 … 15 (`eq:kt`)."""
 
 
-@dataclass(frozen=True)
-class Adapted:
+class Adapted(NamedTuple):
     """What a step's entropies make of GUARD's parameters, `[B]` each, float64.
 
     Attributes:
         k: k_t, a whole number.
         log_alpha: ln α_t, finite where α_t rounds to 0.
         q: q.
+        change: r_change.
+        difference: r_difference.
+        delta_loc: δ_loc with ln|V|.
+        delta_glob: δ_glob with ln|V|.
+        weight: λ_k.
     """
 
     k: Tensor
     log_alpha: Tensor
     q: Tensor
+    change: Tensor
+    difference: Tensor
+    delta_loc: Tensor
+    delta_glob: Tensor
+    weight: Tensor
 
 
 def relative_change(entropy: Tensor, before: Tensor, epsilon: float = EPSILON) -> Tensor:
@@ -105,7 +114,7 @@ def log_penalty(exponent: Tensor) -> Tensor:
 
 
 def adapt(entropies: Tensor, overall: Tensor, log_vocabulary: float, strategy: Guard) -> Adapted:
-    """Return k_t, ln α_t and q.
+    """Return k_t, ln α_t, and what they are made of.
 
     Args:
         entropies: H(X)_{t−w} … H(X)_t, as far as they exist, `[n, B]`, n ≤ w + 1: the last is the current.
@@ -118,10 +127,13 @@ def adapt(entropies: Tensor, overall: Tensor, log_vocabulary: float, strategy: G
         before, local = window[-1], aggregate(window, strategy.aggregation)
     else:
         before = local = overall = entropy
-    q = amplification(relative_change(entropy, before), relative_difference(local, overall))
+    change = relative_change(entropy, before)
+    difference = relative_difference(local, overall)
+    q = amplification(change, difference)
     gaps = differences(entropy, local, overall)
     for_k = deltas(q, gaps, log_vocabulary, strategy.mapping)
     weight = local_weight(for_k)
     k = candidate_number(combine_deltas(weight, for_k)).floor()
     for_alpha = deltas(q, gaps, k.log(), strategy.mapping)
-    return Adapted(k, log_penalty(combine_deltas(weight, for_alpha)), q)
+    log_alpha = log_penalty(combine_deltas(weight, for_alpha))
+    return Adapted(k, log_alpha, q, change, difference, *for_k, weight)

@@ -40,7 +40,7 @@ def damped_amplification(change: Tensor, difference: Tensor) -> Tensor:
 
 
 def adapt(entropies: Tensor, overall: Tensor, log_vocabulary: float, strategy: Guard) -> Adapted:
-    """Return k_t, ln α_t and q; arguments as in `equations.adapt`."""
+    """Return k_t, ln α_t, and what they are made of; arguments as in `equations.adapt`."""
     entropy, before = entropies[-1], entropies[max(-2, -len(entropies))]
     change = relative_change(entropy, before, EPSILON)
     if len(entropies) < strategy.window:
@@ -50,15 +50,15 @@ def adapt(entropies: Tensor, overall: Tensor, log_vocabulary: float, strategy: G
     else:
         local = aggregate(entropies[-strategy.window :], strategy.aggregation, lower=True)
         shorter = aggregate(entropies[1 - strategy.window :], strategy.aggregation, lower=True)
-    q = damped_amplification(change, relative_difference(shorter, overall, EPSILON))
+    difference = relative_difference(shorter, overall, EPSILON)
+    q = damped_amplification(change, difference)
     gaps = torch.stack([entropy - local, shorter - overall])
-    k = candidate_number(_combine(q, gaps, log_vocabulary, strategy))
-    return Adapted(k.floor(), log_penalty(_combine(q, gaps, (k + EPSILON).log(), strategy)), q)
-
-
-def _combine(q: Tensor, gaps: Tensor, log_size: Tensor | float, strategy: Guard) -> Tensor:
-    both = deltas(q, gaps, log_size, strategy.mapping, CLAMP)
-    return combine_deltas(local_weight(both, EPSILON), both)
+    for_k = deltas(q, gaps, log_vocabulary, strategy.mapping, CLAMP)
+    weight = local_weight(for_k, EPSILON)
+    k = candidate_number(combine_deltas(weight, for_k))
+    for_alpha = deltas(q, gaps, (k + EPSILON).log(), strategy.mapping, CLAMP)
+    log_alpha = log_penalty(combine_deltas(local_weight(for_alpha, EPSILON), for_alpha))
+    return Adapted(k.floor(), log_alpha, q, change, difference, *for_k, weight)
 
 
 def unless_nothing_is_left(penalised: Tensor, log_p: Tensor, allowed: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache
 from typing import Any, NamedTuple
 
 import torch
@@ -28,9 +29,14 @@ _ADAPT: dict[Formulation, Callable[[Tensor, Tensor, float, Guard], Adapted]] = {
     "released": released.adapt,
 }
 
-TOTAL, WEIGHT, OVERALL, K, LOG_ALPHA, Q, ENTROPIES = range(7)
-"""Columns of the state: the sums over and under the line of H_glob,t, H_glob,t, k_t, ln α_t, q, and then
-H(X)_{t−w+1} … H(X)_t, zeros before the first."""
+TOTAL, WEIGHT, OVERALL, LOG_ALPHA = 0, 1, 2, 4
+_TRACED = {
+    "H_glob": OVERALL, "k": 3, "q": 5, "r_change": 6, "r_difference": 7,
+    "delta_loc": 8, "delta_glob": 9, "lambda_k": 10,
+}  # fmt: skip
+ENTROPIES = 11
+"""Columns of the state: the sums over and under the line of H_glob,t, H_glob,t, the fields of `Adapted`, and
+then H(X)_{t−w+1} … H(X)_t, zeros before the first."""
 
 
 class Candidates(NamedTuple):
@@ -75,20 +81,38 @@ def score_candidates(strategy: Guard, logits: Tensor, state: Tensor, step: int, 
     left_out = torch.arange(ids.shape[-1], device=ids.device) >= adapted.k[:, None]
     if strategy.formulation == "released":
         scores = unless_nothing_is_left(scores, log_p, ~left_out)
-    numbers = torch.stack([total, weight, overall, adapted.k, adapted.log_alpha, adapted.q], 1)
+    numbers = torch.stack([total, weight, overall, *adapted], 1)
     return Candidates(ids, scores.masked_fill(left_out, -torch.inf), torch.cat([numbers, window[:, 1:]], 1))
+
+
+def leave_candidates(
+    strategy: Guard, logits: Tensor, state: Tensor, step: int, tokens: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Return the logits that a step leaves, `[B, V]`, and the state `[B, S]`; arguments as above.
+
+    The best of the candidates is left, or with `select="sample"` all of them with their penalised scores.
+    """
+    ids, scores, after = score_candidates(strategy, logits, state, step, tokens)
+    if strategy.select == "sample":
+        return scatter(logits, ids, scores.to(logits.dtype)), after
+    best = smallest_best(scores, ids)[:, None]
+    return scatter(logits, ids.gather(1, best), torch.zeros_like(best, dtype=logits.dtype)), after
+
+
+@cache
+def compile_step() -> Callable[..., tuple[Tensor, Tensor]]:
+    """Return `leave_candidates` with its hundred operations joined into a few: each is a launch on a GPU."""
+    return torch.compile(leave_candidates, dynamic=True)
 
 
 @apply_step.register
 def guard(strategy: Guard, logits: Tensor, context: Any) -> Tensor:  # noqa: ANN401
-    """Leave the best of the candidates, or with `select="sample"` all of them with their penalised scores."""
+    """Leave candidates; see `leave_candidates`."""
     tokens = context.tokens if strategy.formulation == "released" else context.written
-    ids, scores, state = score_candidates(strategy, logits, context.state, context.step, tokens)
+    leave = compile_step() if context.compiled else leave_candidates
+    left, state = leave(strategy, logits, context.state, min(context.step, strategy.window), tokens)
     context.state.copy_(state)
-    if strategy.select == "sample":
-        return scatter(logits, ids, scores.to(logits.dtype))
-    best = smallest_best(scores, ids)[:, None]
-    return scatter(logits, ids.gather(1, best), torch.zeros_like(best, dtype=logits.dtype))
+    return left
 
 
 @initial_state.register
@@ -99,11 +123,6 @@ def first_state(strategy: Guard) -> list[float]:
 
 @trace_values.register
 def adapted_values(strategy: Guard, before: Tensor, after: Tensor) -> dict[str, Tensor]:  # noqa: ARG001
-    """Return the paper's H_t, H_glob,t, k_t, α_t and q of a step."""
-    return {
-        "H": after[:, -1],
-        "H_glob": after[:, OVERALL],
-        "k": after[:, K],
-        "alpha": after[:, LOG_ALPHA].exp(),
-        "q": after[:, Q],
-    }
+    """Return every symbol of the method that a step has: H_t, H_glob,t, k_t, α_t, q, the rates, δ and λ_k."""
+    values = {name: after[:, column] for name, column in _TRACED.items()}
+    return {"H": after[:, -1], "alpha": after[:, LOG_ALPHA].exp(), **values}

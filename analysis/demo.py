@@ -1,0 +1,125 @@
+"""A complete small study, from prompts to a report, with simulated raters."""
+
+from __future__ import annotations
+
+import textwrap
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from analysis.reports.command import report
+from guard_eval import progress
+from guard_eval.cli.commands import load
+from guard_eval.demo import PROMPTS, STUDY
+from guard_eval.demo.raters import NAMES, appeal, judge_all, rate_all
+from guard_eval.errors import StudyError
+from guard_eval.metrics.export import score_table
+from guard_eval.reporting.writing import write_whole
+from guard_eval.results import Result
+from guard_eval.store import Store
+from guard_eval.study import Study
+from guard_eval.texts.pair import pair
+from guard_eval.texts.prompts import read_prompts
+from guard_eval.texts.systems import find_texts
+
+EXCERPT_CHARACTERS = 300
+
+
+def demo(folder: Path = Path("demo-study"), /) -> Result:
+    """Run a complete small study.
+
+    Continuations, metrics, blinded pairs, SIMULATED raters and the report, with a small bundled model.
+
+    Args:
+        folder: Where to make the study.
+
+    Raises:
+        StudyError: If the folder has other files, or another study.
+    """
+    began, folder = time.monotonic(), Path(folder)
+    make_folder(folder)
+    study = Study.open(folder)
+    steps: dict[str, Callable[[Study], Result]] = {
+        "1. Continuations": generate_texts,
+        "   Why the decoding strategy matters": compare_texts,
+        "2. Metrics": measure_texts,
+        "3. Blinded pairs": pair,
+        "4. SIMULATED raters": simulate,
+        "5. Report": lambda study: report(study.folder),
+    }
+    for title, step in steps.items():
+        progress.show(Result(lines=("", title)))
+        progress.show(replace(step(study), next=()))
+    seconds = time.monotonic() - began
+    return Result(
+        lines=(
+            "",
+            f"Done in {seconds:.0f} s. Raters and judge are SIMULATED: see what a report looks like.",
+            f"Open {study.report / 'index.html'} in a browser.",
+            "Then rate the same pairs yourself, or see what a judge would be sent and what it costs:",
+        ),
+        next=(study.command("annotate", "--invite", "ME"), study.command("judge", "--dry-run")),
+    )
+
+
+def make_folder(folder: Path) -> None:
+    """Write the demo's study.toml and prompts into `folder`; an existing demo stays as it is.
+
+    Raises:
+        StudyError: If the folder has other files, or another study: simulated raters would be added to it.
+    """
+    if (folder / "study.toml").exists() and Study.open(folder).hash == Study.open(STUDY.parent).hash:
+        progress.notice(f"{folder} exists already; going on with it")
+        return
+    # An interrupted demo leaves its prompts without a study.toml.
+    prompts = folder / "prompts.jsonl"
+    is_interrupted = prompts.is_file() and prompts.read_bytes() == PROMPTS.read_bytes()
+    others = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    if (folder.exists() and not folder.is_dir()) or others - ({prompts.name} if is_interrupted else set()):
+        raise StudyError(
+            f"{folder} is not empty and not a demo, and SIMULATED raters would be added to what is there; "
+            "name another folder: guard-eval demo FOLDER"
+        )
+    write_whole(prompts, PROMPTS.read_bytes(), make_folder=True)
+    # Last, because its presence says that the folder is complete.
+    write_whole(folder / "study.toml", STUDY.read_bytes())
+
+
+def generate_texts(study: Study) -> Result:
+    """Generate the continuations; return how many there are."""
+    return Result(lines=load("generate")(study).lines[-1:])
+
+
+def compare_texts(study: Study) -> Result:
+    """Return the prompt on which greedy decoding loops most, as greedy and as GUARD continue it."""
+    prompts = read_prompts(study.prompts_path)
+    greedy, guard = find_texts(study, ("greedy", "guard"), prompts).values()
+    worst = min(prompts, key=lambda prompt: appeal(greedy[prompt.id, 1].text))
+    texts = {"prompt": worst.text, "greedy": greedy[worst.id, 1].text, "guard": guard[worst.id, 1].text}
+    lines = (f"{name:>6}: {text}" for name, text in texts.items())
+    excerpts = [textwrap.shorten(line, EXCERPT_CHARACTERS, placeholder=" …") for line in lines]
+    return Result(lines=("On the prompt where greedy decoding does worst:", *excerpts))
+
+
+def measure_texts(study: Study) -> Result:
+    """Measure the texts; return the most telling metrics, as means over the datasets."""
+    measured = load("measure")(study)
+    rows = list(measured.scores.itertuples(index=False))
+    means = [row for row in rows if row.dataset == rows[-1].dataset]
+    summary = score_table([row for row in means if row.metric in {"diversity", "coherence", "words"}])
+    return Result(lines=measured.lines, tables=(summary,), warnings=measured.warnings)
+
+
+def simulate(study: Study) -> Result:
+    """Let the simulated raters rate what waits for them, and the simulated judge judge all pairs."""
+    criteria = study.settings.annotation.criteria
+    with Store.open(study.database, declared=study.declared) as store:
+        rated = rate_all(store, study.plan, criteria)
+        judged = judge_all(store, study.plan, criteria)
+    return Result(
+        lines=(
+            f"{rated} new ratings by {len(NAMES)} SIMULATED raters; their kind is 'simulated'",
+            f"{judged} new answers by a SIMULATED judge in both orders; its kind is 'simulated_model'",
+        )
+    )

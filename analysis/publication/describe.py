@@ -1,0 +1,95 @@
+"""Describe a study on one page: its plan, the hashes that prove it, and what was collected.
+
+Written before the first verdict, the page is a preregistration: `plan_changes` says what differs later.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from analysis.reports.preregistration import HASH, PLAN, hash_plan
+from guard_eval.errors import StudyError
+from guard_eval.files.opening import read_text
+from guard_eval.records import Pair
+from guard_eval.reporting.rendering import render
+from guard_eval.reporting.words import percent, plural
+from guard_eval.reporting.writing import write_whole
+from guard_eval.results import Result
+from guard_eval.rubric import criteria
+from guard_eval.store import RaterProgress, Store, TidyRow, unblind
+from guard_eval.store import pairs as store_pairs
+from guard_eval.store import raters as store_raters
+from guard_eval.study import Study
+
+DESCRIPTION = "description.md"
+"""The page that is written later."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Description(Result):
+    """The description of a study.
+
+    Attributes:
+        path: The page.
+        hashes: The SHA-256 of the settings for people and each judge, and of pairs once they are drawn.
+        verdicts: The number of verdicts when the page was written; 0 makes it a preregistration.
+    """
+
+    path: Path
+    hashes: dict[str, str]
+    verdicts: int
+
+
+def describe(study: Study, /, *, output: Path | None = None) -> Description:
+    """Write the plan of the study and what was collected on one page.
+
+    Written before the first verdict, the page is a preregistration for a registry such as OSF: its date and
+    hashes show what was planned, and the report says whether settings or pairs changed later.
+
+    Args:
+        study: The study's folder.
+        output: The file to write; by default plan.md in the study, or description.md once there are verdicts.
+
+    Raises:
+        StudyError: A plan with other settings or pairs exists and would be overwritten.
+    """
+    pairs: list[Pair] = []
+    rows: list[TidyRow] = []
+    raters: list[RaterProgress] = []
+    if study.settings.database is not None or (study.folder / "study.db").exists():
+        with Store.open(study.database, declared=study.declared) as store:
+            pairs, raters = store_pairs.read(store), store_raters.read(store)
+            rows = unblind.tidy(store, include_surplus=True, include_excluded=True)
+    path, hashes = output or study.folder / (DESCRIPTION if rows else PLAN), hash_plan(study, pairs)
+    line = f"{path}: the description"
+    if path.name == PLAN and path.exists():
+        if dict(HASH.findall(read_text(path))) != hashes:
+            raise StudyError(
+                f"{path} describes other settings or pairs, and a written plan is not replaced; move it, "
+                "or name another file with --output"
+            )
+        line = f"{path} describes the study as it is; it stays as it was written"
+    else:
+        settings, rated = study.settings, {row.rater for row in rows}
+        page = render(
+            Path(__file__).parent / "templates" / "description.md.j2",
+            settings=settings,
+            models=[part.settings.model for part in study.by_model()],
+            date=datetime.now(UTC).date(),
+            hashes=hashes,
+            pairs=pairs,
+            verdicts=len(rows),
+            counted=sum(not (row.surplus or row.excluded) for row in rows),
+            days=sorted(row.at[:10] for row in rows),
+            raters=Counter(rater.kind for rater in raters if rater.name in rated),
+            excluded=sum(rater.state == "excluded" for rater in raters),
+            criteria=criteria(settings.annotation.criteria, settings.rubric),
+            percent=percent,
+            plural=plural,
+        )
+        write_whole(path, page.encode())
+    next_command = study.command("status" if rows else "annotate")
+    return Description(path=path, hashes=hashes, verdicts=len(rows), lines=(line,), next=(next_command,))

@@ -1,0 +1,250 @@
+"""Publish a study: its verdicts without its raters' identities, the pairs, a dataset card and the report."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import shutil
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import chain
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from analysis.reports.command import report
+from analysis.reports.preregistration import hash_plan
+from guard_eval.errors import StudyError
+from guard_eval.files.opening import read_text
+from guard_eval.files.rows import MOST_BYTES
+from guard_eval.records import SIMULATED, Pair
+from guard_eval.reporting.escaping import csv_text, one_line
+from guard_eval.reporting.rendering import render
+from guard_eval.reporting.writing import write_whole
+from guard_eval.results import Result
+from guard_eval.rubric import criteria
+from guard_eval.store import RaterProgress, Store, TidyRow, unblind
+from guard_eval.store import pairs as store_pairs
+from guard_eval.store import raters as store_raters
+from guard_eval.study import Study
+from guard_eval.study.system_settings import System
+
+# fmt: off
+VERDICT_COLUMNS = [
+    "pair_id", "dataset", "prompt_id", "method_a", "method_b", "rater", "criterion", "verdict", "rater_kind",
+    "presentation", "shown_first", "position", "length_a", "length_b",
+]
+# fmt: on
+"""What the columns mean is in the template of README.md."""
+
+_KEY = re.compile(
+    r"(?<![A-Za-z0-9])(?:sk-(?=[\w-]*\d)[\w-]{16,}|hf_[A-Za-z0-9]{20,}|gh[pousr]_[A-Za-z0-9]{30,}"
+    r"|github_pat_\w{20,}|glpat-[\w-]{16,}|AKIA[0-9A-Z]{16}|AIza[\w-]{35}|xox[abprs]-[\w-]{10,}"
+    r"|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]+)|-----BEGIN [A-Z ]*PRIVATE KEY|://[^\s/:@\"']*:[^\s/@\"']+@"
+    r"|[?&](?:invite|cc|PROLIFIC_PID|SESSION_ID|STUDY_ID)=[\w%-]+"
+)
+"""API keys, passwords in addresses and personal links."""
+_SECRET_VARIABLES = ("PGPASSWORD", "HF_TOKEN", "OPENAI_API_KEY")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Published(Result):
+    """A published study.
+
+    Attributes:
+        folder: The data set's folder.
+        verdicts: The number of verdicts in it.
+    """
+
+    folder: Path
+    verdicts: int
+
+
+def publish(study: Study, folder: Path, /, *, allow: Sequence[str] = ()) -> Published:
+    """Make a data set of the study, without its raters' identities.
+
+    People become numbers, and times, durations and comments are left out. What was typed for the study is
+    searched for the names of raters and for keys.
+
+    Args:
+        study: The study's folder.
+        folder: The folder to make; it must not exist or be empty.
+        allow: A rater's name that is harmless where it stands, such as one that is also an ordinary word.
+
+    Raises:
+        StudyError: There are no verdicts, the folder is not empty, or a setting would identify a person.
+    """
+    folder = Path(folder)
+    target = folder.resolve()
+    if target == Path.cwd():
+        raise StudyError(
+            "publish makes a folder in place of a name, so this folder cannot be it; name another"
+        )
+    if folder.exists() and (folder.is_file() or any(folder.iterdir())):
+        raise StudyError(f"{folder} exists and is not an empty folder; name a folder that does not exist yet")
+    with Store.open(study.database, declared=study.declared) as store:
+        rows, people, pairs = unblind.tidy(store), store_raters.read(store), store_pairs.read(store)
+    if not rows:
+        raise StudyError(
+            f"{study.folder} has no verdicts yet, so there is nothing to publish; collect some with: "
+            f"{study.command('annotate')}"
+        )
+    verdicts = _publishable(rows, pairs, {rater.name.casefold() for rater in people})
+    judged = {row.pair_id for row in verdicts}
+    texts = [asdict(pair) for pair in pairs if pair.id in judged]
+    for text in texts:
+        del text["position"], text["for_people"]
+    files = {
+        "verdicts.csv": csv_text([VERDICT_COLUMNS, *map(attrgetter(*VERDICT_COLUMNS), verdicts)]),
+        "pairs.jsonl": "".join(json.dumps(text, ensure_ascii=False) + "\n" for text in texts),
+        "report.toml": tomli_w.dumps(_declaration(study, verdicts)),
+    }
+    _check_private(study, people, allow, files)
+    excluded = sum(rater.state == "excluded" and rater.kind == "person" for rater in people)
+    counts = {"verdicts.csv": len(verdicts), "pairs.jsonl": len(texts)}
+    # The folder gets its name when it is complete: an interrupted command leaves nothing there.
+    making = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+    try:
+        for name, content in files.items():
+            write_whole(making / name, content.encode("utf-8", "replace"), make_folder=True)
+        report(making / "verdicts.csv", output=making / "report")
+        card = _card(making, study, verdicts, rows=counts, hashes=hash_plan(study, pairs), excluded=excluded)
+        write_whole(making / "README.md", card.encode())
+        making.replace(target)
+    finally:
+        shutil.rmtree(making, ignore_errors=True)
+    return Published(
+        folder=folder,
+        verdicts=len(verdicts),
+        lines=(
+            f"{folder}: {len(verdicts)} verdicts on {len(texts)} pairs",
+            f"Read {folder / 'README.md'}, then upload the folder.",
+        ),
+    )
+
+
+def _publishable(rows: Sequence[TidyRow], pairs: Sequence[Pair], known: set[str]) -> list[TidyRow]:
+    """Return verdicts by pseudonyms, in an order that tells neither when they were given nor by whom."""
+    pseudonyms, positions = _pseudonyms(rows, known), {pair.id: pair.position for pair in pairs}
+
+    def order(row: TidyRow) -> tuple[str | int, ...]:
+        return positions[row.pair_id], row.rater, row.shown_first, row.slot, row.presentation, row.criterion
+
+    verdicts = sorted((replace(row, rater=pseudonyms[row.rater]) for row in rows), key=order)
+    numbers: dict[int, int] = {}
+    return [
+        replace(row, presentation=numbers.setdefault(row.presentation, len(numbers) + 1)) for row in verdicts
+    ]
+
+
+def _pseudonyms(rows: Sequence[TidyRow], known: set[str]) -> dict[str, str]:
+    """Return what each rater is called: people by a number, all others by their names.
+
+    The numbers follow the order of the verdicts themselves, never that of names, ids or arrival: a list of
+    those reveals nothing beyond the verdicts. A hash of a name would not do, since a list of names can be
+    hashed and compared.
+    """
+    answers: dict[str, list[tuple[str, ...]]] = defaultdict(list)
+    for row in rows:
+        if row.rater_kind == "person":
+            answers[row.rater].append((row.pair_id, row.criterion, row.verdict, row.shown_first))
+    prefix = "rater-"
+    while any(name.startswith(prefix) for name in known):  # rater-3 would look like the person of that name
+        prefix = f"x{prefix}"
+    width = len(str(len(answers)))
+    numbered = enumerate(sorted(answers, key=lambda name: sorted(answers[name])), start=1)
+    people = {name: f"{prefix}{number:0{width}}" for number, name in numbered}
+    return {row.rater: people.get(row.rater, row.rater) for row in rows}
+
+
+def _card(folder: Path, study: Study, verdicts: Sequence[TidyRow], **values: object) -> str:
+    """Return README.md, which quotes the report in the folder."""
+    pictures = sorted(path.name for path in folder.glob("report/figures/*.png"))
+    kinds = Counter(kind for kind, _ in {(row.rater_kind, row.rater) for row in verdicts})
+    return render(
+        Path(__file__).parent / "templates" / "dataset_card.md.j2",
+        settings=study.settings,
+        models=[part.settings.model for part in study.by_model()],
+        raters=kinds,
+        simulated=bool(kinds.keys() & SIMULATED),
+        criteria=criteria(list({row.criterion: None for row in verdicts}), study.settings.rubric),
+        answer=json.loads(read_text(folder / "report" / "report.json", limit=MOST_BYTES))["answer"],
+        picture=max(pictures, key=lambda name: "share" in name, default=""),
+        quote=lambda text: json.dumps(one_line(text), ensure_ascii=False),
+        **values,
+    )
+
+
+def _check_private(
+    study: Study, people: Sequence[RaterProgress], allow: Sequence[str], files: dict[str, str]
+) -> None:
+    """Check that nothing typed for the study names a person or holds a key, and that no file holds one.
+
+    Raises:
+        StudyError: Something does; all of it is named.
+    """
+    names = {
+        name
+        for rater in people
+        if rater.kind == "person"
+        for name in (rater.name, rater.external_id or "")
+        # A letter or a small number identifies nobody, and is everywhere. P-3 is a number of ours.
+        if len(name) > 1 and not re.fullmatch(r"\d{1,4}|P-\d+", name)
+    }
+    settings, problems = study.settings, []
+    harmless = {*settings.authors, *allow}
+    asked = ((name, criterion.title, criterion.definition) for name, criterion in settings.criteria.items())
+    typed = {
+        "name": settings.name,
+        "question": settings.question,
+        "model.name": "\n".join(part.settings.model.name.split("/")[-1] for part in study.by_model()),
+        "system": "\n".join(json.dumps(_typed(system), ensure_ascii=False) for system in settings.system),
+        "texts and task": f"{settings.texts}\n{settings.task or ''}",
+        "criteria": "\n".join(chain(*asked)),
+        "judge": "\n".join(judge.rater_name for judge in settings.judge),
+        "authors": "\n".join(settings.authors),
+    }
+    for setting, text in typed.items():
+        words = [
+            repr(name) for name in names - harmless if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text)
+        ]
+        words += [f"{secret[:4]}…" for secret in _KEY.findall(text)]
+        problems += [f"{setting} holds {word}" for word in words]
+    own = (each.api_key_env or "" for each in (*settings.judge, *settings.system))
+    for variable in (*_SECRET_VARIABLES, *own):
+        value = os.environ.get(variable, "")
+        searched = (typed | files).items() if len(value) > 7 else ()
+        problems += [f"{name} holds the value of {variable}" for name, text in searched if value in text]
+    if problems:
+        raise StudyError(
+            f"{study.folder} would be published with a rater's name or a key, so nothing was; change these "
+            "settings, or let a harmless name through with --allow NAME:\n  " + "\n  ".join(problems)
+        )
+
+
+def _typed(system: System) -> list[object]:
+    """Return what was typed for a system and is published: its name, and a served model with its request."""
+    served = system.model.name if system.source == "server" and system.model else ""
+    return [system.name, served, system.body]
+
+
+def _declaration(study: Study, verdicts: Sequence[TidyRow]) -> dict[str, Any]:
+    """Return a report.toml by which a report on verdicts.csv has the study's title, family and error rate."""
+    settings = study.settings
+    judged = {(row.method_a, row.method_b) for row in verdicts}
+    values = {
+        "title": one_line(settings.name),
+        "question": one_line(settings.question),
+        "texts": one_line(settings.texts),
+        "family": [f"{a} against {b}" for a, b in settings.pairs.compare if (a, b) in judged],
+        "seed": settings.seed,
+        **settings.analysis.model_dump(),
+        "random_part": settings.pairs.human_pairs is not None,
+        "ties": True,
+    }
+    return {name: value for name, value in values.items() if value is not None}

@@ -1,0 +1,202 @@
+"""Make a table or a figure of the paper again, and show it beside the paper's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+import pandas as pd
+
+from analysis.replication.compare import SettingDifference, compare, legend, setting_sentence, tables_of
+from analysis.replication.measured import from_counts, from_metrics, from_verdicts
+from analysis.replication.paper import PaperTable, find_table, paper_tables, published
+from analysis.replication.study import lay_out, name_model, plan_study, setting_differences
+from analysis.verdicts.tidy import read as read_verdicts
+from guard_eval import progress
+from guard_eval.cli.commands import load
+from guard_eval.errors import StudyError
+from guard_eval.records import SIMULATED
+from guard_eval.reporting.escaping import escape_markdown
+from guard_eval.reporting.tables import Table, to_markdown
+from guard_eval.reporting.writing import write_whole
+from guard_eval.results import Result
+from guard_eval.store import Store, unblind
+from guard_eval.study import Study
+from guard_eval.texts.pair import pair
+
+ROOT = Path("replication")
+"""The folder of replications, unless one is named."""
+_LISTED = ("name", "TeX label", "about", "model", "asks")
+"""What is listed of a table."""
+_COLLECTING = {"people": ("annotate", "--invite", "NAME"), "judge": ("judge", "--dry-run")}
+"""Commands that collect verdicts, by who is asked."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replication(Result):
+    """A table of the paper, made again.
+
+    Attributes:
+        table: The table's label; "" for the list of all tables.
+        folder: Where its studies and pages are; None if nothing was written.
+        setting: The differences from the paper's setting. If there are any, figures are not comparable.
+        figures: The paper's figures with ours: value, limits, number and state; or the tables.
+    """
+
+    table: str = ""
+    folder: Path | None = None
+    setting: tuple[str, ...] = ()
+    figures: pd.DataFrame = field(default_factory=pd.DataFrame)
+
+
+def replicate(
+    table: str | None = None,
+    folder: Path | None = None,
+    /,
+    *,
+    prompts: Sequence[Path] = (),
+    limit: int | None = None,
+    verdicts: Path | None = None,
+    dry_run: bool = False,
+    overrides: Sequence[str] = (),
+) -> Replication:
+    """Make a table or a figure of the paper again, and show it beside the paper's.
+
+    Without a name it lists all of them. The table's study.toml is written into the folder and run through
+    generate, measure and pair; stop it at any moment and run it again. What differs from the paper's setting
+    is stated above the table, because a difference then says nothing of the paper. On a small machine:
+    guard-eval replicate humaneval --limit 5 --set model.name=bundled --set generation.max_new_tokens=64
+
+    Args:
+        table: A short name or a label of the paper's TeX.
+        folder: Where to make it; by default a folder in replication/.
+        prompts: Files of prompts, or of generations with prompt and reference, or a folder of them; by
+            default the folder prompts/.
+        limit: Only so many prompts of each dataset, drawn by the seed.
+        verdicts: For tables of people and judges: a file of verdicts or of counts. Nothing else is run.
+        dry_run: Say what would be run, and stop.
+        overrides: Settings in place of the paper's, each `table.key=value`.
+
+    Raises:
+        StudyError: There is no such table, there are no prompts, or a step finds something wrong.
+    """
+    if table is None:
+        return list_tables()
+    entry = find_table(table)
+    if verdicts is not None:
+        unused = {"--prompts": prompts, "--limit": limit, "--set": overrides}
+        if named := [name for name, value in unused.items() if value]:
+            raise StudyError(f"--verdicts runs nothing, so {named[0]} has no effect; leave one of them out")
+        return _compare_file(entry, verdicts, None if dry_run else folder)
+    heading = f"{entry.label}: {entry.title}"
+    if not entry.experiment:
+        return Replication(table=entry.label, lines=(heading, f"There is nothing to run. {entry.here}"))
+    folder = folder or ROOT / (entry.experiment if entry.asks else entry.name)
+    if (folder / "study.toml").exists() and not (prompts or limit or overrides):
+        study = Study.open(folder)
+        if dry_run:
+            return Replication(
+                table=entry.label, lines=(heading, *load("generate")(study, dry_run=True).lines)
+            )
+    else:
+        tables, used = plan_study(entry, folder, prompts, limit, overrides)
+        if dry_run:
+            texts = len(used) * len(tables["generation"]["strategies"])
+            forecast = (
+                f"would write {folder / 'study.toml'} ({tables['model']['name']}) and {len(used)} prompts, "
+                f"and make {texts} texts of at most {tables['generation']['max_new_tokens']} tokens each"
+            )
+            return Replication(table=entry.label, lines=(heading, forecast))
+        study = lay_out(folder, tables, used)
+    return _run(entry, study)
+
+
+def list_tables() -> Replication:
+    """Return the tables and figures of the paper."""
+    rows = []
+    for table in paper_tables():
+        model = f"{table.models[0]}{', …' if table.models[1:] else ''}"
+        rows.append((table.name, table.label, table.title, model, " and ".join(table.asks)))
+    shown = Table(columns=_LISTED, rows=tuple(rows), caption="", text_columns=len(_LISTED))
+    listed = pd.DataFrame(rows, columns=_LISTED)
+    return Replication(tables=(shown,), figures=listed, next=("guard-eval replicate NAME --dry-run",))
+
+
+def _compare_file(table: PaperTable, path: Path, folder: Path | None) -> Replication:
+    """Compare the verdicts in a file, or the counts of verdicts."""
+    if not table.asks:
+        raise StudyError(f"{table.label} is not a table of verdicts; guard-eval replicate says which are")
+    who, kind = ("people", "person") if "people" in table.asks else ("judge", "model")
+    ours = from_counts(path, who=who)
+    if ours is None:
+        ours = from_verdicts(read_verdicts(path, rater_kind=kind))
+    note = f"from {path.name}; nothing is known of its setting but what the file says"
+    return _compare(table, folder, ours, [], [note])
+
+
+def _run(table: PaperTable, study: Study) -> Replication:
+    """Make texts, and measure them or the verdicts on their pairs; say how to collect more verdicts."""
+    progress.show(replace(load("generate")(study), next=()))
+    model, following, notes = "", [], []
+    if table.asks:
+        progress.show(replace(pair(study), next=()))
+        following = [study.command(*_COLLECTING[who]) for who in table.asks]
+        following.append(
+            f"guard-eval replicate {table.name} {study.folder}, for the table of the verdicts so far"
+        )
+        with Store.open(study.database, declared=study.declared) as store:
+            verdicts = pd.DataFrame([asdict(row) for row in unblind.tidy(store)])
+        if verdicts.empty:
+            lines = ("There are no verdicts yet.",)
+            return Replication(table=table.label, folder=study.folder, lines=lines, next=tuple(following))
+        notes += ["SIMULATED raters: no person rated"] if set(verdicts["rater_kind"]) <= SIMULATED else []
+        ours = from_verdicts(verdicts)
+    else:
+        measured = load("measure")(study)
+        progress.show(replace(measured, next=()))
+        if measured.failures:  # of metrics whose models are not available; the others are measured
+            raise StudyError("\n".join(measured.failures))
+        ours, model = from_metrics(measured.to_frame()), name_model(table, study)
+        datasets, printed = set(ours["dataset"]), set(published(table.label)["dataset"])
+        if missing := sorted(printed - datasets):
+            notes.append(f"not run: {', '.join(missing)}")
+        if others := sorted(datasets - printed):
+            notes.append(f"not in the paper: {', '.join(others)}; ours are in {study.metrics}/")
+        if len(table.models) > 1:
+            notes.append(f"the paper's figures are those of {model}; name another with --set model.name")
+    result = _compare(table, study.folder, ours, setting_differences(table, study), notes, model)
+    return replace(result, next=tuple(following))
+
+
+def _compare(  # noqa: PLR0917 (of three callers)
+    table: PaperTable,
+    folder: Path | None,
+    ours: pd.DataFrame,
+    differences: Sequence[SettingDifference],
+    notes: Sequence[str],
+    model: str = "",
+) -> Replication:
+    """Show our figures beside the paper's, and write them as Markdown if there is a folder for it."""
+    figures = published(table.label)
+    compared = compare(figures[figures["model"].isin(["", model])], ours, differences)
+    if compared["ours"].isna().all() and table.asks:
+        raise StudyError(
+            f"no verdict is of {table.label}: {table.title}; does the column rater_kind say who judged?"
+        )
+    listed = compared.drop(columns=["decimals", "half_unit", "is_exact", "shown", "cell"])
+    head, tables = f"{table.label}: {table.title}", tables_of(compared)
+    lines = [head, *filter(None, [setting_sentence(differences), *notes, legend(compared)])]
+    if folder is not None:
+        path = folder / f"replication-{table.name}.md"
+        parts = [f"# {escape_markdown(head)}", *map(escape_markdown, lines[1:]), *map(to_markdown, tables)]
+        write_whole(path, ("\n\n".join(parts) + "\n").encode(), make_folder=True)
+        lines.append(f"replication: {path}")
+    return Replication(
+        table=table.label,
+        folder=folder,
+        setting=tuple(difference.words for difference in differences),
+        figures=listed.astype(object).where(listed.notna(), None),
+        lines=tuple(lines),
+        tables=tables,
+    )

@@ -1,0 +1,159 @@
+"""Our figures for a table of the paper: from metrics, verdicts, or counts of verdicts.
+
+A row is a figure: what it is of (`dataset`, `strategy`, `versus`, `metric`), its value (`ours`), limits and
+number, and whether it must be the paper's because it is computed from the same counts (`is_exact`).
+"""
+
+from __future__ import annotations
+
+import functools
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from analysis.replication.prompts import dataset_named
+from guard_eval.errors import StudyError
+from guard_eval.estimate import jackknife
+from guard_eval.files.opening import LARGEST_TEXT, read_bytes
+from guard_eval.generation.strategies import parse
+from guard_eval.metrics.scores import OVERALL
+from guard_eval.records import SIMULATED
+
+COLUMNS = ["dataset", "strategy", "versus", "metric", "ours", "low", "high", "n", "is_exact"]
+_SUBJECT = ["dataset", "strategy", "versus", "criterion"]
+WHO = {"person": "people", "simulated": "people", "model": "judge", "simulated_model": "judge"}
+"""Kinds of raters, in the words of the paper's metrics."""
+
+
+def from_metrics(scores: pd.DataFrame) -> pd.DataFrame:
+    """Return the scores of a study's datasets (`Measured.to_frame`), with the paper's names of these."""
+    ours = scores[scores["value"].notna() & (scores["dataset"] != OVERALL)].rename(columns={"value": "ours"})
+    return _figures(ours.assign(dataset=ours["dataset"].map(dataset_named), versus="", is_exact=False))
+
+
+def _figures(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the columns of figures; those of verdicts have their metric in three parts."""
+    if "metric" not in rows:
+        rows = rows.assign(metric=rows["who"] + "." + rows["criterion"] + "." + rows["what"])
+    return rows[COLUMNS].astype({"n": "Int64"})
+
+
+def from_verdicts(verdicts: pd.DataFrame) -> pd.DataFrame:
+    """Return shares of wins and ties in percent, by criterion and dataset, of people and of judges.
+
+    A rater who saw a pair twice (a judge, in both orders) has one answer to it. Intervals are over prompts,
+    or over pairs if prompts are not known. Simulated raters count only if there are no others. If both kinds
+    judged, `agree` says whether both prefer the same strategy.
+
+    Args:
+        verdicts: A validated table; methods and datasets may have the paper's names or ours.
+    """
+    table = verdicts.astype(object).reset_index(drop=True)
+    if not (simulated := table["rater_kind"].isin(SIMULATED)).all():
+        table = table[~simulated]
+    methods = table[["method_a", "method_b"]].map(_signature)
+    verdict = table["verdict"].map(_signature)
+    first, second = methods.min(axis=1), methods.max(axis=1)
+    prompt = table.assign(prompt_id=table.get("prompt_id"))["prompt_id"].replace("", None)
+    answers = pd.DataFrame(
+        {
+            "who": table["rater_kind"].map(WHO),
+            "first": first,
+            "second": second,
+            "dataset": table["dataset"].map(dataset_named),
+            "criterion": table["criterion"],
+            "unit": table["dataset"] + "\0" + prompt.where(prompt.notna(), table["pair_id"]),
+            "pair": table["pair_id"],
+            "rater": table["rater"],
+            "lead": (verdict == first).astype(int) - (verdict == second).astype(int),
+        }
+    )
+    answers = answers.groupby(list(answers.columns[:-1]), sort=False)["lead"].sum().reset_index()
+    lead = answers["lead"]
+    counts = answers.assign(wins=(lead > 0) * 1, ties=(lead == 0) * 1, losses=(lead < 0) * 1)
+    shares = _shares(pd.concat([counts, counts.assign(criterion="overall")]))
+    return _figures(pd.concat([shares, _agreement(shares)]))
+
+
+def _shares(counts: pd.DataFrame, *, exact: bool = False) -> pd.DataFrame:
+    """Return the shares of wins, ties, and wins with half the ties, in percent, for either strategy.
+
+    Args:
+        counts: Wins of the first strategy, ties and losses, by who judged, strategies, dataset, criterion
+            and unit.
+        exact: Whether these are the paper's own counts, so that there is no interval.
+    """
+    swapped = {"first": "second", "second": "first", "wins": "losses", "losses": "wins"}
+    every = pd.concat([counts, counts.rename(columns=swapped)])
+    every = pd.concat([every.assign(dataset="All"), every])
+    figures = []
+    keys = ["who", "first", "second", "dataset", "criterion"]
+    for (who, first, second, dataset, criterion), part in every.groupby(keys, sort=False):
+        units = part.groupby("unit", sort=False)[["wins", "ties", "losses"]].sum()
+        judged = units.sum(axis=1)
+        amounts = {"win": units["wins"], "tie": units["ties"], "share": units["wins"] + units["ties"] / 2}
+        for what, amount in amounts.items() if judged.any() else ():
+            sums = np.column_stack([100 * amount, judged])
+            share = jackknife(sums, lambda sums: sums[..., 0] / sums[..., 1], bounds=(0.0, 100.0))
+            low, high = (None, None) if exact else (share.low, share.high)
+            figures.append(
+                (who, first, second, dataset, criterion, what, share.value, low, high, judged.sum(), exact)
+            )
+    columns = ["who", "strategy", "versus", "dataset", "criterion", "what", "ours", "low", "high", "n"]
+    return pd.DataFrame(figures, columns=[*columns, "is_exact"])
+
+
+def _agreement(shares: pd.DataFrame) -> pd.DataFrame:
+    """Return whether people and judges prefer the same strategy, if both judged."""
+    leads = shares[shares["what"] == "share"].assign(lead=shares["ours"] - 50)
+    people, judge = (leads[leads["who"] == who] for who in ("people", "judge"))
+    both = people.merge(judge[[*_SUBJECT, "lead"]], on=_SUBJECT)
+    same = both["lead_x"] * both["lead_y"] > 0
+    return both.assign(who="both", what="agree", ours=same * 1.0, low=None, high=None, n=None, is_exact=True)
+
+
+def from_counts(path: Path, *, who: str) -> pd.DataFrame | None:
+    """Return exact shares in percent from a CSV file of counts; None if it is another file.
+
+    Columns are dataset, criterion, ties, and NAME_wins of either strategy. Counts do not say which ratings
+    are of the same pair, so there can be no intervals.
+
+    Args:
+        path: The file.
+        who: `people` or `judge`.
+
+    Raises:
+        StudyError: A count is no whole number, or there are not two strategies.
+    """
+    try:
+        table = pd.read_csv(BytesIO(read_bytes(path, limit=LARGEST_TEXT)), encoding="utf-8-sig")
+    except (OSError, ValueError):
+        return None  # the reader of verdicts reports what is wrong with it
+    if not {"dataset", "criterion", "ties"} <= set(table):
+        return None
+    wins = [name for name in map(str, table) if name.endswith("_wins")]
+    if len(wins) != 2 or set(table[["ties", *wins]].dtypes) != {np.dtype(int)}:
+        raise StudyError(
+            f"{path} holds no counts for two strategies ({', '.join(wins) or 'none'}); a line has dataset, "
+            "criterion, and as whole numbers ties and NAME_wins for either strategy"
+        )
+    first, second = (_signature(name.removesuffix("_wins")) for name in wins)
+    counts = table.rename(columns={wins[0]: "wins", wins[1]: "losses"})
+    datasets = counts["dataset"].map(dataset_named)
+    counts = counts.assign(who=who, first=first, second=second, dataset=datasets, unit=datasets)
+    return _figures(_shares(counts, exact=True))
+
+
+@functools.cache
+def _signature(method: str) -> str:
+    """Return a method's signature, or its name if it is no strategy.
+
+    >>> _signature("GUARD"), _signature("ACS"), _signature("Top-k"), _signature("tie")
+    ('guard', 'acs(q=1)', 'top_k(k=50)', 'tie')
+    """
+    try:
+        return str(parse(method.lower().replace("-", "_")))
+    except StudyError:
+        return method

@@ -1,0 +1,96 @@
+"""The prompts of a replication: from files as people have them, under the paper's names of its datasets."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from analysis.replication.paper import PROMPTS, PaperTable
+from guard_eval.demo import PROMPTS as BUNDLED_PROMPTS
+from guard_eval.errors import StudyError
+from guard_eval.records import Prompt
+from guard_eval.texts.pairing import draw_prompts
+from guard_eval.texts.prompts import read_prompts
+
+ALIASES = {
+    "Wikitext": ("wikitext", "wiki", "wikitext103"),
+    "Wikinews": ("wikinews", "news"),
+    "BookCorpus": ("bookcorpus", "book", "books", "story"),
+}
+WHERE = (
+    "the paper's are those of Li et al. 2023 and are not shipped: the files wikitext_, wikinews_ and "
+    "book_contrastive_gpt2-xl_256.jsonl under data_from_CD_repo/benchmarks in "
+    "github.com/yxuansu/Contrastive_Search_versus_Contrastive_Decoding; --prompts reads them as they are"
+)
+"""Where the paper's prompts come from."""
+
+USUAL = Path("prompts")
+"""The folder that is read if none is named."""
+_SUFFIXES = (".jsonl", ".json", ".csv", ".parquet", ".txt")
+
+
+@functools.cache
+def dataset_named(name: str) -> str:
+    """Return the paper's name of a dataset; one that it does not have keeps its own.
+
+    >>> dataset_named("wikitext"), dataset_named("book"), dataset_named("tales")
+    ('Wikitext', 'BookCorpus', 'tales')
+    """
+    plain = "".join(filter(str.isalnum, name.casefold()))
+    return next((paper for paper, names in ALIASES.items() if plain in names), name)
+
+
+def prompts_of(
+    table: PaperTable, paths: Sequence[Path], *, limit: int | None, bundled: bool, seed: int
+) -> list[Prompt]:
+    """Return the prompts of a table.
+
+    Args:
+        table: The table.
+        paths: Files of prompts or of generations, or folders of them; by default the folder `prompts`.
+        limit: So many prompts of each dataset, drawn by the seed.
+        bundled: Whether the bundled prompts serve if there are no others.
+        seed: The study's seed.
+
+    Raises:
+        StudyError: There are no prompts, a file cannot be read, or two prompts have one id.
+    """
+    usual = [USUAL] if USUAL.is_dir() else [BUNDLED_PROMPTS] if bundled else []
+    prompts = [
+        prompt
+        for prompt in read_files(paths or usual)
+        if prompt.dataset in table.datasets or prompt.dataset not in PROMPTS  # not another table's
+    ]
+    if not prompts:
+        raise StudyError(
+            f"there are no prompts of {', '.join(table.datasets)}; name files with --prompts, or put them "
+            f"into {USUAL}/: {WHERE}"
+        )
+    per_dataset = table.tables()["pairs"]["per_dataset"] if table.asks else len(prompts)
+    return draw_prompts(prompts, per_dataset=min(limit or per_dataset, per_dataset), seed=seed)
+
+
+def read_files(paths: Sequence[Path]) -> list[Prompt]:
+    """Return the prompts of files and of the files in folders, with the paper's names of datasets.
+
+    A file holds prompts, or generations with prompt and reference each; the name of its dataset is what its
+    own name begins with. A number in place of an id gets that name before it.
+
+    Raises:
+        StudyError: A file cannot be read, or two prompts have one id.
+    """
+    prompts: dict[str, Prompt] = {}
+    for path in paths:
+        files = (
+            [file for file in sorted(path.iterdir()) if file.suffix in _SUFFIXES] if path.is_dir() else [path]
+        )
+        for file in files:
+            known = dataset_named(file.stem.split("_")[0].split("-")[0])
+            for prompt in read_prompts(file, dataset=known if known in ALIASES else None):
+                name = f"{prompt.dataset}-{prompt.id}" if prompt.id.isdigit() else prompt.id
+                if name in prompts:
+                    raise StudyError(f"two prompts have the id {name!r}; name each file once, or change one")
+                prompts[name] = replace(prompt, id=name, dataset=dataset_named(prompt.dataset))
+    return list(prompts.values())

@@ -1,0 +1,109 @@
+"""The study of a table of the paper: planned, laid out, and how its setting differs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from analysis.replication.compare import SettingDifference
+from analysis.replication.paper import COHERENCE_MODEL, MODELS, NEW_TOKENS, PaperTable
+from analysis.replication.prompts import prompts_of
+from guard_eval import progress
+from guard_eval.errors import StudyError
+from guard_eval.files.opening import read_bytes
+from guard_eval.files.rows import MOST_BYTES
+from guard_eval.records import Prompt
+from guard_eval.reporting.writing import write_whole
+from guard_eval.study import Study
+from guard_eval.study.folder import check_settings, seen_from
+from guard_eval.study.settings import needs_amateur
+from guard_eval.study.system_settings import BUNDLED
+from guard_eval.study.toml import read_toml, with_overrides
+from guard_eval.texts.new import prompt_lines
+from guard_eval.texts.prompts import read_prompts
+
+
+def plan_study(
+    table: PaperTable, folder: Path, paths: Sequence[Path], limit: int | None, overrides: Sequence[str]
+) -> tuple[dict[str, Any], list[Prompt]]:
+    """Return the study.toml of a table as tables, and its prompts; the model is the table's first one.
+
+    Raises:
+        StudyError: There are no prompts, or a setting is wrong.
+    """
+    tables = with_overrides(table.tables(), overrides)
+    model, generation, metrics = tables["model"], tables["generation"], tables["metrics"]
+    replaced = {each.partition("=")[0].strip() for each in overrides}
+    is_bundled = model["name"] == BUNDLED
+    own_model = model["name"] != MODELS[table.models[0]]
+    if own_model and "model.amateur" not in replaced and model.pop("amateur", ""):
+        generation["strategies"] = [name for name in generation["strategies"] if not needs_amateur(name)]
+        progress.notice(
+            f"contrastive_decoding is left out: it needs a smaller model of {model['name']}'s family; name "
+            "one with --set model.amateur=NAME"
+        )
+    if is_bundled and not any(key.startswith("metrics.") for key in replaced):
+        # The bundled model is for trying things out, where there may be no network.
+        local = [name for name in metrics["compute"] if name not in {"mauve", "bertscore"}]
+        metrics |= {"compute": local or metrics["compute"], "coherence_model": BUNDLED}
+    for part, key in ((model, "name"), (model, "amateur"), (metrics, "coherence_model")):
+        if isinstance(part.get(key), str):
+            part[key] = seen_from(folder, part[key])
+    check_settings(tables, folder)
+    return tables, prompts_of(table, paths, limit=limit, bundled=is_bundled, seed=tables["seed"])
+
+
+def lay_out(folder: Path, tables: dict[str, Any], prompts: Sequence[Prompt]) -> Study:
+    """Write a study's files, unless they are there, and return the study.
+
+    Raises:
+        StudyError: The folder has a study with other settings or prompts.
+    """
+    settings, prompts_path, lines = folder / "study.toml", folder / "prompts.jsonl", prompt_lines(prompts)
+    if not settings.exists():
+        write_whole(prompts_path, lines, make_folder=True)
+        # Last, because its presence says that the folder is complete.
+        write_whole(settings, tomli_w.dumps(tables).encode())
+        progress.notice(f"{settings}: the settings; {len(prompts)} prompts beside it")
+    elif read_toml(settings) != tables or read_bytes(prompts_path, limit=MOST_BYTES) != lines:
+        raise StudyError(
+            f"{folder} holds a replication with other settings or prompts; name another FOLDER, or leave the "
+            "options out to go on with it"
+        )
+    return Study.open(folder)
+
+
+def name_model(table: PaperTable, study: Study) -> str:
+    """Return the paper's name of a study's model; of one that it does not have, the table's first model."""
+    names = (name for name in table.models if MODELS[name] == study.settings.model.name)
+    return next(names, table.models[0])
+
+
+def setting_differences(table: PaperTable, study: Study) -> list[SettingDifference]:
+    """Return what a study does otherwise than the paper says it did.
+
+    What the paper does not say (the prompts' length in tokens, the arithmetic, contrastive decoding's and
+    adaptive decoding's settings, seeds) cannot differ from it.
+    """
+    settings, wanted = study.settings, MODELS[name_model(table, study)]
+    generation, metrics = settings.generation, settings.metrics
+    used, tokens, scorer = settings.model.name, generation.max_new_tokens, metrics.coherence_model
+    instead = f"not {wanted}" if table.named else f"where we take {wanted}, as the paper names none"
+    differing = {
+        f"model {used}, {instead}": used != wanted,
+        f"at most {tokens} tokens a text, not {NEW_TOKENS}": tokens != NEW_TOKENS,
+        "prompts through a chat template": generation.chat,
+    }
+    if "coherence" in metrics.compute:
+        differing[f"coherence by {scorer}, not {COHERENCE_MODEL}"] = scorer != COHERENCE_MODEL
+    differences = [SettingDifference(words) for words, differs in differing.items() if differs]
+    counts = Counter(p.dataset for p in read_prompts(study.prompts_path, limit=settings.prompts.limit))
+    for dataset, number in table.prompts.items():
+        if (dataset in counts or table.asks) and counts[dataset] != number:
+            words = f"{counts[dataset] or 'no'} prompts of {dataset}, not {number}"
+            differences.append(SettingDifference(words, dataset))
+    return differences

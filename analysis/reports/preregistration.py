@@ -1,0 +1,51 @@
+"""The written plan of a study, compared with the study as it is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from guard_eval.files.opening import read_text
+from guard_eval.records import Pair
+from guard_eval.reporting.escaping import escape_markdown
+from guard_eval.study import Study
+from guard_eval.study.declared import hash_declared
+
+PLAN = "plan.md"
+"""The page that is written before the first verdict, in the study's folder."""
+
+HASH = re.compile(r"^\* SHA-256 of the (.+): ([0-9a-f]{64})$", re.MULTILINE)
+_VERDICTS = re.compile(r"^\* Verdicts when this page was written: (\d+)$", re.MULTILINE)
+
+
+def plan_changes(study: Study, pairs: Sequence[Pair]) -> tuple[str, ...]:
+    """Return sentences that compare the study with its written plan; none if there is no plan."""
+    path = study.folder / PLAN
+    if not path.exists():
+        return ()
+    text = read_text(path)
+    planned, verdicts = dict(HASH.findall(text)), _VERDICTS.search(text)
+    if not planned or verdicts is None:
+        return (f"{PLAN} holds no hash of settings, so it cannot be compared with the study.",)
+    if verdicts[1] != "0":
+        return (f"{PLAN} was written when {verdicts[1]} verdicts existed, so it is no preregistration.",)
+    current, parts = hash_plan(study, pairs), []
+    for name, before in planned.items():
+        now = current.get(name, "")
+        same = before == now
+        parts.append(
+            f"the {name} {'are unchanged' if same else f'DIFFER ({before:.16} there, {now:.16} now)'}"
+        )
+    return (f"Preregistration: compared with {PLAN}, {'; '.join(parts)}.",)
+
+
+def hash_plan(study: Study, pairs: Sequence[Pair]) -> dict[str, str]:
+    """Return the hash of each part of the settings and of the pairs, by its name as the page has it.
+
+    That of the pairs is of their sorted ids, each of which is a hash of the methods and both texts.
+    """
+    declared = study.declared.items()
+    hashes = {f"settings of {escape_markdown(part)}": hash_declared(text) for part, text in declared}
+    if pairs:
+        hashes["pairs"] = hash_declared("\n".join(sorted(pair.id for pair in pairs)))
+    return hashes

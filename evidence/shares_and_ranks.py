@@ -1,0 +1,226 @@
+"""Do intervals agree with their tests, and do the finer methods gain without erring? Tables in Markdown.
+
+python evidence/shares_and_ranks.py --table intervals --studies 2000
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable, Iterator
+from itertools import combinations, product
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import stats
+from simulated_studies import Truth, simulate
+
+from analysis.evidence import Context, Evidence
+from analysis.sections.ranking import ranking
+from analysis.stats.assisted import assisted_share
+from analysis.stats.joint_flips import max_t
+from analysis.verdicts.tidy import validate
+from analysis.verdicts.win_share import fixed_share, random_share, weigh_by_precision
+from guard_eval.estimate import adjust
+from guard_eval.sign_flip import sign_flip
+from guard_eval.study.test_plan import TestPlan
+
+Numbers = NDArray[np.int64]
+SEED = 20261129
+
+
+def intervals(studies: int) -> Iterator[tuple[object, ...]]:
+    """Yield coverage of the interval that inverts the test, and how often Student's disagrees with it."""
+    yield "model", "κ", "ties", "share", "items", "raters", "coverage", "Student's", "Student's disagrees"
+    settings = (("latent", 0.41, 0.32), ("dirichlet", 0.05, 0.67))
+    for (model, kappa, ties), share in product(settings, (0.5, 0.6)):
+        truth = Truth(model=model, kappa=kappa, ties=ties, share=share)
+        for items, raters in product((8, 20, 40, 150), (1, 3)):
+            rng = np.random.default_rng([SEED, items, raters])
+            drawn = simulate(truth, studies=studies, items=items, raters=raters, rng=rng).mean(axis=2)
+            hits = np.array([_cover(0.5 + means / 2, share) for means in drawn if np.ptp(means) > 0])
+            yield model, kappa, ties, share, items, raters, *hits.mean(axis=0)
+
+
+def _cover(shares: NDArray[np.float64], truth: float) -> tuple[bool, bool, bool]:
+    known = {"share": shares, "dataset": "d", "unit": -1 - np.arange(len(shares))}
+    ours = fixed_share(pd.DataFrame(known), level=0.95)
+    low, high = stats.t.interval(0.95, len(shares) - 1, shares.mean(), stats.sem(shares))
+    covers = ours.low is not None and ours.high is not None and ours.low <= truth <= ours.high
+    return covers, low <= truth <= high, (ours.p is not None and ours.p <= 0.05) == (low <= 0.5 <= high)
+
+
+def weights(studies: int) -> Iterator[tuple[object, ...]]:
+    """Yield error and power where half of the pairs have one rating and half have more."""
+    yield "pairs", "ratings of a pair", "share", "found, equal weights", "found, precision"
+    for pairs, more, share in product((40, 100), (3, 8), (0.5, 0.6)):
+        count = np.where(np.arange(pairs) % 2, 1, more)
+        rng, found = np.random.default_rng([SEED, pairs, more]), np.zeros(2)
+        truth = Truth(share=share, kappa=0.05)
+        for drawn in simulate(truth, studies=studies, items=pairs, raters=more, rng=rng):
+            kept = np.arange(more) < count[:, None]
+            item, net = np.nonzero(kept)[0], drawn[kept]
+            scores = pd.DataFrame({"item": item, "net": net, "showings": 1})
+            mean = np.bincount(item, weights=net) / count
+            items = pd.DataFrame({"share": 0.5 + mean / 2, "dataset": "d", "unit": -1 - np.arange(pairs)})
+            ways = (items, weigh_by_precision(items, scores))
+            found += [(fixed_share(way, level=0.95).p or 1) <= 0.05 for way in ways]
+        yield pairs, f"1 or {more}", share, *found / studies
+
+
+def criteria(studies: int) -> Iterator[tuple[object, ...]]:
+    """Yield how often any of six criteria errs, and how often one that differs is found."""
+    yield "correlation", "prompts", "any error, Holm", "any error, max-T", "found, Holm", "found, max-T"
+    for correlation, prompts in product((0.0, 0.4, 0.8), (40, 150)):
+        rng, rates = np.random.default_rng([SEED, prompts]), np.zeros(4)
+        for _, (index, advantage) in product(range(studies), enumerate((0.0, 2.6 / math.sqrt(prompts)))):
+            common = rng.standard_normal((prompts, 1))
+            own = rng.standard_normal((prompts, 6))
+            felt = math.sqrt(correlation) * common + math.sqrt(1 - correlation) * own
+            felt[:, 0] += 1.3 * advantage
+            scores = np.sign(np.where(np.abs(felt) > 0.45, felt, 0.0))
+            p_values = adjust([sign_flip(column).p for column in scores.T])
+            p_values = [1.0 if p is None else p for p in p_values]
+            ways = (p_values, np.minimum(p_values, max_t(scores)))
+            rates[2 * index : 2 * index + 2] += [(way[0] if index else min(way)) <= 0.05 for way in ways]
+        yield correlation, prompts, *rates / studies
+
+
+def loads(studies: int) -> Iterator[tuple[object, ...]]:
+    """Yield how often the interval for other raters misses, where raters rated very unequal numbers."""
+    yield "pairs of each rater", "leans", "missed, these raters", "missed, others", "width over these raters'"
+    of_raters = (
+        [50] * 8,
+        [200, 100, 60, 40, 20, 20, 10, 10],
+        [120, 80, 20, 10, 10, 5, 5],
+        [100, 60] + [3] * 20,
+    )
+    for counts, lean in product(of_raters, (0.0, 0.4)):
+        rater = np.repeat(np.arange(len(counts)), counts)
+        rng, rows = np.random.default_rng([SEED, len(counts)]), []
+        for _ in range(studies):
+            felt = rng.normal(0, lean, len(counts))[rater] + rng.normal(0, 1.35, len(rater))
+            net = np.sign(np.where(np.abs(felt) > 0.45, felt, 0.0)).astype(int)
+            unit = np.arange(len(rater))
+            known = {"item": unit, "unit": -1 - unit, "dataset": "d", "rater": rater, "net": net}
+            scores = pd.DataFrame(known | {"showings": 1, "share": 0.5 + net / 2})
+            these = fixed_share(scores, level=0.95)
+            others = random_share(scores, scores, these)
+            ends = [(each.low, each.high) for each in (these, others)]
+            if None not in ends[1]:
+                spans = [high - low for low, high in ends]
+                rows.append([*(not low <= 0.5 <= high for low, high in ends), spans[1] / spans[0]])
+        missed = np.array(rows)
+        named = ", ".join(map(str, counts[:8])) + (", …" if len(counts) > 8 else "")
+        yield named, lean, *missed[:, :2].mean(axis=0), np.median(missed[:, 2])
+
+
+def assisted(studies: int) -> Iterator[tuple[object, ...]]:
+    """Yield coverage and power of people's share, assisted by a judge who differs less than they do."""
+    yield "judge's scores shrunk to", "λ, median", "coverage", "found, share .57", "found, people alone"
+    truth = _assisted_truth()
+    for shrunk in (1.0, 0.5, 0.25):
+        rng, rows = np.random.default_rng([SEED, 4]), []
+        for _ in range(studies):
+            quality = rng.normal(0.25, 1, 800)
+            people = np.clip(0.5 + 0.28 * (quality + 0.5 * rng.standard_normal(800)), 0, 1)
+            judge = 0.5 + shrunk * 0.28 * (quality + 0.5 * rng.standard_normal(800))
+            rated = np.where(np.arange(800) < 80, people, np.nan)
+            result = assisted_share(rated, np.clip(judge, 0, 1), np.zeros(800), np.arange(800))
+            alone = stats.ttest_1samp(people[:80], 0.5).pvalue
+            low, high = result.share.low or 0.0, result.share.high or 1.0
+            found = (result.share.p or 1) <= 0.05
+            rows.append([result.weight, low <= truth <= high, found, alone <= 0.05])
+        table = np.array(rows, dtype=float)
+        yield shrunk, np.median(table[:, 0]), *table[:, 1:].mean(axis=0)
+
+
+def _assisted_truth() -> float:
+    """Return the mean of people's scores of all texts, which are cut at 0 and 1."""
+    felt = stats.norm(0.5 + 0.28 * 0.25, 0.28 * math.sqrt(1.25))
+    return float(felt.expect(lambda score: min(max(score, 0.0), 1.0)))
+
+
+def ranks(studies: int) -> Iterator[tuple[object, ...]]:
+    """Yield how often rank sets of methods that are alike are wrong, if raters are drawn anew."""
+    yield "methods", "prompts", "raters, each rates", "leans", "wrong, these raters", "wrong, others"
+    settings = (
+        *product((4,), (40,), (4, 5, 8), (1.0,), ("none", "normal", "skewed")),
+        *product((6,), (60,), (5,), (1.0,), ("normal",)),
+        *product((4,), (60,), (20,), (0.15,), ("normal",)),
+    )
+    for methods, prompts, raters, part, leans in settings:
+        rng, wrong = np.random.default_rng([SEED, methods, raters]), np.zeros(2)
+        for _ in range(studies):
+            table = _alike(rng, methods, prompts, raters, part=part, leans=leans)
+            for index, sampling in enumerate(("fixed", "random")):
+                context = Context(name="n", plan=TestPlan(raters=sampling))
+                rows = ranking(Evidence.of(table, context))
+                sets = [(row.possible_best or 1, row.possible_worst or methods) for row in rows]
+                wrong[index] += any(each != (1, methods) for each in sets)
+        yield methods, prompts, f"{raters}, {part:.0%}", leans, *wrong / studies
+
+
+def _alike(
+    rng: np.random.Generator, methods: int, prompts: int, raters: int, *, part: float, leans: str
+) -> pd.DataFrame:
+    """Draw verdicts on methods that nobody prefers in the mean; each rater likes some of them better."""
+    size = (raters, methods)
+    liking = {
+        "none": np.zeros(size),
+        "normal": rng.normal(0, 0.4, size),
+        "skewed": 0.4 * (rng.exponential(1, size) - 1),
+    }[leans]
+    first, second = np.array(list(combinations(range(methods), 2))).T
+    prompt, rater, pair = (grid.ravel() for grid in np.indices((prompts, raters, len(first))))
+    kept = rng.random(len(prompt)) < part
+    prompt, rater, pair = prompt[kept], rater[kept], pair[kept]
+    quality = rng.normal(0, 0.6, (prompts, methods))[prompt] + liking[rater]
+    row, a, b = np.arange(len(prompt)), first[pair], second[pair]
+    felt = quality[row, a] - quality[row, b] + 1.2 * rng.standard_normal(len(row))
+    name_a, name_b = (np.array(list("abcdef"))[side] for side in (a, b))
+    known = {
+        "pair_id": [f"{p}-{q}" for p, q in zip(prompt, pair, strict=True)],
+        "prompt_id": [f"p{p}" for p in prompt],
+        "rater": [f"r{r}" for r in rater],
+        "method_a": name_a,
+        "method_b": name_b,
+        "verdict": np.where(felt > 0.45, name_a, np.where(felt < -0.45, name_b, "tie")),
+    }
+    return validate(pd.DataFrame(known).assign(dataset="d", rater_kind="person", criterion="c"))
+
+
+TABLES: dict[str, Callable[[int], Iterator[tuple[object, ...]]]] = {
+    "intervals": intervals,
+    "weights": weights,
+    "criteria": criteria,
+    "loads": loads,
+    "assisted": assisted,
+    "ranks": ranks,
+}
+
+
+def _format(cell: object) -> str:
+    """Return a rate without its zero, a ratio with two digits, and a setting as it is."""
+    if isinstance(cell, np.float64):
+        return f"{cell:.3f}".removeprefix("0") if cell < 1 else f"{cell:.3f}"
+    return str(cell)
+
+
+def main() -> None:
+    """Print a table, or all of them."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--table", choices=TABLES, action="append")
+    parser.add_argument("--studies", type=int, default=400)
+    options = parser.parse_args()
+    for name in options.table or TABLES:
+        head, *rows = TABLES[name](options.studies)
+        print(f"\n| {' | '.join(map(str, head))} |\n|{' ---: |' * len(head)}")
+        for row in rows:
+            cells = (_format(cell) for cell in row)
+            print(f"| {' | '.join(map(str, cells))} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+"""The form of a request: which interface, how an answer's form is asked for, and what is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
+
+from guard_eval.reporting.words import and_list
+from guard_eval.servers.failures import Change, Omittable
+
+Interface = Literal["chat", "responses"]
+Output = Literal["json_schema", "text"]
+"""How the answer's form is asked for: by a schema, or by the prompt alone as a verdict block."""
+
+Limit = Literal["max_tokens", "max_completion_tokens"]
+"""The name of the token limit in chat completions: the old one, or the one that counts reasoning too."""
+
+PATHS: Mapping[str, str] = {"chat": "/chat/completions", "responses": "/responses"}
+"""Where a request is posted, below the server's address."""
+
+OMITTABLE = get_args(Omittable)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Form:
+    """The form of a request.
+
+    Attributes:
+        interface: Chat completions or responses.
+        output: How the answer's form is asked for.
+        limit: The name of the token limit; responses have one name only.
+        without: The parts that are left out because the server does not take them, sorted.
+    """
+
+    interface: Interface = "chat"
+    output: Output = "json_schema"
+    limit: Limit = "max_tokens"
+    without: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Return the form in one word: interface, output, the token limit's name, and what is left out.
+
+        >>> Form(without=("seed",)).name
+        'chat/json_schema/max_tokens/seed'
+        """
+        return "/".join((self.interface, self.output, self.limit, *self.without))
+
+    @classmethod
+    def parse(cls, name: str) -> Form:
+        """Return the form of a name.
+
+        >>> Form.parse("responses/text/max_tokens/seed").without
+        ('seed',)
+        """
+        interface, output, limit, *without = name.split("/")
+        fields: dict[str, Any] = {"interface": interface, "output": output, "limit": limit}
+        return cls(**fields, without=tuple(without))
+
+    def describe(self) -> str:
+        """Describe how answers are asked for, and what is left out.
+
+        >>> Form(output="text", without=("seed", "system")).describe()
+        'answers in plain text, without seed and system message'
+        """
+        output = "a JSON schema" if self.output == "json_schema" else "plain text"
+        names = ["system message" if name == "system" else name for name in self.without]
+        dropped = f", without {and_list(names)}" if names else ""
+        return f"answers in {output}{dropped}"
+
+    def drop(self, *names: str) -> Form:
+        """Return the form without these parts of a request."""
+        return replace(self, without=tuple(sorted({*self.without, *names})))
+
+    def change(self, change: Change) -> Form:
+        """Return the form with one change that a server asks for; the same form if nothing changes."""
+        if change == "responses":
+            return replace(self, interface="responses")
+        if change == "limit" and self.interface == "chat":
+            is_old = self.limit == "max_tokens"
+            return replace(self, limit="max_completion_tokens" if is_old else "max_tokens")
+        if change == "output":
+            return replace(self, output="text")
+        return self.drop(change) if change in OMITTABLE else self

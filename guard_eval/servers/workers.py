@@ -1,0 +1,84 @@
+"""Workers that send requests to one server at the same time, pause as long as it asks, and stop together."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Iterable
+from contextlib import suppress
+
+from guard_eval import progress
+from guard_eval.servers.limiter import RateLimiter
+from guard_eval.servers.server import Server
+
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.5, 30.0
+"""The pause before a second attempt, and the longest one that the server did not ask for."""
+
+
+class Workers:
+    """The workers of one run.
+
+    Attributes:
+        limiter: The gate before the server.
+        pace: A factor of all pauses that no server asks for.
+    """
+
+    def __init__(self, server: Server, *, concurrency: int, pace: float = 1.0) -> None:
+        self.limiter = RateLimiter(concurrency, timeout=server.timeout)
+        self.pace = pace
+        self._stop = asyncio.Event()
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether nothing more is to be sent."""
+        return self._stop.is_set()
+
+    def stop(self) -> None:
+        """Send nothing more, and end all pauses."""
+        self._stop.set()
+        self.limiter.open()
+
+    async def run(self, works: Iterable[Awaitable[None]]) -> None:
+        """Wait for all workers. An error of one stops the others, and is raised when they are done.
+
+        What is under way is received at Ctrl-C, too, since it is paid.
+        """
+        workers = [asyncio.ensure_future(self._work(work)) for work in works]
+        if not workers:
+            return
+        try:
+            await asyncio.wait(workers)
+        except asyncio.CancelledError:
+            self.stop()
+            progress.warn(
+                f"stopping: {self.limiter.in_flight} answers are under way and are waited for; Ctrl-C again "
+                "gives them up; run the same command again to go on"
+            )
+            await asyncio.wait(workers)
+            raise
+        for error in [worker.exception() for worker in workers]:
+            if error is not None:
+                raise error
+
+    async def _work(self, work: Awaitable[None]) -> None:
+        try:
+            await work
+        except BaseException:
+            self.stop()
+            raise
+
+    async def pause(self, seconds: float) -> None:
+        """Wait, but no longer than the run goes on."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._stop.wait()
+
+    async def back_off(self, attempts: int, seconds: float = 0.0) -> None:
+        """Wait before the next attempt, at least as long as the server asks."""
+        await self.pause(max(seconds, self.pace * draw_pause(attempts)))
+
+
+def draw_pause(attempts: int) -> float:
+    """Return the seconds before the next attempt, spread by chance."""
+    seconds = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** (attempts - 1))
+    return seconds * secrets.SystemRandom().uniform(0.5, 1)

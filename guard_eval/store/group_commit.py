@@ -1,0 +1,66 @@
+"""Writes of many tasks at the same moment share a transaction."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection
+
+from guard_eval.errors import StudyError
+from guard_eval.store.database import Store
+
+GATHER_SECONDS = 0.015
+"""Seconds in which writes are gathered that share a transaction: little beside any answer's wait."""
+
+Write = Callable[[Connection, datetime, list[Any]], Sequence[Any] | None]
+"""A write of several workers at once: a result for each of their arguments, or none."""
+
+
+class GroupCommit:
+    """Gathers the writes of one event loop."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._turn = asyncio.Lock()
+        self._waiting: list[tuple[Write, Any]] = []
+        self._commit: asyncio.Task[dict[int, Any]] | None = None
+
+    async def write(self, function: Write, argument: object = None) -> Any:  # noqa: ANN401 (any row)
+        """Write, and return the result when it is on disk, and so is every write that began before."""
+        self._commit = self._commit or asyncio.create_task(self._gather())
+        commit = self._commit
+        index = len(self._waiting)
+        self._waiting.append((function, argument))
+        result = (await asyncio.shield(commit)).get(index)
+        if isinstance(result, StudyError):
+            raise result
+        return result
+
+    async def _gather(self) -> dict[int, Any]:
+        await asyncio.sleep(GATHER_SECONDS)
+        async with self._turn:
+            writes = self._waiting
+            self._waiting = []
+            self._commit = None
+            return await asyncio.to_thread(self._call, writes)
+
+    def _call(self, writes: list[tuple[Write, Any]]) -> dict[int, Any]:
+        """Return results and errors by the number of the write; one that fails leaves the others alone."""
+        results: dict[int, Any] = {}
+        groups: dict[Write, dict[int, Any]] = {}
+        for index, (function, argument) in enumerate(writes):
+            groups.setdefault(function, {})[index] = argument
+        with self._store.write() as (db, now):
+            for function, arguments in groups.items():
+                savepoint = db.begin_nested()
+                try:
+                    values = function(db, now, list(arguments.values())) or ()
+                    savepoint.commit()
+                except StudyError as error:  # an error of the database itself ends all of the transaction
+                    savepoint.rollback()
+                    values = [error] * len(arguments)
+                results.update(zip(arguments, values, strict=False))
+        return results

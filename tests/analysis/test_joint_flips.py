@@ -1,0 +1,138 @@
+"""Max-T against enumeration by hand, and weights by precision against hand arithmetic."""
+
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from verdicts_by_hand import listed
+
+from analysis.evidence import Context, Evidence
+from analysis.sections.sensitivity import FIXED, PRECISION, sensitivity
+from analysis.sections.shares import totals
+from analysis.stats.joint_flips import max_t
+from analysis.verdicts.scores import item_scores, rater_scores
+from analysis.verdicts.tidy import orient, validate
+from analysis.verdicts.win_share import weigh_by_precision
+from guard_eval.estimate import adjust
+from guard_eval.sign_flip import sign_flip
+from guard_eval.study.test_plan import TestPlan
+
+
+def enumerated(scores):
+    """Return step-down p-values from all patterns of signs (Westfall and Young 1993, algorithm 2.8)."""
+    size = np.sqrt((scores**2).sum(axis=0))
+    observed = np.abs(scores.sum(axis=0)) / size
+    flips = [np.abs(np.array(signs) @ scores) / size for signs in product((1, -1), repeat=len(scores))]
+    order, p = np.argsort(-observed), np.zeros(len(size))
+    for rank, result in enumerate(order):
+        others = order[rank:]
+        reached = np.mean([flip[others].max() >= observed[result] - 1e-12 for flip in flips])
+        p[result] = max([reached, *p[order[:rank]]])
+    return p
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10_000), st.integers(3, 9), st.integers(1, 4))
+def test_max_t_of_a_few_units_is_enumerated(seed, units, results):
+    scores = np.random.default_rng(seed).integers(-2, 4, (units, results)).astype(float)
+    scores[0] = 1.0
+    assert max_t(scores) == pytest.approx(enumerated(scores))
+
+
+def test_max_t_gains_where_results_correlate_and_nothing_where_they_do_not():
+    rng = np.random.default_rng(2)
+    common = rng.choice([-1.0, 0, 1], 300, p=[0.27, 0.37, 0.36])
+    alone = sign_flip(common).p
+    # One and the same result six times: no correction at all.
+    assert max_t(np.tile(common[:, None], 6)) == pytest.approx([alone] * 6, abs=0.006)
+    noise = rng.choice([-1.0, 0, 1], (300, 5))
+    independent = np.column_stack([common, noise])
+    first = adjust([sign_flip(column).p for column in independent.T])[0]
+    assert max_t(independent)[0] == pytest.approx(first, rel=0.25)
+
+
+def test_max_t_corrects_the_family_of_a_report():
+    rng = np.random.default_rng(5)
+    drawn = []
+    for pair in range(60):
+        felt = rng.normal(0.3)
+        for criterion in ("c", "d", "e"):
+            for rater in ("ann", "bob"):
+                level = felt + 0.4 * rng.normal()
+                verdict = "x" if level > 0.3 else "y" if level < -0.3 else "tie"
+                drawn.append((str(pair), criterion, rater, verdict))
+    table = listed("pair_id criterion rater verdict", drawn)
+
+    def corrected(correction):
+        plan = TestPlan(correction=correction)
+        return totals(Evidence.of(table, Context(name="n", plan=plan)))
+
+    rows = list(zip(corrected("holm"), corrected("max-t"), strict=True))
+    assert {row.correction for _, row in rows} == {"max-T"}
+    assert all(row.p <= row.p_adjusted <= holm.p_adjusted for holm, row in rows)
+    assert max(row.p_adjusted for _, row in rows) < max(holm.p_adjusted for holm, _ in rows)
+
+
+def rated(rows):
+    """Return scores of a table of one comparison: pair, rater, verdict."""
+    known = {"dataset": "d", "rater_kind": "person", "criterion": "c", "method_a": "x", "method_b": "y"}
+    frame = pd.DataFrame(rows, columns=["pair_id", "rater", "verdict"]).assign(**known)
+    return rater_scores(orient(validate(frame), None))
+
+
+def test_weights_by_hand():
+    """One pair has two ratings and one has three; four of the five scores are 1, and one is 0."""
+    scores = rated([("1", "a", "x"), ("1", "b", "x"), ("2", "a", "x"), ("2", "b", "tie"), ("2", "c", "x")])
+    weighed = weigh_by_precision(item_scores(scores), scores)
+    # Products of two ratings of a pair: 1; and 0, 1, 0. τ² = 2/4, σ² = 4/5 − 1/2.
+    first, second = 1 / (0.5 + 0.3 / 2), 1 / (0.5 + 0.3 / 3)
+    mean = (first + second) / 2
+    assert list(weighed["weight"]) == pytest.approx([first / mean, second / mean])
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10_000))
+def test_flips_leave_weights_as_they_are(seed):
+    rng = np.random.default_rng(seed)
+    rows = [
+        (str(pair), str(rater), rng.choice(["x", "tie", "y"]))
+        for pair in range(8)
+        for rater in range(pair + 1)
+    ]
+    scores = rated(rows)
+    flip = rng.choice([-1, 1], 8)
+    flipped = scores.assign(net=scores["net"] * flip[scores["item"]])
+    weights = [weigh_by_precision(item_scores(each), each)["weight"] for each in (scores, flipped)]
+    assert list(weights[0]) == pytest.approx(list(weights[1]))
+
+
+def test_precision_is_a_row_of_sensitivity_or_the_answer():
+    rng = np.random.default_rng(1)
+    rows = [
+        (str(pair), f"r{rater}", rng.choice(["x", "tie", "y"], p=[0.5, 0.3, 0.2]))
+        for pair in range(40)
+        for rater in range(1 if pair % 2 else 6)
+    ]
+    table = listed("pair_id rater verdict", rows)
+    plain, weighed = (
+        Evidence.of(table, Context(name="n", plan=TestPlan(weights=weights)))
+        for weights in ("equal", "precision")
+    )
+    (equal,), (precise,) = totals(plain), totals(weighed)
+    shares = {row.analysis: row.win_share.value for row in sensitivity(plain)}
+    assert precise.win_share.value == shares[PRECISION] != equal.win_share.value
+    assert precise.win_share.high - precise.win_share.low < equal.win_share.high - equal.win_share.low
+    assert "a pair weighs by its precision" in precise.note
+    default = {row.analysis: row.default for row in sensitivity(weighed)}
+    assert default[PRECISION]
+    assert not default[FIXED]
+    # Equal numbers of ratings: nothing changes.
+    same = listed("pair_id rater verdict", [row for row in rows if row[1] == "r0"])
+    (one,), (other,) = (
+        totals(Evidence.of(same, Context(name="n", plan=TestPlan(weights=weights))))
+        for weights in ("equal", "precision")
+    )
+    assert (one.win_share.value, one.p) == pytest.approx((other.win_share.value, other.p))

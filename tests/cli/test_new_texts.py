@@ -1,0 +1,312 @@
+"""`new --texts`: texts that others wrote, in the files in which they come, become a study."""
+
+import csv
+import io
+import json
+
+import pandas as pd
+import pytest
+
+from guard_eval.errors import StudyError
+from guard_eval.study import Study
+from guard_eval.texts.new import new
+from guard_eval.texts.pair import pair
+from guard_eval.texts.prompts import read_prompts
+from guard_eval.texts.systems import find_texts
+
+QUESTIONS = [f"Why does plant {n} need rain?" for n in range(4)]
+
+
+def write(folder, name, rows, *, ends="\n"):
+    """Write rows as CSV, JSON or JSON lines, and return the file's name."""
+    path = folder / name
+    path.parent.mkdir(exist_ok=True)
+    if name.endswith(".csv"):
+        text = io.StringIO(newline="")
+        csv.writer(text, lineterminator=ends).writerows([list(rows[0]), *(row.values() for row in rows)])
+        path.write_bytes(text.getvalue().encode())
+    elif name.endswith(".json"):
+        path.write_text(json.dumps(rows))
+    else:
+        path.write_bytes("".join(json.dumps(row) + ends for row in rows).encode())
+    return name
+
+
+def plain(folder, name, questions=QUESTIONS, text="{name} on {question}", **more):
+    rows = [{"prompt": each, "text": text.format(name=name, question=each)} | more for each in questions]
+    return write(folder, f"{name}.jsonl", rows)
+
+
+def alpaca(folder, name):
+    """Return a file as AlpacaEval's model_outputs.json."""
+    rows = [
+        {"dataset": "helpful_base", "instruction": each, "output": f"{name} on {each}", "generator": name}
+        for each in QUESTIONS
+    ]
+    return write(folder, f"{name}/model_outputs.json", rows)
+
+
+def samples(folder, name, *, nested):
+    """Return a file as lm-evaluation-harness' samples, old or new."""
+    rows = [
+        {
+            "doc_id": number,
+            "doc": {"question": each},
+            "target": "because",
+            "arguments": {"gen_args_0": {"arg_0": each, "arg_1": {"until": []}}} if nested else [[each, {}]],
+            "resps": [["raw"]],
+            "filtered_resps": [f"{name} on {each}"],
+            "filter": "none",
+            "exact_match": 0.0,
+        }
+        for number, each in enumerate(QUESTIONS)
+    ]
+    return write(folder, f"{name}.jsonl", rows)
+
+
+def wide(folder, *names, **more):
+    rows = [{"prompt": each} | {name: f"{name} on {each}" for name in names} | more for each in QUESTIONS]
+    return write(folder, "wide.csv", rows)
+
+
+def long(folder, *names):
+    rows = [
+        {"prompt": each, "method": name, "text": f"{name} on {each}"} for each in QUESTIONS for name in names
+    ]
+    return write(folder, "long.jsonl", rows)
+
+
+SHAPES = {
+    "alpaca_eval": lambda folder: [alpaca(folder, "x"), alpaca(folder, "y")],
+    "lm-eval": lambda folder: [samples(folder, "x", nested=False), samples(folder, "y", nested=True)],
+    "a column for each": lambda folder: [wide(folder, "x", "y")],
+    "a row for each": lambda folder: [long(folder, "x", "y")],
+    "a file for each": lambda folder: [plain(folder, "x"), plain(folder, "y")],
+}
+
+
+def texts_of(folder):
+    """Return each system's first texts by the words of their prompts."""
+    study = Study.open(folder)
+    prompts = read_prompts(study.prompts_path)
+    words = {prompt.id: prompt.text for prompt in prompts}
+    return {
+        name: {words[prompt_id]: text.text for (prompt_id, number), text in texts.items() if number == 1}
+        for name, texts in find_texts(study, study.settings.systems, prompts).items()
+    }
+
+
+EXPECTED = {name: {each: f"{name} on {each}" for each in QUESTIONS} for name in ("x", "y")}
+
+
+@pytest.mark.parametrize("make", SHAPES.values(), ids=SHAPES)
+def test_every_shape_becomes_the_same_study(run, tmp_path, make):
+    ran = run("new", "s", "--texts", *make(tmp_path))
+    assert (ran.code, ran.err) == (0, "")
+    assert texts_of(tmp_path / "s") == EXPECTED
+    assert "x: 4 texts from" in ran.out
+    row = json.loads((tmp_path / "s" / "texts" / "x.jsonl").read_text().splitlines()[0])
+    assert row.keys() == {"id", "text"}
+    assert "pairs: 4, new: 4" in run("pair", "s").out
+    assert "2 systems, 2 in files" in run("status", "s").out
+
+
+def test_three_systems_are_all_compared(run, tmp_path):
+    assert run("new", "s", "--texts", wide(tmp_path, "x", "y", "z")).code == 0
+    compared = Study.open(tmp_path / "s").settings.pairs.compare
+    assert compared == [["x", "y"], ["x", "z"], ["y", "z"]]
+
+
+def with_own_ids(folder, name, *, first, questions):
+    rows = [
+        {"id": first + n, "prompt": each, "text": f"{name} on {each}"} for n, each in enumerate(questions)
+    ]
+    return write(folder, f"{name}.jsonl", rows)
+
+
+def test_ids_that_number_each_file_by_itself(run, tmp_path):
+    """The same id is another prompt in the other file, whose order is reversed."""
+    files = with_own_ids(tmp_path, "x", first=0, questions=QUESTIONS)
+    other = with_own_ids(tmp_path, "y", first=0, questions=QUESTIONS[::-1])
+    assert run("new", "s", "--texts", files, other).code == 0
+    assert texts_of(tmp_path / "s") == EXPECTED
+    assert (
+        run("new", "t", "--texts", files, with_own_ids(tmp_path, "z", first=7, questions=QUESTIONS)).code == 0
+    )
+    assert len(read_prompts(tmp_path / "t" / "prompts.jsonl")) == 4
+
+
+def test_ids_in_one_file_alone_divide_no_prompt(run, tmp_path):
+    files = with_own_ids(tmp_path, "x", first=1, questions=QUESTIONS), plain(tmp_path, "y")
+    assert run("new", "s", "--texts", *files).code == 0
+    assert texts_of(tmp_path / "s") == EXPECTED
+
+
+def test_one_wording_under_two_ids_is_two_prompts(run, tmp_path):
+    for name in ("x", "y"):
+        rows = [{"id": n, "prompt": "Why?", "text": f"{name} {n}"} for n in range(3)]
+        write(tmp_path, f"{name}.jsonl", rows)
+    assert run("new", "s", "--texts", "x.jsonl", "y.jsonl").code == 0
+    pairs = pair(Study.open(tmp_path / "s")).pairs
+    assert sorted((each.text_a, each.text_b) for each in pairs) == [(f"x {n}", f"y {n}") for n in range(3)]
+
+
+def test_line_ends_and_composed_letters_are_no_words(run, tmp_path):
+    accented = ["Café au lait:\nhow much?", *QUESTIONS]
+    composed = ["Cafe\u0301 au lait:\r\nhow much? ", *QUESTIONS]
+    rows = [{"prompt": each, "text": f"y {each}"} for each in composed]
+    files = plain(tmp_path, "x", accented), write(tmp_path, "y.csv", rows, ends="\r\n")
+    ran = run("new", "s", "--texts", *files)
+    assert (ran.code, ran.err) == (0, "")
+    assert len(read_prompts(tmp_path / "s" / "prompts.jsonl")) == 5
+
+
+def test_three_texts_a_prompt_are_numbered(run, tmp_path):
+    rows = [{"prompt": each, "text": f"x {n} {each}"} for n in range(3) for each in QUESTIONS]
+    ran = run("new", "s", "--texts", write(tmp_path, "x.jsonl", [*rows, rows[0]]), plain(tmp_path, "y"))
+    assert "x: 12 texts from x.jsonl (4 prompts; 1 exact duplicate left out)" in ran.out
+    study = Study.open(tmp_path / "s")
+    texts = find_texts(study, ["x"], read_prompts(study.prompts_path))["x"]
+    assert [text.text for (prompt, _), text in texts.items() if prompt == "0001"] == [
+        f"x {n} {QUESTIONS[0]}" for n in range(3)
+    ]
+
+
+def test_other_prompts_are_refused_and_common_ones_offered(run, tmp_path):
+    files = plain(tmp_path, "x"), plain(tmp_path, "y", QUESTIONS[:3])
+    message = run("new", "s", "--texts", *files).refused()
+    assert "y in y.jsonl has no text to 1 of 4, such as 0004: 'Why does plant 3 need rain?'" in message
+    assert "on the 3 prompts that all have: --common" in message
+    assert not (tmp_path / "s").exists()
+    ran = run("new", "s", "--common", "--texts", *files)
+    assert "x: 3 texts from x.jsonl (1 more to other prompts left out)" in ran.out
+    assert len(pair(Study.open(tmp_path / "s")).pairs) == 3
+
+
+def test_same_ids_of_prompts_cut_differently_are_refused(run, tmp_path):
+    for name, end in (("x", 12), ("y", 14)):
+        rows = [{"id": f"p{n}", "prompt": each[:end], "text": name} for n, each in enumerate(QUESTIONS)]
+        write(tmp_path, f"{name}.jsonl", rows)
+    message = run("new", "s", "--common", "--texts", "x.jsonl", "y.jsonl").refused()
+    assert "4 ids stand for other words in another file" in message
+
+
+def test_prompts_come_from_a_file_by_id_or_order(run, tmp_path):
+    source = write(tmp_path, "source.jsonl", [{"id": f"q{n}", "prompt": q} for n, q in enumerate(QUESTIONS)])
+    by_id = [{"id": f"q{n}", "text": f"x on {q}"} for n, q in enumerate(QUESTIONS)]
+    in_order = [{"text": f"y on {q}"} for q in QUESTIONS]
+    files = write(tmp_path, "x.csv", by_id[::-1]), write(tmp_path, "y.csv", in_order)
+    ran = run("new", "s", "--prompts", source, "--texts", *files)
+    assert texts_of(tmp_path / "s") == EXPECTED
+    assert "y: 4 texts from y.csv (in the order of the prompts)" in ran.out
+
+
+def test_order_must_be_the_only_possible_one(run, tmp_path):
+    bare = write(tmp_path, "bare.jsonl", [{"text": f"bare on {each}"} for each in QUESTIONS])
+    turned = plain(tmp_path, "y", QUESTIONS[::-1])
+    message = run("new", "s", "--texts", plain(tmp_path, "x"), turned, bare).refused()
+    assert "only their order could say" in message
+    short = write(tmp_path, "short.jsonl", [{"text": "one"}])
+    assert (
+        "1 text and 4 prompts have no common order"
+        in run("new", "s", "--texts", plain(tmp_path, "x"), short).refused()
+    )
+    assert "(in the order of the prompts)" in run("new", "s", "--texts", plain(tmp_path, "x"), bare).out
+
+
+def test_texts_without_any_prompts_are_refused(run, tmp_path):
+    for name in ("x", "y"):
+        write(tmp_path, f"{name}.jsonl", [{"text": f"{name} {n}"} for n in range(4)])
+    assert "--prompts FILE" in run("new", "s", "--texts", "x.jsonl", "y.jsonl").refused()
+    assert not (tmp_path / "s").exists()
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"latency": 3.5}, "'latency' holds numbers"),
+        ({"category": "plants"}, "'category' holds only 1 different value in 4 rows"),
+    ],
+)
+def test_columns_that_are_no_texts_are_named(run, tmp_path, more, words):
+    file = wide(tmp_path, "x", "y", **more)
+    message = run("new", "s", "--texts", file).refused()
+    assert words in message
+    assert "--column 'x' --column 'y'" in message
+    assert run("new", "s", "--texts", file, "--column", "x", "--column", "y").code == 0
+    assert texts_of(tmp_path / "s") == EXPECTED
+
+
+def test_measure_names_the_same_systems(run, tmp_path):
+    file = wide(tmp_path, "x", "y")
+    scores = json.loads(run("measure", file, "--metrics", "length", "--json").out)["scores"]
+    assert {row["strategy"] for row in scores} == {"x", "y"}
+    doubtful = wide(tmp_path, "x", "y", score=1)
+    assert "'score' holds numbers" in run("measure", doubtful, "--metrics", "length").refused()
+
+
+def test_a_prompt_that_all_texts_repeat_is_cut_off(run, tmp_path):
+    echo = plain(tmp_path, "y", text="{question} Because.")
+    ran = run("new", "s", "--texts", plain(tmp_path, "x"), echo)
+    assert "y: 4 texts from y.jsonl (each began with its prompt, which is cut off)" in ran.out
+    assert set(texts_of(tmp_path / "s")["y"].values()) == {" Because."}
+
+
+def test_empty_texts_and_unfinished_ones_are_counted(run, tmp_path):
+    rows = [
+        {"prompt": q, "text": text} for q, text in zip(QUESTIONS, ("", "so", "so it", "Yes."), strict=True)
+    ]
+    ran = run("new", "s", "--texts", write(tmp_path, "x.jsonl", rows), plain(tmp_path, "y", text="Done."))
+    assert "x: 4 texts from x.jsonl (1 empty)" in ran.out
+    assert "67 % of x's texts end in mid-sentence, none of y's" in ran.out
+
+
+def test_what_ended_a_text_is_kept(run, tmp_path):
+    files = plain(tmp_path, "x", finish_reason="length"), plain(tmp_path, "y", finish_reason="stop")
+    assert run("new", "s", "--texts", *files).code == 0
+    read = [json.loads((tmp_path / "s" / "texts" / f"{n}.jsonl").read_text().splitlines()[0]) for n in "xy"]
+    assert [row["finish"] for row in read] == ["length", "eos"]
+
+
+REFUSED = [
+    (["human", "m"], "means a side, a tie or the references"),
+    (["A", "m"], "means a side, a tie or the references"),
+    (["m"], "only one system was found, m"),
+    (["m", "x/m"], "both have texts by 'm'"),
+    (["m", "M"], "some disks take two of these names for one"),
+    (["m" * 101, "n"], "at most 100 characters"),
+]
+
+
+@pytest.mark.parametrize(("names", "message"), REFUSED)
+def test_names_that_no_system_can_have_are_refused(run, tmp_path, names, message):
+    (tmp_path / "x").mkdir()
+    files = [plain(tmp_path, name, text=f"{n}" + "{question}") for n, name in enumerate(names)]
+    assert message in run("new", "s", "--texts", *files).refused()
+    assert not (tmp_path / "s").exists()
+
+
+def test_data_frames_become_a_study(tmp_path):
+    frame = pd.DataFrame(
+        [{"prompt": q, "system": name, "text": f"{name} on {q}"} for q in QUESTIONS for name in ("x", "y")]
+    )
+    result = new(tmp_path / "s", texts=[frame])
+    assert result.systems == {"x": 4, "y": 4}
+    assert texts_of(tmp_path / "s") == EXPECTED
+    one, other = (frame[frame["system"] == name] for name in ("x", "y"))
+    assert new(tmp_path / "t", texts=[one, other]).systems == {"x": 4, "y": 4}
+    lacking = frame.assign(text=frame["text"].where(frame.index != 0))
+    with pytest.raises(StudyError, match="x in the data frame has no text to 1 of 4"):
+        new(tmp_path / "u", texts=[lacking])
+
+
+def test_an_interrupted_import_can_be_run_again(run, tmp_path):
+    files = plain(tmp_path, "x"), plain(tmp_path, "y")
+    assert run("new", "s", "--texts", *files).code == 0
+    (tmp_path / "s" / "study.toml").unlink()
+    assert run("new", "s", "--texts", *files).code == 0
+    assert "study.toml exists already" in run("new", "s", "--texts", *files).refused()
+    (tmp_path / "s" / "study.toml").unlink()
+    (tmp_path / "s" / "texts" / "x.jsonl").write_text("mine")
+    assert "x.jsonl exists already" in run("new", "s", "--texts", *files).refused()
+    assert (tmp_path / "s" / "texts" / "x.jsonl").read_text() == "mine"

@@ -1,0 +1,51 @@
+"""What in the texts themselves tells raters which system wrote them."""
+
+import pytest
+
+from guard_eval.texts.cues import describe_endings, find_cues
+
+PLAIN = [f"{word} is a word." for word in ("One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight")]
+MARKED = [f"## {text}\n* first\n* second\n\nThat is **all**." for text in PLAIN]
+OPENED = [f"Certainly! Here is {text}" if n < 3 else text for n, text in enumerate(PLAIN)]
+
+
+def cues(x, y, names=("GPT", "y")):
+    texts = dict(zip(names, (x, y), strict=True))
+    return list(find_cues(texts, [names], own_names=names))
+
+
+@pytest.mark.parametrize(
+    ("texts", "words"),
+    [
+        ([*PLAIN[:-1], "As GPT, I say so."], "1 of 8 texts by GPT hold its name"),
+        (OPENED, "3 of 8 texts by GPT begin with 'Certainly! H', and 0 of 8 by y"),
+        (MARKED, "8 of 8 texts by GPT have Markdown, and 0 of 8 by y"),
+    ],
+)
+def test_a_cue_of_one_system_is_told(texts, words):
+    assert any(words in sentence for sentence in cues(texts, PLAIN))
+    assert any(words in sentence for sentence in cues(PLAIN, texts, ("y", "GPT")))
+
+
+def test_what_both_systems_do_is_no_cue():
+    assert cues(PLAIN, PLAIN[::-1]) == []
+    assert cues(OPENED, OPENED) == []
+    assert cues(MARKED, MARKED) == []
+    assert cues([*PLAIN, "Egypt is far."], PLAIN) == []  # the name is no word of its own
+    both = ["As GPT, I say so."]
+    assert cues([*PLAIN, *both], [*PLAIN, *both]) == []
+
+
+def test_few_shared_openings_are_no_cue():
+    """A fifth of the texts is not more than a fifth."""
+    texts = [f"It is so that {text}" if n < 2 else text for n, text in enumerate([*PLAIN, "Nine.", "Ten."])]
+    assert cues(texts, [*PLAIN, "Nine.", "Ten."]) == []
+
+
+def test_endings_are_told_where_systems_differ():
+    cut = ["It was", "He said,", "Yes."]
+    done = ["No.", "“Oh!”", "Is it?", "(so it is.)", "```\ncode\n```"]
+    assert describe_endings({"A": cut, "B": done}) == "67 % of A's texts end in mid-sentence, none of B's"
+    assert describe_endings({"A": cut, "B": cut}) is None
+    assert describe_endings({"A": cut}) is None
+    assert describe_endings({"A": [""], "B": done}) is None

@@ -1,0 +1,201 @@
+"""Systems whose texts are in files of a study: which text belongs to which prompt, and what is refused."""
+
+import json
+
+import pytest
+
+from analysis.reports.status import read_status
+from guard_eval.errors import StudyError
+from guard_eval.records import Prompt
+from guard_eval.study import Study
+from guard_eval.study.declared import compare_declared
+from guard_eval.texts.pair import pair
+from guard_eval.texts.systems import find_texts
+
+PROMPTS = [Prompt(id=f"p{n}", dataset="d", text=f"Question {n}") for n in range(3)]
+HEAD = 'name = "s"\nseed = 1\n[pairs]\ncompare = [["x", "y"]]\n'
+Y = '[[system]]\nname = "y"\nfile = "y.jsonl"\n'
+
+
+def lines(*rows):
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+@pytest.fixture
+def study(tmp_path):
+    """Return a function that opens a study of the systems x and y, with this file of x."""
+
+    def open_study(content, name="x.jsonl", more="", tables=Y):
+        (tmp_path / name).write_text(content)
+        (tmp_path / "y.jsonl").write_text(lines(*({"id": p.id, "text": f"y {p.id}"} for p in PROMPTS)))
+        rows = [{"id": p.id, "dataset": "d", "prompt": p.text, "reference": f"r {p.id}"} for p in PROMPTS]
+        (tmp_path / "prompts.jsonl").write_text(lines(*rows))
+        x = f'[[system]]\nname = "x"\nfile = "{name}"\n{more}'
+        (tmp_path / "study.toml").write_text(HEAD + x + tables)
+        return Study.open(tmp_path)
+
+    return open_study
+
+
+def texts(study):
+    return {key: text.text for key, text in find_texts(study, ["x"], PROMPTS)["x"].items()}
+
+
+BY_PROMPT = {("p0", 1): "a", ("p1", 1): "b", ("p2", 1): "c"}
+FORMS = {
+    "by id": lines(*({"id": f"p{n}", "text": "abc"[n]} for n in (2, 0, 1))),
+    "by words": lines(*({"prompt": f"Question {n}\r\n", "text": "abc"[n]} for n in (2, 0, 1))),
+    "by words under other ids": lines(
+        *({"id": 7 + n, "prompt": f"Question {n}", "text": "abc"[n]} for n in (2, 0, 1))
+    ),
+    "by words under wrong ids": lines(
+        *({"id": f"p{(n + 1) % 3}", "prompt": f"Question {n}", "text": "abc"[n]} for n in range(3))
+    ),
+    "in their place": lines(*({"text": text} for text in "abc")),
+    "of several systems": lines(
+        *({"id": f"p{n}", "method": s, "text": "abc"[n] if s == "x" else s} for n in range(3) for s in "xz")
+    ),
+}
+
+
+@pytest.mark.parametrize("content", FORMS.values(), ids=FORMS)
+def test_a_text_belongs_to_the_prompt_that_it_names(study, content):
+    assert texts(study(content)) == BY_PROMPT
+
+
+def test_a_sample_of_prompts_finds_the_same_texts(study, tmp_path):
+    for content in (FORMS["in their place"], FORMS["by words under wrong ids"]):
+        (drawn,) = find_texts(study(content), ["x"], PROMPTS[1:2])["x"].values()
+        assert drawn.text == "b"
+    path = tmp_path / "study.toml"
+    path.write_text(path.read_text().replace("[pairs]", "[pairs]\nper_dataset = 1"))
+    assert len(pair(Study.open(tmp_path)).pairs) == 1
+
+
+def test_a_column_is_a_system(study):
+    wide = "id,w,x\np0,1,a\np1,2,b\np2,3,c\n"
+    assert texts(study(wide, "w.csv")) == BY_PROMPT
+
+
+def test_references_are_a_system(study, tmp_path):
+    study(FORMS["by id"])
+    path = tmp_path / "study.toml"
+    path.write_text(path.read_text().replace('"x.jsonl"', '"prompts.jsonl"\ncolumn = "reference"'))
+    assert texts(Study.open(tmp_path)) == {(f"p{n}", 1): f"r p{n}" for n in range(3)}
+
+
+def test_of_several_texts_the_first_is_compared(study):
+    rows = [{"id": f"p{n}", "text": text} for text in ("", "again") for n in range(3)]
+    opened = study(lines(*rows))
+    assert texts(opened)["p0", 2] == "again"
+    assert {each.text_a for each in pair(opened).pairs} == {""}
+
+
+REFUSED = [
+    (
+        lines({"id": "p0", "prompt": "Another", "text": "a"}),
+        "1 of 1 texts name a prompt that has other words",
+    ),
+    (lines({"id": "q", "text": "a"}), "none of its 1 texts belongs to a prompt of the study"),
+    (lines(*({"id": "p0", "method": s, "text": "a"} for s in "zw")), "texts of other systems: choose from"),
+    (
+        lines({"id": "p0", "text": "a"}, {"id": "p1", "text": None}),
+        r"2 of 3 texts by x .*add them to x.jsonl",
+    ),
+    ("{oops\n", "line 1: not valid JSON"),
+]
+
+
+@pytest.mark.parametrize(("content", "message"), REFUSED)
+def test_what_does_not_fit_is_refused(study, content, message):
+    with pytest.raises(StudyError, match=message):
+        pair(study(content))
+
+
+def warnings_of(study):
+    return "\n".join(read_status(study.folder, ()).warnings)
+
+
+def test_texts_that_changed_after_pairing_are_noticed(study):
+    rows = [{"id": f"p{n}", "text": "abc"[n]} for n in range(3)]
+    ids = {each.id for each in pair(study(lines(*rows))).pairs}
+    assert {each.id for each in pair(study(lines(*reversed(rows)))).pairs} == ids
+    assert "other texts" not in warnings_of(study(lines(*rows)))
+    changed = study(lines(*rows[:2], {"id": "p2", "text": "C"}))
+    assert "1 of 3 pairs hold other texts by x than the study has now" in warnings_of(changed)
+    with pytest.raises(StudyError, match=r"holds 1 of 3 pairs .*: x or y wrote other texts"):
+        pair(changed)
+
+
+def test_prompts_that_texts_repeat_are_warned_of(study):
+    rows = [{"id": p.id, "text": f"{p.text} and more."} for p in PROMPTS]
+    assert "3 of 3 texts by x begin with their prompt" in "\n".join(pair(study(lines(*rows))).warnings)
+
+
+def test_a_file_is_in_the_studys_folder(study, tmp_path):
+    opened = study(FORMS["by id"])
+    (tmp_path.parent / "out.jsonl").write_text(lines({"id": "p0", "text": "a"}))
+    settings = (tmp_path / "study.toml").read_text().replace("x.jsonl", "../out.jsonl")
+    (tmp_path / "study.toml").write_text(settings)
+    with pytest.raises(StudyError, match="outside the study's folder"):
+        pair(Study.open(opened.folder))
+
+
+TABLES = [
+    ("name = 'x'", "x has no texts; give it one of: file, strategy"),
+    ("name = 'x'\nfile = 'a'\nstrategy = 'greedy'", "x has file and strategy; give it one of"),
+    ("name = 'x'\nbase_url = 'http://localhost/v1'", "x needs the model's name at the server"),
+    ("name = 'x'\nfile = 'a'\ntemperature = 1.0", "temperature, which is not for texts in a file"),
+    ("name = 'tie'\nfile = 'a'", "means a side, a tie or the references"),
+    ("name = 'x'\nstrategy = 'greedy'", "model: is missing; add it"),
+    ("name = 'x'\nstrategy = 'greedi'", "did you mean 'greedy'?"),
+    ("name = 'y'\nfile = 'a'", "pairs.compare names x, which is not in"),
+    ("name = 'x'\nfile = 'a'\n[[system]]\nname = 'x'\nfile = 'b'", "two systems are named x"),
+    ("name = 'x'\nfiel = 'a'", "system[2].fiel: is not a setting; did you mean 'file'?"),
+]
+
+
+@pytest.mark.parametrize(("table", "message"), TABLES)
+def test_a_table_that_says_too_little_or_too_much(tmp_path, table, message):
+    (tmp_path / "study.toml").write_text(f"{HEAD}{Y.replace('y.jsonl', 'b')}[[system]]\n{table}\n")
+    with pytest.raises(StudyError) as error:
+        Study.open(tmp_path)
+    assert message in str(error.value)
+
+
+def test_a_study_without_systems_declares_what_it_did(study, tmp_path):
+    assert "system" in json.loads(study("").declared["people"])
+    (tmp_path / "study.toml").write_text(
+        'name = "s"\nseed = 1\n[model]\nname = "m"\n[generation]\nstrategies = ["greedy", "guard"]\n'
+        '[pairs]\ncompare = [["greedy", "guard"]]\n'
+    )
+    declared = json.loads(Study.open(tmp_path).declared["people"])
+    assert not {"system", "texts", "task"} & set(declared)
+
+
+def test_a_system_added_later_changes_nothing_declared(study):
+    before = study(FORMS["by id"]).declared
+    z = '[[system]]\nname = "z"\nfile = "y.jsonl"\n'
+    later = study(FORMS["by id"], tables=Y + z)
+    assert [part.changes for part in compare_declared(later.declared, before)] == [()]
+    path = later.folder / "study.toml"
+    path.write_text(path.read_text().replace('[["x", "y"]]', '[["x", "y"], ["x", "z"]]'))
+    assert [part.changes for part in compare_declared(Study.open(later.folder).declared, before)] == [()]
+    path.write_text(path.read_text().replace('[["x", "y"], ["x", "z"]]', '[["y", "x"]]'))
+    ((change,),) = (part.changes for part in compare_declared(Study.open(later.folder).declared, before))
+    assert change.startswith("pairs.compare from")
+
+
+def test_a_study_of_several_models_is_one_for_each(tmp_path):
+    (tmp_path / "study.toml").write_text(
+        'name = "s"\nseed = 1\n[model]\nname = "m"\n[generation]\nstrategies = ["greedy"]\n'
+        "max_new_tokens = 9\n"
+        '[pairs]\ncompare = [["greedy", "other greedy"], ["GUARD", "greedy"]]\n'
+        '[[system]]\nname = "other greedy"\nmodel = {name = "n", dtype = "bfloat16"}\nstrategy = "greedy"\n'
+        '[[system]]\nname = "GUARD"\nstrategy = "guard"\n'
+        '[[system]]\nname = "people"\nfile = "prompts.jsonl"\ncolumn = "reference"\n'
+    )
+    first, second = (part.settings for part in Study.open(tmp_path).by_model())
+    assert [part.generation.strategies for part in (first, second)] == [["greedy", "guard"], ["greedy"]]
+    assert (first.model.name, second.model.name, second.model.dtype) == ("m", "n", "bfloat16")
+    assert second.generation.max_new_tokens == 9
