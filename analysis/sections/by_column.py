@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import cast
 
 import numpy as np
 import pandas as pd
@@ -191,10 +190,10 @@ def _values(cells: pd.Series, column: str) -> pd.Categorical:
             f"{MAX_VALUES}"
         )
     known = pd.to_numeric(pd.Series(texts, dtype=object))
-    thirds = pd.qcut(known, _THIRDS, duplicates="drop").cat
-    ranges = known.groupby(thirds.codes).agg(["min", "max"]).drop(index=-1, errors="ignore")
+    codes = pd.qcut(known, _THIRDS, duplicates="drop").cat.codes.to_numpy()
+    ranges = known.groupby(codes).agg(["min", "max"]).drop(index=-1, errors="ignore")
     names = [f"{low:g} to {high:g}" for low, high in ranges.itertuples(index=False)]
-    return cast(pd.Categorical, pd.Categorical.from_codes(thirds.codes.to_numpy(), pd.Index(names)))
+    return pd.Categorical(np.array([*names, None], dtype=object)[codes], categories=names)
 
 
 def section(evidence: Evidence) -> Section | None:
