@@ -14,6 +14,7 @@ from typing import Any
 
 from guard_eval.errors import StudyError
 from guard_eval.records import Prompt, as_shown
+from guard_eval.study.system_settings import NO_SYSTEM
 from guard_eval.texts.generation_files import ECHO, FURTHER, TextTable
 from guard_eval.texts.generations import Generation
 from guard_eval.texts.matching import Matched, PromptIndex
@@ -100,6 +101,7 @@ def import_texts(
             f"only one system was found, {', '.join(systems)}; name the files of two systems or more, or "
             "give a file of several a column that names each text's system"
         )
+    _check_names(systems)
     index = PromptIndex(prompts or _find_prompts(systems))
     has_one_order = bool(prompts) or _have_one_order(systems)
     matched = {name: index.match(each.texts, by_place=has_one_order) for name, each in systems.items()}
@@ -134,6 +136,17 @@ def read_systems(sources: Sequence[Source], columns: Sequence[str] = ()) -> dict
     if unused:
         raise StudyError(f"--column {min(unused)}: none of the files has this column; correct its name")
     return result
+
+
+def _check_names(systems: Mapping[str, _System]) -> None:
+    """Refuse systems whose names mean something else in tables of verdicts and scores."""
+    for name, system in systems.items():
+        if name.strip().casefold() in NO_SYSTEM:
+            raise StudyError(
+                f"{system.source} has texts by {name!r}, a word that means a side, a tie or the references "
+                "in tables of verdicts and scores; rename the file, or name the system in each record (a "
+                "key 'system')"
+            )
 
 
 def _find_prompts(systems: Mapping[str, _System]) -> list[Prompt]:

@@ -241,6 +241,9 @@ def test_measure_names_the_same_systems(run, tmp_path):
     file = wide(tmp_path, "x", "y")
     scores = json.loads(run("measure", file, "--metrics", "length", "--json").out)["scores"]
     assert {row["strategy"] for row in scores} == {"x", "y"}
+    cut = plain(tmp_path, "cut", text="and so"), plain(tmp_path, "done", text="So it is.")
+    said = run("measure", *cut, "--metrics", "length").out
+    assert "100 % of cut's texts end in mid-sentence, none of done's" in said
     doubtful = wide(tmp_path, "x", "y", score=1)
     assert "'score' holds numbers" in run("measure", doubtful, "--metrics", "length").refused()
 
