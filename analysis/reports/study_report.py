@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis.evidence import Context, Exclusion, JudgeUsage
+from analysis.evidence import Context, Exclusion, JudgeUsage, MetricRow
 from analysis.reports.preregistration import plan_changes
 from analysis.verdicts.family import with_composites
 from analysis.verdicts.tidy import validate
@@ -173,11 +173,11 @@ def _family(settings: Settings, kinds: set[RaterKind]) -> tuple[tuple[str, str, 
     return cells if settings.analysis.composite is None else with_composites(cells)
 
 
-def _read_metrics(folder: Path) -> pd.DataFrame:
-    """Return the scores that a report shows, each with what it means; empty if nothing was measured."""
+def _read_metrics(folder: Path) -> tuple[MetricRow, ...]:
+    """Return the scores that a report shows, each with what it means; none if nothing was measured."""
     path = folder / "scores.csv"
     if not path.exists():
-        return pd.DataFrame()
+        return ()
     try:
         scores = pd.read_csv(BytesIO(read_bytes(path, limit=_LARGEST_SCORES)))
         shown = scores.loc[scores["metric"].isin(METRICS), METRIC_COLUMNS]
@@ -185,7 +185,9 @@ def _read_metrics(folder: Path) -> pd.DataFrame:
         raise StudyError(
             f"cannot read the scores in {folder} ({error}); run: guard-eval measure STUDY"
         ) from error
-    title, meaning = (
-        [getattr(METRICS[name], field) for name in shown["metric"]] for field in ("title", "meaning")
+    rows = shown.astype(object).where(shown.notna(), None).itertuples(index=False, name=None)
+    scored = [dict(zip(METRIC_COLUMNS, row, strict=True)) for row in rows]
+    return tuple(
+        MetricRow(**row, title=METRICS[row["metric"]].title, meaning=METRICS[row["metric"]].meaning)
+        for row in scored
     )
-    return shown.astype(object).where(shown.notna(), None).assign(title=title, meaning=meaning)

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from analysis.reports.ratings import MEANINGS, Ratings, read_ratings
+from analysis.monitor.ratings import MEANINGS, Ratings, read_ratings
 from guard_eval import progress
 from guard_eval.errors import StudyError
 from guard_eval.records import PEOPLE, Pair, Prompt
@@ -21,7 +21,7 @@ from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import number_limits, spaced
 from guard_eval.results import Result
 from guard_eval.store import RaterProgress, Store, pairs, raters, settings
-from guard_eval.store.handout import MOST_SKIPS
+from guard_eval.store.slots import MOST_SKIPS
 from guard_eval.study import Study
 from guard_eval.study.declared import compare_declared
 from guard_eval.texts.matching import SystemTexts
