@@ -92,7 +92,7 @@ def study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> Contex
         criteria=tuple(each for each in asked if CRITERIA.get(each.name) != each),
         reworded=tuple(reworded(store_settings.criteria(store), asked)),
         declared=(*_compared_run(settings), *plan_changes(study, pairs)),
-        unfinished=_unfinished(settings, pairs, rows),
+        unfinished=_unfinished(settings, pairs, everybody),
         planned=_family(settings, {row.rater_kind for row in rows}),
         plan=settings.analysis,
         # How many raters make an item complete; a judge is a result of its own.
@@ -145,7 +145,10 @@ def _compared_run(settings: Settings) -> tuple[str, ...]:
 
 
 def _unfinished(settings: Settings, pairs: Sequence[Pair], rows: Sequence[TidyRow]) -> tuple[str, ...]:
-    """Return what has still to be rated, in words: by people together, and by each judge."""
+    """Return what has still to be rated, in words: by people together, and by each judge.
+
+    What raters gave who were excluded later is said where they are, and is not missing here.
+    """
     ratings = sum(pair.for_people for pair in pairs) * settings.annotation.raters_per_pair
     rated: dict[tuple[str, str], set[tuple[str, str]]] = {}
     for row in rows:

@@ -364,18 +364,6 @@ class ServedRun:
             body["max_completion_tokens"] = body.pop("max_tokens")
         return body
 
-    async def _set_aside(self, cost: int) -> bool:
-        """Set money aside as soon as there is room; return whether the run goes on.
-
-        Raises:
-            StudyError: There will be no room.
-        """
-        while not self._budget.reserve(cost):
-            await self._workers.pause(_LOOK_SECONDS)
-            if self._workers.is_stopped:
-                return False
-        return True
-
     async def _send(self, prompt: Prompt, number: int) -> RequestFailure | None:
         """Send a request once, and write its answer; return why there is none."""
         plan = self._plan
@@ -385,8 +373,9 @@ class ServedRun:
                 return None
             body = self._body(prompt, number)
             most = plan.max_cost(body)
-            if not await self._set_aside(most):
-                return None
+            while not self._budget.reserve(most):
+                if not await self._workers.pause(_LOOK_SECONDS):
+                    return None
             attempt = secrets.token_hex(8)
             if most:
                 append_attempt(plan.study, plan.system, attempt, most)
