@@ -36,6 +36,7 @@ from guard_eval.study.criteria_settings import SettingsTable
 from guard_eval.study.folder import locate_model
 from guard_eval.study.settings import MetricSettings
 from guard_eval.study.toml import check_tables, with_overrides
+from guard_eval.texts.cues import describe_endings
 from guard_eval.texts.generation_files import read_generations
 from guard_eval.texts.generations import HUMAN, Generation, generation_of
 from guard_eval.texts.models import HubModels, find_models
@@ -210,7 +211,11 @@ def _measure_texts(
         measured = replace(measure_generations(generations, tools, warnings=warnings), question=question)
     scores, differences = rows_of(measured.scores), rows_of(measured.differences)
     undefined = [score for score in scores if score.value is None or score.counts]
-    lines = [line, *(f"{name} ({where}): {note}" for name, where, note in collect_notes(undefined))]
+    by_system: dict[str, list[str]] = {}
+    for text in generations:
+        by_system.setdefault(text.strategy, []).append(text.text)
+    lines = [line, *filter(None, [describe_endings(by_system)])]
+    lines += [f"{name} ({where}): {note}" for name, where, note in collect_notes(undefined)]
     lines += dict.fromkeys(row.note for row in differences if row.note)
     if folder:
         write_results(measured, folder)
