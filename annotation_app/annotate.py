@@ -15,7 +15,7 @@ from guard_eval.errors import MissingExtraError, StudyError
 from guard_eval.records import PEOPLE
 from guard_eval.results import Result
 from guard_eval.rubric import criteria, reworded
-from guard_eval.store import Store, handout, raters, settings
+from guard_eval.store import Store, raters, settings, slots
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store.manage import LOCAL_ADDRESS
 from guard_eval.study import Study
@@ -88,7 +88,7 @@ def _prepare(study: Study, store: Store, url: str, *, invited: bool) -> list[str
     pairs = sum(pair.for_people for pair in store_pairs.read(store))
     if not pairs:
         raise StudyError(f"{study.folder} has no pairs yet; run: {study.command('pair')}")
-    handout.apply_plan(store, study.plan)
+    slots.apply_plan(store, study.plan)
     states = [rater.state for rater in raters.read(store) if rater.kind == "person"]
     people = sum(state not in {"excluded", "revoked"} for state in states)
     progress.notice(f"{pairs} pairs, {annotation.raters_per_pair} people each, {people} invited")

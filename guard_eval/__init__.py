@@ -5,9 +5,9 @@
     texts = [generate(prompts, strategy) for strategy in (Guard(), TopP(p=0.9))]
     measure(*texts)
 
-`generate` makes texts, `load_model` keeps a model for several calls, `measure` scores texts, and
-every strategy is a class. Each name is loaded when it is used, and nothing is imported here: until `__main__`
-has changed the search path, a module could come from the current folder.
+`generate` makes texts, `load_model` keeps a model for several calls, `measure` scores texts, `new` makes a
+study of texts, and every strategy is a class. Each name is loaded when it is used, and nothing is imported
+here: until `__main__` has changed the search path, a module could come from the current folder.
 """
 
 TYPE_CHECKING = False
@@ -17,13 +17,14 @@ if TYPE_CHECKING:
     from guard_eval.generation.strategies import *  # noqa: F403 (every strategy)
     from guard_eval.metrics.command import measure
     from guard_eval.records import Prompt
+    from guard_eval.texts.new import new
 
 __all__ = [  # noqa: F405 (of the strategies)
     "AdaptiveContrastiveSearch", "AdaptiveDecoding", "BeamSearch", "Chain", "ContrastiveDecoding",
     "ContrastiveSearch", "Dry", "EpsilonSampling", "EtaSampling", "FrequencyPenalty", "Greedy", "Guard",
     "MinP", "Mirostat", "NoRepeatNgram", "PLess", "Penalty", "PresencePenalty", "Prompt",
     "RepetitionPenalty", "Sampler", "Step", "StudyError", "Temperature", "Texts", "TopK",
-    "TopNSigma", "TopP", "Truncation", "Typical", "generate", "load_model", "measure",
+    "TopNSigma", "TopP", "Truncation", "Typical", "generate", "load_model", "measure", "new",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:
@@ -32,6 +33,7 @@ if not TYPE_CHECKING:
         "Prompt": "guard_eval.records",
         "StudyError": "guard_eval.errors",
         "measure": "guard_eval.metrics.command",
+        "new": "guard_eval.texts.new",
     }
 
     def __getattr__(name: str) -> object:

@@ -2,40 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any
+from typing import Protocol
 
 from guard_eval.results import Result
 
-Advance = Callable[..., None]
-"""`advance(count, note=…)` counts what a task has done; the note stands behind the bar until the next one."""
+
+class Advance(Protocol):
+    """Counts what a task has done. A note stands behind the bar until the next one."""
+
+    def __call__(self, count: float = 1, /, note: str | None = None) -> None:
+        """Count more of the task as done."""
 
 
 class Reporter:
-    """Shows what functions say. This one shows nothing, and its answer to a question is no."""
+    """Shows what the functions of this module are given. This one shows nothing, and its answer is no."""
 
-    def task(
-        self, description: str, total: float | None = None, unit: str = ""
-    ) -> AbstractContextManager[Advance]:
-        """Return a context with a progress bar up to a total, if it is known, of a unit in the plural."""
+    def task(self, description: str, total: float | None, unit: str) -> AbstractContextManager[Advance]:
+        """Show a progress bar while the context is open."""
         del description, total, unit
-        return nullcontext(lambda *_count, **_note: None)
+        return nullcontext(lambda _count=1, /, note=None: None)  # noqa: ARG005
 
     def notice(self, text: str) -> None:
-        """Show what happens now, such as a model that is loaded, unless the user chose `--quiet`."""
+        """Show what happens now."""
 
     def warn(self, text: str) -> None:
-        """Show at once what should worry the user; what can wait belongs to `Result.warnings`."""
+        """Show a warning."""
 
-    def show(self, result: Result, *, clear: bool = False) -> None:
-        """Show the result of a step; `clear` clears the terminal's screen first."""
+    def show(self, result: Result, *, clear: bool) -> None:
+        """Show the result of a step."""
 
-    def write(self, text: str, style: str = "") -> None:
-        """Show text without a line break, in a style of rich such as "bold red"."""
+    def write(self, text: str, style: str) -> None:
+        """Show a part of a line."""
 
     def confirm(self, question: str) -> bool:  # noqa: ARG002
-        """Ask a question that is answered with y or n. Without anybody to ask, the answer is no."""
+        """Return the answer to a question."""
         return False
 
 
@@ -53,6 +55,31 @@ def attached(reporter: Reporter) -> Iterator[None]:
         _reporters.pop()
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401 (mypy checks no call of a module's `__getattr__`)
-    """Return a method of the current reporter: `progress.notice(text)` and the others are these."""
-    return getattr(_reporters[-1], name)
+def task(description: str, total: float | None = None, unit: str = "") -> AbstractContextManager[Advance]:
+    """Return a context with a progress bar up to a total, if it is known, of a unit in the plural."""
+    return _reporters[-1].task(description, total, unit)
+
+
+def notice(text: str) -> None:
+    """Show what happens now, such as a model that is loaded, unless the user chose `--quiet`."""
+    _reporters[-1].notice(text)
+
+
+def warn(text: str) -> None:
+    """Show at once what should worry the user; what can wait belongs to `Result.warnings`."""
+    _reporters[-1].warn(text)
+
+
+def show(result: Result, *, clear: bool = False) -> None:
+    """Show the result of a step; `clear` clears the terminal's screen first."""
+    _reporters[-1].show(result, clear=clear)
+
+
+def write(text: str, style: str = "") -> None:
+    """Show text without a line break, in a style of rich such as "bold red"."""
+    _reporters[-1].write(text, style)
+
+
+def confirm(question: str) -> bool:
+    """Ask a question that is answered with y or n. Without anybody to ask, the answer is no."""
+    return _reporters[-1].confirm(question)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
@@ -17,7 +17,10 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from guard_eval.study.criteria_settings import SettingsTable, StudyFile
+from guard_eval.study.judge_settings import Judge
+from guard_eval.study.served_model import ServerSettings
 from guard_eval.study.settings import Settings
+from guard_eval.study.system_settings import System
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 
@@ -32,6 +35,10 @@ stored with the first verdict, and the report says if they changed afterwards.
 """
 
 NO_DEFAULT = "required"
+MODEL_OF_SYSTEM = "[system].model"
+
+OF_SERVERS = "Keys of `[[system]]` and `[[judge]]` for servers"
+"""The heading of the keys that all models behind servers have."""
 
 
 class _Schema(GenerateJsonSchema):
@@ -58,7 +65,8 @@ def tables(kind: type[SettingsTable] = Settings, name: str = "") -> Iterator[tup
     yield name, kind
     for key, field in kind.model_fields.items():
         for inner, heading in _inner(field.annotation, f"{name}.{key}".removeprefix(".")):
-            yield from tables(inner, heading)
+            if heading != MODEL_OF_SYSTEM:  # has the keys of [model]
+                yield from tables(inner, heading)
 
 
 def _inner(annotation: object, heading: str) -> Iterator[tuple[type[SettingsTable], str]]:
@@ -139,20 +147,34 @@ def page() -> str:
         part = result if table is Settings else result["$defs"][table.__name__]
         title = f"`[{heading}]`" if heading else "At the top"
         parts.append(f"## {title}\n\n{part['description']}\n")
-        rows = []
-        for key, value in part["properties"].items():
-            if any(_inner(table.model_fields[key].annotation, key)):
-                continue  # a table of its own
-            cells = [
-                f"`{key}`",
-                _values(value),
-                _default(value, required=key in part.get("required", ())),
-                value.get("description", ""),
-            ]
-            rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-        if rows:
-            parts.append("\n".join(["| key | values | default | meaning |", "|---|---|---|---|", *rows, ""]))
+        shared = set(ServerSettings.model_fields) if issubclass(table, ServerSettings) else set()
+        if shared:
+            anchor = OF_SERVERS.lower().replace(" ", "-").translate({ord(sign): None for sign in "`[]"})
+            parts.append(f"The keys for its server are [below](#{anchor}).\n")
+        parts += _rows(table, part, [key for key in part["properties"] if key not in shared])
+    servers = result["$defs"][Judge.__name__]
+    parts.append(f"## {OF_SERVERS}\n\n{inspect.getdoc(ServerSettings).partition(chr(10))[0]}\n")
+    parts += _rows(Judge, servers, list(ServerSettings.model_fields))
     return "\n".join(parts)
+
+
+def _rows(table: type[BaseModel], part: dict[str, Any], keys: Sequence[str]) -> list[str]:
+    """Return the rows of some keys of a table, as a table of Markdown; nothing if they are tables."""
+    rows = []
+    for key in keys:
+        value = part["properties"][key]
+        inner = {heading for _, heading in _inner(table.model_fields[key].annotation, key)}
+        if inner and (table, key) != (System, "model"):
+            continue  # a table of its own
+        cells = [
+            f"`{key}`",
+            "text or table" if inner else _values(value),
+            _default(value, required=key in part.get("required", ())),
+            value.get("description", ""),
+        ]
+        rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    head = ["| key | values | default | meaning |", "|---|---|---|---|"]
+    return ["\n".join([*head, *rows, ""])] if rows else []
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.stats.agreement import intraclass
+from analysis.verdicts.draft import Declared
 from analysis.verdicts.scores import ResultKey, ScoredVerdicts, by_cell, item_numbers
 from analysis.verdicts.tidy import read_verdicts
 from guard_eval.errors import StudyError
@@ -54,7 +55,7 @@ def read_pilot(source: Path) -> Pilot:
         from guard_eval.study import Study  # noqa: PLC0415
 
         return most_demanding(study_verdicts(Study.open(source)))
-    return most_demanding(read_verdicts(source))
+    return most_demanding(read_verdicts(source, Declared()))
 
 
 def most_demanding(verdicts: pd.DataFrame) -> Pilot:

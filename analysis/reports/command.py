@@ -11,7 +11,7 @@ import pandas as pd
 
 from analysis.evidence import Evidence
 from analysis.reports.declared import command_line, read_settings, table_context
-from analysis.reports.page import write_report
+from analysis.reports.files import write_report
 from analysis.sections import by_column
 from analysis.sections.by_column import find_column
 from analysis.verdicts.reading import Reading, reading_of
@@ -159,15 +159,7 @@ def _table_evidence(
     by: Sequence[str],
 ) -> Evidence:
     declared, source = read_settings(paths[0], settings, overrides)
-    kind = rater_kind or declared.rater_kind
-    table = read_verdicts(
-        paths,
-        rater_kind=kind,
-        columns=declared.columns,
-        words=declared.verdicts,
-        form=declared.format,
-        groups=(*declared.by, *by),
-    )
+    table = read_verdicts(paths, declared.reading(rater_kind, by))
     options = {"--settings": None if settings is None else settings.name, "--rater-kind": rater_kind}
     where = " and ".join(
         filter(None, (f"in {source.name}" if source else "", "on the command line" if overrides else ""))

@@ -14,6 +14,7 @@ from pydantic import AfterValidator, Field
 from analysis.evidence import Context
 from analysis.sections.by_column import find_column
 from analysis.verdicts.combined import Composite
+from analysis.verdicts.draft import Declared
 from analysis.verdicts.family import declared_results
 from analysis.verdicts.reading import READING, Reading, join_readings, reading_of
 from analysis.verdicts.scores import PROMPT, UnitScores, with_units
@@ -75,6 +76,16 @@ class TableSettings(TestPlan):
     by: list[_Line] = Field(default_factory=list)
     ties: bool | None = None
     random_part: bool = False
+
+    def reading(self, rater_kind: RaterKind | None = None, by: Sequence[str] = ()) -> Declared:
+        """Return what the settings, and options, say of how a table is read."""
+        return Declared(
+            columns=self.columns or {},
+            words=self.verdicts or {},
+            form=self.format,
+            rater_kind=rater_kind or self.rater_kind,
+            groups=(*self.by, *by),
+        )
 
 
 def read_settings(

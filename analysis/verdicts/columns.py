@@ -7,8 +7,11 @@ every row is a row number, and a column of an unknown name that repeats may be w
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,81 +19,10 @@ from numpy.typing import NDArray
 
 from analysis.verdicts.layout import KNOWN, as_texts, number_rows, numbered
 
-PAIR_NAMES = (
-    *("itemid", "item", "instanceid", "exampleid", "questionid", "id", "hitid", "comparisonid", "caseid"),
-    *("taskid", "sampleid", "docid", "matchid", "battleid", "itemnumber", "stimulusid", "stimulus", "uid"),
-)
-"""Headings of an item: of a pair if each item has one pair of methods, else of a prompt."""
-PROMPT_NAMES = (
-    *("prompt", "question", "instruction", "sourceid", "query", "queryid", "input", "context", "contextid"),
-    *("instructionid", "documentid", "document", "passage", "story", "articleid", "article", "segmentid"),
-    *("sentence", "usermessage", "sourcetext"),
-)
-NAMES = {
-    "dataset": ("domain", "corpus", "category"),
-    "rater": (
-        *(
-            "annotator",
-            "annotatorid",
-            "raterid",
-            "ratername",
-            "worker",
-            "workerid",
-            "user",
-            "userid",
-            "judge",
-        ),
-        *("judgeid", "judgemodel", "evaluator", "evaluatorid", "participant", "participantid", "labeler"),
-        *("labelerid", "labeller", "coder", "coderid", "prolificid", "prolificpid", "assessor", "assessorid"),
-        *(
-            "reviewer",
-            "reviewerid",
-            "respondent",
-            "respondentid",
-            "responseid",
-            "subjectid",
-            "expert",
-            "voter",
-        ),
-        *("annotatorname", "judgename", "emailaddress", "email", "crowdworker", "crowdworkerid", "username"),
-    ),
-    "criterion": ("aspect", "dimension", "attribute", "metric", "criteria", "quality"),
-    "verdict": (
-        *("winner", "preference", "choice", "preferred", "better", "vote", "judgment", "judgement", "label"),
-        *("winnermodel", "winningmodel", "chosenmodelname", "chosenmodel", "selection", "decision"),
-        *("overallpreference", "humanpreference", "preferredmodel", "preferredresponse"),
-    ),
-    "presentation": ("run", "repetition", "repeat", "showing", "trial", "iteration", "replicate", "attempt"),
-}
-"""Other headings of a column, the commonest first."""
-TURNS = ("turn", "turnid", "round")
-"""Headings that tell several questions of one item apart."""
-GROUPS = frozenset(
-    (
-        *(
-            "dataset",
-            "domain",
-            "corpus",
-            "category",
-            "genre",
-            "language",
-            "lang",
-            "locale",
-            "subset",
-            "split",
-        ),
-        *("difficulty", "tasktype", "length", "country", "criterion", "capability", "license"),
-    )
-)
-"""Headings of what many items share."""
-_ASIDE = re.compile(
-    r"t?s?time(stamp)?s?|tstamp|date|(start|end|recorded)date|(created|updated|submitted|completed)at|submittime"
-    r"|accepttime|(work)?timeinseconds|leadtime|duration(inseconds)?|seconds|comments?|notes?|remarks?|reason(ing)?"
-    r"|explanation|rationale|justification|feedback|critique|confidence|certainty|strength|.*(score|rating)s?"
-    r"|status|finished|progress|ipaddress|useragent|anony|iscode|isrefusal|turns?|numturns|age|gender|judgehash"
-    r"|assignmentstatus|reward|lifetimeinseconds|annotationid|.*sessionid|raterkind|deduptag|sampled|first|order|position|swap.*"
-)
-"""Headings of what is said about a verdict, and never of what was compared."""
+HEADINGS: Mapping[str, Any] = tomllib.loads(Path(__file__).with_name("headings.toml").read_text("utf-8"))
+"""What headings and cells commonly say."""
+NAMES: Mapping[str, Sequence[str]] = HEADINGS["names"]
+_ASIDE = re.compile(HEADINGS["aside"])
 _SIBLINGS = (("a", "b"), ("1", "2"), ("left", "right"), ("chosen", "rejected"), ("winner", "loser"))
 """Ends or beginnings of headings that belong to one of two texts."""
 YES = frozenset({"true", "yes", "y", "t", "1", "1.0"})
@@ -197,7 +129,12 @@ class Columns:
         if any(_DECIMAL.fullmatch(text) for text in self.values(name)):
             return False
         is_judged_once = len(rated) > 2 and self.count(name, *rated) == len(self.frame)
-        return is_judged_once or (heading not in GROUPS and count > 2)
+        return is_judged_once or (heading not in HEADINGS["groups"] and count > 2)
+
+
+def is_missing_word(word: str) -> bool:
+    """Return whether a cell says that there is no verdict."""
+    return word.strip().casefold() in HEADINGS["missing"]
 
 
 def find_index(columns: Columns) -> str | None:

@@ -13,11 +13,33 @@ from analysis.verdicts.columns import Columns
 from analysis.verdicts.layout import KNOWN, name_lines
 from analysis.verdicts.reading import Reading, Role
 from guard_eval.errors import StudyError
+from guard_eval.records import RaterKind
 
 SHOWN = ("left", "right")
 """Columns of the methods by the side on which a rater saw them."""
 METHODS = ("method_a", "method_b")
 UNKNOWN_RATER = "unknown rater"
+ItemCells = Mapping[str, Mapping[str, str]]
+"""What a file says of items, by their ids."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Declared:
+    """What the user says of tables.
+
+    Attributes:
+        columns: The headings by the column that they are; an empty one says that there is none.
+        words: What the words of verdicts mean: `a`, `b`, `tie`, a method, or empty for a missing verdict.
+        form: The format of the files; by default that of their first records.
+        rater_kind: Who judged, where the table does not say; by default it is unknown.
+        groups: Columns that name groups of pairs, and so neither pairs nor prompts.
+    """
+
+    columns: Mapping[str, str] = field(default_factory=dict)
+    words: Mapping[str, str] = field(default_factory=dict)
+    form: str | None = None
+    rater_kind: RaterKind | None = None
+    groups: Sequence[str] = ()
 
 
 @dataclass
@@ -26,9 +48,8 @@ class Draft:
 
     Attributes:
         columns: Its columns.
-        declared: The headings that the user has declared, by role; an empty one says that the table has none.
-        words: The verdicts that the user has declared: `a`, `b`, `tie`, a method, or empty.
-        groups: Columns that name groups of pairs, and so neither pairs nor prompts.
+        declared: What the user says of it.
+        items: What another file says of items, by their ids: the methods, and more.
         roles: The roles that were found.
         notes: What a reader must be told.
         unused: Columns with no role that are gone by now.
@@ -36,9 +57,8 @@ class Draft:
     """
 
     columns: Columns
-    declared: Mapping[str, str] = field(default_factory=dict)
-    words: Mapping[str, str] = field(default_factory=dict)
-    groups: Sequence[str] = ()
+    declared: Declared
+    items: ItemCells
     roles: list[Role] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     unused: list[str] = field(default_factory=list)
@@ -87,10 +107,11 @@ class Draft:
     def reading(self) -> Reading:
         """Return what was read."""
         free = self.free()
-        groups = [Role(role="by", column=name, why="declared") for name in self.groups if name in free]
+        groups = [name for name in self.declared.groups if name in free]
+        by = [Role(role="by", column=name, why="declared") for name in groups]
         return Reading(
-            roles=(*self.roles, *groups),
-            unused=(*self.unused, *(name for name in free if name not in self.groups)),
+            roles=(*self.roles, *by),
+            unused=(*self.unused, *(name for name in free if name not in groups)),
             left_out=tuple(self.left_out),
             notes=tuple(dict.fromkeys(self.notes)),
         )

@@ -120,18 +120,20 @@ class VerdictFile:
                         nested.setdefault(name, self.at(number))
                 yield number, {name: as_cell(value) for name, value in record.items()}
 
-        frame = self.table_of(cells())
+        frame = self.table_of(cells(), self.rows.headings or ())
         frame.attrs[NESTED] = nested
         return _without_apostrophes(frame) if self.rows.unit == LINE and self.rows.headings else frame
 
-    def table_of(self, rows: Iterable[tuple[int, Row]]) -> pd.DataFrame:
+    def table_of(self, rows: Iterable[tuple[int, Row]], names: Iterable[str] = ()) -> pd.DataFrame:
         """Return numbered rows as a table of categoricals; its `attrs` count what was left out.
+
+        The columns `names` are there even if no row has them.
 
         Raises:
             StudyError: There are no verdicts, too many, or a text has half a character.
         """
         numbers = array("l")
-        columns: dict[str, _Column] = {name: _Column() for name in self.rows.headings or ()}
+        columns: dict[str, _Column] = {name: _Column() for name in names}
         left_out: dict[str, list[int]] = {}
         for number, row in rows:
             if isinstance(row, str):

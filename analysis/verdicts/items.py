@@ -7,15 +7,19 @@ columns that can name the prompt, the one with the fewest values does; what is n
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
-from analysis.verdicts.columns import PAIR_NAMES, PROMPT_NAMES, Columns, plain_heading
+from analysis.verdicts.columns import HEADINGS, Columns, plain_heading
+from analysis.verdicts.draft import METHODS, Declared
+from analysis.verdicts.layout import number_rows, with_shared_texts
 from guard_eval.errors import StudyError
 from guard_eval.reporting.words import and_list
 
+NO_PAIR = "each row is a pair of its own: nothing names what was compared"
 MAX_OFFERS = 3
 """Columns that a refusal offers."""
 FEWEST_ROWS = 3
@@ -37,51 +41,45 @@ class Items:
     why: str
 
 
-def find_items(
-    columns: Columns,
-    *,
-    methods: Sequence[str],
-    rated: Sequence[str],
-    free: Sequence[str],
-    declared: set[str],
-    groups: Sequence[str] = (),
-) -> Items:
+def find_items(columns: Columns, *, rated: Sequence[str], free: Sequence[str], declared: Declared) -> Items:
     """Return what names the pair and the prompt of each row.
 
     Args:
         columns: The table.
-        methods: The columns of the methods.
         rated: The columns of methods, rater and criterion, as far as there are any.
         free: The columns that have no other role.
-        declared: The roles that the user has declared, also those that no column has.
-        groups: Columns that the user calls groups of pairs.
+        declared: What the user says of the table.
 
     Raises:
         StudyError: A column can name what was compared, and nothing says whether it does.
     """
-    named = [name for name in columns.among((*PAIR_NAMES, *PROMPT_NAMES)) if name in free]
-    named = [name for name in named if columns.is_filled(name)]
+    named = [
+        name
+        for name in columns.among([*HEADINGS["pair"], *HEADINGS["prompt"]])
+        if name in free and columns.is_filled(name)
+    ]
     named = [name for name in named if columns.count(name) > 1] or named
     if "pair_id" in columns.names:
-        items = _of_pair(columns, "pair_id", [name for name in named if name != "pair_id"], "its name")
-    elif "pair_id" in declared:
+        items = _of_pair(columns, "pair_id", named, "its name")
+    elif "pair_id" in declared.columns:
         items = Items(pair=(), prompt="", why="declared: each row is a pair of its own")
     else:
-        items = _by_name(columns, named, methods, rated)
+        items = _by_name(columns, named, rated)
     if "prompt_id" in columns.names:
-        items = Items(pair=items.pair, prompt="prompt_id", why=items.why)
-    if not items.prompt and "prompt_id" not in declared:
-        free = [name for name in free if not items.pair or name not in groups]
-        _refuse_unknown(columns, items, methods, rated, free, is_pair_declared="pair_id" in declared)
+        return replace(items, prompt="prompt_id")
+    if not items.prompt and "prompt_id" not in declared.columns:
+        free = [name for name in free if not items.pair or name not in declared.groups]
+        _refuse_unknown(columns, items, rated, free, is_pair_declared="pair_id" in declared.columns)
     return items
 
 
-def _by_name(columns: Columns, named: Sequence[str], methods: Sequence[str], rated: Sequence[str]) -> Items:
+def _by_name(columns: Columns, named: Sequence[str], rated: Sequence[str]) -> Items:
     """Return the items that a heading names: an id of a pair, or a prompt and its two methods."""
     repeated = [name for name in named if columns.count(name) < len(columns.frame)]
     numbers = [name for name in named if name not in repeated]
     if not repeated:
-        return Items(pair=tuple(numbers[:1]), prompt="", why="it differs in every row" if numbers else "")
+        why = "it differs in every row" if numbers else NO_PAIR
+        return Items(pair=tuple(numbers[:1]), prompt="", why=why)
     finest = max(repeated, key=columns.count)
     for other in repeated:
         if not columns.is_fixed_by(other, [finest]):
@@ -90,14 +88,14 @@ def _by_name(columns: Columns, named: Sequence[str], methods: Sequence[str], rat
                 f"--set 'columns.pair_id={finest}' or --set 'columns.pair_id={other}'"
             )
     # A row number tells pairs apart that share a prompt and were judged by one rater.
-    if numbers and len(rated) > len(methods) and columns.count(finest, *rated) < len(columns.frame):
+    if numbers and len(rated) > len(METHODS) and columns.count(finest, *rated) < len(columns.frame):
         return _of_pair(columns, numbers[0], repeated, "a row number beside the prompt")
-    is_prompt = plain_heading(finest) in PROMPT_NAMES
-    if not is_prompt and _has_own_methods(columns, finest, methods):
+    is_prompt = plain_heading(finest) in HEADINGS["prompt"]
+    if not is_prompt and _has_own_methods(columns, finest):
         return _of_pair(columns, finest, [name for name in repeated if name != finest], "it repeats")
     coarsest = min(repeated, key=columns.count)
     return Items(
-        pair=(finest, *methods), prompt=coarsest, why="rows with the same cell and methods are a pair"
+        pair=(finest, *METHODS), prompt=coarsest, why="rows with the same cell and methods are a pair"
     )
 
 
@@ -111,29 +109,22 @@ def _of_pair(columns: Columns, pair: str, others: Sequence[str], why: str) -> It
     return Items(pair=(pair,), prompt=min(prompts, key=columns.count, default=""), why=why)
 
 
-def _has_own_methods(columns: Columns, name: str, methods: Sequence[str]) -> bool:
+def _has_own_methods(columns: Columns, name: str) -> bool:
     """Return whether each cell of a column has one pair of methods, in any order."""
-    return columns.count(name) == int(pair_codes(columns, (name,), methods).max(initial=-1)) + 1
+    return columns.count(name) == int(pair_codes(columns, [name]).max(initial=-1)) + 1
 
 
-def pair_codes(columns: Columns, names: Sequence[str], methods: Sequence[str]) -> NDArray[np.int64]:
+def pair_codes(columns: Columns, names: Sequence[str] = ()) -> NDArray[np.int64]:
     """Return a number for each row: the same in rows with the same cells in `names` and the same methods."""
-    texts = columns.texts(*methods)
-    known = sorted({text for name in methods for text in texts[name].cat.categories})
-    sides = [texts[name].cat.set_categories(known).cat.codes.to_numpy(dtype=np.int64) for name in methods]
-    both = np.sort(sides, axis=0)
-    couple = both[0] * (len(known) + 1) + both[-1]
-    order = np.zeros(len(couple), dtype=np.int64)
-    for numbers in (columns.codes(*names), couple) if names else (couple,):
-        values, index = np.unique(numbers, return_inverse=True)
-        order = np.unique(order * (len(values) + 1) + index, return_inverse=True)[1]
-    return order
+    methods = with_shared_texts(columns.texts(*METHODS), METHODS)
+    sides = np.sort([methods[name].cat.codes for name in METHODS], axis=0)
+    table = columns.texts(*names).assign(first=pd.Categorical(sides[0]), second=pd.Categorical(sides[1]))
+    return number_rows(table, [*names, "first", "second"])
 
 
 def _refuse_unknown(
     columns: Columns,
     items: Items,
-    methods: Sequence[str],
     rated: Sequence[str],
     free: Sequence[str],
     *,
@@ -142,7 +133,7 @@ def _refuse_unknown(
     """Refuse a table with a column of an unknown name that repeats over pairs and is fixed within them."""
     pairs = columns.count(*items.pair) if items.pair else len(columns.frame)
     keys = [["dataset"]] if "dataset" in columns.names else []
-    keys += [list(methods), *([name] for name in rated if name not in methods)]
+    keys += [list(METHODS), *([name] for name in rated if name not in METHODS)]
     # What a rater or a comparison has is the same in many of its rows, and not in one or two by chance.
     fixed = [names for names in keys if 1 < columns.count(*names) <= len(columns.frame) / FEWEST_ROWS]
     open_names = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.verdicts.draft import METHODS
+from analysis.verdicts.columns import HEADINGS
+from analysis.verdicts.draft import METHODS, Declared, ItemCells
 from analysis.verdicts.files import Record, VerdictFile, open_file
 from analysis.verdicts.formats.fields import id_key, is_verdict, item_couples, read_items
 from analysis.verdicts.layout import distinct_rows
@@ -34,7 +35,7 @@ class VerdictFormat:
     """
 
     what: str
-    keys: tuple[str, ...]
+    keys: Sequence[str]
     fields: Mapping[str, str]
     asks: bool = False
 
@@ -44,69 +45,7 @@ class VerdictFormat:
 
 
 TABLE = "table"
-FOREIGN = {
-    "alpaca-eval": VerdictFormat(
-        "AlpacaEval annotations",
-        ("instruction generator_1 generator_2 preference",),
-        {
-            "pair_id": "instruction, output_1, output_2",
-            "prompt_id": "instruction",
-            "methods": "generator_1, generator_2",
-            "rater": "annotator",
-            "verdict": "preference",
-        },
-    ),
-    "arena-hard": VerdictFormat(
-        "Arena-Hard judgments",
-        ("games model judge question_id", "games model judge uid"),
-        {
-            "pair_id": "question_id or uid",
-            "prompt_id": "question_id or uid",
-            "methods": "baseline, model",
-            "rater": "judge",
-            "verdict": "games",
-            "sides": "games",
-        },
-    ),
-    "fastchat": VerdictFormat(
-        "FastChat judgments or votes (MT-Bench, Chatbot Arena)",
-        (
-            "question_id judge model_1 model_2 g1_winner g2_winner",
-            "question_id judge model_a model_b winner turn",
-        ),
-        {
-            "pair_id": "question_id, turn",
-            "prompt_id": "question_id",
-            "methods": "model_1, model_2 or model_a, model_b",
-            "rater": "judge",
-            "verdict": "g1_winner, g2_winner or winner",
-        },
-    ),
-    "label-studio": VerdictFormat(
-        "a Label Studio export",
-        ("data annotations",),
-        {
-            "pair_id": "data or id",
-            "methods": "data",
-            "rater": "completed_by or rater",
-            "criterion": "from_name",
-            "verdict": "result",
-        },
-        asks=True,
-    ),
-    "potato": VerdictFormat(
-        "Potato annotations",
-        ("instance_id user_id", "id label_annotations"),
-        {
-            "pair_id": "instance_id or id",
-            "methods": "the data file",
-            "rater": "user_id or the folder",
-            "criterion": "the scheme",
-            "verdict": "its labels",
-        },
-        asks=True,
-    ),
-}
+FOREIGN = {name: VerdictFormat(**values) for name, values in HEADINGS["formats"].items()}
 FORMATS: tuple[str, ...] = (*FOREIGN, TABLE)
 """The names that `--set format=` takes."""
 
@@ -121,28 +60,15 @@ _JUDGED = re.compile(
 """Keys that an item of a data file does not have."""
 
 
-def load_files(
-    files: Sequence[Path],
-    *,
-    form: str | None = None,
-    columns: Mapping[str, str] | None = None,
-    words: Mapping[str, str] | None = None,
-    groups: Sequence[str] = (),
-) -> list[tuple[Path, pd.DataFrame]]:
+def load_files(files: Sequence[Path], declared: Declared) -> list[tuple[Path, pd.DataFrame]]:
     """Return the verdicts of files in any known format as tidy tables, not yet checked.
 
     A file of items says which methods the items of the other files compare.
 
-    Args:
-        files: The files.
-        form: Their format, one of `FORMATS`; by default the one that their first records are of.
-        columns: The headings of tables by the column that they are.
-        words: The verdicts that the user has declared.
-        groups: Columns that name groups of pairs.
-
     Raises:
         StudyError: A file cannot be read, is of no known format or could be of two, or holds no verdicts.
     """
+    form = declared.form
     if form is not None and form not in FORMATS:
         raise StudyError(f"there is no format {form!r}; {nearest(form, list(FORMATS))}")
     opened = [open_file(path) for path in files]
@@ -155,14 +81,17 @@ def load_files(
     holding = [file for file in opened if file not in described]
     if not holding:
         raise StudyError(f"{files[0]} holds items and no verdicts; give the annotations, too")
-    forms = [form or format_of(file, columns or {}) for file in holding]  # all, before a file is read whole
+    forms = [
+        form or format_of(file, declared.columns) for file in holding
+    ]  # all, before a file is read whole
     tables = []
     for file, name in zip(holding, forms, strict=True):
         try:
             if name == TABLE:
-                frame = tidied(file.table(), columns=columns, words=words, items=items, groups=groups)
+                frame = tidied(file.table(), declared, items)
             else:
-                frame = tidied(_foreign_table(file, name, items), words=words, fields=FOREIGN[name].fields)
+                foreign = _foreign_table(file, name, items)
+                frame = tidied(foreign, replace(declared, columns={}), fields=FOREIGN[name].fields)
         except StudyError as error:
             raise StudyError(
                 str(error) if str(file.path) in str(error) else f"{file.path}: {error}"
@@ -171,7 +100,7 @@ def load_files(
     return tables
 
 
-def _foreign_table(file: VerdictFile, name: str, items: Mapping[str, Mapping[str, str]]) -> pd.DataFrame:
+def _foreign_table(file: VerdictFile, name: str, items: ItemCells) -> pd.DataFrame:
     """Return the verdicts of another program's file, with the columns' own names."""
     form = FOREIGN[name]
     notes = [f"{file.path} is read as {form.what}"]

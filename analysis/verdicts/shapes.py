@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from analysis.verdicts.columns import NAMES, YES, Columns, plain_heading
+from analysis.verdicts.columns import NAMES, YES, Columns, is_missing_word, plain_heading
 from analysis.verdicts.draft import METHODS, UNKNOWN_RATER, Draft
 from analysis.verdicts.items import pair_codes
 from analysis.verdicts.layout import as_texts, distinct_rows
 from analysis.verdicts.sides import read_first
-from analysis.verdicts.words import TIED, A, B, is_missing_word, meaning
+from analysis.verdicts.words import TIED, A, B, meaning
 from guard_eval.errors import StudyError
 from guard_eval.records import TIE
 from guard_eval.reporting.words import and_list
@@ -61,12 +61,8 @@ _RATER = re.compile(
 """A heading of one rater's verdicts, and of one criterion of that rater."""
 
 
-def find_methods(draft: Draft, items: Mapping[str, Mapping[str, str]]) -> None:
+def find_methods(draft: Draft) -> None:
     """Find the two methods of each row and call their columns method_a and method_b.
-
-    Args:
-        draft: The table.
-        items: What another file says of items, by their ids: the methods, and more.
 
     Raises:
         StudyError: Several columns can be the methods.
@@ -74,13 +70,13 @@ def find_methods(draft: Draft, items: Mapping[str, Mapping[str, str]]) -> None:
     if draft.has(*METHODS):
         return
     names = draft.columns.names
-    named = list(dict.fromkeys(word for word in draft.words.values() if word not in {"a", "b", TIE, ""}))
+    named = sorted(set(draft.declared.words.values()) - {"a", "b", TIE, ""})
     if couples := couples_of(names):
         _use_couples(draft, couples)
-    elif draft.declared.get("headings") == "pair_id" and not draft.has("pair_id"):
+    elif draft.declared.columns.get("headings") == "pair_id" and not draft.has("pair_id"):
         return  # they are looked for again once each pair has a row
-    elif items:
-        _join_items(draft, items)
+    elif draft.items:
+        _join_items(draft)
     elif won_and_lost := _won_and_lost(names):
         _use_won_and_lost(draft, *won_and_lost)
     elif len(named) == 2:
@@ -162,8 +158,9 @@ def _use_won_and_lost(draft: Draft, won: str, lost: str) -> None:
         draft.record(role, f"{won}, {lost}", "the first won against the second")
 
 
-def _join_items(draft: Draft, items: Mapping[str, Mapping[str, str]]) -> None:
+def _join_items(draft: Draft) -> None:
     """Add what another file says of the item of each row."""
+    items = draft.items
     holding = [name for name in draft.free() if set(draft.columns.values(name)) <= items.keys()]
     holding += ["pair_id"] if draft.has("pair_id") else []
     if not holding:
@@ -188,7 +185,7 @@ def refuse_texts(draft: Draft) -> None:
     Raises:
         StudyError: They are.
     """
-    if not draft.has(*METHODS) or "method_a" in draft.declared:
+    if not draft.has(*METHODS) or "method_a" in draft.declared.columns:
         return
     couples = draft.columns.texts(*METHODS).drop_duplicates()
     counts = Counter(text for name in METHODS for text in couples[name].dropna())
@@ -213,7 +210,7 @@ def find_verdicts(draft: Draft) -> list[str]:
     Raises:
         StudyError: Two columns can be the verdict.
     """
-    if "headings" in draft.declared:
+    if "headings" in draft.declared.columns:
         return columns_of_verdicts(draft)
     wide: list[str] = []
     if not draft.has("verdict") and not _use_winners(draft) and not _use_counts(draft):
@@ -300,7 +297,7 @@ def _use_counts(draft: Draft) -> bool:
             f"{and_list(list(words))} count wins, and a cell is no whole number; write 0, 1, 2, …"
         )
     rows = draft.frame.drop(columns=list(words))
-    are_items = int(pair_codes(draft.columns, (), METHODS).max(initial=-1)) + 1 < len(rows)
+    are_items = int(pair_codes(draft.columns).max(initial=-1)) + 1 < len(rows)
     if are_items and not draft.has("pair_id"):
         rows = rows.assign(pair_id=[str(number) for number in range(1, len(rows) + 1)])
     long = pd.concat(
@@ -355,7 +352,8 @@ def _holds_verdicts(draft: Draft, name: str, methods: set[str]) -> bool:
         return False
     # Two unknown names with ties are methods.
     are_methods = not methods and TIE in filled and len(filled) <= 3
-    words = {text for text in filled if text in methods or text.strip() in draft.words or meaning(text)}
+    known = {*methods, *draft.declared.words}
+    words = {text for text in filled if text.strip() in known or meaning(text)}
     return are_methods or sum(filled[text] for text in words) >= MOSTLY * sum(filled.values())
 
 
@@ -365,7 +363,7 @@ def _split_headings(draft: Draft, names: Sequence[str]) -> Mapping[str, Sequence
     Raises:
         StudyError: It is not clear.
     """
-    heads = draft.declared.get("headings", "")
+    heads = draft.declared.columns.get("headings", "")
     matches = [_RATER.fullmatch(name) for name in names]
     missing = [name for name in ("criterion", "rater") if not draft.has(name)]
     if heads:
@@ -424,7 +422,7 @@ def _refuse_mixed(draft: Draft, names: Sequence[str]) -> None:
     words = {name: [meaning(text) for text in draft.columns.values(name)] for name in names}
     sided = [name for name in names if any(word is not None and word.side != TIED for word in words[name])]
     named = [name for name in names if set(words[name]) == {None}]
-    if sided and named and not draft.words:
+    if sided and named and not draft.declared.words:
         raise StudyError(
             f"the column {sided[0]!r} has sides, and {named[0]!r} has methods: if it says which text was "
             "first, call it shown_first, or left and right; if not, write methods in both"

@@ -11,10 +11,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analysis.verdicts.columns import NO, YES, Columns, plain_heading
+from analysis.verdicts.columns import NO, YES, Columns, is_missing_word, plain_heading
 from analysis.verdicts.draft import METHODS, SHOWN, Draft
 from analysis.verdicts.layout import distinct_rows, name_lines
-from analysis.verdicts.words import TIED, A, B, Word, is_missing_word, meaning
+from analysis.verdicts.words import TIED, A, B, Word, meaning
 from guard_eval.errors import StudyError
 from guard_eval.records import TIE
 from guard_eval.reporting.words import and_list
@@ -138,7 +138,7 @@ class Unblinder:
         """Return what a verdict says if it is a word, and no method's own name."""
         if verdict is None or verdict.strip() in {a, b, TIE}:
             return None
-        declared = self.draft.words.get(verdict.strip())
+        declared = self.draft.declared.words.get(verdict.strip())
         if declared is None:
             return meaning(verdict)
         return {"a": Word(A, "letter"), "b": Word(B, "letter")}.get(declared)
@@ -162,7 +162,7 @@ class Unblinder:
                 a, b = (answer.a, answer.b) if word.kind == "column" else (answer.left, answer.right)
                 return {A: a, B: b, TIED: TIE}[word.side * turn]
             text = (answer.verdict or "").strip()
-            text = self.draft.words.get(text, text)
+            text = self.draft.declared.words.get(text, text)
             return text if text in {answer.a, answer.b} or not is_missing_word(text) else None
 
         straight, turned = (

@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from analysis.verdicts.columns import NAMES, NO, TURNS, YES, Columns, find_index, own_names, plain_heading
-from analysis.verdicts.draft import METHODS, SHOWN, UNKNOWN_RATER, Draft
+from analysis.verdicts.columns import HEADINGS, NAMES, Columns, find_index, own_names, plain_heading
+from analysis.verdicts.draft import METHODS, SHOWN, UNKNOWN_RATER, Declared, Draft, ItemCells
 from analysis.verdicts.items import Items, find_items, pair_codes
 from analysis.verdicts.layout import KNOWN, NESTED, name_lines
 from analysis.verdicts.reading import READING, join_readings, reading_of
@@ -21,31 +22,26 @@ from guard_eval.errors import StudyError, nearest
 from guard_eval.records import TIE
 from guard_eval.reporting.words import and_list
 
-HEADINGS = "headings"
+HEADS = "headings"
 """The key of `columns` that says what the headings of a wide table are."""
-_HEADS = ("pair_id", "rater", "criterion")
+_KINDS = ("pair_id", "rater", "criterion")
 _ROLES = (("dataset", "all"), ("criterion", "overall"))
 """Columns that a table may lack, and what their cells then say."""
 
 
 def tidied(
     frame: pd.DataFrame,
-    *,
-    columns: Mapping[str, str] | None = None,
-    words: Mapping[str, str] | None = None,
-    items: Mapping[str, Mapping[str, str]] | None = None,
+    declared: Declared,
+    items: ItemCells | None = None,
     fields: Mapping[str, str] | None = None,
-    groups: Sequence[str] = (),
 ) -> pd.DataFrame:
     """Return a table with a row a verdict and the columns' own names; `attrs` says what was read.
 
     Args:
         frame: The table.
-        columns: The user's headings by the column that they are; an empty one says that there is none.
-        words: The user's verdicts: `a`, `b`, `tie`, a method, or empty for a missing one.
+        declared: What the user says of it.
         items: What another file says of items, by their ids.
         fields: The fields of a known format by role; no column has to be guessed then.
-        groups: Columns that name groups of pairs, and so neither pairs nor prompts.
 
     Raises:
         StudyError: What a column or a word is cannot be told; the message has the setting that declares it.
@@ -55,48 +51,49 @@ def tidied(
             "the table has several header rows or index columns (a MultiIndex); give it one header row: "
             "frame.stack(), frame.reset_index(), or join the parts of each heading"
         )
-    declared = dict(columns or {})
-    named = with_columns(frame, declared)
-    draft = Draft(columns=Columns(named), declared=declared, words=dict(words or {}), groups=groups)
+    columns = Columns(with_columns(frame, declared.columns))
+    draft = Draft(columns=columns, declared=declared, items=items or {})
+    is_melted = HEADS in declared.columns
     _use_own_names(draft, fields)
     _leave_out_votes(draft)
-    find_methods(draft, items or {})
+    find_methods(draft)
     for role in ("rater", "criterion"):
         _use_named(draft, role)
     refuse_texts(draft)
     wide = find_verdicts(draft)
-    if draft.has(*METHODS) and fields is None and HEADINGS not in declared:
+    if draft.has(*METHODS) and fields is None and not is_melted:
         _use_items(draft, wide)
-    if wide or HEADINGS in declared:
+    if wide or is_melted:
         melt(draft, wide)
-        find_methods(draft, items or {})
+        find_methods(draft)
     if draft.has("verdict", *METHODS):
         _finish(draft, is_known=fields is not None)
     _refuse_nested(draft, frame)
-    _refuse_incomplete(draft, items or {})
+    _refuse_incomplete(draft)
     result = draft.frame
     result.attrs = {**frame.attrs, READING: join_readings([reading_of(frame), draft.reading()])}
     return result
 
 
-def _refuse_incomplete(draft: Draft, items: Mapping[str, Mapping[str, str]]) -> None:
+def _refuse_incomplete(draft: Draft) -> None:
     """Refuse a table without methods or without verdicts."""
-    if not draft.has(*METHODS) and items:
-        ids = and_list([*map(repr, list(items)[:2]), *(["…"] if len(items) > 2 else [])])
-        raise StudyError(
-            f"no column has only ids of the file that names the methods ({ids}); write the same ids in both"
-        )
-    if not draft.has(*METHODS):
-        raise StudyError(
+    why = ""
+    if not draft.has(*METHODS) and draft.items:
+        ids = and_list([*map(repr, list(draft.items)[:2]), "…"])
+        why = f"no column has only ids of the file that names the methods ({ids}); write the same ids in both"
+    elif not draft.has(*METHODS):
+        why = (
             "nothing says which methods were compared. Say which columns do: --set columns.method_a=HEADING "
             "--set columns.method_b=HEADING. Or give a second file with the columns item, A and B and the "
             "methods in them: guard-eval report VERDICTS ITEMS"
         )
-    if not draft.has("verdict"):
-        raise StudyError(
+    elif not draft.has("verdict"):
+        why = (
             "no column has verdicts. Say which one does, and what its words mean: --set "
             "columns.verdict=HEADING --set 'verdicts.\"WORD\"=SIDE' (a, b, tie, a method, or nothing)"
         )
+    if why:
+        raise StudyError(why)
 
 
 def _finish(draft: Draft, *, is_known: bool) -> None:
@@ -122,24 +119,25 @@ def with_columns(frame: pd.DataFrame, columns: Mapping[str, str]) -> pd.DataFram
     Raises:
         StudyError: A column is unknown, there twice, or the table lacks a heading.
     """
-    names = [str(name) for name in frame.columns]
+    names = list(map(str, frame.columns))
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise StudyError(f"the table has the column {twice[0]!r} twice; keep one")
-    if columns.get(HEADINGS, "pair_id") not in _HEADS:
-        raise StudyError(f"columns.headings={columns[HEADINGS]}: write {and_list(_HEADS)}")
-    new = {heading: name for name, heading in columns.items() if heading and name != HEADINGS}
-    for name, heading in columns.items():
-        if name not in {*KNOWN, *SHOWN, HEADINGS}:
+    given = dict(columns)
+    heads = given.pop(HEADS, _KINDS[0])
+    if heads not in _KINDS:
+        raise StudyError(f"columns.headings={heads}: write {and_list(_KINDS)}")
+    for name, heading in given.items():
+        if name not in {*KNOWN, *SHOWN}:
             raise StudyError(f"columns.{name}: there is no such column; {nearest(name, sorted(KNOWN))}")
-        if heading and name != HEADINGS and heading not in names:
+        if heading and heading not in names:
             raise StudyError(f"columns.{name}={heading}: there is no such heading; {nearest(heading, names)}")
-    headings = [heading for name, heading in columns.items() if heading and name != HEADINGS]
+    headings = list(filter(None, given.values()))
+    new = {heading: name for name, heading in given.items() if heading}
     if len(new) < len(headings):
         raise StudyError(f"columns names a heading twice: {', '.join(headings)}; name each once")
-    dropped = [name for name in columns if name in names and name not in new and name != HEADINGS]
-    return frame.drop(columns=dropped).set_axis(
-        [new.get(name, name) for name in names if name not in dropped], axis=1
-    )
+    # A column that is declared to be another one gives way.
+    dropped = [name for name in names if name in given and name not in new]
+    return frame.set_axis(names, axis=1).drop(columns=dropped).rename(columns=new)
 
 
 def _use_own_names(draft: Draft, fields: Mapping[str, str] | None) -> None:
@@ -156,7 +154,7 @@ def _use_own_names(draft: Draft, fields: Mapping[str, str] | None) -> None:
     if twice := [name for name in own.values() if list(own.values()).count(name) > 1]:
         both = [heading for heading, name in own.items() if name == twice[0]]
         raise StudyError(f"{and_list(both)} are both {twice[0]}; keep one")
-    declared = {name: heading for name, heading in draft.declared.items() if heading}
+    declared = {name: heading for name, heading in draft.declared.columns.items() if heading}
     for heading, name in own.items() if fields is None else ():
         why = "declared" if name in declared else "its name"
         draft.record(name, declared.get(name, heading), why)
@@ -169,7 +167,7 @@ def _use_named(draft: Draft, role: str) -> None:
     Raises:
         StudyError: Two different columns can have the role.
     """
-    if draft.has(role) or role in draft.declared:
+    if draft.has(role) or role in draft.declared.columns:
         return
     named = draft.columns.named(role)
     varying = [name for name in named if draft.columns.count(name) > 1] or named
@@ -185,35 +183,14 @@ def _use_named(draft: Draft, role: str) -> None:
         draft.rename(first[0], role)
 
 
-_LEFT_OUT = [
-    (re.compile(heading), re.compile(cell, re.IGNORECASE), why)
-    for heading, cell, why in (
-        ("(is)?(anony|anonymous|blind|blinded)", "|".join(NO), "the models' names were shown"),
-        (
-            "(is)?unblinded|(models?|(model)?names?|identity)(were|was)?(shown|revealed)",
-            "|".join(YES),
-            "the models' names were shown",
-        ),
-        (
-            "deduptag(sampled)?",
-            r""".*['"]sampled['"]:\s*false.*|false""",
-            "a repeated prompt, left out by the Arena (dedup_tag)",
-        ),
-        ("(assignment)?status", "rejected", "the assignment was rejected"),
-        ("reject", ".+", "the assignment was rejected"),
-        ("status|distributionchannel", "(survey )?preview", "a preview of the survey"),
-    )
-]
-"""Columns by their plain heading, the cells of votes that do not count, and the reason."""
-
-
 def _leave_out_votes(draft: Draft) -> None:
     """Leave out votes that were not blind, and answers that were rejected or are no answers."""
-    for heading, cell, why in _LEFT_OUT:
+    for rule in HEADINGS["left_out"]:
+        is_meant = re.compile(rule["cell"], re.IGNORECASE).fullmatch
         for name in draft.free():
-            if heading.fullmatch(plain_heading(name)):
-                words = [text for text in draft.columns.values(name) if cell.fullmatch(text.strip())]
-                draft.leave_out(draft.columns.texts(name)[name].isin(words).to_numpy(), why)
+            if re.fullmatch(rule["heading"], plain_heading(name)):
+                words = [text for text in draft.columns.values(name) if is_meant(text.strip())]
+                draft.leave_out(draft.columns.texts(name)[name].isin(words).to_numpy(), rule["why"])
 
 
 def _use_items(draft: Draft, wide: Sequence[str]) -> None:
@@ -225,14 +202,11 @@ def _use_items(draft: Draft, wide: Sequence[str]) -> None:
         name
         for name in draft.free()
         if name not in wide
-        and plain_heading(name) not in {*NAMES["presentation"], *TURNS}
+        and plain_heading(name) not in {*NAMES["presentation"], *HEADINGS["turns"]}
         and not set(columns.values(name)) <= {*methods, TIE}
         and read_first(columns, name) is None
     ]
-    items = find_items(
-        columns, methods=METHODS, rated=rated, free=free, declared=set(draft.declared), groups=draft.groups
-    )
-    _write_items(draft, items)
+    _write_items(draft, find_items(columns, rated=rated, free=free, declared=draft.declared))
     for name in [name for name in draft.columns.named("dataset") if name in draft.free()]:
         if not draft.has("dataset") and draft.columns.is_fixed_by(name, ["pair_id"]):
             draft.rename(name, "dataset")
@@ -240,29 +214,27 @@ def _use_items(draft: Draft, wide: Sequence[str]) -> None:
 
 def _write_items(draft: Draft, items: Items) -> None:
     """Write the columns pair_id and prompt_id."""
-    columns, frame = draft.columns, draft.frame
-    new: dict[str, list[str] | pd.Series] = {}
-    if not items.pair:
-        new["pair_id"] = _numbered(np.arange(len(frame)))
-        draft.record(
-            "pair_id", "", items.why or "each row is a pair of its own: nothing names what was compared"
-        )
-    elif len(items.pair) > 1:
-        new["pair_id"] = _numbered(pair_codes(columns, items.pair[:1], METHODS))
-        draft.record("pair_id", items.pair[0], items.why)
-    elif items.pair[0] != "pair_id":
-        new["pair_id"] = columns.texts(items.pair[0])[items.pair[0]]
-        draft.record("pair_id", items.pair[0], items.why)
+    columns = draft.columns
+    new: dict[str, object] = {}
+    name = items.pair[0] if items.pair else ""
+    is_made = len(items.pair) != 1
+    if is_made:
+        codes = pair_codes(columns, [name]) if name else np.arange(len(draft.frame))
+        new["pair_id"] = _numbered(codes)
+    elif name != "pair_id":
+        new["pair_id"] = columns.texts(name)[name]
+    if new:
+        draft.record("pair_id", name, items.why)
     if items.prompt and items.prompt != "prompt_id":
         cells = columns.texts(items.prompt)[items.prompt]
-        new["prompt_id"] = _numbered(columns.codes(items.prompt)) if len(items.pair) > 1 else cells
+        new["prompt_id"] = _numbered(columns.codes(items.prompt)) if is_made else cells
         draft.record("prompt_id", items.prompt, "pairs with the same cell share a prompt")
-    dropped = [name for name in {*items.pair[:1], items.prompt} if name in draft.free()]
-    draft.replace(frame.drop(columns=dropped).assign(**new))
+    dropped = [used for used in {name, items.prompt} if used in draft.free()]
+    draft.replace(draft.frame.drop(columns=dropped).assign(**new))
 
 
-def _numbered(codes: Sequence[int] | np.ndarray) -> list[str]:
-    return [str(number + 1) for number in pd.factorize(np.asarray(codes))[0]]
+def _numbered(codes: NDArray[np.int64]) -> list[str]:
+    return [str(number + 1) for number in pd.factorize(codes)[0]]
 
 
 def _settle_raters(draft: Draft) -> None:
@@ -271,45 +243,42 @@ def _settle_raters(draft: Draft) -> None:
     Raises:
         StudyError: A pair has several verdicts, and nothing says whose they are.
     """
-    has_rater = draft.has("rater")
-    names = ["pair_id", "criterion", *(["rater"] if has_rater else [])]
-    if not has_rater and draft.declared.get("rater") == "":
-        codes = pair_codes(draft.columns, names[:1], METHODS) * (draft.columns.count("criterion") + 1)
-        order = pd.Series(codes + draft.columns.codes("criterion")).groupby(codes).cumcount()
-        raters = [f"{UNKNOWN_RATER} {number + 1}" for number in order]
-        draft.replace(draft.frame.assign(rater=raters))
-        draft.record("rater", "", "declared: each verdict on a pair is by another, unnamed rater")
+    if draft.has("rater"):
+        if not draft.has("presentation"):
+            _use_showings(draft, ["pair_id", "criterion", "rater"])
         return
-    repeated = _repeats(draft, names)
-    if not has_rater:
-        if repeated.any():
-            _use_showings(draft, names, repeated)
-        draft.replace(draft.frame.assign(rater=UNKNOWN_RATER))
-        draft.record("rater", "", "the table has none: all verdicts are by 'unknown rater'")
-    elif repeated.any() and not draft.has("presentation"):
-        _use_showings(draft, names, repeated)
+    names = ["pair_id", "criterion"]
+    raters: object = UNKNOWN_RATER
+    why = f"the table has none: all verdicts are by {UNKNOWN_RATER!r}"
+    if "rater" in draft.declared.columns:
+        numbers = pd.Series(pair_codes(draft.columns, names))
+        raters = [f"{UNKNOWN_RATER} {number + 1}" for number in numbers.groupby(numbers).cumcount()]
+        why = "declared: each verdict on a pair is by another, unnamed rater"
+    else:
+        _use_showings(draft, names)
+    draft.replace(draft.frame.assign(rater=raters))
+    draft.record("rater", "", why)
 
 
-def _repeats(draft: Draft, names: Sequence[str]) -> np.ndarray:
-    """Return the rows that share their pair, methods and the cells of some columns with another row."""
-    codes = pair_codes(draft.columns, names[:1], METHODS)
-    other = draft.columns.codes(*names[1:]) if len(names) > 1 else np.zeros(len(codes), dtype=np.int64)
-    return pd.Series(codes * (int(other.max(initial=0)) + 1) + other).duplicated(keep=False).to_numpy()
+def _repeats(draft: Draft, *names: str) -> NDArray[np.bool_]:
+    """Return the rows that share their methods and the cells of some columns with another row."""
+    return pd.Series(pair_codes(draft.columns, names)).duplicated(keep=False).to_numpy()
 
 
-def _use_showings(draft: Draft, names: Sequence[str], repeated: np.ndarray) -> None:
+def _use_showings(draft: Draft, names: Sequence[str]) -> None:
     """Take a repeated verdict for another showing of its pair, if a column or the order of methods says so.
 
     Raises:
         StudyError: Nothing does.
     """
-    if draft.has("dataset") and not _repeats(draft, [*names, "dataset"]).any():
-        return  # ids of their own in each dataset, which is refused later
+    repeated = _repeats(draft, *names)
+    if not repeated.any() or (draft.has("dataset") and not _repeats(draft, *names, "dataset").any()):
+        return  # ids that repeat in several datasets are refused later
     for name in draft.columns.named("presentation"):
-        if not _repeats(draft, [*names, name]).any():
+        if not _repeats(draft, *names, name).any():
             draft.rename(name, "presentation", "it tells apart the showings of a pair")
             return
-    if not _repeats(draft, [*names, "method_a"]).any():
+    if not _repeats(draft, *names, "method_a").any():
         first = draft.columns.texts("method_a")["method_a"].astype(object)
         draft.replace(draft.frame.assign(presentation=first + " first"))
         draft.record("presentation", "", "a rater judged both orders of the methods")
@@ -318,7 +287,7 @@ def _use_showings(draft: Draft, names: Sequence[str], repeated: np.ndarray) -> N
     parting = [
         name
         for name in draft.free()
-        if 1 < draft.columns.count(name) < len(draft.frame) and not _repeats(draft, [*names, name]).any()
+        if 1 < draft.columns.count(name) < len(draft.frame) and not _repeats(draft, *names, name).any()
     ]
     if draft.has("rater"):
         rater, pair = draft.frame[["rater", "pair_id"]].iloc[int(repeated.argmax())]
@@ -330,7 +299,7 @@ def _use_showings(draft: Draft, names: Sequence[str], repeated: np.ndarray) -> N
     offers = [
         f"--set {shlex.quote(f'columns.{role}={name}')}"
         for name in parting
-        for role in (["criterion"] if plain_heading(name) in TURNS else roles)
+        for role in (["criterion"] if plain_heading(name) in HEADINGS["turns"] else roles)
     ]
     offers += [] if draft.has("rater") else ["--set columns.rater= if the raters were not recorded"]
     remedy = f"say what tells them apart: {' or '.join(offers)}" if offers else "keep the current verdict"

@@ -8,13 +8,13 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from decimal import Decimal
 from pathlib import Path
 from typing import get_args
 
 import numpy as np
 import pandas as pd
 
+from analysis.verdicts.draft import Declared
 from analysis.verdicts.layout import (
     METHODS,
     NUMBERS,
@@ -50,8 +50,8 @@ _MODEL = re.compile(
     r"|o[134](-mini|-preview|-pro)?$|(ai|model|llm)?[-_ ]?judge)(?![a-z])|^[\w.-]{2,}/[\w.-]{3,}$"
 )
 """Names that people do not have, on what `look` returns; a name of the Hub has a slash."""
-_NUMBER = re.compile(r"\d+(\.0*)?")
-_ROUNDED = re.compile(r"\d(\.\d+)?[eE]\+?\d+")
+_NUMBER = re.compile(r"0*(\d+)(\.0*(?!\d))?")
+_ROUNDED = re.compile(r"\d(\.\d+)?[eE]\+\d+|\d\.\d+[eE]\d+")
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+")
 
 
@@ -80,37 +80,26 @@ def read(
         StudyError: A file is missing, unreadable or not a valid table of verdicts; the message names the
             lines.
     """
-    table = read_verdicts(source, rater_kind=rater_kind, columns=columns, words=verdicts, form=form)
+    declared = Declared(columns=columns or {}, words=verdicts or {}, form=form, rater_kind=rater_kind)
+    table = read_verdicts(source, declared)
     warn_of(table)
     texts = table.columns[table.dtypes == "category"]
     return table.astype(dict.fromkeys(texts, object))
 
 
-def read_verdicts(
-    source: Source | Sequence[Path | str],
-    *,
-    rater_kind: RaterKind | None = None,
-    columns: Mapping[str, str] | None = None,
-    words: Mapping[str, str] | None = None,
-    form: str | None = None,
-    groups: Sequence[str] = (),
-) -> pd.DataFrame:
-    """Return what `read` returns, with texts as categoricals (`validate`), and without warnings.
-
-    `groups` are columns that name groups of pairs, and so neither pairs nor prompts.
-    """
+def read_verdicts(source: Source | Sequence[Path | str], declared: Declared) -> pd.DataFrame:
+    """Return what `read` returns, with texts as categoricals (`validate`), and without warnings."""
     if isinstance(source, pd.DataFrame):
-        return validate(tidied(source, columns=columns, words=words, groups=groups), rater_kind=rater_kind)
+        return validate(tidied(source, declared), rater_kind=declared.rater_kind)
     if isinstance(source, Path | str):
         source = [source]
     if not isinstance(source, Sequence) or not all(isinstance(path, Path | str) for path in source):
         kind = type(source).__name__
         raise StudyError(f"verdicts are a data frame or the path of a file, and this is a {kind}")
     tables = []
-    paths = [Path(path) for path in source]
-    for path, frame in load_files(paths, form=form, columns=columns, words=words, groups=groups):
+    for path, frame in load_files(list(map(Path, source)), declared):
         try:
-            tables.append(validate(frame, rater_kind=rater_kind))
+            tables.append(validate(frame, rater_kind=declared.rater_kind))
         except StudyError as error:
             raise StudyError(str(error) if str(path) in str(error) else f"{path}: {error}") from None
     if len(tables) == 1:
@@ -218,7 +207,7 @@ def _check_spelling(table: pd.DataFrame) -> None:
 
 
 def _check_numbers(table: pd.DataFrame) -> None:
-    """Refuse ids that a spreadsheet has changed: rounded ones, and one number written in two ways.
+    """Refuse ids that a spreadsheet has changed: rounded ones, and numbers in them written in two ways.
 
     A rater who has two of these keeps them apart, as programs do with 1 and 1.0.
     """
@@ -229,8 +218,7 @@ def _check_numbers(table: pd.DataFrame) -> None:
         refuse_rows(table, [name], lambda cell: bool(_ROUNDED.fullmatch(cell or "")), rounded, name=name)
         spellings: dict[str, list[str]] = {}
         for text in table[name].cat.categories:
-            if _NUMBER.fullmatch(text):
-                spellings.setdefault(f"{Decimal(text).normalize():f}", []).append(text)
+            spellings.setdefault(_NUMBER.sub(r"\1", text), []).append(text)
         raters = {text for texts in spellings.values() if len(texts) > 1 for text in texts}
         by_text = table[table[name].isin(raters)].groupby(name, observed=True)["rater"].agg(set)
         for first, *others in spellings.values():

@@ -10,14 +10,6 @@ from typing import Literal
 
 A, TIED, B = 1, 0, -1
 """The first text, neither, and the second."""
-MISSING = frozenset(
-    (
-        *("", "na", "n/a", "#n/a", "<na>", "nan", "null", "error", "parse error", "failed", "timeout"),
-        *("skip", "skipped", "invalid", "missing"),
-    )
-)
-"""Verdicts of requests that failed, in lower case. A dash or "none" may as well be a tie, and is refused."""
-
 Kind = Literal["tie", "letter", "place", "column"]
 """What a word names: neither text, a text by its letter, by its place, or by the column of its method."""
 
@@ -108,8 +100,3 @@ def _from_sign(first: str, sign: str, second: str) -> Word | None:
 def declarations(words: Iterable[str], value: str = "SIDE") -> list[str]:
     """Return the settings that say what words mean: `verdicts."left one"=SIDE`."""
     return [f"verdicts.{json.dumps(word, ensure_ascii=False)}={value}" for word in words]
-
-
-def is_missing_word(word: str) -> bool:
-    """Return whether a cell says that there is no verdict."""
-    return word.strip().casefold() in MISSING

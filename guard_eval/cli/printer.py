@@ -102,7 +102,7 @@ class Printer(Reporter):
         if not self.quiet:
             _print_line(_console(stderr=True), text)
 
-    def write(self, text: str, style: str = "") -> None:
+    def write(self, text: str, style: str) -> None:
         """Print a part of a line at once."""
         _console(stderr=self.as_json).print(Text(visible(text), style=style), end="")
 
@@ -116,7 +116,7 @@ class Printer(Reporter):
         return answer.strip().lower() in {"y", "yes"}
 
     @contextmanager
-    def task(self, description: str, total: float | None = None, unit: str = "") -> Iterator[Advance]:
+    def task(self, description: str, total: float | None, unit: str) -> Iterator[Advance]:
         """Show a bar on a terminal, and elsewhere a line in every minute."""
         bars = LoggedProgress(
             TextColumn("{task.description}", markup=False),

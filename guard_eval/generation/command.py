@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pkgutil import resolve_name
@@ -41,6 +41,8 @@ _OPENERS: dict[EngineName, str] = {
     "vllm": "guard_eval.generation.engines.vllm.generation:open_vllm",
 }
 """The engines. Each needs libraries of its own, which take seconds to load."""
+Problems = dict[str, list[str]]
+"""The strategies that could not write all of their texts, by the reason."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,10 +109,11 @@ def generate_texts(
     served = [system for system in systems if system.source == "server"]
     folder = study.continuations if local else study.folder / TEXTS
     results = []
+    problems: Problems = {}
     with nullcontext() if dry_run else reserve(folder, part):
         plans = _plan_models(study, local, prompts, part, engine=engine, workers=workers, trace=trace)
         for plan in plans:
-            result = _generate(plan, engine, dry_run=dry_run)
+            result = _generate(plan, engine, problems, dry_run=dry_run)
             results.append(_name_systems(study, local, plan, result))
         if served and not shard:
             allowed = parse_send_key(send_key)
@@ -119,6 +122,8 @@ def generate_texts(
         names = ", ".join(system.name for system in served)
         line = f"{names}: not requested with --shard, which divides the work of local models"
         results.append(Generated(existing={}, lines=(line,)))
+    if problems:
+        raise StudyError(_describe_problems(problems, results))
     return _join(study, results, trace=trace, dry_run=dry_run)
 
 
@@ -163,14 +168,14 @@ def _plan_models(
             )
 
 
-def _generate(plan: GenerationPlan, engine: EngineName, *, dry_run: bool) -> Generated:
+def _generate(plan: GenerationPlan, engine: EngineName, problems: Problems, *, dry_run: bool) -> Generated:
     """Write the texts of one local model that are missing, or say what would be written."""
     own.check_loaded(plan.missing)
     written: Counter[str] = Counter()
     if dry_run:
         return _result(plan, written, _forecast(plan))
     if plan.missing:
-        plan = _write(plan, resolve_name(_OPENERS[engine]), written)
+        plan = _write(plan, resolve_name(_OPENERS[engine]), written, problems)
     return _result(plan, written)
 
 
@@ -267,14 +272,15 @@ def _write(
     plan: GenerationPlan,
     open_engine: Callable[[GenerationPlan], AbstractContextManager[Engine]],
     written: Counter[str],
+    problems: Problems,
 ) -> GenerationPlan:
-    """Write what is missing, each batch before the next one begins, and return the plan for the loaded model.
-
-    Raises:
-        StudyError: In the end: some strategies could not write all of their texts.
-    """
-    problems: dict[str, list[str]] = {}
-    with open_engine(plan) as engine:
+    """Write what is missing, each batch before the next one begins; return the plan for the loaded model."""
+    with ExitStack() as stack:
+        try:
+            engine = stack.enter_context(open_engine(plan))
+        except StudyError as error:
+            problems.setdefault(str(error), []).extend(plan.missing)
+            return plan
         plan = replace(plan, known=engine.known)
         for name, texts in plan.missing.items():
             batches = _until_refused(name, engine.write(name, texts), problems)
@@ -286,14 +292,23 @@ def _write(
                     append_continuations(plan.study.continuations, batch.texts, plan.shard)
                     written[name] += len(batch.texts)
                     advance(len(batch.texts))
-    if problems:
-        reasons = [f"{', '.join(names)}: {problem}" for problem, names in problems.items()]
-        raise StudyError(f"{'; '.join(reasons)}; all other texts are written")
     return plan
 
 
+def _describe_problems(problems: Problems, results: Sequence[Generated]) -> str:
+    """Return one sentence for each problem, with its strategies if others are not affected."""
+    names = {name for result in results for name in result.existing}
+    reasons = [
+        problem if names <= set(refused) else f"{', '.join(refused)}: {problem}"
+        for problem, refused in problems.items()
+    ]
+    if any(result.written for result in results):
+        reasons.append("all other texts are written")
+    return "; ".join(reasons)
+
+
 def _until_refused(
-    name: str, batches: Iterator[FinishedBatch], problems: dict[str, list[str]]
+    name: str, batches: Iterator[FinishedBatch], problems: Problems
 ) -> Iterator[FinishedBatch]:
     """Yield a strategy's batches. If the engine refuses the rest, note its reason."""
     try:

@@ -36,7 +36,7 @@ from guard_eval.servers.thinking import has_reasoned, remove_thinking
 from guard_eval.servers.workers import Workers
 from guard_eval.study.folder import Study
 from guard_eval.study.system_settings import System
-from guard_eval.texts.matching import Texts
+from guard_eval.texts.matching import SystemTexts
 from guard_eval.texts.served_files import (
     append_attempt,
     append_served,
@@ -69,7 +69,7 @@ class ServedPlan:
 
     study: Study
     system: System
-    existing: Texts
+    existing: SystemTexts
     missing: Sequence[tuple[Prompt, int]]
     price: Price | None
 
@@ -374,8 +374,7 @@ class ServedRun:
             body = self._body(prompt, number)
             most = plan.max_cost(body)
             while not self._budget.reserve(most):
-                await self._workers.pause(_LOOK_SECONDS)
-                if self._workers.is_stopped:
+                if not await self._workers.pause(_LOOK_SECONDS):
                     return None
             attempt = secrets.token_hex(8)
             if most:
@@ -437,7 +436,7 @@ def open_budget(study: Study, budget_usd: float | None) -> Budget:
     return Budget(limit=limit, spent=read_spent(study))
 
 
-def find_equal_systems(texts: Mapping[str, Texts], served: Sequence[str]) -> Iterator[str]:
+def find_equal_systems(texts: Mapping[str, SystemTexts], served: Sequence[str]) -> Iterator[str]:
     """Yield a warning for each served system whose texts are another one's, to most prompts."""
     told: set[frozenset[str]] = set()
     for name in served:

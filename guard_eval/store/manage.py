@@ -16,7 +16,7 @@ from guard_eval import progress
 from guard_eval.errors import StudyError
 from guard_eval.reporting.tables import Table
 from guard_eval.results import Result
-from guard_eval.store import handout, raters, roster, settings
+from guard_eval.store import raters, roster, settings, slots
 from guard_eval.store.database import Store
 from guard_eval.store.raters import RaterProgress
 from guard_eval.study import Study
@@ -74,7 +74,7 @@ def add(study: Study, /, *names: str, url: str | None = None, renew: bool = Fals
     with _open(study, names, "add") as store:
         address = (url or settings.read(store, settings.APP_ADDRESS) or LOCAL_ADDRESS).rstrip("/")
         with store.write():  # all of them or nobody
-            handout.apply_plan(store, study.plan)
+            slots.apply_plan(store, study.plan)
             tokens = {name: raters.invite(store, name, renew=renew)[1] for name in names}
     links = {name: f"{address}/?invite={token}" for name, token in tokens.items()}
     lines = ["Invite links are shown once and stored only as hashes. Send each to its rater:"]

@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Connection, delete, func, insert, select
 
 from guard_eval.errors import StudyError
 from guard_eval.records import TIE, Gold, Pair, Plan
-from guard_eval.store import handout
+from guard_eval.store import slots
 from guard_eval.store.database import Store
 from guard_eval.store.requests import request
 from guard_eval.store.schema import (
@@ -57,9 +57,9 @@ def add(store: Store, new: Sequence[Pair], plan: Plan | None = None, *, replace_
                 row["position"] = next(free)
         if rows:
             db.execute(insert(PAIR), rows)
-        handout.make_missing_slots(db)
+        slots.make_missing_slots(db)
         if plan is not None:
-            handout.apply_plan(store, plan)
+            slots.apply_plan(store, plan)
         return len(rows)
 
 

@@ -7,31 +7,30 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 import secrets
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, NamedTuple, get_args
 
-from sqlalchemy import Connection, Row, delete, func, insert, or_, select, update
+from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, text, update
 
 from guard_eval.errors import StudyError
 from guard_eval.lookalike import is_model_name, look_alike, unseen
 from guard_eval.records import PEOPLE, Decision, NoteKind, Plan, Rater, RaterKind
 from guard_eval.reporting.escaping import visible
-from guard_eval.store import handout, notes
+from guard_eval.store import notes, slots
 from guard_eval.store.database import Store
 from guard_eval.store.schema import (
     ERASING,
-    IS_OUT,
+    MOMENT,
     NOTE,
-    OPEN,
     PRESENTATION,
     RATER,
     SETTING,
-    SLOT,
     TOKEN,
     VERDICT,
     check_name,
@@ -64,6 +63,33 @@ _VOUCHED = {"oidc"}
 
 _OWN_WORDS: tuple[NoteKind, ...] = ("arrival", "background", "comment")
 """Notes that hold what a person wrote, or where it came from; the others hold choices and times."""
+
+# "+ 0" lets SQLite sort the presentations: to walk through its index is slower.
+_PROGRESS = text("""
+    SELECT rater.*, coalesce(counts.handed_out, 0) AS handed_out, coalesce(counts.rated, 0) AS rated,
+        coalesce(counts.with_checks, 0) AS with_checks,
+        (
+            SELECT note.detail FROM note WHERE note.rater_id = rater.id AND note.kind = 'finished'
+            ORDER BY note.id DESC LIMIT 1
+        ) AS finished
+    FROM rater LEFT JOIN (
+        SELECT rater_id + 0 AS rater_id, count(rated_at) AS with_checks,
+            count(*) FILTER (WHERE role = 'study') AS handed_out,
+            count(rated_at) FILTER (WHERE role = 'study') AS rated
+        FROM presentation GROUP BY rater_id + 0
+    ) AS counts ON counts.rater_id = rater.id
+    ORDER BY rater.id
+""").columns(**{column.name: column.type for column in RATER.columns})
+
+_AT_WORK = text("""
+    SELECT rater.id, count(presentation.id) FILTER (WHERE presentation.role = 'study') AS shown
+    FROM rater
+    LEFT JOIN presentation ON presentation.rater_id = rater.id
+    LEFT JOIN slot ON slot.held_by = presentation.id
+    WHERE rater.source IS NOT NULL AND rater.revoked_at IS NULL AND rater.excluded_at IS NULL
+    GROUP BY rater.id, rater.created_at
+    HAVING max(slot.leased_until) > :now OR rater.created_at > :since
+""").bindparams(bindparam("now", type_=MOMENT), bindparam("since", type_=MOMENT))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -194,26 +220,15 @@ def count_openings(store: Store, plan: Plan) -> int:
     failed the check.
     """
     with store.write() as (db, now):
-        handout.make_slots(db, plan)
-        handout.end_leases(db, plan, now)
-        of_people = slot.pool == handout.PEOPLE
-        pairs = db.execute(select(func.count()).where(of_people, slot.number == 0)).scalar_one()
+        slots.make_slots(db, plan)
+        slots.end_leases(db, plan, now)
+        of_people = (slot.pool == PEOPLE, slot.number == 0)
+        pairs: int = db.execute(select(func.count()).where(*of_people)).scalar_one()
         share = max(1, min(pairs, plan.quota or pairs))
-        shown = (
-            select(rater.id, func.count(presentation.id).filter(presentation.role == "study"))
-            .select_from(RATER)
-            .outerjoin(PRESENTATION, presentation.rater_id == rater.id)
-            .outerjoin(SLOT, slot.held_by == presentation.id)
-            .where(rater.source.is_not(None), ~IS_OUT)
-            .group_by(rater.id)
-            .having(or_(func.max(slot.leased_until) > now, rater.created_at > now - plan.lease))
-        )
-        counts: dict[int, int] = {row[0]: row[1] for row in db.execute(shown)}
-        refusals = notes.read_refusals(db, counts)
-        expected = sum(max(0, share - n) for rater_id, n in counts.items() if rater_id not in refusals)
-        free = select(func.count()).where(of_people, OPEN, slot.for_rater.is_(None))
-        unclaimed: int = db.execute(free).scalar_one() - expected
-        return max(0, -(-unclaimed // share))
+        rows = db.execute(_AT_WORK, {"now": now, "since": now - plan.lease}).all()
+        refusals = notes.read_refusals(db, [row.id for row in rows])
+        expected: int = sum(max(0, share - row.shown) for row in rows if row.id not in refusals)
+        return max(0, math.ceil((slots.count_free(db) - expected) / share))
 
 
 def get_or_add(store: Store, name: str, kind: RaterKind) -> Rater:
@@ -230,36 +245,30 @@ def get_or_add(store: Store, name: str, kind: RaterKind) -> Rater:
 
 def read(store: Store) -> list[RaterProgress]:
     """Return every rater with its counts of the study's pairs, in the order they were added."""
-    is_study = presentation.role == "study"
-    of_rater = (presentation.rater_id + 0).label("rater_id")  # SQLite then sorts: its index is slower
-    counts = (
-        func.count(presentation.id).filter(is_study).label("handed_out"),
-        func.count(presentation.rated_at).filter(is_study).label("rated"),
-        func.count(presentation.rated_at).label("with_checks"),
-    )
-    counted = select(of_rater, *counts).group_by(of_rater).subquery()
-    numbers = [func.coalesce(counted.c[count.name], 0).label(count.name) for count in counts]
-    finishes = select(note.detail).where(note.rater_id == rater.id, note.kind == "finished")
-    finished = finishes.order_by(note.id.desc()).limit(1).correlate(RATER)
-    everybody = select(RATER, *numbers, finished.label("finished"))
-    everybody = everybody.outerjoin(counted, counted.c.rater_id == rater.id).order_by(rater.id)
     with store.read() as db:
-        rows = db.execute(everybody).all()
+        rows = db.execute(_PROGRESS).all()
         refusals = notes.read_refusals(db)
-    names = ("name", "kind", "handed_out", "rated", "source", "external_id")
     return [
-        RaterProgress(**{name: getattr(row, name) for name in names}, state=_state(row, refusals))
+        RaterProgress(
+            name=row.name,
+            kind=row.kind,
+            handed_out=row.handed_out,
+            rated=row.rated,
+            state=_find_state(row, refusals.get(row.id)),
+            source=row.source,
+            external_id=row.external_id,
+        )
         for row in rows
     ]
 
 
-def _state(row: Row[Any], refusals: Mapping[int, notes.Refusal]) -> RaterState:
+def _find_state(row: Row[Any], refusal: notes.Refusal | None) -> RaterState:
     if row.excluded_at is not None:
         return "excluded"
     if row.revoked_at is not None:
         return "revoked"
-    if row.id in refusals:
-        return refusals[row.id]
+    if refusal is not None:
+        return refusal
     return "finished" if json.loads(row.finished or "{}").get("rated") == row.with_checks else ""
 
 
@@ -273,7 +282,7 @@ def revoke(store: Store, name: str, by: str = "owner") -> None:
     """Let a rater in no more and free the slots it has not rated; its verdicts stay, and it is noted."""
     with store.write() as (db, now):
         row = find(db, name)
-        handout.release_rater(db, row.id, rated=False)
+        slots.settle_rater(db, row.id, keep="rated")
         if row.revoked_at is None:
             db.execute(update(RATER).where(rater.id == row.id).values(revoked_at=now))
             notes.write(store, _rater(row), "revoke", json.dumps({"by": by}, ensure_ascii=False))
@@ -299,13 +308,10 @@ def decide(store: Store, name: str, decision: Literal["exclude", "include"], rea
             if row.excluded_at is not None:
                 raise StudyError(f"the rater {name!r} is excluded already; its notes say why")
             db.execute(decided.values(excluded_at=now))
-            handout.release_rater(db, row.id, rated=True)
         else:
             _check_out(db, row)
             db.execute(decided.values(excluded_at=None, revoked_at=None))
-            handout.hold_again(db, row.id)
-        shown = select(presentation.pair_id).where(presentation.rater_id == row.id)
-        handout.open_slots(db, handout.PEOPLE, slot.pair_id.in_(shown))
+        slots.settle_rater(db, row.id, keep="nothing" if decision == "exclude" else "all")
         detail = json.dumps({"by": by, "reason": reason}, ensure_ascii=False)
         notes.write(store, _rater(row), decision, detail)
 
@@ -343,20 +349,18 @@ def erase(store: Store, name: str, by: str, *, verdicts: bool = False) -> tuple[
         pseudonym = f"erased-{row.id}"
         while _look_alike(db, pseudonym) not in {None, name}:
             pseudonym += "-"
-        handout.release_rater(db, row.id, rated=verdicts)
         db.execute(insert(SETTING).values(key=ERASING, value="a person"))  # lets rows be changed and removed
         mine, is_decision = note.rater_id == row.id, note.kind.in_(get_args(Decision))
         db.execute(delete(NOTE).where(mine, ~is_decision if verdicts else note.kind.in_(_OWN_WORDS)))
         _replace_words(db, row, pseudonym)
         if row.external_id is not None:
             put_value(db, _erased_key(_salt(db), row.source, row.external_id), "")
+        slots.settle_rater(db, row.id, keep="nothing" if verdicts else "rated")
         if verdicts:
             shown = presentation.rater_id == row.id
-            pair_ids = db.execute(select(presentation.pair_id).where(shown)).scalars().all()
             ids = select(presentation.id).where(shown)
             db.execute(delete(VERDICT).where(verdict.presentation_id.in_(ids)))
             db.execute(delete(PRESENTATION).where(shown))
-            handout.open_slots(db, handout.PEOPLE, slot.pair_id.in_(pair_ids))
         db.execute(delete(SETTING).where(setting.key == ERASING))
         db.execute(delete(TOKEN).where(token.rater_id == row.id))
         anonymous = {"name": pseudonym, "source": None, "external_id": None}

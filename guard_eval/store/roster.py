@@ -14,17 +14,30 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from sqlalchemy import bindparam, select, update
+from sqlalchemy import text
 
 from guard_eval.errors import StudyError
 from guard_eval.records import Plan, content_id
-from guard_eval.store import handout, raters
+from guard_eval.store import raters
 from guard_eval.store.database import Store
-from guard_eval.store.schema import PRESENTATION, SLOT, pair, presentation, slot
+from guard_eval.store.slots import apply_plan
 
 _PLANS = 16
 """How many plans are tried where none has every method within one."""
 
+_UNTOUCHED_PAIRS = text("""
+    SELECT pair.id, pair.method_a, pair.method_b
+    FROM pair JOIN slot ON slot.pair_id = pair.id AND slot.pool = 'people' AND slot.number = 0
+    WHERE NOT EXISTS (
+        SELECT 1 FROM slot AS begun LEFT JOIN presentation ON presentation.slot_id = begun.id
+        WHERE begun.pair_id = pair.id AND (begun.for_rater IS NOT NULL OR presentation.id IS NOT NULL)
+    )
+""")
+
+_KEEP = text("""
+    UPDATE slot SET for_rater = :rater, first = :side
+    WHERE pool = 'people' AND pair_id = :pair AND number = :number
+""")
 
 _Pairs = Mapping[str, tuple[str, str]]
 """The two methods that each pair compares."""
@@ -48,26 +61,20 @@ def assign(store: Store, names: Sequence[str], plan: Plan) -> int:
     """
     with store.write() as (db, _):
         rows = [raters.find(db, name, "person") for name in names]
-        if out := [row.name for row in rows if row.revoked_at or row.excluded_at]:
+        out = [row.name for row in rows if row.revoked_at or row.excluded_at]
+        if out:
             raise StudyError(f"revoked or excluded: {', '.join(out)}; a roster is of people who may rate")
         if not names or len(set(names)) < len(names):
             raise StudyError(f"the roster {', '.join(names)!r} names no rater, or one twice")
-        handout.apply_plan(store, plan)
-        begun = select(slot.pair_id).outerjoin(PRESENTATION, presentation.slot_id == slot.id)
-        begun = begun.where(slot.for_rater.is_not(None) | presentation.id.is_not(None))
-        untouched = (slot.pool == handout.PEOPLE, slot.number == 0, pair.id.not_in(begun))
-        statement = select(pair.id, pair.method_a, pair.method_b).join(SLOT, slot.pair_id == pair.id)
-        pairs = {row[0]: (row[1], row[2]) for row in db.execute(statement.where(*untouched))}
+        apply_plan(store, plan)
+        pairs = {row.id: (row.method_a, row.method_b) for row in db.execute(_UNTOUCHED_PAIRS)}
         if not pairs:
             raise StudyError("no pair is left to plan a roster for; plan it before anybody rates")
         sides = plan_roster(pairs, [row.id for row in rows], slots=plan.slots, seed=plan.seed)
-        load = max(Counter(who for _, who in sides).values())
+        load = max(Counter(rater_id for _, rater_id in sides).values())
         if plan.quota is not None and load > plan.quota:
             raise StudyError(f"{load} pairs for one rater are above the quota {plan.quota}; name more raters")
-        wanted = (slot.pair_id == bindparam("of"), slot.number == bindparam("no"))
-        keep = update(SLOT).where(slot.pool == handout.PEOPLE, *wanted)
-        keep = keep.values(for_rater=bindparam("who"), first=bindparam("side"))
-        db.execute(keep, list(_number_slots(sides, plan.slots)))
+        db.execute(_KEEP, list(_number_slots(sides, plan.slots)))
         return len(sides)
 
 
@@ -81,27 +88,31 @@ def plan_roster(pairs: _Pairs, people: Sequence[int], *, slots: int, seed: int) 
 
 def _seat(pairs: _Pairs, people: Sequence[int], slots: int, seed: int) -> list[_Seat]:
     """Return the raters of each pair: those with the fewest of its comparison, then of all, so far."""
-    load: Counter[tuple[object, ...]] = Counter()
+    load: Counter[int] = Counter()
+    load_of_comparison: Counter[tuple[int, tuple[str, str]]] = Counter()
     seats = []
     for pair_id in sorted(pairs, key=lambda pair_id: (pairs[pair_id], content_id(seed, pair_id))):
         comparison = pairs[pair_id]
-        burden = {
-            who: (load[who, comparison], load[who,], content_id(seed, "seat", pair_id, who)) for who in people
+        burdens = {
+            who: (load_of_comparison[who, comparison], load[who], content_id(seed, "seat", pair_id, who))
+            for who in people
         }
-        for who in sorted(people, key=burden.__getitem__)[:slots]:
+        for who in sorted(people, key=burdens.__getitem__)[:slots]:
             seats.append((pair_id, who))
-            load[who, comparison] += 1
-            load[who,] += 1
+            load_of_comparison[who, comparison] += 1
+            load[who] += 1
     return seats
 
 
 def _colour(pairs: _Pairs, seats: Sequence[_Seat]) -> list[_Sides]:
     """Return the parts that hang together, with sides: coupled showings have opposite ones."""
     links: dict[_Seat, list[_Seat]] = {seat: [] for seat in seats}
-    waiting: dict[tuple[object, ...], _Seat] = {}
+    waiting: dict[object, _Seat] = {}
     for seat in seats:
-        for group in (seat[:1], (seat[1], pairs[seat[0]])):
-            if (partner := waiting.pop(group, None)) is None:
+        pair_id, who = seat
+        for group in (pair_id, (who, pairs[pair_id])):
+            partner = waiting.pop(group, None)
+            if partner is None:
                 waiting[group] = seat
             else:
                 links[seat].append(partner)
@@ -126,7 +137,8 @@ def _turn(pairs: _Pairs, parts: Sequence[_Sides], key: tuple[int, int]) -> _Side
     for drawn, part in sorted((content_id(*key, "side", *min(part)), part) for part in parts):
         added = count_leads(pairs, part)
         pull = sum(count * leads[group] for group, count in added.items())
-        sign = -1 if pull > 0 or (pull == 0 and int(drawn, 16) % 2) else 1
+        coin = int(drawn, 16) % 2
+        sign = -1 if pull > 0 or (pull == 0 and coin) else 1
         sides |= {seat: sign * side for seat, side in part.items()}
         leads.update({group: sign * count for group, count in added.items()})
     return sides
@@ -151,4 +163,4 @@ def _number_slots(sides: _Sides, slots: int) -> Iterator[dict[str, object]]:
     for (pair_id, who), side in sides.items():
         numbers = free.setdefault(pair_id, {1: list(range(0, slots, 2)), -1: list(range(1, slots, 2))})
         number = (numbers[side] or numbers[-side]).pop(0)
-        yield {"of": pair_id, "no": number, "who": who, "side": "a" if side == 1 else "b"}
+        yield {"pair": pair_id, "number": number, "rater": who, "side": "a" if side == 1 else "b"}

@@ -32,9 +32,11 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    TextClause,
     UniqueConstraint,
-    and_,
     event,
+    exists,
+    text,
     true,
 )
 from sqlalchemy.types import TypeDecorator, TypeEngine
@@ -197,17 +199,26 @@ PRESENTATION = Table(
 presentation = PRESENTATION.c
 
 FREE = slot.held_by.is_(None)
-OPEN = and_(FREE, slot.open)
 UNRATED = presentation.rated_at.is_(None)
 IS_OUT = rater.revoked_at.is_not(None) | rater.excluded_at.is_not(None)
 
 
-def add_index(name: str, *columns: Column[Any], where: ColumnElement[bool], unique: bool = False) -> None:
+def add_index(
+    name: str, *columns: Column[Any], where: ColumnElement[bool] | TextClause, unique: bool = False
+) -> None:
     """Add an index of the rows for which `where` holds."""
     Index(name, *columns, unique=unique, sqlite_where=where, postgresql_where=where)
 
 
-add_index("ix_slot_free", slot.pool, slot.for_rater, slot.shuffle, slot.number, where=OPEN)
+# The condition has the words of the query for open slots, as SQLite compares words.
+add_index(
+    "ix_slot_free",
+    slot.pool,
+    slot.for_rater,
+    slot.shuffle,
+    slot.number,
+    where=text("held_by IS NULL AND open"),
+)
 add_index("ix_slot_lease", slot.leased_until, where=slot.leased_until.is_not(None))
 add_index("ix_presentation_open", presentation.rater_id, where=UNRATED)
 _OF_SLOT = presentation.slot_id.is_not(None)
@@ -238,6 +249,9 @@ NOTE = Table(
     required("at", MOMENT),
 )
 note = NOTE.c
+
+
+SKIPPED = exists().where(note.presentation_id == presentation.id, note.kind == "skip")
 
 
 def refuse_changes(table: Table, *, condition: str = "TRUE", columns: Sequence[str] = ()) -> None:

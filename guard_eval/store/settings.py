@@ -8,7 +8,7 @@ from sqlalchemy import Connection, bindparam, delete, insert, literal, select
 
 from guard_eval.records import PEOPLE_OF, Rater, content_id, settings_part
 from guard_eval.store.database import Store
-from guard_eval.store.schema import SETTING, presentation, rater, setting, verdict
+from guard_eval.store.schema import PRESENTATION, RATER, SETTING, presentation, rater, setting, verdict
 
 APP_ADDRESS = "app address"
 """Where the app was served last."""
@@ -55,26 +55,34 @@ def keep_declared(db: Connection, who: Rater, declared: Mapping[str, str]) -> No
     key = f"declared {content_id(part)}"
     if part not in declared or read_value(db, key) is not None:
         return
-    of_part = rater.id == who.id if who.kind in PEOPLE_OF else rater.kind.not_in(PEOPLE_OF)
-    rated = (presentation.rated_at.is_not(None), presentation.rater_id == rater.id, of_part)
-    if db.execute(select(presentation.id).where(*rated).limit(1)).first() is None:
+    rated = (
+        select(presentation.id)
+        .join_from(PRESENTATION, RATER)
+        .where(presentation.rated_at.is_not(None))
+        .limit(1)
+    )
+    if who.kind in PEOPLE_OF:
+        rated = rated.where(rater.id == who.id)
+    else:
+        rated = rated.where(rater.kind.not_in(PEOPLE_OF))
+    if db.execute(rated).first() is None:
         put_value(db, key, declared[part])
 
 
 def set_criteria(store: Store, words: Mapping[str, str]) -> None:
     """Store in which words the criteria without verdicts are asked from now on, by name."""
     with store.write() as (db, _):
-        for name in words:
+        for name, text in words.items():
             if not _has_verdicts(db, name):
-                put_value(db, _CRITERION + name, words[name])
+                put_value(db, _CRITERION + name, text)
 
 
 def criteria(store: Store) -> dict[str, str]:
     """Return in which words the criteria with verdicts were asked when the first one came, by name."""
     with store.read() as db:
-        rows = db.execute(select(setting.key, setting.value).where(setting.key.startswith(_CRITERION)))
+        rows = db.execute(select(SETTING).where(setting.key.startswith(_CRITERION)))
         words = {row.key.removeprefix(_CRITERION): row.value for row in rows}
-        return {name: words[name] for name in words if _has_verdicts(db, name)}
+        return {name: text for name, text in words.items() if _has_verdicts(db, name)}
 
 
 def _has_verdicts(db: Connection, criterion: str) -> bool:

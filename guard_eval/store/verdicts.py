@@ -20,6 +20,7 @@ from guard_eval.store.requests import Question, check_judge
 from guard_eval.store.schema import (
     PRESENTATION,
     RATER,
+    SKIPPED,
     SLOT,
     UNRATED,
     VERDICT,
@@ -33,7 +34,7 @@ from guard_eval.store.settings import keep_declared
 
 _OWNER = (
     select(PRESENTATION, slot.held_by, slot.open, rater.name, rater.revoked_at, rater.excluded_at)
-    .add_columns(handout.SKIPPED.label("skipped"))
+    .add_columns(SKIPPED.label("skipped"))
     .join_from(PRESENTATION, RATER)
     .outerjoin_from(PRESENTATION, SLOT)
     .where(presentation.id == bindparam("number"))

@@ -7,7 +7,14 @@ from collections import Counter
 from itertools import chain
 from typing import Annotated, Literal, Self, get_args
 
-from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    ValidationInfo,
+    field_serializer,
+    field_validator,
+    model_validator,
+)
 
 from guard_eval.database_url import check_url
 from guard_eval.errors import nearest
@@ -156,18 +163,26 @@ class Recruitment(SettingsTable):
     """How raters come who were not invited by name, and what they take away.
 
     Attributes:
-        prolific: Whether people who come with Prolific's parameters in the address may rate.
-        prolific_study: Prolific's id of the study; others are turned away.
+        prolific: Let people rate who come with Prolific's parameters in the address: `true`, or Prolific's id
+            of the study, so that people from other studies are turned away.
         oidc: Whether people who sign in with the provider of Streamlit's secrets.toml may rate.
         codes: What a rater takes back to the platform when all is done (`completed`), when there was no work
             before (`no_place`) or after consent (`ran_out`), when the check was failed (`screened_out`), and
             without consent (`declined`). An ending without a code has only words.
     """
 
-    prolific: bool = False
-    prolific_study: Code | None = Field(default=None, exclude=True)
+    prolific: bool | Code = False
     oidc: bool = False
     codes: dict[Ending, Code] = Field(default={}, exclude=True)
+
+    @property
+    def prolific_study(self) -> str | None:
+        """Return Prolific's id of the study, if people of other studies are turned away."""
+        return self.prolific if isinstance(self.prolific, str) else None
+
+    @field_serializer("prolific")
+    def _declare_prolific(self, prolific: bool | str) -> bool:  # noqa: FBT001 (a field)
+        return bool(prolific)
 
     def address(self, code: str) -> str | None:
         """Return the page of Prolific that takes a code."""
@@ -341,6 +356,15 @@ class Settings(SettingsTable):
         names = Counter([*self.generation.strategies, *(system.name for system in self.system)])
         problems += [
             f"two systems are named {name}; rename one" for name, count in names.items() if count > 1
+        ]
+        dtypes: dict[str, set[str]] = {}
+        for model in map(self.model_of, local):
+            dtypes.setdefault(model.name, set()).add(model.dtype)
+        problems += [
+            f"the model {name} writes with dtype auto and with another one, so nobody could tell their texts "
+            "apart; set dtype in each of its tables"
+            for name, each in dtypes.items()
+            if len(each) > 1 and "auto" in each
         ]
         writers: dict[tuple[str, str], System] = {}
         for system in local:

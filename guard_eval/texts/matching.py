@@ -18,7 +18,7 @@ from guard_eval.records import Prompt, as_shown, content_id
 from guard_eval.texts.generation_files import ECHO
 from guard_eval.texts.generations import Generation
 
-Texts = Mapping[tuple[str, int], Generation]
+SystemTexts = Mapping[tuple[str, int], Generation]
 """A system's texts, by the prompt's id and the number of the text: 1, 2, …."""
 
 _NO_TEXT = "no text"

@@ -32,9 +32,10 @@ TEMPLATE = Path(__file__).with_name("study.toml.in").read_text(encoding="utf-8")
 
 
 if TYPE_CHECKING:
+    Folder: TypeAlias = Path | str
     Source: TypeAlias = Path | Any
 else:
-    Source = Path  # what can be typed on a command line
+    Folder = Source = Path  # what can be typed on a command line
 
 _GENERATED = """\
 [model]
@@ -74,7 +75,7 @@ class NewStudy(Result):
 
 
 def new(
-    folder: Path,
+    folder: Folder,
     /,
     *,
     model: str = "bundled",

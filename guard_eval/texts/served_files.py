@@ -21,7 +21,7 @@ from guard_eval.study.folder import Study
 from guard_eval.study.system_settings import System
 from guard_eval.texts.continuations import append_lines
 from guard_eval.texts.generations import Generation
-from guard_eval.texts.matching import Texts, adopt
+from guard_eval.texts.matching import SystemTexts, adopt
 
 TEXTS = "texts"
 """The folder of a study in which texts lie that no local model wrote."""
@@ -66,7 +66,7 @@ def hash_request(system: System, body: Mapping[str, Any]) -> str:
     return content_id("request", system.base_url, system.answering_headers, body)
 
 
-def find_served(study: Study, system: System, prompts: Mapping[str, Prompt]) -> Texts:
+def find_served(study: Study, system: System, prompts: Mapping[str, Prompt]) -> SystemTexts:
     """Return a served system's texts to these prompts, as far as they exist.
 
     Raises:

@@ -70,9 +70,11 @@ def _describe_values(values: Sequence[object]) -> str:
 
 
 def _is_number(value: object) -> bool:
+    if not isinstance(value, str | int | float):
+        return False
     try:
-        float(value)  # type: ignore[arg-type] (what is no number is refused)
-    except (TypeError, ValueError):
+        float(value)
+    except ValueError:
         return False
     return True
 

@@ -14,7 +14,7 @@ from guard_eval.study.system_settings import System
 from guard_eval.texts.current import find_generated, other_runs
 from guard_eval.texts.generation_files import TextTable
 from guard_eval.texts.generations import Generation, generation_of
-from guard_eval.texts.matching import Matched, PromptIndex, Texts
+from guard_eval.texts.matching import Matched, PromptIndex, SystemTexts
 from guard_eval.texts.prompts import read_prompts
 from guard_eval.texts.served_files import find_served
 
@@ -25,7 +25,7 @@ def find_texts(
     prompts: Sequence[Prompt],
     *,
     all_prompts: Sequence[Prompt] | None = None,
-) -> dict[str, Texts]:
+) -> dict[str, SystemTexts]:
     """Return the texts of systems to these prompts, as far as they exist, by system.
 
     Args:
@@ -53,9 +53,11 @@ def find_texts(
     return {name: result[name] for name in wanted}
 
 
-def _find_written(study: Study, systems: dict[str, System], prompts: dict[str, Prompt]) -> dict[str, Texts]:
+def _find_written(
+    study: Study, systems: dict[str, System], prompts: dict[str, Prompt]
+) -> dict[str, SystemTexts]:
     """Return the texts of the systems that are local models with a strategy."""
-    result: dict[str, Texts] = {}
+    result: dict[str, SystemTexts] = {}
     for part in study.by_model():
         names = {
             name: str(system.strategy)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from analysis.verdicts.draft import Declared
 from analysis.verdicts.reading import reading_of
 from analysis.verdicts.recognition import FORMATS, load_files
 from analysis.verdicts.tidy import read, remarks, validate
@@ -523,7 +524,7 @@ def test_a_file_with_anything_anywhere_is_read_or_refused(tmp_path, form, data):
     items = save(tmp_path, [METHODS | {"id": "i1"}], "items.jsonl")
     for form_given in (form, None):
         with suppress(StudyError):
-            ((_, cells),) = load_files([file, items], form=form_given)
+            ((_, cells),) = load_files([file, items], Declared(form=form_given))
             table = validate(cells)
             assert (
                 table["verdict"].isin(["tie"])

@@ -335,3 +335,28 @@ def test_duplicated_tasks_are_named_once(tmp_path):
     task["annotations"] = [{"completed_by": 1, "result": result}]
     (tmp_path / "tasks.json").write_text(json.dumps([{"id": 1, **task}, {"id": 2, **task}]))
     assert "(records 1, 2)" in refusal(tmp_path / "tasks.json")
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("007", "7"), ("1", "1.0"), ("Q01", "Q1"), ("item_003", "item_3")]
+)
+def test_ids_that_may_be_one_are_refused_across_raters(one, other):
+    rows = [{"pair_id": one, "rater": "ann"}, {"pair_id": other, "rater": "bob"}]
+    table = pd.DataFrame([{**row, **ALPHA, "verdict": "alpha"} for row in rows])
+    assert f"{one!r} for 'ann' and {other!r} for 'bob', which may be one" in refusal(table)
+    both = pd.concat([table, table.assign(rater="eve")])
+    assert analysis.read(both)["pair_id"].nunique() == 2  # a program tells them apart
+
+
+def test_ids_of_letters_and_digits_are_not_rounded_numbers():
+    rows = [{"pair_id": text, **ALPHA, "rater": "ann", "verdict": "alpha"} for text in ("1e3", "7e12", "0a1")]
+    assert len(analysis.read(pd.DataFrame(rows))) == 3
+
+
+def test_programs_columns_are_not_called_unused(tmp_path):
+    rows = [
+        {"question_id": n, "judge": "arena_user_1", **ALPHA, "winner": "model_a", "turn": 1} for n in range(3)
+    ]
+    path = tmp_path / "votes.csv"
+    pd.DataFrame(rows).to_csv(path, index=False)
+    assert analysis.read(path).attrs["reading"].unused == ("turn",)

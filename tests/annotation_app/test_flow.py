@@ -19,17 +19,19 @@ def notes(built, kind):
     return [note.detail for note in built.stored("notes", kind=kind)]
 
 
-def test_what_the_browser_gets_names_no_method_and_no_side(study):
+@pytest.mark.parametrize("of_files", [False, True], ids=["generated", "of files"])
+def test_what_the_browser_gets_names_no_method_and_no_side(study, of_files):
     """Every name is listed here, so that a new one is looked at before it goes out."""
-    assert sorted(view(start(study()))) == [
+    assert sorted(view(start(study(of_files=of_files)))) == [
         *("a", "acknowledged", "b", "criteria", "done", "drafts", "earlier", "extras", "failed", "note"),
         *("pair", "problem", "prompt", "total", "turn", "where"),
     ]
 
 
-def test_nothing_in_what_is_sent_tells_a_gold_pair_or_a_repeat(study):
+@pytest.mark.parametrize("of_files", [False, True], ids=["generated", "of files"])
+def test_nothing_in_what_is_sent_tells_a_gold_pair_or_a_repeat(study, of_files):
     """Texts of the study begin with a space and end with a line, as models write them; gold is typed."""
-    built = study(6, more="gold_every = 2\nrepeats = 2")
+    built = study(6, more="gold_every = 2\nrepeats = 2", of_files=of_files)
     expected = {"fluency": "a", "coherence": "a"}
     with built.open() as store:
         for number, worse in enumerate(("Bad cafe\u0301 it is", "Bad\r\nit is\ufeff")):

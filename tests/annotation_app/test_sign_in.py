@@ -65,7 +65,7 @@ def test_whoever_comes_from_prolific_is_one_rater_however_often(recruiting):
     ],
 )
 def test_a_visitor_from_elsewhere_reads_why(recruiting, parameters, message):
-    built = recruiting("prolific = true\nprolific_study = 's1'", raters=())
+    built = recruiting("prolific = 's1'", raters=())
     assert message in words(visit(**parameters))
     assert people(built) == []
 

@@ -38,8 +38,7 @@ per_dataset = 12
 criteria = ["fluency"]
 raters_per_pair = 3
 [annotation.recruitment]
-prolific = true
-prolific_study = "61a2b3c4d5e6f708192a3b4c"
+prolific = "61a2b3c4d5e6f708192a3b4c"
 [annotation.recruitment.codes]
 completed = "C0FFEE42"
 """

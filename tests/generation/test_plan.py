@@ -45,10 +45,21 @@ def test_a_refused_strategy_stops_no_later_one(study):
     with pytest.raises(StudyError) as refused:
         generate_texts(study)
     assert str(refused.value).startswith("contrastive(k=3, alpha=0.6), acs(q=1): this XLNetLMHeadModel does")
+    assert str(refused.value).endswith("all other texts are written")
     assert count_texts(study) == dict.fromkeys(WRITTEN, 3)
     with pytest.raises(StudyError, match="this XLNetLMHeadModel does not give"):
         generate_texts(study)
     assert count_texts(study) == dict.fromkeys(WRITTEN, 3)
+
+
+def test_what_a_model_can_do_is_kept_beside_its_texts(study):
+    with pytest.raises(StudyError, match="does not give the hidden states"):
+        generate_texts(study)
+    (path,) = study.continuations.glob("*/probe.json")
+    kept = json.loads(path.read_text())
+    assert kept["model"][0] == "XLNetLMHeadModel"
+    assert kept["results"]["one text"] == ""
+    assert kept["results"]["padded rows"].startswith("logits differ by")
 
 
 def test_a_strategy_of_ones_own_that_fails_stops_no_later_one(study, own_registry):

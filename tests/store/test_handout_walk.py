@@ -11,7 +11,7 @@ from rating import farthest, leads, people, rate, rate_all
 from sqlalchemy import text
 
 from guard_eval.records import Plan
-from guard_eval.store import handout, pairs, raters, unblind
+from guard_eval.store import handout, pairs, raters, slots, unblind
 
 METHODS = ("guard", "top_k(k=50)", "acs", "greedy")
 
@@ -108,10 +108,10 @@ def test_raters_per_pair_can_be_raised_and_lowered(store, make_pairs, plan, late
     pairs.add(store, make_pairs(6), plan)
     everybody = people(store, *(f"R{number}" for number in range(8)))
     for who, number in ((everybody[0], 2), (everybody[1], later), (everybody[2], 3)):
-        handout.apply_plan(store, replace(plan, slots=number))
+        slots.apply_plan(store, replace(plan, slots=number))
         (shown,) = handout.claim(store, who, replace(plan, slots=number))
         rate(store, who, shown)
-    handout.apply_plan(store, replace(plan, slots=later))
+    slots.apply_plan(store, replace(plan, slots=later))
     for who in everybody:
         rate_all(store, who, replace(plan, slots=later))
     by_pair = Counter(row.pair_id for row in unblind.tidy(store))
@@ -150,7 +150,7 @@ def test_a_late_verdict_is_surplus_where_the_pair_needs_no_more(store, clock, ma
     (late,) = handout.claim(store, ann, plan)
     rate(store, ben, handout.claim(store, ben, plan)[0])
     clock.advance(hours=1)
-    handout.apply_plan(store, replace(plan, slots=1))
+    slots.apply_plan(store, replace(plan, slots=1))
     assert handout.claim(store, cem, replace(plan, slots=1)) == []
     rate(store, ann, late)
     rows = unblind.tidy(store, include_surplus=True)
@@ -164,7 +164,7 @@ def test_a_served_app_keeps_the_plan_that_the_owner_changed(store, make_pairs, p
     pairs.add(store, make_pairs(2), served)
     ann, ben, cem, dan = people(store, "Ann", "Ben", "Cem", "Dan")
     rate_all(store, ann, served)
-    handout.apply_plan(store, replace(plan, slots=later))
+    slots.apply_plan(store, replace(plan, slots=later))
     for who in (ben, cem, dan):
         raters.count_openings(store, served)
         assert handout.progress(store, who, served)[0] == 0

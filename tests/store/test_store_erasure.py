@@ -11,7 +11,7 @@ from rating import people, rate, rate_all
 from sqlalchemy import update
 
 from guard_eval.errors import StudyError
-from guard_eval.store import Store, handout, notes, pairs, raters, unblind
+from guard_eval.store import Store, handout, notes, pairs, raters, slots, unblind
 from guard_eval.store.schema import RATER, rater
 
 ADA = prolific_id("ada")
@@ -79,7 +79,7 @@ def test_a_pair_that_needs_fewer_now_is_not_opened_by_an_erasure(store, make_pai
     for who in (ann, ben):
         rate_all(store, who, plan)
     single_plan = replace(plan, slots=1)
-    handout.apply_plan(store, single_plan)
+    slots.apply_plan(store, single_plan)
     assert handout.claim(store, cem, single_plan) == []
     raters.erase(store, "Ann", "owner", verdicts=True)
     assert handout.claim(store, cem, single_plan) == []

@@ -7,8 +7,9 @@ import pytest
 from rating import people, rate, rate_all
 
 from guard_eval.errors import StudyError
-from guard_eval.store import handout, notes, pairs, raters, roster, unblind, verdicts
-from guard_eval.store.handout import MOST_SKIPS, SPARE_SKIPS
+from guard_eval.store import handout, notes, pairs, raters, roster, slots, unblind, verdicts
+from guard_eval.store.handout import SPARE_SKIPS
+from guard_eval.store.slots import MOST_SKIPS
 
 
 def prompts(shown):
@@ -205,13 +206,13 @@ def test_what_was_rated_or_has_no_reason_is_not_skipped(store, one_pair, plan):
     ann, ben, _ = one_pair
     (shown,) = handout.claim(store, ann, plan)
     for who, reasons, message in (
-        (ann, [], "was rated, or no reason"),
+        (ann, [], "no reason to skip"),
         (ben, ["unreadable"], "not handed to 'Ben'"),
     ):
         with pytest.raises(StudyError, match=message):
             handout.skip(store, shown.presentation, reasons, rater=who)
     rate(store, ann, shown)
-    with pytest.raises(StudyError, match="was rated, or no reason"):
+    with pytest.raises(StudyError, match="was rated, and its verdict stays"):
         handout.skip(store, shown.presentation, ["unreadable"], rater=ann)
     assert notes.read(store) == []
 
@@ -236,7 +237,7 @@ def test_a_pair_that_several_skipped_is_given_to_nobody_new(store, make_pairs, p
         skip(store, rater, plan)
     assert handout.progress(store, last, plan) == (0, 0)
     # another number of raters a pair opens no pair again
-    handout.apply_plan(store, replace(plan, slots=4))
+    slots.apply_plan(store, replace(plan, slots=4))
     assert handout.claim(store, last, replace(plan, slots=4)) == []
     # skips of somebody who is excluded say nothing
     raters.decide(store, "R0", "exclude", "skips everything", "owner")

@@ -11,14 +11,14 @@ from app_browser import DESKTOP, Wire, begin, pick, save, serving, where
 from fake_openai import KEY, FakeOpenAI
 from llama_server import LlamaServer
 
+from analysis.demo import simulate
+from analysis.publication.publish import publish
 from analysis.reports.command import report
-from guard_eval.demo.run import simulate
 from guard_eval.reporting.writing import write_whole
 from guard_eval.store import Store, handout, raters, unblind, verdicts
 from guard_eval.study import Study
 from guard_eval.texts.new import new
 from guard_eval.texts.pair import pair
-from guard_eval.texts.publish import publish
 
 pytestmark = pytest.mark.slow
 

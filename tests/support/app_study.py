@@ -58,6 +58,16 @@ lease_minutes = 30
 {more}
 """
 
+FILES = """[[system]]
+name = "{first}"
+file = "texts/first.jsonl"
+
+[[system]]
+name = "{second}"
+file = "texts/second.jsonl"
+"""
+"""In place of the model and its strategies: systems whose texts are in files."""
+
 _SENTENCES = (
     "The river had risen in the night and the lower road was under water by the time the bus came round the "
     "bend. Nobody spoke for a while, and then the driver switched off the engine and said that we would have "
@@ -146,15 +156,21 @@ def build(
     gold: Sequence[Gold] = (),
     more: str = "",
     new_database: Callable[[Path], str] | None = None,
+    of_files: bool = False,
 ) -> Built:
     """Write a study to disk; `more` are further lines of the table [annotation].
+
+    Its systems are strategies of a model, or `of_files`.
 
     `new_database` makes its database, as the fixture of that name does; else it is the folder's own.
     """
     folder.mkdir(parents=True, exist_ok=True)
     database = "" if new_database is None else setting(new_database(folder))
     named = "[" + ", ".join(f'"{name}"' for name in criteria) + "]"
-    settings = TOML.format(seed=SEED, first=FIRST, second=SECOND, criteria=named, slots=slots, more=more)
+    template = TOML
+    if of_files:
+        template = TOML[: TOML.index("[model]")] + FILES + TOML[TOML.index("[pairs]") :]
+    settings = template.format(seed=SEED, first=FIRST, second=SECOND, criteria=named, slots=slots, more=more)
     (folder / "study.toml").write_text(database + settings, encoding="utf-8")
     with Store.open(Study.open(folder).database, create=True) as store:
         if pairs:

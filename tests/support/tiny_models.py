@@ -94,6 +94,16 @@ FOREIGN: dict[str, tuple[str, dict[str, Any]]] = {
             "decoder_attention_heads": 4,
         },
     ),
+    "roformer": (
+        "roformer",
+        {
+            **_ENCODERS,
+            "num_hidden_layers": 3,
+            "num_attention_heads": 4,
+            "intermediate_size": 96,
+            "initializer_range": 0.3,
+        },
+    ),
     "mamba": ("mamba", {**_STATES, "state_size": 8}),
     "mamba2": (
         "mamba2",

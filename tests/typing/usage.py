@@ -7,18 +7,18 @@ from matplotlib.figure import Figure
 
 import analysis
 from analysis import agreement, figures, ranking, read, shares
+from analysis.monitor.status import read_status
 from analysis.planning.command import Plan, plan_study
 from analysis.planning.formulas import Design
 from analysis.publication.publish import Published, publish
 from analysis.replication.command import replicate
 from analysis.reports.command import report
-from analysis.reports.status import read_status
 from analysis.reports.study_report import study_verdicts
 from guard_eval.generation.command import generate_texts
 from guard_eval.metrics.command import measure
 from guard_eval.metrics.scores import Measured
 from guard_eval.study.folder import Study
-from guard_eval.texts.matching import Texts
+from guard_eval.texts.matching import SystemTexts
 from guard_eval.texts.pair import Paired, pair
 from guard_eval.texts.prompts import read_prompts
 from guard_eval.texts.systems import find_texts
@@ -31,7 +31,9 @@ def a_study(folder: Path) -> str:
     assert published.verdicts
     generate_texts(study, strategy=["guard"], shard="1/2")
     generate_texts(study, engine="ray", workers=2)
-    texts: dict[str, Texts] = find_texts(study, study.settings.systems, read_prompts(study.prompts_path))
+    texts: dict[str, SystemTexts] = find_texts(
+        study, study.settings.systems, read_prompts(study.prompts_path)
+    )
     lengths = [len(text.text) for written in texts.values() for text in written.values()]
     results: Measured = measure(study, baseline="greedy")
     scores: pd.DataFrame = results.scores[results.scores["metric"] == "diversity"]

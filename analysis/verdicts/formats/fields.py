@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from analysis.verdicts.columns import PAIR_NAMES, PROMPT_NAMES, plain_heading
+from analysis.verdicts.columns import HEADINGS, plain_heading
 from analysis.verdicts.draft import SHOWN
 from analysis.verdicts.shapes import TEXTS, couples_of
 from analysis.verdicts.words import meaning
@@ -95,7 +95,7 @@ def item_couples(record: Mapping[str, Any]) -> list[tuple[tuple[str, str], bool]
 
 def id_key(record: Mapping[str, Any], headings: Iterable[str] = ()) -> str | None:
     """Return the key of an item's id: one that another file has as a heading, and the commonest of these."""
-    ranks = {name: rank for rank, name in enumerate(("pairid", *PAIR_NAMES, *PROMPT_NAMES))}
+    ranks = {name: rank for rank, name in enumerate(("pairid", *HEADINGS["pair"], *HEADINGS["prompt"]))}
     others = {plain_heading(name) for name in headings}
     used = {key for couple, _ in item_couples(record) for key in couple}
     keys = {key: plain_heading(key) for key in record if key not in used}

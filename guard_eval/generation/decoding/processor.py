@@ -73,6 +73,7 @@ class StrategyProcessor(LogitsProcessor):
             raise StudyError(f"{strategy} finds its breakers by the model's tokenizer; give tokenizer=")
         self.strategy = strategy
         self.keys: Tensor | None = None
+        self.compiled = False
         self.on_step: Callable[[DecodedStep], None] | None = None
         self.on_broken: Callable[[Tensor], None] = self._refuse_broken
         self._seed, self._prompt_ids, self._mask = seed, prompt_ids, attention_mask
@@ -124,9 +125,9 @@ class StrategyProcessor(LogitsProcessor):
             keys = [row_key(self._seed, prompt_id, signature(self.strategy)) for prompt_id in prompt_ids]
             self.keys = torch.tensor(keys, device=prompts.device)
         state = torch.tensor([first_state(self.strategy)] * len(prompts), dtype=torch.float64)
-        return Context(
-            self.keys, 0, prompts, prompts[:, :0], state.to(prompts.device), self._breakers.to(prompts.device)
-        )
+        breakers = self._breakers.to(prompts.device)
+        state = state.to(prompts.device)
+        return Context(self.keys, 0, prompts, prompts[:, :0], state, breakers, compiled=self.compiled)
 
     def _continue(self, last: Context, input_ids: Tensor) -> Context:
         follows = input_ids.shape == (last.tokens.shape[0], last.tokens.shape[1] + 1)

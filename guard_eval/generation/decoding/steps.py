@@ -42,6 +42,7 @@ class Context:
         written: The new tokens alone, `[B, t]`.
         state: The numbers of `initial_state` as the step before left them, `[B, S]`, float64.
         breakers: The model's tokens that end a sequence, `[n]`, for DRY.
+        compiled: Whether PyTorch may compile the step.
     """
 
     keys: Tensor
@@ -50,6 +51,7 @@ class Context:
     written: Tensor
     state: Tensor
     breakers: Tensor | None = None
+    compiled: bool = False
 
 
 def choose(strategy: LogitStrategy, logits: Tensor, context: Context) -> Tensor:

@@ -103,7 +103,7 @@ def decode(
         batch: The prompts.
         strategy: What to apply; `check` must have passed.
         amateur: The weaker model of contrastive decoding, with the same tokens.
-        static: Use a cache of fixed shapes, which transformers compiles on a GPU.
+        static: Use a cache of fixed shapes; on a GPU the model and GUARD's step are then compiled.
         on_step: Called after each step, but never by a strategy with beams, whose texts are known in the end.
     """
     if isinstance(strategy, ContrastiveSearch | AdaptiveContrastiveSearch):
@@ -122,6 +122,7 @@ def decode(
     else:
         processor = StrategyProcessor(strategy, tokenizer=batch.tokenizer, attention_mask=mask)
         processor.keys, processor.on_step = batch.keys, on_step
+        processor.compiled = static and ids.device.type == "cuda"
         broken = []
         processor.on_broken = broken.append
     rows = run_generate(

@@ -40,7 +40,7 @@ from guard_eval.generation.plan import (
 from guard_eval.generation.strategies import ContrastiveDecoding, Greedy, Strategy, parse
 from guard_eval.records import Recipe
 from guard_eval.study.folder import Study
-from guard_eval.texts.continuations import Trace
+from guard_eval.texts.continuations import Trace, run_folder
 
 
 @contextmanager
@@ -74,6 +74,14 @@ class StudyModels:
             revision=model.revision,
             device_map=None if device else model.device_map,
         )
+        self._abilities = Abilities.of(self.loaded.model)
+        recipe = self.loaded.recipe(Greedy(), **recipe_settings(study))
+        self._probe = run_folder(study.continuations, recipe) / "probe.json"
+        self._abilities.recall(self._probe, self._versions)
+
+    @property
+    def _versions(self) -> str:
+        return f"{self.loaded.versions}, {self.loaded.device}"
 
     @cached_property
     def amateur(self) -> LoadedModel:
@@ -89,11 +97,11 @@ class StudyModels:
     def write(
         self, strategy: str, texts: Sequence[PlannedText], *, trace: bool = False
     ) -> Iterator[FinishedBatch]:
-        """Yield finished batches of planned texts; see `write_batches`."""
+        """Yield finished batches of planned texts; see `write_batches`. What the model can do is kept."""
         generation, parsed = self._study.settings.generation, parse(strategy)
         if strategy not in self._sizes:
             self._sizes[strategy] = BatchSizes.choose(generation.batch_size, self.loaded.model, parsed)
-        return write_batches(
+        yield from write_batches(
             self.loaded,
             texts,
             parsed,
@@ -103,6 +111,8 @@ class StudyModels:
             trace=trace,
             **recipe_settings(self._study),
         )
+        if self._probe.parent.is_dir():
+            self._abilities.keep(self._probe, self._versions)
 
 
 def write_batches(

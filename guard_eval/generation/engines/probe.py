@@ -5,8 +5,11 @@ A trial compares logits with those of the same text alone, or in one pass. It ru
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cached_property, partial
+from pathlib import Path
 from typing import Any, ClassVar
 from weakref import WeakKeyDictionary, ref
 
@@ -17,6 +20,7 @@ from transformers import LogitsProcessor
 
 from guard_eval import progress
 from guard_eval.errors import StudyError, first_line
+from guard_eval.files.opening import read_bytes
 from guard_eval.generation.engines.batch import run_generate
 from guard_eval.generation.engines.passes import PlainPasses, RepeatedPasses, TreePasses, forward
 from guard_eval.generation.strategies import (
@@ -25,6 +29,7 @@ from guard_eval.generation.strategies import (
     ContrastiveSearch,
     Strategy,
 )
+from guard_eval.reporting.writing import write_whole
 
 TOKENS = 8
 """The length of the texts of a trial."""
@@ -33,6 +38,8 @@ _STEPS = 2
 _FIRST = 1
 _SECOND = 2
 _UNLIKELY = -1e4
+_LARGEST_FILE = 1 << 16
+_NO_LIMIT = 1 << 62
 _PASSES: dict[type[TreePasses], str] = {
     TreePasses: "one cache for all candidates of a text",
     RepeatedPasses: "a cache for each candidate",
@@ -46,7 +53,8 @@ class Abilities:
     """What one model can do.
 
     Attributes:
-        failures: The reason for each trial that failed, by what was tried.
+        results: By what was tried: "", or the reason that it failed.
+        proven: The longest text that passes of a kind are right for, and the shortest that they are not.
     """
 
     _of_models: ClassVar[WeakKeyDictionary[Any, Abilities]] = WeakKeyDictionary()
@@ -54,30 +62,29 @@ class Abilities:
     def __init__(self, model: Any) -> None:  # noqa: ANN401 (transformers' classes are untyped)
         self._reference = ref(model)
         self._name = type(model).__name__
-        self._proven: dict[type[TreePasses], int] = {}
         self._told: set[str] = set()
-        self.failures: dict[str, str] = {}
+        self.results: dict[str, str] = {}
+        self.proven: dict[str, tuple[int, int]] = {}
 
     @classmethod
     def of(cls, model: Any) -> Abilities:  # noqa: ANN401
         """Return the abilities of a model; trials that have run are kept."""
         return cls._of_models.setdefault(model, cls(model))
 
-    @cached_property
+    @property
     def writes(self) -> bool:
         """Whether it continues a text at all."""
-        return self._try("one text", lambda: ((logits, logits) for logits in self._alone))
+        return self._can("one text", lambda: ((logits, logits) for logits in self._alone))
 
-    @cached_property
+    @property
     def pads(self) -> bool:
         """Whether a padded row gives the same logits as its text alone."""
-        return self._try("padded rows", self._compare_padding) or self._replace("padded rows", "single rows")
+        return self._can("padded rows", self._compare_padding, "single rows")
 
-    @cached_property
+    @property
     def reorders(self) -> bool:
         """Whether beams can keep a cache."""
-        cached = "beams with a cache"
-        return self._try(cached, self._compare_beams) or self._replace(cached, "beams without a cache")
+        return self._can("beams with a cache", self._compare_beams, "beams without a cache")
 
     def choose_passes(self, tokens: int) -> type[TreePasses]:
         """Return the fastest passes of candidates that are right for texts of up to `tokens` tokens.
@@ -85,25 +92,53 @@ class Abilities:
         Raises:
             StudyError: None of them is.
         """
-        for kind, description in _PASSES.items():
-            if tokens <= self._proven.get(kind, 0):
+        for kind, what in _PASSES.items():
+            right, wrong = self.proven.get(what, (0, _NO_LIMIT))
+            if right < tokens < wrong:
+                self.results.pop(what, None)
+                if self._can(what, partial(self._compare_passes, kind, tokens), "another way"):
+                    right = tokens
+                else:
+                    wrong = tokens
+                self.proven[what] = right, wrong
+            if tokens <= right:
                 return kind
-            if self._try(description, partial(self._compare_passes, kind, tokens)):
-                self._proven[kind] = tokens
-                return kind
-            self._replace(description, "another way")
         raise StudyError(
             f"this {self._name} does not give the hidden states of candidates; tried {self.tried}. "
             "Leave the strategy out, or name another model"
         )
 
+    def keep(self, path: Path, versions: str) -> None:
+        """Write the results for a model of this class with these `versions` of libraries."""
+        state = {"model": [self._name, versions], "results": self.results, "proven": self.proven}
+        write_whole(path, json.dumps(state, indent=2).encode())
+
+    def recall(self, path: Path, versions: str) -> None:
+        """Take the results that `keep` has written, if they are for this class and these versions."""
+        with suppress(OSError, ValueError, TypeError, KeyError, StudyError):
+            state = json.loads(read_bytes(path, limit=_LARGEST_FILE))
+            if state["model"] == [self._name, versions]:
+                self.results = {str(what): str(reason) for what, reason in state["results"].items()}
+                lengths = {str(what): (int(a), int(b)) for what, (a, b) in state["proven"].items()}
+                self.proven = lengths
+
     @property
     def tried(self) -> str:
         """What failed, and why."""
-        return "; ".join(f"{what} ({reason})" for what, reason in self.failures.items())
+        return "; ".join(f"{what} ({reason})" for what, reason in self.results.items() if reason)
 
-    def _try(self, what: str, compare: Callable[[], Pairs]) -> bool:
-        """Return whether a trial's numbers are right, up to the rounding of the model's arithmetic."""
+    def _can(self, what: str, compare: Callable[[], Pairs], remedy: str = "") -> bool:
+        """Return whether a trial succeeds, and say once what is used if it does not."""
+        if what not in self.results:
+            self.results[what] = self._try(compare)
+        reason = self.results[what]
+        if reason and remedy and what not in self._told:
+            progress.notice(f"{self._name}: {what} fail ({reason}); {remedy} instead")
+            self._told.add(what)
+        return not reason
+
+    def _try(self, compare: Callable[[], Pairs]) -> str:
+        """Compare a trial's numbers with the right ones, up to rounding; return why it fails, or ""."""
         tolerance = torch.finfo(self._model.dtype).eps ** 0.5
         try:
             with torch.inference_mode():
@@ -111,18 +146,9 @@ class Abilities:
         except torch.OutOfMemoryError:
             raise
         except Exception as error:  # noqa: BLE001 (another library's model may raise anything)
-            self.failures[what] = first_line(error)
-            return False
-        if distance > tolerance:  # NaN is not: what gives no probabilities is reported with its prompt
-            self.failures[what] = f"logits differ by {distance:.2g}"
-        return not distance > tolerance
-
-    def _replace(self, what: str, remedy: str) -> bool:
-        """Say what is used in place of a trial that failed, once; return False."""
-        if what not in self._told:
-            progress.notice(f"{self._name}: {what} fail ({self.failures[what]}); {remedy} instead")
-        self._told.add(what)
-        return False
+            return first_line(error)
+        # NaN is no failure: what gives no probabilities is reported with its prompt.
+        return f"logits differ by {distance:.2g}" if distance > tolerance else ""
 
     @cached_property
     def _alone(self) -> tuple[Tensor, ...]:

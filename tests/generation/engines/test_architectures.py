@@ -133,11 +133,22 @@ def slow_search(model, follow_a_text) -> list[list[int]]:
 
 
 @pytest.mark.parametrize(
-    "kind", ["gpt-neo", "falcon-alibi", "llama4", "jamba", "mamba", "lfm2", "openai-gpt"]
+    "kind",
+    [
+        *("gpt-neo", "falcon-alibi", "llama4", "jamba", "mamba", "mamba2", "falcon-mamba", "lfm2"),
+        *("openai-gpt", "roformer"),
+    ],
 )
 def test_foreign_contrastive_search_equals_the_definition(kind):
     expected = slow_search(tiny(kind), lambda: lambda _p: (4, 0.6))
     assert decode(tiny(kind), batch(), ContrastiveSearch(k=4, alpha=0.6)).tokens == expected
+
+
+@pytest.mark.parametrize("kind", ["rwkv", "trocr"])
+def test_contrastive_search_row_by_row_equals_the_definition(kind):
+    expected = slow_search(tiny(kind), lambda: lambda _p: (4, 0.6))
+    strategy = ContrastiveSearch(k=4, alpha=0.6)
+    assert [decode(tiny(kind), batch([prompt]), strategy).tokens[0] for prompt in PROMPTS] == expected
 
 
 @pytest.mark.parametrize("kind", ["rwkv", "mamba", "lfm2", "openai-gpt"])

@@ -1,6 +1,7 @@
 """What models can do is tried: padding, packed layers, caches under other names, and texts that fail."""
 
 import inspect
+import time
 
 import pytest
 import torch
@@ -16,7 +17,9 @@ from guard_eval.generation.engines.batch import Batch
 from guard_eval.generation.engines.decode import decode
 from guard_eval.generation.engines.loading import LoadedModel
 from guard_eval.generation.engines.packed import PackedLinear, can_pack, pack
+from guard_eval.generation.engines.passes import RepeatedPasses, TreePasses
 from guard_eval.generation.engines.probe import Abilities, check
+from guard_eval.generation.library import load_model
 from guard_eval.generation.strategies import ContrastiveSearch, Greedy, parse
 from guard_eval.records import Prompt
 
@@ -140,3 +143,54 @@ def test_the_longest_proven_text_needs_no_other_trial(monkeypatch):
     kind = abilities.choose_passes(40)
     monkeypatch.setattr(Abilities, "_try", None)
     assert abilities.choose_passes(20) is kind
+
+
+def test_a_length_that_failed_is_not_tried_again(monkeypatch):
+    """Beyond its window of 24 tokens, one cache for all candidates is wrong for Mistral; below, right."""
+    model = tiny("mistral", sliding_window=24)
+    abilities = Abilities.of(model)
+    tried = []
+    compare = abilities._compare_passes
+    monkeypatch.setattr(abilities, "_compare_passes", lambda *given: tried.append(given) or compare(*given))
+    kinds = [abilities.choose_passes(tokens) for tokens in (40, 40, 30, 64, 12, 12)]
+    assert kinds == [RepeatedPasses] * 4 + [TreePasses] * 2
+    assert tried == [
+        (TreePasses, 40), (RepeatedPasses, 40), (TreePasses, 30), (RepeatedPasses, 64), (TreePasses, 12)
+    ]  # fmt: skip
+
+
+def test_what_was_tried_is_kept_beside_the_revision(tmp_path, monkeypatch):
+    """A later run with the same versions tries nothing, and says again what it uses."""
+    model, other, path = tiny("rwkv"), tiny("rwkv"), tmp_path / "probe.json"
+    assert not Abilities.of(model).pads
+    Abilities.of(model).choose_passes(20)
+    Abilities.of(model).keep(path, "torch 2")
+    for versions, kept in [("torch 3", False), ("torch 2", True)]:
+        Abilities.of(other).recall(path, versions)
+        assert (Abilities.of(other).results == Abilities.of(model).results) == kept
+    monkeypatch.setattr(Abilities, "_try", None)
+    notices = Notices()
+    with progress.attached(notices):
+        assert not Abilities.of(other).pads
+        assert Abilities.of(other).choose_passes(20) is Abilities.of(model).choose_passes(20)
+    assert notices.texts[0].startswith("RwkvForCausalLM: padded rows fail (logits differ by")
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"model": 3, "results": []}', "\x00", "9" * 99_999])
+def test_a_broken_file_of_results_is_not_used(tmp_path, content):
+    path = tmp_path / "probe.json"
+    path.write_text(content)
+    model = tiny("llama")
+    Abilities.of(model).recall(path, "torch 2")
+    assert Abilities.of(model).results == {}
+    Abilities.of(model).recall(tmp_path / "none.json", "torch 2")
+
+
+def test_a_model_of_3_million_parameters_is_tried_within_a_second():
+    """In processor time: all that any strategy asks for, of texts of 296 tokens."""
+    loaded = load_model("bundled")
+    began = time.process_time()
+    abilities = Abilities(loaded.model)
+    assert (abilities.writes, abilities.pads, abilities.reorders) == (True, True, True)
+    assert abilities.choose_passes(296) is TreePasses
+    assert time.process_time() - began < 1

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache
 from typing import Any, NamedTuple
 
 import torch
@@ -84,16 +85,34 @@ def score_candidates(strategy: Guard, logits: Tensor, state: Tensor, step: int, 
     return Candidates(ids, scores.masked_fill(left_out, -torch.inf), torch.cat([numbers, window[:, 1:]], 1))
 
 
+def leave_candidates(
+    strategy: Guard, logits: Tensor, state: Tensor, step: int, tokens: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Return the logits that a step leaves, `[B, V]`, and the state `[B, S]`; arguments as above.
+
+    The best of the candidates is left, or with `select="sample"` all of them with their penalised scores.
+    """
+    ids, scores, after = score_candidates(strategy, logits, state, step, tokens)
+    if strategy.select == "sample":
+        return scatter(logits, ids, scores.to(logits.dtype)), after
+    best = smallest_best(scores, ids)[:, None]
+    return scatter(logits, ids.gather(1, best), torch.zeros_like(best, dtype=logits.dtype)), after
+
+
+@cache
+def compile_step() -> Callable[..., tuple[Tensor, Tensor]]:
+    """Return `leave_candidates` with its hundred operations joined into a few: each is a launch on a GPU."""
+    return torch.compile(leave_candidates, dynamic=True)
+
+
 @apply_step.register
 def guard(strategy: Guard, logits: Tensor, context: Any) -> Tensor:  # noqa: ANN401
-    """Leave the best of the candidates, or with `select="sample"` all of them with their penalised scores."""
+    """Leave candidates; see `leave_candidates`."""
     tokens = context.tokens if strategy.formulation == "released" else context.written
-    ids, scores, state = score_candidates(strategy, logits, context.state, context.step, tokens)
+    leave = compile_step() if context.compiled else leave_candidates
+    left, state = leave(strategy, logits, context.state, min(context.step, strategy.window), tokens)
     context.state.copy_(state)
-    if strategy.select == "sample":
-        return scatter(logits, ids, scores.to(logits.dtype))
-    best = smallest_best(scores, ids)[:, None]
-    return scatter(logits, ids.gather(1, best), torch.zeros_like(best, dtype=logits.dtype))
+    return left
 
 
 @initial_state.register

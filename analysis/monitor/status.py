@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from analysis.reports.ratings import MEANINGS, Ratings, read_ratings
+from analysis.monitor.ratings import MEANINGS, Ratings, read_ratings
 from guard_eval import progress
 from guard_eval.errors import StudyError
 from guard_eval.records import PEOPLE, Pair, Prompt
@@ -21,10 +21,10 @@ from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import number_limits, spaced
 from guard_eval.results import Result
 from guard_eval.store import RaterProgress, Store, pairs, raters, settings
-from guard_eval.store.handout import MOST_SKIPS
+from guard_eval.store.slots import MOST_SKIPS
 from guard_eval.study import Study
 from guard_eval.study.declared import compare_declared
-from guard_eval.texts.matching import Texts
+from guard_eval.texts.matching import SystemTexts
 from guard_eval.texts.prompts import read_prompts
 from guard_eval.texts.served_files import served_path
 from guard_eval.texts.systems import find_texts
@@ -154,7 +154,7 @@ def _status(
     )
 
 
-def _texts_and_metrics(study: Study) -> tuple[list[Part], dict[str, Texts]]:
+def _texts_and_metrics(study: Study) -> tuple[list[Part], dict[str, SystemTexts]]:
     """Return the states of settings, prompts, texts and metrics, and the texts."""
     chosen, prompts = study.settings, []
     parts = [Part(part="settings", state="complete", text=f"{_systems(study)}, seed {chosen.seed}")]
@@ -170,7 +170,7 @@ def _texts_and_metrics(study: Study) -> tuple[list[Part], dict[str, Texts]]:
     return [*parts, state, _metrics(study, has_texts=state.state != "missing")], texts
 
 
-def _describe_replaced(study: Study, drawn: Sequence[Pair], texts: Mapping[str, Texts]) -> list[str]:
+def _describe_replaced(study: Study, drawn: Sequence[Pair], texts: Mapping[str, SystemTexts]) -> list[str]:
     """Return a warning if systems have other texts now than their pairs."""
     names: Counter[str] = Counter()
     replaced = 0
@@ -207,7 +207,7 @@ def _systems(study: Study) -> str:
     return f"{text}, {files} in files" if files else text
 
 
-def _texts(study: Study, prompts: list[Prompt]) -> tuple[Part, dict[str, Texts]]:
+def _texts(study: Study, prompts: list[Prompt]) -> tuple[Part, dict[str, SystemTexts]]:
     """Return the state of the texts, and the texts."""
     runs = {name: study.settings.runs_of(name) for name in study.settings.systems}
     part = "texts" if study.settings.system else "continuations"
@@ -220,7 +220,7 @@ def _texts(study: Study, prompts: list[Prompt]) -> tuple[Part, dict[str, Texts]]
 
 
 def _count_texts(
-    study: Study, part: str, existing: Mapping[str, Texts], runs: Mapping[str, int], prompts: int
+    study: Study, part: str, existing: Mapping[str, SystemTexts], runs: Mapping[str, int], prompts: int
 ) -> Part:
     """Return whether each system has as many texts as are needed."""
     counts = {name: sum(run <= runs[name] for _, run in texts) for name, texts in existing.items()}
