@@ -107,7 +107,8 @@ def _prepare(study: Study, store: Store, url: str, *, invited: bool) -> list[str
 
 
 def _warnings(study: Study, store: Store) -> list[str]:
-    annotation, warnings = study.settings.annotation, []
+    annotation = study.settings.annotation
+    warnings = []
     declared = compare_declared(study.declared, {PEOPLE: settings.declared(store, PEOPLE)})[0]
     if declared.changes:
         warnings.append(

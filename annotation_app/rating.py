@@ -116,7 +116,8 @@ def _submit(app: App, visit: Visit, submission: Submission) -> None:
             return
     visit.trail = verdicts.trail(app.store, visit.rater)
     visit.go_to(visit.trail.index(submission.pair))
-    visit.problem, visit.failed = app.words.rating.outdated, submission.press
+    visit.problem = app.words.rating.outdated
+    visit.failed = submission.press
 
 
 def _save(app: App, visit: Visit, submission: Submission) -> None:

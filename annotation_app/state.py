@@ -114,7 +114,9 @@ class Visit:
 
     def clear_messages(self) -> None:
         """Clear the messages to the rater."""
-        self.note, self.problem, self.failed = "", "", ""
+        self.note = ""
+        self.problem = ""
+        self.failed = ""
 
     def open(self, kind: str) -> None:
         """Open the onboarding page of this kind; an empty one leads on."""
@@ -138,7 +140,8 @@ def serve_study(study: Study) -> App:
         StudyError: Its wording or its database cannot be used.
     """
     global app  # noqa: PLW0603 (a process serves one study)
-    annotation, words = study.settings.annotation, wording.of_study(study)
+    annotation = study.settings.annotation
+    words = wording.of_study(study)
     store = Store.open(study.database, to_write=True, declared=study.declared)
     app = App(
         store=store,

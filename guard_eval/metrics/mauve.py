@@ -229,7 +229,8 @@ def outcomes(groups: Sequence[Group], _: Sequence[str], tools: MetricTools) -> I
     As in the published scripts, text and reference are cut to the same number of tokens, and a pair of which
     one is shorter does not count.
     """
-    reader, length = tools.models.open(tools.settings.mauve_model), tools.settings.mauve_tokens
+    reader = tools.models.open(tools.settings.mauve_model)
+    length = tools.settings.mauve_tokens
     compared = [text for group in groups for text in group.texts if text.reference]
     sides = [(side,) for text in compared for side in (text.reference or "", text.text)]
 
@@ -244,10 +245,13 @@ def outcomes(groups: Sequence[Group], _: Sequence[str], tools: MetricTools) -> I
 def _outcome(group: Group, settings: MetricSettings, model: str, features: Mapping[Texts, Any]) -> Outcome:
     """Return MAUVE of a group's runs, and what each prompt contributes."""
     seeds = range(SEEDS[0], SEEDS[0] + settings.mauve_seeds)
-    length, buckets, scaling = settings.mauve_tokens, settings.mauve_buckets, settings.mauve_scaling
+    length = settings.mauve_tokens
+    buckets = settings.mauve_buckets
+    scaling = settings.mauve_scaling
     references = [features.get((text.reference,)) if text.reference else None for text in group.texts]
     texts = [features.get((text.text,)) for text in group.texts]
-    rows, results = np.zeros((len(texts), 2)), []
+    rows = np.zeros((len(texts), 2))
+    results = []
     for run in group.runs:
         full = [index for index in run if references[index] is not None and texts[index] is not None]
         p, q = (np.array([side[index] for index in full]) for side in (references, texts))

@@ -227,7 +227,7 @@ def count_openings(store: Store, plan: Plan) -> int:
         share = max(1, min(pairs, plan.quota or pairs))
         rows = db.execute(_AT_WORK, {"now": now, "since": now - plan.lease}).all()
         refusals = notes.read_refusals(db, [row.id for row in rows])
-        expected = sum(max(0, share - row.shown) for row in rows if row.id not in refusals)
+        expected: int = sum(max(0, share - row.shown) for row in rows if row.id not in refusals)
         return max(0, math.ceil((slots.count_free(db) - expected) / share))
 
 
@@ -350,7 +350,8 @@ def erase(store: Store, name: str, by: str, *, verdicts: bool = False) -> tuple[
         while _look_alike(db, pseudonym) not in {None, name}:
             pseudonym += "-"
         db.execute(insert(SETTING).values(key=ERASING, value="a person"))  # lets rows be changed and removed
-        mine, is_decision = note.rater_id == row.id, note.kind.in_(get_args(Decision))
+        mine = note.rater_id == row.id
+        is_decision = note.kind.in_(get_args(Decision))
         db.execute(delete(NOTE).where(mine, ~is_decision if verdicts else note.kind.in_(_OWN_WORDS)))
         _replace_words(db, row, pseudonym)
         if row.external_id is not None:
