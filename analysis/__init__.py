@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 __all__ = ["agreement", "figures", "judges", "position", "ranking", "read", "report", "shares"]
 
 if TYPE_CHECKING:
-    from analysis.reports.frames import agreement, figures, judges, position, ranking, report, shares
+    from analysis.reports.notebook import agreement, figures, judges, position, ranking, report, shares
     from analysis.verdicts.tidy import read
 else:
-    _MODULES = dict.fromkeys(__all__, "analysis.reports.frames") | {"read": "analysis.verdicts.tidy"}
+    _MODULES = dict.fromkeys(__all__, "analysis.reports.notebook") | {"read": "analysis.verdicts.tidy"}
 
     def __getattr__(name: str) -> object:
         """Return a function, from the module that is loaded now."""

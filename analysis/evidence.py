@@ -10,16 +10,15 @@ from functools import cached_property, wraps
 from importlib.metadata import version
 from itertools import chain
 from types import MappingProxyType
-from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 import pandas as pd
 
 from analysis.verdicts.combined import Composite
-from analysis.verdicts.scores import CELL, ResultKey, ScoredVerdicts, connected_methods
+from analysis.verdicts.scores import CELL, ScoredVerdicts, connected_methods
 from guard_eval.errors import StudyError
-from guard_eval.estimate import Adjustment, Estimate
-from guard_eval.records import PEOPLE, SIMULATED, DeclaredPart, Pair
-from guard_eval.reporting.words import KIND_PLACE
+from guard_eval.estimate import Adjustment
+from guard_eval.records import PEOPLE, DeclaredPart, Pair
 from guard_eval.rubric import COMPOSITE, Criterion
 from guard_eval.study.test_plan import TestPlan
 
@@ -30,7 +29,6 @@ MIN_RANKED = 3
 """Methods from which on they are ranked."""
 MAX_IN_FULL = 24
 """Results (comparison, criterion, who judged) up to which several methods' comparisons are all in full."""
-CELL_COLUMNS = ("rater_kind", "judge", "method_a", "method_b", "criterion")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -134,7 +132,7 @@ class Context:
         by: Columns of the table by whose values results are split.
         raters_per_item: How many raters of each kind make an item complete, if that is planned.
         random_part: Whether the pairs that people rated are known to be a random part of those judged.
-        metrics: The scores of automatic metrics with intervals and meanings; empty if none was measured.
+        metrics: The scores of automatic metrics with their meanings.
         examples: Pairs to show side by side.
         judging: How judges were asked; `None` if none was.
         exclusions: The raters whose verdicts were left out.
@@ -161,7 +159,7 @@ class Context:
     by: tuple[str, ...] = ()
     raters_per_item: Mapping[str, int] = field(default_factory=dict)
     random_part: bool = False
-    metrics: pd.DataFrame = field(default_factory=pd.DataFrame)
+    metrics: tuple[MetricRow, ...] = ()
     examples: tuple[Pair, ...] = ()
     judging: JudgeUsage | None = None
     exclusions: tuple[Exclusion, ...] = ()
@@ -204,8 +202,6 @@ class Context:
 PLAN_KEYS = tuple(TestPlan.model_fields)
 ANSWER_KEYS = ("correction", "weights", "margin", "sequential", "raters", "assisted_by")
 """The keys that say how it is tested which method is better, and nothing about how raters or judges do."""
-P = ParamSpec("P")
-T = TypeVar("T")
 R = TypeVar("R")
 
 
@@ -240,14 +236,14 @@ class Evidence:
         scored = ScoredVerdicts.of(table, context.planned, context.plan.panel, context.composite)
         return cls(scored=scored, context=context)
 
-    def rows(self, analyse: Callable[[Evidence], list[R]]) -> list[R]:
+    def rows(self, analyse: Callable[[Evidence], Sequence[R]]) -> Sequence[R]:
         """Return the rows of an analysis, which are computed once: `evidence.rows(agreement)`.
 
         The key is the function itself, so that mypy knows the class of the rows.
         """
         if analyse not in self._rows:
             self._rows[analyse] = analyse(self)
-        return cast(list[R], self._rows[analyse])
+        return cast(Sequence[R], self._rows[analyse])
 
     @property
     def plan(self) -> TestPlan:
@@ -260,20 +256,9 @@ class Evidence:
         return self.scored.frame
 
     @property
-    def alpha(self) -> float:
-        """Return the error rate."""
-        return self.context.plan.alpha
-
-    @property
-    def level(self) -> float:
-        """Return the confidence level."""
-        return 1 - self.context.plan.alpha
-
-    @property
     def adjustment(self) -> Adjustment:
         """Return the correction of tests that do not flip signs: Holm's beside max-T, which takes flips."""
-        correction = self.context.plan.correction
-        return "holm" if correction == "max-t" else correction
+        return "holm" if self.plan.correction == "max-t" else self.plan.correction
 
     @property
     def seed(self) -> int:
@@ -333,63 +318,30 @@ def honours(
     *uses: str,
     unaffected: Collection[str] = (),
     refuses: Mapping[str, str] = MappingProxyType({}),
-) -> Callable[[Callable[Concatenate[Evidence, P], T]], Callable[Concatenate[Evidence, P], T]]:
-    """Declare which keys of the plan an analysis honours. It refuses any other key that has been set.
+    needs: Callable[[Evidence], object] = lambda _: True,
+) -> Callable[[Callable[[Evidence], list[R]]], Callable[[Evidence], list[R]]]:
+    """Declare which keys of the plan an analysis honours. It refuses any other key that has been chosen.
 
     Args:
         uses: The keys that change its result.
         unaffected: The keys that say nothing about what it computes.
         refuses: Why the analysis cannot honour a key, and the remedy.
+        needs: What the evidence must have; without it the analysis has no rows, and refuses nothing.
     """
     if unknown := {*uses, *unaffected, *refuses}.difference(PLAN_KEYS):
         raise ValueError(f"{', '.join(sorted(unknown))}: no key of the plan; use {', '.join(PLAN_KEYS)}")
 
-    def declare(
-        analyse: Callable[Concatenate[Evidence, P], T],
-    ) -> Callable[Concatenate[Evidence, P], T]:
+    def declare(analyse: Callable[[Evidence], list[R]]) -> Callable[[Evidence], list[R]]:
         @wraps(analyse)
-        def checked(evidence: Evidence, /, *args: P.args, **options: P.kwargs) -> T:
-            plan = evidence.context.plan
-            for key in sorted(plan.chosen().difference(uses, unaffected)):
+        def checked(evidence: Evidence) -> list[R]:
+            if not needs(evidence):
+                return []
+            for key in sorted(evidence.plan.chosen().difference(uses, unaffected)):
                 why = refuses.get(key, f"{analyse.__name__} does not honour it; leave it out")
-                raise StudyError(f"{key} = {json.dumps(getattr(plan, key))}: {why}")
-            return analyse(evidence, *args, **options)
+                raise StudyError(f"{key} = {json.dumps(getattr(evidence.plan, key))}: {why}")
+            return analyse(evidence)
 
         HONOURED[checked] = Honoured(uses=frozenset(uses), unaffected=frozenset(unaffected))
         return checked
 
     return declare
-
-
-def cell_record(cell: ResultKey) -> dict[str, Any]:
-    """Return a cell as the first columns of a row."""
-    return {name: getattr(cell, name) for name in CELL_COLUMNS}
-
-
-def estimate_record(estimate: Estimate, name: str, prefix: str = "") -> dict[str, float | None]:
-    """Return an estimate as three columns: its value, named `name`, and its limits."""
-    return {name: estimate.value, f"{prefix}low": estimate.low, f"{prefix}high": estimate.high}
-
-
-def frame_of(
-    records: Sequence[Mapping[str, Any]], columns: Sequence[str] = (), order: Sequence[str] = ()
-) -> pd.DataFrame:
-    """Return records as a frame of Python objects, so that None stays None and an integer an integer.
-
-    A frame with kinds of raters has the column `simulated` first.
-
-    Args:
-        records: The rows.
-        columns: The columns of a frame without rows.
-        order: Columns to sort by; kinds of raters stand in the order people, unknown, models, simulated.
-    """
-
-    def key(row: Mapping[str, Any]) -> tuple[object, ...]:
-        return tuple(KIND_PLACE[row[name]] if name == "rater_kind" else row[name] for name in order)
-
-    rows = sorted(records, key=key)
-    names = rows[0] if rows else columns
-    table = {name: [row[name] for row in rows] for name in names}
-    if "rater_kind" in table:
-        table = {"simulated": [kind in SIMULATED for kind in table["rater_kind"]], **table}
-    return pd.DataFrame({name: pd.Series(cells, dtype=object) for name, cells in table.items()})

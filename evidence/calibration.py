@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analysis.analyses.outcomes.ranking import ranking
 from analysis.evidence import Context, Evidence
+from analysis.sections.ranking import ranking
 from analysis.stats.agreement import RatingCounts, fleiss_kappa
 from analysis.stats.proportion import pooled_binomial
 from analysis.verdicts.tidy import validate
@@ -63,9 +63,8 @@ def rank_sets_wrong(rng: np.random.Generator, prompts: int, studies: int) -> flo
             for verdict in (str(rng.choice([a, b, "tie"])),)
         ]
         one = {"dataset": "d", "rater": "r", "rater_kind": "person", "criterion": "c"}
-        frame = ranking(Evidence.of(validate(pd.DataFrame(rows).assign(**one)), Context(name="n")))
-        known = frame["possible_best"].notna()
-        wrong += bool(((frame["possible_best"] != 1) & known).any())
+        methods = ranking(Evidence.of(validate(pd.DataFrame(rows).assign(**one)), Context(name="n")))
+        wrong += any(row.possible_best not in {None, 1} for row in methods)
     return wrong / studies
 
 

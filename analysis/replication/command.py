@@ -16,7 +16,7 @@ from analysis.verdicts.tidy import read as read_verdicts
 from guard_eval import progress
 from guard_eval.cli.commands import load
 from guard_eval.errors import StudyError
-from guard_eval.records import SIMULATED
+from guard_eval.records import SIMULATED, RaterKind
 from guard_eval.reporting.escaping import escape_markdown
 from guard_eval.reporting.tables import Table, to_markdown
 from guard_eval.reporting.writing import write_whole
@@ -127,10 +127,11 @@ def _compare_file(table: PaperTable, path: Path, folder: Path | None) -> Replica
     """Compare the verdicts in a file, or the counts of verdicts."""
     if not table.asks:
         raise StudyError(f"{table.label} is not a table of verdicts; guard-eval replicate says which are")
-    asks_people = "people" in table.asks
-    ours = from_counts(path, who="people" if asks_people else "judge")
+    who = "people" if "people" in table.asks else "judge"
+    kind: RaterKind = "person" if who == "people" else "model"
+    ours = from_counts(path, who=who)
     if ours is None:
-        ours = from_verdicts(read_verdicts(path, rater_kind="person" if asks_people else "model"))
+        ours = from_verdicts(read_verdicts(path, rater_kind=kind))
     note = f"from {path.name}; nothing is known of its setting but what the file says"
     return _compare(table, folder, ours, [], [note])
 

@@ -11,7 +11,7 @@ import pandas as pd
 
 from analysis.evidence import Evidence
 from analysis.reports.declared import command_line, read_settings, table_context
-from analysis.reports.page import write_report
+from analysis.reports.files import write_report
 from analysis.sections import by_column
 from analysis.sections.by_column import find_column
 from analysis.verdicts.reading import Reading, reading_of

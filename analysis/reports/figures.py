@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from analysis.reports.answer import is_simulated
-from analysis.reports.columns import cell_columns, differs, group_name, possible_ranks
-from analysis.reports.results import Results, Row, cell_of, grouped, rows_of
+from analysis.evidence import Evidence
+from analysis.reports.first_screen import is_simulated
+from analysis.sections.answering import answering
+from analysis.sections.ranking import RankingRow, rankings
+from analysis.sections.section import Cells, different_labels, group_by, group_name
+from analysis.sections.shares import WinShareRow, win_shares
+from guard_eval.estimate import Estimate
 from guard_eval.reporting.drawing import FIRST, GUIDE, NARROW, WIDTH, Drawing, in_rows, interval_line, short
 from guard_eval.reporting.words import title
 
@@ -20,45 +24,57 @@ SHORT_LABEL = 20
 """Letters of a label that leaves room for the figure in one column of a page."""
 
 
-def drawings(results: Results) -> dict[str, Drawing]:
+def drawings(evidence: Evidence) -> dict[str, Drawing]:
     """Return the figures by name: a ranking for each criterion, or the shares of each comparison."""
-    if results.is_ranked:
-        groups, name, draw = results.rankings, "ranking", ranking_figure
-    else:
-        comparisons = grouped(rows_of(results["win_shares"]), lambda row: cell_of(row)[:-1])
-        groups, name, draw = list(comparisons.values()), "shares", share_figure
-    return {f"{name}-{n}": draw(results, rows, f"{name}-{n}") for n, rows in enumerate(groups, start=1)}
+    if evidence.is_ranked:
+        names = {f"ranking-{n}": rows for n, rows in enumerate(rankings(evidence), start=1)}
+        return {name: ranking_figure(evidence, rows, name) for name, rows in names.items()}
+    comparisons = group_by(evidence.rows(win_shares), lambda row: (row.who, row.methods))
+    shares = {f"shares-{n}": rows for n, rows in enumerate(comparisons.values(), start=1)}
+    return {name: share_figure(evidence, rows, name) for name, rows in shares.items()}
 
 
-def main_figure(results: Results) -> Drawing:
+def main_figure(evidence: Evidence) -> Drawing:
     """Return the figure of a paper."""
-    if results.is_ranked:
-        return ranking_figure(results, results.rankings[0], "figure")
-    return share_figure(results, results.answering, "figure")
+    if evidence.is_ranked:
+        return ranking_figure(evidence, rankings(evidence)[0], "figure")
+    return share_figure(evidence, evidence.rows(answering), "figure")
 
 
-def share_figure(results: Results, rows: Sequence[Row], name: str) -> Drawing:
+def name_share(row: WinShareRow) -> Cells:
+    """Return the labels of a share in a paper, where criteria have no capital."""
+    return {
+        "Comparison": f"{row.method_a} against {row.method_b}",
+        "Criterion": title(row.criterion),
+        "Judged by": group_name(row),
+        "Dataset": row.dataset,
+    }
+
+
+def share_figure(evidence: Evidence, rows: Sequence[WinShareRow], name: str) -> Drawing:
     """Return win shares with their intervals, a line each; strong lines differ from one half."""
     shown = rows[:MAX_LINES]
-    first, level = shown[0], 100 * results.evidence.level
-    parts = cell_columns(shown, criterion=str)
-    several = "Comparison" in parts
-    labels = [" · ".join(str(show(row)) for show in parts.values()) for row in shown]
-    strong = {index for index, row in enumerate(shown) if differs(row, results.context.plan.alpha)}
+    first, alpha = shown[0], evidence.plan.alpha
+    words = different_labels([name_share(row) for row in shown])
+    labels = [" · ".join(str(cell) for cell in cells.values()) for cells in words]
+    several = "Comparison" in words[0]
+    strong = {index for index, row in enumerate(shown) if row.is_significant(alpha)}
     names = ("the first-named", "the second") if several else (short(first.method_a), short(first.method_b))
 
     def draw(axes: Axes) -> None:
         for index, row in enumerate(shown):
-            low, high = (None if end is None else 100 * end for end in (row.low, row.high))
+            share = row.win_share
+            low, high = _in_percent(share)
             interval_line(axes, low, high, index, color=FIRST, width=2.6 if index in strong else 1.4)
-            if row.win_share is not None:
-                axes.plot([100 * row.win_share], [index], marker="D" if index in strong else "o", color=FIRST)
+            if share.value is not None:
+                axes.plot([100 * share.value], [index], marker="D" if index in strong else "o", color=FIRST)
         axes.axvline(50, **GUIDE)
         axes.set_xlim(0, 100)
         axes.set_xlabel(f"win share of {names[0]}, %\n(below 50: {names[1]} ahead)", loc="right")
 
     against = "" if several else f" of {first.method_a} against {first.method_b}"
-    marked = f"; diamonds: p at most {results.context.plan.alpha:g}" if strong else ""
+    marked = f"; diamonds: p at most {alpha:g}" if strong else ""
+    level = 100 * evidence.plan.level
     heading = f"Win shares{against}, with {level:g} % intervals; the dashed line is no preference{marked}"
     return in_rows(
         draw,
@@ -68,21 +84,21 @@ def share_figure(results: Results, rows: Sequence[Row], name: str) -> Drawing:
         description=heading,
         strong=strong,
         lines=2,
-        simulated=is_simulated(results),
+        simulated=is_simulated(evidence),
         width=_width([*labels, *names]),
     )
 
 
-def ranking_figure(results: Results, rows: Sequence[Row], name: str) -> Drawing:
+def ranking_figure(evidence: Evidence, rows: Sequence[RankingRow], name: str) -> Drawing:
     """Return expected win shares with intervals, the best on top, and the possible ranks."""
-    shown, level = rows[:MAX_LINES], 100 * results.evidence.level
+    shown, level = rows[:MAX_LINES], 100 * evidence.plan.level
 
     def draw(axes: Axes) -> None:
         for index, row in enumerate(shown):
-            low, high = (None if end is None else 100 * end for end in (row.share_low, row.share_high))
+            low, high = _in_percent(row.expected_share)
             interval_line(axes, low, high, index, color=FIRST, width=1.8)
-            axes.plot([100 * row.expected_share], [index], marker="o", markersize=5, color=FIRST)
-            axes.text(1.02, index, possible_ranks(row), transform=axes.get_yaxis_transform(), va="center")
+            axes.plot([100 * row.share], [index], marker="o", markersize=5, color=FIRST)
+            axes.text(1.02, index, row.possible_ranks, transform=axes.get_yaxis_transform(), va="center")
         axes.axvline(50, **GUIDE)
         axes.set_xlabel("expected win share, %\n(on the right: possible ranks)", loc="right")
 
@@ -98,9 +114,16 @@ def ranking_figure(results: Results, rows: Sequence[Row], name: str) -> Drawing:
         heading=heading,
         description=heading,
         lines=2,
-        simulated=is_simulated(results),
+        simulated=is_simulated(evidence),
         width=_width(labels),
     )
+
+
+def _in_percent(share: Estimate) -> tuple[float | None, float | None]:
+    """Return the limits of a share in percent."""
+    low = None if share.low is None else 100 * share.low
+    high = None if share.high is None else 100 * share.high
+    return low, high
 
 
 def _width(labels: Sequence[str]) -> float:

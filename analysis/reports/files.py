@@ -1,11 +1,101 @@
-"""The verdicts of a report as CSV."""
+"""Verdicts → a folder: a page that answers the question, the same in Markdown, and every number."""
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
 import pandas as pd
 
+from analysis.evidence import Context, Evidence
+from analysis.reports.first_screen import FirstScreen
+from analysis.reports.page import build_page
+from analysis.sections import ANALYSES
+from analysis.sections.answering import answering
+from analysis.sections.section import frame_of
+from analysis.verdicts.tidy import UNKNOWN_KIND
+from guard_eval.errors import StudyError
 from guard_eval.records import SIMULATED
-from guard_eval.reporting.data import frame_csv
+from guard_eval.reporting.data import frame_csv, to_json
+from guard_eval.reporting.rendering import render
+from guard_eval.reporting.words import titled
+from guard_eval.reporting.writing import write_folder
+
+_TEMPLATES = Path(__file__).parent / "templates"
+UNKNOWN_RATERS = (
+    "nothing says whether these raters are people or models, so nothing is written for a paper; declare it: "
+    "--set rater_kind=person (or model), or a column rater_kind"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WrittenReport:
+    """What was written.
+
+    Attributes:
+        paths: Every file, index.html first.
+        summary: The paragraph that answers the question.
+    """
+
+    paths: tuple[Path, ...]
+    summary: str
+
+
+def write_report(evidence: Evidence, folder: Path, *, paper: bool = False) -> WrittenReport:
+    """Write index.html, report.md, report.json, csv/, prompts/ and, if wanted, paper/.
+
+    The same input gives the same bytes.
+
+    Args:
+        evidence: The verdicts and their context.
+        folder: Made if missing; files of an earlier report there are replaced.
+        paper: Whether to write tables, a figure and the text for a manuscript.
+
+    Raises:
+        StudyError: The folder cannot be written, or a paper is wanted on raters of unknown kind.
+    """
+    context = evidence.context
+    with titled(context.titles):
+        if paper and any(row.rater_kind == UNKNOWN_KIND for row in evidence.rows(answering)):
+            raise StudyError(UNKNOWN_RATERS)
+        page = build_page(evidence)
+        files: dict[str, str | bytes] = {
+            name: render(_TEMPLATES / f"{name}.j2", page=page) for name in ("index.html", "report.md")
+        }
+        frames = build_frames(evidence)
+        files["report.json"] = to_json({**_facts(context, page.screen), "tables": frames})
+        files |= {f"csv/{name}.csv": frame_csv(frame) for name, frame in frames.items()}
+        files["csv/verdicts.csv"] = verdicts_csv(evidence.frame)
+        if context.judging is not None:
+            files |= {
+                f"prompts/{row['prompt']}-{row['id'][:8]}.txt": row["text"] for row in context.judging.prompts
+            }
+        if paper:
+            # matplotlib is loaded only for a paper and for notebooks: it takes as long as a small report.
+            from analysis.reports.paper import manuscript  # noqa: PLC0415
+
+            files |= manuscript(evidence)
+    return WrittenReport(paths=write_folder(folder, files), summary=page.screen.summary)
+
+
+def build_frames(evidence: Evidence) -> dict[str, pd.DataFrame]:
+    """Return the tables of csv/ and report.json that have rows."""
+    frames = {name: frame_of(evidence.rows(analyse)) for name, analyse in ANALYSES.items()}
+    return {name: frame for name, frame in frames.items() if len(frame)}
+
+
+def _facts(context: Context, screen: FirstScreen) -> dict[str, object]:
+    return {
+        "name": context.name,
+        "question": context.question,
+        "answer": screen.summary,
+        "composite": context.plan.composite,
+        "exploratory_because": list(context.why_exploratory),
+        "seed": context.seed,
+        "study_hash": context.study_hash,
+        "parts": [asdict(part) for part in context.parts],
+        "versions": dict(context.versions),
+    }
 
 
 def verdicts_csv(frame: pd.DataFrame) -> bytes:

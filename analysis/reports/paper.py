@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from analysis.analyses.outcomes.shares import deciding_p
-from analysis.evidence import ALL
-from analysis.reports.answer import (
-    ahead_and_behind,
-    is_simulated,
-    ranking_sentence,
-    seen_from,
-    verdict_word,
+from analysis.evidence import ALL, CORRECTION_NAMES, Evidence
+from analysis.reports.figures import main_figure, name_share
+from analysis.reports.first_screen import count_raters, describe_coverage, is_simulated, ranking_sentence
+from analysis.reports.methods import READ, methods
+from analysis.sections.agreement import agreement
+from analysis.sections.answering import answering
+from analysis.sections.equivalence import equivalence
+from analysis.sections.ranking import RankingRow, rankings
+from analysis.sections.section import (
+    Cells,
+    different_labels,
+    group_by,
+    group_name,
+    labelled_table,
+    share_limits,
 )
-from analysis.reports.columns import cell_columns, count_raters, differs, group_name, possible_ranks, show
-from analysis.reports.figures import main_figure
-from analysis.reports.methods import methods
-from analysis.reports.results import Results, Row, cell_of, group_of, grouped, rows_of
+from analysis.sections.shares import CoverageRow, WinShareRow, coverage, verdict_word, win_shares
 from analysis.stats.proportion import pooled_binomial
 from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.drawing import short
 from guard_eval.reporting.escaping import NOTHING, clean, escape_latex, one_line
-from guard_eval.reporting.tables import LONG_CELL, Table, table_of, to_latex, to_markdown
+from guard_eval.reporting.tables import LONG_CELL, Table, to_latex, to_markdown
 from guard_eval.reporting.words import (
     and_list,
     equals,
@@ -35,13 +39,19 @@ from guard_eval.reporting.words import (
     percent,
     plural,
     rate,
+    sentence,
     title,
 )
+from guard_eval.rubric import CRITERIA
 
 MAX_ROWS = 40
 """Rows of the table; more do not fit a page, and are in csv/."""
 MAX_RESULTS = 6
 """Results in the sentence."""
+BLIND = (
+    "Raters saw two texts of one prompt side by side, without the names of their systems. Sides were drawn "
+    "at random and balanced."
+)
 _PACKAGES = r"""% Needs \usepackage{array,booktabs,graphicx,textcomp}. Made by guard-eval.
 % As table* it takes both columns of a page.
 \providecommand{\fitwidth}[1]{\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{#1}}
@@ -52,7 +62,8 @@ CITED = (
     ("random effects", "henderson1953"),
     ("betting", "waudbysmith2024"),
     ("prediction-powered", "angelopoulos2023"),
-    ("jackknife", "rust1996"),
+    ("inversion of the test", "fay2021"),
+    ("max-T", "westfall1993"),
     ("Holm", "holm1979"),
     ("Benjamini", "benjamini1995"),
     ("Fleiss", "fleiss1971"),
@@ -63,21 +74,22 @@ CITED = (
 """A word of a sentence on methods, and the work that it rests on."""
 
 
-def manuscript(results: Results) -> dict[str, str | bytes]:
+def manuscript(evidence: Evidence) -> dict[str, str | bytes]:
     """Return the files of paper/ by path within the report; the same input gives the same bytes."""
-    table = _ranking_table(results) if results.is_ranked else _share_table(results)
-    sentence = _ranking_sentence(results) if results.is_ranked else _share_sentence(results)
-    if is_simulated(results):
-        sentence = f"SIMULATED verdicts, evidence of nothing: {sentence}"
+    table = _ranking_table(evidence) if evidence.is_ranked else _share_table(evidence)
+    text = _ranking_sentence(evidence) if evidence.is_ranked else _share_sentence(evidence)
+    if is_simulated(evidence):
+        text = f"SIMULATED verdicts, evidence of nothing: {text}"
         table = replace(table, caption=f"SIMULATED. {table.caption}")
-    notes = _methods(results)
+    notes = _methods(evidence)
     cited = list(dict.fromkeys(key for note in notes for key in _keys(note)))
+    tables = (table, *paper_tables(evidence))
     return {
         "paper/table.tex": f"{_PACKAGES}{to_latex(table, label='tab:verdicts')}\n",
-        "paper/tables.md": "\n\n".join(to_markdown(each) for each in (table, *paper_tables(results))) + "\n",
-        "paper/figure.pdf": main_figure(results).pdf,
-        "paper/sentence.txt": f"{one_line(sentence)}\n",
-        "paper/sentence.tex": f"{_latex(sentence)}\n",
+        "paper/tables.md": "\n\n".join(map(to_markdown, tables)) + "\n",
+        "paper/figure.pdf": main_figure(evidence).pdf,
+        "paper/sentence.txt": f"{one_line(text)}\n",
+        "paper/sentence.tex": f"{_latex(text)}\n",
         "paper/methods.tex": " ".join(map(_cited, notes)) + "\n",
         "paper/references.bib": "".join(f"{_references()[key]}\n" for key in cited),
     }
@@ -110,62 +122,64 @@ def _references() -> Mapping[str, str]:
     return {entry[entry.index("{") + 1 : entry.index(",")]: entry for entry in entries}
 
 
-def _judged_by(rows: Sequence[Row]) -> str:
-    """Return who judged, from rows of coverage."""
+def _judged_by(rows: Sequence[CoverageRow]) -> str:
+    """Return who judged."""
     names = [group_name(row) if row.judge else count_raters(row.raters, row.rater_kind) for row in rows]
     return and_list(names)
 
 
-def _percent_of(name: str) -> Callable[[Row], str]:
-    """Return a column of the wins, ties or losses in percent of all three."""
-    return lambda row: number(100 * getattr(row, name) / (row.wins + row.ties + row.losses), 1)
-
-
-def _share_table(results: Results) -> Table:
-    rows, context = results.answering, results.context
-    first, columns = rows[0], cell_columns(rows, criterion=str)
-    left = len(columns)
-    several = "Comparison" in columns
+def _share_table(evidence: Evidence) -> Table:
+    """Return a row for each result: wins, ties and losses in percent, the share, its interval and its p."""
+    rows, context = evidence.rows(answering), evidence.context
+    shown = rows[:MAX_ROWS]
+    first, margin = rows[0], evidence.plan.margin
+    labels = different_labels([name_share(row) for row in rows])
+    conclusions = {row.key: row.conclusion for row in evidence.rows(equivalence)}
+    several = "Comparison" in labels[0]
     of = "the first-named method" if several else first.method_a
     against = "" if several else f": {short(first.method_a)} against {short(first.method_b)}"
     cut = f" The first {MAX_ROWS} of {len(rows)} results." if len(rows) > MAX_ROWS else ""
     overall = "" if context.composite is None else f" The composite: {context.composite}."
-    columns |= {name: _percent_of(name.lower()) for name in ("Wins", "Ties", "Losses")}
-    columns |= {
-        "Share": lambda row: number(row.win_share, 1, scale=100),
-        f"{100 * first.level:g}\u00a0% CI": show("interval"),
-        "p": lambda row: NOTHING if deciding_p(row) is None else p_value(deciding_p(row)),
-    }
-    if context.plan.margin is not None:
-        shown = {cell_of(row): row.conclusion for row in rows_of(results["equivalence"])}
-        columns[f"Within {100 * context.plan.margin:g} points of 50 %"] = lambda row: shown[cell_of(row)]
-    return table_of(
-        rows[:MAX_ROWS],
-        columns,
-        caption=f"Verdicts of {_everybody(results)} on {context.texts}{against}, in percent",
+
+    def figures(row: WinShareRow) -> Cells:
+        cells = {
+            "Wins": number(100 * row.wins / row.ratings, 1),
+            "Ties": number(100 * row.ties / row.ratings, 1),
+            "Losses": number(100 * row.losses / row.ratings, 1),
+            "Share": number(row.win_share.value, 1, scale=100),
+            f"{100 * first.level:g}\u00a0% CI": share_limits(row.win_share),
+            "p": NOTHING if row.deciding_p is None else p_value(row.deciding_p),
+        }
+        if margin is not None:
+            cells[f"Within {100 * margin:g} points of 50 %"] = conclusions[row.key]
+        return cells
+
+    return labelled_table(
+        labels,
+        [figures(row) for row in shown],
+        caption=f"Verdicts of {_everybody(evidence)} on {context.texts}{against}, in percent",
         note=f"Share: wins plus half the ties of {of}, mean over pairs. n: {_sizes(rows)}. p: "
-        f"{_test(rows)}{_corrected(rows)}. Bold: p at most {rate(context.plan.alpha)}.{overall}{cut}",
-        text_columns=left,
-        strong=lambda row: differs(row, context.plan.alpha),
+        f"{_test(rows)}{_corrected(rows)}. Bold: p at most {rate(evidence.plan.alpha)}.{overall}{cut}",
+        strong=frozenset(index for index, row in enumerate(shown) if row.is_significant(evidence.plan.alpha)),
     )
 
 
-def _everybody(results: Results) -> str:
-    return _judged_by(rows_of(results["coverage"]))
+def _everybody(evidence: Evidence) -> str:
+    return _judged_by(evidence.rows(coverage))
 
 
-def _test(rows: Sequence[Row]) -> str:
+def _test(rows: Sequence[WinShareRow]) -> str:
     return names_of(
-        row.method.split("; ")[-1] if "random effects" not in row.method else row.method for row in rows
+        row.method if "random effects" in row.method else row.method.split("; ")[-1] for row in rows
     )
 
 
-def _sizes(rows: Sequence[Row]) -> str:
+def _sizes(rows: Sequence[WinShareRow]) -> str:
     """Return on how many prompts, pairs and ratings each result rests."""
     counts = {
         "prompt": [row.units for row in rows if row.unit == "prompt"],
         "pair": [row.pairs for row in rows],
-        "rating": [row.wins + row.ties + row.losses for row in rows],
+        "rating": [row.ratings for row in rows],
     }
     return ", ".join(
         f"{min(of)} to {plural(max(of), name)}" if min(of) < max(of) else plural(max(of), name)
@@ -174,65 +188,75 @@ def _sizes(rows: Sequence[Row]) -> str:
     )
 
 
-def _corrected(rows: Sequence[Row]) -> str:
+def _corrected(rows: Sequence[WinShareRow]) -> str:
     sizes = sorted({row.family for row in rows if row.family > 1})
     if not sizes:
         return ""
     return f", corrected by {rows[0].correction} over {and_list([str(size) for size in sizes])} results"
 
 
-def _share_sentence(results: Results) -> str:
+def _share_sentence(evidence: Evidence) -> str:
     """Return n, shares, intervals, p, test, correction and software, for each result up to a few."""
-    rows, context = results.answering, results.context
-    judged = len({group_of(row) for row in rows}) > 1
-    pairs = and_list([plural(count, "pair") for count in dict.fromkeys(results["coverage"]["pairs"])])
-    parts = [_result(row, results, judged=judged) for row in rows[:MAX_RESULTS]]
+    rows = evidence.rows(answering)
+    several = len({row.who for row in rows}) > 1
+    counts = dict.fromkeys(row.pairs for row in evidence.rows(coverage))
+    pairs = and_list([plural(count, "pair") for count in counts])
+    parts = [_result(row, evidence.plan.alpha, several=several) for row in rows[:MAX_RESULTS]]
     more = f"; {len(rows) - MAX_RESULTS} further results are in the table" if len(rows) > MAX_RESULTS else ""
-    text = f"{_everybody(results)} compared {pairs} of {context.texts}: {'; '.join(parts)}{more}"
-    return f"{text} ({_test(rows)}, two-sided{_corrected(rows)}; {_software(results)})."
+    compared = f"{_everybody(evidence)} compared {pairs} of {evidence.context.texts}"
+    test = f"{_test(rows)}, two-sided{_corrected(rows)}"
+    return f"{compared}: {'; '.join(parts)}{more} ({test}{_exploratory(evidence)}; {_software(evidence)})."
 
 
-def _result(row: Row, results: Results, *, judged: bool) -> str:
-    is_different, p = differs(row, results.context.plan.alpha), deciding_p(row)
-    method, other = ahead_and_behind(row) if is_different else (row.method_a, row.method_b)
-    share, low, high = seen_from(row, method)
-    text = f"win share of {method} {percent(share)}"
-    if low is not None and high is not None:
-        text += f", {100 * row.level:g}\u00a0% CI [{100 * low:.1f}, {100 * high:.1f}]"
+def _exploratory(evidence: Evidence) -> str:
+    """Return that a result is exploratory, for the sentence that states it."""
+    return "; exploratory" if evidence.context.why_exploratory else ""
+
+
+def _result(row: WinShareRow, alpha: float, *, several: bool) -> str:
+    """Return one result with its figures; of several kinds of raters, with who judged."""
+    is_different, p = row.is_significant(alpha), row.deciding_p
+    method = row.ahead if is_different else row.method_a
+    share = row.seen_from(method)
+    text = f"win share of {method} {percent(share.value)}"
+    if share.low is not None and share.high is not None:
+        text += f", {100 * row.level:g}\u00a0% CI [{100 * share.low:.1f}, {100 * share.high:.1f}]"
     figures = f"({text}, {'no p' if p is None else equals(p)}, n = {_sizes([row])})"
-    who = f", judged by {group_name(row)}," if judged else ""
+    who = f", judged by {group_name(row)}," if several else ""
     on = f"on {title(row.criterion)}{who}"
     if is_different:
-        return f"{on} {method} was preferred to {other} {figures}"
-    what = "no evidence of a difference" if p is not None else verdict_word(row, results.context.plan.alpha)
-    return f"{on} there was {what} between {method} and {other} {figures}"
+        return f"{on} {row.ahead} was preferred to {row.behind} {figures}"
+    what = "no evidence of a difference" if p is not None else verdict_word(row, alpha)
+    return f"{on} there was {what} between {row.method_a} and {row.method_b} {figures}"
 
 
-def _software(results: Results) -> str:
-    return f"guard-eval {results.context.versions['guard-eval']}"
+def _software(evidence: Evidence) -> str:
+    return f"guard-eval {evidence.context.versions['guard-eval']}"
 
 
-def _first_rankings(results: Results) -> list[list[Row]]:
+def _first_rankings(evidence: Evidence) -> list[list[RankingRow]]:
     """Return the rankings by people, or by the first judge: one for each criterion."""
-    first = results.rankings[0][0]
-    return [rows for rows in results.rankings if group_of(rows[0]) == group_of(first)]
+    tables = rankings(evidence)
+    return [rows for rows in tables if rows[0].who == tables[0][0].who]
 
 
-def _ranking_table(results: Results) -> Table:
+def _ranking_table(evidence: Evidence) -> Table:
     """Return a row per method, in the order of the first criterion, and ranks and shares by criterion."""
-    rankings = _first_rankings(results)
-    first = rankings[0][0]
-    criteria = list(dict.fromkeys(rows[0].criterion for rows in rankings))
-    known = {(row.criterion, row.method): row for rows in rankings for row in rows}
-    names = list(dict.fromkeys(row.method for rows in rankings for row in rows))
-    heads, lines = ["Method"], [[name] for name in names]
+    tables = _first_rankings(evidence)
+    first = tables[0][0]
+    criteria = list(dict.fromkeys(rows[0].criterion for rows in tables))
+    known = {(row.criterion, row.method): row for rows in tables for row in rows}
+    names = list(dict.fromkeys(row.method for rows in tables for row in rows))
+    heads = ["Method"]
+    lines = [[name] for name in names]
     for criterion in criteria:
         before = "" if len(criteria) == 1 else f"{short(title(criterion), LONG_CELL)}: "
-        heads += [f"{before}rank", f"{before}share"]
+        heads += [f"{before}rank", f"{before}share", f"{before}{100 * first.level:g}\u00a0% CI"]
         for line in lines:
             row = known.get((criterion, line[0]))
-            line.append(NOTHING if row is None else f"{row.rank} ({possible_ranks(row)})")
-            line.append(NOTHING if row is None else number(row.expected_share, 1, scale=100))
+            line.append(NOTHING if row is None else f"{row.rank} ({row.possible_ranks})")
+            line.append(NOTHING if row is None else number(row.share, 1, scale=100))
+            line.append(NOTHING if row is None else share_limits(row.expected_share))
     cut = f" The first {MAX_ROWS} of {len(names)} methods." if len(names) > MAX_ROWS else ""
     return Table(
         columns=tuple(heads),
@@ -245,60 +269,91 @@ def _ranking_table(results: Results) -> Table:
     )
 
 
-def _ranking_sentence(results: Results) -> str:
+def _ranking_sentence(evidence: Evidence) -> str:
     """Return what the page says of each ranking by the first kind of raters, with n and software."""
-    rankings, alpha = _first_rankings(results), results.context.plan.alpha
-    first = rankings[0][0]
-    covered = [row for row in rows_of(results["coverage"]) if group_of(row) == group_of(first)]
-    parts = [
-        f"{ranking_sentence(rows, alpha)[:-1]}, n = {plural(rows[0].units, rows[0].unit)}"
-        for rows in rankings[:MAX_RESULTS]
-    ]
-    compared = f"compared {plural(covered[0].pairs, 'pair')} of {results.context.texts}"
-    return f"{_judged_by(covered)} {compared}. {'. '.join(parts)} ({_software(results)})."
+    tables = _first_rankings(evidence)
+    covered = [row for row in evidence.rows(coverage) if row.who == tables[0][0].who]
+    parts = [_ranking(rows, evidence.plan.alpha) for rows in tables[:MAX_RESULTS]]
+    compared = f"compared {plural(covered[0].pairs, 'pair')} of {evidence.context.texts}"
+    test = tables[0][0].any_difference_test
+    if len(tables) > 1:
+        test += f", corrected by {CORRECTION_NAMES[evidence.adjustment]} over {len(tables)} criteria"
+    told = f"{_judged_by(covered)} {compared}. {'. '.join(parts)}"
+    return f"{told} ({test}{_exploratory(evidence)}; {_software(evidence)})."
 
 
-def _methods(results: Results) -> list[str]:
+def _ranking(rows: Sequence[RankingRow], alpha: float) -> str:
+    """Return what a ranking shows, with the share of the first method, its interval and n."""
+    first = rows[0]
+    share = f"{first.method}: expected share {percent(first.share)}"
+    if first.expected_share.low is not None:
+        share += (
+            f", {100 * first.level:g}\u00a0% CI [{share_limits(first.expected_share).replace(' to ', ', ')}]"
+        )
+    return f"{ranking_sentence(rows, alpha)[:-1]}, {share}, n = {plural(first.units, first.unit)}"
+
+
+def _methods(evidence: Evidence) -> list[str]:
     """Return the sentences of the page on methods, and what a paper says besides."""
-    notes = list(methods(results))
-    people = [row for row in rows_of(results["agreement"]) if row.rater_kind not in PEOPLE_OF]
-    kappas = [row for row in people if row.fleiss_kappa is not None][:MAX_RESULTS]
-    if kappas:
-        values = [f"{number(row.fleiss_kappa)} on {title(row.criterion)}" for row in kappas]
-        notes.append(f"Agreement between raters, Fleiss’ κ: {and_list(values)}.")
+    covered = [describe_coverage(row, evidence) for row in evidence.rows(coverage)]
+    notes = [sentence(words.replace(" · ", ", ")) for words in covered]
+    if evidence.context.study_hash:
+        notes.append(BLIND)
+        own = {criterion.name for criterion in evidence.context.criteria}
+        rated = dict.fromkeys(row.criterion for row in evidence.rows(answering))
+        paper_words = [CRITERIA[name] for name in rated if name in CRITERIA and name not in own]
+        notes += [sentence(str(criterion)) for criterion in paper_words]
+    notes += [note for note in methods(evidence) if not note.startswith(READ)]
+    if kappas := list(_kappas(evidence)):
+        notes.append(f"Agreement between raters, Fleiss’ κ: {and_list(kappas)}.")
     notes += [
-        f"One rater was excluded {each.results} the results were first seen ({each.reason})."
-        for each in results.context.exclusions
+        f"One rater was excluded {exclusion.results} the results were first seen ({exclusion.reason})."
+        for exclusion in evidence.context.exclusions
     ]
-    return [*notes, f"Computed with {_software(results)}."]
+    return [*notes, f"Computed with {_software(evidence)}."]
 
 
-def paper_tables(results: Results) -> tuple[Table, ...]:
+def _kappas(evidence: Evidence) -> Iterator[str]:
+    """Yield κ on each criterion: of one comparison, or the mean of all comparisons and its range."""
+    known = [
+        row
+        for row in evidence.rows(agreement)
+        if row.rater_kind not in PEOPLE_OF and row.fleiss_kappa.value is not None
+    ]
+    for criterion, rows in group_by(known, lambda row: row.criterion).items():
+        values = [row.fleiss_kappa.value or 0.0 for row in rows]
+        mean = number(sum(values) / len(values))
+        span = f" (the mean of {len(rows)} comparisons, {number(min(values))} to {number(max(values))})"
+        yield f"{mean} on {title(criterion)}{span if len(rows) > 1 else ''}"
+
+
+def paper_tables(evidence: Evidence) -> tuple[Table, ...]:
     """Return the tables of the GUARD paper: pooled shares with its binomial test.
 
     The test takes ratings of one pair for independent, which they are not; `sensitivity.csv` has it beside
     the test that holds.
     """
-    comparisons = grouped(rows_of(results["win_shares"]), lambda row: cell_of(row)[:-1])
-    return tuple(
-        table_of(
-            rows,
+    comparisons = group_by(evidence.rows(win_shares), lambda row: (row.who, row.methods))
+    return tuple(_paper_table(rows) for rows in comparisons.values())
+
+
+def _paper_table(rows: Sequence[WinShareRow]) -> Table:
+    return labelled_table(
+        [{"Criterion": title(row.criterion), "Dataset": row.dataset} for row in rows],
+        [
             {
-                "Criterion": show("words criterion"),
-                "Dataset": show("text dataset"),
-                rows[0].method_a: lambda row: number(100 * row.win_share_pooled, 1),
-                rows[0].method_b: lambda row: number(100 * (1 - row.win_share_pooled), 1),
-                "p": _binomial,
-            },
-            caption=f"Share of {group_name(rows[0])} favouring a strategy, ties split, %",
-            note="Exact binomial test on non-tied ratings, taken as independent.",
-            text_columns=2,
-            strong=lambda row: row.dataset == ALL,
-        )
-        for rows in comparisons.values()
+                row.method_a: number(100 * row.win_share_pooled, 1),
+                row.method_b: number(100 * (1 - row.win_share_pooled), 1),
+                "p": _binomial(row),
+            }
+            for row in rows
+        ],
+        caption=f"Share of {group_name(rows[0])} favouring a strategy, ties split, %",
+        note="Exact binomial test on non-tied ratings, taken as independent.",
+        strong=frozenset(index for index, row in enumerate(rows) if row.dataset == ALL),
     )
 
 
-def _binomial(row: Row) -> str:
+def _binomial(row: WinShareRow) -> str:
     p = pooled_binomial(row.wins, row.losses).p
     return "no p" if p is None else f"{p:.4g}"

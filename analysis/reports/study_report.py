@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis.evidence import Context, Exclusion, JudgeUsage
+from analysis.evidence import Context, Exclusion, JudgeUsage, MetricRow
 from analysis.reports.preregistration import plan_changes
 from analysis.verdicts.family import with_composites
 from analysis.verdicts.tidy import validate
@@ -92,7 +92,7 @@ def study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> Contex
         criteria=tuple(each for each in asked if CRITERIA.get(each.name) != each),
         reworded=tuple(reworded(store_settings.criteria(store), asked)),
         declared=(*_compared_run(settings), *plan_changes(study, pairs)),
-        unfinished=_unfinished(settings, pairs, rows),
+        unfinished=_unfinished(settings, pairs, everybody),
         planned=_family(settings, {row.rater_kind for row in rows}),
         plan=settings.analysis,
         # How many raters make an item complete; a judge is a result of its own.
@@ -145,7 +145,10 @@ def _compared_run(settings: Settings) -> tuple[str, ...]:
 
 
 def _unfinished(settings: Settings, pairs: Sequence[Pair], rows: Sequence[TidyRow]) -> tuple[str, ...]:
-    """Return what has still to be rated, in words: by people together, and by each judge."""
+    """Return what has still to be rated, in words: by people together, and by each judge.
+
+    What raters gave who were excluded later is said where they are, and is not missing here.
+    """
     ratings = sum(pair.for_people for pair in pairs) * settings.annotation.raters_per_pair
     rated: dict[tuple[str, str], set[tuple[str, str]]] = {}
     for row in rows:
@@ -173,11 +176,11 @@ def _family(settings: Settings, kinds: set[RaterKind]) -> tuple[tuple[str, str, 
     return cells if settings.analysis.composite is None else with_composites(cells)
 
 
-def _read_metrics(folder: Path) -> pd.DataFrame:
-    """Return the scores that a report shows, each with what it means; empty if nothing was measured."""
+def _read_metrics(folder: Path) -> tuple[MetricRow, ...]:
+    """Return the scores that a report shows, each with what it means; none if nothing was measured."""
     path = folder / "scores.csv"
     if not path.exists():
-        return pd.DataFrame()
+        return ()
     try:
         scores = pd.read_csv(BytesIO(read_bytes(path, limit=_LARGEST_SCORES)))
         shown = scores.loc[scores["metric"].isin(METRICS), METRIC_COLUMNS]
@@ -185,7 +188,9 @@ def _read_metrics(folder: Path) -> pd.DataFrame:
         raise StudyError(
             f"cannot read the scores in {folder} ({error}); run: guard-eval measure STUDY"
         ) from error
-    title, meaning = (
-        [getattr(METRICS[name], field) for name in shown["metric"]] for field in ("title", "meaning")
+    rows = shown.astype(object).where(shown.notna(), None).itertuples(index=False, name=None)
+    scored = [dict(zip(METRIC_COLUMNS, row, strict=True)) for row in rows]
+    return tuple(
+        MetricRow(**row, title=METRICS[row["metric"]].title, meaning=METRICS[row["metric"]].meaning)
+        for row in scored
     )
-    return shown.astype(object).where(shown.notna(), None).assign(title=title, meaning=meaning)

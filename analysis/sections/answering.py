@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from analysis.evidence import Evidence, honours
-from analysis.sections.assisted import assisted
-from analysis.sections.sequential import sequential
+from analysis.sections.assisted import AssistedRow, assisted
+from analysis.sections.sequential import SequentialRow, sequential
 from analysis.sections.shares import WinShareRow, totals
+from analysis.verdicts.scores import ResultKey
 from guard_eval.estimate import Estimate
 from guard_eval.records import PEOPLE_OF
 
@@ -22,31 +23,20 @@ def answering(evidence: Evidence) -> list[WinShareRow]:
     If it was declared, a judge assists people, or tests and intervals stay valid at every look.
     """
     rows = evidence.rows(totals)
+    declared: dict[ResultKey, tuple[Estimate, SequentialRow | AssistedRow]] = {}
     if evidence.plan.sequential:
-        early = {row.key: row for row in evidence.rows(sequential)}
-        return [
-            _tested(row, other.win_share, other.p, other.p_adjusted, other.method)
-            if (other := early.get(row.key))
-            else row
-            for row in rows
-        ]
-    if evidence.plan.assisted_by is None:
-        return rows
-    assisting = {
-        row.key._replace(rater_kind=PEOPLE_OF[row.rater_kind], judge=""): row
-        for row in evidence.rows(assisted)
-        if row.judge == evidence.plan.assisted_by and row.people_assisted.value is not None
-    }
-    return [
-        _tested(row, other.people_assisted, other.p, other.p_adjusted, other.method)
-        if (other := assisting.get(row.key))
-        else row
-        for row in rows
-    ]
+        declared = {row.key: (row.win_share, row) for row in evidence.rows(sequential)}
+    elif evidence.plan.assisted_by is not None:
+        declared = {
+            row.key._replace(rater_kind=PEOPLE_OF[row.rater_kind], judge=""): (row.people_assisted, row)
+            for row in evidence.rows(assisted)
+            if row.judge == evidence.plan.assisted_by and row.people_assisted.value is not None
+        }
+    return [_tested(row, *declared[row.key]) if row.key in declared else row for row in rows]
 
 
-def _tested(
-    row: WinShareRow, share: Estimate, p: float | None, p_adjusted: float | None, method: str
-) -> WinShareRow:
+def _tested(row: WinShareRow, share: Estimate, test: SequentialRow | AssistedRow) -> WinShareRow:
     """Return a row with another share and test; how small its p can be is not known."""
-    return replace(row, win_share=share, p=p, p_adjusted=p_adjusted, method=method, smallest_p=0.0)
+    return replace(
+        row, win_share=share, p=test.p, p_adjusted=test.p_adjusted, method=test.method, smallest_p=0.0
+    )

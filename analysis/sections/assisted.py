@@ -21,7 +21,7 @@ from analysis.sections.section import (
     limits,
     name_result,
     row_table,
-    share_limits,
+    share_with_limits,
 )
 from analysis.sections.shares import TestedRow, correct
 from analysis.stats.assisted import METHOD, AssistedShare, assisted_share
@@ -30,7 +30,7 @@ from analysis.verdicts.win_share import fixed_share
 from guard_eval.estimate import Estimate, join_notes
 from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.escaping import NOTHING
-from guard_eval.reporting.words import and_list, number, p_value, percent, plural
+from guard_eval.reporting.words import and_list, number, p_value, plural
 
 FEWEST_RATED = 10
 """With fewer prompts that people rated nothing is estimated."""
@@ -192,11 +192,6 @@ def section(evidence: Evidence) -> Section | None:
         notes=(PREDICTION_POWERED, *distinct_notes(row.note for row in rows)),
         tables=(table,),
     )
-
-
-def share_with_limits(share: Estimate) -> str:
-    """Return a share and its limits in percent."""
-    return f"{percent(share.value)} ({share_limits(share)})"
 
 
 def _answer(rows: Sequence[AssistedRow]) -> str:

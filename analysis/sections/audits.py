@@ -5,10 +5,10 @@ Comparisons are never pooled, and neither are people, models and simulated rater
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
@@ -121,10 +121,10 @@ def _by_comparison(frame: pd.DataFrame) -> Iterator[tuple[tuple[str, str, str], 
     seen = seen.join(sides.set_axis(["criteria", "lowest", "highest"], axis=1))
     seen = seen.assign(ends_seen=groups["ends_seen"].max())
     rows, showings = (dict(iter(part.groupby("cell"))) for part in (table, seen))
-    known: list[tuple[str, str, str]] = list(cells.groups)
-    for at, cell in sorted(enumerate(known), key=lambda numbered: KIND_PLACE[numbered[1][2]]):
+    names = cast(list[tuple[str, str, str]], list(cells.groups))
+    for at in sorted(range(len(names)), key=lambda at: KIND_PLACE[names[at][2]]):
         if len(showings[at]) >= FEWEST:
-            yield cell, rows[at], showings[at]
+            yield names[at], rows[at], showings[at]
 
 
 def redundant_criteria(rows: pd.DataFrame) -> Iterator[Finding]:
@@ -221,12 +221,12 @@ def unvarying_raters(
     sheets = showings[["rater"]].assign(showings=1, several=several, straight=straight)
     sums = sheets.groupby("rater").sum().join(marks.groupby("rater").sum()).astype(int)
     often = sums[sums["showings"] >= FEWEST]
-    for rater, counts in often.to_dict("index").items():
+    for rater, counts in often.iterrows():
         for kind, what in _habits(counts, methods):
             yield Finding(kind, what, "note" if kind == "one method" else "warning", str(rater))
 
 
-def _habits(counts: Mapping[str, int], methods: tuple[str, str]) -> Iterator[tuple[str, str]]:
+def _habits(counts: pd.Series, methods: tuple[str, str]) -> Iterator[tuple[str, str]]:
     """Yield the kind of each habit worth reporting, and the sentence."""
     verdicts, low, decided = counts["verdicts"], counts["low"], counts["decided"]
     answers = {methods[0]: low, methods[1]: decided - low, TIE: verdicts - decided}

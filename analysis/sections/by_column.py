@@ -91,13 +91,14 @@ def group_columns(frame: pd.DataFrame) -> list[str]:
     return [name for name in names if 1 < frame[name].nunique() <= MAX_VALUES]
 
 
-honours_parts = honours(
-    *("alpha", "correction", "raters", "composite"),
+NO_WEIGHTS = "the test of an interaction weighs every pair the same; leave weights out, or --by"
+
+
+@honours(
+    *("alpha", "correction", "weights", "raters", "composite"),
     unaffected=("panel", "margin", "sequential", "assisted_by"),
+    needs=lambda evidence: evidence.context.by,
 )
-
-
-@honours_parts
 def by_value(evidence: Evidence) -> list[ValueRow]:
     """Return the win shares at each value of the columns, corrected together."""
     rows = [
@@ -129,7 +130,12 @@ def _value_row(row: WinShareRow, column: str, value: str) -> ValueRow:
     )
 
 
-@honours_parts
+@honours(
+    *("correction", "composite"),
+    unaffected=("alpha", "raters", "panel", "margin", "sequential", "assisted_by"),
+    refuses={"weights": NO_WEIGHTS},
+    needs=lambda evidence: evidence.context.by,
+)
 def interactions(evidence: Evidence) -> list[InteractionRow]:
     """Return for each result and column whether the share depends on the column, corrected together."""
     rows = []

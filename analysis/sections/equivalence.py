@@ -49,6 +49,7 @@ class EquivalenceRow(ShareRow):
     "panel",
     "composite",
     refuses={"sequential": OTHER_TEST, "assisted_by": OTHER_TEST},
+    needs=lambda evidence: evidence.plan.margin,
 )
 def equivalence(evidence: Evidence) -> list[EquivalenceRow]:
     """Return for every result over all datasets whether its share is shown to lie within the margin.
@@ -61,7 +62,7 @@ def equivalence(evidence: Evidence) -> list[EquivalenceRow]:
         StudyError: The error rate is too large, or another test was declared.
     """
     margin, alpha = evidence.plan.margin, evidence.plan.alpha
-    if margin is None:
+    if margin is None:  # for mypy: without a margin there are no rows
         return []
     if alpha >= HALF:
         raise StudyError(f"equivalence needs an error rate below 0.5; alpha is {alpha:g}, set it to 0.05")

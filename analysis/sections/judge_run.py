@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from analysis.evidence import ANSWER_KEYS, PLAN_KEYS, Evidence, JudgeUsage, honours
-from analysis.sections.assisted import share_with_limits
-from analysis.sections.section import Csv, Section, group_by, limits, row_table
+from analysis.sections.section import Csv, Section, group_by, limits, row_table, share_with_limits
 from analysis.stats.proportion import unit_proportion
 from guard_eval.estimate import Estimate
 from guard_eval.reporting.escaping import NOTHING

@@ -246,7 +246,8 @@ def _answer(positions: Sequence[PositionRow], lengths: Sequence[LengthRow]) -> s
         rows = of_people(positions)
         first = sum(row.first for row in rows)
         decided = first + sum(row.second for row in rows)
-        parts.append(f"the first-shown text won {percent(first / max(1, decided), 0)}")
+        won = f"won {percent(first / decided, 0)}" if decided else "never won, as all verdicts are ties"
+        parts.append(f"the first-shown text {won}")
     if lengths:
         people = of_people(lengths)
         shares = [(row.longer_share.value, row.pairs) for row in people if row.longer_share.value is not None]

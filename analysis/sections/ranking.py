@@ -39,8 +39,10 @@ Floats = NDArray[np.float64]
 Numbers = NDArray[np.integer]
 FEWEST_UNITS = 5
 """Below so many units no sets of ranks are given: with 2, they were wrong in .19 of simulated studies."""
-FEWEST_RATERS, SURE_RATERS = 4, 8
-"""Raters from whom on ranks for raters like them are concluded, and from whom on also if leans are skewed."""
+FEWEST_RATERS = 4
+"""Raters from whom on ranks for raters like them are concluded."""
+SURE_RATERS = 8
+"""Raters from whom on these ranks also hold if leans are skewed."""
 FEW_RATERS = (
     "with fewer than eight raters the ranks for raters like these are wrong too often if one of them leans "
     "far to one side"
@@ -139,16 +141,15 @@ class _Group:
 @honours(
     *("alpha", "correction", "sequential", "raters", "assisted_by", "panel", "composite"),
     unaffected=("weights", "margin"),
+    needs=lambda evidence: evidence.is_ranked,
 )
 def ranking(evidence: Evidence) -> list[RankingRow]:
     """Return the methods by strength, a row per method and criterion, by people and by each judge.
 
     If comparisons do not connect all methods, each group of three or more is ranked by itself. There is no
-    row if no more than two methods are compared: their win share says it all. Of raters who are a sample,
-    ranks and shares hold for all raters of the same kind.
+    row if no more than two methods are compared: their win share says it all. If raters are a sample, ranks
+    and shares hold for all raters of the same kind.
     """
-    if not evidence.is_ranked:
-        return []
     tables = [_rank(evidence, group) for group in _groups(evidence.scored.scores)]
     return sorted(_adjust(tables, evidence), key=_place)
 
@@ -206,7 +207,7 @@ def _rank(evidence: Evidence, group: _Group) -> _Ranking:
     methods, count = group.methods, len(group.methods)
     by_unit = UnitScores.of(group.scores)
     place = {name: index for index, name in enumerate(methods)}
-    first, second = (group.scores[side].map(place).to_numpy(dtype=np.int64) for side in CELL[:2])
+    first, second = (np.asarray(group.scores[side].map(place), dtype=np.int64) for side in CELL[:2])
     sides = np.sign(group.scores["net"].to_numpy()).astype(np.int64)
     wins, ties = _count(first, second, sides, count)
     strengths = davidson(wins, ties, methods)
@@ -215,13 +216,16 @@ def _rank(evidence: Evidence, group: _Group) -> _Ranking:
     compared = Comparisons(by_unit.codes, first, second, 1 + sides, by_unit.strata)
     rater, names = pd.factorize(group.scores["rater"], sort=True)
     is_random = evidence.plan.raters == "random" and not group.judge
-    why_none = _why_no_sets(by_unit.n, f"{by_unit.name}s")
-    if is_random and not why_none:
-        why_none = _why_no_raters(len(names), len(rater) ** 2 / float((np.bincount(rater) ** 2).sum()))
-    if sequential:
-        why_none = NOT_SEQUENTIAL
     sampled = rater if is_random else None
     errors = compared.errors(compared.drawn_in(parameters), sampled)
+    why_none = _why_no_sets(by_unit.n, f"{by_unit.name}s")
+    few = ""
+    if is_random and not why_none:
+        equal = len(rater) ** 2 / float((np.bincount(rater) ** 2).sum())
+        why_none = _why_no_raters(len(names), equal)
+        few = FEW_RATERS if len(names) < SURE_RATERS else ""
+    if sequential:
+        why_none = NOT_SEQUENTIAL
     largest = largest_errors(errors, seed=evidence.seed)
     widths = errors.widths(compared.units_by_method(count), level=level)
     nets = _nets(by_unit.codes, compared, sides, count)
@@ -240,7 +244,7 @@ def _rank(evidence: Evidence, group: _Group) -> _Ranking:
         f"never compared with {and_list(group.apart)}, which stand apart" if group.apart else "",
         strengths.reason,
         SMOOTHED if smoothed else "",
-        why_none or (FEW_RATERS if is_random and len(names) < SURE_RATERS else ""),
+        why_none or few,
         difference.note,
         f"{alone} assists no ranking: it is of people alone" if alone else "",
     )

@@ -88,12 +88,13 @@ def _first_shares(frame: pd.DataFrame, level: float) -> dict[tuple[str, str], Es
     if "shown_first" not in frame:
         return {}
     placed = frame[frame["shown_first"].notna() & (frame["verdict"] != TIE)]
-    hits = placed["verdict"] == placed["shown_first"]
-    groups = placed.assign(hits=hits)[[*KEYS, "hits", "unit"]].groupby(KEYS)
-    return {
-        (kind, name): unit_proportion(group["hits"].to_numpy(), group["unit"].to_numpy(), level=level)
-        for (kind, name), group in groups
-    }
+    is_hit = placed["verdict"] == placed["shown_first"]
+    groups = placed.assign(hits=is_hit)[[*KEYS, "hits", "unit"]].groupby(KEYS)
+    shares = {}
+    for (kind, name), group in groups:
+        hits, units = group["hits"].to_numpy(), group["unit"].to_numpy()
+        shares[str(kind), str(name)] = unit_proportion(hits, units, level=level)
+    return shares
 
 
 def section(evidence: Evidence) -> Section | None:

@@ -23,7 +23,7 @@ from guard_eval.estimate import Estimate
 from guard_eval.records import SIMULATED
 from guard_eval.reporting.escaping import NOTHING, Cell
 from guard_eval.reporting.tables import Table
-from guard_eval.reporting.words import capital, number, sentence, title
+from guard_eval.reporting.words import capital, number, percent, sentence, title
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -287,6 +287,11 @@ def share_limits(share: Estimate, digits: int = 1) -> str:
     if share.low is None or share.high is None or share.high - share.low < NO_WIDTH:
         return NOTHING
     return f"{100 * share.low:.{digits}f} to {100 * share.high:.{digits}f}"
+
+
+def share_with_limits(share: Estimate) -> str:
+    """Return a share and its limits in percent."""
+    return f"{percent(share.value)} ({share_limits(share)})"
 
 
 def coefficient(estimate: Estimate) -> str:

@@ -386,12 +386,6 @@ def coverage(evidence: Evidence) -> list[CoverageRow]:
     return sorted(rows, key=lambda row: (KIND_PLACE[row.rater_kind], row.judge))
 
 
-def leading_method(rows: Sequence[ShareRow]) -> str:
-    """Return the method of one comparison with the larger mean share."""
-    lead = sum((row.win_share.value or 0.5) - 0.5 for row in rows)
-    return rows[0].method_a if lead >= 0 else rows[0].method_b
-
-
 def conclude(row: TestedRow, alpha: float) -> str:
     """Return what the deciding p says in a word or two; `TOO_FEW` has still to name its unit."""
     p = row.deciding_p

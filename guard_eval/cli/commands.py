@@ -83,7 +83,7 @@ COMMANDS = {
     "judge": Command(JUDGES, "judge.command:judge", "Let language models compare the pairs."),
     "status": Command(
         RESULTS,
-        "analysis.reports.status:status",
+        "analysis.monitor.status:status",
         "See what a study has, how its raters do, and what to do next.",
     ),
     "report": Command(

@@ -223,7 +223,7 @@ def count_openings(store: Store, plan: Plan) -> int:
         slots.make_slots(db, plan)
         slots.end_leases(db, plan, now)
         of_people = (slot.pool == PEOPLE, slot.number == 0)
-        pairs = db.execute(select(func.count()).where(*of_people)).scalar_one()
+        pairs: int = db.execute(select(func.count()).where(*of_people)).scalar_one()
         share = max(1, min(pairs, plan.quota or pairs))
         rows = db.execute(_AT_WORK, {"now": now, "since": now - plan.lease}).all()
         refusals = notes.read_refusals(db, [row.id for row in rows])

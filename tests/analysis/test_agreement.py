@@ -8,10 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from statsmodels.stats import inter_rater
-from verdicts_by_hand import table
+from verdicts_by_hand import as_table, evidence, table
 
-from analysis.analyses.reliability.agreement import agreement
-from analysis.evidence import Context, Evidence
+from analysis import sections
 from analysis.stats.agreement import (
     RatingCounts,
     cohen_kappa,
@@ -23,6 +22,7 @@ from analysis.stats.agreement import (
 )
 from analysis.verdicts.tidy import validate
 
+agreement = as_table(sections.agreement.agreement)
 GOLDEN = Path(__file__).parents[1] / "golden"
 # irrCAC's distrib.6raters (Gwet 2014): 15 patients, 6 psychiatrists, 5 diagnoses.
 SIX_RATERS = [
@@ -123,7 +123,7 @@ def test_pairs_of_a_prompt_are_one_unit():
 def test_kinds_and_lone_raters():
     people = table({f"{pair}": "xy-"[pair % 3] * 2 for pair in range(9)})
     judge = table({f"{pair}": "x" for pair in range(9)}, kind="model", raters=["m"])
-    whole = agreement(Evidence.of(validate(pd.concat([people, judge], ignore_index=True)), Context(name="n")))
+    whole = agreement(evidence(validate(pd.concat([people, judge], ignore_index=True))))
     assert list(whole["rater_kind"]) == ["person"]
     assert whole["fleiss_kappa"].iloc[0] == pytest.approx(1)
 
@@ -132,7 +132,7 @@ def forced(**changes):
     """Return agreement of two raters without ties who agree on 126 of 200 pairs; half prefer each method."""
     letters = ["xx"] * 63 + ["yy"] * 63 + ["xy"] * 37 + ["yx"] * 37
     frame = table({f"p{number:03}": pair for number, pair in enumerate(letters)})
-    return agreement(Evidence.of(frame, Context(name="n", **changes))).iloc[0]
+    return agreement(evidence(frame, **changes)).iloc[0]
 
 
 def test_ac1_counts_the_choices_that_raters_had():

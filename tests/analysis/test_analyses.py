@@ -5,27 +5,30 @@ import pandas as pd
 import pytest
 import statsmodels.api as sm
 from scipy import stats
-from verdicts_by_hand import COMPARED, drawn_verdicts, evidence, listed, papers_people, table
+from verdicts_by_hand import COMPARED, as_table, drawn_verdicts, evidence, listed, papers_people, table
 
-from analysis.analyses.judging.assisted import assisted
-from analysis.analyses.judging.judge_run import calibration
-from analysis.analyses.judging.judges import judges
-from analysis.analyses.outcomes.equivalence import equivalence
-from analysis.analyses.outcomes.ranking import ranking
-from analysis.analyses.outcomes.sensitivity import LEFT_OUT, POOLED, RANDOM, UNTIED, sensitivity
-from analysis.analyses.outcomes.sequential import sequential
-from analysis.analyses.outcomes.shares import shares
-from analysis.analyses.reliability.agreement import agreement
-from analysis.analyses.reliability.audits import audits
-from analysis.analyses.reliability.length import length
-from analysis.analyses.reliability.position import position
-from analysis.analyses.reliability.raters import raters
+from analysis import sections
 from analysis.evidence import ALL, JudgeUsage
+from analysis.sections.sensitivity import LEFT_OUT, POOLED, RANDOM, UNTIED
 from analysis.stats.alternative_annotator import alternative_annotator
 from analysis.stats.equal_length import share_at_equal_length
 from analysis.stats.equivalence import conservative_error, tost
 from analysis.verdicts.tidy import validate
 from guard_eval.errors import StudyError
+
+agreement = as_table(sections.agreement.agreement)
+assisted = as_table(sections.assisted.assisted)
+audits = as_table(sections.audits.audits)
+calibration = as_table(sections.judge_run.calibration)
+equivalence = as_table(sections.equivalence.equivalence)
+judges = as_table(sections.judges.judges)
+length = as_table(sections.order_and_length.length)
+position = as_table(sections.order_and_length.position)
+ranking = as_table(sections.ranking.ranking)
+raters = as_table(sections.raters.raters)
+sensitivity = as_table(sections.sensitivity.sensitivity)
+sequential = as_table(sections.sequential.sequential)
+shares = as_table(sections.shares.shares)
 
 
 def rows(frame):

@@ -7,7 +7,7 @@ from command_line import run_here
 from scipy import stats
 
 import analysis
-from analysis.reports.frames import evidence_of
+from analysis.reports.notebook import evidence_of
 from analysis.sections.by_column import by_value, interactions
 from analysis.stats.interaction import interaction
 from guard_eval.errors import StudyError

@@ -7,8 +7,8 @@ import pytest
 from factories import make_pair
 from sqlalchemy import insert
 
-from analysis.reports.ratings import read_ratings
-from analysis.reports.status import headline
+from analysis.monitor.ratings import read_ratings
+from analysis.monitor.status import headline
 from guard_eval.records import Pair
 from guard_eval.store import Store, raters, schema
 

@@ -11,8 +11,8 @@ from html_page import Page
 from verdicts_by_hand import COMPARED, drawn_verdicts, papers_people, table
 
 import analysis
-from analysis.evidence import Context, Evidence
-from analysis.reports.page import write_report
+from analysis.evidence import Context, Evidence, MetricRow
+from analysis.reports.files import write_report
 from analysis.verdicts.tidy import read, validate
 from guard_eval.errors import StudyError
 
@@ -33,12 +33,24 @@ def verdicts(kind="person", method_a=A, **columns):
 
 def context(**changes):
     texts = {"prompt": EVIL, "text_a": EVIL, "text_b": "שלום עולם"}
-    score = {"metric": "diversity", "dataset": "d0", "strategy": A, "value": -0.5, "low": None}
-    score |= {"high": None, "note": "=x", "title": "Diversity", "meaning": "Measured with care."}
+    score = MetricRow(
+        metric="diversity",
+        dataset="d0",
+        strategy=A,
+        value=-0.5,
+        low=None,
+        high=None,
+        level=0.95,
+        n=30,
+        note="=x",
+        signature="diversity|n:2-4",
+        title="Diversity",
+        meaning="Measured with care.",
+    )
     whole = Context(
         name="A study & <its> name",
         planned=((A, B, "c"),),
-        metrics=pd.DataFrame([score]),
+        metrics=(score,),
         examples=(make_pair(id=f"000-{A}{B}-0", dataset="d0", method_a=A, method_b=B, **texts),),
         settings=f'name = "x"\n# {EVIL}\n',
     )
@@ -235,13 +247,10 @@ def test_an_interval_that_excludes_one_half_without_evidence_is_explained(tmp_pa
     assert "An interval can exclude 50\u00a0% without evidence" in " ".join(page_of(tmp_path).texts)
 
 
-def test_an_interval_apart_from_one_test_speaks_of_no_correction(tmp_path):
-    # 60 of 100: the exact test's p is .057, and the t interval ends at .4977.
-    frame = table({f"{pair}": "x" if pair < 40 else "y" for pair in range(100)})
-    analysis.report(frame, tmp_path)
-    text = " ".join(page_of(tmp_path).texts)
-    assert "it rests on the t distribution, and the test does not" in text
-    assert "not corrected" not in text
+def test_an_interval_alone_agrees_with_its_test(tmp_path):
+    # 60 of 100: the exact test's p is .057, so its inversion holds one half; a t interval ends at .4977.
+    analysis.report(table({f"{pair}": "x" if pair < 40 else "y" for pair in range(100)}), tmp_path)
+    assert "without evidence" not in " ".join(page_of(tmp_path).texts)
 
 
 def test_many_methods_are_ranked_first(tmp_path):

@@ -8,7 +8,7 @@ import sqlite3
 import pytest
 from rating import people, rate_all
 
-from analysis.reports.ratings import read_ratings
+from analysis.monitor.ratings import read_ratings
 from guard_eval.errors import StudyError
 from guard_eval.store import Store, handout, notes, pairs, raters, unblind
 from guard_eval.store.soundness import find_damage

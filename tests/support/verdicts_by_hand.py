@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.evidence import PLAN_KEYS, Context, Evidence
+from analysis.sections.section import frame_of
 from analysis.verdicts.tidy import orient, validate
 from guard_eval.study.test_plan import TestPlan
 
@@ -72,6 +73,15 @@ def evidence(frame, **declared):
     """Return the evidence of a validated table with keys of the plan, and with other facts of its study."""
     plan = {key: declared.pop(key) for key in PLAN_KEYS if key in declared}
     return Evidence.of(frame, Context(name="n", plan=TestPlan(**plan), **declared))
+
+
+def as_table(analyse):
+    """Return an analysis as a function from the evidence to the table of its CSV file."""
+
+    def analyse_as_table(known):
+        return frame_of(analyse(known))
+
+    return analyse_as_table
 
 
 def papers_people():

@@ -7,12 +7,12 @@ from matplotlib.figure import Figure
 
 import analysis
 from analysis import agreement, figures, ranking, read, shares
+from analysis.monitor.status import read_status
 from analysis.planning.command import Plan, plan_study
 from analysis.planning.formulas import Design
 from analysis.publication.publish import Published, publish
 from analysis.replication.command import replicate
 from analysis.reports.command import report
-from analysis.reports.status import read_status
 from analysis.reports.study_report import study_verdicts
 from guard_eval.generation.command import generate_texts
 from guard_eval.metrics.command import measure

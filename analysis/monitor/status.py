@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from analysis.reports.ratings import MEANINGS, Ratings, read_ratings
+from analysis.monitor.ratings import MEANINGS, Ratings, read_ratings
 from guard_eval import progress
 from guard_eval.errors import StudyError
 from guard_eval.records import PEOPLE, Pair, Prompt

@@ -1,1 +1,0 @@
-"""Judges: beside people, in place of more people, and what they were asked."""

@@ -1,1 +1,0 @@
-"""Who won, and how certain that is."""

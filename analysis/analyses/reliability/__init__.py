@@ -1,1 +1,0 @@
-"""Whether verdicts can be relied on: raters, the place and the length of texts."""

@@ -1,0 +1,1 @@
+"""What a running study has, and how its raters do."""

@@ -1,0 +1,98 @@
+"""The analysis from a notebook: a table of verdicts in, data frames and matplotlib figures out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, get_args, get_type_hints
+
+import pandas as pd
+
+from analysis.evidence import Evidence
+from analysis.reports.declared import TableSettings, check_settings, table_context
+from analysis.reports.files import WrittenReport, write_report
+from analysis.sections import agreement as agreement_section
+from analysis.sections import judges as judge_section
+from analysis.sections import order_and_length
+from analysis.sections import ranking as ranking_section
+from analysis.sections import shares as share_section
+from analysis.sections.section import Analyse, frame_of
+from analysis.verdicts.reading import warn_of
+from analysis.verdicts.tidy import read_verdicts
+from guard_eval.errors import StudyError
+from guard_eval.reporting.words import titled
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+class TableAnalysis(Protocol):
+    """An analysis of a table of verdicts."""
+
+    def __call__(self, verdicts: pd.DataFrame | Path | str, /, **declared: object) -> pd.DataFrame:
+        """Return the rows of the analysis as a data frame.
+
+        Args:
+            verdicts: A table of verdicts, or a file of one.
+            declared: What report.toml may declare, such as `rater_kind="person"` or `family=["coherence"]`.
+
+        Raises:
+            StudyError: The verdicts are not a valid table, or something declared is wrong.
+        """
+
+
+def from_verdicts(analyse: Analyse) -> TableAnalysis:
+    """Return an analysis as a function of a table of verdicts; see `TableAnalysis`."""
+    (kind,) = get_args(get_type_hints(analyse)["return"])
+
+    def analyse_verdicts(verdicts: pd.DataFrame | Path | str, /, **declared: object) -> pd.DataFrame:
+        return frame_of(evidence_of(verdicts, **declared).rows(analyse), kind)
+
+    analyse_verdicts.__doc__ = f"{analyse.__doc__}\n\nSee `TableAnalysis` for the arguments."
+    return analyse_verdicts
+
+
+shares = from_verdicts(share_section.shares)
+agreement = from_verdicts(agreement_section.agreement)
+position = from_verdicts(order_and_length.position)
+judges = from_verdicts(judge_section.judges)
+ranking = from_verdicts(ranking_section.ranking)
+
+
+def figures(verdicts: pd.DataFrame | Path | str, /, **declared: object) -> dict[str, Figure]:
+    """Return figures of shares or rankings, as matplotlib has them, by name; see `TableAnalysis`."""
+    from analysis.reports.figures import drawings  # noqa: PLC0415  matplotlib, which only figures need
+
+    evidence = evidence_of(verdicts, **declared)
+    with titled(evidence.context.titles):
+        return {name: drawing.figure for name, drawing in drawings(evidence).items()}
+
+
+def report(
+    verdicts: pd.DataFrame | Path | str,
+    folder: Path | str,
+    /,
+    *,
+    paper: bool = False,
+    **declared: object,
+) -> WrittenReport:
+    """Write the report on a table, or on a file of one, into a folder; see `TableAnalysis`.
+
+    Returns:
+        The files that were written, index.html first, and the answer in words.
+
+    Raises:
+        StudyError: The verdicts are not a valid table, or the folder cannot be written.
+    """
+    return write_report(evidence_of(verdicts, **declared), Path(folder), paper=paper)
+
+
+def evidence_of(verdicts: pd.DataFrame | Path | str, /, **declared: object) -> Evidence:
+    """Return the evidence of a table, or of a file, with its declared settings; see `TableAnalysis`."""
+    if isinstance(family := declared.get("family"), str):
+        raise StudyError(f"family is {family!r}; write a list of results, as [{family!r}]")
+    settings: TableSettings = check_settings(Path("the report"), declared)
+    table = read_verdicts(verdicts, settings.reading())
+    warn_of(table)
+    return Evidence.of(
+        *table_context(table, settings, name=settings.title or "Verdicts", source="in the program")
+    )
