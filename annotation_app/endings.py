@@ -66,7 +66,7 @@ def _show_code(app: App, ending: Ending) -> None:
 
 def nothing_left(app: App, visit: Visit) -> str:
     """Show the page of a rater who is handed nothing: wait for a pair that others have open, or the end."""
-    if handout.waits_until(app.store, visit.rater, app.plan) is None:
+    if handout.find_wait_end(app.store, visit.rater, app.plan) is None:
         return show(app, "completed" if visit.trail else "ran_out", visit)
     texts = app.words.waiting
     minutes = max(1, round(app.plan.lease.total_seconds() / 60))

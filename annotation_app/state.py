@@ -171,7 +171,7 @@ def sign_in(app: App, token: str) -> Visit | None:
     rater = raters.sign_in(app.store, token)
     if rater is None:
         return None
-    trail = verdicts.trail(app.store, rater)
+    trail = verdicts.read_rated_presentations(app.store, rater)
     visit = Visit(token=token, rater=rater, progress=_progress(app, rater), trail=trail, at=len(trail))
     if rater.id in app.latest:
         visit.acknowledged = app.latest[rater.id].acknowledged

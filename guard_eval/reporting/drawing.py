@@ -156,7 +156,7 @@ def in_rows(
                 handlelength=1,
             )
 
-    return drawn(
+    return draw_figure(
         draw_rows,
         name=name,
         heading=heading,
@@ -167,7 +167,7 @@ def in_rows(
     )
 
 
-def drawn(
+def draw_figure(
     draw: Callable[[Axes], None],
     *,
     name: str,
@@ -182,7 +182,7 @@ def drawn(
         figure = Figure(figsize=(width, height), layout="constrained")
         axes = figure.add_subplot()
         draw(axes)
-        return finished(
+        return finish_figure(
             figure, axes, name=name, heading=heading, description=description, simulated=simulated
         )
 
@@ -195,7 +195,7 @@ def interval_line(
         axes.plot([low, high], [y, y], color=color, linewidth=width, solid_capstyle="butt")
 
 
-def finished(
+def finish_figure(
     figure: Figure, axes: Axes, *, name: str, heading: str, description: str, simulated: bool = False
 ) -> Drawing:
     """Return a figure drawn within `style` of its name, in every format."""

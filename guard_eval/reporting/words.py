@@ -165,7 +165,7 @@ _TITLES: ContextVar[Mapping[str, str]] = ContextVar("titles", default=MappingPro
 
 
 @contextmanager
-def titled(titles: Mapping[str, str]) -> Iterator[None]:
+def use_titles(titles: Mapping[str, str]) -> Iterator[None]:
     """Let `title` give a study's own criteria these titles, by name, for as long as this lasts."""
     token = _TITLES.set(titles)
     try:
@@ -177,7 +177,7 @@ def titled(titles: Mapping[str, str]) -> Iterator[None]:
 def title(name: str) -> str:
     """Return a criterion's name as read: the title that a study gives it, or else its words.
 
-    >>> with titled({"toxicity": "Toxicity"}):
+    >>> with use_titles({"toxicity": "Toxicity"}):
     ...     title("toxicity"), title("story_development")
     ('Toxicity', 'story development')
     """
