@@ -174,12 +174,12 @@ def _groups(scores: pd.DataFrame) -> Iterator[_Group]:
         connected = connected_methods(compared.itertuples(index=False, name=None))
         everybody = {method for group in connected for method in group}
         ranked = [group for group in connected if len(group) >= MIN_RANKED]
-        for number, methods in enumerate(ranked, start=1):
+        for position, methods in enumerate(ranked, start=1):
             yield _Group(
                 kind=str(kind),
                 judge=str(judge),
                 criterion=str(criterion),
-                number=number,
+                number=position,
                 methods=methods,
                 apart=tuple(sorted(everybody.difference(methods))),
                 scores=judged[judged["method_a"].isin(methods)],
