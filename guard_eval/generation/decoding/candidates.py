@@ -91,6 +91,11 @@ def smallest_best(scores: Tensor, ids: Tensor) -> Tensor:
     return torch.where(best, ids, torch.iinfo(ids.dtype).max).argmin(-1)
 
 
+def scatter(logits: Tensor, ids: Tensor, values: Tensor) -> Tensor:
+    """Return `values` `[B, n]` at the tokens `ids` `[B, n]`, and −inf at all others: `[B, V]`."""
+    return torch.full_like(logits, -torch.inf, dtype=values.dtype).scatter(1, ids, values)
+
+
 def _order(values: Tensor, ids: Tensor, n: int) -> Tensor:
     """Return the indices of the n largest `values` `[B, m]`; of equal ones those with smaller `ids` first."""
     bits = (values + 0.0).view(torch.int32)  # adding zero turns -0.0 into 0.0
