@@ -104,6 +104,7 @@ class Proposer:
     ) -> None:
         self.most = strategy.k if isinstance(strategy, ContrastiveSearch) else K_MIN + K_RANGE
         self._strategy = strategy
+        self._q = strategy.q if isinstance(strategy, AdaptiveContrastiveSearch) else 1.0
         self._entropies, self._truncated = torch.zeros(2, rows, steps, dtype=torch.float64, device=device)
 
     def __call__(self, logits: Tensor, step: int) -> Proposal:
@@ -125,7 +126,7 @@ class Proposer:
 
     def _choose_number(self, entropy: Tensor, step: int, vocabulary: int) -> Tensor:
         """Return ACS's k_t, `[B]`, of H_t."""
-        delta = deviation(entropy, self._entropies[:, :step], math.log(vocabulary), self._strategy.q)
+        delta = deviation(entropy, self._entropies[:, :step], math.log(vocabulary), self._q)
         self._entropies[:, step] = entropy
         k = K_RANGE * delta.sigmoid() + K_MIN
         return k.round().long().clamp(max=vocabulary)
@@ -133,7 +134,7 @@ class Proposer:
     def _choose_penalty(self, candidates: Tensor, step: int, k: Tensor) -> Tensor:
         """Return ACS's α_t, `[B]`, of the logits of the k_t candidates, `[B, n]`."""
         entropy, _ = shannon_entropy(candidates)
-        delta = deviation(entropy, self._truncated[:, :step], k.double().log(), self._strategy.q)
+        delta = deviation(entropy, self._truncated[:, :step], k.double().log(), self._q)
         self._truncated[:, step] = entropy
         return delta.sigmoid().round(decimals=2)
 
