@@ -15,7 +15,7 @@ from typing import Literal
 
 from sqlalchemy import ColumnElement, Connection, bindparam, exists, func, select, text
 
-from guard_eval.records import PEOPLE, Plan, content_id
+from guard_eval.records import PEOPLE, HandOutPlan, content_id
 from guard_eval.store.database import Store
 from guard_eval.store.schema import (
     FREE,
@@ -123,7 +123,7 @@ _HOLD = text("""
 # What the owner's plan asks for.
 
 
-def apply_plan(store: Store, plan: Plan) -> None:
+def apply_plan(store: Store, plan: HandOutPlan) -> None:
     """Let a plan hold from now on: make the slots that pairs lack, and close those beyond it.
 
     The owner's commands and the start of the app do this. The hand-out goes by the plan that was applied
@@ -136,7 +136,7 @@ def apply_plan(store: Store, plan: Plan) -> None:
                 _set_planned(db, pool, plan.slots)
 
 
-def make_slots(db: Connection, plan: Plan, pool: str = PEOPLE) -> None:
+def make_slots(db: Connection, plan: HandOutPlan, pool: str = PEOPLE) -> None:
     """Make the slots of a pool by a plan if there are none."""
     if _read_planned(db, pool) == 0:
         _set_planned(db, pool, plan.slots)
@@ -196,7 +196,7 @@ def ring_position(*key: object) -> int:
 
 
 def find_open_slots(
-    db: Connection, pool: str, rater_id: int, plan: Plan, now: datetime, *, start: int
+    db: Connection, pool: str, rater_id: int, plan: HandOutPlan, now: datetime, *, start: int
 ) -> list[OpenSlot]:
     """Return a few open slots of pairs that a rater was not shown, from a position of the order on.
 
@@ -235,7 +235,7 @@ def hold(db: Connection, slot_id: int, number: int, side: str, until: datetime) 
     db.execute(_HOLD, {"slot": slot_id, "presentation": number, "side": side, "until": until})
 
 
-def end_leases(db: Connection, plan: Plan, now: datetime) -> None:
+def end_leases(db: Connection, plan: HandOutPlan, now: datetime) -> None:
     """Free what is not rated and whose lease is over, unless it is of a roster.
 
     A lease that ends later than one of now, as the clock was set back, is shortened to that.

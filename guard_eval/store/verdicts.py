@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, insert, select, update
 
 from guard_eval.errors import StudyError
-from guard_eval.records import CHOICES, BlindPair, Choice, NoteKind, Plan, Rater
+from guard_eval.records import CHOICES, BlindPair, Choice, HandOutPlan, NoteKind, Rater
 from guard_eval.store import handout, notes
 from guard_eval.store.database import Store
 from guard_eval.store.requests import Question, check_judge
@@ -62,7 +62,7 @@ def save(
     by_browser: bool = False,
     comment: str | None = None,
     problem: str | None = None,
-    then: Plan | None = None,
+    then: HandOutPlan | None = None,
 ) -> BlindPair | None:
     """Append a verdict on each criterion, with its remarks; all is on disk when this returns.
 

@@ -7,7 +7,7 @@ from itertools import combinations
 
 import pytest
 
-from guard_eval.records import Plan
+from guard_eval.records import HandOutPlan
 from guard_eval.store import Store, handout, pairs, raters, unblind, verdicts
 
 pytestmark = pytest.mark.slow
@@ -25,7 +25,7 @@ def simulate(folder, make_pairs, slots, comparisons, seed):
     """
     shuffled = random.Random(f"{slots} {comparisons} {seed}")
     couples = list(combinations(METHODS, 2))[:comparisons]
-    plan = Plan(seed=seed, slots=slots, lease=timedelta(minutes=30))
+    plan = HandOutPlan(seed=seed, slots=slots, lease=timedelta(minutes=30))
     with Store.open(f"sqlite:///{folder / f'{slots}-{comparisons}-{seed}.db'}", create=True) as store:
         for method_a, method_b in couples:
             pairs.add(store, make_pairs(PAIRS // comparisons, method_a=method_a, method_b=method_b))
