@@ -53,6 +53,7 @@ replicate: .venv/test.stamp
 
 evidence: .venv/test.stamp
 	$(BIN)/python evidence/calibration.py
+	$(BIN)/python evidence/shares_and_ranks.py
 	$(BIN)/python evidence/planning.py
 
 docs: .venv/docs.stamp

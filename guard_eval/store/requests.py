@@ -432,6 +432,8 @@ class Attempt(Usage):
     question: Question
     state: str
     form: str
+    instruction: str
+    max_output_tokens: int
     sent: bytes
     sent_at: datetime
     response: bytes | None
