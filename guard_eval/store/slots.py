@@ -92,7 +92,7 @@ _NEW_PAIRS = text("""
 """).bindparams(bindparam("now", type_=MOMENT))
 
 _COUNT_FREE = text("""
-    SELECT count(*) FROM slot WHERE pool = :pool AND held_by IS NULL AND open AND for_rater IS NULL
+    SELECT count(*) FROM slot WHERE pool = 'people' AND held_by IS NULL AND open AND for_rater IS NULL
 """)
 
 _NEXT_END = (
@@ -216,9 +216,9 @@ def count_new_pairs(db: Connection, pool: str, rater_id: int, now: datetime, *, 
     return int(db.execute(_NEW_PAIRS, asked).scalar_one())
 
 
-def count_free(db: Connection, pool: str = PEOPLE) -> int:
-    """Return how many slots are open for anybody."""
-    return int(db.execute(_COUNT_FREE, {"pool": pool}).scalar_one())
+def count_free(db: Connection) -> int:
+    """Return how many slots of people are open for anybody."""
+    return int(db.execute(_COUNT_FREE).scalar_one())
 
 
 def find_next_end(db: Connection, pool: str, rater_id: int, now: datetime) -> datetime | None:
@@ -230,8 +230,8 @@ def find_next_end(db: Connection, pool: str, rater_id: int, now: datetime) -> da
 # Who holds a slot.
 
 
-def hold(db: Connection, slot_id: int, number: int, side: str, until: datetime) -> None:
-    """Let a presentation hold its slot until its lease ends."""
+def hold(db: Connection, slot_id: int, number: int, side: str, until: datetime | None) -> None:
+    """Let a presentation hold its slot until its lease ends; None for one that is rated."""
     db.execute(_HOLD, {"slot": slot_id, "presentation": number, "side": side, "until": until})
 
 
