@@ -205,7 +205,8 @@ def _request(
     servers = confirm_requests(waiting, budget_usd=budget, send_key=allowed) if waiting else {}
     if servers is None:
         return Generated(existing={}, lines=("nothing was sent",))
-    account, problems = open_budget(study, budget), []
+    account = open_budget(study, budget)
+    problems = []
     written: dict[str, int] = {}
     failed = 0
     warnings: list[str] = []
@@ -259,7 +260,8 @@ def _join(study: Study, results: Sequence[Generated], *, trace: bool, dry_run: b
 
 def _expect_model(study: Study) -> Known:
     """Return `revision` and `dtype` that the study's model will have, as far as they are known."""
-    model, revision = study.settings.model, model_revision(study)
+    model = study.settings.model
+    revision = model_revision(study)
     if revision is None:
         return {"revision": None, "dtype": None}
     from guard_eval.generation.engines.loading import ModelFiles  # noqa: PLC0415 (needs torch)
@@ -323,10 +325,12 @@ def _forecast(plan: GenerationPlan) -> list[str]:
     Raises:
         StudyError: A model is missing or cannot write what is missing.
     """
-    generation, model = plan.study.settings.generation, plan.study.settings.model
+    generation = plan.study.settings.generation
+    model = plan.study.settings.model
     if not plan.missing:
         return [f"would make 0 continuations with {model.name}"]
-    models, location = plan.find_models(), plan.study.locate_model(model.name)
+    models = plan.find_models()
+    location = plan.study.locate_model(model.name)
     lines = models.lines
     if plan.engine == "vllm":
         check_strategies = resolve_name("guard_eval.generation.engines.vllm.generation:check_strategies")
