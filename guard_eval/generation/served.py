@@ -101,6 +101,11 @@ class ServedPlan:
         """The most that all requests can cost together, in billionths of a dollar."""
         return sum(self.max_cost(self.body(prompt, number)) for prompt, number in self.missing)
 
+    def count(self, written: int) -> str:
+        """Return how many texts exist, `written` ones included, in words."""
+        existing = len(self.existing)
+        return f"{self.system.name}: {existing + written} of {existing + len(self.missing)} texts exist"
+
     def forecast(self) -> list[str]:
         """Return what would be requested, where, and at what price, with the first request in full."""
         name = self.system.name
