@@ -53,7 +53,8 @@ class Study:
             StudyError: There is none, it is no TOML, or settings are wrong; then all of them are named.
         """
         folder = Path(folder)
-        path, name = folder / "study.toml", str(folder)
+        path = folder / "study.toml"
+        name = str(folder)
         with suppress(PermissionError):  # named when the file is read
             if not path.exists():
                 remedy = f"name a study's folder, or make one with: guard-eval new {shlex.quote(name)}"
