@@ -121,7 +121,7 @@ RULES = (
     Rule(
         statuses={404, 405, 500, 501},
         words=r"unexpected endpoint|page not found|cannot post"
-        r"|^\W*(?:(?!model)\w+ )?(?:not found|method not allowed)\W*$"
+        r"|^\W*(?:(?!model|deployment|engine)\w+ )?(?:not found|method not allowed)\W*$"
         r"|(?:invalid|unknown) (?:url|path|route|endpoint)|no (?:such )?route|route .{0,80}not found",
         kind="no_path",
     ),
@@ -170,7 +170,7 @@ RULES = (
     Rule(
         statuses={404},
         codes={"model_not_found", "not_found_error", "NOT_FOUND"},
-        words=r"\bmodel\b.{0,100}(?:does not exist|not found)",
+        words=r"\b(?:model|deployment|engine)\b.{0,100}(?:does not exist|not found)",
         kind="no_model",
     ),
     Rule(statuses={404}, change="guess"),

@@ -146,6 +146,8 @@ WEB = {"body": b"<!doctype html><p>hi", "headers": {"Content-Type": "text/html"}
         (failure(422, "`max_new_tokens` must be <= 4096. Given: 8192"), "set fewer tokens"),
         (failure(403, "Request this model at https://x.example"), "Request this model at https://x.example"),
         (failure(404, f"no model {KEY}", code="model_not_found"), "gpt-4o-2024-11-20"),
+        (failure(404, "Deployment not found"), "has no model"),
+        (failure(404, "The API deployment for this resource does not exist."), "has no model"),
         (failure(402, "Insufficient Balance"), "no credit left"),
         (failure(402, f"{'You can afford 100 tokens. ' * 9}Buy more at /credits"), "Buy more at /credits"),
         (failure(403, "Sorry, your account balance is insufficient"), "no credit left"),
