@@ -191,7 +191,8 @@ def check_criteria(store: Store, judge: Judge) -> None:
     """
     name = judge.rater_name
     with store.read() as db:
-        before, now = requests.read_criteria(db, name), set(judge.criteria)
+        before = requests.read_criteria(db, name)
+    now = set(judge.criteria)
     if before and before != now:
         raise StudyError(
             f"the judge {name!r} has judged pairs of this study on {', '.join(sorted(before))}, and is now "
