@@ -222,7 +222,7 @@ def section(evidence: Evidence) -> Section | None:
         csv="interactions",
         caption=f"Does the share depend on {names}?",
     )
-    dependent = [
+    differing = [
         f"{capital(title(row.criterion))} by {row.column}" for row in tests if row.is_significant(alpha)
     ]
     empty = {name: int(as_texts(evidence.frame[name]).isna().sum()) for name in evidence.context.by}
@@ -233,7 +233,7 @@ def section(evidence: Evidence) -> Section | None:
     return Section(
         anchor="by",
         question=f"Does the result depend on {names}?",
-        answer=f"evidence: {and_list(dependent)}" if dependent else "no evidence",
+        answer=f"evidence: {and_list(differing)}" if differing else "no evidence",
         notes=(*NOTES, f"Interaction: {method}.", *notes),
         tables=(*figures, *dependence),
     )

@@ -209,7 +209,8 @@ def _measure_texts(
     with hub.offline(), closing(ScoreCache(folder and folder / "scores.sqlite")) as cache:
         tools = MetricTools(settings=settings, models=models, cache=cache)
         measured = replace(measure_generations(generations, tools, warnings=warnings), question=question)
-    scores, differences = rows_of(measured.scores), rows_of(measured.differences)
+    scores = rows_of(measured.scores)
+    differences = rows_of(measured.differences)
     undefined = [score for score in scores if score.value is None or score.counts]
     by_system: dict[str, list[str]] = {}
     for text in generations:
@@ -243,7 +244,8 @@ def _find_models(
     wanted: dict[str, tuple[str, str]] = {}
     for module in WITH_MODELS:
         model = models.open(getattr(settings, f"{module}_model"))
-        path, computed = Path(model.location), set(MODULES[module]) & set(settings.compute)
+        path = Path(model.location)
+        computed = set(MODULES[module]) & set(settings.compute)
         needed = computed and (references or module not in AGAINST_REFERENCES)
         if needed and (dry_run or path.is_dir() or not path.is_absolute()):
             wanted[model.name] = (model.location, model.wanted)
