@@ -45,6 +45,7 @@ check: .venv/test.stamp
 	$(BIN)/lint-imports
 	$(BIN)/deptry guard_eval annotation_app judge analysis
 	$(BIN)/python tools/check_names.py
+	$(BIN)/python tools/check_lines.py
 	$(BIN)/oxlint --config tools/oxlint.json --deny-warnings annotation_app judge analysis
 
 replicate: .venv/test.stamp

@@ -16,7 +16,7 @@ import pandas as pd
 from analysis.planning.formulas import MAX_ITEMS, MAX_RATERS, Design, items_needed, power_at
 from analysis.planning.pilot import read_pilot
 from guard_eval.errors import StudyError
-from guard_eval.reporting.drawing import GUIDE, INK, Drawing, drawn, standalone
+from guard_eval.reporting.drawing import GUIDE, INK, Drawing, draw_figure, standalone
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import and_list, percent, plural
@@ -160,7 +160,7 @@ def plan_study(
         design=asdict(design),
         needs=needs,
         curve=curve,
-        drawing=drawn(
+        drawing=draw_figure(
             partial(_draw, design, curve),
             name="power",
             heading=f"{_goal(design)} ({percent(design.ties, 0)} ties, ICC {design.icc:.2g})",

@@ -22,7 +22,7 @@ from guard_eval.files.opening import read_bytes, read_text
 from guard_eval.metrics.scores import METRICS
 from guard_eval.records import PEOPLE_OF, Pair, RaterKind
 from guard_eval.reporting.words import judged_by
-from guard_eval.rubric import CRITERIA, Criterion, criteria, reworded
+from guard_eval.rubric import CRITERIA, Criterion, criteria, describe_rewordings
 from guard_eval.store import Store, TidyRow, raters, unblind
 from guard_eval.store import notes as store_notes
 from guard_eval.store import pairs as store_pairs
@@ -90,7 +90,7 @@ def study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> Contex
             study.declared, {part: store_settings.declared(store, part) for part in study.declared}
         ),
         criteria=tuple(each for each in asked if CRITERIA.get(each.name) != each),
-        reworded=tuple(reworded(store_settings.criteria(store), asked)),
+        reworded=tuple(describe_rewordings(store_settings.criteria(store), asked)),
         declared=(*_compared_run(settings), *plan_changes(study, pairs)),
         unfinished=_unfinished(settings, pairs, everybody),
         planned=_family(settings, {row.rater_kind for row in rows}),

@@ -176,7 +176,7 @@ def section(evidence: Evidence) -> Section | None:
         question="Do raters agree with each other?",
         answer=_answer(of_people(rows)),
         notes=(DESIGN_EFFECT, *distinct_notes(row.note for row in rows)),
-        tables=(table,),
+        tables=table,
     )
 
 

@@ -190,10 +190,10 @@ def _values(cells: pd.Series, column: str) -> pd.Categorical:
             f"{MAX_VALUES}"
         )
     known = pd.to_numeric(pd.Series(texts, dtype=object))
-    thirds = pd.qcut(known, _THIRDS, duplicates="drop").cat
-    ranges = known.groupby(thirds.codes).agg(["min", "max"]).drop(index=-1, errors="ignore")
+    codes = pd.qcut(known, _THIRDS, duplicates="drop").cat.codes.to_numpy()
+    ranges = known.groupby(codes).agg(["min", "max"]).drop(index=-1, errors="ignore")
     names = [f"{low:g} to {high:g}" for low, high in ranges.itertuples(index=False)]
-    return pd.Categorical.from_codes(thirds.codes, names)
+    return pd.Categorical(np.array([*names, None], dtype=object)[codes], categories=names)
 
 
 def section(evidence: Evidence) -> Section | None:
@@ -233,7 +233,7 @@ def section(evidence: Evidence) -> Section | None:
         question=f"Does the result depend on {names}?",
         answer=f"evidence: {and_list(found)}" if found else "no evidence",
         notes=(*NOTES, f"Interaction: {method}.", *notes),
-        tables=(figures, dependence),
+        tables=(*figures, *dependence),
     )
 
 

@@ -31,7 +31,7 @@ def section(evidence: Evidence) -> Section | None:
         question="Would other raters say the same?",
         answer=_answer(evidence, rows),
         notes=(AS_A_SAMPLE,),
-        tables=(table,),
+        tables=table,
     )
 
 

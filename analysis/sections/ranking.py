@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 import numpy as np
 import pandas as pd
@@ -32,6 +33,7 @@ from analysis.stats.ranks.rank_sets import (
 )
 from analysis.verdicts.scores import CELL, UnitScores, connected_methods
 from guard_eval.estimate import Estimate, adjust, join_notes, why_no_p
+from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import KIND_PLACE, and_list, capital, equals, number, percent, plural, title
 from guard_eval.rubric import COMPOSITE
 
@@ -329,31 +331,32 @@ def section(evidence: Evidence) -> Section | None:
     """Ask how the methods rank."""
     if not evidence.is_ranked:
         return None
-    tables = [
-        row_table(
-            rows,
-            lambda row: {"Method": row.method},
-            lambda row: {
-                "Rank": row.rank,
-                "Ranks possible": row.possible_ranks,
-                "Expected share": percent(row.share),
-                "Interval": share_limits(row.expected_share),
-                "Strength": number(row.strength),
-            },
-            csv="ranking",
-            caption=f"{capital(title(rows[0].criterion))}, judged by {group_name(rows[0])}",
-            note=_note(rows[0]),
-        )
-        for rows in rankings(evidence)
-    ]
+    tables = tuple(chain.from_iterable(map(_table, rankings(evidence))))
     methods = {row.method for row in evidence.rows(ranking)}
     return Section(
         anchor="ranking",
         question="How do the methods rank?",
         answer=f"{plural(len(methods), 'method')}, {plural(len(tables), 'ranking')}",
         notes=(HOW_TO_READ,),
-        tables=tuple(tables),
+        tables=tables,
         is_open=True,
+    )
+
+
+def _table(rows: Sequence[RankingRow]) -> tuple[Table, ...]:
+    return row_table(
+        rows,
+        lambda row: {"Method": row.method},
+        lambda row: {
+            "Rank": row.rank,
+            "Ranks possible": row.possible_ranks,
+            "Expected share": percent(row.share),
+            "Interval": share_limits(row.expected_share),
+            "Strength": number(row.strength),
+        },
+        csv="ranking",
+        caption=f"{capital(title(rows[0].criterion))}, judged by {group_name(rows[0])}",
+        note=_note(rows[0]),
     )
 
 

@@ -177,7 +177,7 @@ def section(evidence: Evidence) -> Section | None:
         question="Would other analyses say the same?",
         answer=_answer(of_people(rows), evidence.plan.alpha),
         notes=(PAPERS_TEST,),
-        tables=(table,),
+        tables=table,
     )
 
 

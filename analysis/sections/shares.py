@@ -446,7 +446,7 @@ def section(evidence: Evidence) -> Section | None:
         question="What are the figures?",
         answer=f"{plural(len(evidence.rows(totals)), 'result')}{by_dataset}",
         notes=NOTES,
-        tables=(table,),
+        tables=table,
     )
 
 

@@ -99,6 +99,10 @@ class Columns:
         """Return whether the cells of a column say yes or no."""
         return {text.strip().casefold() for text in self.values(name)} <= YES | NO
 
+    def is_number(self, name: str) -> bool:
+        """Return whether the cells of a column are whole numbers."""
+        return all(text.strip().removesuffix(".0").isdecimal() for text in self.values(name))
+
     def has_sibling(self, name: str) -> bool:
         """Return whether another column has the same heading for the other of two texts."""
         heading = plain_heading(name)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from analysis.verdicts.columns import NAMES, YES, Columns, is_missing_word, plain_heading
+from analysis.verdicts.columns import HEADINGS, NAMES, NO, YES, Columns, is_missing_word, plain_heading
 from analysis.verdicts.draft import METHODS, UNKNOWN_RATER, Draft
 from analysis.verdicts.items import pair_codes
 from analysis.verdicts.layout import as_texts, distinct_rows
@@ -39,20 +39,7 @@ _COUPLE = (
     r"|(?P<before>left|right|first|second){0}(name)?"
 )
 _SECOND = {"a": "b", "1": "2", "left": "right", "first": "second"}
-_WON_AND_LOST = (
-    *(("winner", "loser"), ("winning", "losing"), ("won", "lost"), ("chosen", "rejected")),
-    *(("preferred", "dispreferred"), ("preferred", "rejected"), ("better", "worse")),
-)
-"""Words in the headings of the method that won and of the one that lost."""
 _ABOUT_METHODS = re.compile(rf"({SYSTEMS}|name|id)*")
-_MARK = re.compile(r"(winner|winning|preferred|prefers?|chosen|is)[\W_]+")
-"""How headings begin under which 1 marks a verdict."""
-_COUNT = re.compile(
-    rf"(n|num|count)?(of)?(wins?|won|votes?|prefers?|preferred)(for|of)?{SYSTEMS}?(?P<last>a|b|1|2)"
-    rf"|(n|num|count)?{SYSTEMS}?(?P<first>a|b|1|2)(wins?|won|votes?|count)"
-)
-"""Headings of how often a method won."""
-_TIE_COUNT = re.compile(r"(n|num|count|votes?)?(of|for)?(ties?|draws?|tied|equal)(count|votes?)?")
 _RATER = re.compile(
     r"(?P<rater>(rater|annotator|judge|coder|evaluator|worker|participant|labell?er|expert)[\W_]*\d*)"
     r"([\W_]*(?P<criterion>.*))?",
@@ -132,7 +119,7 @@ def _won_and_lost(names: Sequence[str]) -> tuple[str, str] | None:
     plain = {plain_heading(name): name for name in names}
     matches = [
         (heading, heading.replace(won, lost, 1))
-        for won, lost in _WON_AND_LOST
+        for won, lost in HEADINGS["won_and_lost"]
         for heading in plain
         if won in heading and _ABOUT_METHODS.fullmatch(heading.replace(won, "", 1))
     ]
@@ -213,8 +200,8 @@ def find_verdicts(draft: Draft) -> list[str]:
     if "headings" in draft.declared.columns:
         return columns_of_verdicts(draft)
     wide: list[str] = []
-    if not draft.has("verdict") and not _use_winners(draft) and not _use_counts(draft):
-        named = [name for name in draft.columns.named("verdict") if name in draft.free()]
+    named = [name for name in draft.columns.named("verdict") if name in draft.free()]
+    if not draft.has("verdict") and (named or not _use_marks(draft)):
         if any(not _agree(draft, named[0], name) for name in named[1:]):
             raise StudyError(f"verdict could be {and_list(named)}; rename the column that is it to verdict")
         holding = columns_of_verdicts(draft) if not named else []
@@ -244,74 +231,67 @@ def _agree(draft: Draft, *names: str) -> bool:
     return all(winner(first, a, b) == winner(second, a, b) for first, second, a, b in rows)
 
 
-def _use_winners(draft: Draft) -> bool:
-    """Join columns of 0 and 1 that each stand for one verdict: winner_model_a, winner_model_b, winner_tie."""
-    words = {}
+def _use_marks(draft: Draft) -> bool:
+    """Read columns that each stand for a verdict, with 1 or a number of wins: winner_model_a, A_wins, win1.
+
+    Among zeros and ones a row of zeros is a tie. Each counted win is of a pair of its own if no two rows
+    count the same comparison. Otherwise a row may be an item, and each of its wins is by another rater.
+    """
+    words: dict[str, str] = {}
+    counting = []
+    counted = set(HEADINGS["counting"])
     for name in draft.free():
-        text = _MARK.sub("", name.strip().casefold())
-        text = f"model {text}" if text in {"1", "2"} else text
-        if meaning(text) is not None and draft.columns.is_boolean(name):
-            words[name] = text
-    sides = {meaning(text).side for text in words.values()}  # type: ignore[union-attr]
-    if len(words) < 2 or not {A, B} <= sides:
+        parts = re.findall("[a-z]+|[0-9]+", name.casefold())
+        word = " ".join(part for part in parts if part not in [*counted, *HEADINGS["marking"]])
+        known = meaning(f"model {word}" if word in {"1", "2"} else word)
+        is_tie = known is not None and known.side == TIED and draft.columns.is_number(name)
+        is_counting = is_tie or not counted.isdisjoint(parts)
+        if known and (is_counting or draft.columns.is_boolean(name)):
+            words[name] = f"model {word}" if word in {"1", "2"} else word
+            counting += [name] if is_counting else []
+    sides = [known.side for word in words.values() if (known := meaning(word)) and known.side != TIED]
+    if sorted(sides) != [B, A]:
         return False
-    chosen = pd.DataFrame({name: _is_yes(draft.columns, name) for name in words})
-    if (chosen.sum(axis=1) > 1).any():
-        if _count_columns(draft):
-            return False
-        raise StudyError(f"more than one of {and_list(list(words))} is 1 in a row; mark one winner in each")
-    is_filled = draft.columns.texts(*words).notna().any(axis=1)
-    is_won = chosen.any(axis=1)
-    verdict = chosen.idxmax(axis=1).map(words).where(is_won, TIE).where(is_filled)
-    if count := int((is_filled & ~is_won).sum()):
-        draft.notes.append(f"{count} rows in which none of {and_list(list(words))} is 1 are read as ties")
+    listed = and_list(list(words))
+    counts = pd.DataFrame({name: _as_counts(draft.columns, name) for name in words})
+    is_filled = counts.notna().any(axis=1)
+    counts = counts.fillna(0).astype(int)
+    total = counts.sum(axis=1)
+    if (total > 1).any():
+        if len(counting) < len(words) or not draft.has(*METHODS):
+            raise StudyError(f"more than one of {listed} is 1 in a row; mark one winner in each")
+        _repeat_rows(draft, counts, words)
+        return True
+    verdict = counts.idxmax(axis=1).map(words).where(total > 0, TIE).where(is_filled)
+    if ties := int((is_filled & (total == 0)).sum()):
+        draft.notes.append(f"{ties} rows in which none of {listed} is 1 are read as ties")
     draft.replace(draft.frame.drop(columns=list(words)).assign(verdict=verdict))
     draft.record("verdict", ", ".join(words), "one of them is 1 in each row")
     return True
 
 
-def _count_columns(draft: Draft) -> dict[str, str]:
-    """Return the verdicts by the column that counts them; nothing if no two columns count wins."""
-    words = {}
-    for name in draft.free():
-        heading = plain_heading(name)
-        if match := _COUNT.fullmatch(heading):
-            words[name] = METHODS[(match["first"] or match["last"]) in {"b", "2"}]
-        elif _TIE_COUNT.fullmatch(heading):
-            words[name] = TIE
-    return words if sorted(words.values()) in (list(METHODS), [*METHODS, TIE]) else {}
+def _as_counts(columns: Columns, name: str) -> pd.Series:
+    """Return the cells of a column as whole numbers: 0 or 1 for no and yes, NaN for an empty cell."""
+    texts = columns.texts(name)[name].astype(object).str.strip().str.casefold()
+    numbers = pd.to_numeric(texts.mask(texts.isin(YES), "1").mask(texts.isin(NO), "0"), errors="coerce")
+    if (numbers.isna() & texts.notna()).any() or (numbers < 0).any() or (numbers % 1 > 0).any():
+        raise StudyError(f"{name} counts wins, and a cell is no whole number; write 0, 1, 2, …")
+    return numbers
 
 
-def _use_counts(draft: Draft) -> bool:
-    """Turn counts of wins into rows, one a win.
-
-    Each win is of a pair of its own if no two rows count the same comparison. Otherwise a row may be an item,
-    and each of its wins is by another, unnamed rater.
-    """
-    words = _count_columns(draft)
-    if not words or not draft.has(*METHODS):
-        return False
-    counts = {name: pd.to_numeric(draft.frame[name], errors="coerce") for name in words}
-    if any(numbers.isna().any() or (numbers < 0).any() or (numbers % 1).any() for numbers in counts.values()):
-        raise StudyError(
-            f"{and_list(list(words))} count wins, and a cell is no whole number; write 0, 1, 2, …"
-        )
+def _repeat_rows(draft: Draft, counts: pd.DataFrame, words: Mapping[str, str]) -> None:
+    """Turn counts of wins into rows, one a win."""
     rows = draft.frame.drop(columns=list(words))
     are_items = int(pair_codes(draft.columns).max(initial=-1)) + 1 < len(rows)
     if are_items and not draft.has("pair_id"):
         rows = rows.assign(pair_id=[str(number) for number in range(1, len(rows) + 1)])
-    long = pd.concat(
-        [
-            rows.loc[rows.index.repeat(counts[name].astype(int))].assign(verdict=word)
-            for name, word in words.items()
-        ]
-    ).sort_index(kind="stable")
+    wins = [rows.loc[rows.index.repeat(counts[name])].assign(verdict=word) for name, word in words.items()]
+    long = pd.concat(wins).sort_index(kind="stable")
     if are_items and not draft.has("rater"):
         long["rater"] = [f"{UNKNOWN_RATER} {number + 1}" for number in long.groupby(level=0).cumcount()]
     draft.replace(long)
     each = "by another, unnamed rater of the row's pair" if are_items else "of a pair of its own"
     draft.record("verdict", ", ".join(words), f"they count wins, and each win is {each}")
-    return True
 
 
 def _use_tie_flags(draft: Draft) -> None:
@@ -327,14 +307,11 @@ def _use_tie_flags(draft: Draft) -> None:
     for name in flags:
         verdict = draft.columns.texts("verdict")["verdict"].astype(object)
         draft.replace(
-            draft.frame.drop(columns=name).assign(verdict=verdict.mask(_is_yes(draft.columns, name), TIE))
+            draft.frame.drop(columns=name).assign(
+                verdict=verdict.mask(_as_counts(draft.columns, name) == 1, TIE)
+            )
         )
         draft.record("verdict", name, "it marks ties")
-
-
-def _is_yes(columns: Columns, name: str) -> pd.Series:
-    texts = columns.texts(name)[name].astype(object).fillna("")
-    return texts.str.strip().str.casefold().isin(YES)
 
 
 def columns_of_verdicts(draft: Draft) -> list[str]:

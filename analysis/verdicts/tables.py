@@ -215,7 +215,7 @@ def _use_items(draft: Draft, wide: Sequence[str]) -> None:
 def _write_items(draft: Draft, items: Items) -> None:
     """Write the columns pair_id and prompt_id."""
     columns = draft.columns
-    new: dict[str, object] = {}
+    new: dict[str, list[str] | pd.Series] = {}
     name = items.pair[0] if items.pair else ""
     is_made = len(items.pair) != 1
     if is_made:
@@ -248,7 +248,7 @@ def _settle_raters(draft: Draft) -> None:
             _use_showings(draft, ["pair_id", "criterion", "rater"])
         return
     names = ["pair_id", "criterion"]
-    raters: object = UNKNOWN_RATER
+    raters: str | list[str] = UNKNOWN_RATER
     why = f"the table has none: all verdicts are by {UNKNOWN_RATER!r}"
     if "rater" in draft.declared.columns:
         numbers = pd.Series(pair_codes(draft.columns, names))

@@ -31,7 +31,7 @@ _PREFERENCE = re.compile(
 )
 _SAME = "same|equal(ly)?|similar|comparable|equivalent|identical"
 _TIE = re.compile(
-    rf"(it is |its |it's )?(a )?(tie|tied|ties|draw|both|neither|neutral|no winner"
+    rf"(it is |its |it's )?(a )?(tie|tied|ties|draws?|both|neither|neutral|no winner"
     rf"|(about |roughly |nearly |almost )?(the )?({_SAME})( in)?( quality| good| bad| preference)?"
     rf"|(they |they're |both )?(are |were )?(about |equally )(the )?({_SAME}|good|bad)"
     r"|both ?(texts? |responses? |options? |answers? )?(are |were )?(equally )?(good|bad|fine)"

@@ -36,6 +36,7 @@ from guard_eval.study.criteria_settings import SettingsTable
 from guard_eval.study.folder import locate_model
 from guard_eval.study.settings import MetricSettings
 from guard_eval.study.toml import check_tables, with_overrides
+from guard_eval.texts.cues import describe_endings
 from guard_eval.texts.generation_files import read_generations
 from guard_eval.texts.generations import HUMAN, Generation, generation_of
 from guard_eval.texts.models import HubModels, find_models
@@ -208,9 +209,14 @@ def _measure_texts(
     with hub.offline(), closing(ScoreCache(folder and folder / "scores.sqlite")) as cache:
         tools = MetricTools(settings=settings, models=models, cache=cache)
         measured = replace(measure_generations(generations, tools, warnings=warnings), question=question)
-    scores, differences = rows_of(measured.scores), rows_of(measured.differences)
+    scores = rows_of(measured.scores)
+    differences = rows_of(measured.differences)
     undefined = [score for score in scores if score.value is None or score.counts]
-    lines = [line, *(f"{name} ({where}): {note}" for name, where, note in collect_notes(undefined))]
+    by_system: dict[str, list[str]] = {}
+    for text in generations:
+        by_system.setdefault(text.strategy, []).append(text.text)
+    lines = [line, *filter(None, [describe_endings(by_system)])]
+    lines += [f"{name} ({where}): {note}" for name, where, note in collect_notes(undefined)]
     lines += dict.fromkeys(row.note for row in differences if row.note)
     if folder:
         write_results(measured, folder)
@@ -238,7 +244,8 @@ def _find_models(
     wanted: dict[str, tuple[str, str]] = {}
     for module in WITH_MODELS:
         model = models.open(getattr(settings, f"{module}_model"))
-        path, computed = Path(model.location), set(MODULES[module]) & set(settings.compute)
+        path = Path(model.location)
+        computed = set(MODULES[module]) & set(settings.compute)
         needed = computed and (references or module not in AGAINST_REFERENCES)
         if needed and (dry_run or path.is_dir() or not path.is_absolute()):
             wanted[model.name] = (model.location, model.wanted)

@@ -86,7 +86,8 @@ def score_table(rows: Sequence[Any], *, intervals: bool = False) -> Table:
         rows: The scores; a single dataset is the table's caption.
         intervals: Whether a cell has the interval, too.
     """
-    closest, names = closest_to_human(rows), dict.fromkeys(row.metric for row in rows)
+    closest = closest_to_human(rows)
+    names = dict.fromkeys(row.metric for row in rows)
     datasets = list(dict.fromkeys(row.dataset for row in rows))
     lines: dict[tuple[str, str], dict[str, Any]] = {}
     for row in rows:
@@ -147,7 +148,9 @@ def difference_table(rows: Sequence[Any]) -> Table:
 
 
 def _format_p(p: float | None, note: str) -> str:
-    return p_value(p) if p is not None else NO_P if note else NOTHING
+    if p is None:
+        return NO_P if note else NOTHING
+    return p_value(p)
 
 
 def _shorten(text: str) -> str:
@@ -157,7 +160,8 @@ def _shorten(text: str) -> str:
 
 def metrics_page(measured: Measured, ending: str, figures: Sequence[Escaped] = ()) -> str:
     """Return the results as a page: `.html`, `.md` or `.tex`, the last without intervals."""
-    scores, differences = rows_of(measured.scores), rows_of(measured.differences)
+    scores = rows_of(measured.scores)
+    differences = rows_of(measured.differences)
     datasets = sorted(dict.fromkeys(row.dataset for row in scores), key=lambda name: name != OVERALL)
     by_dataset = [[row for row in scores if row.dataset == dataset] for dataset in datasets]
     tables = [score_table(rows, intervals=ending != ".tex") for rows in by_dataset]

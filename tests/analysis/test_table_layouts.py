@@ -139,6 +139,13 @@ def test_one_hot_winners_keep_their_ties(names):
     assert counts(table.astype(dict.fromkeys(names, bool))) == ("10/10/10", 30)
 
 
+def test_numbers_of_words_are_no_wins():
+    rows = [{"winner": "model_a", "n_a": 213, "n_b": 187, "count_a": 3, "count_b": 1} for _ in range(10)]
+    assert counts(frame(rows)) == ("10/0/0", 10)
+    table = frame(rows).drop(columns="winner")
+    assert "no column has verdicts" in refusal(table)
+
+
 def test_two_marks_in_a_row_are_refused():
     table = frame([{"winner_model_a": 1, "winner_model_b": 1}, {"winner_model_a": 1, "winner_model_b": 0}])
     assert "more than one of winner_model_a and winner_model_b is 1" in refusal(table)
@@ -160,6 +167,8 @@ def test_winner_and_loser_are_read(won, lost):
 def test_wins_are_independent_only_if_a_comparison_has_one_row(names):
     table = pd.DataFrame([{"player1": "alpha", "player2": "beta", names[0]: 7, names[1]: 3}])
     assert counts(table) == ("7/0/3", 10)
+    assert counts(table.assign(draws=2)) == ("7/2/3", 12)
+    assert "a cell is no whole number" in refusal(table.assign(**{names[0]: 1.5}))
     rows = [{**ALPHA, names[0]: 2, names[1]: 1} for _ in range(20)]
     assert counts(pd.DataFrame(rows)) == ("40/0/20", 20)
 
