@@ -152,8 +152,8 @@ def calibration(evidence: Evidence) -> list[CalibrationRow]:
         _usage(evidence).checked, lambda item: (item["judge"], CHECKS.index(item["check"]), item["criterion"])
     )
     rows = []
-    for (judge, place, criterion), items in sorted(groups.items()):
-        check = CHECKS[place]
+    for (judge, number, criterion), items in sorted(groups.items()):
+        check = CHECKS[number]
         whole = [item["answers"] for item in items if len(item["answers"]) == item["asked"]]
         outcomes = [_outcome(check, answers) for answers in whole]
         hits = [outcome == 1 for outcome in outcomes]

@@ -174,12 +174,12 @@ def _groups(scores: pd.DataFrame) -> Iterator[_Group]:
         connected = connected_methods(compared.itertuples(index=False, name=None))
         everybody = {method for group in connected for method in group}
         ranked = [group for group in connected if len(group) >= MIN_RANKED]
-        for place, methods in enumerate(ranked, start=1):
+        for position, methods in enumerate(ranked, start=1):
             yield _Group(
                 kind=str(kind),
                 judge=str(judge),
                 criterion=str(criterion),
-                number=place,
+                number=position,
                 methods=methods,
                 apart=tuple(sorted(everybody.difference(methods))),
                 scores=judged[judged["method_a"].isin(methods)],
@@ -208,8 +208,8 @@ def _rank(evidence: Evidence, group: _Group) -> _Ranking:
     level, sequential = evidence.plan.level, evidence.plan.sequential
     methods, count = group.methods, len(group.methods)
     by_unit = UnitScores.of(group.scores)
-    place = {name: index for index, name in enumerate(methods)}
-    first, second = (np.asarray(group.scores[side].map(place), dtype=np.int64) for side in CELL[:2])
+    numbers = {name: index for index, name in enumerate(methods)}
+    first, second = (np.asarray(group.scores[side].map(numbers), dtype=np.int64) for side in CELL[:2])
     sides = np.sign(group.scores["net"].to_numpy()).astype(np.int64)
     wins, ties = _count(first, second, sides, count)
     strengths = davidson(wins, ties, methods)
