@@ -46,7 +46,7 @@ NO_CORRECTED_P = "no corrected p: with so few that differ it could not have been
 WEIGHTS = {"equal": "every pair weighs the same", "precision": "a pair weighs by its precision"}
 NOTES = (
     "Share: wins plus half the ties, averaged over pairs. Wins, ties and losses are ratings.",
-    "p is corrected in bold rows of the family, and uncorrected elsewhere.",
+    "p is corrected in bold rows of the family, uncorrected elsewhere.",
 )
 
 
