@@ -139,6 +139,18 @@ def test_one_hot_winners_keep_their_ties(names):
     assert counts(table.astype(dict.fromkeys(names, bool))) == ("10/10/10", 30)
 
 
+@pytest.mark.parametrize(
+    ("columns", "declared", "message"),
+    [
+        ({"method_a": "x1", "model_b": "y1", "winner": "A"}, {}, "has method_a and no method_b"),
+        ({"verdict": "A", "q1": "B", "rater": "r"}, {"headings": "pair_id"}, "there is a column verdict"),
+        ({"q1": "B", "q2": "A", "rater": "r", **ALPHA}, {"headings": "rater"}, "there is a column rater"),
+    ],
+)
+def test_columns_that_exclude_each_other_are_refused(columns, declared, message):
+    assert message in refusal(pd.DataFrame([columns] * 6), columns=declared)
+
+
 def test_numbers_of_words_are_no_wins():
     rows = [{"winner": "model_a", "n_a": 213, "n_b": 187, "count_a": 3, "count_b": 1} for _ in range(10)]
     assert counts(frame(rows)) == ("10/0/0", 10)
