@@ -45,6 +45,7 @@ check: .venv/test.stamp
 	$(BIN)/lint-imports
 	$(BIN)/deptry guard_eval annotation_app judge analysis
 	$(BIN)/python tools/check_names.py
+	$(BIN)/python tools/check_lines.py
 	$(BIN)/oxlint --config tools/oxlint.json --deny-warnings annotation_app judge analysis
 
 replicate: .venv/test.stamp
@@ -52,6 +53,7 @@ replicate: .venv/test.stamp
 
 evidence: .venv/test.stamp
 	$(BIN)/python evidence/calibration.py
+	$(BIN)/python evidence/shares_and_ranks.py
 	$(BIN)/python evidence/planning.py
 
 docs: .venv/docs.stamp

@@ -90,6 +90,10 @@ def versions() -> dict[str, str]:
     return {"Python": platform.python_version(), **{name: version(name) for name in packages}}
 
 
+Facts = Mapping[str, Any]
+"""What the study's database knows of one thing, by name."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JudgeUsage:
     """How judges were asked. Each row names its `judge`.
@@ -103,11 +107,11 @@ class JudgeUsage:
             the `answers`: `target`, the text that the check is about, `other` or `tie`.
     """
 
-    prompts: tuple[Mapping[str, Any], ...] = ()
-    spent: tuple[Mapping[str, Any], ...] = ()
-    failed: tuple[Mapping[str, Any], ...] = ()
-    seen: tuple[Mapping[str, Any], ...] = ()
-    checked: tuple[Mapping[str, Any], ...] = ()
+    prompts: tuple[Facts, ...] = ()
+    spent: tuple[Facts, ...] = ()
+    failed: tuple[Facts, ...] = ()
+    seen: tuple[Facts, ...] = ()
+    checked: tuple[Facts, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

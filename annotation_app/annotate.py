@@ -14,7 +14,7 @@ from guard_eval import progress
 from guard_eval.errors import MissingExtraError, StudyError
 from guard_eval.records import PEOPLE
 from guard_eval.results import Result
-from guard_eval.rubric import criteria, reworded
+from guard_eval.rubric import criteria, describe_rewordings
 from guard_eval.store import Store, raters, settings, slots
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store.manage import LOCAL_ADDRESS
@@ -107,7 +107,8 @@ def _prepare(study: Study, store: Store, url: str, *, invited: bool) -> list[str
 
 
 def _warnings(study: Study, store: Store) -> list[str]:
-    annotation, warnings = study.settings.annotation, []
+    annotation = study.settings.annotation
+    warnings = []
     declared = compare_declared(study.declared, {PEOPLE: settings.declared(store, PEOPLE)})[0]
     if declared.changes:
         warnings.append(
@@ -117,7 +118,9 @@ def _warnings(study: Study, store: Store) -> list[str]:
     warnings += [
         f"a criterion that has verdicts is worded differently now: {change}. Give the new words another "
         "name, or take the change back."
-        for change in reworded(settings.criteria(store), criteria(annotation.criteria, study.settings.rubric))
+        for change in describe_rewordings(
+            settings.criteria(store), criteria(annotation.criteria, study.settings.rubric)
+        )
     ]
     if annotation.gold_every is not None and not store_pairs.read_gold(store):
         warnings.append(

@@ -36,7 +36,8 @@ def show(app: App, ending: Ending, visit: Visit | None = None) -> str:
     """
     if visit is not None and raters.is_out(app.store, visit.rater):
         ending = "ended"
-    texts, rated = getattr(app.words, ending), len(visit.trail) if visit else 0
+    texts = getattr(app.words, ending)
+    rated = len(visit.trail) if visit else 0
     if ending == "completed" and visit is not None and {"rated": rated} not in visit.progress["finished"]:
         state.record(app, visit, "finished", {"rated": rated})
     with markup.page(texts.title, fill(texts.lead, count=rated)):
@@ -53,7 +54,8 @@ def show(app: App, ending: Ending, visit: Visit | None = None) -> str:
 
 def _show_code(app: App, ending: Ending) -> None:
     """Show the ending's completion code, if it has one, and where to go with it."""
-    recruitment, texts = app.settings.recruitment, app.words.completed
+    recruitment = app.settings.recruitment
+    texts = app.words.completed
     code = None if ending == "ended" else recruitment.codes.get(ending)
     if code is None:
         return
@@ -64,7 +66,7 @@ def _show_code(app: App, ending: Ending) -> None:
 
 def nothing_left(app: App, visit: Visit) -> str:
     """Show the page of a rater who is handed nothing: wait for a pair that others have open, or the end."""
-    if handout.waits_until(app.store, visit.rater, app.plan) is None:
+    if handout.find_wait_end(app.store, visit.rater, app.plan) is None:
         return show(app, "completed" if visit.trail else "ran_out", visit)
     texts = app.words.waiting
     minutes = max(1, round(app.plan.lease.total_seconds() / 60))

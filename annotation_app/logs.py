@@ -32,14 +32,16 @@ def warn(message: str, *values: object) -> None:
 
 def hide_private(record: logging.LogRecord) -> logging.LogRecord:
     """Take queries out of a record's message, and messages out of its exception."""
-    record.msg, record.args = re.sub(r"\?[^\s\"']*", "?…", record.getMessage()), ()
+    record.msg = re.sub(r"\?[^\s\"']*", "?…", record.getMessage())
+    record.args = ()
     if record.exc_info and record.exc_info[1]:
         kind, error, trace = record.exc_info
         name = f"{kind.__module__}.{kind.__qualname__} (message left out)"
         number = (error.errno or 0) if isinstance(error, OSError) else 0
         if number in errno.errorcode:
             name += f", {errno.errorcode[number]}: {os.strerror(number)}"
-        record.exc_text, record.exc_info = "".join(traceback.format_tb(trace)) + name, None
+        record.exc_text = "".join(traceback.format_tb(trace)) + name
+        record.exc_info = None
     return record
 
 

@@ -28,7 +28,9 @@ def show_next(app: App, visit: Visit) -> str | None:  # noqa: PLR0911 (a page ea
     Who has rated already is asked for consent and background if these were switched on later, and spared
     the practice and the check.
     """
-    pages, notes, begun = app.settings.pages, visit.progress, bool(visit.trail)
+    pages = app.settings.pages
+    notes = visit.progress
+    begun = bool(visit.trail)
     unchecked = pages.check and not begun and not any(attempt["passed"] for attempt in notes["check"])
     if pages.consent and not _has_agreed(visit):
         return _ask_consent(app, visit)
@@ -92,7 +94,8 @@ def _ask(key: str, questions: Sequence[Question], button: str) -> dict[str, str]
     chosen: dict[str, str | None] = {}
     with st.form(key, border=False):
         for question in questions:
-            text, name = label(question.ask), f"{key}-{question.name}"
+            text = label(question.ask)
+            name = f"{key}-{question.name}"
             if question.answers:
                 words = {answer: label(text) for answer, text in question.answers.items()}
                 chosen[question.name] = st.radio(
@@ -160,12 +163,15 @@ def _note_practice(app: App, visit: Visit, submission: Submission) -> None:
 
 def _show_feedback(app: App, visit: Visit) -> str:
     """Show what we would have chosen on the pair that was practised last."""
-    words, texts, noted = app.words.panel, app.words.practice, visit.progress["practice"][-1]
+    words = app.words.panel
+    texts = app.words.practice
+    noted = visit.progress["practice"][-1]
     pair = next(pair for pair in app.practice if pair.name == noted["pair"])
     with markup.page(texts.feedback, texts.answers):
         for criterion in app.criteria:
             if criterion.name in pair.expected:
-                chosen, expected = noted["choices"][criterion.name], pair.expected[criterion.name]
+                chosen = noted["choices"][criterion.name]
+                expected = pair.expected[criterion.name]
                 sentence = texts.agreed if chosen == expected else texts.differed
                 reason = fill(sentence, given=getattr(words, chosen), expected=getattr(words, expected))
                 text = f"{reason} {pair.because[criterion.name]}"
@@ -183,7 +189,8 @@ def _show_feedback(app: App, visit: Visit) -> str:
 
 
 def _check(app: App, visit: Visit) -> str:
-    attempts, texts = visit.progress["check"], app.words.check
+    attempts = visit.progress["check"]
+    texts = app.words.check
     name = f"check-{len(attempts)}"
     with markup.page(texts.title, texts.lead):
         st.button(label(texts.instructions), key="read", on_click=visit.open, args=("instructions",))

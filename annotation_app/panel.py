@@ -132,7 +132,8 @@ def _handle(actions: Actions, sent: Mapping[str, Any]) -> bool:
         return False
     st.session_state["received"] = True
     visit.clear_messages()
-    app, is_complete = state.app, True
+    app = state.app
+    is_complete = True
     try:
         # Half an emoji, which a limit of characters may leave in a comment, has no UTF-8.
         text = json.dumps(sent[event], ensure_ascii=False).encode(errors="replace")

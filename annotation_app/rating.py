@@ -63,7 +63,7 @@ def fetch(app: App, visit: Visit) -> None:
     if time.monotonic() - visit.counted > RECOUNT_SECONDS:
         _count(app, visit)
     if visit.pair is None and visit.earlier:
-        visit.pair = verdicts.presented(app.store, visit.trail[visit.at], rater=visit.rater)
+        visit.pair = verdicts.read_presentation(app.store, visit.trail[visit.at], rater=visit.rater)
     elif visit.pair is None:
         visit.pair = next(iter(handout.claim(app.store, visit.rater, app.plan)), None)
     if not visit.earlier and (visit.pair is None) != (visit.available == 0):
@@ -74,13 +74,13 @@ def _count(app: App, visit: Visit) -> None:
     rated, visit.available = handout.progress(app.store, visit.rater, app.plan)
     visit.counted = time.monotonic()
     if rated != len(visit.trail):  # rated on another server, as a proxy may spread the tabs
-        visit.trail = verdicts.trail(app.store, visit.rater)
+        visit.trail = verdicts.read_rated_presentations(app.store, visit.rater)
         visit.go_to(len(visit.trail))
 
 
 def _read_answers(app: App, visit: Visit, number: int) -> dict[str, Any]:
     """Return a rater's stored choices, comment and problems on a pair, and their `base`; none if unrated."""
-    chosen = verdicts.current(app.store, number, rater=visit.rater)
+    chosen = verdicts.read_current_choices(app.store, number, rater=visit.rater)
     if not chosen:
         return {}
     # The last of each kind: notes come oldest first.
@@ -114,9 +114,10 @@ def _submit(app: App, visit: Visit, submission: Submission) -> None:
         if not _is_outdated(visit, submission, answers):
             _save(app, visit, submission)
             return
-    visit.trail = verdicts.trail(app.store, visit.rater)
+    visit.trail = verdicts.read_rated_presentations(app.store, visit.rater)
     visit.go_to(visit.trail.index(submission.pair))
-    visit.problem, visit.failed = app.words.rating.outdated, submission.press
+    visit.problem = app.words.rating.outdated
+    visit.failed = submission.press
 
 
 def _save(app: App, visit: Visit, submission: Submission) -> None:

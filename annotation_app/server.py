@@ -201,7 +201,8 @@ async def health(_request: Request) -> JSONResponse:
 
 async def _find_trouble() -> str:
     """Return why no rating could be saved just now, in two words; empty if one could."""
-    files, most = count_open_files(), Connection.limit * 4
+    files = count_open_files()
+    most = Connection.limit * 4
     if files > 0.9 * most:
         logs.warn("%d of at most %d files are open; raise the limit (LimitNOFILE= of a service)", files, most)
         return "open files"
@@ -328,7 +329,8 @@ class RequestGuard:
 def _is_own_page(scope: Scope) -> bool:
     """Return whether our own page opens a websocket. A program sends no origin; a browser does."""
     headers = Headers(scope=scope)
-    origins, host = headers.getlist("origin"), headers.get("host")
+    origins = headers.getlist("origin")
+    host = headers.get("host")
     is_own = not origins or origins in ([f"http://{host}"], [f"https://{host}"])
     if not is_own:
         logs.warn(

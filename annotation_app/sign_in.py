@@ -44,7 +44,8 @@ class Arrival(NamedTuple):
 
 def enter(app: App) -> Visit | None:
     """Sign a visitor in, or show the page on which to do so."""
-    recruitment, texts = app.settings.recruitment, app.words.sign_in
+    recruitment = app.settings.recruitment
+    texts = app.words.sign_in
     token = st.query_params.get("invite", "")
     visit = state.sign_in(app, token) if token else None
     arrival = None if visit else from_prolific(st.query_params, recruitment) or from_account(recruitment)
@@ -95,7 +96,8 @@ def from_account(recruitment: Recruitment) -> Arrival | None:
     # Without a provider in secrets.toml the user has no such attribute.
     if not recruitment.oidc or not getattr(st.user, "is_logged_in", False):
         return None
-    issuer, subject = st.user.get("iss"), st.user.get("sub")
+    issuer = st.user.get("iss")
+    subject = st.user.get("sub")
     account = f"{issuer} {subject}"
     external_id = account if len(account) <= LONGEST_NAME else content_id("oidc", account)
     return Arrival("oidc", external_id, {"issuer": str(issuer)}) if subject else None
@@ -110,7 +112,8 @@ def browser_secrets() -> list[str]:
 
 def _show(app: App, refused: str) -> None:
     """Say how to sign in, and why this visitor is not."""
-    recruitment, texts = app.settings.recruitment, app.words.sign_in
+    recruitment = app.settings.recruitment
+    texts = app.words.sign_in
     if recruitment.prolific and not refused:
         refused = texts.elsewhere if _is_other_study(st.query_params, recruitment) else texts.prolific
     with markup.page(texts.title, texts.lead):

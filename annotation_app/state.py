@@ -114,7 +114,9 @@ class Visit:
 
     def clear_messages(self) -> None:
         """Clear the messages to the rater."""
-        self.note, self.problem, self.failed = "", "", ""
+        self.note = ""
+        self.problem = ""
+        self.failed = ""
 
     def open(self, kind: str) -> None:
         """Open the onboarding page of this kind; an empty one leads on."""
@@ -138,7 +140,8 @@ def serve_study(study: Study) -> App:
         StudyError: Its wording or its database cannot be used.
     """
     global app  # noqa: PLW0603 (a process serves one study)
-    annotation, words = study.settings.annotation, wording.of_study(study)
+    annotation = study.settings.annotation
+    words = wording.of_study(study)
     store = Store.open(study.database, to_write=True, declared=study.declared)
     app = App(
         store=store,
@@ -168,7 +171,7 @@ def sign_in(app: App, token: str) -> Visit | None:
     rater = raters.sign_in(app.store, token)
     if rater is None:
         return None
-    trail = verdicts.trail(app.store, rater)
+    trail = verdicts.read_rated_presentations(app.store, rater)
     visit = Visit(token=token, rater=rater, progress=_progress(app, rater), trail=trail, at=len(trail))
     if rater.id in app.latest:
         visit.acknowledged = app.latest[rater.id].acknowledged

@@ -122,7 +122,8 @@ def of_study(study: Study) -> Wording:
 def _name_texts(words: dict[str, Any], settings: Settings) -> dict[str, Any]:
     """Return a shipped language's words with the name and the task that study.toml gives the texts."""
     named = read_toml(Path(__file__).with_name("naming.toml"))[words["language"]]
-    instructions, panel = words["instructions"], words["panel"]
+    instructions = words["instructions"]
+    panel = words["panel"]
     if settings.texts != CONTINUATIONS:
         instructions = instructions | {"lead": fill(named["lead"], texts=settings.texts)}
         panel = panel | {"prompt": named["prompt"], "side": named["side"]}

@@ -1,6 +1,8 @@
 """How fast decoding is: each strategy beside transformers' greedy `generate`, in turns in one process.
 
-Prints a Markdown table. README.md beside this file says how the ratios are made.
+Prints a Markdown table with two columns for each batch: over `generate` with the model as transformers loads
+it, which is what a user gains, and with the same packed layers, which is what the strategy costs. README.md
+beside this file says how the ratios are made.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -124,7 +127,7 @@ def _seconds(run: Callable[[], None]) -> float:
 
 
 def measure(model: Any, options: argparse.Namespace) -> str:
-    """Return a table of each strategy's time over that of greedy `generate`, by batch."""
+    """Return a table of each strategy's time over that of greedy `generate`, by batch and layers."""
     rows = []
     packed = copy.deepcopy(model)
     pack(packed)  # as `load_model` does
@@ -136,17 +139,17 @@ def measure(model: Any, options: argparse.Namespace) -> str:
             keys = torch.arange(size, device=model.device)
             batch = Batch(prompts=prompts, keys=keys, ends=(), limit=options.new_tokens)
 
-            def plain(prompts: list[list[int]] = prompts) -> None:
-                greedy_generate(model, prompts, options.new_tokens)
-
             def ours(batch: Batch = batch, name: str = name) -> None:
                 decode(packed, batch, parse(name), static=options.static)
 
-            result = ratios(plain, ours, options.rounds)
-            cells.append(f"{statistics.median(result):.2f} ({min(result):.2f}–{max(result):.2f})")
-            print(name, size, cells[-1], flush=True)
+            for layers in (model, packed):
+                plain = partial(greedy_generate, layers, prompts, options.new_tokens)
+                result = ratios(plain, ours, options.rounds)
+                cells.append(f"{statistics.median(result):.2f} ({min(result):.2f}–{max(result):.2f})")
+            print(name, size, *cells[-2:], flush=True)
         rows.append(cells)
-    return table(["over greedy `generate`", *(f"batch {size}" for size in options.batches)], rows)
+    columns = [f"batch {size}{layers}" for size in options.batches for layers in ("", ", same layers")]
+    return table(["over greedy `generate`", *columns], rows)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -10,20 +10,20 @@ _FILLERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0") | set(map(chr
 """What Unicode draws as nothing beside controls and formats."""
 
 
-def look(text: str, *, case: bool = False) -> str:
+def skeleton(text: str, *, case: bool = False) -> str:
     r"""Return what a reader sees of a name: two names with one look are taken for the same.
 
     Case (unless `case` is given), white space, Unicode form and what cannot be seen make no difference.
 
-    >>> look(" Bob\u200b "), look("\uff22\uff4f\uff42"), look("Bob  B", case=True)
+    >>> skeleton(" Bob\u200b "), skeleton("\uff22\uff4f\uff42"), skeleton("Bob  B", case=True)
     ('bob', 'bob', 'Bob B')
     """
     shown = unicodedata.normalize("NFKC", text)
-    shown = "".join(item for item in shown if item.isspace() or not unseen(item))
+    shown = "".join(item for item in shown if item.isspace() or not is_invisible(item))
     return " ".join((shown if case else unicodedata.normalize("NFKC", shown.casefold())).split())
 
 
-def unseen(character: str) -> bool:
+def is_invisible(character: str) -> bool:
     """Return whether a character leaves no mark; white space that is a control character counts too."""
     return unicodedata.category(character) in {"Cc", "Cf"} or character in _FILLERS
 
@@ -48,13 +48,13 @@ def look_alike(first: str, second: str) -> bool:
     >>> look_alike("Ada", "\u0410d\u0430"), look_alike("Bill", "BiII"), look_alike("Ada", "Ida")
     (True, True, False)
     """
-    return look(first) == look(second) or _shape(first) == _shape(second)
+    return skeleton(first) == skeleton(second) or _shape(first) == _shape(second)
 
 
 @cache
 def _shape(name: str) -> str:
     """Return the shapes of a name's letters: Latin letters for those of other scripts that look like them."""
-    letters = unicodedata.normalize("NFD", look(name, case=True)).translate(_SHAPES).translate(_STROKES)
+    letters = unicodedata.normalize("NFD", skeleton(name, case=True)).translate(_SHAPES).translate(_STROKES)
     return unicodedata.normalize("NFC", letters.casefold())
 
 
@@ -71,4 +71,4 @@ def is_model_name(name: str) -> bool:
     >>> [is_model_name(name) for name in ("GPT-4", "claude-sonnet-4", "Llama 70b", "Claude", "P-3")]
     [True, True, True, False, False]
     """
-    return _MODEL.fullmatch(look(name)) is not None
+    return _MODEL.fullmatch(skeleton(name)) is not None

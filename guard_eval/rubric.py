@@ -66,7 +66,7 @@ def check_name(name: str, known: Collection[str]) -> None:
         raise StudyError(f"unknown criterion {name!r}: {nearest(name, list(known))}")
 
 
-def reworded(before: Mapping[str, str], now: Iterable[Criterion]) -> list[str]:
+def describe_rewordings(before: Mapping[str, str], now: Iterable[Criterion]) -> list[str]:
     """Return a clause for each criterion whose words differ from those `before`, by name, if known."""
     return [
         f"{each.name!r} was asked as {before[each.name]!r}, and is now {str(each)!r}"

@@ -95,7 +95,7 @@ def sign_flip(scores: ArrayLike, *, unit: str = "prompt") -> Estimate:
         note = f"no {unit} favours either method" if len(values) else NO_DATA
         return Estimate(unit=unit, method=method, note=note, smallest_p=1.0)
     classes = _classify(magnitudes)
-    rounded = "; scores are rounded to a step, so that p is an upper bound" if classes.residual else ""
+    rounded = ", with scores rounded to a step, so that p is an upper bound" if classes.residual else ""
     return Estimate(
         value=float(values.mean()),
         p=_two_sided(classes, total - ROUNDING * float(magnitudes.sum())),

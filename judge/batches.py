@@ -129,7 +129,7 @@ class BatchRun:
         outcomes = await self._send(unanswered)
         ledger = self.biller.ledger
         verdicts = ledger.verdicts
-        again: list[Pending] = []
+        unsettled: list[Pending] = []
         for pending in await online.resolve(pending.question for pending in unanswered):
             key = online.builder.key(pending.question, pending.send.form, pending.send.sample)
             outcome = outcomes.get(key)
@@ -139,11 +139,11 @@ class BatchRun:
             elif outcome == Unavailable("batch"):
                 ledger.in_batches += 1
             else:
-                again.append(pending)
-        useless = [pending.error for pending in again if pending.error is not None]
+                unsettled.append(pending)
+        useless = [pending.error for pending in unsettled if pending.error is not None]
         if len(useless) >= MOST_FRUITLESS and ledger.verdicts == verdicts:
             raise StudyError(explain_useless(online.state, useless[-1], len(useless)).reason)
-        return again
+        return unsettled
 
     async def _send(self, unanswered: Sequence[Pending]) -> dict[str, Reservation]:
         """Send requests in batches, and collect these; return by key what became of each reservation."""

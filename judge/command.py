@@ -20,11 +20,13 @@ from guard_eval.results import Result
 from guard_eval.servers.price import KEYS, show_usd
 from guard_eval.servers.server import Server, connect_to, may_send_keys, parse_send_key
 from guard_eval.store import Store, judging, pairs
+from guard_eval.store.requests import Attempt
 from guard_eval.study import Study
 from guard_eval.study.judge_settings import Judge
 from judge.calibration import read_unanswered
 from judge.preview import IN_BATCH, ONLINE, Preview, preview_judge
 from judge.questions import read_left
+from judge.recheck import ask_again, draw_attempts, preview_recheck
 from judge.viewer import write_page
 
 if TYPE_CHECKING:
@@ -65,6 +67,7 @@ def judge(
     only: str | None = None,
     batch: bool = False,
     calibrate: bool = False,
+    recheck: int | None = None,
     view: Path | None = None,
     send_key: Sequence[str] = (),
 ) -> Judged:
@@ -87,6 +90,7 @@ def judge(
         only: Only the judge of this name, or of this model.
         batch: Ask by the Batch API, at half the price at OpenAI, and within a day.
         calibrate: Ask about pairs whose answer is known, made of the study's texts.
+        recheck: Ask so many stored requests again, byte for byte, and say whether the judge has changed.
         view: Write all exchanges with judges as one HTML page to read and filter, and stop.
         send_key: Let a key go to a server that study.toml names: VARIABLE=https://host.
 
@@ -95,6 +99,10 @@ def judge(
     """
     if budget is not None and not 0 < budget < float("inf"):
         raise StudyError(f"--budget {budget:g} must be an amount above 0, in US dollars, such as --budget 20")
+    if recheck is not None and (recheck < 1 or batch or calibrate):
+        raise StudyError(
+            "--recheck takes a number of at least 1, such as 40, and neither --batch nor --calibrate"
+        )
     judges = _choose(study, only)
     with Store.open(study.database, declared=study.declared) as store:
         if view is not None:
@@ -104,7 +112,7 @@ def judge(
         if not pairs.read(store):
             raise StudyError(f"{study.folder} has no pairs yet; run: {study.command('pair')}")
         command = JudgeCommand(
-            study, store, budget, parse_send_key(send_key), batch=batch, calibrate=calibrate
+            study, store, budget, parse_send_key(send_key), batch=batch, calibrate=calibrate, recheck=recheck
         )
         previews = command.preview(judges)
         if dry_run or not command.confirm(previews, yes=yes):
@@ -112,6 +120,7 @@ def judge(
             chosen += [("--send-key", key) for key in send_key]
             words = [word for name, value in chosen if value for word in (name, value)]
             words += ["--batch"] * batch + ["--calibrate"] * calibrate
+            words += ["--recheck", str(recheck)] if recheck else []
             result = replace(command.show(previews, example=dry_run), next=(study.command("judge", *words),))
         else:
             command.run(previews)
@@ -143,9 +152,12 @@ class JudgeCommand:
         allowed: The servers and variables of --send-key.
         batch: Whether to ask by the Batch API.
         calibrate: Whether to ask about pairs whose answer is known.
+        recheck: How many stored requests to ask again, if any.
         servers: Those of the judges that are asked, by their names.
         ledgers: What the judges did, by their names.
         errors: What kept judges from their end, by their names.
+        attempts: The stored requests that are asked again, by their judges' names.
+        rechecked: What came of them, in words.
     """
 
     study: Study
@@ -154,9 +166,12 @@ class JudgeCommand:
     allowed: set[tuple[str, str]]
     batch: bool
     calibrate: bool
+    recheck: int | None
     servers: dict[str, Server] = field(default_factory=dict)
     ledgers: dict[str, Ledger] = field(default_factory=dict)
     errors: dict[str, StudyError] = field(default_factory=dict)
+    attempts: dict[str, list[Attempt]] = field(default_factory=dict)
+    rechecked: list[str] = field(default_factory=list)
 
     @contextmanager
     def _judge(self, judge: Judge) -> Iterator[None]:
@@ -172,6 +187,11 @@ class JudgeCommand:
         seed = self.study.settings.seed
         for each in judges:
             with self._judge(each):
+                if self.recheck is not None:
+                    attempts = draw_attempts(self.store, each, self.recheck, seed=seed)
+                    self.attempts[each.rater_name] = attempts
+                    previews.append(preview_recheck(each, attempts))
+                    continue
                 questions = (read_unanswered if self.calibrate else read_left)(self.store, each, seed=seed)
                 previews.append(preview_judge(self.store, each, questions, seed=seed))
         return previews
@@ -246,8 +266,13 @@ class JudgeCommand:
                     budget_usd=self.budget,
                     advance=advance,
                 )
+                self.ledgers[each.name] = online.ledger
+                if self.recheck is not None:
+                    compared = ask_again(online, self.attempts[each.judge.rater_name])
+                    self.rechecked.append(f"{each.name}: {compared}")
+                    continue
                 run = BatchRun(online) if self.batch else online
-                self.ledgers[each.name] = run.judge_questions(each.questions)
+                run.judge_questions(each.questions)
 
     def summarize(self) -> Judged:
         """Return what this run did, and what the judges have taken over all runs."""
@@ -256,9 +281,12 @@ class JudgeCommand:
         failed = [(name, *why) for name, ledger in self.ledgers.items() for why in ledger.failures.elements()]
         reasons = tuple(judging.count_reasons(failed) if self.calibrate else failures)
         lines = [
-            f"{name}: {ledger.verdicts} judged, {ledger.requests} requests sent, "
-            f"{show_usd(ledger.cost / BILLION)}"
-            for name, ledger in self.ledgers.items()
+            *self.rechecked,
+            *(
+                f"{name}: {ledger.verdicts} judged, {ledger.requests} requests sent, "
+                f"{show_usd(ledger.cost / BILLION)}"
+                for name, ledger in self.ledgers.items()
+            ),
         ]
         in_batches = sum(ledger.in_batches for ledger in self.ledgers.values())
         if in_batches:

@@ -10,7 +10,7 @@ from datetime import timedelta
 
 from guard_eval.errors import StudyError
 from guard_eval.records import BlindPair, Plan, settings_part
-from guard_eval.rubric import reworded
+from guard_eval.rubric import describe_rewordings
 from guard_eval.servers.answers import read_usage
 from guard_eval.servers.failures import RESAMPLED, RequestFailure
 from guard_eval.servers.form import Form
@@ -198,7 +198,7 @@ def check_criteria(store: Store, judge: Judge) -> None:
             f"asked on {', '.join(sorted(now))}; take back the change in study.toml, or give the judge a new "
             'name there (name = "…"), under which it starts anew'
         )
-    if changed := reworded(store_settings.criteria(store), judge.rubric):
+    if changed := describe_rewordings(store_settings.criteria(store), judge.rubric):
         raise StudyError(
             f"study.toml rewords a criterion that has verdicts: {'; '.join(changed)}; take back the change, "
             "or define the new words as a criterion of another name"

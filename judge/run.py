@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import NamedTuple
 
 from guard_eval import progress
@@ -199,7 +200,7 @@ class OnlineRun:
                     raise StudyError(step.reason)
                 case _:
                     return step
-            reply = await self._send(question, send)
+            reply = await self.send(partial(self.plan, question, send), send.form)
             if isinstance(reply, Unavailable):
                 return reply
             history = learn(replace(history, run=self.state), reply)
@@ -249,11 +250,12 @@ class OnlineRun:
             self._instructions[form] = instruction.id
         return self._instructions[form]
 
-    async def _send(self, question: Question, send: Send) -> Reply | Unavailable:
+    async def send(self, plan: Callable[[], Planned], form: Form) -> Reply | Unavailable:
         """Send a request once, unless it was answered before, and store what came.
 
-        Money is set aside when the limiter lets the request go, and the limiter is held until the answer is
-        on disk. So a process that is killed leaves no more requests open than the judge's concurrency.
+        The request is planned and its money is set aside when the limiter lets it go, and the limiter is held
+        until the answer is on disk. So a process that is killed leaves no more requests open than the judge's
+        concurrency.
 
         Raises:
             StudyError: The budget is used up.
@@ -261,20 +263,18 @@ class OnlineRun:
         async with self.workers.limiter as let_go_at:
             if self.workers.is_stopped:
                 return Unavailable("busy")
-            planned = self.plan(question, send)
+            planned = plan()
             reservation = await self.journal.reserve(planned)
             match reservation:
                 case Answered():
-                    return self.builder.read(question, send.form, reservation)
+                    return self.builder.read(planned.question, form, reservation)
                 case Unavailable("budget"):
                     raise self.biller.explain_limit(planned)
                 case Unavailable():
                     return reservation
-            return await self._post(question, send.form, planned, reservation.row, let_go_at)
+            return await self._post(planned, form, reservation.row, let_go_at)
 
-    async def _post(
-        self, question: Question, form: Form, planned: Planned, row: int, let_go_at: float
-    ) -> Reply:
+    async def _post(self, planned: Planned, form: Form, row: int, let_go_at: float) -> Reply:
         self.ledger.requests += 1
         is_alone = self.workers.limiter.in_flight == 1
         result = await self.workers.limiter.watch(
@@ -285,7 +285,7 @@ class OnlineRun:
             await self.journal.settle(settled)
             self.biller.count_cost(settled, planned.cost)
             answer = Answered(row=row, response=result, max_output_tokens=planned.max_output_tokens)
-            return self.builder.read(question, form, answer, is_new=True)
+            return self.builder.read(planned.question, form, answer, is_new=True)
         await self.journal.settle(settle_error(row, result))
         return Reply(
             form=form,

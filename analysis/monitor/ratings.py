@@ -21,7 +21,7 @@ from guard_eval.records import RaterKind
 from guard_eval.store import RaterProgress, Store, notes
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store.notes import Note
-from guard_eval.store.unblind import NamedRows, read_letters, read_pairs, read_shown
+from guard_eval.store.unblind import NamedRows, read_choices, read_pairs, read_presentations
 
 READING = 71.0
 """Characters a second. People read 238 words a minute silently (Brysbaert 2019), 24 characters a second with
@@ -135,8 +135,8 @@ def read_ratings(
     pairs = _frame(read_pairs(store))
     pairs["item"] = np.arange(len(pairs))
     of_pair = pairs.set_index("pair_id")[["item", "method_a", "method_b", "characters"]]
-    shown = _frame(read_shown(store, kind)).join(of_pair, on="pair_id")
-    letters = _frame(read_letters(store)).sort_values(["presentation", "criterion", "revision"])
+    shown = _frame(read_presentations(store, kind)).join(of_pair, on="pair_id")
+    letters = _frame(read_choices(store)).sort_values(["presentation", "criterion", "revision"])
     choices = letters.merge(shown, on="presentation")
     last = choices.drop_duplicates(_CHOICE, keep="last")
     times = choices.drop_duplicates("presentation").set_index("presentation")["seconds"]

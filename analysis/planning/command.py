@@ -16,7 +16,7 @@ import pandas as pd
 from analysis.planning.formulas import MAX_ITEMS, MAX_RATERS, Design, items_needed, power_at
 from analysis.planning.pilot import read_pilot
 from guard_eval.errors import StudyError
-from guard_eval.reporting.drawing import GUIDE, INK, Drawing, drawn, standalone
+from guard_eval.reporting.drawing import GUIDE, INK, Drawing, draw_figure, standalone
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import and_list, percent, plural
@@ -66,6 +66,7 @@ def power(
     judge_r: float | None = None,
     judged: int = 1000,
     output: Path | None = None,
+    overrides: Sequence[str] = (),
 ) -> Plan:
     """Find out how many items and raters a study needs.
 
@@ -90,13 +91,14 @@ def power(
             people's mean. A report says it.
         judged: Items that such a judge judges; people rate a random part of them.
         output: Write the figure: .svg, .png or .pdf.
+        overrides: Settings with which the pilot is read, such as `columns.system=method_a`.
 
     Raises:
         StudyError: A value is impossible, the pilot cannot be read, or the file cannot be written.
     """
     if output is not None and output.suffix.lower() not in FORMATS:
         raise StudyError(f"{output}: the name of a figure ends in {', '.join(FORMATS)}; change the ending")
-    pilot = None if from_ is None else read_pilot(from_)
+    pilot = None if from_ is None else read_pilot(from_, overrides)
     known = {"ties": ties, "icc": icc, "results": results}
     if pilot is not None:
         known = {name: getattr(pilot, name) if value is None else value for name, value in known.items()}
@@ -158,7 +160,7 @@ def plan_study(
         design=asdict(design),
         needs=needs,
         curve=curve,
-        drawing=drawn(
+        drawing=draw_figure(
             partial(_draw, design, curve),
             name="power",
             heading=f"{_goal(design)} ({percent(design.ties, 0)} ties, ICC {design.icc:.2g})",

@@ -9,10 +9,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from analysis.reports.command import table_evidence
 from analysis.stats.agreement import intraclass
-from analysis.verdicts.draft import Declared
 from analysis.verdicts.scores import ResultKey, ScoredVerdicts, by_cell, item_numbers
-from analysis.verdicts.tidy import read_verdicts
 from guard_eval.errors import StudyError
 from guard_eval.records import SIMULATED
 from guard_eval.reporting.escaping import one_line
@@ -44,8 +43,12 @@ class Pilot:
         return (1 - self.ties) * (1 + 4 * (self.icc or 0.0))
 
 
-def read_pilot(source: Path) -> Pilot:
-    """Read a pilot from a study or a table of verdicts: people's verdicts if there are any, or else models'.
+def read_pilot(source: Path, overrides: Sequence[str] = ()) -> Pilot:
+    """Read a pilot as `report` reads it: people's verdicts if there are any, or else models'.
+
+    Args:
+        source: A study, or a table of verdicts with its report.toml.
+        overrides: Settings for this run.
 
     Raises:
         StudyError: It cannot be read, or only simulated raters have rated.
@@ -54,8 +57,8 @@ def read_pilot(source: Path) -> Pilot:
         from analysis.reports.study_report import study_verdicts  # noqa: PLC0415 (a table needs no database)
         from guard_eval.study import Study  # noqa: PLC0415
 
-        return most_demanding(study_verdicts(Study.open(source)))
-    return most_demanding(read_verdicts(source, Declared()))
+        return most_demanding(study_verdicts(Study.open(source, overrides)))
+    return most_demanding(table_evidence([source], overrides=overrides).frame)
 
 
 def most_demanding(verdicts: pd.DataFrame) -> Pilot:

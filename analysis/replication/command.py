@@ -16,7 +16,7 @@ from analysis.verdicts.tidy import read as read_verdicts
 from guard_eval import progress
 from guard_eval.cli.commands import load
 from guard_eval.errors import StudyError
-from guard_eval.records import SIMULATED
+from guard_eval.records import SIMULATED, RaterKind
 from guard_eval.reporting.escaping import escape_markdown
 from guard_eval.reporting.tables import Table, to_markdown
 from guard_eval.reporting.writing import write_whole
@@ -127,7 +127,8 @@ def _compare_file(table: PaperTable, path: Path, folder: Path | None) -> Replica
     """Compare the verdicts in a file, or the counts of verdicts."""
     if not table.asks:
         raise StudyError(f"{table.label} is not a table of verdicts; guard-eval replicate says which are")
-    who, kind = ("people", "person") if "people" in table.asks else ("judge", "model")
+    who = "people" if "people" in table.asks else "judge"
+    kind: RaterKind = "person" if who == "people" else "model"
     ours = from_counts(path, who=who)
     if ours is None:
         ours = from_verdicts(read_verdicts(path, rater_kind=kind))
@@ -138,7 +139,9 @@ def _compare_file(table: PaperTable, path: Path, folder: Path | None) -> Replica
 def _run(table: PaperTable, study: Study) -> Replication:
     """Make texts, and measure them or the verdicts on their pairs; say how to collect more verdicts."""
     progress.show(replace(load("generate")(study), next=()))
-    model, following, notes = "", [], []
+    model = ""
+    following = []
+    notes = []
     if table.asks:
         progress.show(replace(pair(study), next=()))
         following = [study.command(*_COLLECTING[who]) for who in table.asks]
@@ -157,8 +160,10 @@ def _run(table: PaperTable, study: Study) -> Replication:
         progress.show(replace(measured, next=()))
         if measured.failures:  # of metrics whose models are not available; the others are measured
             raise StudyError("\n".join(measured.failures))
-        ours, model = from_metrics(measured.to_frame()), name_model(table, study)
-        datasets, printed = set(ours["dataset"]), set(published(table.label)["dataset"])
+        ours = from_metrics(measured.to_frame())
+        model = name_model(table, study)
+        datasets = set(ours["dataset"])
+        printed = set(published(table.label)["dataset"])
         if missing := sorted(printed - datasets):
             notes.append(f"not run: {', '.join(missing)}")
         if others := sorted(datasets - printed):
@@ -185,7 +190,8 @@ def _compare(  # noqa: PLR0917 (of three callers)
             f"no verdict is of {table.label}: {table.title}; does the column rater_kind say who judged?"
         )
     listed = compared.drop(columns=["decimals", "half_unit", "is_exact", "shown", "cell"])
-    head, tables = f"{table.label}: {table.title}", tables_of(compared)
+    head = f"{table.label}: {table.title}"
+    tables = tables_of(compared)
     lines = [head, *filter(None, [setting_sentence(differences), *notes, legend(compared)])]
     if folder is not None:
         path = folder / f"replication-{table.name}.md"

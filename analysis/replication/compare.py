@@ -62,7 +62,8 @@ def compare(
     """
     compared = figures.merge(ours, how="left", on=KEYS)
     value, low, high = (compared[name].astype(float) for name in ("ours", "low", "high"))
-    number, half_unit = compared["number"], compared["half_unit"]
+    number = compared["number"]
+    half_unit = compared["half_unit"]
     concerned = pd.Series(data=False, index=compared.index)
     for difference in differences:
         concerned |= difference.concerns(compared)
@@ -108,7 +109,8 @@ def tables_of(compared: pd.DataFrame) -> tuple[Table, ...]:
     compared = compared.assign(row=block + compared["row"])
     tables = []
     for group, part in compared[compared["ours"].notna()].groupby("group", sort=False):
-        columns, nothing = part["column"].unique(), (NOTHING, NOTHING)
+        columns = part["column"].unique()
+        nothing = (NOTHING, NOTHING)
         cells = {(figure.row, figure.column): (figure.value, figure.cell) for figure in part.itertuples()}
         rows = [
             (row, *(text for column in columns for text in cells.get((row, column), nothing)))

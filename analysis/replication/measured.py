@@ -55,7 +55,8 @@ def from_verdicts(verdicts: pd.DataFrame) -> pd.DataFrame:
         table = table[~simulated]
     methods = table[["method_a", "method_b"]].map(_signature)
     verdict = table["verdict"].map(_signature)
-    first, second = methods.min(axis=1), methods.max(axis=1)
+    first = methods.min(axis=1)
+    second = methods.max(axis=1)
     prompt = table.assign(prompt_id=table.get("prompt_id"))["prompt_id"].replace("", None)
     answers = pd.DataFrame(
         {

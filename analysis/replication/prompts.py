@@ -57,7 +57,9 @@ def prompts_of(
     Raises:
         StudyError: There are no prompts, a file cannot be read, or two prompts have one id.
     """
-    usual = [USUAL] if USUAL.is_dir() else [BUNDLED_PROMPTS] if bundled else []
+    usual = [BUNDLED_PROMPTS] if bundled else []
+    if USUAL.is_dir():
+        usual = [USUAL]
     prompts = [
         prompt
         for prompt in read_files(paths or usual)

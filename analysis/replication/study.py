@@ -36,7 +36,9 @@ def plan_study(
         StudyError: There are no prompts, or a setting is wrong.
     """
     tables = with_overrides(table.tables(), overrides)
-    model, generation, metrics = tables["model"], tables["generation"], tables["metrics"]
+    model = tables["model"]
+    generation = tables["generation"]
+    metrics = tables["metrics"]
     replaced = {each.partition("=")[0].strip() for each in overrides}
     is_bundled = model["name"] == BUNDLED
     own_model = model["name"] != MODELS[table.models[0]]
@@ -63,7 +65,9 @@ def lay_out(folder: Path, tables: dict[str, Any], prompts: Sequence[Prompt]) -> 
     Raises:
         StudyError: The folder has a study with other settings or prompts.
     """
-    settings, prompts_path, lines = folder / "study.toml", folder / "prompts.jsonl", prompt_lines(prompts)
+    settings = folder / "study.toml"
+    prompts_path = folder / "prompts.jsonl"
+    lines = prompt_lines(prompts)
     if not settings.exists():
         write_whole(prompts_path, lines, make_folder=True)
         # Last, because its presence says that the folder is complete.
@@ -89,9 +93,13 @@ def setting_differences(table: PaperTable, study: Study) -> list[SettingDifferen
     What the paper does not say (the prompts' length in tokens, the arithmetic, contrastive decoding's and
     adaptive decoding's settings, seeds) cannot differ from it.
     """
-    settings, wanted = study.settings, MODELS[name_model(table, study)]
-    generation, metrics = settings.generation, settings.metrics
-    used, tokens, scorer = settings.model.name, generation.max_new_tokens, metrics.coherence_model
+    settings = study.settings
+    wanted = MODELS[name_model(table, study)]
+    generation = settings.generation
+    metrics = settings.metrics
+    used = settings.model.name
+    tokens = generation.max_new_tokens
+    scorer = metrics.coherence_model
     instead = f"not {wanted}" if table.named else f"where we take {wanted}, as the paper names none"
     differing = {
         f"model {used}, {instead}": used != wanted,

@@ -90,7 +90,7 @@ def report(
         evidence, folder = _study_evidence(paths[0], settings, rater_kind, overrides)
     else:
         folder = Path(f"{_stem(paths[0])}-report")
-        evidence = _table_evidence(paths, settings, rater_kind, overrides, by)
+        evidence = table_evidence(paths, settings=settings, rater_kind=rater_kind, overrides=overrides, by=by)
     folder, reading = output or folder, reading_of(evidence.frame)
     if dry_run:
         return Report(
@@ -151,13 +151,15 @@ def _study_evidence(
     return Evidence.of(table, context), study.report
 
 
-def _table_evidence(
+def table_evidence(
     paths: Sequence[Path],
-    settings: Path | None,
-    rater_kind: RaterKind | None,
-    overrides: Sequence[str],
-    by: Sequence[str],
+    *,
+    settings: Path | None = None,
+    rater_kind: RaterKind | None = None,
+    overrides: Sequence[str] = (),
+    by: Sequence[str] = (),
 ) -> Evidence:
+    """Return the verdicts of tables, read as their report.toml and the overrides declare."""
     declared, source = read_settings(paths[0], settings, overrides)
     table = read_verdicts(paths, declared.reading(rater_kind, by))
     options = {"--settings": None if settings is None else settings.name, "--rater-kind": rater_kind}

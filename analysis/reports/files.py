@@ -18,7 +18,7 @@ from guard_eval.errors import StudyError
 from guard_eval.records import SIMULATED
 from guard_eval.reporting.data import frame_csv, to_json
 from guard_eval.reporting.rendering import render
-from guard_eval.reporting.words import titled
+from guard_eval.reporting.words import use_titles
 from guard_eval.reporting.writing import write_folder
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -55,7 +55,7 @@ def write_report(evidence: Evidence, folder: Path, *, paper: bool = False) -> Wr
         StudyError: The folder cannot be written, or a paper is wanted on raters of unknown kind.
     """
     context = evidence.context
-    with titled(context.titles):
+    with use_titles(context.titles):
         if paper and any(row.rater_kind == UNKNOWN_KIND for row in evidence.rows(answering)):
             raise StudyError(UNKNOWN_RATERS)
         page = build_page(evidence)

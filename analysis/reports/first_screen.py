@@ -23,9 +23,9 @@ from analysis.sections.shares import (
     WinShareRow,
     conclude,
     coverage,
-    leading_method,
     verdict_word,
 )
+from analysis.stats.detectable import detectable_share
 from analysis.verdicts.reading import reading_of
 from guard_eval.estimate import Estimate
 from guard_eval.records import PEOPLE_OF, SIMULATED
@@ -44,15 +44,17 @@ MAX_LINES = 12
 """Lines of the first screen."""
 MAX_SPELT_OUT = 6
 """Results that a sentence names before it counts the rest."""
+MAX_DECLARED = 6
+"""Declared results of several methods up to which they come before the ranking."""
 MAX_FACTS = 4
 """Lines on who rated what."""
 MAX_NAMED = 3
 """Methods that a sentence names before it counts the rest."""
 PREFERRED = "preferred"
 UNDECIDED = {
-    TOO_FEW: "Too few {unit}s favour a method to tell them apart on {names}.",
-    NO_TEST: "On {names} there is no test: {note}.",
-    BALANCED: "On {names} every {unit} is balanced, so there is nothing to test.",
+    TOO_FEW: "Too few {unit}s favour {first} or {second} to tell them apart on {names}.",
+    NO_TEST: "On {names} there is no test of {first} against {second}: {note}.",
+    BALANCED: "On {names} every {unit} is balanced between {first} and {second}.",
 }
 """Why there is no p."""
 LOOKED_AT_EARLY = (
@@ -79,18 +81,29 @@ class AnswerLine:
 
     Attributes:
         label: The criterion, or the method that is ranked.
-        interval: The share of the method ahead, or the expected share of a ranked one, with its limits.
+        interval: The share of the first method, or the expected share of a ranked one, with its limits.
         word: The deciding p and what it says; or the ranks that are possible.
+        won: The part of the ratings that the method won; None for a ranked one.
+        tied: The part of the ratings that were ties.
     """
 
     label: str
     interval: Estimate
     word: str
+    won: float | None = None
+    tied: float = 0.0
 
     @property
     def figures(self) -> tuple[str, str, str]:
         """Return share, interval and word, as they are printed."""
         return percent(self.interval.value), share_limits(self.interval), self.word
+
+    @property
+    def outcomes(self) -> str:
+        """Return wins and ties in words; empty for a ranked method."""
+        if self.won is None:
+            return ""
+        return f"{percent(self.won, 0)} won, {percent(self.tied, 0)} tied"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -115,7 +128,8 @@ class FirstScreen:
     Attributes:
         warning: A sentence that must be read before all others; empty if there is none.
         facts: Who rated what, and who was excluded.
-        answer: The answer in two or three sentences.
+        answer: The answer in a sentence or two.
+        more: What else must be known of it.
         bars: The bars of each comparison and of each ranking, as far as there is room.
         foot: The unit, the test, the correction, and for whom the answer holds.
     """
@@ -123,13 +137,14 @@ class FirstScreen:
     warning: str
     facts: tuple[str, ...]
     answer: str
+    more: str
     bars: tuple[ResultBars, ...]
     foot: str
 
     @property
     def summary(self) -> str:
         """Return warning, facts and answer as one paragraph."""
-        sentences = (self.warning, *(f"{fact}." for fact in self.facts), self.answer)
+        sentences = (self.warning, *(f"{fact}." for fact in self.facts), self.answer, self.more)
         return " ".join(filter(None, sentences))
 
 
@@ -141,33 +156,41 @@ def first_screen(evidence: Evidence) -> FirstScreen:
     # The rows of the family, or all of them.
     groups = [[row for row in rows if row.family] or rows for rows in by_raters]
     first, *others = groups
+    declared = evidence.is_ranked and _come_first(evidence, first)
     is_ranked = _ranked_results(evidence)
-    comparisons = list(
-        group_by((row for row in first if not is_ranked(row)), lambda row: row.methods).values()
-    )
-    answer = [_ranking_answer(evidence, first)] if evidence.is_ranked else []
-    answer += [_shares_answer(rows, evidence) for rows in comparisons[:MAX_SPELT_OUT]]
-    if len(comparisons) > MAX_SPELT_OUT:
-        more = plural(len(comparisons) - MAX_SPELT_OUT, "more comparison")
-        answer.append(f"The tables below show {more}.")
+    shown = [row for row in first if declared or not is_ranked(row)]
+    answers = list(_shares_answers(shown, evidence))
+    nothing = [row for row in shown if conclude(row, alpha) == NO_EVIDENCE]
+    notes = [*_leads(nothing, alpha), *_detectable(nothing, evidence), *_equivalent(evidence, first[0].who)]
+    if evidence.is_ranked and declared:
+        notes.insert(0, _ranking_answer(evidence))
+    elif evidence.is_ranked:
+        answers.insert(0, _ranking_answer(evidence))
+        notes.insert(0, _count_differences(first, alpha))
     if not evidence.is_ranked:
         judges = [rows for rows in others if rows[0].judge]
-        answer += _judges_answer(judges, first, alpha, is_single=len(evidence.comparisons) == 1)
-    answer += _uneven_sides(evidence)
-    answer += _failed_calibrations(evidence)
+        notes += _judges_answer(judges, first, alpha, is_single=len(evidence.comparisons) == 1)
+    notes += _uneven_sides(evidence)
+    notes += _failed_calibrations(evidence)
     if context.composite is not None:
-        answer.append(f"The overall result is a composite, declared as {context.composite}.")
+        notes.append(f"The overall result is a composite, declared as {context.composite}.")
     unfinished = and_list(context.unfinished) if context.unfinished else ""
     if unfinished and evidence.plan.sequential:
-        answer.append(f"Not everything that was planned is rated: {unfinished}.")
+        notes.append(f"Not everything that was planned is rated: {unfinished}.")
     looked_at_early = unfinished and not evidence.plan.sequential
     return FirstScreen(
         warning=LOOKED_AT_EARLY.format(what=unfinished) if looked_at_early else "",
         facts=_facts(evidence),
-        answer=" ".join(answer),
-        bars=_fitting(_bars(evidence, groups)),
-        foot=_foot(evidence, first),
+        answer=" ".join(answers),
+        more=" ".join(filter(None, notes)),
+        bars=_fitting(_bars(evidence, groups, declared=declared)),
+        foot=_foot(evidence, first, ranks_first=evidence.is_ranked and not declared),
     )
+
+
+def _come_first(evidence: Evidence, rows: Sequence[WinShareRow]) -> bool:
+    """Return whether comparisons of several methods were declared, and are few enough to come first."""
+    return evidence.context.planned is not None and 0 < rows[0].family <= MAX_DECLARED
 
 
 def _ranked_results(evidence: Evidence) -> Callable[[ShareRow], bool]:
@@ -177,16 +200,16 @@ def _ranked_results(evidence: Evidence) -> Callable[[ShareRow], bool]:
     return lambda row: (*row.who, row.criterion, row.method_a) in ranked
 
 
-def _bars(evidence: Evidence, groups: Sequence[list[WinShareRow]]) -> Iterator[ResultBars]:
-    """Yield the bars of the rankings, and those of the results of people that are not ranked."""
-    if evidence.is_ranked:
-        for rows in rankings(evidence):
-            yield _ranking_bars(rows, evidence.plan.level)
+def _bars(evidence: Evidence, groups: Sequence[list[WinShareRow]], *, declared: bool) -> Iterator[ResultBars]:
+    """Yield the bars of people's results, and those of the rankings; declared comparisons come first."""
     is_ranked = _ranked_results(evidence)
     people = [rows for rows in groups if not rows[0].judge] or groups
-    unranked = [row for rows in people for row in rows if not is_ranked(row)]
-    for results in group_by(unranked, lambda row: row.methods).values():
-        yield _share_bars(results, evidence)
+    shown = [row for rows in people for row in rows if declared or not is_ranked(row)]
+    compared = group_by(shown, lambda row: row.methods).values()
+    shares = [_share_bars(results, evidence) for results in compared]
+    ranked = rankings(evidence) if evidence.is_ranked else []
+    ranks = [_ranking_bars(rows, evidence.plan.level) for rows in ranked]
+    yield from (*shares, *ranks) if declared else (*ranks, *shares)
 
 
 def _fitting(bars: Iterable[ResultBars]) -> tuple[ResultBars, ...]:
@@ -202,13 +225,13 @@ def _fitting(bars: Iterable[ResultBars]) -> tuple[ResultBars, ...]:
 
 def _facts(evidence: Evidence) -> tuple[str, ...]:
     """Return who rated what: a line for people, and one for each of the first judges."""
-    facts = [_fact(row, evidence) for row in evidence.rows(coverage)]
+    facts = [describe_coverage(row, evidence) for row in evidence.rows(coverage)]
     more = len(facts) - MAX_FACTS
     unnamed = [f"{more} more judges"] if more > 0 else []
     return (*facts[:MAX_FACTS], *unnamed, *reading_of(evidence.frame).left_out)
 
 
-def _fact(row: CoverageRow, evidence: Evidence) -> str:
+def describe_coverage(row: CoverageRow, evidence: Evidence) -> str:
     """Return what people or a judge rated."""
     context = evidence.context
     pairs = plural(row.pairs, "pair")
@@ -242,25 +265,29 @@ def _the(name: str) -> str:
 
 
 def _share_bars(rows: Sequence[WinShareRow], evidence: Evidence) -> ResultBars:
-    """Return a line for each criterion of one comparison, of the method that is ahead over all lines."""
-    first, lead = rows[0], leading_method(rows)
-    other = first.method_b if lead == first.method_a else first.method_a
+    """Return a line for each criterion of one comparison, with the share of its first method."""
+    first = rows[0]
     several_kinds = len({row.who for row in rows}) > 1
+    several_sizes = len({row.units for row in rows}) > 1
     lines = []
     for row in rows:
         label = capital(title(row.criterion))
+        label += f" · {group_name(row)}" if several_kinds else ""
+        label += f" · n = {row.units}" if several_sizes else ""
         p, word = row.deciding_p, verdict_word(row, evidence.plan.alpha)
         lines.append(
             AnswerLine(
-                label=f"{label} · {group_name(row)}" if several_kinds else label,
-                interval=row.seen_from(lead),
+                label=label,
+                interval=row.win_share,
                 word=word if p is None else f"{p_value(p)} · {word}",
+                won=row.wins / row.ratings,
+                tied=row.ties / row.ratings,
             )
         )
     corrected = f" ({first.correction.split('–')[0]})" if any(row.family > 1 for row in rows) else ""
     level = percent(evidence.plan.level, 0)
-    heads = ("Criterion", f"{lead} won", f"{level} interval", f"p{corrected}")
-    return ResultBars(lines=tuple(lines), heads=heads, sides=(other, lead))
+    heads = ("Criterion", f"Share of {first.method_a}, ties half", f"{level} interval", f"p{corrected}")
+    return ResultBars(lines=tuple(lines), heads=heads, sides=(first.method_b, first.method_a))
 
 
 def _ranking_bars(rows: Sequence[RankingRow], level: float) -> ResultBars:
@@ -279,32 +306,69 @@ def _ranking_bars(rows: Sequence[RankingRow], level: float) -> ResultBars:
     return ResultBars(lines=lines, heads=heads, sides=("loses", "wins"))
 
 
-def _shares_answer(rows: Sequence[WinShareRow], evidence: Evidence) -> str:
-    """Say of one comparison who was preferred, and on what no difference was found."""
+def _shares_answers(rows: Sequence[WinShareRow], evidence: Evidence) -> Iterator[str]:
+    """Say of each comparison who was preferred, and once for all in which nothing was found."""
     alpha = evidence.plan.alpha
+    comparisons = list(group_by(rows, lambda row: row.methods).values())
+    nothing = [rows for rows in comparisons if {conclude(row, alpha) for row in rows} == {NO_EVIDENCE}]
+    told = [rows for rows in comparisons if rows not in nothing]
+    yield from (_shares_answer(rows, alpha) for rows in told[:MAX_SPELT_OUT])
+    if nothing:
+        pairs = [f"{rows[0].method_a} and {rows[0].method_b}" for rows in nothing]
+        yield f"No difference between {_some(pairs, MAX_NAMED, join=' or between ')} was found."
+    if len(told) > MAX_SPELT_OUT:
+        yield f"The tables below show {plural(len(told) - MAX_SPELT_OUT, 'more comparison')}."
+
+
+def _shares_answer(rows: Sequence[WinShareRow], alpha: float) -> str:
+    """Say of one comparison who was preferred, and on what no difference was found."""
+    pair = rows[0]
     by_word = group_by(rows, lambda row: PREFERRED if row.is_significant(alpha) else conclude(row, alpha))
     winners = group_by(by_word.get(PREFERRED, ()), lambda row: (row.ahead, row.behind))
     sentences = [
         f"{name} was preferred to {other} on {_with_shares(won)}." for (name, other), won in winners.items()
     ]
     if none := by_word.get(NO_EVIDENCE):
-        where = f" on {_criteria(none)}" if len(by_word) > 1 else ""
-        sentences.append(f"No difference between {none[0].method_a} and {none[0].method_b} was found{where}.")
-        sentences += _leads(none)
+        sentences.append(
+            f"No difference between {pair.method_a} and {pair.method_b} was found on {_criteria(none)}."
+        )
     for word, text in UNDECIDED.items():
         if undecided := by_word.get(word):
-            names, first = _criteria(undecided), undecided[0]
-            sentences.append(text.format(names=names, unit=first.unit, note=first.note))
-    return " ".join((*sentences, *_equivalent(evidence, rows[0].who)))
+            words = {"names": _criteria(undecided), "unit": undecided[0].unit, "note": undecided[0].note}
+            sentences.append(text.format(first=pair.method_a, second=pair.method_b, **words))
+    return " ".join(sentences)
 
 
-def _leads(rows: Sequence[WinShareRow]) -> Iterator[str]:
+def _leads(rows: Sequence[WinShareRow], alpha: float) -> Iterator[str]:
     """Say who won more often, without evidence of a difference."""
-    leads = group_by((row for row in rows if row.lead >= CLEAR_LEAD), lambda row: row.ahead)
+    leads = group_by((row for row in rows if row.lead >= CLEAR_LEAD), lambda row: (row.ahead, row.behind))
     if leads:
-        parts = [f"{name} won more often on {_with_shares(ahead)}" for name, ahead in leads.items()]
-        chance = "but results this far from 50\u00a0% are to be expected by chance"
-        yield f"{and_list(parts)}, {chance}."
+        parts = [
+            f"{name} won more often than {other} on {_with_shares(ahead)}"
+            for (name, other), ahead in list(leads.items())[:MAX_NAMED]
+        ]
+        alone = any(row.p is not None and row.p <= alpha for row in rows)
+        chance = "results this far from 50\u00a0% are to be expected by chance"
+        if alone:
+            chance = (
+                f"among {rows[0].family} results, one this far from 50\u00a0% is to be expected by chance"
+            )
+        yield f"{and_list(parts)}, but {chance}."
+
+
+def _detectable(rows: Sequence[WinShareRow], evidence: Evidence) -> Iterator[str]:
+    """Say how large a share would probably have been found; the largest of several results."""
+    if evidence.plan.sequential or evidence.plan.assisted_by is not None:
+        return
+    known = [
+        detectable_share(row.standard_error, row.units, alpha=evidence.plan.alpha / max(1, row.family))
+        for row in rows
+        if row.standard_error is not None
+    ]
+    if known and max(known) < 1:
+        units = plural(max(row.units for row in rows), rows[0].unit)
+        share = percent(max(known), 0)
+        yield f"With {units}, a share of {share} or more would have been found in 4 of 5 studies."
 
 
 def _criteria(rows: Sequence[ShareRow]) -> str:
@@ -312,7 +376,13 @@ def _criteria(rows: Sequence[ShareRow]) -> str:
 
 
 def _with_shares(rows: Sequence[ShareRow]) -> str:
-    return _some([f"{title(row.criterion)} ({percent(row.lead, 0)})" for row in rows])
+    """Name criteria with the share of the first method, which is named if the other one is ahead."""
+    return _some([f"{title(row.criterion)} ({_named_share(row)})" for row in rows])
+
+
+def _named_share(row: ShareRow) -> str:
+    share = percent(row.win_share.value, 0)
+    return share if row.ahead == row.method_a else f"{row.method_a} {share}"
 
 
 def _equivalent(evidence: Evidence, who: tuple[str, str]) -> Iterator[str]:
@@ -350,24 +420,40 @@ def _preference(row: ShareRow, *, is_single: bool) -> str:
     return f"{ahead} on {title(row.criterion)}"
 
 
-def _ranking_answer(evidence: Evidence, first: Sequence[WinShareRow]) -> str:
-    """Say who leads each ranking, and how many comparisons show a difference."""
+def _ranking_answer(evidence: Evidence) -> str:
+    """Say who leads each ranking, and once for all in which nothing was found."""
     alpha, tables = evidence.plan.alpha, rankings(evidence)
     several = len({rows[0].who for rows in tables}) > 1
+    nothing = [rows for rows in tables if _is_unclear(rows[0], alpha)]
+    together = nothing if len(nothing) > 1 and not several else []
+    told = [rows for rows in tables if rows not in together]
     sentences = [
         ranking_sentence(rows, alpha, who=f", judged by {group_name(rows[0])}," if several else "")
-        for rows in tables[:MAX_SPELT_OUT]
+        for rows in told[:MAX_SPELT_OUT]
     ]
-    if len(tables) > MAX_SPELT_OUT:
-        sentences.append(f"{plural(len(tables) - MAX_SPELT_OUT, 'more ranking')} stand below.")
-    shown = sum(row.is_significant(alpha) for row in first)
-    results = "comparisons" if len({row.criterion for row in first}) == 1 else "results"
-    corrected = f" after {first[0].correction}'s correction" if first[0].family > 1 else ""
-    verb = "show" if shown > 1 else "shows"
-    sentences.append(
-        f"Of {len(first)} {results}, {shown or 'none'} {verb} a difference by itself{corrected}."
-    )
+    if together:
+        where = _some([title(rows[0].criterion) for rows in together])
+        most = max(len(rows) for rows in together)
+        none = f"there is no evidence that one of {most} methods is better than another"
+        sentences.append(f"On {where} {none}.")
+    if len(told) > MAX_SPELT_OUT:
+        sentences.append(f"{plural(len(told) - MAX_SPELT_OUT, 'more ranking')} stand below.")
     return " ".join(sentences)
+
+
+def _count_differences(rows: Sequence[WinShareRow], alpha: float) -> str:
+    """Say how many comparisons show a difference by themselves."""
+    shown = sum(row.is_significant(alpha) for row in rows)
+    results = "comparisons" if len({row.criterion for row in rows}) == 1 else "results"
+    corrected = f" after {rows[0].correction}'s correction" if rows[0].family > 1 else ""
+    verb = "show" if shown > 1 else "shows"
+    return f"Of {len(rows)} {results}, {shown or 'none'} {verb} a difference by itself{corrected}."
+
+
+def _is_unclear(row: RankingRow, alpha: float) -> bool:
+    """Return whether a ranking has no evidence that any method is better."""
+    p = row.p_any_difference_adjusted
+    return NOT_SEQUENTIAL not in row.note and (p is None or p > alpha)
 
 
 def ranking_sentence(rows: Sequence[RankingRow], alpha: float, *, who: str = "") -> str:
@@ -378,7 +464,7 @@ def ranking_sentence(rows: Sequence[RankingRow], alpha: float, *, who: str = "")
     about = f"any difference: {equals(p)}" if p is not None else "no test of any difference"
     if NOT_SEQUENTIAL in first.note:
         return f"{on} {names[0]} is first of {len(names)} methods, and no rank is sure ({about})."
-    if p is None or p > alpha:
+    if _is_unclear(first, alpha):
         return f"{on} there is no evidence that one of {len(names)} methods is better than another ({about})."
     if first.possible_best is None:
         return f"{on} the {len(names)} methods differ ({about}); {names[0]} is first, and no rank is sure."
@@ -396,11 +482,11 @@ def ranking_sentence(rows: Sequence[RankingRow], alpha: float, *, who: str = "")
     return f"{text} ({about})."
 
 
-def _some(names: Sequence[str], most: int = MAX_SPELT_OUT) -> str:
+def _some(names: Sequence[str], most: int = MAX_SPELT_OUT, *, join: str = "") -> str:
     """Return a few names, and how many there are besides."""
     if len(names) <= most:
-        return and_list(names)
-    return f"{', '.join(names[:most])} and {len(names) - most} more"
+        return join.join(names) if join else and_list(names)
+    return f"{(join or ', ').join(names[:most])} and {len(names) - most} more"
 
 
 def _uneven_sides(evidence: Evidence) -> list[str]:
@@ -433,15 +519,19 @@ def _failed_check(check: str, rows: Sequence[CalibrationRow]) -> str:
     return "" if is_good or not items else f"{CALIBRATED[check]} {hits} of {items} checks"
 
 
-def _foot(evidence: Evidence, rows: Sequence[WinShareRow]) -> str:
+def _foot(evidence: Evidence, rows: Sequence[WinShareRow], *, ranks_first: bool) -> str:
     """Say what counts once, what the test is, and for whom the answer holds."""
     first = rows[0]
     covered = next(row for row in evidence.rows(coverage) if row.who == first.who)
     correction = f", {first.correction} for {first.family} results" if first.family > 1 else ""
-    counted = f"(n = {covered.units}; {_test_name(evidence, first)}{correction})"
-    sentences = [f"Each {covered.unit} counts once {counted}.", _whom(evidence, covered)]
+    sizes = sorted({row.units for row in rows})
+    counted = f"n = {sizes[0]}" if len(sizes) == 1 else f"n = {sizes[0]} to {sizes[-1]}"
+    test = f"{_test_name(evidence, first)}{correction}"
+    if ranks_first:
+        test = f"Davidson’s model; all ranks hold at once at {percent(evidence.plan.level, 0)}"
+    sentences = [f"Each {covered.unit} counts once ({counted}; {test}).", _whom(evidence, covered)]
     unclear = [row for row in rows if conclude(row, evidence.plan.alpha) == NO_EVIDENCE]
-    if any(_excludes_half(row.win_share) for row in unclear):
+    if not ranks_first and any(_excludes_half(row.win_share) for row in unclear):
         sentences.append(NOT_CORRECTED)
     if evidence.context.why_exploratory:
         sentences.append("These results are exploratory: see Methods.")

@@ -10,11 +10,11 @@ from analysis.sections.agreement import agreement
 from analysis.sections.answering import answering
 from analysis.sections.judge_run import failures, mixed_forms
 from analysis.sections.order_and_length import position
-from analysis.sections.section import group_name, plain_name
+from analysis.sections.section import group_by, group_name, plain_name
 from analysis.sections.shares import WinShareRow
 from analysis.verdicts.reading import reading_of
 from guard_eval.records import PEOPLE_OF, SIMULATED
-from guard_eval.reporting.words import and_list, names_of, percent, plural, sentence
+from guard_eval.reporting.words import and_list, names_of, percent, plural, sentence, title
 
 FEW_PAIRS = 30
 """Below this many pairs a result is marked as resting on few."""
@@ -22,6 +22,7 @@ COARSE_UNITS = 20
 """Below this many units the sign-flip test can take only a few p-values (docs/calibration.md)."""
 KAPPA_PAIRS = 150
 """Below this many pairs the interval of κ covers less than it says (docs/calibration.md)."""
+READ = "Read from the table"
 MAX_NOTES = 4
 """Notes of results that are repeated among the limits."""
 
@@ -93,10 +94,10 @@ def _tests(evidence: Evidence) -> Iterator[str]:
     """Yield what is estimated and tested, over which units."""
     rows = evidence.rows(answering)
     whom = "all raters of the same kind" if evidence.plan.raters == "random" else "the raters who took part"
-    yield (
-        f"We report win shares, (wins + ties/2) / n, for each criterion and for {whom}. Every pair weighs "
-        "the same, and so do the raters of a pair."
-    )
+    weighs = "Every pair weighs the same, and so do the raters of a pair."
+    if evidence.plan.weights == "precision":
+        weighs = "A pair weighs by one over the variance of its mean rating."
+    yield (f"We report win shares, (wins + ties/2) / n, for each criterion and for {whom}. {weighs}")
     tests = names_of(row.method for row in rows)
     yield f"Intervals ({percent(evidence.plan.level, 0)}) and tests: {tests}."
     if all(row.unit == "pair" for row in rows):
@@ -113,7 +114,8 @@ def _correction(context: Context, rows: Sequence[WinShareRow]) -> Iterator[str]:
         sizes = and_list([f"{size} for {who}" for who, size in families.items()])
         declared = "declared beforehand" if context.planned is not None else "none declared beforehand"
         yield (
-            f"Correction of p: {rows[0].correction} over the results of all datasets ({sizes}), {declared}."
+            f"Correction of p: {rows[0].correction} over the results of all datasets ({sizes}), {declared}. "
+            "Intervals are not corrected."
         )
 
 
@@ -158,7 +160,7 @@ def _declared(evidence: Evidence) -> Iterator[str]:
     yield from context.declared
     reading = [f"{role}: {column} ({why})" for role, column, why in reading_of(evidence.frame).rows()]
     if reading:
-        yield f"Read from the table: {'; '.join(reading)}."
+        yield f"{READ}: {'; '.join(reading)}."
     if context.why_exploratory:
         yield f"Exploratory: {'; '.join(context.why_exploratory)}."
     for change in context.changed_judges:
@@ -169,15 +171,25 @@ def _declared(evidence: Evidence) -> Iterator[str]:
 
 def limitations(evidence: Evidence) -> tuple[str, ...]:
     """Return what a reader must keep in mind, as far as it applies to these data."""
-    warned = dict.fromkeys(row.note for row in evidence.rows(answering) if row.note)
+    rows = evidence.rows(answering)
+    warned = group_by((row for row in rows if row.note), lambda row: row.note)
     return (
         *_limits_of_raters(evidence),
         *_limits_of_size(evidence),
         *_limits_of_judges(evidence),
         *mixed_forms(evidence),
-        *map(sentence, list(warned)[:MAX_NOTES]),
+        *(_name_note(note, noted, len(rows)) for note, noted in list(warned.items())[:MAX_NOTES]),
         *(f"{text}." for text in reading_of(evidence.frame).notes),
     )
+
+
+def _name_note(note: str, rows: Sequence[WinShareRow], count: int) -> str:
+    """Return a note of results as a sentence, which names them if they are not all there are."""
+    if len(rows) == count:
+        return sentence(note)
+    results = [f"{row.method_a} against {row.method_b} on {title(row.criterion)}" for row in rows[:MAX_NOTES]]
+    more = [f"{len(rows) - MAX_NOTES} more"] if len(rows) > MAX_NOTES else []
+    return f"Of {and_list([*results, *more])}: {sentence(note)}"
 
 
 def _limits_of_raters(evidence: Evidence) -> Iterator[str]:

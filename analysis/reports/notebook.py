@@ -19,7 +19,7 @@ from analysis.sections.section import Analyse, frame_of
 from analysis.verdicts.reading import warn_of
 from analysis.verdicts.tidy import read_verdicts
 from guard_eval.errors import StudyError
-from guard_eval.reporting.words import titled
+from guard_eval.reporting.words import use_titles
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -63,7 +63,7 @@ def figures(verdicts: pd.DataFrame | Path | str, /, **declared: object) -> dict[
     from analysis.reports.figures import drawings  # noqa: PLC0415  matplotlib, which only figures need
 
     evidence = evidence_of(verdicts, **declared)
-    with titled(evidence.context.titles):
+    with use_titles(evidence.context.titles):
         return {name: drawing.figure for name, drawing in drawings(evidence).items()}
 
 

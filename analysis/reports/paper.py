@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from analysis.evidence import ALL, Evidence
+from analysis.evidence import ALL, CORRECTION_NAMES, Evidence
 from analysis.reports.figures import main_figure, name_share
-from analysis.reports.first_screen import count_raters, is_simulated, ranking_sentence
-from analysis.reports.methods import methods
+from analysis.reports.first_screen import count_raters, describe_coverage, is_simulated, ranking_sentence
+from analysis.reports.methods import READ, methods
 from analysis.sections.agreement import agreement
 from analysis.sections.answering import answering
 from analysis.sections.equivalence import equivalence
@@ -39,13 +39,19 @@ from guard_eval.reporting.words import (
     percent,
     plural,
     rate,
+    sentence,
     title,
 )
+from guard_eval.rubric import CRITERIA
 
 MAX_ROWS = 40
 """Rows of the table; more do not fit a page, and are in csv/."""
 MAX_RESULTS = 6
 """Results in the sentence."""
+BLIND = (
+    "Raters saw two texts of one prompt side by side, without the names of their systems. Sides were drawn "
+    "at random and balanced."
+)
 _PACKAGES = r"""% Needs \usepackage{array,booktabs,graphicx,textcomp}. Made by guard-eval.
 % As table* it takes both columns of a page.
 \providecommand{\fitwidth}[1]{\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{#1}}
@@ -56,7 +62,8 @@ CITED = (
     ("random effects", "henderson1953"),
     ("betting", "waudbysmith2024"),
     ("prediction-powered", "angelopoulos2023"),
-    ("jackknife", "rust1996"),
+    ("inversion of the test", "fay2021"),
+    ("max-T", "westfall1993"),
     ("Holm", "holm1979"),
     ("Benjamini", "benjamini1995"),
     ("Fleiss", "fleiss1971"),
@@ -198,7 +205,12 @@ def _share_sentence(evidence: Evidence) -> str:
     more = f"; {len(rows) - MAX_RESULTS} further results are in the table" if len(rows) > MAX_RESULTS else ""
     compared = f"{_everybody(evidence)} compared {pairs} of {evidence.context.texts}"
     test = f"{_test(rows)}, two-sided{_corrected(rows)}"
-    return f"{compared}: {'; '.join(parts)}{more} ({test}; {_software(evidence)})."
+    return f"{compared}: {'; '.join(parts)}{more} ({test}{_exploratory(evidence)}; {_software(evidence)})."
+
+
+def _exploratory(evidence: Evidence) -> str:
+    """Return that a result is exploratory, for the sentence that states it."""
+    return "; exploratory" if evidence.context.why_exploratory else ""
 
 
 def _result(row: WinShareRow, alpha: float, *, several: bool) -> str:
@@ -239,11 +251,12 @@ def _ranking_table(evidence: Evidence) -> Table:
     lines = [[name] for name in names]
     for criterion in criteria:
         before = "" if len(criteria) == 1 else f"{short(title(criterion), LONG_CELL)}: "
-        heads += [f"{before}rank", f"{before}share"]
+        heads += [f"{before}rank", f"{before}share", f"{before}{100 * first.level:g}\u00a0% CI"]
         for line in lines:
             row = known.get((criterion, line[0]))
             line.append(NOTHING if row is None else f"{row.rank} ({row.possible_ranks})")
             line.append(NOTHING if row is None else number(row.share, 1, scale=100))
+            line.append(NOTHING if row is None else share_limits(row.expected_share))
     cut = f" The first {MAX_ROWS} of {len(names)} methods." if len(names) > MAX_ROWS else ""
     return Table(
         columns=tuple(heads),
@@ -260,29 +273,58 @@ def _ranking_sentence(evidence: Evidence) -> str:
     """Return what the page says of each ranking by the first kind of raters, with n and software."""
     tables = _first_rankings(evidence)
     covered = [row for row in evidence.rows(coverage) if row.who == tables[0][0].who]
-    parts = [
-        f"{ranking_sentence(rows, evidence.plan.alpha)[:-1]}, n = {plural(rows[0].units, rows[0].unit)}"
-        for rows in tables[:MAX_RESULTS]
-    ]
+    parts = [_ranking(rows, evidence.plan.alpha) for rows in tables[:MAX_RESULTS]]
     compared = f"compared {plural(covered[0].pairs, 'pair')} of {evidence.context.texts}"
-    return f"{_judged_by(covered)} {compared}. {'. '.join(parts)} ({_software(evidence)})."
+    test = tables[0][0].any_difference_test
+    if len(tables) > 1:
+        test += f", corrected by {CORRECTION_NAMES[evidence.adjustment]} over {len(tables)} criteria"
+    told = f"{_judged_by(covered)} {compared}. {'. '.join(parts)}"
+    return f"{told} ({test}{_exploratory(evidence)}; {_software(evidence)})."
+
+
+def _ranking(rows: Sequence[RankingRow], alpha: float) -> str:
+    """Return what a ranking shows, with the share of the first method, its interval and n."""
+    first = rows[0]
+    share = f"{first.method}: expected share {percent(first.share)}"
+    if first.expected_share.low is not None:
+        share += (
+            f", {100 * first.level:g}\u00a0% CI [{share_limits(first.expected_share).replace(' to ', ', ')}]"
+        )
+    return f"{ranking_sentence(rows, alpha)[:-1]}, {share}, n = {plural(first.units, first.unit)}"
 
 
 def _methods(evidence: Evidence) -> list[str]:
     """Return the sentences of the page on methods, and what a paper says besides."""
-    notes = list(methods(evidence))
-    kappas = [
-        f"{number(row.fleiss_kappa.value)} on {title(row.criterion)}"
-        for row in evidence.rows(agreement)
-        if row.rater_kind not in PEOPLE_OF and row.fleiss_kappa.value is not None
-    ]
-    if kappas:
-        notes.append(f"Agreement between raters, Fleiss’ κ: {and_list(kappas[:MAX_RESULTS])}.")
+    covered = [describe_coverage(row, evidence) for row in evidence.rows(coverage)]
+    notes = [sentence(words.replace(" · ", ", ")) for words in covered]
+    if evidence.context.study_hash:
+        notes.append(BLIND)
+        own = {criterion.name for criterion in evidence.context.criteria}
+        rated = dict.fromkeys(row.criterion for row in evidence.rows(answering))
+        paper_words = [CRITERIA[name] for name in rated if name in CRITERIA and name not in own]
+        notes += [sentence(str(criterion)) for criterion in paper_words]
+    notes += [note for note in methods(evidence) if not note.startswith(READ)]
+    if kappas := list(_kappas(evidence)):
+        notes.append(f"Agreement between raters, Fleiss’ κ: {and_list(kappas)}.")
     notes += [
         f"One rater was excluded {exclusion.results} the results were first seen ({exclusion.reason})."
         for exclusion in evidence.context.exclusions
     ]
     return [*notes, f"Computed with {_software(evidence)}."]
+
+
+def _kappas(evidence: Evidence) -> Iterator[str]:
+    """Yield κ on each criterion: of one comparison, or the mean of all comparisons and its range."""
+    known = [
+        row
+        for row in evidence.rows(agreement)
+        if row.rater_kind not in PEOPLE_OF and row.fleiss_kappa.value is not None
+    ]
+    for criterion, rows in group_by(known, lambda row: row.criterion).items():
+        values = [row.fleiss_kappa.value or 0.0 for row in rows]
+        mean = number(sum(values) / len(values))
+        span = f" (the mean of {len(rows)} comparisons, {number(min(values))} to {number(max(values))})"
+        yield f"{mean} on {title(criterion)}{span if len(rows) > 1 else ''}"
 
 
 def paper_tables(evidence: Evidence) -> tuple[Table, ...]:

@@ -22,7 +22,7 @@ from guard_eval.files.opening import read_bytes, read_text
 from guard_eval.metrics.scores import METRICS
 from guard_eval.records import PEOPLE_OF, Pair, RaterKind
 from guard_eval.reporting.words import judged_by
-from guard_eval.rubric import CRITERIA, Criterion, criteria, reworded
+from guard_eval.rubric import CRITERIA, Criterion, criteria, describe_rewordings
 from guard_eval.store import Store, TidyRow, raters, unblind
 from guard_eval.store import notes as store_notes
 from guard_eval.store import pairs as store_pairs
@@ -90,9 +90,9 @@ def study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> Contex
             study.declared, {part: store_settings.declared(store, part) for part in study.declared}
         ),
         criteria=tuple(each for each in asked if CRITERIA.get(each.name) != each),
-        reworded=tuple(reworded(store_settings.criteria(store), asked)),
+        reworded=tuple(describe_rewordings(store_settings.criteria(store), asked)),
         declared=(*_compared_run(settings), *plan_changes(study, pairs)),
-        unfinished=_unfinished(settings, pairs, rows),
+        unfinished=_unfinished(settings, pairs, everybody),
         planned=_family(settings, {row.rater_kind for row in rows}),
         plan=settings.analysis,
         # How many raters make an item complete; a judge is a result of its own.
@@ -145,7 +145,10 @@ def _compared_run(settings: Settings) -> tuple[str, ...]:
 
 
 def _unfinished(settings: Settings, pairs: Sequence[Pair], rows: Sequence[TidyRow]) -> tuple[str, ...]:
-    """Return what has still to be rated, in words: by people together, and by each judge."""
+    """Return what has still to be rated, in words: by people together, and by each judge.
+
+    What raters gave who were excluded later is said where they are, and is not missing here.
+    """
     ratings = sum(pair.for_people for pair in pairs) * settings.annotation.raters_per_pair
     rated: dict[tuple[str, str], set[tuple[str, str]]] = {}
     for row in rows:

@@ -176,7 +176,7 @@ def section(evidence: Evidence) -> Section | None:
         question="Do raters agree with each other?",
         answer=_answer(of_people(rows)),
         notes=(DESIGN_EFFECT, *distinct_notes(row.note for row in rows)),
-        tables=(table,),
+        tables=table,
     )
 
 
@@ -190,7 +190,7 @@ def _answer(rows: Sequence[AgreementRow]) -> str:
     kappa = f"{number(lowest)} to {number(highest)}"
     if number(lowest) == number(highest):
         kappa = coefficient(known[0])
-    why = DOMINATED if any(row.is_dominated for row in rows) else ""
+    why = DOMINATED if 2 * sum(row.is_dominated for row in rows) > len(rows) else ""
     return f"{word}: κ = {kappa}{why}"
 
 

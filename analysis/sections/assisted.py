@@ -190,7 +190,7 @@ def section(evidence: Evidence) -> Section | None:
         question="Does the judge make people's answer more certain?",
         answer=_answer(rows),
         notes=(PREDICTION_POWERED, *distinct_notes(row.note for row in rows)),
-        tables=(table,),
+        tables=table,
     )
 
 

@@ -6,9 +6,9 @@ Comparisons are never pooled, and neither are people, models and simulated rater
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Literal, NamedTuple, cast
+from typing import Literal, cast
 
 import numpy as np
 import pandas as pd
@@ -42,25 +42,6 @@ FEWEST = 10
 """Below this number of showings, or of non-tied verdicts, nothing is found."""
 
 
-Severity = Literal["note", "warning"]
-
-
-class Finding(NamedTuple):
-    """What an audit found in one comparison.
-
-    Attributes:
-        kind: What it is, such as `redundant criteria`.
-        what: The finding with its figures, in words.
-        severity: A `warning` bears on how the results may be read; a `note` does not.
-        rater: The rater whom it concerns, if it is one.
-    """
-
-    kind: str
-    what: str
-    severity: Severity = "warning"
-    rater: str = ""
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FindingRow:
     """A finding, and where it was made.
@@ -73,27 +54,24 @@ class FindingRow:
     """
 
     kind: str
-    where: str
+    where: str = ""
     what: str
-    severity: Severity
+    severity: Literal["note", "warning"] = "warning"
 
 
 @honours(unaffected=PLAN_KEYS)
 def audits(evidence: Evidence) -> list[FindingRow]:
     """Return the findings of all audits, warnings first."""
-    rows = []
+    rows: list[FindingRow] = []
     for (a, b, kind), verdicts, showings in _by_comparison(evidence.frame):
-        for finding in (
+        findings = (
             *redundant_criteria(verdicts),
             *unbalanced_sides(showings, (a, b)),
             *unvarying_raters(verdicts, showings, (a, b)),
             *unseen_ends(showings),
-        ):
-            about = f"rater {finding.rater}, " if finding.rater else ""
-            where = f"{about}{a} against {b}, {RATERS[kind]}"
-            rows.append(
-                FindingRow(kind=finding.kind, where=where, what=finding.what, severity=finding.severity)
-            )
+        )
+        where = f"{a} against {b}, {RATERS[kind]}"
+        rows += [replace(finding, where=f"{finding.where}{where}") for finding in findings]
     kinds = list(dict.fromkeys(row.kind for row in rows))
     return sorted(rows, key=lambda row: (row.severity != "warning", kinds.index(row.kind)))
 
@@ -127,7 +105,7 @@ def _by_comparison(frame: pd.DataFrame) -> Iterator[tuple[tuple[str, str, str], 
             yield names[at], rows[at], showings[at]
 
 
-def redundant_criteria(rows: pd.DataFrame) -> Iterator[Finding]:
+def redundant_criteria(rows: pd.DataFrame) -> Iterator[FindingRow]:
     """Yield the groups of criteria that agree on a showing.
 
     Criteria are linked if Cohen's κ (Cohen 1960) between them is at least `REDUNDANT_KAPPA`. A group is what
@@ -148,7 +126,7 @@ def redundant_criteria(rows: pd.DataFrame) -> Iterator[Finding]:
         whole = _complete(sides[:, group])
         same = int((whole == whole[:, :1]).all(axis=1).sum())
         least = float(np.nanmin([kappas[pair] for pair in combinations(group, 2)]))
-        yield Finding(
+        yield FindingRow(
             kind="redundant criteria",
             what=(
                 f"{and_list([title(names[index]) for index in group])} carry the same verdict on {same} of "
@@ -172,7 +150,7 @@ def _kappa(sides: NDArray[np.float64]) -> float:
     return float(((both[:, 0] == both[:, 1]).mean() - chance) / (1 - chance))
 
 
-def unbalanced_sides(showings: pd.DataFrame, methods: tuple[str, str]) -> Iterator[Finding]:
+def unbalanced_sides(showings: pd.DataFrame, methods: tuple[str, str]) -> Iterator[FindingRow]:
     """Say that one method was shown first more often than chance would have it.
 
     Sides are decided by pair in most designs (one side for all raters, or slots that balance each other), so
@@ -188,7 +166,7 @@ def unbalanced_sides(showings: pd.DataFrame, methods: tuple[str, str]) -> Iterat
         return
     n, ahead = len(known), methods[0] if nets.sum() > 0 else methods[1]
     times = (n + abs(int(nets.sum()))) // 2
-    yield Finding(
+    yield FindingRow(
         kind=UNBALANCED,
         what=(
             f"{ahead} was shown first in {times} of {plural(n, 'showing')} ({percent(times / n)}; sign-flip "
@@ -200,7 +178,7 @@ def unbalanced_sides(showings: pd.DataFrame, methods: tuple[str, str]) -> Iterat
 
 def unvarying_raters(
     rows: pd.DataFrame, showings: pd.DataFrame, methods: tuple[str, str]
-) -> Iterator[Finding]:
+) -> Iterator[FindingRow]:
     """Yield the habits of raters whose verdicts hardly depend on what they read, of those with `FEWEST`.
 
     The kinds are: one verdict on everything; one verdict for all criteria of a showing, on every showing
@@ -223,7 +201,8 @@ def unvarying_raters(
     often = sums[sums["showings"] >= FEWEST]
     for rater, counts in often.iterrows():
         for kind, what in _habits(counts, methods):
-            yield Finding(kind, what, "note" if kind == "one method" else "warning", str(rater))
+            finding = FindingRow(kind=kind, where=f"rater {rater}, ", what=what)
+            yield replace(finding, severity="note") if kind == "one method" else finding
 
 
 def _habits(counts: pd.Series, methods: tuple[str, str]) -> Iterator[tuple[str, str]]:
@@ -247,7 +226,7 @@ def _habits(counts: pd.Series, methods: tuple[str, str]) -> Iterator[tuple[str, 
             yield kind, f"{times} of {of} are for {name} ({percent(times / whole)})"
 
 
-def unseen_ends(showings: pd.DataFrame) -> Iterator[Finding]:
+def unseen_ends(showings: pd.DataFrame) -> Iterator[FindingRow]:
     """Say how many showings were rated before the end of every text was on the screen.
 
     The table says so in the column `ends_seen`: how many of prompt, A and B were seen to their end, at the
@@ -258,7 +237,7 @@ def unseen_ends(showings: pd.DataFrame) -> Iterator[Finding]:
     if not (unseen := int(by_rater.sum())):
         return
     share = unseen / len(known)
-    yield Finding(
+    yield FindingRow(
         kind="unseen ends",
         what=(
             f"{unseen} of {plural(len(known), 'showing')} ({percent(share)}) were rated before the end of "
@@ -285,7 +264,7 @@ def section(evidence: Evidence) -> Section | None:
         anchor="audits",
         question="Is anything odd in the data?",
         answer=f"{plural(warnings, 'warning')}, {plural(len(rows) - warnings, 'note')}",
-        tables=(table,),
+        tables=table,
     )
 
 

@@ -183,7 +183,7 @@ def _values(cells: pd.Series, column: str) -> pd.Categorical:
     numbers = pd.to_numeric(pd.Series(texts.categories), errors="coerce")
     if len(texts.categories) <= MAX_VALUES:
         order = np.argsort(numbers, kind="stable") if numbers.notna().all() else range(len(texts.categories))
-        return texts.reorder_categories([texts.categories[place] for place in order])
+        return texts.reorder_categories([texts.categories[index] for index in order])
     if numbers.isna().any():
         raise StudyError(
             f"--by {column}: the column has {len(texts.categories)} different texts; group them into at most "
@@ -222,7 +222,9 @@ def section(evidence: Evidence) -> Section | None:
         csv="interactions",
         caption=f"Does the share depend on {names}?",
     )
-    found = [f"{capital(title(row.criterion))} by {row.column}" for row in tests if row.is_significant(alpha)]
+    differing = [
+        f"{capital(title(row.criterion))} by {row.column}" for row in tests if row.is_significant(alpha)
+    ]
     empty = {name: int(as_texts(evidence.frame[name]).isna().sum()) for name in evidence.context.by}
     notes = [
         f"{plural(count, 'verdict')} without {name} are left out." for name, count in empty.items() if count
@@ -231,9 +233,9 @@ def section(evidence: Evidence) -> Section | None:
     return Section(
         anchor="by",
         question=f"Does the result depend on {names}?",
-        answer=f"evidence: {and_list(found)}" if found else "no evidence",
+        answer=f"evidence: {and_list(differing)}" if differing else "no evidence",
         notes=(*NOTES, f"Interaction: {method}.", *notes),
-        tables=(figures, dependence),
+        tables=(*figures, *dependence),
     )
 
 

@@ -125,7 +125,7 @@ def section(evidence: Evidence) -> Section | None:
         question="Is the difference too small to matter?",
         answer=and_list([f"{count} {conclusion}" for conclusion, count in counts.most_common()]),
         notes=("Two one-sided t tests (Schuirmann 1987). Undecided means that neither is shown.",),
-        tables=(table,),
+        tables=table,
     )
 
 

@@ -52,11 +52,11 @@ def section(evidence: Evidence) -> Section | None:
         question="Who was excluded, and what would the result be with them?",
         answer=_answer(raters, results),
         notes=("Their verdicts count in no other table.",),
-        tables=(table, _results_table(results, evidence.plan.alpha)) if results else (table,),
+        tables=(*table, *_results_table(results, evidence.plan.alpha)),
     )
 
 
-def _results_table(rows: Sequence[WinShareRow], alpha: float) -> Table:
+def _results_table(rows: Sequence[WinShareRow], alpha: float) -> tuple[Table, ...]:
     first = name_first(rows)
     return row_table(
         rows,

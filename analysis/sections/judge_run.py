@@ -152,8 +152,8 @@ def calibration(evidence: Evidence) -> list[CalibrationRow]:
         _usage(evidence).checked, lambda item: (item["judge"], CHECKS.index(item["check"]), item["criterion"])
     )
     rows = []
-    for (judge, place, criterion), items in sorted(groups.items()):
-        check = CHECKS[place]
+    for (judge, number, criterion), items in sorted(groups.items()):
+        check = CHECKS[number]
         whole = [item["answers"] for item in items if len(item["answers"]) == item["asked"]]
         outcomes = [_outcome(check, answers) for answers in whole]
         hits = [outcome == 1 for outcome in outcomes]
@@ -219,11 +219,7 @@ def dollars(amount: float) -> str:
 
 def section(evidence: Evidence) -> Section | None:
     """Ask how the judges were asked."""
-    tables = [
-        table
-        for table in (_spending_table(evidence), _failure_table(evidence), _calibration_table(evidence))
-        if table is not None
-    ]
+    tables = (*_spending_table(evidence), *_failure_table(evidence), *_calibration_table(evidence))
     if not tables:
         return None
     lost = sum(row.count for row in evidence.rows(failures))
@@ -234,16 +230,13 @@ def section(evidence: Evidence) -> Section | None:
         question="How were the judges asked?",
         answer=f"{spent}; {plural(lost, 'showing')} of a pair without a verdict",
         notes=(*prompts, *mixed_forms(evidence), *changed_models(evidence)),
-        tables=tuple(tables),
+        tables=tables,
     )
 
 
-def _spending_table(evidence: Evidence) -> Table | None:
-    rows = evidence.rows(spending)
-    if not rows:
-        return None
+def _spending_table(evidence: Evidence) -> tuple[Table, ...]:
     return row_table(
-        rows,
+        evidence.rows(spending),
         lambda row: {"Judge": row.judge},
         lambda row: {
             "Requests": f"{row.requests:,}",
@@ -258,12 +251,9 @@ def _spending_table(evidence: Evidence) -> Table | None:
     )
 
 
-def _failure_table(evidence: Evidence) -> Table | None:
-    rows = evidence.rows(failures)
-    if not rows:
-        return None
+def _failure_table(evidence: Evidence) -> tuple[Table, ...]:
     return row_table(
-        rows,
+        evidence.rows(failures),
         lambda row: {
             "Judge": row.judge,
             "Failure": title(row.kind),
@@ -276,12 +266,9 @@ def _failure_table(evidence: Evidence) -> Table | None:
     )
 
 
-def _calibration_table(evidence: Evidence) -> Table | None:
-    rows = evidence.rows(calibration)
-    if not rows:
-        return None
+def _calibration_table(evidence: Evidence) -> tuple[Table, ...]:
     return row_table(
-        rows,
+        evidence.rows(calibration),
         lambda row: {"Judge": row.judge, "Check": row.check, "Criterion": title(row.criterion)},
         lambda row: {
             "Items": row.items,

@@ -144,7 +144,7 @@ def section(evidence: Evidence) -> Section | None:
         question="Does the judge agree with people?",
         answer=_answer(evidence, rows),
         notes=(ALTERNATIVE_ANNOTATOR,),
-        tables=(table,),
+        tables=table,
     )
 
 

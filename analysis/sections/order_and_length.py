@@ -193,46 +193,39 @@ def _length_row(key: ResultKey, rated: pd.DataFrame, items: pd.DataFrame, level:
 def section(evidence: Evidence) -> Section | None:
     """Ask whether the order or the length of texts matters."""
     positions, lengths = evidence.rows(position), evidence.rows(length)
-    tables = []
-    if positions:
-        tables.append(
-            row_table(
-                positions,
-                name_criterion,
-                lambda row: {
-                    "First text won": percent(row.first_share.value),
-                    "Interval": share_limits(row.first_share),
-                    "Ties": row.ties,
-                    "Flipped with the order": _part(row.flipped, row.both_orders),
-                },
-                csv="position",
-                caption="Preference for the first place",
-            )
-        )
-    if lengths:
-        tables.append(
-            row_table(
-                lengths,
-                name_result,
-                lambda row: {
-                    "Length ratio": number(row.length_ratio),
-                    "Longer text won": percent(row.longer_share.value),
-                    "Share at equal length": percent(row.share_at_equal_length.value),
-                    "Interval": share_limits(row.share_at_equal_length),
-                    "p of length": NOTHING if row.p_slope is None else p_value(row.p_slope),
-                },
-                csv="length",
-                caption="Preference for length",
-            )
-        )
-    if not tables:
+    position_table = row_table(
+        positions,
+        name_criterion,
+        lambda row: {
+            "First text won": percent(row.first_share.value),
+            "Interval": share_limits(row.first_share),
+            "Ties": row.ties,
+            "Flipped with the order": _part(row.flipped, row.both_orders),
+        },
+        csv="position",
+        caption="Preference for the first place",
+    )
+    length_table = row_table(
+        lengths,
+        name_result,
+        lambda row: {
+            "Length ratio": number(row.length_ratio),
+            "Longer text won": percent(row.longer_share.value),
+            "Share at equal length": percent(row.share_at_equal_length.value),
+            "Interval": share_limits(row.share_at_equal_length),
+            "p of length": NOTHING if row.p_slope is None else p_value(row.p_slope),
+        },
+        csv="length",
+        caption="Preference for length",
+    )
+    if not (positions or lengths):
         return None
     return Section(
         anchor="order-length",
         question="Does the order or the length of texts matter?",
         answer=_answer(positions, lengths),
         notes=("Shares are of verdicts that are no ties.", *distinct_notes(row.note for row in lengths)),
-        tables=tuple(tables),
+        tables=(*position_table, *length_table),
     )
 
 
@@ -246,7 +239,8 @@ def _answer(positions: Sequence[PositionRow], lengths: Sequence[LengthRow]) -> s
         rows = of_people(positions)
         first = sum(row.first for row in rows)
         decided = first + sum(row.second for row in rows)
-        parts.append(f"the first-shown text won {percent(first / max(1, decided), 0)}")
+        won = f"won {percent(first / decided, 0)}" if decided else "never won, as all verdicts are ties"
+        parts.append(f"the first-shown text {won}")
     if lengths:
         people = of_people(lengths)
         shares = [(row.longer_share.value, row.pairs) for row in people if row.longer_share.value is not None]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from analysis.evidence import Evidence
 from analysis.sections.section import Csv, Section, name_result, row_table, share_limits
 from analysis.sections.sensitivity import RANDOM, SensitivityRow, sensitivity, share_cells
-from analysis.sections.shares import ShareRow, coverage, leading_method
+from analysis.sections.shares import coverage
 from guard_eval.reporting.words import and_list, plural, title
 
 AS_A_SAMPLE = (
@@ -31,7 +31,7 @@ def section(evidence: Evidence) -> Section | None:
         question="Would other raters say the same?",
         answer=_answer(evidence, rows),
         notes=(AS_A_SAMPLE,),
-        tables=(table,),
+        tables=table,
     )
 
 
@@ -39,18 +39,17 @@ def _answer(evidence: Evidence, rows: Sequence[SensitivityRow]) -> str:
     known = [row for row in rows if row.win_share.low is not None]
     if not known:
         return f"Unknown: {rows[0].note}"
-    alpha = evidence.plan.alpha
-    sure = [title(row.criterion) for row in known if row.p is not None and row.p <= alpha]
+    is_single = len({row.methods for row in known}) == 1
+
+    def name(row: SensitivityRow) -> str:
+        against = "" if is_single else f" of {row.method_a} against {row.method_b}"
+        return f"{title(row.criterion)}{against}"
+
+    sure = [name(row) for row in known if row.is_significant(evidence.plan.alpha)]
     raters = max(row.raters for row in evidence.rows(coverage) if not row.judge)
-    shares = [ShareRow(*row.key, p=row.p, win_share=row.win_share) for row in known]
-    is_single = len({row.methods for row in shares}) == 1
-    method = leading_method(shares) if is_single else ""
-    parts = [
-        f"{title(row.criterion)} {share_limits(row.seen_from(method or row.method_a), 0)}\u00a0%"
-        for row in shares[:MAX_NAMED]
-    ]
-    lead = f"Yes on {and_list(sure)}" if sure else f"Unknown with {plural(raters, 'rater')}"
-    whose = f" for {method}" if method else ""
+    parts = [f"{name(row)} {share_limits(row.win_share, 0)}\u00a0%" for row in known[:MAX_NAMED]]
+    lead = f"Yes on {and_list(sure[:MAX_NAMED])}" if sure else f"Unknown with {plural(raters, 'rater')}"
+    whose = f" for {known[0].method_a}" if is_single else ""
     return f"{lead}: {and_list(parts)}{whose}"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 import numpy as np
 import pandas as pd
@@ -32,6 +33,7 @@ from analysis.stats.ranks.rank_sets import (
 )
 from analysis.verdicts.scores import CELL, UnitScores, connected_methods
 from guard_eval.estimate import Estimate, adjust, join_notes, why_no_p
+from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import KIND_PLACE, and_list, capital, equals, number, percent, plural, title
 from guard_eval.rubric import COMPOSITE
 
@@ -172,12 +174,12 @@ def _groups(scores: pd.DataFrame) -> Iterator[_Group]:
         connected = connected_methods(compared.itertuples(index=False, name=None))
         everybody = {method for group in connected for method in group}
         ranked = [group for group in connected if len(group) >= MIN_RANKED]
-        for place, methods in enumerate(ranked, start=1):
+        for position, methods in enumerate(ranked, start=1):
             yield _Group(
                 kind=str(kind),
                 judge=str(judge),
                 criterion=str(criterion),
-                number=place,
+                number=position,
                 methods=methods,
                 apart=tuple(sorted(everybody.difference(methods))),
                 scores=judged[judged["method_a"].isin(methods)],
@@ -206,8 +208,8 @@ def _rank(evidence: Evidence, group: _Group) -> _Ranking:
     level, sequential = evidence.plan.level, evidence.plan.sequential
     methods, count = group.methods, len(group.methods)
     by_unit = UnitScores.of(group.scores)
-    place = {name: index for index, name in enumerate(methods)}
-    first, second = (np.asarray(group.scores[side].map(place), dtype=np.int64) for side in CELL[:2])
+    numbers = {name: index for index, name in enumerate(methods)}
+    first, second = (np.asarray(group.scores[side].map(numbers), dtype=np.int64) for side in CELL[:2])
     sides = np.sign(group.scores["net"].to_numpy()).astype(np.int64)
     wins, ties = _count(first, second, sides, count)
     strengths = davidson(wins, ties, methods)
@@ -329,31 +331,32 @@ def section(evidence: Evidence) -> Section | None:
     """Ask how the methods rank."""
     if not evidence.is_ranked:
         return None
-    tables = [
-        row_table(
-            rows,
-            lambda row: {"Method": row.method},
-            lambda row: {
-                "Rank": row.rank,
-                "Ranks possible": row.possible_ranks,
-                "Expected share": percent(row.share),
-                "Interval": share_limits(row.expected_share),
-                "Strength": number(row.strength),
-            },
-            csv="ranking",
-            caption=f"{capital(title(rows[0].criterion))}, judged by {group_name(rows[0])}",
-            note=_note(rows[0]),
-        )
-        for rows in rankings(evidence)
-    ]
+    tables = tuple(chain.from_iterable(map(_table, rankings(evidence))))
     methods = {row.method for row in evidence.rows(ranking)}
     return Section(
         anchor="ranking",
         question="How do the methods rank?",
         answer=f"{plural(len(methods), 'method')}, {plural(len(tables), 'ranking')}",
         notes=(HOW_TO_READ,),
-        tables=tuple(tables),
+        tables=tables,
         is_open=True,
+    )
+
+
+def _table(rows: Sequence[RankingRow]) -> tuple[Table, ...]:
+    return row_table(
+        rows,
+        lambda row: {"Method": row.method},
+        lambda row: {
+            "Rank": row.rank,
+            "Ranks possible": row.possible_ranks,
+            "Expected share": percent(row.share),
+            "Interval": share_limits(row.expected_share),
+            "Strength": number(row.strength),
+        },
+        csv="ranking",
+        caption=f"{capital(title(rows[0].criterion))}, judged by {group_name(rows[0])}",
+        note=_note(rows[0]),
     )
 
 

@@ -121,7 +121,7 @@ def section(evidence: Evidence) -> Section | None:
         question="Is every rater careful?",
         answer=answer if flagged else "Nobody answered in a fixed way",
         notes=tuple(f"{capital(plain_name(row.where))}: {row.what}." for row in habits[:MAX_NOTES]),
-        tables=(table,),
+        tables=table,
     )
 
 

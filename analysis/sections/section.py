@@ -132,18 +132,6 @@ class SectionModule(Protocol):
         """Return the section; None if there is nothing to show."""
 
 
-class Named(Protocol):
-    """A row, or a `ResultKey`, that names who judged."""
-
-    @property
-    def rater_kind(self) -> str:
-        """The kind of raters."""
-
-    @property
-    def judge(self) -> str:
-        """The judge's name; empty for people."""
-
-
 def limits(prefix: str = "") -> dict[str, str]:
     """Return the metadata of an `Estimate` whose limits are the columns `{prefix}low` and `{prefix}high`."""
     return {"limits": prefix}
@@ -191,8 +179,8 @@ def row_table(
     caption: str,
     note: str = "",
     strong: Callable[[R], bool] = lambda _: False,
-) -> Table:
-    """Return the first rows as a table.
+) -> tuple[Table, ...]:
+    """Return the first rows as a table; nothing without rows.
 
     Args:
         rows: The rows.
@@ -203,18 +191,21 @@ def row_table(
         note: The note below.
         strong: Whether a row is set in bold.
     """
+    if not rows:
+        return ()
     shown = rows[:MAX_ROWS]
     numbers = [figures(row) for row in shown]
     filled = [head for head in numbers[0] if any(cells[head] not in {NOTHING, None} for cells in numbers)]
     if len(rows) > MAX_ROWS:
         note = f"{note} The first {MAX_ROWS} of {len(rows)} rows; csv/{csv}.csv has all.".strip()
-    return labelled_table(
+    table = labelled_table(
         different_labels([labels(row) for row in rows]),
         [{head: cells[head] for head in filled} for cells in numbers],
         caption=caption,
         note=note,
         strong=frozenset(index for index, row in enumerate(shown) if strong(row)),
     )
+    return (table,)
 
 
 def labelled_table(
@@ -265,7 +256,7 @@ def of_people(rows: Sequence[J]) -> list[J]:
     return [row for row in rows if row.who == first.who]
 
 
-def group_name(row: Named) -> str:
+def group_name(row: JudgedRow | ComparisonRow | ResultKey) -> str:
     """Return who judged a row: people together, or one judge."""
     if row.judge:
         return plain_name(row.judge)

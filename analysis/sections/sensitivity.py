@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
 from analysis.evidence import Evidence, honours
 from analysis.sections.section import (
     Cells,
-    ComparisonRow,
     Csv,
     Section,
-    limits,
+    group_by,
     name_result,
     of_people,
     row_table,
     share_limits,
 )
-from analysis.sections.shares import plan_order
+from analysis.sections.shares import ShareRow, correct, plan_order
 from analysis.stats.proportion import pooled_binomial
 from analysis.verdicts.scores import ResultKey, by_cell, item_scores
 from analysis.verdicts.win_share import fixed_share, random_share, weigh_by_precision, without_each_rater
@@ -47,29 +46,25 @@ PAPERS_TEST = (
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SensitivityRow(ComparisonRow):
-    """One result, analysed in one way.
+class SensitivityRow(ShareRow):
+    """One result, analysed in one way. Each way is corrected as the report's own is.
 
     Attributes:
         analysis: The way.
         default: Whether it is the report's own.
-        win_share: The share of `method_a`.
-        p: The p-value before any correction.
         method: The interval and the test.
-        note: What must be known of them.
+        smallest_p: The smallest p that so many units could give.
     """
 
     analysis: str
     default: bool
-    win_share: Estimate = field(metadata=limits())
-    p: float | None
     method: str
-    note: str
+    smallest_p: float
 
 
 @honours(
-    *("alpha", "weights", "raters", "panel", "composite"),
-    unaffected=("correction", "margin", "sequential", "assisted_by"),
+    *("alpha", "correction", "weights", "raters", "panel", "composite"),
+    unaffected=("margin", "sequential", "assisted_by"),
 )
 def sensitivity(evidence: Evidence) -> list[SensitivityRow]:
     """Return every result in every way, the default first; judges are not taken for a sample of raters."""
@@ -84,20 +79,29 @@ def sensitivity(evidence: Evidence) -> list[SensitivityRow]:
         is_random = evidence.plan.raters == "random" and key.rater_kind not in PEOPLE_OF
         default = RANDOM if is_random else SHARES[evidence.plan.weights]
         for analysis, share in _alternatives(evidence.plan, key, scores, included.get(key)):
-            unreachable = "" if share.p is None else why_no_p(share.smallest_p, evidence.plan.alpha)
             rows.append(
                 SensitivityRow(
                     *key,
                     analysis=analysis,
                     default=analysis == default,
                     win_share=share,
-                    p=None if unreachable else share.p,
+                    p=share.p,
                     method=share.method,
-                    note=join_notes(share.note, unreachable),
+                    smallest_p=share.smallest_p,
+                    note=share.note,
                 )
             )
+    corrected = []
+    for ways in group_by(rows, lambda row: row.analysis).values():
+        corrected += correct(ways, evidence, smallest=[row.smallest_p for row in ways])
     in_plan = plan_order(evidence.context.planned)
-    return sorted(rows, key=lambda row: (in_plan(row), not row.default))
+    shown = [_without_unreachable_p(row, evidence.plan.alpha) for row in corrected]
+    return sorted(shown, key=lambda row: (in_plan(row), not row.default))
+
+
+def _without_unreachable_p(row: SensitivityRow, alpha: float) -> SensitivityRow:
+    why = "" if row.p is None else why_no_p(row.smallest_p, alpha)
+    return replace(row, p=None, note=join_notes(row.note, why)) if why else row
 
 
 def _alternatives(
@@ -149,7 +153,7 @@ def share_cells(row: SensitivityRow) -> Cells:
     return {
         "Win share": percent(row.win_share.value),
         "Interval": share_limits(row.win_share),
-        "p, uncorrected": NOTHING if row.p is None else p_value(row.p),
+        "p": NOTHING if row.deciding_p is None else p_value(row.deciding_p),
     }
 
 
@@ -173,12 +177,12 @@ def section(evidence: Evidence) -> Section | None:
         question="Would other analyses say the same?",
         answer=_answer(of_people(rows), evidence.plan.alpha),
         notes=(PAPERS_TEST,),
-        tables=(table,),
+        tables=table,
     )
 
 
 def _answer(rows: Sequence[SensitivityRow], alpha: float) -> str:
-    p_values = [(row, row.p) for row in rows if row.p is not None]
+    p_values = [(row, row.deciding_p) for row in rows if row.deciding_p is not None]
     default = {row.key: p <= alpha for row, p in p_values if row.default}
     others = [(row, p) for row, p in p_values if not row.default and row.key in default]
     apart = [row for row, p in others if (p <= alpha) != default[row.key]]
@@ -186,7 +190,10 @@ def _answer(rows: Sequence[SensitivityRow], alpha: float) -> str:
         return "There is no other test"
     if not apart:
         return f"Yes: all {len(others)} are on the same side of {alpha:g}"
-    names = [f"{row.analysis.split(',')[0]} on {title(row.criterion)} ({equals(row.p)})" for row in apart[:2]]
+    names = [
+        f"{row.analysis.split(',')[0]} on {title(row.criterion)} ({equals(row.deciding_p)})"
+        for row in apart[:2]
+    ]
     more = [f"{len(apart) - 2} more"] if len(apart) > 2 else []
     return f"{len(others) - len(apart)} of {len(others)} would; not {and_list([*names, *more])}"
 

@@ -148,7 +148,7 @@ def section(evidence: Evidence) -> Section | None:
         question="May we stop now?",
         answer=f"{reached} of {plural(len(rows), 'result')} reached the declared error rate",
         notes=("An e-value above 1/α at any time rejects; the interval holds at all times together.",),
-        tables=(table,),
+        tables=table,
     )
 
 

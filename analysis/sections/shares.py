@@ -303,10 +303,10 @@ def _without_unreachable_p(row: WinShareRow, alpha: float) -> WinShareRow:
 
 def plan_order(planned: Planned | None) -> Callable[[ComparisonRow], tuple[object, ...]]:
     """Return a sort key of rows: by who judged, the planned results first and in the plan's order."""
-    place = {result: number for number, result in enumerate(planned or ())}
+    positions = {result: number for number, result in enumerate(planned or ())}
 
     def key(row: ComparisonRow) -> tuple[object, ...]:
-        planned_place = place.get((*row.methods, row.criterion), len(place))
+        planned_place = positions.get((*row.methods, row.criterion), len(positions))
         is_criterion = row.criterion != COMPOSITE
         who = (KIND_PLACE[row.rater_kind], row.judge)
         return (*who, planned_place, *row.methods, is_criterion, row.criterion)
@@ -331,32 +331,32 @@ def correct(
     """
     planned, plan = evidence.context.planned, evidence.plan
     corrected = list(rows)
-    families = group_by(range(len(rows)), lambda place: rows[place].who)
+    families = group_by(range(len(rows)), lambda number: rows[number].who)
     for whole in families.values():
         family = [
-            place
-            for place in whole
-            if planned is None or (*rows[place].methods, rows[place].criterion) in planned
+            number
+            for number in whole
+            if planned is None or (*rows[number].methods, rows[number].criterion) in planned
         ]
         values = adjust(
-            [rows[place].p for place in family],
+            [rows[number].p for number in family],
             evidence.adjustment,
-            smallest=[smallest[place] if smallest else 0.0 for place in family],
+            smallest=[smallest[number] if smallest else 0.0 for number in family],
             alpha=plan.alpha,
         )
         if flipped and family:
-            scores = pd.concat([flipped[place] for place in family], axis=1).fillna(0.0)
+            scores = pd.concat([flipped[number] for number in family], axis=1).fillna(0.0)
             drawn = max_t(scores.to_numpy(), seed=evidence.seed)
             # Holm's p is an upper bound that is not drawn, and a corrected p is never below its own.
             values = [
-                None if value is None else max(rows[place].p or 0.0, min(value, p))
-                for place, value, p in zip(family, values, drawn, strict=True)
+                None if value is None else max(rows[number].p or 0.0, min(value, p))
+                for number, value, p in zip(family, values, drawn, strict=True)
             ]
-        for place, value in zip(family, values, strict=True):
-            row = rows[place]
+        for number, value in zip(family, values, strict=True):
+            row = rows[number]
             why = NO_CORRECTED_P if row.p is not None and value is None else ""
             note = join_notes(row.note, why)
-            corrected[place] = replace(row, p_adjusted=value, family=len(family), note=note)
+            corrected[number] = replace(row, p_adjusted=value, family=len(family), note=note)
     return corrected
 
 
@@ -384,12 +384,6 @@ def coverage(evidence: Evidence) -> list[CoverageRow]:
             )
         )
     return sorted(rows, key=lambda row: (KIND_PLACE[row.rater_kind], row.judge))
-
-
-def leading_method(rows: Sequence[ShareRow]) -> str:
-    """Return the method of one comparison with the larger mean share."""
-    lead = sum((row.win_share.value or 0.5) - 0.5 for row in rows)
-    return rows[0].method_a if lead >= 0 else rows[0].method_b
 
 
 def conclude(row: TestedRow, alpha: float) -> str:
@@ -452,7 +446,7 @@ def section(evidence: Evidence) -> Section | None:
         question="What are the figures?",
         answer=f"{plural(len(evidence.rows(totals)), 'result')}{by_dataset}",
         notes=NOTES,
-        tables=(table,),
+        tables=table,
     )
 
 

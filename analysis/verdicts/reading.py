@@ -89,7 +89,7 @@ class Reading:
     def lines(self) -> tuple[str, ...]:
         """Return the table as lines of equal columns."""
         rows = [("role", "column", "why"), *self.rows()] if self.roles else []
-        widths = [min(_WIDEST, max((len(row[place]) for row in rows), default=0)) for place in (0, 1)]
+        widths = [min(_WIDEST, max((len(row[index]) for row in rows), default=0)) for index in (0, 1)]
         return tuple(f"{name:<{widths[0]}}  {column:<{widths[1]}}  {why}" for name, column, why in rows)
 
 

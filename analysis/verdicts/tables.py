@@ -122,21 +122,21 @@ def with_columns(frame: pd.DataFrame, columns: Mapping[str, str]) -> pd.DataFram
     names = list(map(str, frame.columns))
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise StudyError(f"the table has the column {twice[0]!r} twice; keep one")
-    given = dict(columns)
-    heads = given.pop(HEADS, _KINDS[0])
+    declared = dict(columns)
+    heads = declared.pop(HEADS, _KINDS[0])
     if heads not in _KINDS:
         raise StudyError(f"columns.headings={heads}: write {and_list(_KINDS)}")
-    for name, heading in given.items():
+    for name, heading in declared.items():
         if name not in {*KNOWN, *SHOWN}:
             raise StudyError(f"columns.{name}: there is no such column; {nearest(name, sorted(KNOWN))}")
         if heading and heading not in names:
             raise StudyError(f"columns.{name}={heading}: there is no such heading; {nearest(heading, names)}")
-    headings = list(filter(None, given.values()))
-    new = {heading: name for name, heading in given.items() if heading}
+    headings = list(filter(None, declared.values()))
+    new = {heading: name for name, heading in declared.items() if heading}
     if len(new) < len(headings):
         raise StudyError(f"columns names a heading twice: {', '.join(headings)}; name each once")
     # A column that is declared to be another one gives way.
-    dropped = [name for name in names if name in given and name not in new]
+    dropped = [name for name in names if name in declared and name not in new]
     return frame.set_axis(names, axis=1).drop(columns=dropped).rename(columns=new)
 
 

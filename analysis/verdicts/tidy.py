@@ -33,7 +33,7 @@ from analysis.verdicts.recognition import load_files
 from analysis.verdicts.tables import tidied
 from analysis.verdicts.words import declarations
 from guard_eval.errors import StudyError
-from guard_eval.lookalike import look
+from guard_eval.lookalike import skeleton
 from guard_eval.records import TIE, RaterKind
 
 Source = Path | str | pd.DataFrame
@@ -197,7 +197,7 @@ def _check_spelling(table: pd.DataFrame) -> None:
         seen: dict[str, str] = {}
         for name in (name for name in names if name in table):
             for text in table[name].dropna().unique():
-                other = seen.setdefault(look(text, case=name in _IDS), text)
+                other = seen.setdefault(skeleton(text, case=name in _IDS), text)
                 if other != text:
                     where = name_lines((table[name] == text).to_numpy(), table.index)
                     raise StudyError(
@@ -258,7 +258,7 @@ def _check_methods(table: pd.DataFrame) -> None:
 
 def _refuse_unnamed_models(table: pd.DataFrame) -> None:
     """Refuse raters with a model's name if the table does not say what they are."""
-    models = [name for name in table["rater"].cat.categories if _MODEL.search(look(name))]
+    models = [name for name in table["rater"].cat.categories if _MODEL.search(skeleton(name))]
     named = table["rater"].isin(models)
     if "rater_kind" in table:
         named &= table["rater_kind"].isna()

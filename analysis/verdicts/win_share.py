@@ -55,7 +55,7 @@ def fixed_share(items: pd.DataFrame, *, level: float) -> Estimate:
         share,
         p=test.p,
         smallest_p=test.smallest_p,
-        method=f"{test.method}; its inversion is the interval",
+        method=f"interval by inversion of the test; {test.method}",
         note=join_notes(note, share.note, test.note),
     )
 

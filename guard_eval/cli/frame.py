@@ -171,7 +171,8 @@ def command_line(printer: Printer | None = None) -> App:
             _shared("Print results, warnings and errors only.", "--quiet", "-q"),
         ] = False,
     ) -> object:
-        printer.as_json, printer.quiet = json, quiet
+        printer.as_json = json
+        printer.quiet = quiet
         if not all(token.strip() for token in tokens):  # as of an unset variable; Path("") is this folder
             raise StudyError("an argument is empty; write a value for it, or leave it out")
         from guard_eval.generation.strategies.own import use_file  # noqa: PLC0415 (`--help` is quick without it)

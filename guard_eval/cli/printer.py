@@ -264,7 +264,8 @@ def _widths(natural: Sequence[int], least: Sequence[int], width: int) -> tuple[i
     rich shares the room out by itself, but cuts off what it gave to a column of a least width.
     """
     gap = 3 if sum(least) + 3 * (len(least) - 1) <= width else 2
-    widths, room = list(least), width - gap * (len(least) - 1)
+    widths = list(least)
+    room = width - gap * (len(least) - 1)
     for index in sorted(range(len(least)), key=lambda index: natural[index] - least[index]):
         widths[index] += max(0, min(natural[index] - widths[index], room - sum(widths)))
     return gap, widths
@@ -278,7 +279,8 @@ class LoggedProgress(Progress):
     def advance(self, task_id: TaskID, advance: float = 1) -> None:
         """Move a bar on, or write a line if the last is a minute old."""
         super().advance(task_id, advance)
-        task, now = self._tasks[task_id], self.get_time()
+        task = self._tasks[task_id]
+        now = self.get_time()
         if self.console.is_terminal or now - (self._logged_at or task.start_time or now) < LOG_SECONDS:
             return
         self._logged_at = now

@@ -374,8 +374,7 @@ class ServedRun:
             body = self._body(prompt, number)
             most = plan.max_cost(body)
             while not self._budget.reserve(most):
-                await self._workers.pause(_LOOK_SECONDS)
-                if self._workers.is_stopped:
+                if not await self._workers.pause(_LOOK_SECONDS):
                     return None
             attempt = secrets.token_hex(8)
             if most:

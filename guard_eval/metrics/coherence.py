@@ -69,7 +69,8 @@ def log_likelihoods(
         continuations: What is scored.
         batch_size: At most so many texts in a forward pass; long ones come in smaller batches.
     """
-    config, device = model.config.get_text_config(), next(model.parameters()).device
+    config = model.config.get_text_config()
+    device = next(model.parameters()).device
     limit = int(getattr(config, "max_position_embeddings", None) or 1 << 30)
     start = [] if tokenizer.bos_token_id is None else [tokenizer.bos_token_id]
     rows = []

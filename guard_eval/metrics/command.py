@@ -14,7 +14,13 @@ from pydantic import Field
 from guard_eval import progress
 from guard_eval.errors import StudyError
 from guard_eval.metrics.cache import ScoreCache
-from guard_eval.metrics.export import collect_notes, difference_table, score_table, write_results
+from guard_eval.metrics.export import (
+    brief_tables,
+    collect_notes,
+    difference_table,
+    score_table,
+    write_results,
+)
 from guard_eval.metrics.measurement import (
     AGAINST_REFERENCES,
     MODULES,
@@ -30,6 +36,7 @@ from guard_eval.study.criteria_settings import SettingsTable
 from guard_eval.study.folder import locate_model
 from guard_eval.study.settings import MetricSettings
 from guard_eval.study.toml import check_tables, with_overrides
+from guard_eval.texts.cues import describe_endings
 from guard_eval.texts.generation_files import read_generations
 from guard_eval.texts.generations import HUMAN, Generation, generation_of
 from guard_eval.texts.models import HubModels, find_models
@@ -156,6 +163,7 @@ def _measure_study(study: Study, chosen: Mapping[str, Any], *, dry_run: bool) ->
         folder=study.metrics,
         dry_run=dry_run,
         warnings=_check_scorer(study, wanted),
+        question=study.settings.question,
     )
     return measured if dry_run else replace(measured, next=(study.command("pair"), study.command("status")))
 
@@ -180,6 +188,7 @@ def _measure_texts(
     folder: Path | None,
     dry_run: bool,
     warnings: Sequence[str] = (),
+    question: str = "",
 ) -> Measured:
     """Measure texts, and write the results and stored scores into a folder, if there is one."""
     strategies = {text.strategy for text in generations}
@@ -199,23 +208,26 @@ def _measure_texts(
         claim_folder(folder, ["scores.sqlite"])
     with hub.offline(), closing(ScoreCache(folder and folder / "scores.sqlite")) as cache:
         tools = MetricTools(settings=settings, models=models, cache=cache)
-        measured = measure_generations(generations, tools, warnings=warnings)
-    scores, differences = rows_of(measured.scores), rows_of(measured.differences)
+        measured = replace(measure_generations(generations, tools, warnings=warnings), question=question)
+    scores = rows_of(measured.scores)
+    differences = rows_of(measured.differences)
     undefined = [score for score in scores if score.value is None or score.counts]
-    lines = [line, *(f"{name} ({where}): {note}" for name, where, note in collect_notes(undefined))]
+    by_system: dict[str, list[str]] = {}
+    for text in generations:
+        by_system.setdefault(text.strategy, []).append(text.text)
+    lines = [line, *filter(None, [describe_endings(by_system)])]
+    lines += [f"{name} ({where}): {note}" for name, where, note in collect_notes(undefined)]
     lines += dict.fromkeys(row.note for row in differences if row.note)
     if folder:
         write_results(measured, folder)
         lines.append(f"definitions, intervals and figures: {folder / 'metrics.html'}")
     else:
         lines += dict.fromkeys(score.signature for score in scores if score.strategy != HUMAN)
+    all_tables = (score_table(scores), *([difference_table(differences)] if differences else []))
     return replace(
         measured,
         lines=tuple(lines),
-        tables=(
-            score_table(scores),
-            *([difference_table(differences)] if differences else []),
-        ),
+        tables=brief_tables(measured) if folder else all_tables,
         warnings=(*measured.warnings, *measured.failures),
         exit_code=2 if measured.failures else 0,
     )
@@ -232,7 +244,8 @@ def _find_models(
     wanted: dict[str, tuple[str, str]] = {}
     for module in WITH_MODELS:
         model = models.open(getattr(settings, f"{module}_model"))
-        path, computed = Path(model.location), set(MODULES[module]) & set(settings.compute)
+        path = Path(model.location)
+        computed = set(MODULES[module]) & set(settings.compute)
         needed = computed and (references or module not in AGAINST_REFERENCES)
         if needed and (dry_run or path.is_dir() or not path.is_absolute()):
             wanted[model.name] = (model.location, model.wanted)

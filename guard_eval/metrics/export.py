@@ -29,6 +29,8 @@ from guard_eval.reporting.words import NO_P, p_value
 from guard_eval.reporting.writing import write_folder
 
 _TEMPLATES = Path(__file__).parent / "templates"
+BRIEF_METRICS = 2
+"""Metrics whose differences a terminal shows."""
 MAX_NAME = 80
 """Characters of a name in a table: TeX refuses tables wider than 5.7 m."""
 CLOSEST = "* closest to the human value of its dataset, as shown (rounded)."
@@ -84,7 +86,8 @@ def score_table(rows: Sequence[Any], *, intervals: bool = False) -> Table:
         rows: The scores; a single dataset is the table's caption.
         intervals: Whether a cell has the interval, too.
     """
-    closest, names = closest_to_human(rows), dict.fromkeys(row.metric for row in rows)
+    closest = closest_to_human(rows)
+    names = dict.fromkeys(row.metric for row in rows)
     datasets = list(dict.fromkeys(row.dataset for row in rows))
     lines: dict[tuple[str, str], dict[str, Any]] = {}
     for row in rows:
@@ -108,11 +111,22 @@ def score_table(rows: Sequence[Any], *, intervals: bool = False) -> Table:
     )
 
 
+def brief_tables(measured: Measured) -> tuple[Table, ...]:
+    """Return what a terminal shows: the scores over all datasets, and differences of the first metrics."""
+    scores, differences = rows_of(measured.scores), rows_of(measured.differences)
+    overall = [row for row in scores if row.dataset == OVERALL] or scores
+    names = list(dict.fromkeys(row.metric for row in differences))[:BRIEF_METRICS]
+    tested = [row for row in differences if row.metric in names]
+    tested = [row for row in tested if row.dataset == OVERALL] or tested
+    return (score_table(overall), *([difference_table(tested)] if tested else []))
+
+
 def difference_table(rows: Sequence[Any]) -> Table:
     """Return the differences from the baseline as a table, with how they were tested below it."""
     methods = dict.fromkeys(
         f"{format_level(row.level)} {row.method}" for row in rows if row.p_value is not None
     )
+    tested = f"Prompt by prompt; {'; '.join(methods)}." if methods else "No difference could be tested."
     return Table(
         columns=("Metric", "Dataset", "Strategy", "Difference", "Interval", "p", "p (Holm)", "Prompts"),
         rows=tuple(
@@ -128,13 +142,15 @@ def difference_table(rows: Sequence[Any]) -> Table:
             for row in rows
         ),
         caption=f"Differences from {_shorten(rows[0].baseline)}",
-        note=f"Prompt by prompt; {'; '.join(methods)}. p (Holm) is for all tests of a metric.",
+        note=f"{tested} p (Holm) is for all tests of a metric.",
         text_columns=3,
     )
 
 
 def _format_p(p: float | None, note: str) -> str:
-    return p_value(p) if p is not None else NO_P if note else NOTHING
+    if p is None:
+        return NO_P if note else NOTHING
+    return p_value(p)
 
 
 def _shorten(text: str) -> str:
@@ -144,8 +160,9 @@ def _shorten(text: str) -> str:
 
 def metrics_page(measured: Measured, ending: str, figures: Sequence[Escaped] = ()) -> str:
     """Return the results as a page: `.html`, `.md` or `.tex`, the last without intervals."""
-    scores, differences = rows_of(measured.scores), rows_of(measured.differences)
-    datasets = dict.fromkeys(row.dataset for row in scores)
+    scores = rows_of(measured.scores)
+    differences = rows_of(measured.differences)
+    datasets = sorted(dict.fromkeys(row.dataset for row in scores), key=lambda name: name != OVERALL)
     by_dataset = [[row for row in scores if row.dataset == dataset] for dataset in datasets]
     tables = [score_table(rows, intervals=ending != ".tex") for rows in by_dataset]
     signatures = dict.fromkeys((row.metric, row.signature) for row in scores if row.signature)
@@ -159,9 +176,11 @@ def metrics_page(measured: Measured, ending: str, figures: Sequence[Escaped] = (
     ]
     return render(
         _TEMPLATES / f"metrics{ending}.j2",
-        title="Metrics",
+        title=measured.question or "Metrics",
+        question=measured.question,
         warnings=measured.warnings,
-        tables=[*tables, *([difference_table(differences)] if differences else [])],
+        tables=tables,
+        differences=[difference_table(differences)] if differences else [],
         details=[table for table in details if table.rows],
         figures=figures,
         comment=lambda cells: Escaped(one_line(": ".join(map(str, cells)))),

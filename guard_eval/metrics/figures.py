@@ -50,7 +50,8 @@ def draw_metric(rows: Sequence[Any]) -> Drawing | None:
     valued = sorted((row for row in rows if is_finite(row.value)), key=lambda row: (-row.value, row.strategy))
     if {row.strategy for row in valued} <= {HUMAN}:
         return None
-    name, metric = valued[0].metric, METRICS[valued[0].metric]
+    name = valued[0].metric
+    metric = METRICS[valued[0].metric]
     labels = [
         f"{row.strategy}: {format_value(name, row.value)} {format_interval(name, row.low, row.high)}".strip()
         for row in valued

@@ -47,7 +47,8 @@ def contributions(parts: Floats, function: Statistic) -> Floats:
     >>> contributions(np.array([[1.0, 1], [2, 1], [6, 1]]), ratio)  # of a mean: the values themselves
     array([1., 2., 6.])
     """
-    total, n = parts.sum(axis=0), len(parts)
+    total = parts.sum(axis=0)
+    n = len(parts)
     with np.errstate(divide="ignore", invalid="ignore"):
         value = float(function(total))
         without = np.asarray(function(total - parts)) if n > 1 else np.array([value])
@@ -68,7 +69,8 @@ def estimate_scores(outcomes: Outcomes, *, level: float) -> pd.DataFrame:
 
 def _score(several: Sequence[Outcome], level: float) -> Row:
     """Return the row of an outcome, or of the mean of a strategy's outcomes on several datasets."""
-    row, estimate = vars(several[0]) | {"level": level}, Estimate()
+    row = vars(several[0]) | {"level": level}
+    estimate = Estimate()
     if len(several) > 1:
         row |= {
             "dataset": OVERALL,

@@ -55,6 +55,7 @@ class Mauve:
         values: The score in percent for each seed of k-means; empty where it is undefined.
         n: How many texts, or references if there were fewer.
         buckets: How many buckets the histograms have.
+        scaling: The constant c of the divergence curve.
         labels: The bucket of each reference `[n]` and of each text `[m]`, for each seed.
         reason: Why there is no value, or empty.
     """
@@ -62,6 +63,7 @@ class Mauve:
     values: tuple[float, ...] = ()
     n: int
     buckets: int
+    scaling: float = 5.0
     labels: tuple[tuple[Labels, Labels], ...] = ()
     reason: str = ""
 
@@ -92,15 +94,21 @@ def mauve(
     """
     n = min(len(p), len(q))
     number = max(2, round(n / 10)) if buckets == "auto" else buckets
-    if n < (fewest := max(FEWEST, FEWEST_PER_BUCKET * number)):
-        reason = f"{n} texts with a reference; for {number} buckets at least {fewest} are needed"
-        return Mauve(n=n, buckets=number, reason=reason)
+    undefined = partial(Mauve, n=n, buckets=number, scaling=scaling)
+    fewest = max(FEWEST, FEWEST_PER_BUCKET * number)
+    if n < fewest:
+        return undefined(
+            reason=f"{n} texts with a reference; for {number} buckets at least {fewest} are needed"
+        )
     if not (np.isfinite(p).all() and np.isfinite(q).all()):
-        return Mauve(n=n, buckets=number, reason="features that are not finite numbers")
+        return undefined(reason="features that are not finite numbers")
     labels = tuple(_quantise(p, q, number, seeds))
-    shares = [[np.bincount(side, minlength=number) / len(side) for side in sides] for sides in labels]
-    values = tuple(float(area(*sides, scaling=scaling)) for sides in shares)
-    return Mauve(values=values, n=n, buckets=number, labels=labels)
+    values = []
+    for p_labels, q_labels in labels:
+        p_hist = np.bincount(p_labels, minlength=number) / len(p)
+        q_hist = np.bincount(q_labels, minlength=number) / len(q)
+        values.append(float(area(p_hist, q_hist, scaling=scaling)))
+    return Mauve(values=tuple(values), n=n, buckets=number, scaling=scaling, labels=labels)
 
 
 def area(p_hist: ArrayLike, q_hist: ArrayLike, *, scaling: float = 5.0) -> Floats:
@@ -125,7 +133,7 @@ def area(p_hist: ArrayLike, q_hist: ArrayLike, *, scaling: float = 5.0) -> Float
     return total
 
 
-def contributions(result: Mauve, *, scaling: float = 5.0) -> Floats:
+def contributions(result: Mauve) -> Floats:
     """Return what each prompt contributes to the score, `[n]`; their mean is the score.
 
     These are the jackknife's pseudo-values with the buckets held fixed: a prompt that is left out takes its
@@ -135,17 +143,18 @@ def contributions(result: Mauve, *, scaling: float = 5.0) -> Floats:
 
     Args:
         result: Of n references and n texts, reference i and text i of the same prompt.
-        scaling: The constant c of the divergence curve.
     """
-    without = np.zeros(result.n)
+    change = np.zeros(result.n)
     for value, (p, q) in zip(result.values, result.labels, strict=True):
-        sides = [np.bincount(side, minlength=result.buckets) for side in (p, q)]
-        shares = [side / result.n for side in sides]
-        less = [np.clip(side - np.eye(result.buckets), 0, None) / (result.n - 1) for side in sides]
-        of_p = area(less[0], shares[1], scaling=scaling) - value
-        of_q = area(shares[0], less[1], scaling=scaling) - value
-        without += (of_p[p] + of_q[q]) / len(result.values)
-    return np.asarray(result.value + (result.n - 1) * (without.mean() - without))
+        p_counts = np.bincount(p, minlength=result.buckets)
+        q_counts = np.bincount(q, minlength=result.buckets)
+        # row k: the shares if one text less were in bucket k
+        p_without = np.clip(p_counts - np.eye(result.buckets), 0, None) / (result.n - 1)
+        q_without = np.clip(q_counts - np.eye(result.buckets), 0, None) / (result.n - 1)
+        of_p = area(p_without, q_counts / result.n, scaling=result.scaling) - value
+        of_q = area(p_counts / result.n, q_without, scaling=result.scaling) - value
+        change += (of_p[p] + of_q[q]) / len(result.values)
+    return np.asarray(result.value + (result.n - 1) * (change.mean() - change))
 
 
 def _quantise(
@@ -229,7 +238,8 @@ def outcomes(groups: Sequence[Group], _: Sequence[str], tools: MetricTools) -> I
     As in the published scripts, text and reference are cut to the same number of tokens, and a pair of which
     one is shorter does not count.
     """
-    reader, length = tools.models.open(tools.settings.mauve_model), tools.settings.mauve_tokens
+    reader = tools.models.open(tools.settings.mauve_model)
+    length = tools.settings.mauve_tokens
     compared = [text for group in groups for text in group.texts if text.reference]
     sides = [(side,) for text in compared for side in (text.reference or "", text.text)]
 
@@ -244,36 +254,43 @@ def outcomes(groups: Sequence[Group], _: Sequence[str], tools: MetricTools) -> I
 def _outcome(group: Group, settings: MetricSettings, model: str, features: Mapping[Texts, Any]) -> Outcome:
     """Return MAUVE of a group's runs, and what each prompt contributes."""
     seeds = range(SEEDS[0], SEEDS[0] + settings.mauve_seeds)
-    length, buckets, scaling = settings.mauve_tokens, settings.mauve_buckets, settings.mauve_scaling
-    references = [features.get((text.reference,)) if text.reference else None for text in group.texts]
-    texts = [features.get((text.text,)) for text in group.texts]
-    rows, results = np.zeros((len(texts), 2)), []
+    # None of a text that is too short, and of a missing reference.
+    pairs = [(features.get((text.reference or "",)), features.get((text.text,))) for text in group.texts]
+    results = []
+    parts = np.zeros((len(pairs), 2))
     for run in group.runs:
-        full = [index for index in run if references[index] is not None and texts[index] is not None]
-        p, q = (np.array([side[index] for index in full]) for side in (references, texts))
-        results.append(result := mauve(p, q, buckets=buckets, scaling=scaling, seeds=seeds))
+        whole = [index for index in run if all(side is not None for side in pairs[index])]
+        result = mauve(
+            np.array([pairs[index][0] for index in whole]),
+            np.array([pairs[index][1] for index in whole]),
+            buckets=settings.mauve_buckets,
+            scaling=settings.mauve_scaling,
+            seeds=seeds,
+        )
+        results.append(result)
         if result.values:
-            rows[full] = np.stack([contributions(result, scaling=scaling), np.ones(len(full))], axis=1)
+            parts[whole] = np.stack([contributions(result), np.ones(len(whole))], axis=1)
     defined = [result for result in results if result.values]
-    # The variance over seeds; of runs, which have the same references, it is the mean.
-    seeded = [statistics.variance(result.values) for result in defined if len(seeds) > 1]
-    noise = statistics.fmean(seeded or [0.0])
+    noise = 0.0
+    if defined and len(seeds) > 1:
+        # The variance over seeds; of runs, which have the same references, it is the mean.
+        noise = statistics.fmean(statistics.variance(result.values) for result in defined)
     compared = sum(bool(text.reference) for text in group.texts)
-    short = compared - sum(result.n for result in results)
-    used = " or ".join(dict.fromkeys(str(result.buckets) for result in defined or results))
+    tokens = settings.mauve_tokens
+    buckets = " or ".join(dict.fromkeys(str(result.buckets) for result in defined or results))
     return outcome_of_runs(
         "mauve",
         group,
         [result.value for result in results],
         n=sum(result.n for result in defined),
         counts={
-            "without a reference": len(texts) - compared,
-            f"text or reference shorter than {length} tokens": short,
+            "without a reference": len(pairs) - compared,
+            f"text or reference shorter than {tokens} tokens": compared - sum(each.n for each in results),
         },
         note=f"standard deviation over {len(seeds)} seeds {noise**0.5:.2f}",
         reason=results[0].reason,
-        signature=f"mauve|{model}|tokens:{length}, full length only|buckets:{used}|"
-        f"c:{scaling:g}|seeds:{seeds[0]}-{seeds[-1]}",
-        parts=group.sum_by_prompt(rows),
+        signature=f"mauve|{model}|tokens:{tokens}, full length only|buckets:{buckets}|"
+        f"c:{settings.mauve_scaling:g}|seeds:{seeds[0]}-{seeds[-1]}",
+        parts=group.sum_by_prompt(parts),
         noise=noise,
     )

@@ -56,7 +56,8 @@ def measure_generations(
     Raises:
         StudyError: If there are no texts, or none by the baseline.
     """
-    settings, groups = tools.settings, group_texts(generations)
+    settings = tools.settings
+    groups = group_texts(generations)
     strategies = dict.fromkeys(group.strategy for group in groups)
     if settings.baseline is not None and settings.baseline not in strategies:
         raise StudyError(
@@ -107,7 +108,8 @@ def measure_groups(
 
 def _by_definition(humans: Group, metric: str) -> Outcome:
     """Return the references' score where they are what texts are compared with."""
-    signature, n = f"{metric}|the references themselves", len(humans.texts)
+    signature = f"{metric}|the references themselves"
+    n = len(humans.texts)
     return outcome_of_runs(metric, humans, [100.0], n=n, note="by definition", signature=signature)
 
 

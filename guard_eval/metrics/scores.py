@@ -90,12 +90,14 @@ class Measured(Result):
         differences: From the baseline, if there is one; see `DIFFERENCE_COLUMNS`.
         settings: All settings by name, with the versions of packages and where texts were generated.
         failures: Metrics that could not be measured: why, and what to do.
+        question: What the study asks; empty for texts without a study.
     """
 
     scores: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=[*SCORE_COLUMNS]))
     differences: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=[*DIFFERENCE_COLUMNS]))
     settings: Mapping[str, Any] = field(default_factory=dict)
     failures: tuple[str, ...] = ()
+    question: str = ""
 
     def to_frame(self) -> pd.DataFrame:
         """Return the scores with a missing number as NaN."""

@@ -32,7 +32,8 @@ finally:
     os.fchdir(_current)
     os.close(_current)
 
-FIRST, SECOND = "#3a86c8", "#d97b1f"
+FIRST = "#3a86c8"
+SECOND = "#d97b1f"
 """Blue and orange, distinct to colour-blind readers: areas under dark letters, on light and dark."""
 SIZE = 9.5
 """Points of text."""
@@ -57,7 +58,9 @@ _STYLE: dict[Any, Any] = {
     **dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), INK),
     **dict.fromkeys(("figure.facecolor", "axes.facecolor"), "none"),
 }
-WIDTH, ROW, LINE = 6.6, 0.29, 0.07
+WIDTH = 6.6
+ROW = 0.29
+LINE = 0.07
 """Inches: a figure's width, the height of one of its rows, and of each further line of a row's label."""
 NARROW = 3.35
 """Inches: the width of a figure for one of two columns."""
@@ -153,7 +156,7 @@ def in_rows(
                 handlelength=1,
             )
 
-    return drawn(
+    return draw_figure(
         draw_rows,
         name=name,
         heading=heading,
@@ -164,7 +167,7 @@ def in_rows(
     )
 
 
-def drawn(
+def draw_figure(
     draw: Callable[[Axes], None],
     *,
     name: str,
@@ -179,7 +182,7 @@ def drawn(
         figure = Figure(figsize=(width, height), layout="constrained")
         axes = figure.add_subplot()
         draw(axes)
-        return finished(
+        return finish_figure(
             figure, axes, name=name, heading=heading, description=description, simulated=simulated
         )
 
@@ -192,7 +195,7 @@ def interval_line(
         axes.plot([low, high], [y, y], color=color, linewidth=width, solid_capstyle="butt")
 
 
-def finished(
+def finish_figure(
     figure: Figure, axes: Axes, *, name: str, heading: str, description: str, simulated: bool = False
 ) -> Drawing:
     """Return a figure drawn within `style` of its name, in every format."""

@@ -44,9 +44,12 @@ def _environment(folder: Path, ending: str) -> jinja2.Environment:
         keep_trailing_newline=True,
     )
     if ending == ".tex":  # braces are LaTeX's own
-        environment.block_start_string, environment.block_end_string = "<%", "%>"
-        environment.variable_start_string, environment.variable_end_string = "<<", ">>"
-        environment.comment_start_string, environment.comment_end_string = "<#", "#>"
+        environment.block_start_string = "<%"
+        environment.block_end_string = "%>"
+        environment.variable_start_string = "<<"
+        environment.variable_end_string = ">>"
+        environment.comment_start_string = "<#"
+        environment.comment_end_string = "#>"
     environment.filters["table"] = table
     environment.filters["fence"] = _fence
     environment.filters["file"] = Escaped  # figures' names are ours, and a path must not be escaped

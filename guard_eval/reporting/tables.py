@@ -85,7 +85,8 @@ def table_of(
     )
 
 
-ROW, STRONG_ROW = "<tr>", '<tr class="strong">'
+ROW = "<tr>"
+STRONG_ROW = '<tr class="strong">'
 
 
 def to_html(table: Table, *, heading: bool = False) -> Escaped:
@@ -129,7 +130,7 @@ def _figure(column: int, table: Table) -> str:
 
 
 def _long(cell: Cell) -> str:
-    return ' class="long"' if len(NOTHING if cell is None else str(cell)) > LONG_CELL else ""
+    return ' class="long"' if len(str(cell)) > LONG_CELL else ""
 
 
 def to_markdown(table: Table, *, heading: bool = False) -> Escaped:

@@ -89,7 +89,9 @@ def p_value(value: float | None) -> str:
         return "<\u00a0.001"
     if value > 0.99:
         return ">\u00a0.99"
-    digits = 2 if value >= 0.0995 else 4 if f"{value:.3f}" == "0.050" else 3
+    digits = 2 if value >= 0.0995 else 3
+    if f"{value:.3f}" == "0.050":
+        digits = 4
     return f"{value:.{digits}f}".removeprefix("0")
 
 
@@ -109,7 +111,9 @@ def equals(value: float | None) -> str:
     (True, True)
     """
     text = p_value(value)
-    return text if value is None else f"p\u00a0{text}" if text[0] in "<>" else f"p\u00a0=\u00a0{text}"
+    if value is None:
+        return text
+    return f"p\u00a0{text}" if text[0] in "<>" else f"p\u00a0=\u00a0{text}"
 
 
 def plural(count: int, word: str) -> str:
@@ -161,7 +165,7 @@ _TITLES: ContextVar[Mapping[str, str]] = ContextVar("titles", default=MappingPro
 
 
 @contextmanager
-def titled(titles: Mapping[str, str]) -> Iterator[None]:
+def use_titles(titles: Mapping[str, str]) -> Iterator[None]:
     """Let `title` give a study's own criteria these titles, by name, for as long as this lasts."""
     token = _TITLES.set(titles)
     try:
@@ -173,7 +177,7 @@ def titled(titles: Mapping[str, str]) -> Iterator[None]:
 def title(name: str) -> str:
     """Return a criterion's name as read: the title that a study gives it, or else its words.
 
-    >>> with titled({"toxicity": "Toxicity"}):
+    >>> with use_titles({"toxicity": "Toxicity"}):
     ...     title("toxicity"), title("story_development")
     ('Toxicity', 'story development')
     """

@@ -67,11 +67,12 @@ class Workers:
             self.stop()
             raise
 
-    async def pause(self, seconds: float) -> None:
-        """Wait, but no longer than the run goes on."""
+    async def pause(self, seconds: float) -> bool:
+        """Wait, but no longer than the run goes on; return whether it goes on."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._stop.wait()
+        return not self.is_stopped
 
     async def back_off(self, attempts: int, seconds: float = 0.0) -> None:
         """Wait before the next attempt, at least as long as the server asks."""

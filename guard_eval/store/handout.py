@@ -85,10 +85,10 @@ def claim(store: Store, who: Rater, plan: Plan, limit: int = 1) -> list[BlindPai
             if number is None:
                 break
             numbers.append(number)
-        return blind(db, numbers)
+        return read_blind_pairs(db, numbers)
 
 
-def blind(db: Connection, numbers: Sequence[int]) -> list[BlindPair]:
+def read_blind_pairs(db: Connection, numbers: Sequence[int]) -> list[BlindPair]:
     """Return presentations as they are shown, in the order of `numbers`."""
     shown = {}
     for row in db.execute(_TEXTS, {"numbers": list(numbers)}):
@@ -114,7 +114,7 @@ def progress(store: Store, who: Rater, plan: Plan) -> tuple[int, int]:
         return rated, len(hand_out.open) + new + hand_out.count_checks(hand_out.counted + new)
 
 
-def waits_until(store: Store, who: Rater, plan: Plan) -> datetime | None:
+def find_wait_end(store: Store, who: Rater, plan: Plan) -> datetime | None:
     """Return until when a rater who is handed nothing should wait, as others have its last pairs open.
 
     None if nothing more will come for it: the quota is reached, no pair is left that it has not seen, or it

@@ -96,7 +96,9 @@ def read_spending(db: Connection) -> list[Row[Any]]:
     came, `open` are under way or in a batch, `unmetered` are answers without token counts, and `unpriced` are
     in no sum. `usd` is what the answers cost, at least; `held_usd` is set aside for what is lost or open.
     """
-    state, cost, count = request.state, request.cost, func.count()
+    state = request.state
+    cost = request.cost
+    count = func.count()
     sent = state != "unbilled"
     sums: dict[str, Any] = {name: cast(func.sum(request[name]), BigInteger) for name in TOKENS}
     sums["usd"] = cast(func.sum(cost).filter(_ANSWERED), Float) / BILLION
@@ -118,7 +120,8 @@ def read_spending(db: Connection) -> list[Row[Any]]:
 def read_models(db: Connection) -> list[dict[str, Any]]:
     """Return which models each judge's answers came from, as `JudgeUsage.seen`, in the order first seen."""
     columns = (rater.name.label("judge"), request.model, request.fingerprint)
-    first, last = func.min(request.sent_at).label("first"), func.max(request.sent_at).label("last")
+    first = func.min(request.sent_at).label("first")
+    last = func.max(request.sent_at).label("last")
     statement = select(*columns, func.count().label("answers"), first, last).join_from(REQUEST, RATER)
     statement = statement.where(_ANSWERED).group_by(*columns).order_by(rater.name, first)
     return [dict(row) for row in db.execute(statement).mappings()]

@@ -121,7 +121,8 @@ def _select_new(db: Connection, rows: Sequence[Mapping[str, Any]]) -> list[dict[
         row = {name: storable(value) if isinstance(value, str) else value for name, value in each.items()}
         methods = {row["method_a"], row["method_b"]}
         if len(methods) == 1 or TIE in methods:
-            a, b = row["method_a"], row["method_b"]
+            a = row["method_a"]
+            b = row["method_b"]
             raise StudyError(f"pair {row['id']} compares {a!r} with {b!r}; name two methods, not {TIE!r}")
         before = known.setdefault(row["id"], row)
         changed = [name for name in row if name != "position" and row[name] != before[name]]

@@ -19,7 +19,7 @@ from typing import Any, Literal, NamedTuple, get_args
 from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, text, update
 
 from guard_eval.errors import StudyError
-from guard_eval.lookalike import is_model_name, look_alike, unseen
+from guard_eval.lookalike import is_invisible, is_model_name, look_alike
 from guard_eval.records import PEOPLE, Decision, NoteKind, Plan, Rater, RaterKind
 from guard_eval.reporting.escaping import visible
 from guard_eval.store import notes, slots
@@ -223,11 +223,11 @@ def count_openings(store: Store, plan: Plan) -> int:
         slots.make_slots(db, plan)
         slots.end_leases(db, plan, now)
         of_people = (slot.pool == PEOPLE, slot.number == 0)
-        pairs = db.execute(select(func.count()).where(*of_people)).scalar_one()
+        pairs: int = db.execute(select(func.count()).where(*of_people)).scalar_one()
         share = max(1, min(pairs, plan.quota or pairs))
         rows = db.execute(_AT_WORK, {"now": now, "since": now - plan.lease}).all()
         refusals = notes.read_refusals(db, [row.id for row in rows])
-        expected = sum(max(0, share - row.shown) for row in rows if row.id not in refusals)
+        expected: int = sum(max(0, share - row.shown) for row in rows if row.id not in refusals)
         return max(0, math.ceil((slots.count_free(db) - expected) / share))
 
 
@@ -350,7 +350,8 @@ def erase(store: Store, name: str, by: str, *, verdicts: bool = False) -> tuple[
         while _look_alike(db, pseudonym) not in {None, name}:
             pseudonym += "-"
         db.execute(insert(SETTING).values(key=ERASING, value="a person"))  # lets rows be changed and removed
-        mine, is_decision = note.rater_id == row.id, note.kind.in_(get_args(Decision))
+        mine = note.rater_id == row.id
+        is_decision = note.kind.in_(get_args(Decision))
         db.execute(delete(NOTE).where(mine, ~is_decision if verdicts else note.kind.in_(_OWN_WORDS)))
         _replace_words(db, row, pseudonym)
         if row.external_id is not None:
@@ -389,7 +390,7 @@ def _rater(row: Row[Any]) -> Rater:
 def _add(db: Connection, name: str, kind: RaterKind, now: datetime, **more: str) -> Rater:
     """Add a rater, with `more` of its columns filled; its name must look like no other's."""
     check_name("rater's name", name)
-    if any(map(unseen, name)) or visible(name) != name or name != name.strip():
+    if any(map(is_invisible, name)) or visible(name) != name or name != name.strip():
         raise StudyError(f"the rater's name {name!a} has blanks or marks that cannot be seen; remove them")
     other = _look_alike(db, name)
     if other is not None:

@@ -294,7 +294,8 @@ def read_forms(db: Connection, settings: str) -> list[tuple[str, int, int]]:
 
     Each form comes with the number of its verdicts and the highest token limit.
     """
-    count, limit = func.count(), func.max(request.max_output_tokens)
+    count = func.count()
+    limit = func.max(request.max_output_tokens)
     statement = select(instruction.form, count, limit).join_from(REQUEST, INSTRUCTION)
     statement = statement.where(instruction.settings == settings, _ANSWERED, request.failure.is_(None))
     rows = db.execute(statement.group_by(instruction.form).order_by(count.desc(), instruction.form))
@@ -431,6 +432,8 @@ class Attempt(Usage):
     question: Question
     state: str
     form: str
+    instruction: str
+    max_output_tokens: int
     sent: bytes
     sent_at: datetime
     response: bytes | None

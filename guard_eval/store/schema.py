@@ -89,7 +89,9 @@ class Converted(TypeDecorator[Any]):
         self, impl: TypeEngine[Any], write: Callable[[Any], Any], read: Callable[[Any], Any]
     ) -> None:
         super().__init__()
-        self.impl, self.write, self.read = impl, write, read
+        self.impl = impl
+        self.write = write
+        self.read = read
 
     def process_bind_param(self, value: object, dialect: Dialect) -> object:  # noqa: ARG002
         """Return what the database is given."""

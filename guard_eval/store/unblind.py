@@ -159,7 +159,7 @@ def _restore(row: Any) -> TidyRow:  # noqa: ANN401 (a row of SQLAlchemy)
     return TidyRow(**dict(zip(_COLUMNS, row, strict=False)) | moments)
 
 
-def read_shown(store: Store, kind: RaterKind) -> NamedRows:
+def read_presentations(store: Store, kind: RaterKind) -> NamedRows:
     """Return the presentations that raters of a kind have rated, in the order shown.
 
     `side_of_a` is 1 if the comparison's first method was shown as A, else −1.
@@ -171,7 +171,7 @@ def read_shown(store: Store, kind: RaterKind) -> NamedRows:
     return _read_tuples(store, shown.where(rater.kind == kind, presentation.rated_at.is_not(None)))
 
 
-def read_letters(store: Store) -> NamedRows:
+def read_choices(store: Store) -> NamedRows:
     """Return each revision of each choice, in no order.
 
     `letter` is 1 for A, −1 for B and 0 for a tie. `seconds` is the active time of the rating, or all of it

@@ -131,25 +131,25 @@ def save_judged(
     _append(db, {numbers[each.pair_id, each.number]: choices for each, choices in answers}, now=now)
 
 
-def current(store: Store, number: int, *, rater: Rater) -> dict[str, Choice]:
+def read_current_choices(store: Store, number: int, *, rater: Rater) -> dict[str, Choice]:
     """Return the choices of the highest revisions by criterion; none if there is no verdict yet."""
     with store.read() as db:
         notes.check_owner(db, rater, number)
         return {name: choice for (_, name), (_, choice) in _read_latest(db, [number]).items()}
 
 
-def trail(store: Store, rater: Rater) -> list[int]:
+def read_rated_presentations(store: Store, rater: Rater) -> list[int]:
     """Return the rater's rated presentations of all visits, in the order shown, checks among the rest."""
     mine = (presentation.rater_id == rater.id, presentation.rated_at.is_not(None))
     with store.read() as db:
         return list(db.execute(select(presentation.id).where(*mine).order_by(presentation.id)).scalars())
 
 
-def presented(store: Store, number: int, *, rater: Rater) -> BlindPair:
+def read_presentation(store: Store, number: int, *, rater: Rater) -> BlindPair:
     """Return once more what the rater was shown, on the same sides."""
     with store.read() as db:
         notes.check_owner(db, rater, number)
-        return handout.blind(db, [number])[0]
+        return handout.read_blind_pairs(db, [number])[0]
 
 
 def _check_choices(choices: Mapping[str, Choice]) -> None:

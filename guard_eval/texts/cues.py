@@ -21,8 +21,11 @@ OFTEN, SELDOM = 0.2, 0.02
 """A feature gives a system away if more than the first share of its texts have it, and less than the second
 share of the other system's texts."""
 
-_LEAST_DIFFERENCE = 0.1
-"""A smaller difference between shares of unfinished texts is not told."""
+_LEAST_DIFFERENCE, _LEAST_TEXTS = 0.1, 2
+"""A difference between shares of unfinished texts is told if it is this large, and this many texts."""
+
+_LEAST_SHARED = 3
+"""Fewer texts with one opening can have it by chance."""
 _END = re.compile(r"[.!?…。！？।؟۔︒]['\"”’»›)\]*_`}]*\s*$|[:;]['\")]\s*$|```\s*$|[|}\]>]\s*$")
 _MARKDOWN = re.compile(
     r"^ {0,3}(?:#{1,6} \S|[*-] \S|\d{1,3}[.)] \S|>\s\S|```|\|.+\|\s*$)|\*\*[^*\n]+\*\*|`[^`\n]+`|\]\(https?:",
@@ -33,15 +36,16 @@ _MARKDOWN = re.compile(
 def describe_endings(texts: TextsByName) -> str | None:
     """Return a sentence on texts that end in mid-sentence, if systems differ in it.
 
-    >>> describe_endings({"A": ["It was", "Yes."], "B": ["No.", "Oh!"]})
+    >>> describe_endings({"A": ["It was", "Yes.", "And so", "No."], "B": ["No.", "Oh!"]})
     "50 % of A's texts end in mid-sentence, none of B's"
     """
-    shares = {
-        name: sum(not _END.search(text) for text in filled) / len(filled)
+    finished = {
+        name: [_END.search(text) is not None for text in every if text.strip()]
         for name, every in texts.items()
-        if (filled := [text for text in every if text.strip()])
     }
-    if len(shares) < 2 or max(shares.values()) - min(shares.values()) < _LEAST_DIFFERENCE:
+    shares = {name: each.count(False) / len(each) for name, each in finished.items() if each}
+    difference = max(shares.values(), default=0) - min(shares.values(), default=0)
+    if difference < _LEAST_DIFFERENCE or difference * max(map(len, finished.values())) < _LEAST_TEXTS:
         return None
     (first, share), *others = sorted(shares.items(), key=lambda item: -item[1])
     parts = [f"{_words(share)} of {_called(first)}'s texts end in mid-sentence"]
@@ -102,7 +106,7 @@ def _find_opening(name: str, texts: Sequence[str], other: str, others: Sequence[
     if not openings:
         return ""
     opening, count = openings.most_common(1)[0]
-    if count < 2 or count <= OFTEN * len(texts) or foreign[opening] >= SELDOM * len(others):
+    if count < _LEAST_SHARED or count <= OFTEN * len(texts) or foreign[opening] >= SELDOM * len(others):
         return ""
     return (
         f"{count} of {len(texts)} texts by {_called(name)} begin with {opening!r}, and {foreign[opening]} of "

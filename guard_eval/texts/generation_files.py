@@ -28,6 +28,8 @@ from guard_eval.texts.shapes import KEYS, NO_TEXT, find_text_columns, flatten_sa
 FURTHER = "further texts of the prompt not read"
 """The flaw of a record that holds several texts, of which the first is measured."""
 
+NOT_UTF8 = "not UTF-8"
+"""The flaw of a text in which U+FFFD stands for bytes that are not UTF-8."""
 ECHO = "text begins with its prompt"
 """The flaw of a text that repeats its prompt: metrics would count the prompt, and raters read it twice."""
 
@@ -109,6 +111,9 @@ class TextTable:
         if isinstance(source, Path):
             name, records = str(source), list(read_rows(source))
             stem = _PACKED.sub("", source.name).rpartition(".")[0]
+        elif not hasattr(source, "itertuples"):
+            kind = type(source).__name__
+            raise StudyError(f"{kind} is no source of texts; give a file, or a data frame of pandas")
         else:
             name = stem = "the data frame"
             records = list(rows_of_frame(source))
@@ -256,5 +261,5 @@ class Fields:
             raise StudyError(f"{self._where}: {key!r} is {value!r:.60}; it must be a string")
         text = value if value.isascii() else _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", value)
         if text != value:
-            self.flaws.append("not UTF-8")
+            self.flaws.append(NOT_UTF8)
         return text.removeprefix(self.string("prompt") or "") if key in _WITH_PROMPT else text

@@ -14,7 +14,8 @@ from typing import Any
 
 from guard_eval.errors import StudyError
 from guard_eval.records import Prompt, as_shown
-from guard_eval.texts.generation_files import ECHO, FURTHER, TextTable
+from guard_eval.study.system_settings import NO_SYSTEM
+from guard_eval.texts.generation_files import ECHO, FURTHER, NOT_UTF8, TextTable
 from guard_eval.texts.generations import Generation
 from guard_eval.texts.matching import Matched, PromptIndex
 from guard_eval.texts.served_files import text_file
@@ -100,6 +101,7 @@ def import_texts(
             f"only one system was found, {', '.join(systems)}; name the files of two systems or more, or "
             "give a file of several a column that names each text's system"
         )
+    _check_names(systems)
     index = PromptIndex(prompts or _find_prompts(systems))
     has_one_order = bool(prompts) or _have_one_order(systems)
     matched = {name: index.match(each.texts, by_place=has_one_order) for name, each in systems.items()}
@@ -130,10 +132,22 @@ def read_systems(sources: Sequence[Source], columns: Sequence[str] = ()) -> dict
                     f"{name} and {system.source} both have texts by {text.strategy!r}; name the system in "
                     "each record (a key 'system'), or rename a file"
                 )
-            system.texts.append(text)
+            has_prompt = text.prompt is None or text.prompt.strip()
+            system.texts.append(text if has_prompt else replace(text, prompt=None))
     if unused:
         raise StudyError(f"--column {min(unused)}: none of the files has this column; correct its name")
     return result
+
+
+def _check_names(systems: Mapping[str, _System]) -> None:
+    """Refuse systems whose names mean something else in tables of verdicts and scores."""
+    for name, system in systems.items():
+        if name.strip().casefold() in NO_SYSTEM:
+            raise StudyError(
+                f"{system.source} has texts by {name!r}, a word that means a side, a tie or the references "
+                "in tables of verdicts and scores; rename the file, or name the system in each record (a "
+                "key 'system')"
+            )
 
 
 def _find_prompts(systems: Mapping[str, _System]) -> list[Prompt]:
@@ -254,6 +268,7 @@ def _finish(name: str, source: str, matched: Matched, kept: Collection[str]) -> 
     prompts = len({text.prompt_id for text in texts})
     empty = sum(not text.text.strip() for text in texts)
     further = sum(FURTHER in text.flaws for text in texts)
+    damaged = sum(NOT_UTF8 in text.flaws for text in texts)
     remarks = [
         (prompts < len(texts), f"{prompts} prompts"),
         (matched.in_place, "in the order of the prompts"),
@@ -262,6 +277,7 @@ def _finish(name: str, source: str, matched: Matched, kept: Collection[str]) -> 
         (empty, f"{empty} empty"),
         (matched.duplicates, f"{_count(matched.duplicates, 'exact duplicate')} left out"),
         (further, f"of {further} prompts only the first of several texts in a record is read"),
+        (damaged, f"{damaged} hold characters that are not UTF-8: save the file as UTF-8"),
         (unused, f"{unused} more to other prompts left out"),
     ]
     said = tuple(words for applies, words in remarks if applies)

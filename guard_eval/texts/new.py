@@ -125,7 +125,8 @@ def _import(
     texts: Sequence[Source], prompts: Path | None, columns: Sequence[str], *, common: bool
 ) -> tuple[list[Prompt], list[Imported]]:
     """Return the prompts and systems of files or data frames."""
-    sources = [Path(each) if isinstance(each, str) else each for each in texts]
+    several = [texts] if isinstance(texts, str | Path) or hasattr(texts, "itertuples") else texts
+    sources = [Path(each) if isinstance(each, str) else each for each in several]
     if not sources:
         raise StudyError("--texts names no file; name the files with the texts of two systems or more")
     return import_texts(

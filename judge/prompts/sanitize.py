@@ -26,7 +26,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from guard_eval.lookalike import unseen
+from guard_eval.lookalike import is_invisible
 
 WORDS = (
     r"s|bos|eos|sos|unk|pad|mask|cls|sep|eod|eoc|eoh|eoa|eom|eop|eor|eot|sop|eosys|enc|dblock|2mass"
@@ -118,6 +118,6 @@ _OPENING = re.compile(f"[{re.escape(''.join(HARMLESS))}]")
 
 def _as_seen(character: str) -> str:
     """Return a character as a tokenizer that normalises may see it."""
-    if not character.isspace() and unseen(character):
+    if not character.isspace() and is_invisible(character):
         return ""
     return unicodedata.normalize("NFKC", character)

@@ -12,7 +12,7 @@ from verdicts_by_hand import listed
 
 from analysis.planning.command import plan_study, power
 from analysis.planning.formulas import Design, items_needed, power_at
-from analysis.planning.pilot import most_demanding
+from analysis.planning.pilot import most_demanding, read_pilot
 from guard_eval.errors import StudyError
 
 PAPER = Design(share=0.55, ties=0.32, icc=0.41)
@@ -109,6 +109,26 @@ def test_a_pilot_by_hand():
     assert (pilot.ties, pilot.icc, pilot.results) == (0.375, 0.0, 1)
     assert "fluency, guard against acs: 38\u00a0% ties" in pilot.line
     assert pilot.line.endswith("4\u00a0pairs, 2\u00a0raters")
+
+
+def test_a_pilot_is_read_as_its_report_is(tmp_path):
+    """Two pairs of a table whose columns and words report.toml declares: 2 of 4 ratings are ties."""
+    rows = ["item,one,other,who,better", "1,guard,acs,ann,L", "1,guard,acs,bob,L"]
+    (tmp_path / "pilot.csv").write_text("\n".join([*rows, "2,guard,acs,ann,E", "2,guard,acs,bob,E"]))
+    declared = {
+        "pair_id": "item",
+        "method_a": "one",
+        "method_b": "other",
+        "rater": "who",
+        "verdict": "better",
+    }
+    columns = "\n".join(f'{role} = "{heading}"' for role, heading in declared.items())
+    words = '[verdicts]\nL = "a"\nE = "tie"\n'
+    (tmp_path / "report.toml").write_text(f'rater_kind = "person"\n[columns]\n{columns}\n{words}')
+    assert read_pilot(tmp_path / "pilot.csv").ties == 0.5
+    (tmp_path / "report.toml").write_text(f'rater_kind = "person"\n{words}')
+    overrides = [f"columns.{role}={heading}" for role, heading in declared.items()]
+    assert read_pilot(tmp_path / "pilot.csv", overrides).ties == 0.5
 
 
 def test_the_most_demanding_criterion_has_few_ties():

@@ -13,6 +13,7 @@ from verdicts_by_hand import COMPARED, drawn_verdicts, papers_people, table
 import analysis
 from analysis.evidence import Context, Evidence, MetricRow
 from analysis.reports.files import write_report
+from analysis.reports.first_screen import first_screen
 from analysis.verdicts.tidy import read, validate
 from guard_eval.errors import StudyError
 
@@ -177,10 +178,10 @@ def test_a_paper_has_its_files_and_the_published_p_values(tmp_path):
 
 
 def test_the_winner_is_named_whichever_method_stands_first(tmp_path):
-    for winner, loser in (("x", "y"), ("y", "x")):
+    for winner, loser, share in (("x", "y", "82"), ("y", "x", "x 18")):  # the share is the first method's
         frame = table({f"{pair}": winner * 3 if pair % 6 else loser * 3 for pair in range(40)})
         report = analysis.report(frame, tmp_path)
-        assert f"{winner} was preferred to {loser} on coherence (82\u00a0%)" in report.summary
+        assert f"{winner} was preferred to {loser} on coherence ({share}\u00a0%)" in report.summary
 
 
 TWO_COMPARISONS = [
@@ -197,13 +198,13 @@ def compared(*more):
 def test_first_screen_keeps_comparisons_apart(tmp_path):
     summary = analysis.report(compared(), tmp_path).summary
     assert "No difference between a1 and a2 was found" in summary
-    assert "b2 was preferred to b1 on coherence (90\u00a0%)" in summary
-    heads = [text for text in page_of(tmp_path).texts if text.endswith(" won")]
-    assert heads == ["a1 won", "b2 won"]
+    assert "b2 was preferred to b1 on coherence (b1 10\u00a0%)" in summary
+    heads = [text for text in page_of(tmp_path).texts if text.endswith(", ties half")]
+    assert heads == ["Share of a1, ties half", "Share of b1, ties half"]
     markdown = (tmp_path / "report.md").read_text(encoding="utf-8")
-    before, after = markdown.split("| Criterion | b2 won |")
-    assert "50.0" in before.split("| Criterion | a1 won |")[1]
-    assert "90.0" in after.split("##")[0]
+    before, after = markdown.split("| Criterion | Share of b1, ties half |")
+    assert "50.0" in before.split("| Criterion | Share of a1, ties half |")[1]
+    assert "10.0" in after.split("##")[0]
 
 
 def test_first_screen_shows_a_ranking_and_a_comparison(tmp_path):
@@ -213,7 +214,55 @@ def test_first_screen_shows_a_ranking_and_a_comparison(tmp_path):
     assert "b2 was preferred to b1" in summary
     labels = " ".join(page_of(tmp_path).texts)
     assert "1. c" in labels
-    assert "b2 won" in labels
+    assert "Share of b1, ties half" in labels
+
+
+def test_first_screen_and_tables_have_one_orientation(tmp_path):
+    """y is ahead: the page gives the share of x, the first method, and names it where y is the subject."""
+    frame = table({f"{pair}": "yy-" if pair % 3 else "x-y" for pair in range(30)})
+    screen = first_screen(Evidence.of(validate(frame), context(planned=(("x", "y", "coherence"),))))
+    (line,) = screen.bars[0].lines
+    # Of three ratings 10 pairs have a win, a tie and a loss, and 20 have two losses and a tie.
+    assert (line.won, line.tied) == (pytest.approx(10 / 90), pytest.approx(30 / 90))
+    assert line.interval.value == pytest.approx(10 / 90 + 30 / 90 / 2)
+    assert line.outcomes == "11\u00a0% won, 33\u00a0% tied"
+    assert screen.bars[0].heads[1] == "Share of x, ties half"
+    assert screen.answer == "y was preferred to x on coherence (x 28\u00a0%)."
+
+
+def test_nothing_but_ties_is_half_of_nobody(tmp_path):
+    summary = analysis.report(table({f"{pair}": "--" for pair in range(9)}), tmp_path).summary
+    assert "every pair is balanced between x and y" in summary
+    assert "0 % won, 100 % tied" in (tmp_path / "report.md").read_text(encoding="utf-8").replace(
+        "\u00a0", " "
+    )
+
+
+def test_no_difference_is_followed_by_what_could_have_been_found(tmp_path):
+    """Of 40 ratings half are wins: the error is √(.25/39), and d = 1.96 √(e² + d²/40) + .84 e."""
+    summary = analysis.report(table({f"{n}": "x" if n % 2 else "y" for n in range(40)}), tmp_path).summary
+    error = (0.25 / 39) ** 0.5
+    distances = [step / 1000 for step in range(500)]
+    found = next(d for d in distances if d >= 1.96 * (error**2 + d**2 / 40) ** 0.5 + 0.8416 * error)
+    assert (
+        f"With 40\u00a0pairs, a share of {50 + 100 * found:.0f}\u00a0% or more would have been found"
+        in summary
+    )
+
+
+def test_declared_comparisons_come_before_a_ranking(tmp_path):
+    three = [({f"{a}{b}{n}": "xy"[n % 2] for n in range(12)}, a, b) for a, b in ("cd", "ce", "de")]
+    frame = pd.concat([table(given, a=a, b=b).astype(object) for given, a, b in three], ignore_index=True)
+    planned = (("c", "d", "coherence"), ("c", "e", "coherence"))
+    declared = first_screen(Evidence.of(validate(frame), context(planned=planned)))
+    assert [bars.heads[0] for bars in declared.bars] == ["Criterion", "Criterion", "Coherence"]
+    assert declared.answer == "No difference between c and d or between c and e was found."
+    assert "there is no evidence that one of 3 methods is better" in declared.more
+    assert "sign-flip" in declared.foot
+    explored = first_screen(Evidence.of(validate(frame), context(planned=None)))
+    assert explored.bars[0].heads[0] == "Coherence"
+    assert "Davidson’s model" in explored.foot
+    assert "sign-flip" not in explored.foot
 
 
 def test_no_evidence_is_never_called_equality(tmp_path):
@@ -225,9 +274,13 @@ def test_no_evidence_is_never_called_equality(tmp_path):
 
 UNDECIDED = [
     # One pair for a method and one tie: one pair is off balance, and its two signs give only p = 1.
-    ({"1": "x", "2": "-"}, "fixed", "Too few pairs favour a method to tell them apart on coherence."),
-    ({"1": "xy", "2": "--"}, "fixed", "On coherence every pair is balanced, so there is nothing to test."),
-    ({"1": "xx", "2": "y-"}, "random", "On coherence there is no test: a result for other raters"),
+    ({"1": "x", "2": "-"}, "fixed", "Too few pairs favour x or y to tell them apart on coherence."),
+    ({"1": "xy", "2": "--"}, "fixed", "On coherence every pair is balanced between x and y."),
+    (
+        {"1": "xx", "2": "y-"},
+        "random",
+        "On coherence there is no test of x against y: a result for other raters",
+    ),
 ]
 
 
@@ -239,7 +292,7 @@ def test_pairs_are_called_balanced_only_if_all_are(verdicts, raters, sentence, t
 
 
 def test_an_interval_that_excludes_one_half_without_evidence_is_explained(tmp_path):
-    # 15 of 20 pairs for x: p = .041, and of two criteria Holm's is .083; the t interval is .54 to .96.
+    # 15 of 20 pairs for x: p = .041, and of two criteria Holm's is .083; the interval is above .5.
     first = table({f"{pair}": "x" if pair < 15 else "y" for pair in range(20)}, criterion="a")
     second = table({f"{pair}": "xy"[pair % 2] for pair in range(20)}, criterion="b")
     frame = pd.concat([first, second], ignore_index=True)
@@ -247,10 +300,14 @@ def test_an_interval_that_excludes_one_half_without_evidence_is_explained(tmp_pa
     assert "An interval can exclude 50\u00a0% without evidence" in " ".join(page_of(tmp_path).texts)
 
 
-def test_an_interval_alone_agrees_with_its_test(tmp_path):
-    # 60 of 100: the exact test's p is .057, so its inversion holds one half; a t interval ends at .4977.
-    analysis.report(table({f"{pair}": "x" if pair < 40 else "y" for pair in range(100)}), tmp_path)
-    assert "without evidence" not in " ".join(page_of(tmp_path).texts)
+def test_an_interval_is_never_apart_from_one_test(tmp_path):
+    # 60 of 100: the exact test's p is .057, where Student's interval ends at .4977.
+    frame = table({f"{pair}": "x" if pair < 40 else "y" for pair in range(100)})
+    analysis.report(frame, tmp_path)
+    (row,) = pd.read_csv(tmp_path / "csv" / "win_shares.csv").itertuples()
+    assert row.p == pytest.approx(0.0569, abs=1e-4)
+    assert row.high == 0.5
+    assert "can exclude" not in " ".join(page_of(tmp_path).texts)
 
 
 def test_many_methods_are_ranked_first(tmp_path):

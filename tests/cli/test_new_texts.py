@@ -241,6 +241,9 @@ def test_measure_names_the_same_systems(run, tmp_path):
     file = wide(tmp_path, "x", "y")
     scores = json.loads(run("measure", file, "--metrics", "length", "--json").out)["scores"]
     assert {row["strategy"] for row in scores} == {"x", "y"}
+    cut = plain(tmp_path, "cut", text="and so"), plain(tmp_path, "done", text="So it is.")
+    said = run("measure", *cut, "--metrics", "length").out
+    assert "100 % of cut's texts end in mid-sentence, none of done's" in said
     doubtful = wide(tmp_path, "x", "y", score=1)
     assert "'score' holds numbers" in run("measure", doubtful, "--metrics", "length").refused()
 
@@ -259,6 +262,14 @@ def test_empty_texts_and_unfinished_ones_are_counted(run, tmp_path):
     ran = run("new", "s", "--texts", write(tmp_path, "x.jsonl", rows), plain(tmp_path, "y", text="Done."))
     assert "x: 4 texts from x.jsonl (1 empty)" in ran.out
     assert "67 % of x's texts end in mid-sentence, none of y's" in ran.out
+
+
+def test_bytes_of_another_encoding_are_told(run, tmp_path):
+    plain(tmp_path, "x")
+    rows = "".join(f"{each},caf\u00e9 {n}\n" for n, each in enumerate(QUESTIONS))
+    (tmp_path / "y.csv").write_bytes(f"prompt,text\n{rows}".encode("cp1252"))
+    ran = run("new", "s", "--texts", "x.jsonl", "y.csv")
+    assert "(4 hold characters that are not UTF-8: save the file as UTF-8)" in ran.out
 
 
 def test_what_ended_a_text_is_kept(run, tmp_path):
@@ -293,6 +304,9 @@ def test_data_frames_become_a_study(tmp_path):
     result = new(tmp_path / "s", texts=[frame])
     assert result.systems == {"x": 4, "y": 4}
     assert texts_of(tmp_path / "s") == EXPECTED
+    assert new(tmp_path / "v", texts=frame).systems == {"x": 4, "y": 4}
+    with pytest.raises(StudyError, match="dict is no source of texts; give a file, or a data frame"):
+        new(tmp_path / "w", texts=[{"prompt": "p"}])
     one, other = (frame[frame["system"] == name] for name in ("x", "y"))
     assert new(tmp_path / "t", texts=[one, other]).systems == {"x": 4, "y": 4}
     lacking = frame.assign(text=frame["text"].where(frame.index != 0))

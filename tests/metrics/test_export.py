@@ -12,7 +12,13 @@ from command_line import run_process
 from html_page import Page
 
 from analysis.replication.paper import published
-from guard_eval.metrics.export import metrics_page, score_table, write_results
+from guard_eval.metrics.export import (
+    brief_tables,
+    difference_table,
+    metrics_page,
+    score_table,
+    write_results,
+)
 from guard_eval.metrics.scores import (
     DIFFERENCE_COLUMNS,
     OVERALL,
@@ -264,3 +270,29 @@ def test_a_figure_has_the_means_over_datasets(tmp_path):
     write_results(replace(RESULTS, scores=scores_of(SCORES + whole)), tmp_path)
     assert {path.name for path in (tmp_path / "figures").iterdir()} == {"diversity.svg", "coherence.svg"}
     assert "50.00" in (tmp_path / "figures" / "diversity.svg").read_text(encoding="utf-8")
+
+
+def test_a_page_begins_with_the_question_and_all_datasets():
+    whole = measured([*SCORES, score(dataset=OVERALL)], [difference()], question="Which is better?")
+    page = metrics_page(whole, ".html")
+    assert "<h1" in page
+    assert "Which is better?" in page.split("</h1>")[0]
+    assert page.index(OVERALL) < page.index("wikitext")
+    assert page.index("<details") < page.index("Differences from cs")
+
+
+def test_a_terminal_shows_all_datasets_and_two_metrics():
+    names = ("diversity", "coherence", "perplexity")
+    differences = [
+        difference(metric=name, dataset=where) for name in names for where in ("wikitext", OVERALL)
+    ]
+    scores, tested = brief_tables(measured([*SCORES, score(dataset=OVERALL)], differences))
+    assert len(scores.rows) == 1
+    assert [row[1] for row in tested.rows] == [OVERALL, OVERALL]
+
+
+def test_differences_without_a_test_name_none():
+    untested = difference(p_value=None, p_holm=None)
+    assert difference_table(rows_of(measured(SCORES, [untested]).differences)).note.startswith(
+        "No difference"
+    )

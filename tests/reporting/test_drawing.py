@@ -4,7 +4,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from guard_eval.reporting.drawing import FONT, drawn, standalone
+from guard_eval.reporting.drawing import FONT, draw_figure, standalone
 
 SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = ["$x", r"$\frac{1}{0", "<b>&", "]]>", """" font-family: 'DejaVu Sans'"""]
@@ -12,7 +12,7 @@ HOSTILE = ["$x", r"$\frac{1}{0", "<b>&", "]]>", """" font-family: 'DejaVu Sans'"
 
 def draw(text, **words):
     words = {"heading": "h", "description": "d", **words}
-    return drawn(lambda axes: axes.text(0.5, 0.5, text).axes.axis("off"), name="n", height=2, **words)
+    return draw_figure(lambda axes: axes.text(0.5, 0.5, text).axes.axis("off"), name="n", height=2, **words)
 
 
 @pytest.mark.parametrize("text", HOSTILE)

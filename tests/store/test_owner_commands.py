@@ -183,7 +183,7 @@ def test_a_copy_taken_while_raters_rate_is_whole(study, tmp_path, make_pairs):
         end = threading.Event()
         writer = threading.Thread(target=rate, args=(store, study, rater), kwargs={"until": end})
         writer.start()
-        while not verdicts.trail(store, rater):
+        while not verdicts.read_rated_presentations(store, rater):
             pass
         backup(study, copy)
         two = [threading.Thread(target=backup, args=(study, tmp_path / "second.db")) for _ in range(2)]

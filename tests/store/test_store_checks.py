@@ -78,8 +78,10 @@ def test_gold_repeats_and_quota_together_keep_the_promise_of_progress(store, mak
         rate(store, ann, shown[0])
         totals.add(sum(handout.progress(store, ann, every)))
     assert totals == {9 + 2 + 2}
-    assert verdicts.trail(store, ann) == sorted(verdicts.trail(store, ann))
-    assert len(verdicts.trail(store, ann)) == 13
+    assert verdicts.read_rated_presentations(store, ann) == sorted(
+        verdicts.read_rated_presentations(store, ann)
+    )
+    assert len(verdicts.read_rated_presentations(store, ann)) == 13
 
 
 def test_gold_that_differs_from_what_is_stored_is_refused(store, make_pairs):

@@ -43,7 +43,9 @@ def test_a_killed_writer_loses_nothing_it_acknowledged(store_url, make_pairs):
 
     with Store.open(store_url) as store:
         rater = raters.get_or_add(store, "simulated", "simulated")
-        stored = {number: verdicts.current(store, number, rater=rater) for number in acknowledged}
+        stored = {
+            number: verdicts.read_current_choices(store, number, rater=rater) for number in acknowledged
+        }
         last = max(acknowledged)
         for number, choice in acknowledged.items():
             assert stored[number]["coherence"] == "tie"

@@ -112,6 +112,6 @@ def test_a_revoked_person_is_let_in_no_more(store, make_pairs, plan):
     assert handout.progress(store, ann, plan) == (1, 0)
     with pytest.raises(StudyError, match="'Ann' is revoked"):
         rate(store, ann, shown, "B")
-    assert verdicts.current(store, shown.presentation, rater=ann) == {"fluency": "A"}
+    assert verdicts.read_current_choices(store, shown.presentation, rater=ann) == {"fluency": "A"}
     assert [row.rater for row in unblind.tidy(store)] == ["Ann"]
     assert [(row.state, row.rated) for row in raters.read(store)] == [("revoked", 1)]

@@ -93,9 +93,9 @@ def test_a_late_verdict_counts_while_nobody_took_the_slot(store, one_pair, singl
 def test_who_waits_is_told_when_the_lease_of_another_ends(store, one_pair, single_plan, clock):
     ann, ben, _ = one_pair
     shown = handout.claim(store, ann, single_plan)[0]
-    assert handout.waits_until(store, ben, single_plan) == clock() + single_plan.lease
+    assert handout.find_wait_end(store, ben, single_plan) == clock() + single_plan.lease
     rate(store, ann, shown)
-    assert handout.waits_until(store, ben, single_plan) is None
+    assert handout.find_wait_end(store, ben, single_plan) is None
 
 
 def test_progress_counts_rated_and_what_is_left(store, make_pairs, plan):
@@ -130,7 +130,7 @@ def test_a_clock_set_back_does_not_keep_a_slot_for_as_long(store, one_pair, sing
     clock.advance(days=-1)
     assert handout.claim(store, ann, single_plan) == [shown]  # a refresh
     rate(store, ann, shown)
-    assert verdicts.trail(store, ann) == [shown.presentation]
+    assert verdicts.read_rated_presentations(store, ann) == [shown.presentation]
     raters.decide(store, "Ann", "exclude", "why", "who")
     assert len(handout.claim(store, ben, single_plan)) == 1
     clock.advance(days=-1)
@@ -173,9 +173,9 @@ def test_who_did_nothing_for_a_lease_waits_no_longer(store, one_pair, single_pla
     for minutes, waits in ((20, True), (9, True), (1, False)):
         clock.advance(minutes=minutes)
         handout.claim(store, ann, single_plan)  # who looks at her pair again and again
-        assert (handout.waits_until(store, ben, single_plan) is not None) == waits
+        assert (handout.find_wait_end(store, ben, single_plan) is not None) == waits
     notes.write(store, ben, "practice", "{}")
-    assert handout.waits_until(store, ben, single_plan) == clock() + single_plan.lease
+    assert handout.find_wait_end(store, ben, single_plan) == clock() + single_plan.lease
 
 
 def skip(store, rater, plan, **options):

@@ -56,7 +56,7 @@ def test_a_change_of_mind_adds_a_revision_and_a_repeat_adds_nothing(store, make_
             stored.setdefault(row.criterion, []).append(row.position)
     assert stored == expected
     last = {name: revisions[-1] for name, revisions in expected.items()}
-    assert verdicts.current(store, number, rater=rater) == last
+    assert verdicts.read_current_choices(store, number, rater=rater) == last
     assert {row.criterion: row.position for row in unblind.tidy(store) if row.presentation == number} == last
 
 
@@ -101,8 +101,8 @@ def test_what_is_not_the_raters_is_refused(store, ann, number):
     ):
         for refused, arguments in (
             (verdicts.save, {"choices": {"fluency": "A"}}),
-            (verdicts.current, {}),
-            (verdicts.presented, {}),
+            (verdicts.read_current_choices, {}),
+            (verdicts.read_presentation, {}),
             (handout.skip, {"problems": ["unreadable"]}),
         ):
             with pytest.raises(StudyError, match=message):
@@ -142,9 +142,9 @@ def test_the_trail_is_what_was_rated_in_the_order_shown(store, ann, plan, clock)
         rate(store, ann, shown[-1])
         clock.advance(minutes=-5)
     handout.claim(store, ann, plan)  # not rated
-    trail = verdicts.trail(store, ann)
-    assert [verdicts.presented(store, each, rater=ann) for each in trail] == shown
-    assert verdicts.trail(store, people(store, "Ben")[0]) == []
+    trail = verdicts.read_rated_presentations(store, ann)
+    assert [verdicts.read_presentation(store, each, rater=ann) for each in trail] == shown
+    assert verdicts.read_rated_presentations(store, people(store, "Ben")[0]) == []
 
 
 def test_the_next_pair_is_the_one_that_a_hand_out_gives(store, ann, plan):

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from analysis.reports.status import read_status
+from analysis.monitor.status import read_status
 from guard_eval.errors import StudyError
 from guard_eval.records import Prompt
 from guard_eval.study import Study

@@ -96,8 +96,8 @@ def draw(log_weights: Tensor, keys: Tensor, step: int) -> Tensor:
         return _draw_of_all(log_weights, keys, step)
     kept = log_weights > -torch.inf
     if 3 * int(kept.sum()) > kept.numel():  # to gather them would take longer than their noise
-        rows = max(1, _BLOCK // log_weights.shape[1])
-        blocks = zip(log_weights.split(rows), keys.split(rows), strict=True)
+        size = max(1, _BLOCK // log_weights.shape[1])
+        blocks = zip(torch.split(log_weights, size), torch.split(keys, size), strict=True)
         return torch.cat([_draw_of_all(*block, step) for block in blocks])
     rows, ids = kept.nonzero(as_tuple=True)
     scores = gumbel(keys[rows], step, ids[:, None])[:, 0].add_(log_weights[rows, ids])

@@ -261,14 +261,15 @@ def eos_ids(loaded: LoadedModel, stop: Sequence[str] = ()) -> list[int]:
     """
     settings = getattr(loaded.model.generation_config, "eos_token_id", None)
     listed = settings if isinstance(settings, list) else [settings]
-    ids = {loaded.tokenizer.eos_token_id, *stop_ids(loaded.tokenizer, stop), *listed} - {None}
-    if wrong := [token for token in ids if not isinstance(token, int)]:
+    named = [loaded.tokenizer.eos_token_id, *stop_ids(loaded.tokenizer, stop), *listed]
+    ids = [token for token in named if token is not None]
+    if wrong := [token for token in ids if type(token) is not int]:  # true would be token 1
         raise StudyError(
             f"the model {loaded.name!r}: eos_token_id = {wrong[0]!r} in its generation_config.json is no "
             "token; write the number of the token that ends a text"
         )
     size = loaded.model.config.get_text_config().vocab_size
-    return sorted(token for token in ids if 0 <= token < size)  # −1 stands for none
+    return sorted({token for token in ids if 0 <= token < size})  # −1 stands for none
 
 
 def stop_ids(tokenizer: Any, stop: Sequence[str]) -> list[int]:  # noqa: ANN401
@@ -288,9 +289,12 @@ def stop_ids(tokenizer: Any, stop: Sequence[str]) -> list[int]:  # noqa: ANN401
 
 
 def absent_ids(loaded: LoadedModel) -> list[int]:
-    """Return the ids that the model has and its tokenizer has not: such rows only fill up its tables."""
+    """Return the ids that the model has and its tokenizer has not: such rows only fill up its tables.
+
+    A token that ends a text needs no spelling.
+    """
     size = loaded.model.config.get_text_config().vocab_size
-    return sorted(set(range(size)) - set(loaded.tokenizer.get_vocab().values()))
+    return sorted(set(range(size)) - set(loaded.tokenizer.get_vocab().values()) - set(eos_ids(loaded)))
 
 
 def continuation_text(tokenizer: Any, prompt_ids: list[int], new_ids: list[int]) -> str:  # noqa: ANN401

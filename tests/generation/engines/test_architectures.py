@@ -134,8 +134,18 @@ def slow_search(model, follow_a_text) -> list[list[int]]:
 
 @pytest.mark.parametrize(
     "kind",
-    ["gpt-neo", "falcon-alibi", "llama4", "jamba", "mamba", "mamba2", "falcon-mamba", "lfm2", "openai-gpt"]
-    + ["roformer"],
+    [
+        "gpt-neo",
+        "falcon-alibi",
+        "llama4",
+        "jamba",
+        "mamba",
+        "mamba2",
+        "falcon-mamba",
+        "lfm2",
+        "openai-gpt",
+        "roformer",
+    ],
 )
 def test_foreign_contrastive_search_equals_the_definition(kind):
     expected = slow_search(tiny(kind), lambda: lambda _p: (4, 0.6))

@@ -266,3 +266,16 @@ def test_the_room_itself_imports_nothing_heavy():
         "print('torch' in sys.modules, 'transformers' in sys.modules)"
     )
     assert result.stdout.split() == ["False", "False"], result.stderr
+
+
+@pytest.mark.parametrize(("setting", "expected"), [(None, "PASSIVE"), ("ACTIVE", "ACTIVE")])
+def test_threads_that_wait_leave_the_cores_to_others(setting, expected):
+    """It is set before PyTorch is loaded, which reads it then, and a user's own setting stays."""
+    program = "import os, sys\nimport guard_eval.generation.engines\n"
+    program += "print(os.environ['OMP_WAIT_POLICY'], 'torch' in sys.modules)"
+    settings = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
+    settings |= {"OMP_WAIT_POLICY": setting} if setting else {}
+    result = subprocess.run(
+        [sys.executable, "-c", program], env=settings, capture_output=True, text=True, check=True
+    )
+    assert result.stdout.split() == [expected, "False"]

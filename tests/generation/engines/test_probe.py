@@ -146,7 +146,7 @@ def test_the_longest_proven_text_needs_no_other_trial(monkeypatch):
 
 
 def test_a_length_that_failed_is_not_tried_again(monkeypatch):
-    """Beyond its window of 24 tokens, one cache for all candidates is wrong for Mistral; below it is right."""
+    """One cache for all candidates is wrong for Mistral beyond its window of 24 tokens."""
     model = tiny("mistral", sliding_window=24)
     abilities = Abilities.of(model)
     tried = []

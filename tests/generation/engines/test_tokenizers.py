@@ -1,16 +1,20 @@
 """Tokenizers and settings as they are published: ends after prompts, unused tokens, odd settings."""
 
 import json
+import re
 import shutil
+from dataclasses import replace
 
 import pytest
+import torch
 from small_tokenizers import bytes_of
 from tokenizers import processors
+from transformers import BertTokenizer, ByT5Tokenizer, CanineTokenizer, PerceiverTokenizer, T5Tokenizer
 from written_texts import write
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
-from guard_eval.generation.engines.encoding import control_tokens, encode, eos_ids
+from guard_eval.generation.engines.encoding import absent_ids, control_tokens, encode, eos_ids
 from guard_eval.generation.engines.loading import load
 from guard_eval.generation.strategies import parse
 from guard_eval.records import Prompt
@@ -124,11 +128,64 @@ def test_an_end_token_outside_the_model_never_comes(folder, value, ends):
     assert written(loaded)
 
 
-def test_an_end_token_that_is_a_text_is_refused(folder):
+@pytest.mark.parametrize("value", ["</s>", "2", "", 2.0, True, [[2]], [True], {"a": 1}], ids=repr)
+def test_an_end_token_that_is_no_number_is_refused(folder, value):
     loaded = load(str(folder))
-    loaded.model.generation_config.eos_token_id = "</s>"
-    with pytest.raises(StudyError, match=r"eos_token_id = '</s>' in its generation_config.json is no token"):
+    loaded.model.generation_config.eos_token_id = value
+    shown = value[0] if isinstance(value, list) else value
+    with pytest.raises(
+        StudyError,
+        match=rf"eos_token_id = {re.escape(repr(shown))} in its generation_config.json is no token",
+    ):
         written(loaded)
+
+
+def test_an_end_token_without_a_spelling_ends_a_text(folder):
+    """The model has 320 tokens, its tokenizer 288; one of the others is the end, and is made likely."""
+    loaded = load(str(folder))
+    loaded.model.generation_config.eos_token_id = 310
+    assert 310 not in absent_ids(loaded)
+    assert 311 in absent_ids(loaded)
+    with torch.no_grad():
+        loaded.model.get_output_embeddings().weight[310] *= 9
+    (text,) = written(loaded, "temperature(tau=3)", max_new_tokens=80)
+    assert text.finish == "eos"
+
+
+def byte_tokens(kind):
+    """Tokenizers that need no file: they append an end, or stand between a start and an end."""
+    return {"byt5": ByT5Tokenizer, "canine": CanineTokenizer, "perceiver": PerceiverTokenizer}[kind]()
+
+
+def sentence_pieces():
+    pieces = ["<pad>", "</s>", "<unk>", "▁", "▁the", "▁cat", "▁sat", "▁a", "a"]
+    return T5Tokenizer(vocab=[(piece, -1.0) for piece in pieces])
+
+
+def words():
+    names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "sat", "a"]
+    return BertTokenizer(vocab={name: number for number, name in enumerate(names)})
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "before", "after"),
+    [
+        (byte_tokens("byt5"), 0, 1),
+        (byte_tokens("canine"), 1, 1),
+        (byte_tokens("perceiver"), 1, 1),
+        (sentence_pieces(), 0, 1),
+        (words(), 1, 1),
+    ],
+    ids=["byt5", "canine", "perceiver", "t5", "bert"],
+)
+def test_tokens_around_a_prompt_of_published_tokenizers(folder, tokenizer, before, after):
+    """What stands before a prompt stays, what comes after it goes."""
+    loaded = replace(load(str(folder)), tokenizer=tokenizer)
+    loaded.model.config.vocab_size = 60_000
+    whole = tokenizer("the cat sat")["input_ids"]
+    text = tokenizer("the cat sat", add_special_tokens=False)["input_ids"]
+    assert whole == whole[:before] + text + whole[len(whole) - after :]
+    assert encode(loaded, PROMPTS, 32)[0].ids == whole[: len(whole) - after]
 
 
 class Notices(progress.Reporter):

@@ -46,4 +46,4 @@ def adapt(entropies: Tensor, overall: Tensor, log_vocabulary: float, strategy: G
     weight = local_weight(both)
     exponent = combine_deltas(weight, both)
     k = candidate_number(exponent).floor()
-    return Adapted(k, log_penalty(exponent * k.log()), q, change, difference, *both, weight)
+    return Adapted(k, log_penalty(exponent * k.log()), q, change, difference, both[0], both[1], weight)

@@ -136,4 +136,4 @@ def adapt(entropies: Tensor, overall: Tensor, log_vocabulary: float, strategy: G
     k = candidate_number(combine_deltas(weight, for_k)).floor()
     for_alpha = deltas(q, gaps, k.log(), strategy.mapping)
     log_alpha = log_penalty(combine_deltas(weight, for_alpha))
-    return Adapted(k, log_alpha, q, change, difference, *for_k, weight)
+    return Adapted(k, log_alpha, q, change, difference, for_k[0], for_k[1], weight)

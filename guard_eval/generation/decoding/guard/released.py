@@ -58,7 +58,7 @@ def adapt(entropies: Tensor, overall: Tensor, log_vocabulary: float, strategy: G
     k = candidate_number(combine_deltas(weight, for_k))
     for_alpha = deltas(q, gaps, (k + EPSILON).log(), strategy.mapping, CLAMP)
     log_alpha = log_penalty(combine_deltas(local_weight(for_alpha, EPSILON), for_alpha))
-    return Adapted(k.floor(), log_alpha, q, change, difference, *for_k, weight)
+    return Adapted(k.floor(), log_alpha, q, change, difference, for_k[0], for_k[1], weight)
 
 
 def unless_nothing_is_left(penalised: Tensor, log_p: Tensor, allowed: Tensor) -> Tensor:

@@ -1,0 +1,189 @@
+"""Ask stored requests again, byte for byte, and compare the verdicts: has the judge changed since?
+
+A server may replace a model under the same name. The new answers are stored and paid like all others, and
+count neither as verdicts nor as calibration. At most one request of each pair is drawn, so that the answers
+are independent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections import Counter, deque
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Literal
+
+from guard_eval.errors import StudyError
+from guard_eval.records import BILLION, content_id
+from guard_eval.reporting.escaping import visible
+from guard_eval.servers.failures import RequestFailure
+from guard_eval.servers.form import Form
+from guard_eval.servers.price import find_price
+from guard_eval.servers.server import server_url
+from guard_eval.store import Store, requests
+from guard_eval.store import pairs as store_pairs
+from guard_eval.store.requests import Answered, Attempt, Check, Planned, Unavailable
+from guard_eval.store.schema import chunks
+from guard_eval.study.judge_settings import Judge
+from judge.decide import History, Stop, Wait, learn, next_step
+from judge.preview import ONLINE, Preview
+from judge.prompts.parsing import Choices
+
+if TYPE_CHECKING:
+    from judge.run import OnlineRun
+
+CONFIDENCE = 0.95
+POLL_SECONDS = 0.5
+
+_CHECK = Check(check="recheck", target="A", orders=1)
+
+
+Outcome = Literal["same", "changed", "failed"]
+
+
+def describe_outcomes(outcomes: Counter[Outcome]) -> str:
+    """Say how many answers give the same verdicts, and how far a share can have moved.
+
+    >>> describe_outcomes(Counter(same=38, changed=2))
+    '38 of 40 answers give the same verdicts; a change of more than 15 points in any share is not plausible'
+    """
+    count = outcomes["same"] + outcomes["changed"]
+    failed = f"; {outcomes['failed']} brought no verdict this time" if outcomes["failed"] else ""
+    if not count:
+        return f"no answer could be compared{failed}"
+    points = 100 * bound_change(outcomes["changed"], count)
+    return (
+        f"{outcomes['same']} of {count} answers give the same verdicts; a change of more than "
+        f"{points:.0f} points in any share is not plausible{failed}"
+    )
+
+
+def bound_change(changed: int, count: int) -> float:
+    """Return the largest share of all answers that may have changed, as Clopper and Pearson bound it.
+
+    No share of wins moves by more than the share of answers that changed.
+
+    >>> round(bound_change(0, 40), 4)  # 1 - 0.05 ** (1 / 40)
+    0.0722
+    """
+    from scipy.stats import binomtest  # noqa: PLC0415 (slow to load)
+
+    test = binomtest(changed, count, alternative="less")
+    return float(test.proportion_ci(CONFIDENCE, method="exact").high)
+
+
+def draw_attempts(store: Store, judge: Judge, count: int, *, seed: int) -> list[Attempt]:
+    """Draw stored requests that brought a verdict, at most one of each pair.
+
+    Raises:
+        StudyError: The judge has given no verdict yet.
+    """
+    pairs = sorted(store_pairs.read(store), key=lambda pair: content_id(seed, "recheck", pair.id))
+    drawn: dict[str, Attempt] = {}
+    for part in chunks(pairs):
+        with store.read() as db:
+            attempts = requests.read_attempts(db, [pair.id for pair in part])
+        for attempt in attempts:
+            if attempt.judge == judge.rater_name and attempt.state == "answered" and attempt.failure is None:
+                drawn.setdefault(attempt.question.pair_id, attempt)
+        if len(drawn) >= count:
+            break
+    if not drawn:
+        raise StudyError(f"the judge {judge.rater_name!r} has given no verdict that could be compared yet")
+    return [drawn[pair.id] for pair in pairs if pair.id in drawn][:count]
+
+
+def preview_recheck(judge: Judge, attempts: Sequence[Attempt]) -> Preview:
+    """Return what asking them again would cost: as much as before, and at worst the longest answers."""
+    url = server_url(judge)
+    price = find_price(judge, url)
+    name = visible(judge.rater_name)
+    costs = {}
+    if price is not None:
+        worst = sum(price.usd(len(attempt.sent), attempt.max_output_tokens) for attempt in attempts)
+        costs[ONLINE] = sum(attempt.cost or 0 for attempt in attempts) / BILLION, worst
+    return Preview(
+        judge=judge,
+        name=name,
+        server=url,
+        questions=[attempt.question for attempt in attempts],
+        open=0,
+        requests=len(attempts),
+        price=price,
+        costs=costs,
+        lines=(
+            f"judge: {name} (the model {visible(judge.model)}) at {url}",
+            f"to ask again: {len(attempts):,} stored requests, byte for byte",
+        ),
+        warnings=(),
+        example=None,
+    )
+
+
+def ask_again(online: OnlineRun, attempts: Sequence[Attempt]) -> str:
+    """Send the requests again, and say how what comes compares with what came before.
+
+    Raises:
+        StudyError: Only the user can mend it. What was answered until then is saved.
+    """
+    outcomes: Counter[Outcome] = Counter()
+    asyncio.run(_ask_all(online, deque(attempts), outcomes))
+    return describe_outcomes(outcomes)
+
+
+async def _ask_all(online: OnlineRun, queue: deque[Attempt], outcomes: Counter[Outcome]) -> None:
+    async with online.open():
+        workers = (_ask_queue(online, queue, outcomes) for _ in range(online.judge.concurrency))
+        await online.workers.run(workers)
+
+
+async def _ask_queue(online: OnlineRun, queue: deque[Attempt], outcomes: Counter[Outcome]) -> None:
+    while queue and not online.workers.is_stopped:
+        attempt = queue.popleft()
+        form = Form.parse(attempt.form)
+        planned = _plan(online, attempt)
+        response = attempt.response or b""
+        stored = Answered(row=0, response=response, max_output_tokens=attempt.max_output_tokens)
+        before = online.builder.read(planned.question, form, stored).result
+        now = await _ask(online, planned, form)
+        if isinstance(now, RequestFailure) or isinstance(before, RequestFailure):
+            outcomes["failed"] += 1
+        else:
+            outcomes["same" if now == before else "changed"] += 1
+
+
+def _plan(online: OnlineRun, attempt: Attempt) -> Planned:
+    """Return the same request as one of today: another day it is sent once more."""
+    today = f"recheck {datetime.now(UTC):%Y-%m-%d} {online.builder.settings} ".encode()
+    return Planned(
+        question=replace(attempt.question, check=_CHECK),
+        key=hashlib.sha256(today + attempt.sent).hexdigest(),
+        instruction=attempt.instruction,
+        body=attempt.sent,
+        max_output_tokens=attempt.max_output_tokens,
+        cost=online.biller.max_cost(attempt.sent, attempt.max_output_tokens),
+    )
+
+
+async def _ask(online: OnlineRun, planned: Planned, form: Form) -> Choices | RequestFailure:
+    """Send a request until it is answered; an answer without a verdict is not followed by another."""
+    history = History(run=replace(online.state, is_settled=True))
+    while True:
+        reply = await online.send(lambda: planned, form)
+        if isinstance(reply, Unavailable):
+            if online.workers.is_stopped or reply.reason == "batch":
+                return RequestFailure(kind="transport", detail="the request was not sent")
+            await online.workers.pause(online.workers.pace * POLL_SECONDS)
+            continue
+        if reply.answered:
+            return reply.result
+        history = learn(history, reply)
+        match next_step(history, form):
+            case Wait(attempts, seconds):
+                await online.workers.back_off(attempts, seconds)
+            case Stop(reason):
+                raise StudyError(reason)
+            case _:
+                return reply.result

@@ -1,0 +1,84 @@
+"""Stored requests are asked again byte for byte: what changed is counted, and no verdict changes."""
+
+import pytest
+from fake_openai import completion, failure, verdict
+from judge_requests import judged_in, spent_by
+
+from guard_eval.store import Store
+from guard_eval.study import Study
+from judge.recheck import bound_change
+
+pytestmark = pytest.mark.slow
+
+JUDGE = '[[judge]]\nmodel = "m"\ncriteria = ["fluency"]\nconcurrency = 4\nmax_output_tokens = 512\n'
+JUDGE += "usd_per_million_input_tokens = 2\nusd_per_million_output_tokens = 8\n"
+
+
+@pytest.fixture
+def judged_study(study, pair, guard_eval, server):
+    folder = study(JUDGE, map(pair, range(20)))
+    assert guard_eval("judge", "s", "--yes").code == 0
+    server.asks.clear()
+    return folder
+
+
+def test_a_judge_that_has_not_changed_gives_the_same_answers(judged_study, guard_eval, server):
+    before = [each.raw for each in server.seen]
+    with Store.open(Study.open(judged_study).database) as store:
+        spent = spent_by(store).usd
+        ran = guard_eval("judge", "s", "--recheck", "15", "--yes")
+        assert ran.code == 0, ran
+        assert "15 of 15 answers give the same verdicts" in ran.out
+        assert "more than 18 points in any share is not plausible" in ran.out  # 1 - 0.05 ** (1 / 15)
+        assert judged_in(store) == 40
+        assert spent_by(store).usd == pytest.approx(spent + 15 * 280 / 1e6)
+    again = [each.raw for each in server.seen[len(before) :]]
+    assert len(again) == len({*again}) == 15
+    assert {*again} <= {*before}
+    assert "15 of 15 answers" in guard_eval("judge", "s", "--recheck", "15", "--yes").out
+    assert len(server.asks) == 15  # the same day nothing is paid twice
+
+
+def test_what_a_judge_says_otherwise_is_counted(judged_study, guard_eval, server):
+    def act(ask):
+        if len(server.asks) <= 2:
+            return verdict(ask, "B")
+        return completion("I cannot say") if len(server.asks) == 3 else verdict(ask)
+
+    server.act = act
+    out = guard_eval("judge", "s", "--recheck", "20", "--yes").out
+    points = round(100 * bound_change(2, 19))
+    assert "17 of 19 answers give the same verdicts; a change of more than " in " ".join(out.split())
+    assert f"{points} points" in out
+    assert "1 brought no verdict this time" in " ".join(out.split())
+    assert guard_eval("judge", "s", "--yes").code == 0
+    assert len(server.asks) == 20
+
+
+def test_a_recheck_costs_what_its_preview_says(judged_study, guard_eval, server):
+    out = guard_eval("judge", "s", "--recheck", "10", "--dry-run").out
+    assert "to ask again: 10 stored requests, byte for byte" in out
+    assert "$0.0028" in out  # 10 requests of 280 millionths
+    assert "--recheck 10" in out
+    assert server.asks == []
+
+
+@pytest.mark.parametrize("options", [("0",), ("5", "--batch"), ("5", "--calibrate")])
+def test_a_recheck_that_makes_no_sense_is_refused(judged_study, guard_eval, options):
+    ran = guard_eval("judge", "s", "--recheck", *options, "--yes")
+    assert ran.code == 2
+    assert "--recheck takes a number of at least 1, such as 40" in ran.err
+
+
+def test_a_judge_without_verdicts_cannot_be_rechecked(study, pair, guard_eval):
+    study(JUDGE, map(pair, range(2)))
+    ran = guard_eval("judge", "s", "--recheck", "5", "--yes")
+    assert ran.code == 2
+    assert "has given no verdict that could be compared yet" in ran.err
+
+
+def test_a_server_that_refuses_a_recheck_ends_it(judged_study, guard_eval, server):
+    server.act = lambda _: failure(401, "no such key")
+    ran = guard_eval("judge", "s", "--recheck", "5", "--yes")
+    assert ran.code == 2
+    assert "does not accept the key" in ran.err
