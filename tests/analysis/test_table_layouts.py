@@ -374,6 +374,25 @@ def test_ids_of_letters_and_digits_are_not_rounded_numbers():
     assert len(analysis.read(pd.DataFrame(rows))) == 3
 
 
+@pytest.mark.parametrize(
+    ("heading", "names", "kind"),
+    [
+        ("judge", ["gpt-4o"], "model"),
+        ("judge_model", ["gpt-4o", "claude-3"], "model"),
+        ("judge", ["arena_user_1", "expert_3"], "unknown"),
+        ("annotator", ["gpt-4o"], ""),
+        ("judge", ["gpt-4o", "ann"], ""),
+    ],
+)
+def test_judges_with_names_of_models_are_models(heading, names, kind):
+    table = frame([{"winner": "model_a", heading: names[number % len(names)]} for number in range(4)])
+    if not kind:
+        assert "looks like the name of a model" in refusal(table)
+    else:
+        assert set(analysis.read(table)["rater_kind"]) == {kind}
+    assert set(analysis.read(table, rater_kind="person")["rater_kind"]) == {"person"}
+
+
 def test_programs_columns_are_not_called_unused(tmp_path):
     rows = [
         {"question_id": n, "judge": "arena_user_1", **ALPHA, "winner": "model_a", "turn": 1} for n in range(3)
