@@ -14,7 +14,7 @@ from annotation_app import endings, markup, panel, state
 from annotation_app.markup import forward, label
 from annotation_app.panel import Submission
 from annotation_app.state import App, Visit
-from annotation_app.wording import PracticePair, Question, fill
+from annotation_app.wording import FormQuestion, PracticePair, fill
 from guard_eval.records import BlindPair, content_id
 from guard_eval.store.notes import CHECK_ATTEMPTS
 
@@ -86,7 +86,7 @@ def _ask_background(app: App, visit: Visit) -> str:
     return "background"
 
 
-def _ask(key: str, questions: Sequence[Question], button: str) -> dict[str, str] | None:
+def _ask(key: str, questions: Sequence[FormQuestion], button: str) -> dict[str, str] | None:
     """Ask questions; return the answers by name, without open questions, when the button was pressed.
 
     Answers to choose from have names; only their words reach the browser.

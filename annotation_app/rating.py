@@ -71,7 +71,7 @@ def fetch(app: App, visit: Visit) -> None:
 
 
 def _count(app: App, visit: Visit) -> None:
-    rated, visit.available = handout.progress(app.store, visit.rater, app.plan)
+    rated, visit.available = handout.count_progress(app.store, visit.rater, app.plan)
     visit.counted = time.monotonic()
     if rated != len(visit.trail):  # rated on another server, as a proxy may spread the tabs
         visit.trail = verdicts.read_rated_presentations(app.store, visit.rater)

@@ -20,7 +20,7 @@ from typing import Any
 from annotation_app import wording
 from annotation_app.wording import PracticePair, Wording
 from guard_eval.errors import StudyError
-from guard_eval.records import BlindPair, NoteKind, Plan, Rater, content_id
+from guard_eval.records import BlindPair, HandOutPlan, NoteKind, Rater, content_id
 from guard_eval.rubric import Criterion
 from guard_eval.store import Store, notes, raters, verdicts
 from guard_eval.study import Study
@@ -45,7 +45,7 @@ class App:
     """
 
     store: Store
-    plan: Plan
+    plan: HandOutPlan
     settings: Annotation
     words: Wording
     criteria: tuple[Criterion, ...]

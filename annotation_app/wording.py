@@ -33,7 +33,7 @@ _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 _Text = Annotated[str, Field(min_length=1)]
 
 
-class Question(BaseModel):
+class FormQuestion(BaseModel):
     """A question: with answers to choose from, or without, for a line of text.
 
     What is stored are the names: the same in every language.
@@ -46,7 +46,7 @@ class Question(BaseModel):
     answers: dict[str, _Text] = {}
 
 
-class CheckQuestion(Question):
+class CheckQuestion(FormQuestion):
     """A question about the instructions, with one right answer."""
 
     right: _Text
@@ -82,7 +82,7 @@ _SPECIAL: dict[str, Any] = {
         str, Field(pattern="^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*$")  # as in HTML, such as pt-BR
     ],
     "direction": Literal["ltr", "rtl"],
-    "background.questions": Annotated[list[Question], Field(min_length=1)],
+    "background.questions": Annotated[list[FormQuestion], Field(min_length=1)],
     "check.questions": Annotated[list[CheckQuestion], Field(min_length=1)],
     "practice.pairs": Annotated[list[PracticePair], Field(min_length=1)],
 }

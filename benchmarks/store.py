@@ -20,7 +20,7 @@ from typing import TypeVar
 from common import make_pair
 from sqlalchemy import text
 
-from guard_eval.records import Choice, Pair, Plan, Rater
+from guard_eval.records import Choice, HandOutPlan, Pair, Rater
 from guard_eval.store import Store, handout, pairs, raters, unblind, verdicts
 
 CHOICES: dict[str, Choice] = {"fluency": "A", "coherence": "B"}
@@ -62,7 +62,7 @@ def fill(store: Store, share: float, filler: int) -> None:
         db.execute(text(_HOLD), {"until": asked["until"]})
 
 
-def rate(store: Store, people: list[Rater], plan: Plan, calls: int) -> str:
+def rate(store: Store, people: list[Rater], plan: HandOutPlan, calls: int) -> str:
     """Claim and save, and return a line of the results."""
     claims, saves, rng = [], [], random.Random(1)
     for _ in range(calls):
@@ -84,7 +84,7 @@ def main() -> None:
     parser.add_argument("--people", type=int, default=1_000)
     parser.add_argument("--calls", type=int, default=1_000)
     options = parser.parse_args()
-    plan = Plan(seed=7, slots=2, lease=timedelta(minutes=30))
+    plan = HandOutPlan(seed=7, slots=2, lease=timedelta(minutes=30))
     with tempfile.TemporaryDirectory() as folder:
         url = f"sqlite:///{Path(folder) / 'study.db'}"
         with Store.open(url, create=True) as store:

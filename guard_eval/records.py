@@ -235,7 +235,7 @@ class Rater:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Plan:
+class HandOutPlan:
     """How pairs are handed to one rater.
 
     Attributes:

@@ -277,7 +277,8 @@ class JudgeCommand:
     def summarize(self) -> Judged:
         """Return what this run did, and what the judges have taken over all runs."""
         with self.store.read() as db:
-            spending, failures = judging.read_spending(db), judging.read_reasons(db)
+            spending = judging.read_spending(db)
+            failures = judging.read_reasons(db)
         failed = [(name, *why) for name, ledger in self.ledgers.items() for why in ledger.failures.elements()]
         reasons = tuple(judging.count_reasons(failed) if self.calibrate else failures)
         lines = [

@@ -42,7 +42,7 @@ _REMEDIES: dict[FailureKind, str] = {
     "reasoning_effort",
     "unparseable": "set another output in study.toml, or name another model",
     "wrong_schema": "set another output in study.toml, or name another model",
-    "unreadable": "correct base_url or style in study.toml",
+    "unreadable": "correct base_url, which usually ends in /v1, or style in study.toml",
     "refusal": "name another model in study.toml, or another prompt",
     "content_filter": "name another model or another base_url in study.toml",
 }

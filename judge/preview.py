@@ -87,7 +87,8 @@ def preview_judge(store: Store, judge: Judge, questions: Sequence[Question], *, 
     """
     check_examples(store, judge)
     check_criteria(store, judge)
-    url, variable = server_url(judge), key_variable(judge)
+    url = server_url(judge)
+    variable = key_variable(judge)
     with store.read() as db:
         spent = next((each for each in judging.read_spending(db) if each.judge == judge.rater_name), None)
         in_batches = requests.read_in_batches(db, judge.rater_name)
@@ -105,7 +106,8 @@ def preview_judge(store: Store, judge: Judge, questions: Sequence[Question], *, 
     sizes = [len(body) for body in bodies]
     longest = judge.max_output_tokens or REASONING_TOKENS
     price = find_price(judge, url)
-    name, special = visible(judge.rater_name), describe_special(judge)
+    name = visible(judge.rater_name)
+    special = describe_special(judge)
     lines = [
         f"judge: {name} (the model {visible(judge.model)}) at {url} (prompt {prompt_of(judge).version})",
         f"criteria: {visible(', '.join(judge.criteria))}",
@@ -156,7 +158,8 @@ def _estimate(
 ) -> dict[str, tuple[float, float]]:
     """Return what requests of so many bytes cost online and in a batch: expected, and at worst."""
     if spent is not None and spent.answers and spent.input_tokens:
-        prompt, answer = (round(each / spent.answers) for each in (spent.input_tokens, spent.output_tokens))
+        prompt = round(spent.input_tokens / spent.answers)
+        answer = round(spent.output_tokens / spent.answers)
     else:
         prompt = round(sum(sizes) / BYTES_PER_TOKEN / max(len(sizes), 1))
         answer = TOKENS_OF_BRACES + TOKENS_PER_CRITERION * len(judge.criteria)

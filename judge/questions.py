@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from guard_eval.errors import StudyError
-from guard_eval.records import BlindPair, Plan, settings_part
+from guard_eval.records import BlindPair, HandOutPlan, settings_part
 from guard_eval.rubric import describe_rewordings
 from guard_eval.servers.answers import read_usage
 from guard_eval.servers.failures import RESAMPLED, RequestFailure
@@ -46,7 +46,7 @@ PLACEHOLDERS = BlindPair(
 def read_left(store: Store, judge: Judge, *, seed: int) -> list[Question]:
     """Return the questions that have no verdict of the judge, in the order in which they are asked."""
     one_order = judge.orders == "one"
-    plan = Plan(seed=seed, slots=2 * judge.samples, lease=timedelta(minutes=1), one_order=one_order)
+    plan = HandOutPlan(seed=seed, slots=2 * judge.samples, lease=timedelta(minutes=1), one_order=one_order)
     with store.read() as db:
         return requests.read_questions(db, judge.rater_name, plan)
 
@@ -191,7 +191,8 @@ def check_criteria(store: Store, judge: Judge) -> None:
     """
     name = judge.rater_name
     with store.read() as db:
-        before, now = requests.read_criteria(db, name), set(judge.criteria)
+        before = requests.read_criteria(db, name)
+    now = set(judge.criteria)
     if before and before != now:
         raise StudyError(
             f"the judge {name!r} has judged pairs of this study on {', '.join(sorted(before))}, and is now "

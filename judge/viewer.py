@@ -82,8 +82,6 @@ def read_comparisons(store: Store, *, seed: int, only: set[str] | None = None) -
                 _describe_order(same, choices[pair.id, judge, number], names)
                 for number, same in sorted(orders.items())
             ]
-            verdicts = [order["better"] for order in shown]
-            whole = len(verdicts) == 2 and all(verdicts)
             yield {
                 "id": pair.id,
                 "judge": visible(judge),
@@ -92,8 +90,15 @@ def read_comparisons(store: Store, *, seed: int, only: set[str] | None = None) -
                 "prompt": visible(pair.prompt),
                 "texts": [visible({"a": pair.text_a, "b": pair.text_b}[each]) for each in drawn],
                 "orders": sorted(shown, key=lambda order: str(order["first"])),
-                "flip": "one" if not whole else "same" if verdicts[0] == verdicts[1] else "flip",
+                "flip": _compare_orders([order["better"] for order in shown]),
             }
+
+
+def _compare_orders(verdicts: Sequence[Mapping[str, str]]) -> str:
+    """Return whether both orders have the same verdict, another one, or only one order has any."""
+    if len(verdicts) != 2 or not all(verdicts):
+        return "one"
+    return "same" if verdicts[0] == verdicts[1] else "flip"
 
 
 def _describe_order(

@@ -18,6 +18,8 @@ ROOMS = (
     "guard_eval/metrics",
     "guard_eval/reporting",
     "guard_eval/store",
+    "guard_eval/study",
+    "guard_eval/texts",
 )
 """The rooms that hold to it so far."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import getdoc
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, get_args, get_type_hints
 
@@ -25,29 +26,33 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+ARGUMENTS = """
+
+Args:
+    verdicts: A table of verdicts, or a file of one.
+    declared: What report.toml may declare, such as `rater_kind="person"` or `family=["coherence"]`.
+
+Raises:
+    StudyError: The verdicts are not a valid table, or something declared is wrong.
+"""
+
+
 class TableAnalysis(Protocol):
-    """An analysis of a table of verdicts."""
+    """An analysis as a function of a table of verdicts."""
 
     def __call__(self, verdicts: pd.DataFrame | Path | str, /, **declared: object) -> pd.DataFrame:
-        """Return the rows of the analysis as a data frame.
-
-        Args:
-            verdicts: A table of verdicts, or a file of one.
-            declared: What report.toml may declare, such as `rater_kind="person"` or `family=["coherence"]`.
-
-        Raises:
-            StudyError: The verdicts are not a valid table, or something declared is wrong.
-        """
+        """Return the rows of the analysis as a data frame."""
 
 
 def from_verdicts(analyse: Analyse) -> TableAnalysis:
-    """Return an analysis as a function of a table of verdicts; see `TableAnalysis`."""
+    """Return an analysis as a function of a table of verdicts."""
     (kind,) = get_args(get_type_hints(analyse)["return"])
 
     def analyse_verdicts(verdicts: pd.DataFrame | Path | str, /, **declared: object) -> pd.DataFrame:
         return frame_of(evidence_of(verdicts, **declared).rows(analyse), kind)
 
-    analyse_verdicts.__doc__ = f"{analyse.__doc__}\n\nSee `TableAnalysis` for the arguments."
+    analyse_verdicts.__name__ = analyse_verdicts.__qualname__ = analyse.__name__
+    analyse_verdicts.__doc__ = f"{getdoc(analyse)}{ARGUMENTS}"
     return analyse_verdicts
 
 
@@ -59,7 +64,7 @@ ranking = from_verdicts(ranking_section.ranking)
 
 
 def figures(verdicts: pd.DataFrame | Path | str, /, **declared: object) -> dict[str, Figure]:
-    """Return figures of shares or rankings, as matplotlib has them, by name; see `TableAnalysis`."""
+    """Return figures of shares or rankings, as matplotlib has them, by name; see `shares`."""
     from analysis.reports.figures import drawings  # noqa: PLC0415  matplotlib, which only figures need
 
     evidence = evidence_of(verdicts, **declared)
@@ -75,7 +80,7 @@ def report(
     paper: bool = False,
     **declared: object,
 ) -> WrittenReport:
-    """Write the report on a table, or on a file of one, into a folder; see `TableAnalysis`.
+    """Write the report on a table, or on a file of one, into a folder; see `shares`.
 
     Returns:
         The files that were written, index.html first, and the answer in words.
@@ -87,7 +92,7 @@ def report(
 
 
 def evidence_of(verdicts: pd.DataFrame | Path | str, /, **declared: object) -> Evidence:
-    """Return the evidence of a table, or of a file, with its declared settings; see `TableAnalysis`."""
+    """Return the evidence of a table, or of a file, with its declared settings; see `shares`."""
     if isinstance(family := declared.get("family"), str):
         raise StudyError(f"family is {family!r}; write a list of results, as [{family!r}]")
     settings: TableSettings = check_settings(Path("the report"), declared)

@@ -302,13 +302,13 @@ def _without_unreachable_p(row: WinShareRow, alpha: float) -> WinShareRow:
 
 def plan_order(planned: Planned | None) -> Callable[[ComparisonRow], tuple[object, ...]]:
     """Return a sort key of rows: by who judged, the planned results first and in the plan's order."""
-    positions = {result: number for number, result in enumerate(planned or ())}
+    numbers = {result: number for number, result in enumerate(planned or ())}
 
     def key(row: ComparisonRow) -> tuple[object, ...]:
-        planned_place = positions.get((*row.methods, row.criterion), len(positions))
+        number = numbers.get((*row.methods, row.criterion), len(numbers))
         is_criterion = row.criterion != COMPOSITE
         who = (KIND_PLACE[row.rater_kind], row.judge)
-        return (*who, planned_place, *row.methods, is_criterion, row.criterion)
+        return (*who, number, *row.methods, is_criterion, row.criterion)
 
     return key
 
@@ -328,34 +328,31 @@ def correct(
         smallest: The smallest p that each test could give; by default 0.
         flipped: The scores by unit whose signs each test flips, for max-T; other tests are corrected by Holm.
     """
-    planned, plan = evidence.context.planned, evidence.plan
+    planned = evidence.context.planned
     corrected = list(rows)
-    families = group_by(range(len(rows)), lambda number: rows[number].who)
-    for whole in families.values():
-        family = [
-            number
-            for number in whole
-            if planned is None or (*rows[number].methods, rows[number].criterion) in planned
-        ]
+    declared = [
+        index for index, row in enumerate(rows) if planned is None or (*row.methods, row.criterion) in planned
+    ]
+    for family in group_by(declared, lambda index: rows[index].who).values():
         values = adjust(
-            [rows[number].p for number in family],
+            [rows[index].p for index in family],
             evidence.adjustment,
-            smallest=[smallest[number] if smallest else 0.0 for number in family],
-            alpha=plan.alpha,
+            smallest=[smallest[index] if smallest else 0.0 for index in family],
+            alpha=evidence.plan.alpha,
         )
-        if flipped and family:
-            scores = pd.concat([flipped[number] for number in family], axis=1).fillna(0.0)
+        if flipped:
+            scores = pd.concat([flipped[index] for index in family], axis=1).fillna(0.0)
             drawn = max_t(scores.to_numpy(), seed=evidence.seed)
             # Holm's p is an upper bound that is not drawn, and a corrected p is never below its own.
             values = [
-                None if value is None else max(rows[number].p or 0.0, min(value, p))
-                for number, value, p in zip(family, values, drawn, strict=True)
+                None if value is None else max(rows[index].p or 0.0, min(value, p))
+                for index, value, p in zip(family, values, drawn, strict=True)
             ]
-        for number, value in zip(family, values, strict=True):
-            row = rows[number]
+        for index, value in zip(family, values, strict=True):
+            row = rows[index]
             why = NO_CORRECTED_P if row.p is not None and value is None else ""
             note = join_notes(row.note, why)
-            corrected[number] = replace(row, p_adjusted=value, family=len(family), note=note)
+            corrected[index] = replace(row, p_adjusted=value, family=len(family), note=note)
     return corrected
 
 

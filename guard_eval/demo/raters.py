@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from guard_eval.records import BlindPair, Choice, Plan, content_id
+from guard_eval.records import BlindPair, Choice, HandOutPlan, content_id
 from guard_eval.store import Store, handout, raters, requests, verdicts
 
 NAMES = ("SIMULATED rater 1", "SIMULATED rater 2", "SIMULATED rater 3", "SIMULATED rater 4")
@@ -25,7 +25,7 @@ _LEAN = 0.04
 """How much better a text seems to the judge where it is first: some verdicts flip with the order."""
 
 
-def rate_all(store: Store, plan: Plan, criteria: Sequence[str]) -> int:
+def rate_all(store: Store, plan: HandOutPlan, criteria: Sequence[str]) -> int:
     """Let the simulated raters rate every pair that waits for them; return how many pairs were rated."""
     rated = 0
     for name in NAMES:
@@ -37,7 +37,7 @@ def rate_all(store: Store, plan: Plan, criteria: Sequence[str]) -> int:
     return rated
 
 
-def judge_all(store: Store, plan: Plan, criteria: Sequence[str]) -> int:
+def judge_all(store: Store, plan: HandOutPlan, criteria: Sequence[str]) -> int:
     """Let the simulated judge judge every pair in both orders; return how many showings it judged."""
     judge = raters.get_or_add(store, JUDGE, "simulated_model")
     with store.read() as db:
@@ -48,7 +48,7 @@ def judge_all(store: Store, plan: Plan, criteria: Sequence[str]) -> int:
     return len(judged)
 
 
-def _choices(blind: BlindPair, criteria: Sequence[str], name: str, plan: Plan) -> dict[str, Choice]:
+def _choices(blind: BlindPair, criteria: Sequence[str], name: str, plan: HandOutPlan) -> dict[str, Choice]:
     return {criterion: choose(blind, criterion, name=name, seed=plan.seed) for criterion in criteria}
 
 

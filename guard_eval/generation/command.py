@@ -132,13 +132,24 @@ def _choose_systems(study: Study, only: Sequence[str]) -> list[System]:
     named = {name: each for name, each in study.settings.systems.items() if each.source != "file"}
     if not named:
         raise StudyError(f"all systems of {study.folder} have their texts in files, so none are generated")
-    picked = [name if name in named else signature(parse(name)) for name in only]
+    picked = [name if name in named else _spell(name, study) for name in only]
     if unknown := [name for name in picked if name not in named]:
+        table = "[[system]] or generation.strategies" if study.settings.system else "generation.strategies"
         raise StudyError(
-            f"--strategy {unknown[0]} is not in generation.strategies of {study.folder / 'study.toml'}; "
-            f"add it there, or choose from: {', '.join(named)}"
+            f"--strategy {unknown[0]} is not in {table} of {study.folder / 'study.toml'}; add it there, or "
+            f"choose from: {', '.join(named)}"
         )
     return [system for name, system in named.items() if name in picked or not picked]
+
+
+def _spell(name: str, study: Study) -> str:
+    """Return a strategy's signature; in a study with `[[system]]`, another name as it is."""
+    try:
+        return signature(parse(name))
+    except StudyError:
+        if not study.settings.system:
+            raise
+        return name
 
 
 def _plan_models(
@@ -194,9 +205,9 @@ def _request(
         StudyError: In the end: a server could not be asked. The others were asked all the same.
     """
     plans = [ServedPlan.of(study, system, prompts) for system in systems]
-    lines = [f"{plan.system.name}: {len(plan.existing)} texts exist" for plan in plans]
+    lines: list[str] = []
     if dry_run:
-        lines += [line for plan in plans for line in plan.forecast()]
+        lines += [line for plan in plans for line in (plan.count(0), *plan.forecast())]
         existing = {plan.system.name: len(plan.existing) for plan in plans}
         return Generated(
             existing=existing, missing=sum(len(plan.missing) for plan in plans), lines=tuple(lines)
@@ -205,7 +216,8 @@ def _request(
     servers = confirm_requests(waiting, budget_usd=budget, send_key=allowed) if waiting else {}
     if servers is None:
         return Generated(existing={}, lines=("nothing was sent",))
-    account, problems = open_budget(study, budget), []
+    account = open_budget(study, budget)
+    problems = []
     written: dict[str, int] = {}
     failed = 0
     warnings: list[str] = []
@@ -221,6 +233,7 @@ def _request(
         failed += run.counts.failures.total()
         lines += run.counts.lines(plan)
         warnings += run.counts.warnings(plan)
+    lines += [plan.count(written.get(plan.system.name, 0)) for plan in plans]
     if problems:
         raise StudyError("\n  ".join([*problems, *lines]))
     warnings += find_equal_systems(
@@ -259,7 +272,8 @@ def _join(study: Study, results: Sequence[Generated], *, trace: bool, dry_run: b
 
 def _expect_model(study: Study) -> Known:
     """Return `revision` and `dtype` that the study's model will have, as far as they are known."""
-    model, revision = study.settings.model, model_revision(study)
+    model = study.settings.model
+    revision = model_revision(study)
     if revision is None:
         return {"revision": None, "dtype": None}
     from guard_eval.generation.engines.loading import ModelFiles  # noqa: PLC0415 (needs torch)
@@ -323,10 +337,12 @@ def _forecast(plan: GenerationPlan) -> list[str]:
     Raises:
         StudyError: A model is missing or cannot write what is missing.
     """
-    generation, model = plan.study.settings.generation, plan.study.settings.model
+    generation = plan.study.settings.generation
+    model = plan.study.settings.model
     if not plan.missing:
         return [f"would make 0 continuations with {model.name}"]
-    models, location = plan.find_models(), plan.study.locate_model(model.name)
+    models = plan.find_models()
+    location = plan.study.locate_model(model.name)
     lines = models.lines
     if plan.engine == "vllm":
         check_strategies = resolve_name("guard_eval.generation.engines.vllm.generation:check_strategies")

@@ -101,9 +101,15 @@ class ServedPlan:
         """The most that all requests can cost together, in billionths of a dollar."""
         return sum(self.max_cost(self.body(prompt, number)) for prompt, number in self.missing)
 
+    def count(self, written: int) -> str:
+        """Return how many texts exist, `written` ones included, in words."""
+        existing = len(self.existing)
+        return f"{self.system.name}: {existing + written} of {existing + len(self.missing)} texts exist"
+
     def forecast(self) -> list[str]:
         """Return what would be requested, where, and at what price, with the first request in full."""
-        name, served = self.system.name, self.system.served
+        name = self.system.name
+        served = self.system.served
         if not self.missing:
             return [f"{name}: nothing is to be requested"]
         price = "its price is unknown" if self.price is None else f"price: {self.price}"
@@ -399,8 +405,10 @@ class ServedRun:
         self, prompt: Prompt, facts: dict[str, Any], body: bytes, *, most: int
     ) -> RequestFailure | None:
         """Write an answer as a line; return why it is no text."""
-        plan, counts = self._plan, self.counts
-        answer, usage = read_answer(body), read_usage(body)
+        plan = self._plan
+        counts = self.counts
+        answer = read_answer(body)
+        usage = read_usage(body)
         price = None if plan.price is None else plan.price.cost(usage)
         cost = most if price is None else price
         if answer is None:

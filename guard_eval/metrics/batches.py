@@ -18,13 +18,13 @@ Model: TypeAlias = Any
 Tokenizer: TypeAlias = Any
 """Its tokenizer."""
 
-Row = TypeVar("Row")
+Item = TypeVar("Item")
 
 
 def read_in_batches(
-    rows: Sequence[Row | None],
-    length: Callable[[Row], int],
-    read: Callable[[Sequence[Row]], Iterable[Any]],
+    rows: Sequence[Item | None],
+    length: Callable[[Item], int],
+    read: Callable[[Sequence[Item]], Iterable[Any]],
     *,
     most: int = BATCH_ROWS,
 ) -> list[Any]:
@@ -40,7 +40,7 @@ def read_in_batches(
     present.sort(key=lambda pair: length(pair[1]), reverse=True)
     values: dict[int, Any] = {}
 
-    def read_batch(batch: Sequence[tuple[int, Row]]) -> Iterable[Any]:
+    def read_batch(batch: Sequence[tuple[int, Item]]) -> Iterable[Any]:
         return read([row for _, row in batch])
 
     for batch, results in in_batches(present, read_batch, BatchSizes(most)):

@@ -17,7 +17,7 @@ from transformers import GPT2Tokenizer, RobertaTokenizer
 
 from guard_eval.errors import StudyError
 from guard_eval.metrics.batches import Model, Tokenizer, pad_rows, read_in_batches
-from guard_eval.metrics.cache import Texts
+from guard_eval.metrics.cache import ScoringInput
 from guard_eval.metrics.outcomes import Group, MetricTools, Outcome, mean_outcome
 
 LAYERS = {
@@ -159,7 +159,7 @@ def outcomes(groups: Sequence[Group], _: Sequence[str], tools: MetricTools) -> I
 
 
 def _score_pairs(
-    layer: int, model: Model, tokenizer: Tokenizer, pairs: Sequence[Texts]
+    layer: int, model: Model, tokenizer: Tokenizer, pairs: Sequence[ScoringInput]
 ) -> Iterator[tuple[float | None, bool]]:
     """Yield F1 of each pair, and whether a side was cut."""
     limit = token_limit(model, tokenizer)

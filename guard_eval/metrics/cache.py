@@ -24,7 +24,7 @@ BATCH_TEXTS = 256
 """Texts after which values are committed."""
 TABLE = "CREATE TABLE IF NOT EXISTS scores (key TEXT PRIMARY KEY, value NOT NULL) WITHOUT ROWID"
 
-Texts = tuple[str, ...]
+ScoringInput = tuple[str, ...]
 """A text, or a text with its prompt or its reference."""
 
 
@@ -84,10 +84,10 @@ def _decode(value: bytes | str) -> Any:  # noqa: ANN401
 
 def compute_once(
     definition: Sequence[object],
-    items: Iterable[Texts],
-    compute: Callable[[Sequence[Texts]], Iterable[Any]],
+    items: Iterable[ScoringInput],
+    compute: Callable[[Sequence[ScoringInput]], Iterable[Any]],
     cache: ScoreCache,
-) -> dict[Texts, Any]:
+) -> dict[ScoringInput, Any]:
     """Return a value for each item; what is stored is not computed again.
 
     Args:

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from guard_eval.metrics.batches import BATCH_ROWS, Model, Tokenizer, pad_rows, read_in_batches
-from guard_eval.metrics.cache import Texts
+from guard_eval.metrics.cache import ScoringInput
 from guard_eval.metrics.outcomes import Group, MetricTools, Outcome, mean_outcome, outcome_of_sums, ratio
 
 MAX_LOGITS = {"cpu": 2**26, "cuda": 2**29}
@@ -151,5 +151,7 @@ def outcomes(groups: Sequence[Group], metrics: Sequence[str], tools: MetricTools
             yield outcome_of_sums("perplexity", group, rows, lambda sums: np.exp(-ratio(sums)), **facts)
 
 
-def _score_pairs(model: Model, tokenizer: Tokenizer, pairs: Sequence[Texts]) -> list[LogLikelihood | None]:
+def _score_pairs(
+    model: Model, tokenizer: Tokenizer, pairs: Sequence[ScoringInput]
+) -> list[LogLikelihood | None]:
     return log_likelihoods(model, tokenizer, *zip(*pairs, strict=True))

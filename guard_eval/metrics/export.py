@@ -113,7 +113,8 @@ def score_table(rows: Sequence[Any], *, intervals: bool = False) -> Table:
 
 def brief_tables(measured: Measured) -> tuple[Table, ...]:
     """Return what a terminal shows: the scores over all datasets, and differences of the first metrics."""
-    scores, differences = rows_of(measured.scores), rows_of(measured.differences)
+    scores = rows_of(measured.scores)
+    differences = rows_of(measured.differences)
     overall = [row for row in scores if row.dataset == OVERALL] or scores
     names = list(dict.fromkeys(row.metric for row in differences))[:BRIEF_METRICS]
     tested = [row for row in differences if row.metric in names]

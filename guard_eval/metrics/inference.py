@@ -36,7 +36,7 @@ from guard_eval.texts.generations import HUMAN
 
 Outcomes = Mapping[tuple[str, str, str], Outcome]
 """Outcomes by metric, dataset and strategy."""
-Row = dict[str, Any]
+ScoreRow = dict[str, Any]
 
 
 def contributions(parts: Floats, function: Statistic) -> Floats:
@@ -67,7 +67,7 @@ def estimate_scores(outcomes: Outcomes, *, level: float) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=[*SCORE_COLUMNS], dtype=object)
 
 
-def _score(several: Sequence[Outcome], level: float) -> Row:
+def _score(several: Sequence[Outcome], level: float) -> ScoreRow:
     """Return the row of an outcome, or of the mean of a strategy's outcomes on several datasets."""
     row = vars(several[0]) | {"level": level}
     estimate = Estimate()
@@ -122,11 +122,11 @@ def estimate_differences(outcomes: Outcomes, baseline: str, *, level: float) -> 
         baseline: The strategy that others are compared with.
         level: The confidence level.
     """
-    rows: list[Row] = []
+    rows: list[ScoreRow] = []
     datasets = dict.fromkeys(dataset for _, dataset, _ in outcomes)
     strategies = dict.fromkeys(strategy for _, _, strategy in outcomes)
     for metric in dict.fromkeys(metric for metric, _, _ in outcomes):
-        family: list[Row] = []
+        family: list[ScoreRow] = []
         for strategy in strategies:
             sides = [
                 [outcomes.get((metric, dataset, name)) for name in (strategy, baseline)]
@@ -140,11 +140,11 @@ def estimate_differences(outcomes: Outcomes, baseline: str, *, level: float) -> 
     return pd.DataFrame(rows, columns=[*DIFFERENCE_COLUMNS], dtype=object)
 
 
-def _difference(pairs: Sequence[tuple[Outcome, Outcome]], level: float) -> Row:
+def _difference(pairs: Sequence[tuple[Outcome, Outcome]], level: float) -> ScoreRow:
     """Return the difference of a strategy and the baseline on one or all datasets, not yet adjusted."""
     first, second = pairs[0]
     shared = [np.intersect1d(ours.places, theirs.places) for ours, theirs in pairs]
-    row: Row = dict.fromkeys(DIFFERENCE_COLUMNS) | {
+    row: ScoreRow = dict.fromkeys(DIFFERENCE_COLUMNS) | {
         "metric": first.metric,
         "dataset": first.dataset if len(pairs) == 1 else OVERALL,
         "strategy": first.strategy,
@@ -193,7 +193,7 @@ def _gain(first: Outcome, second: Outcome, shared: NDArray[np.int64]) -> Floats:
     return np.where(np.abs(gain) <= smallest, 0.0, gain)
 
 
-def _adjust_family(family: Sequence[Row], alpha: float) -> Iterator[Row]:
+def _adjust_family(family: Sequence[ScoreRow], alpha: float) -> Iterator[ScoreRow]:
     """Yield the differences of one metric, their p-values adjusted together by Holm."""
     p_values = [row["p_value"] for row in family]
     smallest = [None if row["p_value"] is None else row["smallest"] for row in family]

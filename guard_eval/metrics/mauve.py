@@ -24,7 +24,7 @@ from scipy.special import rel_entr
 from guard_eval.errors import MissingExtraError
 from guard_eval.estimate import Floats
 from guard_eval.metrics.batches import Model, Tokenizer, pad_rows, read_in_batches
-from guard_eval.metrics.cache import Texts
+from guard_eval.metrics.cache import ScoringInput
 from guard_eval.metrics.outcomes import Group, MetricTools, Outcome, outcome_of_runs
 from guard_eval.study.settings import MetricSettings
 
@@ -243,7 +243,7 @@ def outcomes(groups: Sequence[Group], _: Sequence[str], tools: MetricTools) -> I
     compared = [text for group in groups for text in group.texts if text.reference]
     sides = [(side,) for text in compared for side in (text.reference or "", text.text)]
 
-    def compute(model: Model, tokenizer: Tokenizer, texts: Sequence[Texts]) -> Iterable[Any]:
+    def compute(model: Model, tokenizer: Tokenizer, texts: Sequence[ScoringInput]) -> Iterable[Any]:
         return hidden_features(model, tokenizer, [cut_text(tokenizer, text, length) for (text,) in texts])
 
     features = tools.read(["MAUVE", length], reader, sides, compute)
@@ -251,7 +251,9 @@ def outcomes(groups: Sequence[Group], _: Sequence[str], tools: MetricTools) -> I
         yield _outcome(group, tools.settings, reader.signature, features)
 
 
-def _outcome(group: Group, settings: MetricSettings, model: str, features: Mapping[Texts, Any]) -> Outcome:
+def _outcome(
+    group: Group, settings: MetricSettings, model: str, features: Mapping[ScoringInput, Any]
+) -> Outcome:
     """Return MAUVE of a group's runs, and what each prompt contributes."""
     seeds = range(SEEDS[0], SEEDS[0] + settings.mauve_seeds)
     # None of a text that is too short, and of a missing reference.

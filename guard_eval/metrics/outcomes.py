@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from guard_eval.errors import StudyError
 from guard_eval.estimate import Floats, Statistic, join_notes
-from guard_eval.metrics.cache import ScoreCache, Texts, compute_once
+from guard_eval.metrics.cache import ScoreCache, ScoringInput, compute_once
 from guard_eval.metrics.models import ScoringModel, ScoringModels
 from guard_eval.study.settings import MetricSettings
 from guard_eval.texts.generations import HUMAN, Generation
@@ -147,9 +147,9 @@ class MetricTools:
         self,
         definition: Sequence[object],
         model: ScoringModel,
-        items: Iterable[Texts],
-        compute: Callable[[Any, Any, Sequence[Texts]], Iterable[Any]],
-    ) -> dict[Texts, Any]:
+        items: Iterable[ScoringInput],
+        compute: Callable[[Any, Any, Sequence[ScoringInput]], Iterable[Any]],
+    ) -> dict[ScoringInput, Any]:
         """Return what `compute` makes of the model, its tokenizer and each item; see `compute_once`."""
         name, *settings = definition
         return compute_once(

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from guard_eval.reporting.escaping import NOTHING
+from guard_eval.reporting.words import number
 from guard_eval.results import Result
 from guard_eval.texts.generations import HUMAN
 
@@ -137,20 +137,15 @@ def is_finite(value: float | None) -> bool:
 
 
 def format_value(metric: str, value: float | None, *, sign: str = "") -> str:
-    """Return a value with the decimals its metric is shown with and a typographic minus, never `-0.00`."""
-    if value is None or not math.isfinite(value):
-        return NOTHING
-    text = f"{value:{sign}.{METRICS[metric].digits}f}"
-    return (text.lstrip("+-") if float(text) == 0 else text).replace("-", "\N{MINUS SIGN}")
+    """Return a value with the decimals that its metric is shown with; see `number`."""
+    return number(value if is_finite(value) else None, METRICS[metric].digits, sign=sign)
 
 
 def format_interval(metric: str, low: float | None, high: float | None) -> str:
     """Return limits in brackets; nothing where there is no interval."""
-    return (
-        f"[{format_value(metric, low)}, {format_value(metric, high)}]"
-        if is_finite(low) and is_finite(high)
-        else ""
-    )
+    if not (is_finite(low) and is_finite(high)):
+        return ""
+    return f"[{format_value(metric, low)}, {format_value(metric, high)}]"
 
 
 def format_level(level: float) -> str:

@@ -48,16 +48,16 @@ def percent(share: float | None, decimals: int = 1) -> str:
     return NOTHING if share is None else f"{100 * share:.{decimals}f}\u00a0%"
 
 
-def number(value: float | None, decimals: int = 2, *, scale: float = 1) -> str:
-    """Return `scale` times a number, with a typographic minus sign.
+def number(value: float | None, decimals: int = 2, *, scale: float = 1, sign: str = "") -> str:
+    """Return `scale` times a number, with a typographic minus sign; with the sign "+" a plus, too.
 
     >>> number(-0.034), number(-0.001), number(0.75, 1), number(None)
     ('−0.03', '0.00', '0.8', '–')
     """
     if value is None:
         return NOTHING
-    text = f"{scale * value:.{decimals}f}"
-    return text.lstrip("-") if float(text) == 0 else text.replace("-", "−")
+    text = f"{scale * value:{sign}.{decimals}f}"
+    return text.lstrip("+-") if float(text) == 0 else text.replace("-", "−")
 
 
 def number_limits(interval: Estimate, decimals: int = 2, *, scale: float = 1) -> str:

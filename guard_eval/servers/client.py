@@ -121,7 +121,8 @@ class Client:
         Raises:
             _TooLargeError: It has more.
         """
-        parts, size = [], 0
+        parts = []
+        size = 0
         async for part in response.aiter_bytes():
             parts.append(part)
             size += len(part)

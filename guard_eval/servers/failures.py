@@ -16,7 +16,7 @@ FailureKind = Literal[
     "rejected",  # the server does not take the request
     "rate_limited",  # still, after every retry
     "server_error",  # still, after every retry
-    "timeout",  # no whole answer came in the judge's `timeout`
+    "timeout",  # no whole answer came in time
     "transport",  # no whole answer came, after every retry
 ]
 

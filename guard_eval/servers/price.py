@@ -118,7 +118,8 @@ def _find_listed(model: str, url: str) -> Price | None:
         return None
     from genai_prices.data_snapshot import get_snapshot  # noqa: PLC0415 (a preview needs no extra)
 
-    catalogue, name = get_snapshot(), model.lower()
+    catalogue = get_snapshot()
+    name = model.lower()
     try:
         result = catalogue.find_provider(None, None, url.lower()).find_model(
             name, all_providers=catalogue.providers
@@ -133,7 +134,8 @@ def _find_listed(model: str, url: str) -> Price | None:
     if result is None:
         return None
     now = datetime.now(UTC)
-    online, batch = result.get_prices(now), result.get_prices(now, {"processing": "batch"})
+    online = result.get_prices(now)
+    batch = result.get_prices(now, {"processing": "batch"})
     if online.input_mtok is None or online.output_mtok is None:
         return None
     return Price(online=online, batch=batch, source=f"genai-prices {version('genai-prices')}")

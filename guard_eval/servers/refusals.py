@@ -121,7 +121,7 @@ RULES = (
     Rule(
         statuses={404, 405, 500, 501},
         words=r"unexpected endpoint|page not found|cannot post"
-        r"|^\W*(?:(?!model)\w+ )?(?:not found|method not allowed)\W*$"
+        r"|^\W*(?:(?!model|deployment|engine)\w+ )?(?:not found|method not allowed)\W*$"
         r"|(?:invalid|unknown) (?:url|path|route|endpoint)|no (?:such )?route|route .{0,80}not found",
         kind="no_path",
     ),
@@ -170,7 +170,7 @@ RULES = (
     Rule(
         statuses={404},
         codes={"model_not_found", "not_found_error", "NOT_FOUND"},
-        words=r"\bmodel\b.{0,100}(?:does not exist|not found)",
+        words=r"\b(?:model|deployment|engine)\b.{0,100}(?:does not exist|not found)",
         kind="no_model",
     ),
     Rule(statuses={404}, change="guess"),
@@ -189,7 +189,7 @@ _FATAL = {
     "no_credit": "the account at {url} has no credit left ({detail}); add credit there and run again: "
     "nothing that was answered is paid twice",
     "no_key": "{url} wants a key ({detail}), and none is sent there: put that server's own key into an "
-    "environment variable, and name it in this judge's table of study.toml: api_key_env",
+    "environment variable, and name it in the model's table of study.toml: api_key_env",
     "wrong_key": "{url} does not accept the key ({detail}); set {variable} in the environment to a valid one",
     "forbidden": "{url} does not allow this key to use {model!r} ({detail}); set {variable} to one that may, "
     "or name another model",
@@ -204,9 +204,9 @@ _FATAL = {
     "no_path": "{url} has no chat completions ({detail}); correct base_url in study.toml or OPENAI_BASE_URL: "
     "{hint}",
     "no_endpoint": "no provider behind {url} takes such requests for {model!r} ({detail}); ask for less in "
-    "this judge's table of study.toml, such as in extra_body, or name another model",
-    "too_many_tokens": "{url} does not let {model!r} write answers of so many tokens ({detail}); set a lower "
-    "max_output_tokens in study.toml",
+    "the model's table of study.toml, such as in extra_body, or name another model",
+    "too_many_tokens": "{url} does not let {model!r} write answers of so many tokens ({detail}); set fewer "
+    "tokens in study.toml: max_output_tokens of a judge, or generation.max_new_tokens",
     "web_page": "{url} answers with {detail}, not with chat completions; check base_url in study.toml or "
     "OPENAI_BASE_URL: {hint}",
 }
@@ -379,7 +379,8 @@ def explain_lost(server: Server, error: BaseException, *, sent: bool) -> Request
     kind: FailureKind = "transport"
     words = words or (f"the connection was lost before the whole answer came ({name})" if sent else name)
     if isinstance(cause, ssl.SSLCertVerificationError):
-        kind, words = "rejected", f"{words} ({excerpt(cause.verify_message)})"
+        kind = "rejected"
+        words = f"{words} ({excerpt(cause.verify_message)})"
     detail = f"no answer from {server.url}: {words}"
     return RequestFailure(kind=kind, detail=detail, billed=sent, fatal=f"{detail}; {remedy}")
 

@@ -99,7 +99,9 @@ def origin(url: str) -> str:
     parts = urlsplit(url)
     host = parts.hostname or ""
     port = None if parts.port == {"http": 80, "https": 443}.get(parts.scheme) else parts.port
-    return f"{parts.scheme}://{f'[{host}]' if ':' in host else host}" + ("" if port is None else f":{port}")
+    if ":" in host:
+        host = f"[{host}]"
+    return f"{parts.scheme}://{host}" if port is None else f"{parts.scheme}://{host}:{port}"
 
 
 def locate(url: str) -> Literal["here", "near", "far"]:
@@ -113,8 +115,12 @@ def locate(url: str) -> Literal["here", "near", "far"]:
         address = ipaddress.ip_address(host)
     except ValueError:
         near = "." not in host or host.endswith((".local", ".localhost", ".internal", ".lan"))
-        return "here" if host == "localhost" else "near" if near else "far"
-    return "here" if address.is_loopback else "near" if address.is_private else "far"
+        if host == "localhost":
+            return "here"
+        return "near" if near else "far"
+    if address.is_loopback:
+        return "here"
+    return "near" if address.is_private else "far"
 
 
 def key_variable(settings: ServedModel, environ: Mapping[str, str] = os.environ) -> str | None:
@@ -158,7 +164,8 @@ def connect_to(
         StudyError: The key is missing, cannot be a key, or would go over plain http. The message does not
             repeat it.
     """
-    url, variable = server_url(settings, environ), key_variable(settings, environ)
+    url = server_url(settings, environ)
+    variable = key_variable(settings, environ)
     key = "" if variable is None else environ.get(variable, "").strip()
     if not key and (settings.api_key_env is not None or origin(url) in MAKERS.values()):
         raise StudyError(

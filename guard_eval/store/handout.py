@@ -12,7 +12,7 @@ from datetime import datetime
 from sqlalchemy import Connection, bindparam, func, select, text, union_all
 
 from guard_eval.errors import StudyError
-from guard_eval.records import BlindPair, Plan, Rater, Role, content_id
+from guard_eval.records import BlindPair, HandOutPlan, Rater, Role, content_id
 from guard_eval.store import notes, slots
 from guard_eval.store.database import Store
 from guard_eval.store.schema import PAIR, PRESENTATION, SKIPPED, note, pair, presentation, slot
@@ -65,7 +65,7 @@ _TEXTS = (
 _PRESENT = PRESENTATION.insert().values(slot_id=bindparam("slot_id", None)).returning(presentation.id)
 
 
-def claim(store: Store, who: Rater, plan: Plan, limit: int = 1) -> list[BlindPair]:
+def claim(store: Store, who: Rater, plan: HandOutPlan, limit: int = 1) -> list[BlindPair]:
     """Return up to `limit` pairs: first the rater's own open ones, with a new lease, then open slots.
 
     None are returned if none is left, or if the rater is revoked or excluded. A model gets no slots: that is
@@ -99,7 +99,7 @@ def read_blind_pairs(db: Connection, numbers: Sequence[int]) -> list[BlindPair]:
     return [shown[number] for number in numbers]
 
 
-def progress(store: Store, who: Rater, plan: Plan) -> tuple[int, int]:
+def count_progress(store: Store, who: Rater, plan: HandOutPlan) -> tuple[int, int]:
     """Return how many presentations the rater has rated, and how many it can still get or has open.
 
     What it can still get is counted up to `MOST_COUNTED` if there is no quota.
@@ -114,7 +114,7 @@ def progress(store: Store, who: Rater, plan: Plan) -> tuple[int, int]:
         return rated, len(hand_out.open) + new + hand_out.count_checks(hand_out.counted + new)
 
 
-def find_wait_end(store: Store, who: Rater, plan: Plan) -> datetime | None:
+def find_wait_end(store: Store, who: Rater, plan: HandOutPlan) -> datetime | None:
     """Return until when a rater who is handed nothing should wait, as others have its last pairs open.
 
     None if nothing more will come for it: the quota is reached, no pair is left that it has not seen, or it
@@ -176,7 +176,7 @@ class _HandOut:
         checks: The gold pairs and repeats that it was shown besides.
     """
 
-    def __init__(self, db: Connection, who: Rater, plan: Plan, now: datetime, limit: int) -> None:
+    def __init__(self, db: Connection, who: Rater, plan: HandOutPlan, now: datetime, limit: int) -> None:
         self.db = db
         self.who = who
         self.plan = plan

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, delete, func, insert, select
 
 from guard_eval.errors import StudyError
-from guard_eval.records import TIE, Gold, Pair, Plan
+from guard_eval.records import TIE, Gold, HandOutPlan, Pair
 from guard_eval.store import slots
 from guard_eval.store.database import Store
 from guard_eval.store.requests import request
@@ -29,7 +29,9 @@ from guard_eval.store.schema import (
 _IS_STUDY = pair.expected.is_(None)
 
 
-def add(store: Store, new: Sequence[Pair], plan: Plan | None = None, *, replace_all: bool = False) -> int:
+def add(
+    store: Store, new: Sequence[Pair], plan: HandOutPlan | None = None, *, replace_all: bool = False
+) -> int:
     """Add the pairs that are not stored yet; return their number.
 
     A stored pair keeps its position. A new one whose position an earlier call filled gets the lowest free

@@ -20,7 +20,7 @@ from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select,
 
 from guard_eval.errors import StudyError
 from guard_eval.lookalike import is_invisible, is_model_name, look_alike
-from guard_eval.records import PEOPLE, Decision, NoteKind, Plan, Rater, RaterKind
+from guard_eval.records import PEOPLE, Decision, HandOutPlan, NoteKind, Rater, RaterKind
 from guard_eval.reporting.escaping import visible
 from guard_eval.store import notes, slots
 from guard_eval.store.database import Store
@@ -172,7 +172,7 @@ def _normalize_id(source: str, external_id: str) -> str:
 
 
 def enrol(
-    store: Store, external_id: str, source: str, plan: Plan, *, browsers: Sequence[str] | None = None
+    store: Store, external_id: str, source: str, plan: HandOutPlan, *, browsers: Sequence[str] | None = None
 ) -> Enrolment:
     """Enrol the person with this id from a source such as `prolific`, while there is work.
 
@@ -213,7 +213,7 @@ def enrol(
         return Enrolment(_rater(row), (admitted or tokens)[0])
 
 
-def count_openings(store: Store, plan: Plan) -> int:
+def count_openings(store: Store, plan: HandOutPlan) -> int:
     """Return for how many more raters without an invitation there is work.
 
     Who enrolled, or holds a pair, within a lease is expected to rate its share, unless the rater declined or

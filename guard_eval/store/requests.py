@@ -37,7 +37,7 @@ from sqlalchemy import (
 )
 
 from guard_eval.errors import StudyError
-from guard_eval.records import BlindPair, Plan, Rater, Usage, content_id
+from guard_eval.records import BlindPair, HandOutPlan, Rater, Usage, content_id
 from guard_eval.store import notes
 from guard_eval.store.schema import (
     MOMENT,
@@ -251,7 +251,7 @@ def check_judge(db: Connection, judge: Rater) -> None:
         raise StudyError(f"the judge {judge.name!r} is revoked or excluded; name it anew in study.toml")
 
 
-def read_questions(db: Connection, name: str, plan: Plan) -> list[Question]:
+def read_questions(db: Connection, name: str, plan: HandOutPlan) -> list[Question]:
     """Return what the judge of that name is still to be asked: what failed before comes last.
 
     The order of pairs is drawn by the study's seed for each judge. Number 2k + i is the k-th sample in the
@@ -278,7 +278,7 @@ def _question(row: Any, number: int) -> Question:  # noqa: ANN401 (a row of SQLA
     return Question(pair_id=row.pair_id, number=number, first="b" if turned else "a", blind=blind)
 
 
-def _numbers(plan: Plan, position: int) -> range:
+def _numbers(plan: HandOutPlan, position: int) -> range:
     drawn = int(content_id(plan.seed, "order", position // 2), 16) % 2
     return range(drawn, plan.slots, 2) if plan.one_order else range(plan.slots)
 

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from sqlalchemy import text
 
 from guard_eval.errors import StudyError
-from guard_eval.records import Plan, content_id
+from guard_eval.records import HandOutPlan, content_id
 from guard_eval.store import raters
 from guard_eval.store.database import Store
 from guard_eval.store.slots import apply_plan
@@ -49,7 +49,7 @@ _Sides = dict[_Seat, int]
 """1 with the comparison's first method as A, -1 with the second."""
 
 
-def assign(store: Store, names: Sequence[str], plan: Plan) -> int:
+def assign(store: Store, names: Sequence[str], plan: HandOutPlan) -> int:
     """Plan a roster: keep the slots of all pairs that no one was shown for these people; return how many.
 
     Sides are then even within one per rater and method (see above in which designs), and a kept slot goes to

@@ -15,7 +15,7 @@ from typing import Literal
 
 from sqlalchemy import ColumnElement, Connection, bindparam, exists, func, select, text
 
-from guard_eval.records import PEOPLE, Plan, content_id
+from guard_eval.records import PEOPLE, HandOutPlan, content_id
 from guard_eval.store.database import Store
 from guard_eval.store.schema import (
     FREE,
@@ -92,7 +92,7 @@ _NEW_PAIRS = text("""
 """).bindparams(bindparam("now", type_=MOMENT))
 
 _COUNT_FREE = text("""
-    SELECT count(*) FROM slot WHERE pool = :pool AND held_by IS NULL AND open AND for_rater IS NULL
+    SELECT count(*) FROM slot WHERE pool = 'people' AND held_by IS NULL AND open AND for_rater IS NULL
 """)
 
 _NEXT_END = (
@@ -123,7 +123,7 @@ _HOLD = text("""
 # What the owner's plan asks for.
 
 
-def apply_plan(store: Store, plan: Plan) -> None:
+def apply_plan(store: Store, plan: HandOutPlan) -> None:
     """Let a plan hold from now on: make the slots that pairs lack, and close those beyond it.
 
     The owner's commands and the start of the app do this. The hand-out goes by the plan that was applied
@@ -136,7 +136,7 @@ def apply_plan(store: Store, plan: Plan) -> None:
                 _set_planned(db, pool, plan.slots)
 
 
-def make_slots(db: Connection, plan: Plan, pool: str = PEOPLE) -> None:
+def make_slots(db: Connection, plan: HandOutPlan, pool: str = PEOPLE) -> None:
     """Make the slots of a pool by a plan if there are none."""
     if _read_planned(db, pool) == 0:
         _set_planned(db, pool, plan.slots)
@@ -196,7 +196,7 @@ def ring_position(*key: object) -> int:
 
 
 def find_open_slots(
-    db: Connection, pool: str, rater_id: int, plan: Plan, now: datetime, *, start: int
+    db: Connection, pool: str, rater_id: int, plan: HandOutPlan, now: datetime, *, start: int
 ) -> list[OpenSlot]:
     """Return a few open slots of pairs that a rater was not shown, from a position of the order on.
 
@@ -216,9 +216,9 @@ def count_new_pairs(db: Connection, pool: str, rater_id: int, now: datetime, *, 
     return int(db.execute(_NEW_PAIRS, asked).scalar_one())
 
 
-def count_free(db: Connection, pool: str = PEOPLE) -> int:
-    """Return how many slots are open for anybody."""
-    return int(db.execute(_COUNT_FREE, {"pool": pool}).scalar_one())
+def count_free(db: Connection) -> int:
+    """Return how many slots of people are open for anybody."""
+    return int(db.execute(_COUNT_FREE).scalar_one())
 
 
 def find_next_end(db: Connection, pool: str, rater_id: int, now: datetime) -> datetime | None:
@@ -230,12 +230,12 @@ def find_next_end(db: Connection, pool: str, rater_id: int, now: datetime) -> da
 # Who holds a slot.
 
 
-def hold(db: Connection, slot_id: int, number: int, side: str, until: datetime) -> None:
-    """Let a presentation hold its slot until its lease ends."""
+def hold(db: Connection, slot_id: int, number: int, side: str, until: datetime | None) -> None:
+    """Let a presentation hold its slot until its lease ends; None for one that is rated."""
     db.execute(_HOLD, {"slot": slot_id, "presentation": number, "side": side, "until": until})
 
 
-def end_leases(db: Connection, plan: Plan, now: datetime) -> None:
+def end_leases(db: Connection, plan: HandOutPlan, now: datetime) -> None:
     """Free what is not rated and whose lease is over, unless it is of a roster.
 
     A lease that ends later than one of now, as the clock was set back, is shortened to that.

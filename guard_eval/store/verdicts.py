@@ -13,8 +13,8 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, insert, select, update
 
 from guard_eval.errors import StudyError
-from guard_eval.records import CHOICES, BlindPair, Choice, NoteKind, Plan, Rater
-from guard_eval.store import handout, notes
+from guard_eval.records import CHOICES, BlindPair, Choice, HandOutPlan, NoteKind, Rater
+from guard_eval.store import handout, notes, slots
 from guard_eval.store.database import Store
 from guard_eval.store.requests import Question, check_judge
 from guard_eval.store.schema import (
@@ -47,7 +47,6 @@ _CURRENT = (
 )
 _INSERT = insert(VERDICT)
 _RATED = update(PRESENTATION).where(presentation.id.in_(_NUMBERS), UNRATED).values(rated_at=bindparam("now"))
-_KEEP = SLOT.update().where(slot.id == bindparam("slot")).values(held_by=bindparam("by"), leased_until=None)
 
 
 def save(
@@ -62,7 +61,7 @@ def save(
     by_browser: bool = False,
     comment: str | None = None,
     problem: str | None = None,
-    then: Plan | None = None,
+    then: HandOutPlan | None = None,
 ) -> BlindPair | None:
     """Append a verdict on each criterion, with its remarks; all is on disk when this returns.
 
@@ -92,7 +91,7 @@ def save(
         _append(db, {number: choices}, now=now, **measured)
         free = row.held_by is None and row.open and row.excluded_at is None and not row.skipped
         if row.slot_id is not None and (free or (row.held_by == number and row.rated_at is None)):
-            db.execute(_KEEP, {"slot": row.slot_id, "by": number})
+            slots.hold(db, row.slot_id, number, row.first, until=None)
         remarks: dict[NoteKind, str | None] = {"comment": comment, "problem": problem}
         for kind, text in remarks.items():
             if text or (text is not None and (row.rated_at is not None or row.skipped)):

@@ -21,7 +21,7 @@ from guard_eval.database_url import check_location
 from guard_eval.errors import StudyError
 from guard_eval.generation.strategies import own
 from guard_eval.proposals import write_command
-from guard_eval.records import Plan
+from guard_eval.records import HandOutPlan
 from guard_eval.rubric import CRITERIA
 from guard_eval.study.criteria_settings import find_study_file, in_one_line
 from guard_eval.study.declared import declared_settings, hash_declared
@@ -53,7 +53,8 @@ class Study:
             StudyError: There is none, it is no TOML, or settings are wrong; then all of them are named.
         """
         folder = Path(folder)
-        path, name = folder / "study.toml", str(folder)
+        path = folder / "study.toml"
+        name = str(folder)
         with suppress(PermissionError):  # named when the file is read
             if not path.exists():
                 remedy = f"name a study's folder, or make one with: guard-eval new {shlex.quote(name)}"
@@ -127,10 +128,10 @@ class Study:
         return self.folder / "report"
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> HandOutPlan:
         """Return how pairs are handed to people, and to simulated raters in their place."""
         asked = self.settings.annotation
-        return Plan(
+        return HandOutPlan(
             seed=self.settings.seed,
             slots=asked.raters_per_pair,
             lease=timedelta(minutes=asked.lease_minutes),

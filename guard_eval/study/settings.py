@@ -307,7 +307,8 @@ class Settings(SettingsTable):
     @field_validator("judge")
     @classmethod
     def _complete_judges(cls, judges: list[Judge], info: ValidationInfo) -> list[Judge]:
-        known, annotation = rubric(info.data.get("criteria", {})), info.data.get("annotation")
+        known = rubric(info.data.get("criteria", {}))
+        annotation = info.data.get("annotation")
         each_once([judge.rater_name for judge in judges])
         criteria = annotation.criteria if annotation else []
         texts = info.data.get("texts", CONTINUATIONS)
@@ -316,7 +317,8 @@ class Settings(SettingsTable):
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:
-        systems, assisting = list(self.systems), self.analysis.assisted_by
+        systems = list(self.systems)
+        assisting = self.analysis.assisted_by
         table = "generation.strategies or [[system]]" if self.system else "generation.strategies"
         asked = [*self.annotation.criteria, *chain(*(judge.criteria for judge in self.judge))]
         problems = [

@@ -39,7 +39,8 @@ time.
 
 _ASSIGNMENT = re.compile(r"\s*([\w-]+(?:\.[\w-]+|\.\"[^\"]*\"|\[[1-9]\d{0,8}\])*)\s*=(.*)", re.DOTALL)
 
-_SHOWN_CHARACTERS, _SHOWN_PROBLEMS = 200, 50
+_SHOWN_CHARACTERS = 200
+_SHOWN_PROBLEMS = 50
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -77,7 +78,8 @@ def with_overrides(tables: dict[str, Any], assignments: Sequence[str]) -> dict[s
     >>> with_overrides({"seed": 1}, ["seed=2", "model.name=gpt2", "pairs.per_dataset = 3"])
     {'seed': 2, 'model': {'name': 'gpt2'}, 'pairs': {'per_dataset': 3}}
     """
-    tables, problems = copy.deepcopy(tables), []
+    tables = copy.deepcopy(tables)
+    problems = []
     for text in assignments:
         try:
             _assign(tables, text)
@@ -99,7 +101,8 @@ def _assign(table: Any, assignment: str) -> None:  # noqa: ANN401 (tables, lists
         key = int(part[1:]) - 1 if part.startswith("[") else part.strip('"')
         if isinstance(key, str) != isinstance(table, dict):
             raise TypeError
-        parent, table = table, table.setdefault(key, {}) if isinstance(key, str) else table[key]
+        parent = table
+        table = table.setdefault(key, {}) if isinstance(key, str) else table[key]
     text = match[2].strip()
     try:
         [(_, parent[key])] = parse_toml(f"value = {text}", "--set").items()
@@ -129,7 +132,8 @@ def problems_of(error: ValidationError, table: type[BaseModel], data: object) ->
     places: dict[str, tuple[str, str]] = {}
     for detail in error.errors(include_url=False):
         name, known = _find_place(detail, table, data)
-        value, message = "", detail["msg"].removeprefix("Value error, ")
+        value = ""
+        message = detail["msg"].removeprefix("Value error, ")
         if detail["type"] == "default_factory_not_called":
             continue  # the value that it would follow from is wrong, and is named itself
         if detail["type"] == "missing":
@@ -153,7 +157,8 @@ def problems_of(error: ValidationError, table: type[BaseModel], data: object) ->
 
 def _find_place(detail: ErrorDetails, table: type[BaseModel], data: Any) -> tuple[str, list[str]]:  # noqa: ANN401
     """Return a problem's place, without the types that pydantic names in it, and the keys of its table."""
-    name, keys = "", []
+    name = ""
+    keys = []
     for part in detail["loc"]:
         try:
             data = data[part]

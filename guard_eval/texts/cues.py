@@ -17,11 +17,13 @@ TextsByName = Mapping[str, Sequence[str]]
 """The texts of each system."""
 
 OPENING_CHARACTERS = 12
-OFTEN, SELDOM = 0.2, 0.02
+OFTEN = 0.2
+SELDOM = 0.02
 """A feature gives a system away if more than the first share of its texts have it, and less than the second
 share of the other system's texts."""
 
-_LEAST_DIFFERENCE, _LEAST_TEXTS = 0.1, 2
+_LEAST_DIFFERENCE = 0.1
+_LEAST_TEXTS = 2
 """A difference between shares of unfinished texts is told if it is this large, and this many texts."""
 
 _LEAST_SHARED = 3

@@ -94,7 +94,9 @@ def _find_run(study: Study, known: Known | None) -> Path | None:
 
 def _required(study: Study, known: Known) -> dict[str, object]:
     """Return what a run's recipe must be, as far as study.toml and the model say; None leaves it open."""
-    model, generation, revision = study.settings.model, study.settings.generation, known.get("revision")
+    model = study.settings.model
+    generation = study.settings.generation
+    revision = known.get("revision")
     dtype = known.get("dtype") or model.dtype
     return {
         "model": None if _is_content(revision) else model.name,
@@ -128,7 +130,8 @@ def _texts_in(
     folder: Path, study: Study, strategy: str, prompts: Mapping[str, Prompt], *, engine: str | None
 ) -> Texts:
     """Return a strategy's texts in a folder: those of an engine that has made all, or the most."""
-    amateur, runs = study.settings.amateur_of(strategy), study.settings.runs_of(strategy)
+    amateur = study.settings.amateur_of(strategy)
+    runs = study.settings.runs_of(strategy)
     required = {"strategy": strategy, "source": source_of(parse(strategy)), "amateur": amateur}
     if amateur:
         revision = known_revision(study.locate_model(amateur), study.settings.model.amateur_revision)
@@ -138,7 +141,8 @@ def _texts_in(
     variants: dict[Recipe, dict[tuple[str, int], Continuation]] = {}
     for path in continuation_files(folder, strategy):
         for text in read_continuations(path):
-            recipe, prompt = text.recipe, prompts.get(text.prompt_id)
+            recipe = text.recipe
+            prompt = prompts.get(text.prompt_id)
             if prompt is None or text.run > runs or recipe.continuation_id(prompt, text.run) != text.id:
                 continue
             if all(getattr(recipe, name) == value for name, value in required.items()):

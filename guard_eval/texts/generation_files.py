@@ -109,7 +109,8 @@ class TextTable:
             StudyError: The file cannot be read, or has no rows.
         """
         if isinstance(source, Path):
-            name, records = str(source), list(read_rows(source))
+            name = str(source)
+            records = list(read_rows(source))
             stem = _PACKED.sub("", source.name).rpartition(".")[0]
         elif not hasattr(source, "itertuples"):
             kind = type(source).__name__
@@ -155,7 +156,9 @@ class Fields:
     """
 
     def __init__(self, record: Record, column: str = "") -> None:
-        self._where, self._row, self._column = record.where, flatten_sample(record.row), column
+        self._where = record.where
+        self._row = flatten_sample(record.row)
+        self._column = column
         self.flaws = [FURTHER] if record.further else []
 
     def generation(self, prompts: Mapping[str, Prompt] | None, strategy: str) -> Generation:

@@ -9,7 +9,8 @@ from guard_eval.records import Gold, Pair, as_shown, content_id
 from guard_eval.study.criteria_settings import StudyFile
 from guard_eval.texts.rows import Record, read_json_lines
 
-BETTER, WORSE = "gold: better", "gold: worse"
+BETTER = "gold: better"
+WORSE = "gold: worse"
 """Written in place of methods; no rater sees either."""
 
 
@@ -32,7 +33,8 @@ def read_gold(file: StudyFile, *, criteria: Sequence[str]) -> list[Gold]:
 
 def _gold(record: Record, criteria: Sequence[str]) -> Gold:
     """Return the gold pair of a line; the better text is that of the first method."""
-    row, where = record.row, record.where
+    row = record.row
+    where = record.where
     prompt, better, worse = texts = [str(row.get(key) or "") for key in ("prompt", "better", "worse")]
     if not all(map(as_shown, texts)):
         raise StudyError(f'{where} needs "prompt", "better" and "worse", each a text')

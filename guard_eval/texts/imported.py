@@ -232,7 +232,8 @@ def _check_same_prompts(
                 "common order. Add the prompts to the file, or name a file with them in the same order: "
                 "--prompts FILE"
             )
-        cut, strangers = _count_reworded(systems), result.strangers
+        cut = _count_reworded(systems)
+        strangers = result.strangers
         reasons = (
             [f"{cut} ids stand for other words in another file, so these prompts differ."] if cut else []
         )

@@ -160,7 +160,8 @@ class HubModels:
             return
         from huggingface_hub import constants  # noqa: PLC0415 (an extra brings it)
 
-        before, constants.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE, True
+        before = constants.HF_HUB_OFFLINE
+        constants.HF_HUB_OFFLINE = True
         try:
             yield
         finally:
@@ -187,7 +188,8 @@ def find_models(models: Mapping[str, tuple[str, str]]) -> HubModels:
             (cached if folder and has_weights(folder) else missing).append(name)
     # Of a branch, the libraries ask for the newest commit, file by file.
     floating = [name for name in cached if not _COMMIT.fullmatch(models[name][1])]
-    problem, reachable = "", True
+    problem = ""
+    reachable = True
     for name in [*missing, *floating][:1]:
         reason, reachable = _ask_hub(*models[name])
         if reason and missing:

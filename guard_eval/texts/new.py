@@ -111,7 +111,8 @@ def new(
     location = locate_model(model, Path())
     check_name(model, location)
     used = read_prompts(prompts or Path(__file__).with_name("examples.jsonl"))
-    settings, prompts_path = folder / "study.toml", folder / "prompts.jsonl"
+    settings = folder / "study.toml"
+    prompts_path = folder / "prompts.jsonl"
     _write(folder, {"prompts.jsonl": prompt_lines(used)}, _settings_of_model(folder, model))
     replaced = "" if prompts else ", examples to be replaced"
     lines = [f"{settings}: the settings, to be edited", f"{prompts_path}: {len(used)} prompts{replaced}"]

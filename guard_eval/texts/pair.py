@@ -64,7 +64,8 @@ def pair(study: Study, /, *, redraw: bool = False) -> Paired:
     _check_ratings(settings, len(drawn))
     everything = prompts if settings.prompts.limit is None else None
     texts = _compared_texts(study, drawn, everything)  # before there is a database
-    file, gold_every = settings.annotation.gold, settings.annotation.gold_every
+    file = settings.annotation.gold
+    gold_every = settings.annotation.gold_every
     gold = [] if file is None else read_gold(file, criteria=settings.annotation.criteria)
     with Store.open(study.database, create=True) as store:
         existing = store_pairs.read(store)
@@ -89,7 +90,8 @@ def pair(study: Study, /, *, redraw: bool = False) -> Paired:
         store_pairs.add_gold(store, gold)
         gold_pairs = len(store_pairs.read_gold(store))
     counts = Counter(prompt.dataset for prompt in drawn)
-    people, raters = sum(pair.for_people for pair in pairs), settings.annotation.raters_per_pair
+    people = sum(pair.for_people for pair in pairs)
+    raters = settings.annotation.raters_per_pair
     lines = [
         f"prompts drawn: {', '.join(f'{count} of {name}' for name, count in sorted(counts.items()))}",
         f"pairs: {len(pairs)}, new: {new}; for {raters} people each: {people}; gold pairs: {gold_pairs}",

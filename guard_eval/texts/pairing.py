@@ -51,10 +51,12 @@ def make_pairs(
     rated = prompts_for_people(prompts, human_pairs)
     known = {pair.id: pair.position for pair in existing}
     ordered = sorted(prompts, key=lambda each: (each.dataset, content_id(seed, "position", each.id)))
-    positions, pairs = count(len(known)), []
+    positions = count(len(known))
+    pairs = []
     for method_a, method_b in compare:
         for prompt in ordered:
-            a, b = texts[method_a][prompt.id], texts[method_b][prompt.id]
+            a = texts[method_a][prompt.id]
+            b = texts[method_b][prompt.id]
             identifier = Pair.make_id(method_a, method_b, a.id, b.id)
             pair = Pair(
                 id=identifier,
@@ -77,7 +79,8 @@ def make_pairs(
 
 
 def _check_size(pair: Pair) -> None:
-    texts, limit = (pair.prompt, pair.text_a, pair.text_b), MESSAGE_BYTES - MESSAGE_BYTES // 20
+    texts = (pair.prompt, pair.text_a, pair.text_b)
+    limit = MESSAGE_BYTES - MESSAGE_BYTES // 20
     # JSON has 12 bytes a character at most
     if pair.for_people and 12 * sum(map(len, texts)) > limit and len(json.dumps(texts)) > limit:
         where = f"prompt {pair.prompt_id!r} ({pair.dataset})"
@@ -89,7 +92,8 @@ def prompts_for_people(prompts: Sequence[Prompt], number: int | None) -> set[str
 
     They are the first of each dataset in the draw's order, a random sample, and as many as its size asks for.
     """
-    number, before = min(number or len(prompts), len(prompts)), 0
+    number = min(number or len(prompts), len(prompts))
+    before = 0
     chosen: set[str] = set()
     for _, group in groupby(prompts, key=lambda prompt: prompt.dataset):
         ids = [prompt.id for prompt in group]
@@ -105,18 +109,20 @@ def _check_existing(
 ) -> None:
     """Refuse settings that no longer give pairs that exist; say which ones, and how a study is extended."""
     rated = {pair.id: pair.for_people for pair in pairs}
-    couples, prompts = {tuple(couple) for couple in compare}, {prompt.id for prompt in drawn}
+    couples = {tuple(couple) for couple in compare}
+    prompts = {prompt.id for prompt in drawn}
     changed = [pair for pair in existing if rated.get(pair.id) != pair.for_people]
-    causes = dict.fromkeys(
-        f"pairs.compare does not name {pair.method_a} with {pair.method_b}, in this order"
-        if (pair.method_a, pair.method_b) not in couples
-        else f"prompts.file, pairs.per_dataset or seed give other prompts of {pair.dataset}"
-        if pair.prompt_id not in prompts
-        else "pairs.human_pairs gives people other pairs"
-        if pair.id in rated
-        else f"{pair.method_a} or {pair.method_b} wrote other texts, or other runs are compared"
-        for pair in changed
-    )
+
+    def explain(pair: Pair) -> str:
+        if (pair.method_a, pair.method_b) not in couples:
+            return f"pairs.compare does not name {pair.method_a} with {pair.method_b}, in this order"
+        if pair.prompt_id not in prompts:
+            return f"prompts.file, pairs.per_dataset or seed give other prompts of {pair.dataset}"
+        if pair.id in rated:
+            return "pairs.human_pairs gives people other pairs"
+        return f"{pair.method_a} or {pair.method_b} wrote other texts, or other runs are compared"
+
+    causes = dict.fromkeys(map(explain, changed))
     if changed:
         raise StudyError(
             f"the database holds {len(changed)} of {len(existing)} pairs that these settings no longer give: "

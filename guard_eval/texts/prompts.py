@@ -28,7 +28,8 @@ def read_prompts(path: Path, *, limit: int | None = None, dataset: str | None = 
     prompts: dict[str, Prompt] = {}
     for record in islice(read_rows(path), limit):
         fields = Fields(record)
-        text, group = fields.string("prompt"), fields.string("dataset") or dataset or path.stem
+        text = fields.string("prompt")
+        group = fields.string("dataset") or dataset or path.stem
         name = fields.string("id") or fields.string("prompt_id") or f"{group}-{record.number:04d}"
         prompt = Prompt(id=name, dataset=group, text=text or "", reference=fields.string("reference"))
         if fields.flaws:

@@ -46,7 +46,8 @@ def served_path(study: Study, system: System) -> Path:
 
 def build_request(study: Study, system: System, prompt: Prompt, number: int) -> dict[str, Any]:
     """Return the body of the request for a system's text to a prompt: 1, 2, …."""
-    generation, served = study.settings.generation, system.served
+    generation = study.settings.generation
+    served = system.served
     body: dict[str, Any] = {"model": served.model}
     if system.chat:
         body["messages"] = [{"role": "user", "content": prompt.text}]
@@ -75,7 +76,8 @@ def find_served(study: Study, system: System, prompts: Mapping[str, Prompt]) -> 
     runs = study.settings.runs_of(system.name)
     texts: dict[tuple[str, int], Generation] = {}
     for row in _read_rows(served_path(study, system), ("id", "text", "number", "request")):
-        prompt, number = prompts.get(row["id"]), row["number"]
+        prompt = prompts.get(row["id"])
+        number = row["number"]
         if prompt is None or not 1 <= number <= runs:
             continue
         if row["request"] == hash_request(system, build_request(study, system, prompt, number)):

@@ -105,7 +105,8 @@ def choose_system(system: System, path: Path) -> list[Generation]:
         StudyError: The file cannot be read, or has texts of other systems alone.
     """
     table = TextTable.open(path)
-    columns = [system.column] if system.column else [system.name] if table.has_column(system.name) else []
+    column = system.column or (system.name if table.has_column(system.name) else None)
+    columns = [] if column is None else [column]
     by_system: dict[str, list[Generation]] = defaultdict(list)
     for _, text in table.texts(columns):
         by_system[text.strategy].append(text)

@@ -8,7 +8,7 @@ import pytest
 
 from guard_eval.demo.raters import JUDGE, NAMES, choose, judge_all, rate_all
 from guard_eval.errors import StudyError
-from guard_eval.records import BlindPair, Plan
+from guard_eval.records import BlindPair, HandOutPlan
 from guard_eval.store import Store, raters, unblind
 from guard_eval.store import pairs as store_pairs
 
@@ -42,7 +42,7 @@ def test_they_rate_and_judge_everything_once_and_are_marked(tmp_path, make_pairs
     pairs = [replace(pair, for_people=index < 4) for index, pair in enumerate(make_pairs(6))]
     with Store.open(f"sqlite:///{tmp_path / 's.db'}", create=True) as store:
         store_pairs.add(store, pairs)
-        plan = Plan(seed=1, slots=4, lease=timedelta(minutes=1))
+        plan = HandOutPlan(seed=1, slots=4, lease=timedelta(minutes=1))
         assert [rate_all(store, plan, ["coherence"]) for _ in range(2)] == [16, 0]
         assert [judge_all(store, plan, ["coherence"]) for _ in range(2)] == [12, 0]
         rows = unblind.tidy(store)

@@ -63,7 +63,7 @@ def clone(tmp_path: Path) -> Path:
     """A folder as a fresh clone is, with an environment that is active: guard-eval is found."""
     folder = tmp_path / "guard-eval"
     folder.mkdir()
-    for name in ("docs", "constraints.txt", "pyproject.toml"):
+    for name in ("docs", "guard_eval", "constraints.txt", "pyproject.toml"):
         (folder / name).symlink_to(ROOT / name)
     program = folder / ".venv" / "bin" / "guard-eval"
     program.parent.mkdir(parents=True)

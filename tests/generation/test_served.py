@@ -102,6 +102,15 @@ def test_served_texts_are_written_once(study, server):
     assert len(server.bodies) == 6
 
 
+def test_a_system_is_named_by_its_name(study, server):
+    with pytest.raises(
+        StudyError, match=r"--strategy nope is not in \[\[system\]\] or .* choose from: llama"
+    ):
+        generate_texts(study(), strategy=["nope"])
+    assert generate_texts(study(), strategy=[NAME]).lines[-1] == f"{NAME}: 6 of 6 texts exist"
+    assert generate_texts(study()).lines == (f"{NAME}: 6 of 6 texts exist",)
+
+
 def test_changed_request_fields_request_texts_again(study, server):
     first = texts(study()) if generate_texts(study()).missing == 0 else {}
     changed = study(COMPLETIONS.replace("top_n_sigma = 1", "top_n_sigma = 4"))

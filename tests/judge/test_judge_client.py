@@ -19,10 +19,15 @@ import pytest
 from fake_openai import KEY, FakeOpenAI, Out, completion, failure
 from judge_requests import sent
 
+from guard_eval.servers.answers import read_answer, read_usage
 from guard_eval.servers.client import LARGEST_RESPONSE, Client
-from guard_eval.servers.server import connect_to
+from guard_eval.servers.price import find_price
+from guard_eval.servers.server import connect_to, may_send_keys, origin
+from guard_eval.servers.thinking import remove_thinking
 from guard_eval.servers.waits import read_wait
+from guard_eval.servers.workers import Workers
 from guard_eval.study.judge_settings import Judge
+from guard_eval.study.served_model import ServedModel
 
 pytestmark = pytest.mark.slow
 
@@ -95,6 +100,36 @@ def test_a_failure_says_whether_it_was_billed_and_what_may_help(*, send, server,
     assert len(server.asks) == 1  # the SDK repeats nothing
 
 
+def test_a_caller_sends_one_request_as_the_docstring_says(server, environ):
+    """The module docstring of guard_eval.servers, line by line."""
+    settings = ServedModel(
+        model="m",
+        base_url=server.url,
+        api_key_env="JUDGE_KEY",
+        usd_per_million_input_tokens=2,
+        usd_per_million_output_tokens=8,
+    )
+    whole = completion("<think>hm</think>Once upon a time")
+    server.act = lambda _: whole
+    chosen = connect_to(settings, environ)
+    assert may_send_keys([chosen], {(origin(server.url), "JUDGE_KEY")})
+    price = find_price(settings, chosen.url)
+    workers = Workers(chosen, concurrency=settings.concurrency)
+    body = json.dumps({"model": "m", "messages": [{"role": "user", "content": "Go on"}]}).encode()
+
+    async def send():
+        client = Client(chosen, concurrency=settings.concurrency)
+        async with client, workers.limiter as let_go_at:
+            return await workers.limiter.watch(client.post("/chat/completions", body), let_go_at)
+
+    result = asyncio.run(send())
+    assert remove_thinking(read_answer(result).text) == "Once upon a time"
+    assert price.cost(read_usage(result)) == 100 * 2000 + 10 * 8000  # billionths of a dollar
+    assert price.max_cost(body, 50) >= 50 * 8000
+    assert server.seen[0].headers["authorization"] == f"Bearer {KEY}"
+    assert workers.limiter.limit > 1  # an answer came, so more may follow
+
+
 NOON = "Wed, 21 Oct 2026 12:00:00 GMT"
 WAITS = [  # the headers, the error, and the seconds from noon on
     ({"retry-after": "3"}, None, 3.0),
@@ -142,10 +177,12 @@ WEB = {"body": b"<!doctype html><p>hi", "headers": {"Content-Type": "text/html"}
         (failure(403, "Model m is not available in your region."), "does not serve this country"),
         (failure(403, "Access denied from your location"), "does not serve this country"),
         (failure(403, "blocked because of geographic restrictions"), "does not serve this country"),
-        (failure(400, "max_tokens is too large: 8192; at most 4096 are supported"), "a lower max_output"),
-        (failure(422, "`max_new_tokens` must be <= 4096. Given: 8192"), "a lower max_output"),
+        (failure(400, "max_tokens is too large: 8192; at most 4096 are supported"), "set fewer tokens"),
+        (failure(422, "`max_new_tokens` must be <= 4096. Given: 8192"), "set fewer tokens"),
         (failure(403, "Request this model at https://x.example"), "Request this model at https://x.example"),
         (failure(404, f"no model {KEY}", code="model_not_found"), "gpt-4o-2024-11-20"),
+        (failure(404, "Deployment not found"), "has no model"),
+        (failure(404, "The API deployment for this resource does not exist."), "has no model"),
         (failure(402, "Insufficient Balance"), "no credit left"),
         (failure(402, f"{'You can afford 100 tokens. ' * 9}Buy more at /credits"), "Buy more at /credits"),
         (failure(403, "Sorry, your account balance is insufficient"), "no credit left"),

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from guard_eval.records import BlindPair, Choice, Plan
+from guard_eval.records import BlindPair, Choice, HandOutPlan
 from guard_eval.store import Store, raters, requests, verdicts
 
 START = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
@@ -38,13 +38,13 @@ def store(store_url: str, clock: Clock) -> Iterator[Store]:
 
 
 @pytest.fixture
-def plan() -> Plan:
+def plan() -> HandOutPlan:
     """Two showings per pair, half an hour each."""
-    return Plan(seed=7, slots=2, lease=timedelta(minutes=30))
+    return HandOutPlan(seed=7, slots=2, lease=timedelta(minutes=30))
 
 
 @pytest.fixture
-def single_plan(plan: Plan) -> Plan:
+def single_plan(plan: HandOutPlan) -> HandOutPlan:
     """One showing per pair."""
     return replace(plan, slots=1)
 
@@ -53,7 +53,9 @@ def single_plan(plan: Plan) -> Plan:
 def judge() -> Callable[..., list[BlindPair]]:
     """Return what lets a model judge all that is left for it; it returns what the model was shown."""
 
-    def judge(store: Store, name: str, plan: Plan, choose: Callable[[BlindPair], Choice] = lambda _: "A"):
+    def judge(
+        store: Store, name: str, plan: HandOutPlan, choose: Callable[[BlindPair], Choice] = lambda _: "A"
+    ):
         rater = raters.get_or_add(store, name, "model")
         with store.read() as db:
             questions = requests.read_questions(db, name, plan)

@@ -10,7 +10,7 @@ import pytest
 from rating import farthest, leads, people, rate, rate_all
 from sqlalchemy import text
 
-from guard_eval.records import Plan
+from guard_eval.records import HandOutPlan
 from guard_eval.store import handout, pairs, raters, slots, unblind
 
 METHODS = ("guard", "top_k(k=50)", "acs", "greedy")
@@ -87,7 +87,7 @@ def test_every_pair_gets_its_verdicts_whatever_raters_do(store, clock, make_pair
     couples = list(combinations(METHODS, 2))[:comparisons]
     for method_a, method_b in couples:
         pairs.add(store, make_pairs(36 // comparisons, method_a=method_a, method_b=method_b))
-    walk = Walk(store, clock, Plan(seed=slots, slots=slots, lease=timedelta(minutes=30)))
+    walk = Walk(store, clock, HandOutPlan(seed=slots, slots=slots, lease=timedelta(minutes=30)))
     for _ in range(600):
         walk.step()
     walk.finish()
@@ -167,6 +167,6 @@ def test_a_served_app_keeps_the_plan_that_the_owner_changed(store, make_pairs, p
     slots.apply_plan(store, replace(plan, slots=later))
     for who in (ben, cem, dan):
         raters.count_openings(store, served)
-        assert handout.progress(store, who, served)[0] == 0
+        assert handout.count_progress(store, who, served)[0] == 0
         rate_all(store, who, served)
     assert set(Counter(row.pair_id for row in unblind.tidy(store)).values()) == {later}

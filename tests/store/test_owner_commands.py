@@ -254,5 +254,5 @@ def test_people_who_are_invited_get_the_pairs_that_study_toml_now_plans(study):
     manage.add(Study.open(study.folder), "Ben")
     with opened(study) as store:
         ben = raters.get_or_add(store, "Ben", "person")
-        assert handout.progress(store, ben, study.plan) == (0, 4)
+        assert handout.count_progress(store, ben, study.plan) == (0, 4)
         assert len(handout.claim(store, ben, study.plan)) == 1

@@ -63,9 +63,9 @@ def test_a_roster_is_even_within_one_whoever_comes_first(store, make_pairs, plan
     three = replace(plan, slots=3)
     assert roster.assign(store, [rater.name for rater in everybody], three) == 45
     assert handout.claim(store, stranger, three) == []
-    assert handout.progress(store, stranger, three) == (0, 0)
+    assert handout.count_progress(store, stranger, three) == (0, 0)
     for rater in reversed(everybody):
-        assert handout.progress(store, rater, three) == (0, 9)
+        assert handout.count_progress(store, rater, three) == (0, 9)
         assert len(rate_all(store, rater, three)) == 9
     by_rater, by_pair = leads(store)
     assert {abs(lead) for lead in (*by_rater.values(), *by_pair.values())} == {1}  # of nine, and of three

@@ -35,7 +35,7 @@ def test_one_gold_pair_comes_in_every_block_at_its_own_place_and_side_for_each_r
     four = replace(plan, gold_every=4, slots=3)
     places, sides = set(), set()
     for rater in people(store, "Ann", "Ben", "Eve"):
-        assert handout.progress(store, rater, four) == (0, 15)
+        assert handout.count_progress(store, rater, four) == (0, 15)
         shown = rate_all(store, rater, four)
         assert len(shown) == 15
         at = [index for index, blind in enumerate(shown) if is_gold(blind)]
@@ -52,7 +52,7 @@ def test_repeats_come_later_with_the_sides_swapped(store, make_pairs, plan):
     pairs.add(store, make_pairs(24))
     twice = replace(plan, quota=20, repeats=2)
     for rater in people(store, "Ann", "Ben"):
-        assert handout.progress(store, rater, twice) == (0, 22)
+        assert handout.count_progress(store, rater, twice) == (0, 22)
         shown = rate_all(store, rater, twice)
         texts = [frozenset((blind.text_a, blind.text_b)) for blind in shown]
         again = [index for index, pair in enumerate(texts) if pair in texts[:index]]
@@ -72,11 +72,11 @@ def test_gold_repeats_and_quota_together_keep_the_promise_of_progress(store, mak
     pairs.add_gold(store, make_gold(2))
     every = replace(plan, quota=9, gold_every=3, repeats=2)
     (ann,) = people(store, "Ann")
-    totals = {sum(handout.progress(store, ann, every))}
+    totals = {sum(handout.count_progress(store, ann, every))}
     while shown := handout.claim(store, ann, every):
-        totals.add(sum(handout.progress(store, ann, every)))
+        totals.add(sum(handout.count_progress(store, ann, every)))
         rate(store, ann, shown[0])
-        totals.add(sum(handout.progress(store, ann, every)))
+        totals.add(sum(handout.count_progress(store, ann, every)))
     assert totals == {9 + 2 + 2}
     assert verdicts.read_rated_presentations(store, ann) == sorted(
         verdicts.read_rated_presentations(store, ann)

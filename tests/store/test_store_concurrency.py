@@ -19,7 +19,7 @@ WORKER = r"""
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
-from guard_eval.records import Plan
+from guard_eval.records import HandOutPlan
 from guard_eval.store import Store, handout, raters, verdicts
 
 url, names = sys.argv[1], sys.argv[2:]
@@ -31,7 +31,7 @@ def work(name):
         # one write, as threads share the pipe
         print(f"{name} {shown[0].presentation}\n", end="", flush=True)
 
-plan = Plan(seed=7, slots=3, lease=timedelta(minutes=30))
+plan = HandOutPlan(seed=7, slots=3, lease=timedelta(minutes=30))
 with Store.open(url, create=True) as store, ThreadPoolExecutor(len(names)) as threads:
     list(threads.map(work, names))
 """

@@ -13,12 +13,12 @@ pytestmark = [pytest.mark.slow, pytest.mark.both_databases]
 WRITER = """
 import sys
 from datetime import timedelta
-from guard_eval.records import Plan
+from guard_eval.records import HandOutPlan
 from guard_eval.store import Store, handout, raters, verdicts
 
 store = Store.open(sys.argv[1])
 rater = raters.get_or_add(store, "simulated", "simulated")
-plan = Plan(seed=1, slots=1, lease=timedelta(minutes=30))
+plan = HandOutPlan(seed=1, slots=1, lease=timedelta(minutes=30))
 for turn in range(1_000_000):
     for blind in handout.claim(store, rater, plan, limit=1):
         for choice in ("A", "B"):

@@ -24,7 +24,7 @@ def test_an_excluded_raters_verdicts_are_left_out_and_its_slots_filled_again(sto
     assert handout.claim(store, ben, single_plan) == []
     raters.decide(store, "Ann", "exclude", "all in two seconds", "the owner")
     assert unblind.tidy(store) == []
-    assert handout.progress(store, ben, single_plan) == (0, 3)
+    assert handout.count_progress(store, ben, single_plan) == (0, 3)
     assert len(rate_all(store, ben, single_plan)) == 3
     everything = unblind.tidy(store, include_excluded=True)
     assert Counter((row.rater, row.excluded) for row in everything) == {("Ann", True): 2, ("Ben", False): 3}
@@ -40,9 +40,9 @@ def test_an_excluded_rater_signs_in_and_saves_but_is_given_nothing(store, make_p
     raters.decide(store, "Ann", "exclude", "why", "who")
     assert raters.sign_in(store, token) == ann
     assert handout.claim(store, ann, plan) == []
-    assert handout.progress(store, ann, plan) == (0, 0)
+    assert handout.count_progress(store, ann, plan) == (0, 0)
     rate(store, ann, shown)  # open in the browser: not lost
-    assert handout.progress(store, ann, plan) == (1, 0)
+    assert handout.count_progress(store, ann, plan) == (1, 0)
     assert unblind.tidy(store) == []
     assert [row.surplus for row in unblind.tidy(store, include_excluded=True)] == [False]
 
@@ -109,7 +109,7 @@ def test_a_revoked_person_is_let_in_no_more(store, make_pairs, plan):
     raters.revoke(store, "Ann")
     assert raters.sign_in(store, token) is None
     assert handout.claim(store, ann, plan) == []
-    assert handout.progress(store, ann, plan) == (1, 0)
+    assert handout.count_progress(store, ann, plan) == (1, 0)
     with pytest.raises(StudyError, match="'Ann' is revoked"):
         rate(store, ann, shown, "B")
     assert verdicts.read_current_choices(store, shown.presentation, rater=ann) == {"fluency": "A"}

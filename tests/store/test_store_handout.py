@@ -44,7 +44,7 @@ def test_people_rate_their_part_and_a_judge_all(store, make_pairs, plan, judge):
     pairs.add(store, [replace(pair, for_people=pair.position % 3 == 0) for pair in make_pairs(9)])
     part = ["The prompt of number 0", "The prompt of number 3", "The prompt of number 6"]
     ann, ben, cem = people(store, "Ann", "Ben", "Cem")
-    assert handout.progress(store, ann, plan) == (0, 3)
+    assert handout.count_progress(store, ann, plan) == (0, 3)
     assert roster.assign(store, [ann.name, ben.name], plan) == 6
     simulated = raters.get_or_add(store, "SIMULATED", "simulated")
     for rater in (ann, ben, simulated):
@@ -75,7 +75,7 @@ def test_a_lease_that_is_over_gives_the_slot_to_another(store, one_pair, single_
     assert taken.presentation != abandoned.presentation
     assert handout.claim(store, ann, single_plan) == []  # another has its slot, and nobody sees a pair twice
     assert handout.claim(store, eve, single_plan) == []
-    assert handout.progress(store, ann, single_plan) == (0, 0)
+    assert handout.count_progress(store, ann, single_plan) == (0, 0)
     rate(store, ann, abandoned)
     rate(store, ben, taken)
     assert counted(store) == (["Ben"], ["Ann"])
@@ -101,14 +101,17 @@ def test_who_waits_is_told_when_the_lease_of_another_ends(store, one_pair, singl
 def test_progress_counts_rated_and_what_is_left(store, make_pairs, plan):
     pairs.add(store, make_pairs(4))
     ann, ben, eve = people(store, "Ann", "Ben", "Eve")
-    assert handout.progress(store, ann, plan) == (0, 4)
+    assert handout.count_progress(store, ann, plan) == (0, 4)
     shown = handout.claim(store, ann, plan, limit=2)
-    assert handout.progress(store, ann, plan) == (0, 4)
+    assert handout.count_progress(store, ann, plan) == (0, 4)
     rate(store, ann, shown[0])
-    assert handout.progress(store, ann, plan) == (1, 3)
+    assert handout.count_progress(store, ann, plan) == (1, 3)
     rate_all(store, ben, plan)
-    assert handout.progress(store, ben, plan) == (4, 0)
-    assert handout.progress(store, eve, plan) == (0, 2)  # Ann holds two of the four pairs, Ben has rated all
+    assert handout.count_progress(store, ben, plan) == (4, 0)
+    assert handout.count_progress(store, eve, plan) == (
+        0,
+        2,
+    )  # Ann holds two of four
 
 
 def test_a_slot_lost_to_another_leaves_the_quota_alone(store, make_pairs, plan, clock):
@@ -118,9 +121,9 @@ def test_a_slot_lost_to_another_leaves_the_quota_alone(store, make_pairs, plan, 
     lost = handout.claim(store, ann, single_plan)
     clock.advance(hours=1)
     handout.claim(store, ben, replace(single_plan, quota=2), limit=2)
-    assert handout.progress(store, ann, single_plan) == (0, 0)
+    assert handout.count_progress(store, ann, single_plan) == (0, 0)
     raters.revoke(store, "Ben")
-    assert handout.progress(store, ann, single_plan) == (0, 1)
+    assert handout.count_progress(store, ann, single_plan) == (0, 1)
     assert handout.claim(store, ann, single_plan) == lost
 
 
@@ -164,7 +167,7 @@ def test_what_was_lost_comes_back_only_as_far_as_the_quota_goes(store, make_pair
     rate(store, ann, handout.claim(store, ann, single_plan)[0])
     raters.revoke(store, "Ben")  # so that the lost one is free
     assert handout.claim(store, ann, single_plan) == []
-    assert handout.progress(store, ann, single_plan) == (1, 0)
+    assert handout.count_progress(store, ann, single_plan) == (1, 0)
 
 
 def test_who_did_nothing_for_a_lease_waits_no_longer(store, one_pair, single_plan, clock):
@@ -190,7 +193,7 @@ def test_a_skipped_pair_goes_to_another_rater_at_once_and_never_back(store, one_
     skipped = skip(store, ann, single_plan, comment="half of it is boxes")
     assert handout.skip(store, skipped.presentation, ["unreadable"], rater=ann)  # a press that comes twice
     assert handout.claim(store, ann, single_plan) == []
-    assert handout.progress(store, ann, single_plan) == (0, 0)
+    assert handout.count_progress(store, ann, single_plan) == (0, 0)
     (shown,) = handout.claim(store, ben, single_plan)
     assert shown.prompt == skipped.prompt
     rate(store, ben, shown)
@@ -233,9 +236,9 @@ def test_a_pair_that_several_skipped_is_given_to_nobody_new(store, make_pairs, p
     pairs.add(store, make_pairs(1))
     *skippers, last = people(store, *(f"R{number}" for number in range(MOST_SKIPS + 1)))
     for rater in skippers:
-        assert handout.progress(store, last, plan) == (0, 1)
+        assert handout.count_progress(store, last, plan) == (0, 1)
         skip(store, rater, plan)
-    assert handout.progress(store, last, plan) == (0, 0)
+    assert handout.count_progress(store, last, plan) == (0, 0)
     # another number of raters a pair opens no pair again
     slots.apply_plan(store, replace(plan, slots=4))
     assert handout.claim(store, last, replace(plan, slots=4)) == []

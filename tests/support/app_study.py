@@ -27,7 +27,7 @@ from app_browser import (
 from databases import Databases, setting
 from sqlalchemy import update
 
-from guard_eval.records import Gold, Pair, Plan
+from guard_eval.records import Gold, HandOutPlan, Pair
 from guard_eval.store import Store, notes, unblind
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store import raters as store_raters
@@ -109,7 +109,7 @@ class Built:
             db.execute(update(PRESENTATION).values(handed_out=now - timedelta(days=2)))
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> HandOutPlan:
         return Study.open(self.folder).plan
 
 

@@ -1,5 +1,6 @@
 """The public functions as a program uses them: mypy checks it (`mypy` in pyproject.toml), nothing runs it."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -13,11 +14,16 @@ from analysis.planning.formulas import Design
 from analysis.publication.publish import Published, publish
 from analysis.replication.command import replicate
 from analysis.reports.command import report
+from analysis.reports.notebook import evidence_of
 from analysis.reports.study_report import study_verdicts
+from analysis.sections.agreement import AgreementRow
+from analysis.sections.agreement import agreement as agreement_rows
+from analysis.sections.shares import totals
 from guard_eval.generation.command import generate_texts
 from guard_eval.metrics.command import measure
 from guard_eval.metrics.scores import Measured
 from guard_eval.study.folder import Study
+from guard_eval.study.test_plan import TestPlan
 from guard_eval.texts.matching import SystemTexts
 from guard_eval.texts.pair import Paired, pair
 from guard_eval.texts.prompts import read_prompts
@@ -68,3 +74,12 @@ def in_a_notebook(path: Path) -> str:
     ranks: pd.DataFrame = ranking(table, seed=3)
     counted = len(result) + len(ranks) + len(agreement(table))
     return f"{counted} {analysis.report(table, 'out', title='Translations').summary}"
+
+
+def sections_of(path: Path) -> list[float]:
+    """Read the rows of two analyses, whose classes mypy knows, under a plan."""
+    evidence = evidence_of(path, alpha=0.01)
+    rows: Sequence[AgreementRow] = evidence.rows(agreement_rows)
+    plan: TestPlan = evidence.plan
+    certain: list[str] = [row.ahead for row in evidence.rows(totals) if row.is_significant(plan.alpha)]
+    return [row.fleiss_kappa.low for row in rows if row.fleiss_kappa.low is not None and certain]

@@ -11,6 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+_SMALL = 1 << 16
+"""Logits up to which `torch.topk` is faster on a CPU."""
+
 
 def top_candidates(logits: Tensor, n: int) -> tuple[Tensor, Tensor]:
     """Return the `n` largest logits and their token ids, `[B, n]` each, in order.
@@ -24,19 +27,24 @@ def top_candidates(logits: Tensor, n: int) -> tuple[Tensor, Tensor]:
     """
     vocabulary = logits.shape[1]
     n = min(n, vocabulary)
-    if n < vocabulary and logits.numel() <= 1 << 16 and logits.device.type == "cpu":  # topk is faster here
+    is_small = logits.device.type == "cpu" and logits.numel() <= _SMALL
+    if is_small and n < vocabulary:
         values, ids = torch.topk(logits, n + 1)
-        if (values[:, :-1] > values[:, 1:]).all():  # nothing is equal, and no value is NaN
+        are_distinct = (values[:, :-1] > values[:, 1:]).all()  # NaN is not
+        if are_distinct:
             return values[:, :n], ids[:, :n]
     width = 1 << max(5, round(math.log2(vocabulary / n) / 2))  # both searches are about equally long
-    chunks = -(-vocabulary // width)
+    chunks = math.ceil(vocabulary / width)
     if n >= chunks:
         ids = _order(logits, torch.arange(vocabulary, device=logits.device), n)
         return logits.gather(1, ids), ids
-    rest = chunks * width - vocabulary
-    padded = torch.nn.functional.pad(logits, (0, rest), value=-torch.inf) if rest else logits.contiguous()
-    best = _order(padded.view(-1, chunks, width).amax(-1), torch.arange(chunks, device=logits.device), n)
-    ids = (best[:, :, None] * width + torch.arange(width, device=logits.device)).flatten(1)
+    padded = logits.contiguous()
+    if chunks * width > vocabulary:
+        padded = torch.nn.functional.pad(logits, (0, chunks * width - vocabulary), value=-torch.inf)
+    maxima = padded.view(-1, chunks, width).amax(-1)
+    best = _order(maxima, torch.arange(chunks, device=logits.device), n)
+    within = torch.arange(width, device=logits.device)
+    ids = (best[:, :, None] * width + within).flatten(1)
     values = padded.gather(1, ids)
     order = _order(values, ids, n)
     return values.gather(1, order), ids.gather(1, order)
@@ -49,7 +57,8 @@ def sort_values(logits: Tensor) -> Tensor:
     """
     if logits.device.type != "cpu":
         return logits.sort(-1, descending=True).values
-    return torch.from_numpy(np.sort(logits.detach().numpy(), axis=-1)).flip(-1)
+    ascending = np.sort(logits.detach().numpy(), axis=-1)
+    return torch.from_numpy(ascending).flip(-1)
 
 
 def keep_largest(logits: Tensor, ordered: Tensor, count: Tensor) -> Tensor:
@@ -66,7 +75,8 @@ def keep_largest(logits: Tensor, ordered: Tensor, count: Tensor) -> Tensor:
     kept = logits.shape[-1] - removed.sum(-1, keepdim=True)
     if logits.device.type != "cpu" or not torch.equal(kept, count):  # a GPU would have to tell the host
         ties = logits == least
-        removed = removed | (ties & (ties.cumsum(-1) > count - kept + ties.sum(-1, keepdim=True)))
+        room = count - kept + ties.sum(-1, keepdim=True)
+        removed = removed | (ties & (ties.cumsum(-1) > room))
     return logits.masked_fill(removed, -torch.inf)
 
 
@@ -81,8 +91,15 @@ def smallest_best(scores: Tensor, ids: Tensor) -> Tensor:
     return torch.where(best, ids, torch.iinfo(ids.dtype).max).argmin(-1)
 
 
+def scatter(logits: Tensor, ids: Tensor, values: Tensor) -> Tensor:
+    """Return `values` `[B, n]` at the tokens `ids` `[B, n]`, and −inf at all others: `[B, V]`."""
+    return torch.full_like(logits, -torch.inf, dtype=values.dtype).scatter(1, ids, values)
+
+
 def _order(values: Tensor, ids: Tensor, n: int) -> Tensor:
     """Return the indices of the n largest `values` `[B, m]`; of equal ones those with smaller `ids` first."""
     bits = (values + 0.0).view(torch.int32)  # adding zero turns -0.0 into 0.0
-    ordered = bits ^ ((bits >> 31) & torch.iinfo(torch.int32).max)
-    return torch.topk((ordered.long() << 32) - ids, n).indices  # no two keys of a row are equal
+    sign = bits >> 31
+    ordered = bits ^ (sign & torch.iinfo(torch.int32).max)
+    keys = (ordered.long() << 32) - ids  # no two of a row are equal
+    return torch.topk(keys, n).indices

@@ -104,6 +104,7 @@ class Proposer:
     ) -> None:
         self.most = strategy.k if isinstance(strategy, ContrastiveSearch) else K_MIN + K_RANGE
         self._strategy = strategy
+        self._q = strategy.q if isinstance(strategy, AdaptiveContrastiveSearch) else 1.0
         self._entropies, self._truncated = torch.zeros(2, rows, steps, dtype=torch.float64, device=device)
 
     def __call__(self, logits: Tensor, step: int) -> Proposal:
@@ -112,18 +113,30 @@ class Proposer:
         probabilities = logits.softmax(-1).gather(1, ids)
         if isinstance(self._strategy, ContrastiveSearch):
             alpha = torch.full_like(values[:, 0], self._strategy.alpha, dtype=torch.float64)
-            return Proposal(ids, probabilities, torch.ones_like(ids, dtype=torch.bool), alpha)
+            allowed = torch.ones_like(ids, dtype=torch.bool)
+            return Proposal(ids, probabilities, allowed, alpha)
         entropy, _ = shannon_entropy(logits, values[:, :1])
-        q = self._strategy.q
-        delta = deviation(entropy, self._entropies[:, :step], math.log(logits.shape[-1]), q)
-        k = (K_RANGE * delta.sigmoid() + K_MIN).round().long().clamp(max=logits.shape[-1])
+        k = self._choose_number(entropy, step, logits.shape[-1])
         allowed = torch.arange(ids.shape[-1], device=ids.device) < k[:, None]
-        inside, _ = shannon_entropy(values.masked_fill(~allowed, -torch.inf))
-        delta = deviation(inside, self._truncated[:, :step], k.double().log(), q)
-        self._entropies[:, step], self._truncated[:, step] = entropy, inside
-        limit = int(k.max()) if ids.device.type == "cpu" else ids.shape[1]
-        alpha = delta.sigmoid().round(decimals=2)
-        return Proposal(ids[:, :limit], probabilities[:, :limit], allowed[:, :limit], alpha)
+        alpha = self._choose_penalty(values.masked_fill(~allowed, -torch.inf), step, k)
+        if ids.device.type == "cpu":
+            largest = int(k.max())
+            ids, probabilities, allowed = (rows[:, :largest] for rows in (ids, probabilities, allowed))
+        return Proposal(ids, probabilities, allowed, alpha)
+
+    def _choose_number(self, entropy: Tensor, step: int, vocabulary: int) -> Tensor:
+        """Return ACS's k_t, `[B]`, of H_t."""
+        delta = deviation(entropy, self._entropies[:, :step], math.log(vocabulary), self._q)
+        self._entropies[:, step] = entropy
+        k = K_RANGE * delta.sigmoid() + K_MIN
+        return k.round().long().clamp(max=vocabulary)
+
+    def _choose_penalty(self, candidates: Tensor, step: int, k: Tensor) -> Tensor:
+        """Return ACS's α_t, `[B]`, of the logits of the k_t candidates, `[B, n]`."""
+        entropy, _ = shannon_entropy(candidates)
+        delta = deviation(entropy, self._truncated[:, :step], k.double().log(), self._q)
+        self._truncated[:, step] = entropy
+        return delta.sigmoid().round(decimals=2)
 
 
 def contrast(expert: Tensor, amateur: Tensor, *, alpha: float, amateur_tau: float) -> Tensor:
@@ -141,11 +154,17 @@ def contrast(expert: Tensor, amateur: Tensor, *, alpha: float, amateur_tau: floa
     Returns:
         `[B, V]`, float32.
     """
-    expert, amateur = expert.float(), amateur.float() / amateur_tau
-    best, likeliest = expert.amax(-1, keepdim=True), amateur.amax(-1, keepdim=True)
+    expert = expert.float()
+    amateur = amateur.float() / amateur_tau
+    best = expert.amax(-1, keepdim=True)
+    likeliest = amateur.amax(-1, keepdim=True)
     # The larger terms are taken apart first: the scores' digits are few.
     difference = (expert - best) - (amateur - likeliest)
-    shift = log_normaliser(expert) - best[:, 0] - (log_normaliser(amateur) - likeliest[:, 0])
+    expert_rest = log_normaliser(expert) - best[:, 0]
+    amateur_rest = log_normaliser(amateur) - likeliest[:, 0]
+    shift = (expert_rest - amateur_rest).float()
+    scores = difference - shift[:, None]
     plausible = (expert >= best + math.log(alpha)) & (amateur > -torch.inf)
-    scores = (difference - shift.float()[:, None]).masked_fill(~plausible, -torch.inf)
-    return scores.masked_fill(~(best.isfinite() & likeliest.isfinite()), torch.nan)
+    scores = scores.masked_fill(~plausible, -torch.inf)
+    are_finite = best.isfinite() & likeliest.isfinite()
+    return scores.masked_fill(~are_finite, torch.nan)

@@ -11,8 +11,8 @@ from torch import Tensor
 from transformers import LogitsProcessor
 
 from guard_eval.errors import StudyError
+from guard_eval.generation.decoding.candidates import scatter
 from guard_eval.generation.decoding.noise import row_key
-from guard_eval.generation.decoding.sampling import scatter
 from guard_eval.generation.decoding.steps import Context, choose, first_state, needs_breakers, step_trace
 from guard_eval.generation.strategies import DRY_BREAKERS, LogitStrategy, Strategy, parse, signature
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from guard_eval.generation.decoding.candidates import keep_largest, sort_values
+from guard_eval.generation.decoding.candidates import keep_largest, scatter, sort_values
 from guard_eval.generation.decoding.entropy import log_normaliser, shannon_entropy
 from guard_eval.generation.strategies.protocol import apply_step, initial_state, trace_values, update_state
 from guard_eval.generation.strategies.values import (
@@ -213,8 +213,3 @@ def trace_mu(strategy: Mirostat, before: Tensor, after: Tensor) -> dict[str, Ten
 def _keep_at_least(logits: Tensor, values: Tensor, least: Tensor) -> Tensor:
     """Return logits `[B, V]` with −inf where `values` `[B, V]` are below `least`, but for the largest."""
     return logits.masked_fill((values < least) & (logits < logits.amax(-1, keepdim=True)), -torch.inf)
-
-
-def scatter(logits: Tensor, ids: Tensor, values: Tensor) -> Tensor:
-    """Return `values` `[B, n]` at the tokens `ids` `[B, n]`, and −inf at all others: `[B, V]`."""
-    return torch.full_like(logits, -torch.inf, dtype=values.dtype).scatter(1, ids, values)

@@ -134,10 +134,11 @@ def _check_ids(loaded: LoadedModel, ids: Sequence[int]) -> None:
 
 def _notice_control(loaded: LoadedModel, rows: Sequence[EncodedPrompt]) -> None:
     """Say which prompts spell control tokens, which a model reads as such where there is no chat template."""
+    control = control_tokens(loaded.tokenizer).items()
     spelled = {
         label_prompt(row.prompt): token
         for row in rows
-        for token, number in control_tokens(loaded.tokenizer).items()
+        for token, number in control
         if token in row.prompt.text and number in row.ids
     }
     if spelled:
@@ -246,8 +247,9 @@ def _last_tokens(tokenizer: Any, text: str, limit: int) -> str:  # noqa: ANN401
 
 def control_tokens(tokenizer: Any) -> dict[str, int]:  # noqa: ANN401
     """Return the ids of the tokens that are no part of a text, by how they are spelled."""
-    added = tokenizer.added_tokens_decoder.items()
-    return {token.content: number for number, token in added if token.special}
+    added = [token.content for token in tokenizer.added_tokens_decoder.values() if token.special]
+    names = [*added, *tokenizer.all_special_tokens]  # of some tokenizers one has what the other lacks
+    return {name: tokenizer.convert_tokens_to_ids(name) for name in names}
 
 
 def eos_ids(loaded: LoadedModel, stop: Sequence[str] = ()) -> list[int]:

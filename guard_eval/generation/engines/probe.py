@@ -115,6 +115,8 @@ class Abilities:
 
     def recall(self, path: Path, versions: str) -> None:
         """Take the results that `keep` has written, if they are for this class and these versions."""
+        if not path.is_file():
+            return
         with suppress(OSError, ValueError, TypeError, KeyError, StudyError):
             state = json.loads(read_bytes(path, limit=_LARGEST_FILE))
             if state["model"] == [self._name, versions]:

@@ -14,7 +14,13 @@ from written_texts import write
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
-from guard_eval.generation.engines.encoding import absent_ids, control_tokens, encode, eos_ids
+from guard_eval.generation.engines.encoding import (
+    absent_ids,
+    control_tokens,
+    encode,
+    eos_ids,
+    stop_ids,
+)
 from guard_eval.generation.engines.loading import load
 from guard_eval.generation.strategies import parse
 from guard_eval.records import Prompt
@@ -228,6 +234,14 @@ def test_a_chat_template_gets_its_own_settings(folder):
     (text,) = written(loaded, chat=True, chat_template='{"enable_thinking": false}')
     assert text.recipe.chat_template == '{"enable_thinking": false}'
     assert text.id != written(loaded, chat=True)[0].id
+
+
+@pytest.mark.parametrize("kind", ["byt5", "perceiver", "canine"])
+def test_control_tokens_of_tokenizers_in_python_are_known(kind):
+    """Those that no file adds, too: ByT5 ends a text by a token that is none of its added ones."""
+    tokenizer = byte_tokens(kind)
+    assert set(tokenizer.all_special_tokens) <= set(control_tokens(tokenizer))
+    assert stop_ids(tokenizer, [tokenizer.eos_token]) == [tokenizer.eos_token_id]
 
 
 def test_bytes_of_has_a_control_token():

@@ -14,12 +14,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from guard_eval.generation.decoding.candidates import smallest_best, top_candidates
+from guard_eval.generation.decoding.candidates import scatter, smallest_best, top_candidates
 from guard_eval.generation.decoding.entropy import shannon_entropy, smoothed_entropy
 from guard_eval.generation.decoding.guard import algorithm1, equations, released
 from guard_eval.generation.decoding.guard.equations import K_MIN, K_RANGE, Adapted
 from guard_eval.generation.decoding.guard.released import unless_nothing_is_left
-from guard_eval.generation.decoding.sampling import scatter
 from guard_eval.generation.strategies.protocol import apply_step, initial_state, trace_values
 from guard_eval.generation.strategies.values import Formulation, Guard
 

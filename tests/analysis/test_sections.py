@@ -1,0 +1,84 @@
+"""The sections of the report: each is one module, listed once; the fields of its rows are its columns."""
+
+from dataclasses import fields
+from pkgutil import iter_modules
+
+import pandas as pd
+import pytest
+from verdicts_by_hand import COMPARED, drawn_verdicts, evidence, table
+
+import analysis
+from analysis import sections
+from analysis.evidence import honours
+from analysis.sections import SECTIONS
+from analysis.sections.agreement import AgreementRow, agreement
+from analysis.sections.section import MAX_ROWS, frame_of, row_table
+from analysis.verdicts.tidy import validate
+
+SHARED = {"section", "answering"}
+"""The modules of the folder that are no section."""
+
+
+def test_every_module_of_the_folder_is_a_section():
+    modules = {module.name for module in iter_modules(sections.__path__)}
+    assert modules - SHARED == {section.__name__.rpartition(".")[2] for section in SECTIONS}
+
+
+def test_anchors_and_files_have_one_name_each():
+    known = evidence(validate(drawn_verdicts(30, compared=COMPARED)), margin=0.1)
+    shown = [section.section(known) for section in SECTIONS]
+    anchors = [section.anchor for section in shown if section is not None]
+    assert len(anchors) > 8
+    assert len(set(anchors)) == len(anchors)
+    files = [name for section in SECTIONS for name in section.CSV]
+    assert len(set(files)) == len(files)
+
+
+def test_fields_are_columns_and_limits_stand_beside():
+    (row,) = agreement(evidence(table({f"{pair}": "xxy" for pair in range(9)})))
+    frame = frame_of([row])
+    assert {field.name for field in fields(AgreementRow)} < set(frame)
+    assert frame.columns[0] == "simulated"
+    kappa = frame[["fleiss_kappa", "kappa_low", "kappa_high"]].iloc[0].tolist()
+    assert kappa == [row.fleiss_kappa.value, row.fleiss_kappa.low, row.fleiss_kappa.high]
+
+
+def test_a_table_without_rows_has_its_columns():
+    frame = analysis.judges(table({f"{pair}": "xxy" for pair in range(9)}))
+    assert frame.empty
+    assert {"simulated", "judge", "cohen_kappa", "kappa_low", "kappa_high", "note"} < set(frame)
+
+
+def test_rows_are_computed_once():
+    calls = []
+
+    def count(known):
+        calls.append(known)
+        return []
+
+    known = evidence(table({"1": "xy"}))
+    assert known.rows(count) is known.rows(count)
+    assert calls == [known]
+
+
+def test_a_long_table_says_where_the_rest_is():
+    rows = list(range(MAX_ROWS + 1))
+    (cut,) = row_table(
+        rows, lambda row: {"Row": row}, lambda row: {"Twice": 2 * row, "None": None}, csv="f", caption="c"
+    )
+    assert cut.columns == ("Row", "Twice")  # a column without any figure is left out
+    assert cut.note == f"The first {MAX_ROWS} of {MAX_ROWS + 1} rows; csv/f.csv has all."
+    assert row_table([], dict, dict, csv="f", caption="c") == ()
+
+
+def test_a_key_that_no_plan_has_is_refused():
+    with pytest.raises(ValueError, match="wieghts: no key of the plan; use alpha, correction"):
+        honours("alpha", unaffected=("wieghts",))
+
+
+@pytest.mark.parametrize("letters", [["---"] * 12, ["x--"]])
+def test_a_margin_without_a_test_is_undecided(letters, tmp_path):
+    verdicts = table({f"{pair}": verdict for pair, verdict in enumerate(letters)})
+    analysis.report(verdicts, tmp_path, margin=0.1)
+    row = pd.read_csv(tmp_path / "csv" / "equivalence.csv").iloc[0]
+    assert (row["conclusion"], row["p"] >= 0) == ("undecided", False)
