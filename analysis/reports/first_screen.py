@@ -358,7 +358,8 @@ def _leads(rows: Sequence[WinShareRow], alpha: float) -> Iterator[str]:
 
 def _detectable(rows: Sequence[WinShareRow], evidence: Evidence) -> Iterator[str]:
     """Say how large a share would probably have been found; the largest of several results."""
-    if evidence.plan.sequential or evidence.plan.assisted_by is not None:
+    plan = evidence.plan
+    if plan.sequential or plan.assisted_by is not None or plan.raters == "random":  # other tests than this
         return
     known = [
         detectable_share(row.standard_error, row.units, alpha=evidence.plan.alpha / max(1, row.family))

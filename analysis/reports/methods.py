@@ -50,9 +50,7 @@ EQUIVALENCE = (
     "corrected as the others."
 )
 
-SIMULATED_VERDICTS = (
-    "Made-up raters and judges are programs that follow a rule. Their verdicts are evidence of nothing."
-)
+SIMULATED_VERDICTS = "Made-up raters and judges are programs that follow a rule."
 FIXED_RATERS = (
     "The raters are a fixed panel: intervals and tests speak of other pairs judged by the same raters. If "
     "raters differ in which method they prefer, more pairs measure ever more precisely what these raters "
@@ -72,8 +70,8 @@ COARSE = (
     "if none can reach the error rate, none is given."
 )
 KAPPA = (
-    "The interval of κ rests on fewer than {pairs} pairs; in simulated studies with up to 80 % ties 95 % "
-    "intervals covered 91 % at worst with 40 pairs and 88 % with 20."
+    "The interval of κ rests on fewer than {pairs} pairs. With up to 80 % ties 95 % intervals covered as "
+    "little as 91 % with 40 pairs, and 88 % with 20."
 )
 NO_POSITION = "Nothing says which text was shown first, so a preference for a place cannot be ruled out."
 MODELS = "A model's verdicts are those of one prompt and one version; they stand in for no person's."

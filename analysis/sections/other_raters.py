@@ -11,7 +11,7 @@ from analysis.sections.shares import coverage
 from guard_eval.reporting.words import and_list, plural, title
 
 AS_A_SAMPLE = (
-    "Here raters are a sample, too: how they differ is part of the error. More raters help more than more "
+    "Here raters are a sample: how they differ is part of the error. More raters help more than more "
     "pairs do."
 )
 MAX_NAMED = 3

@@ -46,7 +46,7 @@ FEWEST_RATERS = 4
 SURE_RATERS = 8
 """Raters from whom on these ranks also hold if leans are skewed."""
 FEW_RATERS = (
-    "with fewer than eight raters the ranks for raters like these are wrong too often if one of them leans "
+    "with fewer than eight raters the ranks for raters like these may be wrong too often if one leans "
     "far to one side"
 )
 CLUSTERS = "the largest difference of expected shares, with raters and {unit}s as crossed clusters"

@@ -14,7 +14,7 @@ from analysis.stats.proportion import unit_proportion
 from analysis.verdicts.scores import item_numbers, with_units
 from guard_eval.estimate import Estimate
 from guard_eval.records import TIE
-from guard_eval.reporting.words import KIND_PLACE, capital, number, percent
+from guard_eval.reporting.words import KIND_PLACE, number, percent
 
 HABITS = {"unvarying rater", "straight-lining", "one place", "one method"}
 """Findings of the audits that are about one rater."""
@@ -120,7 +120,7 @@ def section(evidence: Evidence) -> Section | None:
         anchor="raters",
         question="Is every rater careful?",
         answer=answer if flagged else "Nobody answered in a fixed way",
-        notes=tuple(f"{capital(plain_name(row.where))}: {row.what}." for row in habits[:MAX_NOTES]),
+        notes=tuple(f"{plain_name(row.where)}: {row.what}." for row in habits[:MAX_NOTES]),
         tables=table,
     )
 

@@ -57,6 +57,11 @@ def find_methods(draft: Draft) -> None:
     if draft.has(*METHODS):
         return
     names = draft.columns.names
+    if lone := [name for name in METHODS if name in names]:
+        [missing] = set(METHODS).difference(lone)
+        raise StudyError(
+            f"the table has {lone[0]} and no {missing}; say which column is: --set columns.{missing}=HEADING"
+        )
     named = sorted(set(draft.declared.words.values()) - {"a", "b", TIE, ""})
     if couples := couples_of(names):
         _use_couples(draft, couples)
@@ -373,6 +378,8 @@ def melt(draft: Draft, names: Sequence[str]) -> None:
             "no column has verdicts under its heading; declare the words: --set 'verdicts.\"WORD\"=a'"
         )
     split = _split_headings(draft, names)
+    if taken := [name for name in ("verdict", *split) if draft.has(name)]:
+        raise StudyError(f"the headings are not {taken[0]}: there is a column {taken[0]}; drop one of them")
     _refuse_mixed(draft, names)
     kept = [name for name in draft.columns.names if name not in names]
     long = draft.frame.melt(kept, list(names), var_name="_heading", value_name="verdict", ignore_index=False)

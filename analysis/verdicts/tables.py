@@ -18,6 +18,7 @@ from analysis.verdicts.layout import KNOWN, NESTED, name_lines
 from analysis.verdicts.reading import READING, join_readings, reading_of
 from analysis.verdicts.shapes import find_methods, find_verdicts, melt, refuse_texts
 from analysis.verdicts.sides import Unblinder, read_first
+from analysis.verdicts.words import is_model_name
 from guard_eval.errors import StudyError, nearest
 from guard_eval.records import TIE
 from guard_eval.reporting.words import and_list
@@ -59,6 +60,7 @@ def tidied(
     find_methods(draft)
     for role in ("rater", "criterion"):
         _use_named(draft, role)
+    _use_judges(draft)
     refuse_texts(draft)
     wide = find_verdicts(draft)
     if draft.has(*METHODS) and fields is None and not is_melted:
@@ -181,6 +183,17 @@ def _use_named(draft: Draft, role: str) -> None:
         raise StudyError(f"{role} could be {listed}; say which: --set 'columns.{role}={named[0]}'")
     if first:
         draft.rename(first[0], role)
+
+
+def _use_judges(draft: Draft) -> None:
+    """Take raters for models if their heading calls them judges, and all have names of models."""
+    heading = next((role.column for role in draft.roles if role.role == "rater"), "")
+    is_said = draft.has("rater_kind") or draft.declared.rater_kind is not None
+    if is_said or not plain_heading(heading).startswith("judge"):
+        return
+    if all(map(is_model_name, draft.columns.values("rater"))):
+        draft.replace(draft.frame.assign(rater_kind="model"))
+        draft.record("rater_kind", heading, "judges with names of models")
 
 
 def _leave_out_votes(draft: Draft) -> None:

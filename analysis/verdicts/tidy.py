@@ -31,7 +31,7 @@ from analysis.verdicts.layout import (
 from analysis.verdicts.reading import READING, Reading, join_readings, reading_of, warn_of
 from analysis.verdicts.recognition import load_files
 from analysis.verdicts.tables import tidied
-from analysis.verdicts.words import declarations
+from analysis.verdicts.words import declarations, is_model_name
 from guard_eval.errors import StudyError
 from guard_eval.lookalike import skeleton
 from guard_eval.records import TIE, RaterKind
@@ -45,11 +45,6 @@ KINDS: tuple[str, ...] = (*get_args(RaterKind), UNKNOWN_KIND)
 _IDS = frozenset({"pair_id", "prompt_id"})
 _THINGS = (("dataset",), ("method_a", "method_b"), ("criterion",), ("rater",), ("pair_id",), ("prompt_id",))
 """Columns that name things, those that name the same things together."""
-_MODEL = re.compile(
-    r"(?<![a-z])(gpt|chatgpt|claude|llama|gemini|gemma|qwen|mi[sx]tral|deepseek|command-r|grok|llm|phi-?\d"
-    r"|o[134](-mini|-preview|-pro)?$|(ai|model|llm)?[-_ ]?judge)(?![a-z])|^[\w.-]{2,}/[\w.-]{3,}$"
-)
-"""Names that people do not have, on what `look` returns; a name of the Hub has a slash."""
 _NUMBER = re.compile(r"0*(\d+)(\.0*(?!\d))?")
 _ROUNDED = re.compile(r"\d(\.\d+)?[eE]\+\d+|\d\.\d+[eE]\d+")
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+")
@@ -258,7 +253,7 @@ def _check_methods(table: pd.DataFrame) -> None:
 
 def _refuse_unnamed_models(table: pd.DataFrame) -> None:
     """Refuse raters with a model's name if the table does not say what they are."""
-    models = [name for name in table["rater"].cat.categories if _MODEL.search(skeleton(name))]
+    models = [name for name in table["rater"].cat.categories if is_model_name(name)]
     named = table["rater"].isin(models)
     if "rater_kind" in table:
         named &= table["rater_kind"].isna()

@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from guard_eval.lookalike import skeleton
+
 A, TIED, B = 1, 0, -1
 """The first text, neither, and the second."""
 Kind = Literal["tie", "letter", "place", "column"]
@@ -38,6 +40,11 @@ _TIE = re.compile(
     r"|neither( (is|was))?( better| good| wins)?|no( clear)? ?(preference|difference)"
     r"|tie both ?bad|tie both ?good|tie inconsistent|both equal)"
 )
+_MODEL = re.compile(
+    r"(?<![a-z])(gpt|chatgpt|claude|llama|gemini|gemma|qwen|mi[sx]tral|deepseek|command-r|grok|llm|phi-?\d"
+    r"|o[134](-mini|-preview|-pro)?$|(ai|model|llm)?[-_ ]?judge)(?![a-z])|^[\w.-]{2,}/[\w.-]{3,}$"
+)
+"""Names that people do not have, on what `skeleton` returns; a name of the Hub has a slash."""
 _DROPPED = re.compile(r"[\s_\-.,!()\[\]*:]+")
 
 
@@ -100,3 +107,8 @@ def _from_sign(first: str, sign: str, second: str) -> Word | None:
 def declarations(words: Iterable[str], value: str = "SIDE") -> list[str]:
     """Return the settings that say what words mean: `verdicts."left one"=SIDE`."""
     return [f"verdicts.{json.dumps(word, ensure_ascii=False)}={value}" for word in words]
+
+
+def is_model_name(name: str) -> bool:
+    """Return whether a rater is called as language models are, and people are not."""
+    return _MODEL.search(skeleton(name)) is not None

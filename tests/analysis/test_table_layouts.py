@@ -139,6 +139,18 @@ def test_one_hot_winners_keep_their_ties(names):
     assert counts(table.astype(dict.fromkeys(names, bool))) == ("10/10/10", 30)
 
 
+@pytest.mark.parametrize(
+    ("columns", "declared", "message"),
+    [
+        ({"method_a": "x1", "model_b": "y1", "winner": "A"}, {}, "has method_a and no method_b"),
+        ({"verdict": "A", "q1": "B", "rater": "r"}, {"headings": "pair_id"}, "there is a column verdict"),
+        ({"q1": "B", "q2": "A", "rater": "r", **ALPHA}, {"headings": "rater"}, "there is a column rater"),
+    ],
+)
+def test_columns_that_exclude_each_other_are_refused(columns, declared, message):
+    assert message in refusal(pd.DataFrame([columns] * 6), columns=declared)
+
+
 def test_numbers_of_words_are_no_wins():
     rows = [{"winner": "model_a", "n_a": 213, "n_b": 187, "count_a": 3, "count_b": 1} for _ in range(10)]
     assert counts(frame(rows)) == ("10/0/0", 10)
@@ -360,6 +372,25 @@ def test_ids_that_may_be_one_are_refused_across_raters(one, other):
 def test_ids_of_letters_and_digits_are_not_rounded_numbers():
     rows = [{"pair_id": text, **ALPHA, "rater": "ann", "verdict": "alpha"} for text in ("1e3", "7e12", "0a1")]
     assert len(analysis.read(pd.DataFrame(rows))) == 3
+
+
+@pytest.mark.parametrize(
+    ("heading", "names", "kind"),
+    [
+        ("judge", ["gpt-4o"], "model"),
+        ("judge_model", ["gpt-4o", "claude-3"], "model"),
+        ("judge", ["arena_user_1", "expert_3"], "unknown"),
+        ("annotator", ["gpt-4o"], ""),
+        ("judge", ["gpt-4o", "ann"], ""),
+    ],
+)
+def test_judges_with_names_of_models_are_models(heading, names, kind):
+    table = frame([{"winner": "model_a", heading: names[number % len(names)]} for number in range(4)])
+    if not kind:
+        assert "looks like the name of a model" in refusal(table)
+    else:
+        assert set(analysis.read(table)["rater_kind"]) == {kind}
+    assert set(analysis.read(table, rater_kind="person")["rater_kind"]) == {"person"}
 
 
 def test_programs_columns_are_not_called_unused(tmp_path):
