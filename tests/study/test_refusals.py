@@ -48,7 +48,7 @@ TABLES = [
     ("metrics.mauve_seeds=1_000_000", "metrics.mauve_seeds: 1000000: input should be less than or equal"),
     ("metrics.bertscore_layer=1_000_000", "bertscore_layer: 1000000: input should be less than or equal"),
     ("pairs.human_pairs=100_000_000", "pairs.human_pairs: 100000000: input should be less than or equal to"),
-    ("metrics.mauve_scaling=inf", "metrics.mauve_scaling: inf: input should be a finite number"),
+    ("metrics.level=nan", "metrics.level: nan: input should be a finite number"),
     ("analysis.panel=median", "analysis.panel: 'median': input should be 'majority' or 'mean'"),
     (
         "analysis.composite={coherence=1, fluency=-1}",
