@@ -79,7 +79,7 @@ REFUSED = [
         "there is no rater named 'Ada'",
     ),
     ("paired", ["export", "small", "--output", "v.xlsx"], "written as .csv; name"),
-    ("paired", ["export", "small", "--table", "all"], "for --table. Choose from"),
+    ("paired", ["export", "small", "--table", "everything"], "for --table. Choose from"),
     ("paired", ["backup", "small", "small/study.toml"], "a backup overwrites nothing"),
     ("paired", ["annotate", "small", "--port", "70000"], "port 70000 does not exist"),
     ("paired", ["judge", "small", "--only", "other"], "has no judge 'other'"),
