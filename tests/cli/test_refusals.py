@@ -19,7 +19,6 @@ REFUSED = [
     ("", ["new", "a", "--texts"], "--texts"),
     ("", ["new", "a", "--model", "./nope"], "there is no folder"),
     ("", ["new", "a", "--model", "my model"], "a Hugging Face id is OWNER/NAME"),
-    ("", ["try", "bundled", "Once", "--colour", "k", "--strategy", "greedy"], "choose from: entropy, prob"),
     ("", ["try", "bundled", "Once", "--strategy", "gard"], "did you mean 'guard'?"),
     ("", ["try", "bundled", "Once", "--strategy", "contrastive_decoding"], "needs a second, smaller model"),
     ("", ["try", "bundled", "Once", "--max-new-tokens", "1000000"], "tokens"),
