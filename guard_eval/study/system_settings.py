@@ -6,7 +6,7 @@ A system is a file of texts, a local model with a strategy, or a model behind a 
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, ValidationInfo, model_validator
 
@@ -16,7 +16,9 @@ from guard_eval.study.criteria_settings import SettingsTable, in_one_line
 from guard_eval.study.served_model import ServedModel, ServerSettings, refuse_names
 
 Name = Annotated[str, Field(min_length=1)]
-Device = Literal["auto", "cpu", "cuda"] | Annotated[str, Field(pattern=r"^cuda:\d{1,3}$")]
+Spread = Literal["balanced", "balanced_low_0", "sequential"]
+"""What transformers calls the ways to spread a model over all GPUs."""
+Device = Literal["auto", "cpu", "cuda", Spread] | Annotated[str, Field(pattern=r"^cuda:\d{1,3}$")]
 StrategyName = Annotated[str, AfterValidator(lambda text: signature(parse(text)))]
 
 BUNDLED = "bundled"
@@ -43,8 +45,8 @@ class Model(SettingsTable):
         name: A Hugging Face id, a folder, or `bundled`: a small one, for trying things out.
         revision: A branch, tag or commit of the Hub; a folder has none.
         dtype: Its arithmetic; `auto` is float32 on a CPU and the model's own on a GPU.
-        device: Where it runs: `auto`, `cpu`, `cuda` or `cuda:1`.
-        device_map: In place of `device`: how it is spread over several, as transformers understands it.
+        device: Where it runs: `auto`, `cpu`, `cuda` or `cuda:1`; or how it is spread over several devices, as
+            transformers understands it: `balanced`, or a table such as `{model = 0, lm_head = 1}`.
         amateur: The smaller model of contrastive decoding.
         amateur_revision: Its branch, tag or commit.
     """
@@ -52,10 +54,19 @@ class Model(SettingsTable):
     name: Name
     revision: str = "main"
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
-    device: Device = Field(default="auto", exclude=True)
-    device_map: str | dict[str, int | str] | None = Field(default=None, exclude=True)
+    device: Device | dict[str, int | str] = Field(default="auto", exclude=True)
     amateur: Name | None = None
     amateur_revision: str = "main"
+
+    @property
+    def one_device(self) -> str:
+        """Return where a model runs that is not spread, such as the amateur."""
+        return "auto" if isinstance(self.device, dict) or self.device in get_args(Spread) else self.device
+
+    @property
+    def device_map(self) -> str | dict[str, int | str] | None:
+        """Return how the model is spread over several devices, if it is."""
+        return None if self.device == self.one_device else self.device
 
 
 def _check_system_name(name: str) -> str:

@@ -15,8 +15,11 @@ TABLES = [
     (f"criteria.x={{{A_OR_B}, titl='X'}}", "criteria.x.titl: is not a setting; did you mean 'title'?"),
     ("judge=[{model='m', usd_per_milion_tokens=[1, 2]}]", "did you mean 'usd_per_million_tokens'?"),
     ("judge=[{model='m', headers={Cookie='x'}}]", "judge[1].headers: 'Cookie' cannot be added"),
-    ("model.device=tpu", "model.device: 'tpu': input should be 'auto', 'cpu' or 'cuda', or string should"),
-    ("model.device_map=3", "model.device_map: 3: input should be a valid string, or a valid dictionary"),
+    (
+        "model.device=tpu",
+        "model.device: 'tpu': input should be 'auto', 'cpu', 'cuda', 'balanced', 'balanced_low_0' or",
+    ),
+    ("model.device=3", "'balanced_low_0' or 'sequential', or a valid string, or a valid dictionary"),
     ("generation.batch_size=true", "generation.batch_size: True: input should be a valid integer, or 'auto'"),
     ("generation.strategies=['greedy', 'acs', 'acs(q=1)']", "names acs(q=1) twice"),
     ("generation.strategies=['guard', 'topk']", "strategies[2]: 'topk': unknown strategy 'topk': did you"),

@@ -62,10 +62,13 @@ def test_the_hash_counts_what_can_change_a_result_and_nothing_else(study):
 
 
 def test_batch_sizes_device_maps_and_stop_strings(study):
-    changes = ("model.device_map={model = 0, lm_head = 'cpu'}", 'generation.stop=["é", "\\n", "é"]')
+    changes = ("model.device={model = 0, lm_head = 'cpu'}", 'generation.stop=["é", "\\n", "é"]')
     settings = study(*changes, "generation.runs=3").settings
     assert settings.generation.batch_size == "auto"
     assert settings.model.device_map == {"model": 0, "lm_head": "cpu"}
+    models = [study(f"model.device={name}").settings.model for name in ("sequential", "cuda:1")]
+    assert [model.device_map for model in models] == ["sequential", None]
+    assert [model.one_device for model in (settings.model, *models)] == ["auto", "auto", "cuda:1"]
     assert settings.generation.stop == ["\n", "é"]
     names = ("guard", "top_k", "guard(select=sample)")
     assert [settings.runs_of(name) for name in names] == [1, 3, 3]

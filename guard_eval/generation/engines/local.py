@@ -66,7 +66,7 @@ class StudyModels:
     def __init__(self, study: Study, *, device: str | None = None) -> None:
         model = study.settings.model
         self._study = study
-        self._load = partial(load, dtype=model.dtype, device=device or model.device)
+        self._load = partial(load, dtype=model.dtype, device=device or model.one_device)
         self._sizes: dict[str, BatchSizes] = {}
         self.loaded = self._load(
             study.locate_model(model.name),
