@@ -288,7 +288,7 @@ class Settings(SettingsTable):
 
     def amateur_of(self, strategy: str) -> str | None:
         """Return the amateur that a strategy, by its signature, is given: contrastive decoding's, or None."""
-        return self.model.amateur if needs_amateur(strategy) else None
+        return self.model.amateur_name if needs_amateur(strategy) else None
 
     def runs_of(self, name: str) -> int:
         """Return how many texts a system, or a strategy by its signature, writes to each prompt.

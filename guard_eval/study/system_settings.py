@@ -5,6 +5,7 @@ A system is a file of texts, a local model with a strategy, or a model behind a 
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from typing import Annotated, Literal, Self, get_args
 
@@ -23,6 +24,9 @@ StrategyName = Annotated[str, AfterValidator(lambda text: signature(parse(text))
 
 BUNDLED = "bundled"
 """The name of the small model that comes with the package."""
+
+_AMATEUR = r"^([./~].*|[^@]+)(?:@(.+))?$"
+"""A folder, or a name and a revision."""
 
 Source = Literal["file", "strategy", "server"]
 """Where a system's texts are from."""
@@ -47,16 +51,29 @@ class Model(SettingsTable):
         dtype: Its arithmetic; `auto` is float32 on a CPU and the model's own on a GPU.
         device: Where it runs: `auto`, `cpu`, `cuda` or `cuda:1`; or how it is spread over several devices, as
             transformers understands it: `balanced`, or a table such as `{model = 0, lm_head = 1}`.
-        amateur: The smaller model of contrastive decoding.
-        amateur_revision: Its branch, tag or commit.
+        amateur: The smaller model of contrastive decoding. A branch, tag or commit of the Hub may follow an
+            `@`: `gpt2@main`. A folder with an `@` in its name begins with `.`, `/` or `~`.
     """
 
     name: Name
     revision: str = "main"
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     device: Device | dict[str, int | str] = Field(default="auto", exclude=True)
-    amateur: Name | None = None
-    amateur_revision: str = "main"
+    amateur: Annotated[str, Field(pattern=_AMATEUR)] | None = None
+
+    @property
+    def amateur_name(self) -> str | None:
+        """Return the amateur's id on the Hub, or its folder."""
+        return self._amateur_part(1)
+
+    @property
+    def amateur_revision(self) -> str:
+        """Return the wanted branch, tag or commit of the amateur."""
+        return self._amateur_part(2) or "main"
+
+    def _amateur_part(self, number: int) -> str | None:
+        found = re.match(_AMATEUR, self.amateur or "")
+        return found and found[number]
 
     @property
     def one_device(self) -> str:
