@@ -5,7 +5,7 @@
 # make newest  the demo and the quick tests with the newest version of every dependency within its bounds
 # make nightly  all tests on PostgreSQL, those of Ray and vLLM, `make newest`, what the paper claims, and the simulations: hours
 # make check  formatting, lint of Python and JavaScript, types, import rules
-# make test-vllm  the vLLM engine, in an environment of its own (.venv-vllm, 3.4 GB)
+# make test-vllm  the vLLM engine, in an environment of its own (.venv-vllm, 3.9 GB)
 # make replicate  tests of what the paper claims and no GPU is needed for, with a table of what was found
 # make evidence  simulated studies whose truth is known: do the tests, intervals and plans hold? takes an hour
 # make docs   the documentation's site, build/site/index.html; a warning is an error

@@ -253,7 +253,7 @@ def weighed_items(evidence: Evidence) -> dict[ResultKey, pd.DataFrame]:
 def _row(
     evidence: Evidence, key: ResultKey, dataset: str, scores: pd.DataFrame, items: pd.DataFrame
 ) -> WinShareRow:
-    share = fixed_share(items, level=evidence.plan.level)
+    share = fixed = fixed_share(items, level=evidence.plan.level)
     fewest, largest = int(items["raters"].min()), int(items["raters"].max())
     uneven = f"pairs have between {fewest} and {largest} raters; {WEIGHTS[evidence.plan.weights]}"
     notes = [uneven if fewest < largest else ""]
@@ -265,14 +265,13 @@ def _row(
     ties = len(scores) - wins - losses
     pooled = pooled_binomial(wins, losses)
     score = (scores["net"] / scores["showings"]).to_numpy(dtype=float)
-    by_unit = UnitScores.of(items)
     return WinShareRow(
         *key,
         dataset=dataset,
         pairs=len(items),
         raters=int(scores["rater"].nunique()),
-        unit=by_unit.name,
-        units=by_unit.n,
+        unit=fixed.unit,
+        units=fixed.n,
         verdicts=int(scores["verdicts"].sum()),
         wins=wins,
         ties=ties,

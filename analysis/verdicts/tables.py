@@ -87,7 +87,7 @@ def _refuse_incomplete(draft: Draft) -> None:
         why = (
             "nothing says which methods were compared. Say which columns do: --set columns.method_a=HEADING "
             "--set columns.method_b=HEADING. Or give a second file with the columns item, A and B and the "
-            "methods in them: guard-eval report VERDICTS ITEMS"
+            "methods in them, and name both files"
         )
     elif not draft.has("verdict"):
         why = (

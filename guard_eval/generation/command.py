@@ -354,7 +354,13 @@ def _forecast(plan: GenerationPlan) -> list[str]:
 
         with models.offline():  # of a tokenizer, transformers asks for more files than there are
             described = ModelFiles.open(location, revision).describe(model.name)
-        rows = encode(described, plan.prompts, generation.max_prompt_tokens, chat=generation.chat)
+        rows = encode(
+            described,
+            plan.prompts,
+            generation.max_prompt_tokens,
+            chat=generation.chat,
+            chat_template=generation.template_settings,
+        )
         fitting, problem = split_by_length(described, rows, generation.max_new_tokens)
         if problem and not fitting:
             raise StudyError(problem)

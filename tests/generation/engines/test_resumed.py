@@ -111,3 +111,13 @@ def test_a_finished_study_without_its_model_stays_finished(folder):
     assert "not compared with model, which is not on this machine" in "\n".join(again.lines)
     assert (again.written, again.missing) == ({}, 0)
     assert len(made(folder)) == 4
+
+
+def test_a_dry_run_gives_the_template_its_settings(folder):
+    (folder / "model" / "chat_template.jinja").write_text("{{ messages[0].content }}{{ brief }}")
+    study(folder)
+    chat = Study.open(folder, ["generation.chat=true", "generation.chat_template={brief = true}"])
+    assert "would make" in " ".join(generate_texts(chat, dry_run=True).lines)
+    misspelt = Study.open(folder, ["generation.chat=true", "generation.chat_template={breif = true}"])
+    with pytest.raises(StudyError, match=r"generation\.chat_template: the template of .* reads no 'breif'"):
+        generate_texts(misspelt, dry_run=True)

@@ -13,7 +13,7 @@ from command_line import command, environment
 from factories import continuation, text_file
 from factories import recipe as made_with
 
-from guard_eval.errors import MissingExtraError, StudyError
+from guard_eval.errors import StudyError
 from guard_eval.generation.command import generate_texts
 from guard_eval.generation.engines.vllm import generation
 from guard_eval.records import Prompt
@@ -100,7 +100,7 @@ def test_settings_without_meaning_for_vllm_are_refused(tmp_path, model, message)
 
 @pytest.mark.skipif(importlib.util.find_spec("vllm") is not None, reason="vLLM is installed")
 def test_without_vllm_the_extra_is_named(tmp_path):
-    with pytest.raises(MissingExtraError, match=r"guard-eval\[vllm\]"):
+    with pytest.raises(StudyError, match=r"pip install 'guard-eval\[vllm\]'"):
         run(study(tmp_path / "s", ["guard", "greedy"]))
 
 
