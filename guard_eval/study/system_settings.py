@@ -72,8 +72,8 @@ class Model(SettingsTable):
         return self._amateur_part(2) or "main"
 
     def _amateur_part(self, number: int) -> str | None:
-        found = re.match(_AMATEUR, self.amateur or "")
-        return found and found[number]
+        parts = re.match(_AMATEUR, self.amateur or "")
+        return parts and parts[number]
 
     @property
     def one_device(self) -> str:
