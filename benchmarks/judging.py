@@ -63,8 +63,7 @@ compare = [["guard", "top_k(k=50)"]]
 [[judge]]
 model = "{model}"
 concurrency = 64
-usd_per_million_input_tokens = {input}
-usd_per_million_output_tokens = {output}
+usd_per_million_tokens = [{input}, {output}]
 """
 
 
@@ -140,8 +139,7 @@ def _send_raw(url: str, bodies: list[dict[str, Any]]) -> None:
 
 def _judge_new(url: str, pairs: list[Pair]) -> tuple[float, float]:
     """Judge a new study, journal and verdicts on disk; then run again, which must send nothing."""
-    prices = {"usd_per_million_input_tokens": 2.5, "usd_per_million_output_tokens": 10.0}
-    judge = Judge(model=MODEL, base_url=url, concurrency=CONCURRENCY, **prices)
+    judge = Judge(model=MODEL, base_url=url, concurrency=CONCURRENCY, usd_per_million_tokens=[2.5, 10])
     with (
         tempfile.TemporaryDirectory(prefix="judge") as folder,
         Store.open(f"sqlite:///{folder}/study.db", create=True) as store,

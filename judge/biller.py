@@ -10,7 +10,7 @@ from guard_eval.errors import StudyError
 from guard_eval.records import BILLION
 from guard_eval.servers.answers import read_usage
 from guard_eval.servers.failures import FailureKind
-from guard_eval.servers.price import KEYS, Price
+from guard_eval.servers.price import REMEDY, Price
 from guard_eval.store.requests import Planned, Settled
 from guard_eval.study.judge_settings import Judge
 
@@ -50,8 +50,8 @@ class Biller:
         """
         if budget_usd is not None and (price is None or price.assumed):
             raise StudyError(
-                f"--budget cannot be held for {judge.model!r}, whose price is unknown: set {KEYS} in "
-                "study.toml (0 if it costs nothing), or leave --budget out"
+                f"--budget cannot be held for {judge.model!r}, whose price is unknown: {REMEDY}, "
+                "or leave --budget out"
             )
         self.ledger = Ledger()
         self.limit = None if budget_usd is None else int(budget_usd * BILLION + 1e-3)

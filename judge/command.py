@@ -17,7 +17,7 @@ from guard_eval.records import BILLION
 from guard_eval.reporting.escaping import visible
 from guard_eval.reporting.tables import Table
 from guard_eval.results import Result
-from guard_eval.servers.price import KEYS, show_usd
+from guard_eval.servers.price import REMEDY, show_usd
 from guard_eval.servers.server import Server, connect_to, may_send_keys, parse_send_key
 from guard_eval.store import Store, judging, pairs
 from guard_eval.store.requests import Attempt
@@ -224,10 +224,7 @@ class JudgeCommand:
                 with self._judge(each.judge):
                     server = connect_to(each.judge, plain_http={url for url, _ in self.allowed})
                     if each.price is None:
-                        raise StudyError(
-                            f"the price of {each.judge.model!r} is unknown; set {KEYS} in study.toml (0 if "
-                            "it costs nothing)"
-                        )
+                        raise StudyError(f"the price of {each.judge.model!r} is unknown; {REMEDY}")
                     self.servers[each.judge.rater_name] = server
         if not may_send_keys(self.servers.values(), self.allowed):
             return False

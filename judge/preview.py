@@ -11,7 +11,7 @@ from sqlalchemy import Row
 from guard_eval.reporting.escaping import visible
 from guard_eval.servers.failures import SAMPLES
 from guard_eval.servers.form import PATHS
-from guard_eval.servers.price import KEYS, Price, find_price, show_usd
+from guard_eval.servers.price import REMEDY, Price, find_price, show_usd
 from guard_eval.servers.server import key_variable, server_url
 from guard_eval.store import Store, judging, requests
 from guard_eval.store.requests import Question
@@ -115,7 +115,7 @@ def preview_judge(store: Store, judge: Judge, questions: Sequence[Question], *, 
         f"to ask: {len(sizes):,} requests",
         f"prompt tokens: at most {sum(sizes):,} (UTF-8 bytes; the model's are fewer)",
         f"answer tokens: at most {len(sizes) * longest:,}",
-        f"price: {f'unknown; set {KEYS} in study.toml (0 if it costs nothing)' if price is None else price}",
+        f"price: {f'unknown; {REMEDY}' if price is None else price}",
     ]
     if special:
         lines.append(f"asked with {visible(special)}")

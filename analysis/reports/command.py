@@ -18,7 +18,6 @@ from analysis.verdicts.reading import Reading, reading_of
 from analysis.verdicts.tidy import read_verdicts
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_text
-from guard_eval.records import RaterKind
 from guard_eval.reporting.words import and_list, plural
 from guard_eval.reporting.writing import check_folder
 from guard_eval.results import Result
@@ -52,8 +51,6 @@ class Report(Result):
 def report(
     *source: Path,
     output: Path | None = None,
-    settings: Path | None = None,
-    rater_kind: RaterKind | None = None,
     compare: tuple[str, str] | None = None,
     by: tuple[str, ...] = (),
     paper: bool = False,
@@ -67,13 +64,12 @@ def report(
     Args:
         source: A study, or one or more tables of verdicts.
         output: The folder to write; by default 'report' in the study, or TABLE-report in this folder.
-        settings: A file that declares what holds for a table; by default the report.toml beside it.
-        rater_kind: Who judged, for a table without the column rater_kind.
         compare: Of three or more methods, the two whose comparison is shown in full.
         by: A column by whose values results are split, such as the genre. Further ones may follow.
         paper: Also write tables, a figure and the text for a manuscript to paper/.
         dry_run: Write nothing: show what is read from a table, and what its columns allow.
-        overrides: Settings for this run, such as `margin=0.05`.
+        overrides: Settings for this run, such as `margin=0.05`; they go before the study.toml, or the
+            report.toml beside a table. `rater_kind=person` says who judged, for a table without this column.
 
     Raises:
         StudyError: There are no verdicts, an option does not fit, or the folder holds something else.
@@ -87,10 +83,10 @@ def report(
     if is_study:
         if len(paths) > 1:
             raise StudyError(f"{paths[0]} and {paths[1]}: a report is on one study, or on tables of verdicts")
-        evidence, folder = _study_evidence(paths[0], settings, rater_kind, overrides)
+        evidence, folder = _study_evidence(paths[0], overrides)
     else:
         folder = Path(f"{_stem(paths[0])}-report")
-        evidence = table_evidence(paths, settings=settings, rater_kind=rater_kind, overrides=overrides, by=by)
+        evidence = table_evidence(paths, overrides=overrides, by=by)
     folder, reading = output or folder, reading_of(evidence.frame)
     if dry_run:
         return Report(
@@ -134,35 +130,22 @@ def allowed_analyses(table: pd.DataFrame) -> Iterator[str]:
     yield f"results by a column: {f'yes, {options}' if groups else 'no, add one such as genre'}"
 
 
-def _study_evidence(
-    path: Path, settings: Path | None, rater_kind: str | None, overrides: Sequence[str]
-) -> tuple[Evidence, Path]:
+def _study_evidence(path: Path, overrides: Sequence[str]) -> tuple[Evidence, Path]:
     # Only for a study: a table's report would wait half a second for SQLAlchemy.
     from analysis.reports.study_report import read_study  # noqa: PLC0415
     from guard_eval.study import Study  # noqa: PLC0415
 
     study = Study.open(path, overrides)
-    for option, value in (("--settings", settings), ("--rater-kind", rater_kind)):
-        if value is not None:
-            raise StudyError(
-                f"{path} is a study, whose study.toml declares what holds for it; leave {option} out"
-            )
     table, context = read_study(study)
     return Evidence.of(table, context), study.report
 
 
 def table_evidence(
-    paths: Sequence[Path],
-    *,
-    settings: Path | None = None,
-    rater_kind: RaterKind | None = None,
-    overrides: Sequence[str] = (),
-    by: Sequence[str] = (),
+    paths: Sequence[Path], *, overrides: Sequence[str] = (), by: Sequence[str] = ()
 ) -> Evidence:
     """Return the verdicts of tables, read as their report.toml and the overrides declare."""
-    declared, source = read_settings(paths[0], settings, overrides)
-    table = read_verdicts(paths, declared.reading(rater_kind, by))
-    options = {"--settings": None if settings is None else settings.name, "--rater-kind": rater_kind}
+    declared, source = read_settings(paths[0], overrides)
+    table = read_verdicts(paths, declared.reading(by))
     where = " and ".join(
         filter(None, (f"in {source.name}" if source else "", "on the command line" if overrides else ""))
     )
@@ -170,7 +153,7 @@ def table_evidence(
         table,
         declared,
         name=_stem(paths[0]),
-        command=command_line(paths, options, overrides),
+        command=command_line(paths, overrides),
         source=where,
     )
     if source is not None:

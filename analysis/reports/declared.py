@@ -77,33 +77,30 @@ class TableSettings(TestPlan):
     ties: bool | None = None
     random_part: bool = False
 
-    def reading(self, rater_kind: RaterKind | None = None, by: Sequence[str] = ()) -> Declared:
-        """Return what the settings, and options, say of how a table is read."""
+    def reading(self, by: Sequence[str] = ()) -> Declared:
+        """Return what the settings, and columns to split by, say of how a table is read."""
         return Declared(
             columns=self.columns or {},
             words=self.verdicts or {},
             form=self.format,
-            rater_kind=rater_kind or self.rater_kind,
+            rater_kind=self.rater_kind,
             groups=(*self.by, *by),
         )
 
 
-def read_settings(
-    table: Path, settings: Path | None, overrides: Sequence[str]
-) -> tuple[TableSettings, Path | None]:
+def read_settings(table: Path, overrides: Sequence[str]) -> tuple[TableSettings, Path | None]:
     """Return what is declared of a table, and the file that was read, if any.
 
     Args:
-        table: The table; a report.toml beside it is read unless `settings` names a file.
-        settings: The file to read.
+        table: The table; a report.toml beside it is read.
         overrides: Assignments such as `margin=0.05`, which go before the file.
 
     Raises:
         StudyError: The file cannot be read, or something in it or in the assignments is wrong.
     """
-    path = settings or table.with_name(FILE_NAME)
-    filed = dict(read_toml(path)) if settings is not None or path.is_file() else {}
-    source = path if filed or settings is not None else None
+    path = table.with_name(FILE_NAME)
+    filed = dict(read_toml(path)) if path.is_file() else {}
+    source = path if filed else None
     return check_settings(source or Path("--set"), with_overrides(filed, overrides)), source
 
 
@@ -160,11 +157,10 @@ def table_context(
     )
 
 
-def command_line(tables: Sequence[Path], options: Mapping[str, str | None], overrides: Sequence[str]) -> str:
+def command_line(tables: Sequence[Path], overrides: Sequence[str]) -> str:
     """Return the command line that was given, for a shell."""
-    chosen = [part for option, value in options.items() if value is not None for part in (option, value)]
     settings = [part for assignment in overrides for part in ("--set", assignment)]
-    return shlex.join(["guard-eval", "report", *(table.name for table in tables), *chosen, *settings])
+    return shlex.join(["guard-eval", "report", *(table.name for table in tables), *settings])
 
 
 def _with_unit(verdicts: pd.DataFrame, unit: ReportUnit | None) -> pd.DataFrame:

@@ -263,8 +263,8 @@ def _refuse_unnamed_models(table: pd.DataFrame) -> None:
     names = ", ".join(map(repr, known[:5])) + (f" and {len(known) - 5} more" if len(known) > 5 else "")
     raise StudyError(
         f"rater is {names} on {name_lines(named.to_numpy(), table.index)}, which looks like the name of a "
-        "model, and nothing says what it is: add the option --rater-kind model (or person, if that is a "
-        f"person's name), or a column rater_kind with {', '.join(KINDS[:3])} or {KINDS[3]} in every row"
+        "model, and nothing says what it is: declare it by --set rater_kind=model (or person, if that is "
+        f"a person's name), or a column rater_kind with {', '.join(KINDS[:3])} or {KINDS[3]} in every row"
     )
 
 

@@ -279,7 +279,7 @@ def _expect_model(study: Study) -> Known:
     from guard_eval.generation.engines.loading import ModelFiles  # noqa: PLC0415 (needs torch)
 
     files = ModelFiles.open(study.locate_model(model.name), revision)
-    return {"revision": revision, "dtype": files.expected_dtype(model.dtype, model.device)}
+    return {"revision": revision, "dtype": files.expected_dtype(model.dtype, model.one_device)}
 
 
 def _write(

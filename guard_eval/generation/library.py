@@ -214,7 +214,6 @@ def show_text(
     *,
     strategy: str = "guard",
     amateur: str | None = None,
-    colour: str = "entropy",
     max_new_tokens: int = 128,
     seed: int = 0,
     chat: bool = False,
@@ -222,23 +221,22 @@ def show_text(
 ) -> ShownText:
     """Show one text as it is made, its tokens coloured by how unsure the model is.
 
-    On a terminal, the higher a token's number among those so far, the stronger its colour. A strategy with
-    beams shows its text at the end, without colours. With --json, every number of every token is printed.
+    On a terminal, the higher the entropy of a token's distribution among those so far, the stronger its
+    colour. A strategy with beams shows its text at the end, without colours. With --json, every token comes
+    with its entropy, its probability and what the strategy adapts, such as k, alpha, q and H_glob of GUARD.
 
     Args:
         model: A Hugging Face id, a folder, or 'bundled'.
         prompt: The text to continue; without one, standard input is read.
         strategy: Any strategy, such as 'top_p(p=0.9)' or 'dry + min_p'.
         amateur: The second model of contrastive decoding.
-        colour: The number that colours the tokens: entropy, probability, or what the strategy adapts, such
-            as k, alpha, q and H_glob of GUARD.
         max_new_tokens: The length limit.
         seed: The seed of what is drawn.
         chat: Give the prompt through the model's chat template.
         device: auto, cpu, cuda or cuda:1.
 
     Raises:
-        StudyError: The model, the strategy or the colour does not exist.
+        StudyError: The model or the strategy does not exist.
     """
     parse(strategy)  # a wrong one is named before anything is loaded
     display.notice("loading the model")
@@ -260,12 +258,8 @@ def show_text(
         probability = (step.logits[0, token].double() - log_z[0]).exp()
         numbers = {"entropy": float(entropy[0]), "probability": float(probability)}
         numbers |= {name: float(value[0]) for name, value in step.adapted.items()}
-        if colour not in numbers:
-            raise StudyError(
-                f"--colour {colour}: this strategy has no such number; choose from: {', '.join(numbers)}"
-            )
         tokens.append({"text": text[shown:], **numbers})
-        display.write(text[shown:], _newest_style([each[colour] for each in tokens]))
+        display.write(text[shown:], _newest_style([each["entropy"] for each in tokens]))
         shown = len(text)
 
     (text,) = generate(
@@ -283,8 +277,8 @@ def show_text(
     name = text.recipe.strategy
     lines = ["", f"{name}: {text.new_tokens} tokens in {text.seconds:.1f} s; {_ENDED[text.finish]} ended it"]
     if tokens:
-        values = [each[colour] for each in tokens]
-        lines.append(f"{colour}: from {min(values):.3g} to {max(values):.3g}")
+        values = [each["entropy"] for each in tokens]
+        lines.append(f"entropy: from {min(values):.3g} to {max(values):.3g}")
     return ShownText(
         text=text.text,
         strategy=name,

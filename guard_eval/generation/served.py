@@ -30,7 +30,7 @@ from guard_eval.servers.failures import (
     OF_THE_SERVER,
     RequestFailure,
 )
-from guard_eval.servers.price import KEYS, Price, find_price, show_usd
+from guard_eval.servers.price import REMEDY, Price, find_price, show_usd
 from guard_eval.servers.server import Server, connect_to, may_send_keys, server_url
 from guard_eval.servers.thinking import has_reasoned, remove_thinking
 from guard_eval.servers.workers import Workers
@@ -189,8 +189,7 @@ def confirm_requests(
     for plan in plans:
         if plan.price is None or (budget_usd is not None and plan.price.assumed):
             raise StudyError(
-                f"the price of {plan.system.served.model!r} is unknown; set {KEYS} of {plan.system.name!r} "
-                "in study.toml (0 if it costs nothing)"
+                f"the price of {plan.system.served.model!r} of {plan.system.name!r} is unknown; {REMEDY}"
             )
         servers[plan.system.name] = connect_to(plan.system.served, plain_http={url for url, _ in send_key})
     if not may_send_keys(servers.values(), send_key):

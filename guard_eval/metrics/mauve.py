@@ -38,6 +38,9 @@ FEWEST_PER_BUCKET = 2
 """Texts and references per bucket there must be on average. Texts of the references' own distribution are
 expected at 96 with ten per bucket, 47 with two and 16 with one."""
 
+SCALING = 5.0
+"""The constant c of the divergence curve: that of Pillutla et al. 2021 and of the published scripts."""
+
 BATCH_ROWS = 16
 MIXTURES = np.linspace(1e-6, 1 - 1e-6, 25)
 KEPT_VARIANCE = 0.9
@@ -55,7 +58,6 @@ class Mauve:
         values: The score in percent for each seed of k-means; empty where it is undefined.
         n: How many texts, or references if there were fewer.
         buckets: How many buckets the histograms have.
-        scaling: The constant c of the divergence curve.
         labels: The bucket of each reference `[n]` and of each text `[m]`, for each seed.
         reason: Why there is no value, or empty.
     """
@@ -63,7 +65,6 @@ class Mauve:
     values: tuple[float, ...] = ()
     n: int
     buckets: int
-    scaling: float = 5.0
     labels: tuple[tuple[Labels, Labels], ...] = ()
     reason: str = ""
 
@@ -73,9 +74,7 @@ class Mauve:
         return statistics.fmean(self.values) if self.values else math.nan
 
 
-def mauve(
-    p: Features, q: Features, *, buckets: Buckets = "auto", scaling: float = 5.0, seeds: Sequence[int] = SEEDS
-) -> Mauve:
+def mauve(p: Features, q: Features, *, buckets: Buckets = "auto", seeds: Sequence[int] = SEEDS) -> Mauve:
     """Return MAUVE of texts with features `q` [m, d] against references with features `p` [n, d].
 
     As by the authors' defaults, features are scaled to length 1, projected onto the principal components that
@@ -86,7 +85,6 @@ def mauve(
         p: Features of the references.
         q: Features of the texts.
         buckets: How many, or `auto`: a tenth of the smaller set, at least 2.
-        scaling: The constant c of the divergence curve.
         seeds: Of the k-means, one score each.
 
     Raises:
@@ -94,7 +92,7 @@ def mauve(
     """
     n = min(len(p), len(q))
     number = max(2, round(n / 10)) if buckets == "auto" else buckets
-    undefined = partial(Mauve, n=n, buckets=number, scaling=scaling)
+    undefined = partial(Mauve, n=n, buckets=number)
     fewest = max(FEWEST, FEWEST_PER_BUCKET * number)
     if n < fewest:
         return undefined(
@@ -107,11 +105,11 @@ def mauve(
     for p_labels, q_labels in labels:
         p_hist = np.bincount(p_labels, minlength=number) / len(p)
         q_hist = np.bincount(q_labels, minlength=number) / len(q)
-        values.append(float(area(p_hist, q_hist, scaling=scaling)))
-    return Mauve(values=tuple(values), n=n, buckets=number, scaling=scaling, labels=labels)
+        values.append(float(area(p_hist, q_hist)))
+    return Mauve(values=tuple(values), n=n, buckets=number, labels=labels)
 
 
-def area(p_hist: ArrayLike, q_hist: ArrayLike, *, scaling: float = 5.0) -> Floats:
+def area(p_hist: ArrayLike, q_hist: ArrayLike) -> Floats:
     """Return MAUVE in percent of histograms [..., k], for each of the leading axes.
 
     The divergence curve is (exp(-c KL(Q‖R)), exp(-c KL(P‖R))) with R = λP + (1 - λ)Q at 25 λ, and its ends
@@ -127,8 +125,8 @@ def area(p_hist: ArrayLike, q_hist: ArrayLike, *, scaling: float = 5.0) -> Float
     x[0] = y[-1] = 1.0
     for index, weight in enumerate(MIXTURES, start=1):
         mixture = weight * p + (1 - weight) * q
-        x[index] = np.exp(-scaling * rel_entr(q, mixture).sum(-1))
-        y[index] = np.exp(-scaling * rel_entr(p, mixture).sum(-1))
+        x[index] = np.exp(-SCALING * rel_entr(q, mixture).sum(-1))
+        y[index] = np.exp(-SCALING * rel_entr(p, mixture).sum(-1))
     total: Floats = 50.0 * ((x[:-1] - x[1:]) * (y[:-1] + y[1:])).sum(0)
     return total
 
@@ -151,8 +149,8 @@ def contributions(result: Mauve) -> Floats:
         # row k: the shares if one text less were in bucket k
         p_without = np.clip(p_counts - np.eye(result.buckets), 0, None) / (result.n - 1)
         q_without = np.clip(q_counts - np.eye(result.buckets), 0, None) / (result.n - 1)
-        of_p = area(p_without, q_counts / result.n, scaling=result.scaling) - value
-        of_q = area(p_counts / result.n, q_without, scaling=result.scaling) - value
+        of_p = area(p_without, q_counts / result.n) - value
+        of_q = area(p_counts / result.n, q_without) - value
         change += (of_p[p] + of_q[q]) / len(result.values)
     return np.asarray(result.value + (result.n - 1) * (change.mean() - change))
 
@@ -266,7 +264,6 @@ def _outcome(
             np.array([pairs[index][0] for index in whole]),
             np.array([pairs[index][1] for index in whole]),
             buckets=settings.mauve_buckets,
-            scaling=settings.mauve_scaling,
             seeds=seeds,
         )
         results.append(result)
@@ -292,7 +289,7 @@ def _outcome(
         note=f"standard deviation over {len(seeds)} seeds {noise**0.5:.2f}",
         reason=results[0].reason,
         signature=f"mauve|{model}|tokens:{tokens}, full length only|buckets:{buckets}|"
-        f"c:{settings.mauve_scaling:g}|seeds:{seeds[0]}-{seeds[-1]}",
+        f"c:{SCALING:g}|seeds:{seeds[0]}-{seeds[-1]}",
         parts=group.sum_by_prompt(parts),
         noise=noise,
     )

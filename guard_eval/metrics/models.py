@@ -95,7 +95,7 @@ class ScoringModels:
         """Return a study's scoring models."""
         models = [part.settings.model for part in study.by_model()]
         revisions = {model.name: model.revision for model in models}
-        return cls(study.locate_model, device=study.settings.model.device, revisions=revisions)
+        return cls(study.locate_model, device=study.settings.model.one_device, revisions=revisions)
 
     def open(self, name: str, *, loader: Literal["load", "load_encoder"] = "load") -> ScoringModel:
         """Return a language model, or an encoder; nothing is loaded yet."""

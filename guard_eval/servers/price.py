@@ -20,8 +20,8 @@ from guard_eval.study.served_model import ServedModel
 if TYPE_CHECKING:
     from genai_prices.types import ModelPrice
 
-KEYS = "usd_per_million_input_tokens and usd_per_million_output_tokens"
-"""The settings that make an unknown price known."""
+REMEDY = "set usd_per_million_tokens in study.toml ([0, 0] if they cost nothing)"
+"""What makes an unknown price known."""
 
 _CLOSED = ("openai", "anthropic", "google", "x-ai")
 """Makers whose models only they serve: a service that passes requests on to them charges for them."""
@@ -90,15 +90,13 @@ class Price:
 
 def find_price(settings: ServedModel, url: str) -> Price | None:
     """Return the price today of a model's tokens at the server of this address, or None if it is unknown."""
-    stated = settings.usd_per_million_input_tokens, settings.usd_per_million_output_tokens
-    if stated == (None, None):
+    stated = settings.usd_per_million_tokens
+    if stated is None:
         listed = _find_listed(settings.model, url)
         if listed is not None or locate(url) == "far":
             return listed
         source = "its server is in this network, and its model in no list of prices"
         return Price(online=None, batch=None, source=source, assumed=True)
-    if None in stated:
-        return None
     if not any(stated):
         return Price(online=None, batch=None, source="study.toml")
     from genai_prices.types import ModelPrice  # noqa: PLC0415 (a preview needs no extra)

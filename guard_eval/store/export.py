@@ -21,7 +21,7 @@ from guard_eval.store.notes import Note
 from guard_eval.store.unblind import TidyRow
 from guard_eval.study import Study
 
-TableName = Literal["verdicts", "history", "notes"]
+TableName = Literal["verdicts", "all", "history", "notes"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,21 +32,18 @@ class Exported(Result):
     rows: int
 
 
-def export(
-    study: Study, /, *, output: Path | None = None, table: TableName = "verdicts", all_rows: bool = False
-) -> Exported:
+def export(study: Study, /, *, output: Path | None = None, table: TableName = "verdicts") -> Exported:
     """Write the verdicts as a table.
 
     Each row is one verdict of a rater on one criterion of a pair, with the method that it stands for. For
-    guard-eval report, or any other program. Other tables: history (each revision of each verdict, gold pairs
-    and repeats too), notes (consent, comments, decisions).
+    guard-eval report, or any other program. Other tables: all (verdicts that do not count, too: of excluded
+    raters, and those that came too late; the columns `excluded` and `surplus` mark them), history (each
+    revision of each verdict, gold pairs and repeats too), notes (consent, comments, decisions).
 
     Args:
         study: The study's folder.
         output: The file, .csv. By default it is verdicts.csv in the study, or as the table is called.
         table: Which table.
-        all_rows: Verdicts that do not count, too: of excluded raters, and those that came too late. The
-            columns `excluded` and `surplus` mark them.
 
     Raises:
         StudyError: The file has another ending or cannot be written, or there is no database.
@@ -65,8 +62,10 @@ def export(
                 rows = notes.read(store)
             case "history":
                 rows = unblind.history(store)
+            case "all":
+                rows = unblind.tidy(store, include_surplus=True, include_excluded=True)
             case "verdicts":
-                rows = unblind.tidy(store, include_surplus=all_rows, include_excluded=all_rows)
+                rows = unblind.tidy(store)
             case _:
                 assert_never(table)
     names = [field.name for field in fields(Note if table == "notes" else TidyRow)]

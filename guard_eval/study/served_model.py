@@ -39,6 +39,7 @@ def refuse_names(names: str, added: dict[str, Any]) -> dict[str, Any]:
 HeaderName = Annotated[str, Field(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}$")]
 HeaderValue = Annotated[str, Field(pattern=r"^[!-~]([ -~]*[!-~])?$")]
 Usd = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Prices = Annotated[list[Usd], Field(min_length=2, max_length=2)]
 
 
 class ServerSettings(SettingsTable):
@@ -51,8 +52,8 @@ class ServerSettings(SettingsTable):
         headers: Headers added to each request; no secrets.
         concurrency: How many requests are under way at most; fewer if the server refuses or queues them.
         timeout: Seconds until a request without a response is given up.
-        usd_per_million_input_tokens: The price of the prompt's tokens, before any list.
-        usd_per_million_output_tokens: The price of the answer's tokens, reasoning included.
+        usd_per_million_tokens: The price of the prompt's tokens and of the answer's, reasoning included, such
+            as `[0.5, 1.5]`; before any list.
     """
 
     base_url: str | None = None
@@ -62,8 +63,7 @@ class ServerSettings(SettingsTable):
     )
     concurrency: int = Field(default=64, ge=1, le=256, exclude=True)
     timeout: float = Field(default=1800.0, gt=0, le=86_400, exclude=True)
-    usd_per_million_input_tokens: Usd | None = Field(default=None, exclude=True)
-    usd_per_million_output_tokens: Usd | None = Field(default=None, exclude=True)
+    usd_per_million_tokens: Prices | None = Field(default=None, exclude=True)
 
     @property
     def answering_headers(self) -> dict[str, str]:

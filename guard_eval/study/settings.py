@@ -107,7 +107,6 @@ class MetricSettings(SettingsTable):
         mauve_model: Whose last hidden state represents a text.
         mauve_tokens: Texts and references are cut to so many tokens; shorter ones do not count.
         mauve_buckets: Into how many buckets hidden states are put; `auto` is a tenth of the texts.
-        mauve_scaling: The constant c.
         mauve_seeds: How many runs of k-means the score is the mean of.
         bertscore_model: The encoder.
         bertscore_layer: Which of its layers; by default the one that the metric's authors chose.
@@ -120,7 +119,6 @@ class MetricSettings(SettingsTable):
     mauve_model: Name = "gpt2"
     mauve_tokens: Tokens = 128
     mauve_buckets: Annotated[Count, Field(ge=2, le=100_000)] | Literal["auto"] = "auto"
-    mauve_scaling: float = Field(default=5.0, gt=0)
     mauve_seeds: SmallCount = 5
     bertscore_model: Name = "roberta-large"
     bertscore_layer: SmallCount | None = None
@@ -290,7 +288,7 @@ class Settings(SettingsTable):
 
     def amateur_of(self, strategy: str) -> str | None:
         """Return the amateur that a strategy, by its signature, is given: contrastive decoding's, or None."""
-        return self.model.amateur if needs_amateur(strategy) else None
+        return self.model.amateur_name if needs_amateur(strategy) else None
 
     def runs_of(self, name: str) -> int:
         """Return how many texts a system, or a strategy by its signature, writes to each prompt.

@@ -5,8 +5,9 @@ A system is a file of texts, a local model with a strategy, or a model behind a 
 
 from __future__ import annotations
 
+import re
 from functools import partial
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, ValidationInfo, model_validator
 
@@ -16,11 +17,16 @@ from guard_eval.study.criteria_settings import SettingsTable, in_one_line
 from guard_eval.study.served_model import ServedModel, ServerSettings, refuse_names
 
 Name = Annotated[str, Field(min_length=1)]
-Device = Literal["auto", "cpu", "cuda"] | Annotated[str, Field(pattern=r"^cuda:\d{1,3}$")]
+Spread = Literal["balanced", "balanced_low_0", "sequential"]
+"""What transformers calls the ways to spread a model over all GPUs."""
+Device = Literal["auto", "cpu", "cuda", Spread] | Annotated[str, Field(pattern=r"^cuda:\d{1,3}$")]
 StrategyName = Annotated[str, AfterValidator(lambda text: signature(parse(text)))]
 
 BUNDLED = "bundled"
 """The name of the small model that comes with the package."""
+
+_AMATEUR = r"^([./~].*|[^@]+)(?:@(.+))?$"
+"""A folder, or a name and a revision."""
 
 Source = Literal["file", "strategy", "server"]
 """Where a system's texts are from."""
@@ -43,19 +49,41 @@ class Model(SettingsTable):
         name: A Hugging Face id, a folder, or `bundled`: a small one, for trying things out.
         revision: A branch, tag or commit of the Hub; a folder has none.
         dtype: Its arithmetic; `auto` is float32 on a CPU and the model's own on a GPU.
-        device: Where it runs: `auto`, `cpu`, `cuda` or `cuda:1`.
-        device_map: In place of `device`: how it is spread over several, as transformers understands it.
-        amateur: The smaller model of contrastive decoding.
-        amateur_revision: Its branch, tag or commit.
+        device: Where it runs: `auto`, `cpu`, `cuda` or `cuda:1`; or how it is spread over several devices, as
+            transformers understands it: `balanced`, or a table such as `{model = 0, lm_head = 1}`.
+        amateur: The smaller model of contrastive decoding. A branch, tag or commit of the Hub may follow an
+            `@`: `gpt2@main`. A folder with an `@` in its name begins with `.`, `/` or `~`.
     """
 
     name: Name
     revision: str = "main"
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
-    device: Device = Field(default="auto", exclude=True)
-    device_map: str | dict[str, int | str] | None = Field(default=None, exclude=True)
-    amateur: Name | None = None
-    amateur_revision: str = "main"
+    device: Device | dict[str, int | str] = Field(default="auto", exclude=True)
+    amateur: Annotated[str, Field(pattern=_AMATEUR)] | None = None
+
+    @property
+    def amateur_name(self) -> str | None:
+        """Return the amateur's id on the Hub, or its folder."""
+        return self._amateur_part(1)
+
+    @property
+    def amateur_revision(self) -> str:
+        """Return the wanted branch, tag or commit of the amateur."""
+        return self._amateur_part(2) or "main"
+
+    def _amateur_part(self, number: int) -> str | None:
+        parts = re.match(_AMATEUR, self.amateur or "")
+        return parts and parts[number]
+
+    @property
+    def one_device(self) -> str:
+        """Return where a model runs that is not spread, such as the amateur."""
+        return "auto" if isinstance(self.device, dict) or self.device in get_args(Spread) else self.device
+
+    @property
+    def device_map(self) -> str | dict[str, int | str] | None:
+        """Return how the model is spread over several devices, if it is."""
+        return None if self.device == self.one_device else self.device
 
 
 def _check_system_name(name: str) -> str:

@@ -47,7 +47,7 @@ def test_raters_are_of_unknown_kind_until_it_is_given(ran, tmp_path):
     assert "3\u00a0raters of unknown kind" in ran("report", "v.csv").out
     assert "rater_kind=person" in ran("report", "v.csv", "--paper").refused()
     assert not (tmp_path / "v-report" / "paper").exists()
-    assert "3\u00a0people" in ran("report", "v.csv", "--paper", "--rater-kind", "person").out
+    assert "3\u00a0people" in ran("report", "v.csv", "--paper", "--set", "rater_kind=person").out
     assert (tmp_path / "v-report" / "paper" / "table.tex").exists()
 
 

@@ -244,7 +244,7 @@ def test_dry_run_shows_the_reading_and_writes_nothing(monkeypatch, capsys, tmp_p
 
 def test_reading_comes_first_and_is_repeated_on_the_page(monkeypatch, capsys, tmp_path):
     ran = run_here(
-        monkeypatch, capsys, tmp_path, "report", str(TABLES / "pos_order.csv"), "--rater-kind", "model"
+        monkeypatch, capsys, tmp_path, "report", str(TABLES / "pos_order.csv"), "--set", "rater_kind=model"
     )
     assert ran.out.startswith("role ")
     page = (tmp_path / "pos_order-report" / "index.html").read_text(encoding="utf-8")

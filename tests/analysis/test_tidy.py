@@ -229,7 +229,7 @@ PEOPLE = ("anna", "Claudette", "judith", "r1", "rater-3", "Jude", "egpto", "5f3a
 
 @pytest.mark.parametrize("name", MODELS.split(","))
 def test_a_rater_with_a_models_name_must_be_declared(name, tmp_path):
-    with pytest.raises(StudyError, match="--rater-kind model"):
+    with pytest.raises(StudyError, match="--set rater_kind=model"):
         read(table(tmp_path, "rater", "anna", name))
     assert remarks(read(table(tmp_path, "rater", name), rater_kind="model")) == ()
     verdict = pd.read_csv(table(tmp_path, "rater", name), dtype=str).assign(rater_kind="person")

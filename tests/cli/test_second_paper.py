@@ -25,7 +25,7 @@ def folder(tmp_path_factory):
     if not DATA.exists():
         pytest.skip(f"needs {DATA.name}, which is not published with this project")
     folder = tmp_path_factory.mktemp("second")
-    report(DATA, output=folder / "these", rater_kind="person")
+    report(DATA, output=folder / "these", overrides=["rater_kind=person"])
     return folder
 
 

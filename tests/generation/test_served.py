@@ -41,7 +41,7 @@ model = "qwen2.5-7b"
 """
 CHAT = "chat = true\n"
 COMPLETIONS = "chat = false\ntemperature = 1.5\nbody = {top_n_sigma = 1, min_p = 0}\n"
-PRICED = "usd_per_million_input_tokens = 1000.0\nusd_per_million_output_tokens = 1000.0\n"
+PRICED = "usd_per_million_tokens = [1000, 1000.0]\n"
 KEY = "sk-NeverToBeSeen0123456789"
 
 

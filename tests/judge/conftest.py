@@ -45,8 +45,7 @@ def judge(server):
         criteria=["fluency", "coherence"],
         concurrency=4,
         max_output_tokens=512,
-        usd_per_million_input_tokens=2.0,
-        usd_per_million_output_tokens=8.0,
+        usd_per_million_tokens=[2.0, 8.0],
     )
 
 

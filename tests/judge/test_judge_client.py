@@ -106,8 +106,7 @@ def test_a_caller_sends_one_request_as_the_docstring_says(server, environ):
         model="m",
         base_url=server.url,
         api_key_env="JUDGE_KEY",
-        usd_per_million_input_tokens=2,
-        usd_per_million_output_tokens=8,
+        usd_per_million_tokens=[2, 8],
     )
     whole = completion("<think>hm</think>Once upon a time")
     server.act = lambda _: whole

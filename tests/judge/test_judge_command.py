@@ -146,8 +146,9 @@ def test_only_a_long_request_is_dear_and_the_usual_price_is_named():
 
 def test_a_price_that_nobody_knows_is_asked_for(folder, study, guard_eval):
     study(table("far", model="nobody-knows", base_url="https://far.example/v1"))
-    assert "price: unknown" in guard_eval("judge", "s", "--dry-run").out
-    assert "the price of 'nobody-knows' is unknown" in guard_eval("judge", "s", "--yes").refused()
+    remedy = "unknown; set usd_per_million_tokens in study.toml"
+    assert f"price: {remedy}" in guard_eval("judge", "s", "--dry-run").out
+    assert f"the price of 'nobody-knows' is {remedy}" in guard_eval("judge", "s", "--yes").refused()
 
 
 def test_changed_settings_are_named_before_anything_is_sent(folder, study, guard_eval):

@@ -132,7 +132,7 @@ OTHERS = [
 ]
 SAME = [
     *({"timeout": 1.0}, {"concurrency": 1}, {"max_output_tokens": 99}, {"api_key_env": "K"}),
-    *({"usd_per_million_input_tokens": 1.0}, {"headers": {"X-Title": "t"}}),
+    *({"usd_per_million_tokens": [1.0, 2.0]}, {"headers": {"X-Title": "t"}}),
 ]
 
 

@@ -10,8 +10,8 @@ from guard_eval.errors import StudyError
 
 pytestmark = pytest.mark.slow
 
-JUDGE = '[[judge]]\nmodel = "company-deployment-7"\nusd_per_million_input_tokens = 2\n'
-JUDGE += 'usd_per_million_output_tokens = 8\ncriteria = ["fluency"]\nconcurrency = 4\n'
+JUDGE = '[[judge]]\nmodel = "company-deployment-7"\n'
+JUDGE += 'usd_per_million_tokens = [2, 8]\ncriteria = ["fluency"]\nconcurrency = 4\n'
 PROSE = "Method A reads better to me."
 
 

@@ -11,7 +11,7 @@ from judge.recheck import bound_change
 pytestmark = pytest.mark.slow
 
 JUDGE = '[[judge]]\nmodel = "m"\ncriteria = ["fluency"]\nconcurrency = 4\nmax_output_tokens = 512\n'
-JUDGE += "usd_per_million_input_tokens = 2\nusd_per_million_output_tokens = 8\n"
+JUDGE += "usd_per_million_tokens = [2, 8]\n"
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ def table(tmp_path, monkeypatch):
 
 
 def test_a_table_becomes_a_report_and_a_paper(run, table):
-    asked = ("report", "judged.csv", "--rater-kind", "person", "--output", "out")
+    asked = ("report", "judged.csv", "--set", "rater_kind=person", "--output", "out")
     ran = run(*asked, "--paper", "--set", 'family=["quality"]')
     assert ran.code == 0, ran
     assert "new was preferred to old on quality (83\u00a0%)" in ran.out
@@ -46,7 +46,7 @@ def test_a_table_becomes_a_report_and_a_paper(run, table):
     methods = Path("out/paper/methods.tex").read_text(encoding="utf-8")
     assert "Declared on the command line: family = " in methods
     assert json.loads(Path("out/report.json").read_text(encoding="utf-8"))["tables"]["sensitivity"]
-    judged = run("report", "judged.csv", "--rater-kind", "model", "--output", "out")  # over the first one
+    judged = run("report", "judged.csv", "--set", "rater_kind=model", "--output", "out")  # over the first one
     assert "The judge ben also preferred new on quality" in judged.out
     planned = run("power", "--share", "0.8", "--raters", "2", "--from", "judged.csv")
     assert planned.code == 0, planned

@@ -29,7 +29,7 @@ def changes(study):
     "assignment",
     [
         *("judge[1].concurrency=7", "judge[1].timeout=5.0", "judge[1].api_key_env='MY_KEY'"),
-        *("judge[1].usd_per_million_input_tokens=1.0", "judge[1].headers={X-Title='a study'}"),
+        *("judge[1].usd_per_million_tokens=[1.0, 2.0]", "judge[1].headers={X-Title='a study'}"),
         *("model.device=cpu", "generation.batch_size=3", "metrics.mauve_seeds=3", "license=MIT"),
         "annotation.recruitment.codes.completed=C0DE",
         f"judge=[{{{TABLE}}}, {{model='another'}}]",

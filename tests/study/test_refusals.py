@@ -13,10 +13,14 @@ TABLES = [
     ("seed='3'", "seed: '3': input should be a valid integer"),
     ("model.nam=x", "model.nam: is not a setting; did you mean 'name'?"),
     (f"criteria.x={{{A_OR_B}, titl='X'}}", "criteria.x.titl: is not a setting; did you mean 'title'?"),
-    ("judge=[{model='m', usd_per_milion_input_tokens=1}]", "did you mean 'usd_per_million_input_tokens'?"),
+    ("judge=[{model='m', usd_per_milion_tokens=[1, 2]}]", "did you mean 'usd_per_million_tokens'?"),
     ("judge=[{model='m', headers={Cookie='x'}}]", "judge[1].headers: 'Cookie' cannot be added"),
-    ("model.device=tpu", "model.device: 'tpu': input should be 'auto', 'cpu' or 'cuda', or string should"),
-    ("model.device_map=3", "model.device_map: 3: input should be a valid string, or a valid dictionary"),
+    (
+        "model.device=tpu",
+        "model.device: 'tpu': input should be 'auto', 'cpu', 'cuda', 'balanced', 'balanced_low_0' or",
+    ),
+    ("model.amateur=tiny@", "model.amateur: 'tiny@': string should match pattern"),
+    ("model.device=3", "'balanced_low_0' or 'sequential', or a valid string, or a valid dictionary"),
     ("generation.batch_size=true", "generation.batch_size: True: input should be a valid integer, or 'auto'"),
     ("generation.strategies=['greedy', 'acs', 'acs(q=1)']", "names acs(q=1) twice"),
     ("generation.strategies=['guard', 'topk']", "strategies[2]: 'topk': unknown strategy 'topk': did you"),
@@ -48,7 +52,7 @@ TABLES = [
     ("metrics.mauve_seeds=1_000_000", "metrics.mauve_seeds: 1000000: input should be less than or equal"),
     ("metrics.bertscore_layer=1_000_000", "bertscore_layer: 1000000: input should be less than or equal"),
     ("pairs.human_pairs=100_000_000", "pairs.human_pairs: 100000000: input should be less than or equal to"),
-    ("metrics.mauve_scaling=inf", "metrics.mauve_scaling: inf: input should be a finite number"),
+    ("metrics.level=nan", "metrics.level: nan: input should be a finite number"),
     ("analysis.panel=median", "analysis.panel: 'median': input should be 'majority' or 'mean'"),
     (
         "analysis.composite={coherence=1, fluency=-1}",
@@ -72,7 +76,13 @@ JUDGES = [
     (f"model='m', name='{'m' * 101}'", "judge[1].name: "),
     ("model='m', temperature='hot'", "judge[1].temperature: 'hot': "),
     ("model='m', timeout=inf", "judge[1].timeout: inf: "),
-    ("model='m', usd_per_million_input_tokens=inf", "input should be a finite number"),
+    ("model='m', usd_per_million_tokens=[1, inf]", "tokens[2]: inf: input should be a finite number"),
+    (
+        "model='m', usd_per_million_tokens=[-1, 1]",
+        "tokens[1]: -1: input should be greater than or equal to 0",
+    ),
+    ("model='m', usd_per_million_tokens=2", "usd_per_million_tokens: 2: input should be a valid list"),
+    ("model='m', usd_per_million_tokens=[2]", "tokens: [2]: list should have at least 2 items"),
 ]
 
 CRITERIA = [

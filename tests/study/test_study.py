@@ -45,7 +45,7 @@ DEFAULTS = [
     "criteria.fun={title='Fun', definition='Nobody is asked.'}",
 ]
 CHANGES = [
-    *("seed=4", "model.amateur=x", "model.amateur_revision=x", "generation.chat=true", "generation.runs=3"),
+    *("seed=4", "model.amateur=x", "model.amateur=x@v2", "generation.chat=true", "generation.runs=3"),
     *("metrics.mauve_tokens=64", "annotation.language=de", "annotation.pairs_per_rater=9", JUDGE),
     *("annotation.gold_every=9", "annotation.repeats=1", "annotation.pages.check=true"),
     *("annotation.recruitment.prolific=true", "annotation.criteria=['wit']"),
@@ -62,10 +62,13 @@ def test_the_hash_counts_what_can_change_a_result_and_nothing_else(study):
 
 
 def test_batch_sizes_device_maps_and_stop_strings(study):
-    changes = ("model.device_map={model = 0, lm_head = 'cpu'}", 'generation.stop=["é", "\\n", "é"]')
+    changes = ("model.device={model = 0, lm_head = 'cpu'}", 'generation.stop=["é", "\\n", "é"]')
     settings = study(*changes, "generation.runs=3").settings
     assert settings.generation.batch_size == "auto"
     assert settings.model.device_map == {"model": 0, "lm_head": "cpu"}
+    models = [study(f"model.device={name}").settings.model for name in ("sequential", "cuda:1")]
+    assert [model.device_map for model in models] == ["sequential", None]
+    assert [model.one_device for model in (settings.model, *models)] == ["auto", "auto", "cuda:1"]
     assert settings.generation.stop == ["\n", "é"]
     names = ("guard", "top_k", "guard(select=sample)")
     assert [settings.runs_of(name) for name in names] == [1, 3, 3]
@@ -75,6 +78,11 @@ def test_contrastive_decoding_has_an_amateur(study):
     strategies = "generation.strategies=['guard', 'acs', 'contrastive_decoding']"
     settings = study(strategies, "model.amateur=tiny").settings
     assert [settings.amateur_of(name) for name in settings.generation.strategies[1:]] == [None, "tiny"]
+    assert settings.model.amateur_revision == "main"
+    model = study("model.amateur=org/tiny@refs/pr/1").settings.model
+    assert (model.amateur_name, model.amateur_revision) == ("org/tiny", "refs/pr/1")
+    model = study("model.amateur=./tiny@home").settings.model
+    assert (model.amateur_name, model.amateur_revision) == ("./tiny@home", "main")
 
 
 def test_people_and_judges_are_asked_in_the_studys_order_and_with_its_words(study):

@@ -56,7 +56,7 @@ def tables_and_files() -> list[Path]:
     replicate("lambda", Path("made"), limit=10, overrides=["model.name=bundled"])
     plan: Plan = plan_study(Design(share=0.6), raters=(3, 5))
     assert list(plan.needs["raters"]) == [3, 5]
-    return [report(Path("verdicts.csv"), output=Path("out"), rater_kind="model").page]
+    return [report(Path("verdicts.csv"), output=Path("out"), overrides=["rater_kind=model"]).page]
 
 
 def claims(table: pd.DataFrame) -> list[object]:

@@ -236,7 +236,7 @@ def load(
         dtype: `float32`, `bfloat16`, `float16`, or `auto`: float32 on a CPU, else as the model was saved. A
             quantised model is left as it is by `auto`.
         device: Such as `cpu` or `cuda:1`, or `auto`: a GPU if there is one.
-        device_map: Spread the model over devices instead, as transformers understands it: `auto`, `balanced`,
+        device_map: Spread the model over devices instead, as transformers understands it: `balanced`,
             or a table from modules to devices.
         kind: The class that loads it; `AutoModel` for an encoder.
 
@@ -258,7 +258,7 @@ def load(
     except torch.OutOfMemoryError as error:
         raise StudyError(
             f"the model {files.source!r} does not fit into the memory of {target}; "
-            "set model.dtype = bfloat16, or spread it with model.device_map = auto"
+            "set model.dtype = bfloat16, or spread it with model.device = balanced"
         ) from error
     small = sum(parameter.numel() for parameter in model.parameters()) < SMALL
     if small and model.device.type == "cpu" and "OMP_NUM_THREADS" not in os.environ:

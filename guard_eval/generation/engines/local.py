@@ -66,7 +66,7 @@ class StudyModels:
     def __init__(self, study: Study, *, device: str | None = None) -> None:
         model = study.settings.model
         self._study = study
-        self._load = partial(load, dtype=model.dtype, device=device or model.device)
+        self._load = partial(load, dtype=model.dtype, device=device or model.one_device)
         self._sizes: dict[str, BatchSizes] = {}
         self.loaded = self._load(
             study.locate_model(model.name),
@@ -87,9 +87,9 @@ class StudyModels:
     def amateur(self) -> LoadedModel:
         """The second model of contrastive decoding, loaded when it is first asked for."""
         model = self._study.settings.model
-        assert model.amateur is not None
-        location = self._study.locate_model(model.amateur)
-        amateur = self._load(location, name=model.amateur, revision=model.amateur_revision)
+        assert model.amateur_name is not None
+        location = self._study.locate_model(model.amateur_name)
+        amateur = self._load(location, name=model.amateur_name, revision=model.amateur_revision)
         check_amateur(self.loaded, amateur)
         progress.notice(str(amateur))
         return amateur

@@ -55,13 +55,13 @@ def open_ray(plan: GenerationPlan) -> Iterator[Engine]:
     ray, model = import_module("ray"), plan.study.settings.model
     if model.device_map is not None:
         raise StudyError(
-            "--engine ray gives each worker one GPU, and model.device_map spreads a model over several; "
+            f"--engine ray gives each worker one GPU, and model.device = {model.device!r} spreads a model; "
             "use --engine vllm, or --shard i/n with --engine local"
         )
     _start(ray, os.environ.get("RAY_ADDRESS"))
     try:
         resources = sum_resources(ray.nodes())
-        count, device = choose_workers(resources, device=model.device, workers=plan.workers)
+        count, device = choose_workers(resources, device=model.one_device, workers=plan.workers)
         progress.notice(f"{plan.total} texts by {model.name}: {count} workers, {device}")
         known = {**plan.known, "dtype": plan.known["dtype"] if device == "cpu" else None}
         study = replace(plan.study, folder=plan.study.folder.resolve())

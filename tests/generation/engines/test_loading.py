@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import torch
@@ -25,6 +26,7 @@ from guard_eval.generation.engines.loading import (
     load,
     load_encoder,
 )
+from guard_eval.study.system_settings import Spread
 
 pytestmark = pytest.mark.slow
 
@@ -184,7 +186,7 @@ def test_code_that_comes_with_a_model_is_never_run(folder, tmp_path, load):
     assert not (tmp_path / "ran").exists()
 
 
-@pytest.mark.parametrize("spread", ["auto", {"": "cpu"}], ids=str)
+@pytest.mark.parametrize("spread", [*get_args(Spread), {"": "cpu"}], ids=str)
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_device_map_on_a_machine_without_gpus(folder, spread):
     plain, mapped = load(str(folder)), load(str(folder), device_map=spread)

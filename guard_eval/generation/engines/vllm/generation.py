@@ -77,10 +77,10 @@ def open_vllm(plan: GenerationPlan) -> Iterator[Engine]:
         MissingExtraError: vLLM is not installed.
     """
     study, model, generation = plan.study, plan.study.settings.model, plan.study.settings.generation
-    if model.device != "auto" or isinstance(model.device_map, dict):
+    if isinstance(model.device, dict) or model.device not in {"auto", "balanced"}:
         raise StudyError(
-            "vLLM spreads a model evenly over the GPUs that it sees; set model.device = auto and "
-            "model.device_map = auto, and choose GPUs by CUDA_VISIBLE_DEVICES"
+            "vLLM runs a model on one GPU, or spreads it evenly over all that it sees; set model.device = "
+            "auto or balanced, and choose GPUs by CUDA_VISIBLE_DEVICES"
         )
     check_strategies(study, list(plan.missing))
     if find_spec("vllm") is None:

@@ -90,7 +90,7 @@ def test_texts_of_vllm_have_ids_of_their_own_and_count_as_made(tmp_path):
     ("model", "message"),
     [
         ('device = "cuda:1"', "CUDA_VISIBLE_DEVICES"),
-        ('device_map = { "model.embed_tokens" = 0 }', "device_map = auto"),
+        ('device = { "model.embed_tokens" = 0 }', "device = auto or balanced"),
     ],
 )
 def test_settings_without_meaning_for_vllm_are_refused(tmp_path, model, message):
