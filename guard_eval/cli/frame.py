@@ -136,7 +136,7 @@ def command_line(printer: Printer | None = None) -> App:
     app = App(
         name="guard-eval",
         help=(
-            "Find out which decoding strategy writes better text, and how sure we are. A study is a folder. "
+            "Find out which texts are better, and how sure we are. A study is a folder. "
             "Every command can be stopped at any moment and run again. Start with: guard-eval demo"
         ),
         version=lambda: f"guard-eval {version('guard-eval')}",
