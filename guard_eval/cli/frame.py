@@ -110,7 +110,7 @@ def _explain(error: BaseException) -> str | None:
     if isinstance(error, CycloptsError):
         if isinstance(error.__cause__, StudyError):  # of an argument that names a study
             return str(error.__cause__)
-        return f"{error}; `guard-eval COMMAND --help` lists what it takes"
+        return f"{str(error).rstrip('.')}; `guard-eval COMMAND --help` lists what it takes"
     if isinstance(error, StudyError):
         return str(error)
     if not isinstance(error, OSError) or error.errno not in _USER_CAN_FIX:
