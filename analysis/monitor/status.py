@@ -24,10 +24,10 @@ from guard_eval.store import RaterProgress, Store, pairs, raters, settings
 from guard_eval.store.slots import MOST_SKIPS
 from guard_eval.study import Study
 from guard_eval.study.declared import compare_declared
-from guard_eval.texts.matching import SystemTexts
 from guard_eval.texts.prompts import read_prompts
-from guard_eval.texts.served_files import served_path
 from guard_eval.texts.systems import find_texts
+from guard_eval.texts.systems.matching import SystemTexts
+from guard_eval.texts.systems.served_files import served_path
 
 State = Literal["complete", "partial", "missing", "broken"]
 

@@ -30,9 +30,9 @@ from guard_eval.study.system_settings import System
 from guard_eval.texts.continuations import append_continuations, append_traces
 from guard_eval.texts.current import Known, model_revision
 from guard_eval.texts.prompts import read_prompts
-from guard_eval.texts.served_files import TEXTS
 from guard_eval.texts.shards import Shard, reserve
 from guard_eval.texts.systems import find_texts
+from guard_eval.texts.systems.served_files import TEXTS
 
 EngineName = Literal["local", "ray", "vllm"]
 _OPENERS: dict[EngineName, str] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from guard_eval.errors import StudyError
 from guard_eval.records import Continuation, Prompt
@@ -119,16 +119,3 @@ class GenerationPlan:
         if matches.problem:
             raise StudyError(matches.problem)
         return matches
-
-
-def recipe_settings(study: Study) -> dict[str, Any]:
-    """Return what a study says of its recipes beside model and strategy."""
-    generation = study.settings.generation
-    return {
-        "seed": study.settings.seed,
-        "max_new_tokens": generation.max_new_tokens,
-        "max_prompt_tokens": generation.max_prompt_tokens,
-        "chat": generation.chat,
-        "chat_template": generation.template_settings,
-        "stop": tuple(generation.stop),
-    }

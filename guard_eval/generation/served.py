@@ -36,8 +36,8 @@ from guard_eval.servers.thinking import has_reasoned, remove_thinking
 from guard_eval.servers.workers import Workers
 from guard_eval.study.folder import Study
 from guard_eval.study.system_settings import System
-from guard_eval.texts.matching import SystemTexts
-from guard_eval.texts.served_files import (
+from guard_eval.texts.systems.matching import SystemTexts
+from guard_eval.texts.systems.served_files import (
     append_attempt,
     append_served,
     build_request,

@@ -36,12 +36,12 @@ from guard_eval.study.criteria_settings import SettingsTable
 from guard_eval.study.folder import locate_model
 from guard_eval.study.settings import MetricSettings
 from guard_eval.study.toml import check_tables, with_overrides
-from guard_eval.texts.cues import describe_endings
 from guard_eval.texts.generation_files import read_generations
 from guard_eval.texts.generations import HUMAN, Generation, generation_of
 from guard_eval.texts.models import HubModels, find_models
 from guard_eval.texts.prompts import read_prompts
 from guard_eval.texts.systems import explain_missing, find_texts
+from guard_eval.texts.systems.cues import describe_endings
 
 if TYPE_CHECKING:
     from guard_eval.generation.library import Texts

@@ -22,10 +22,10 @@ from guard_eval.study.folder import check_settings, locate_model, seen_from
 from guard_eval.study.settings import MetricSettings
 from guard_eval.study.system_settings import BUNDLED
 from guard_eval.study.toml import parse_toml
-from guard_eval.texts.cues import describe_endings
-from guard_eval.texts.imported import Imported, import_texts
 from guard_eval.texts.models import check_name, known_revision
 from guard_eval.texts.prompts import read_prompts
+from guard_eval.texts.systems.cues import describe_endings
+from guard_eval.texts.systems.imported import Imported, import_texts
 
 TEMPLATE = Path(__file__).with_name("study.toml.in").read_text(encoding="utf-8")
 """A new study's settings, with {names} in place of what differs."""

@@ -14,13 +14,13 @@ from guard_eval.store import pairs as store_pairs
 from guard_eval.study import Study
 from guard_eval.study.own_strategies import record_strategies
 from guard_eval.study.settings import Settings
-from guard_eval.texts.cues import describe_endings, find_cues
 from guard_eval.texts.generation_files import ECHO
 from guard_eval.texts.generations import Generation
 from guard_eval.texts.gold import read_gold
 from guard_eval.texts.pairing import draw_prompts, make_pairs
 from guard_eval.texts.prompts import read_prompts
 from guard_eval.texts.systems import explain_missing, find_texts
+from guard_eval.texts.systems.cues import describe_endings, find_cues
 
 _MOST_RATINGS = 10**7
 

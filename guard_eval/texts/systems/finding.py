@@ -14,9 +14,9 @@ from guard_eval.study.system_settings import System
 from guard_eval.texts.current import find_generated, other_runs
 from guard_eval.texts.generation_files import TextTable
 from guard_eval.texts.generations import Generation, generation_of
-from guard_eval.texts.matching import Matched, PromptIndex, SystemTexts
 from guard_eval.texts.prompts import read_prompts
-from guard_eval.texts.served_files import find_served
+from guard_eval.texts.systems.matching import Matched, PromptIndex, SystemTexts
+from guard_eval.texts.systems.served_files import find_served
 
 
 def find_texts(
