@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import inspect
 import json
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel
-from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
-from pydantic_core import CoreSchema
 
 from guard_eval.study.criteria_settings import SettingsTable, StudyFile
 from guard_eval.study.judge_settings import Judge
+from guard_eval.study.schema import describe
 from guard_eval.study.served_model import ServerSettings
 from guard_eval.study.settings import Settings
 from guard_eval.study.system_settings import System
@@ -39,25 +37,6 @@ MODEL_OF_SYSTEM = "[system].model"
 
 OF_SERVERS = "Keys of `[[system]]` and `[[judge]]` for servers"
 """The heading of the keys that all models behind servers have."""
-
-
-class _Schema(GenerateJsonSchema):
-    """The schema, where a value that only code checks may be anything."""
-
-    def handle_invalid_for_json_schema(self, schema: CoreSchema, error_info: str) -> JsonSchemaValue:
-        del schema, error_info
-        return {}
-
-
-def meanings(table: type[BaseModel]) -> dict[str, str]:
-    """Return what each key means: the entries under Attributes in the docstrings of a table and its base."""
-    result: dict[str, str] = {}
-    for kind in reversed(table.__mro__):
-        text = inspect.cleandoc(kind.__doc__ or "") if issubclass(kind, SettingsTable) else ""
-        _, _, attributes = text.partition("Attributes:\n")
-        entries = re.findall(r"^    (\w+): (.*?)(?=^    \w+: |\Z)", attributes, re.MULTILINE | re.DOTALL)
-        result |= {name: " ".join(words.split()) for name, words in entries}
-    return result
 
 
 def tables(kind: type[SettingsTable] = Settings, name: str = "") -> Iterator[tuple[str, type[SettingsTable]]]:
@@ -82,25 +61,6 @@ def _inner(annotation: object, heading: str) -> Iterator[tuple[type[SettingsTabl
     else:
         for part in inside:
             yield from _inner(part, heading)
-
-
-def schema() -> dict[str, Any]:
-    """Return the JSON Schema, each key with its meaning."""
-    result = Settings.model_json_schema(schema_generator=_Schema, mode="validation")
-    known = {table.__name__: table for _, table in tables()}
-    parts = {"Settings": result, **result["$defs"]}
-    for name, part in parts.items():
-        if name not in known:
-            part.clear()
-            part["type"] = "string"
-            continue
-        part.pop("title", None)
-        part["description"] = (inspect.getdoc(known[name]) or "").partition("\n")[0]
-        for key, value in part["properties"].items():
-            value.pop("title", None)
-            if words := meanings(known[name]).get(key):
-                value["description"] = words
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "study.toml", **result}
 
 
 def _values(part: dict[str, Any]) -> str:
@@ -141,7 +101,7 @@ def _default(part: dict[str, Any], *, required: bool) -> str:
 
 def page() -> str:
     """Return the page, in Markdown."""
-    result = schema()
+    result = describe(Settings, "study.toml")
     parts = [HEAD]
     for heading, table in tables():
         part = result if table is Settings else result["$defs"][table.__name__]

@@ -60,7 +60,7 @@ class Prompts(SettingsTable):
     Attributes:
         file: A file in the study's folder: JSON lines, `.csv` or `.txt`. `guard-eval new --prompts`
             copies one there.
-        limit: Only its first so many prompts.
+        limit: The number of prompts that are used of each dataset, the first ones. Default: all.
     """
 
     file: Name = "prompts.jsonl"

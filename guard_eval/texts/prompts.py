@@ -7,43 +7,80 @@ line.
 
 from __future__ import annotations
 
-from itertools import islice
+from collections import Counter
+from functools import lru_cache
 from pathlib import Path
 
+from guard_eval import progress
 from guard_eval.errors import StudyError
 from guard_eval.records import Prompt
+from guard_eval.study.folder import Study
 from guard_eval.texts.generation_files import Fields
 from guard_eval.texts.rows import read_rows
 
 
-def read_prompts(path: Path, *, limit: int | None = None, dataset: str | None = None) -> list[Prompt]:
-    """Return the prompts of `path` in the file's order, the first `limit` of them.
+def read_prompts(*paths: Path, dataset: str | None = None) -> list[Prompt]:
+    """Return the prompts of files in their order.
 
     A row without `dataset` belongs to `dataset`, by default the file's name; one without `id` is named by
     dataset and line.
 
     Raises:
-        StudyError: There is no such file, no prompt in it, or a row that cannot be used (it is named).
+        StudyError: A file is missing or has no prompt, or a row cannot be used (it is named).
     """
     prompts: dict[str, Prompt] = {}
-    for record in islice(read_rows(path), limit):
-        fields = Fields(record)
-        text = fields.string("prompt")
-        group = fields.string("dataset") or dataset or path.stem
-        name = fields.string("id") or fields.string("prompt_id") or f"{group}-{record.number:04d}"
-        prompt = Prompt(id=name, dataset=group, text=text or "", reference=fields.string("reference"))
-        if fields.flaws:
-            raise StudyError(f"{record.where}: {fields.flaws[0]}; save the file as UTF-8")
-        if not prompt.text.strip():
-            keys = ", ".join(record.row)
+    for path in paths:
+        before = len(prompts)
+        for record in read_rows(path):
+            fields = Fields(record)
+            text = fields.string("prompt")
+            group = fields.string("dataset") or dataset or path.stem
+            name = fields.string("id") or fields.string("prompt_id") or f"{group}-{record.number:04d}"
+            prompt = Prompt(id=name, dataset=group, text=text or "", reference=fields.string("reference"))
+            if fields.flaws:
+                raise StudyError(f"{record.where}: {fields.flaws[0]}; save the file as UTF-8")
+            if not prompt.text.strip():
+                keys = ", ".join(record.row)
+                raise StudyError(
+                    f"{record.where}: there is no text under the key 'prompt' (keys: {keys:.300}); write one"
+                )
+            if name in prompts:
+                raise StudyError(f"{record.where}: an earlier prompt has the id {name!r}, too; change one")
+            prompts[name] = prompt
+        if len(prompts) == before:
             raise StudyError(
-                f"{record.where}: there is no text under the key 'prompt' (keys: {keys:.300}); write one"
+                f'{path} holds no prompts; write one JSON object a line, such as {{"prompt": "Once upon"}}'
             )
-        if name in prompts:
-            raise StudyError(f"{record.where}: an earlier prompt has the id {name!r}, too; change one")
-        prompts[name] = prompt
-    if not prompts:
-        raise StudyError(
-            f'{path} holds no prompts; write one JSON object a line, such as {{"prompt": "Once upon"}}'
-        )
     return list(prompts.values())
+
+
+def read_study_prompts(study: Study, *, limited: bool = True) -> list[Prompt]:
+    """Return the prompts of a study: of each dataset the first ones, as many as `prompts.limit` says.
+
+    Args:
+        study: The study.
+        limited: Leave out prompts beyond `prompts.limit`, and say how many they are.
+
+    Raises:
+        StudyError: See `read_prompts`.
+    """
+    path = study.prompts_path
+    status = path.stat()
+    prompts = _read_once(path, status.st_mtime_ns, status.st_size)
+    limit = study.settings.prompts.limit
+    if limit is None or not limited:
+        return list(prompts)
+    counts: Counter[str] = Counter()
+    chosen = []
+    for prompt in prompts:
+        counts[prompt.dataset] += 1
+        if counts[prompt.dataset] <= limit:
+            chosen.append(prompt)
+    if left_out := len(prompts) - len(chosen):
+        progress.notice(f"prompts.limit = {limit} leaves out {left_out} of {len(prompts)} prompts")
+    return chosen
+
+
+@lru_cache(maxsize=1)  # one command asks several times; a file that changes has another time of change
+def _read_once(path: Path, _changed: int, _size: int) -> tuple[Prompt, ...]:
+    return tuple(read_prompts(path))

@@ -14,25 +14,18 @@ from guard_eval.study.system_settings import System
 from guard_eval.texts.current import find_generated, other_runs
 from guard_eval.texts.generation_files import TextTable
 from guard_eval.texts.generations import Generation, generation_of
-from guard_eval.texts.prompts import read_prompts
+from guard_eval.texts.prompts import read_study_prompts
 from guard_eval.texts.systems.matching import Matched, PromptIndex, SystemTexts
 from guard_eval.texts.systems.served_files import find_served
 
 
-def find_texts(
-    study: Study,
-    names: Iterable[str],
-    prompts: Sequence[Prompt],
-    *,
-    all_prompts: Sequence[Prompt] | None = None,
-) -> dict[str, SystemTexts]:
+def find_texts(study: Study, names: Iterable[str], prompts: Sequence[Prompt]) -> dict[str, SystemTexts]:
     """Return the texts of systems to these prompts, as far as they exist, by system.
 
     Args:
         study: The study.
         names: The systems.
         prompts: The prompts whose texts are needed.
-        all_prompts: All prompts of the study, if they are read already.
 
     Raises:
         StudyError: A file cannot be read or does not fit the prompts, or several runs of a model match.
@@ -42,9 +35,8 @@ def find_texts(
     systems = {name: study.settings.systems[name] for name in wanted}
     result = _find_written(study, systems, by_id)
     files = [system for system in systems.values() if system.source == "file"]
-    if files and all_prompts is None:  # the place of a text in its file is one among all
-        all_prompts = read_prompts(study.prompts_path)
-    index = PromptIndex(all_prompts or ())
+    # The place of a text in its file is one among all prompts.
+    index = PromptIndex(read_study_prompts(study, limited=False) if files else ())
     for system in files:
         result[system.name] = read_system(study, system, index, by_id).texts
     for system in systems.values():
