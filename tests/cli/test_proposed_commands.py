@@ -83,7 +83,13 @@ def test_proposed_command_keeps_code_and_settings(own_study, run_anew):
 @pytest.mark.slow
 def test_commands_after_pair_need_no_code(own_study, run_anew):
     declared = {name for name in OF_STUDIES if name.split()[0] not in {"generate", "judge", "annotate"}}
-    arguments = {"raters add": ["Ann"], "backup": ["copy.db"], "publish": ["out"], "measure": ["--dry-run"]}
+    arguments = {
+        "raters add": ["Ann"],
+        "raters links": ["Ann", "--output", "links.csv"],
+        "backup": ["copy.db"],
+        "publish": ["out"],
+        "measure": ["--dry-run"],
+    }
     arguments |= {name: ["Ann", "--reason", "x"] for name in ("raters exclude", "raters include")}
     arguments |= {name: ["Ann"] for name in ("raters assign", "raters revoke")}
     arguments |= {"raters erase": ["Ann", "--yes"]}
