@@ -59,44 +59,44 @@ def _inner(annotation: object, heading: str) -> Iterator[tuple[type[SettingsTabl
     elif origin is dict:
         yield from _inner(inside[1], f"{heading}.NAME")
     else:
-        for part in inside:
-            yield from _inner(part, heading)
+        for argument in inside:
+            yield from _inner(argument, heading)
 
 
-def _values(part: dict[str, Any]) -> str:
+def _values(schema: dict[str, Any]) -> str:
     """Return what a value may be, in words."""
-    if "enum" in part or "const" in part:
-        return ", ".join(f"`{json.dumps(value)}`" for value in part.get("enum", [part.get("const")]))
-    if "$ref" in part:
+    if "enum" in schema or "const" in schema:
+        return ", ".join(f"`{json.dumps(value)}`" for value in schema.get("enum", [schema.get("const")]))
+    if "$ref" in schema:
         return "text"  # a file's name: other tables have headings of their own
-    if "anyOf" in part:
-        some = [_values(one) for one in part["anyOf"] if one.get("type") != "null"]
+    if "anyOf" in schema:
+        some = [_values(choice) for choice in schema["anyOf"] if choice.get("type") != "null"]
         return " or ".join(dict.fromkeys(word for word in some if word))
     limits = [
-        f"{words} {part[key]}"
+        f"{words} {schema[key]}"
         for key, words in (
             ("minimum", "at least"),
             ("exclusiveMinimum", "above"),
             ("maximum", "at most"),
             ("exclusiveMaximum", "below"),
         )
-        if key in part
+        if key in schema
     ]
     kind = {"string": "text", "integer": "whole number", "number": "number", "boolean": "true, false"}
-    name = kind.get(str(part.get("type")), "")
-    if part.get("type") == "array":
-        name = f"list of {_values(part.get('items', {})) or 'values'}"
-    if part.get("type") == "object":
+    name = kind.get(str(schema.get("type")), "")
+    if schema.get("type") == "array":
+        name = f"list of {_values(schema.get('items', {})) or 'values'}"
+    if schema.get("type") == "object":
         name = "table"
     return " ".join([name, ", ".join(limits)]).strip()
 
 
-def _default(part: dict[str, Any], *, required: bool) -> str:
+def _default(schema: dict[str, Any], *, required: bool) -> str:
     if required:
         return NO_DEFAULT
-    if "default" not in part or part["default"] is None:
+    if "default" not in schema or schema["default"] is None:
         return "–"
-    return f"`{json.dumps(part['default'], ensure_ascii=False)}`"
+    return f"`{json.dumps(schema['default'], ensure_ascii=False)}`"
 
 
 def page() -> str:
@@ -104,32 +104,32 @@ def page() -> str:
     result = describe(Settings, "study.toml")
     parts = [HEAD]
     for heading, table in tables():
-        part = result if table is Settings else result["$defs"][table.__name__]
+        schema = result if table is Settings else result["$defs"][table.__name__]
         title = f"`[{heading}]`" if heading else "At the top"
-        parts.append(f"## {title}\n\n{part['description']}\n")
+        parts.append(f"## {title}\n\n{schema['description']}\n")
         shared = set(ServerSettings.model_fields) if issubclass(table, ServerSettings) else set()
         if shared:
             anchor = OF_SERVERS.lower().replace(" ", "-").translate({ord(sign): None for sign in "`[]"})
             parts.append(f"The keys for its server are [below](#{anchor}).\n")
-        parts += _rows(table, part, [key for key in part["properties"] if key not in shared])
+        parts += _rows(table, schema, [key for key in schema["properties"] if key not in shared])
     servers = result["$defs"][Judge.__name__]
     parts.append(f"## {OF_SERVERS}\n\n{inspect.getdoc(ServerSettings).partition(chr(10))[0]}\n")
     parts += _rows(Judge, servers, list(ServerSettings.model_fields))
     return "\n".join(parts)
 
 
-def _rows(table: type[BaseModel], part: dict[str, Any], keys: Sequence[str]) -> list[str]:
+def _rows(table: type[BaseModel], schema: dict[str, Any], keys: Sequence[str]) -> list[str]:
     """Return the rows of some keys of a table, as a table of Markdown; nothing if they are tables."""
     rows = []
     for key in keys:
-        value = part["properties"][key]
+        value = schema["properties"][key]
         inner = {heading for _, heading in _inner(table.model_fields[key].annotation, key)}
         if inner and (table, key) != (System, "model"):
             continue  # a table of its own
         cells = [
             f"`{key}`",
             "text or table" if inner else _values(value),
-            _default(value, required=key in part.get("required", ())),
+            _default(value, required=key in schema.get("required", ())),
             value.get("description", ""),
         ]
         rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")

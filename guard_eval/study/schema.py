@@ -47,18 +47,18 @@ def schema_file(table: type[BaseModel], file: str) -> bytes:
 def describe(table: type[BaseModel], file: str) -> dict[str, Any]:
     """Return the JSON Schema of a file of settings, each key with its meaning."""
     result = table.model_json_schema(schema_generator=_Generator, mode="validation")
-    known = {each.__name__: each for each in _tables(SettingsTable)}
-    for name, part in {table.__name__: result, **result.get("$defs", {})}.items():
-        if name not in known:  # of pydantic's own
+    tables = {kind.__name__: kind for kind in _tables(SettingsTable)}
+    for name, definition in {table.__name__: result, **result.get("$defs", {})}.items():
+        if name not in tables:  # of pydantic's own
             continue
-        if known[name] is StudyFile:  # which a text names
-            part.clear()
-            part["type"] = "string"
+        if tables[name] is StudyFile:  # which a text names
+            definition.clear()
+            definition["type"] = "string"
             continue
-        part.pop("title", None)
-        part["description"] = (inspect.getdoc(known[name]) or "").partition("\n")[0]
-        meanings = meanings_of(known[name])
-        for key, value in part["properties"].items():
+        definition.pop("title", None)
+        definition["description"] = (inspect.getdoc(tables[name]) or "").partition("\n")[0]
+        meanings = meanings_of(tables[name])
+        for key, value in definition["properties"].items():
             value.pop("title", None)
             if key in meanings:
                 value["description"] = meanings[key]
@@ -67,7 +67,7 @@ def describe(table: type[BaseModel], file: str) -> dict[str, Any]:
 
 def _tables(table: type[SettingsTable]) -> list[type[SettingsTable]]:
     """Return a kind of tables, and all that derive from it."""
-    return [table, *(inner for each in table.__subclasses__() for inner in _tables(each))]
+    return [table, *(inner for kind in table.__subclasses__() for inner in _tables(kind))]
 
 
 def meanings_of(table: type[BaseModel]) -> dict[str, str]:

@@ -34,7 +34,7 @@ def find_generated(
     strategies: Sequence[str],
     prompts: Iterable[Prompt],
     *,
-    known: Known | None = None,
+    facts: Known | None = None,
     engine: str | None = ANY,
 ) -> dict[str, Texts]:
     """Return the texts that the study's settings ask for, by strategy, as far as they exist.
@@ -45,7 +45,7 @@ def find_generated(
         study: The study.
         strategies: By signature.
         prompts: The prompts whose texts are needed.
-        known: By default a model's weights are read only where study.toml alone does not decide.
+        facts: By default a model's weights are read only where study.toml alone does not decide.
         engine: The `Recipe.engine` whose texts count where no engine has made all: a name, None for
             transformers, or by default the one that has made the most.
 
@@ -53,15 +53,15 @@ def find_generated(
         StudyError: Several runs match study.toml.
     """
     by_id = {prompt.id: prompt for prompt in prompts}
-    folder = _find_run(study, known)
+    folder = _find_run(study, facts)
     return {
         name: _texts_in(folder, study, name, by_id, engine=engine) if folder else {} for name in strategies
     }
 
 
-def other_runs(study: Study, known: Known | None = None) -> list[str]:
+def other_runs(study: Study, facts: Known | None = None) -> list[str]:
     """Return in words how each run's folder that study.toml does not ask for differs from it."""
-    required = _required(study, known or {"revision": model_revision(study)})
+    required = _required(study, facts or {"revision": model_revision(study)})
     differences = {
         folder.name: _differences(recipe, required)
         for folder, recipe in read_run_folders(study.continuations).items()
@@ -69,10 +69,10 @@ def other_runs(study: Study, known: Known | None = None) -> list[str]:
     return [f"{name} has {', '.join(parts)}" for name, parts in differences.items() if parts]
 
 
-def model_revision(study: Study, *, read: bool = True) -> str | None:
-    """Return the model's revision as far as this machine knows it; `read` also that of a folder."""
+def model_revision(study: Study, *, hashes_folder: bool = True) -> str | None:
+    """Return the model's revision as far as this machine knows it; `hashes_folder` also that of a folder."""
     model = study.settings.model
-    return known_revision(study.locate_model(model.name), model.revision, read=read)
+    return known_revision(study.locate_model(model.name), model.revision, hashes_folder=hashes_folder)
 
 
 def recipe_settings(study: Study) -> dict[str, Any]:
@@ -88,15 +88,15 @@ def recipe_settings(study: Study) -> dict[str, Any]:
     }
 
 
-def _find_run(study: Study, known: Known | None) -> Path | None:
+def _find_run(study: Study, facts: Known | None) -> Path | None:
     """Return the one run's folder that matches study.toml, if there is one.
 
     A model's folder is only read if study.toml alone leaves several runs or none.
     """
     runs = read_run_folders(study.continuations)
     matching: list[Path] = []
-    for read in (False, True) if runs else ():
-        required = _required(study, known or {"revision": model_revision(study, read=read)})
+    for hashes_folder in (False, True) if runs else ():
+        required = _required(study, facts or {"revision": model_revision(study, hashes_folder=hashes_folder)})
         matching = [path for path, recipe in runs.items() if not _differences(recipe, required)]
         if len(matching) == 1:
             return matching[0]
@@ -110,11 +110,11 @@ def _find_run(study: Study, known: Known | None) -> Path | None:
     )
 
 
-def _required(study: Study, known: Known) -> dict[str, object]:
+def _required(study: Study, facts: Known) -> dict[str, object]:
     """Return what a run's recipe must be, as far as study.toml and the model say; None leaves it open."""
     model = study.settings.model
-    revision = known.get("revision")
-    dtype = known.get("dtype") or model.dtype
+    revision = facts.get("revision")
+    dtype = facts.get("dtype") or model.dtype
     return recipe_settings(study) | {
         "model": None if _is_content(revision) else model.name,
         "revision": revision,

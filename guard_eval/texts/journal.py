@@ -32,13 +32,13 @@ def append_lines(path: Path, rows: Iterable[dict[str, Any]]) -> None:
             so do the new lines that still found room.
     """
     lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-    rest = memoryview(lines.encode("utf-8", "surrogatepass"))
+    unwritten = memoryview(lines.encode("utf-8", "surrogatepass"))
     try:
         with open_to_append(path) as file:  # without a buffer, which would repeat a write that found no room
             file.truncate(_whole_lines(file))
             try:
-                while rest:
-                    rest = rest[file.write(rest) :]
+                while unwritten:
+                    unwritten = unwritten[file.write(unwritten) :]
             finally:
                 file.truncate(_whole_lines(file))
                 os.fsync(file.fileno())

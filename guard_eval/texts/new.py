@@ -112,7 +112,7 @@ def new(
             systems wrote to different prompts.
     """
     folder = Path(folder)
-    paths = [Path(each) for each in ([prompts] if isinstance(prompts, str | Path) else prompts)]
+    paths = [Path(file) for file in ([prompts] if isinstance(prompts, str | Path) else prompts)]
     if texts is not None:
         return _new_of_texts(folder, *_import(texts, paths, column, common=common))
     if column or common:
@@ -144,8 +144,8 @@ def _import(
     texts: Sequence[Source], prompts: Sequence[Path], columns: Sequence[str], *, common: bool
 ) -> tuple[list[Prompt], list[Imported]]:
     """Return the prompts and systems of files or data frames."""
-    several = [texts] if isinstance(texts, str | Path) or hasattr(texts, "itertuples") else texts
-    sources = [Path(each) if isinstance(each, str) else each for each in several]
+    items = [texts] if isinstance(texts, str | Path) or hasattr(texts, "itertuples") else texts
+    sources = [Path(item) if isinstance(item, str) else item for item in items]
     if not sources:
         raise StudyError("--texts names no file; name the files with the texts of two systems or more")
     return import_texts(sources, columns=columns, prompts=read_prompts(*prompts), common=common)
@@ -167,7 +167,7 @@ def _new_of_texts(folder: Path, prompts: Sequence[Prompt], systems: Sequence[Imp
     files = {system.file: system.lines() for system in systems}
     study = _write(folder, files | {PROMPTS: prompt_lines(prompts)}, content)
     compared = f"{len(couples)} comparison{'' if len(couples) == 1 else 's'} of {len(systems)} systems"
-    endings = describe_endings({each.name: [text.text for text in each.texts] for each in systems})
+    endings = describe_endings({system.name: [text.text for text in system.texts] for system in systems})
     return NewStudy(
         folder=folder,
         prompts=len(prompts),
@@ -196,7 +196,7 @@ def _write(folder: Path, files: Mapping[str, bytes], settings: str) -> Study:
         if not has_size or read_bytes(path, limit=len(content)) != content:
             _refuse_existing(path)
     schema = {schema_name(SETTINGS): schema_file(Settings, SETTINGS)}
-    for name, content in (files | schema).items():
+    for name, content in {**files, **schema}.items():
         write_whole(folder / name, content, make_folder=True)
     write_whole(folder / SETTINGS, settings.encode())
     return Study.open(folder)
@@ -238,9 +238,11 @@ def _settings_of_texts(folder: Path, systems: Sequence[Imported], couples: Seque
     """Return the text of a study.toml whose texts are in files."""
     tables = [
         _FROM_FILE.format(
-            name=_toml_text(each.name), file=_toml_text(each.file), source=one_line(Path(each.source).name)
+            name=_toml_text(system.name),
+            file=_toml_text(system.file),
+            source=one_line(Path(system.source).name),
         )
-        for each in systems
+        for system in systems
     ]
     return _fill_template(
         folder,

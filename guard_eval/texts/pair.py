@@ -86,7 +86,7 @@ def pair(study: Study, /, *, redraw: bool = False) -> Paired:
                 f"{error}.\nNone of these pairs has a verdict yet, so they can be drawn again, while raters "
                 f"and invites stay: {study.command('pair', '--redraw')}"
             ) from error
-        record_strategies(study.folder, [str(each.strategy) for each in settings.systems.values()])
+        record_strategies(study.folder, [str(system.strategy) for system in settings.systems.values()])
         store_pairs.add_gold(store, gold)
         gold_pairs = len(store_pairs.read_gold(store))
     counts = Counter(prompt.dataset for prompt in drawn)

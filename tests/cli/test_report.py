@@ -97,13 +97,13 @@ def test_a_report_on_unfinished_ratings_says_so(paired, monkeypatch):
             verdicts.save(
                 store, blind.presentation, dict.fromkeys(opened.settings.annotation.criteria, "A"), rater=ann
             )
-        wanted = pairs * opened.settings.annotation.raters_per_pair
+        ratings = pairs * opened.settings.annotation.raters_per_pair
         (unfinished,) = study_context(opened, store, unblind.tidy(store)).unfinished
-        every = [replace(row, rater=f"r{index}") for index, row in enumerate(unblind.tidy(store) * wanted)]
+        every = [replace(row, rater=f"r{index}") for index, row in enumerate(unblind.tidy(store) * ratings)]
         with monkeypatch.context() as rated:
             rated.setattr(unblind, "tidy", lambda *_, **__: every)
             assert study_context(opened, store, every).unfinished == ()
-    assert unfinished == f"people gave {pairs - 1} of {wanted} ratings"
+    assert unfinished == f"people gave {pairs - 1} of {ratings} ratings"
     assert report(paired).answer.startswith(f"These results were looked at early: {unfinished}. ")
     assert f"> These results were looked at early: {unfinished}." in markdown(paired / "report")
     assert "to look after every ten pairs" in markdown(paired / "report")

@@ -19,7 +19,10 @@ def test_every_key_has_a_meaning_and_stands_on_the_page():
         assert set(table.model_fields) <= described | {
             key
             for key in table.model_fields
-            if any(each.split(".")[-1].strip("[]") == key or f"{key}.NAME" in each for each, _ in tables())
+            if any(
+                heading_of.split(".")[-1].strip("[]") == key or f"{key}.NAME" in heading_of
+                for heading_of, _ in tables()
+            )
         }, heading
         assert not heading or f"## `[{heading}]`" in text
     assert "| `criteria` | list of text |" in text

@@ -31,7 +31,7 @@ def test_a_number_is_an_id(tmp_path):
 
 def test_several_files_are_datasets_of_their_names(tmp_path):
     paths = [write(tmp_path, '{"prompt": "A"}', '{"prompt": "B"}', name=f"{name}.jsonl") for name in "xy"]
-    assert [(each.dataset, each.id) for each in read_prompts(*paths)] == [
+    assert [(prompt.dataset, prompt.id) for prompt in read_prompts(*paths)] == [
         *(("x", "x-0001"), ("x", "x-0002"), ("y", "y-0001"), ("y", "y-0002"))
     ]
     with pytest.raises(StudyError, match=r"x\.jsonl, line 1: an earlier prompt has the id 'x-0001', too"):

@@ -64,8 +64,8 @@ def _line(text: Generation) -> str:
     """Return a text as a line: its prompt's id, the text, and what is known of how it was made."""
     row = {"id": text.prompt_id, "text": text.text}
     more = {"finish": text.finish, "new_tokens": text.tokens, "seconds": text.seconds, "batch": text.batch}
-    known = {name: value for name, value in more.items() if value is not None}
-    return json.dumps(row | known, ensure_ascii=False) + "\n"
+    facts = {name: value for name, value in more.items() if value is not None}
+    return json.dumps(row | facts, ensure_ascii=False) + "\n"
 
 
 def import_texts(
@@ -96,7 +96,7 @@ def import_texts(
     _check_names(systems)
     index = PromptIndex(prompts or _find_prompts(systems))
     has_one_order = bool(prompts) or _have_one_order(systems)
-    matched = {name: index.match(each.texts, by_place=has_one_order) for name, each in systems.items()}
+    matched = {name: index.match(system.texts, by_place=has_one_order) for name, system in systems.items()}
     shared = [prompt for prompt in index.prompts if all((prompt.id, 1) in m.texts for m in matched.values())]
     if len(shared) < len(index.prompts) and not (common and shared):
         raise StudyError(_explain_missing(systems, matched, index.prompts, shared=len(shared)))
@@ -173,7 +173,7 @@ def _find_prompts(systems: Mapping[str, Imported]) -> list[Prompt]:
     used: Counter[str] = Counter()
     for position, (words, text) in enumerate(first.items(), start=1):
         named = list(ids[words].values())
-        any_id = next((identifier for each in named for identifier in each), f"{position:04d}")
+        any_id = next((identifier for system_ids in named for identifier in system_ids), f"{position:04d}")
         for identifier in _split_ids(named) or [any_id]:
             used[identifier] += 1
             prompts.append(
@@ -215,7 +215,9 @@ def _explain_missing(
         prompts: All prompts.
         shared: The number of prompts to which all systems have texts.
     """
-    lacking = {name: [p for p in prompts if (p.id, 1) not in each.texts] for name, each in matched.items()}
+    lacking = {
+        name: [p for p in prompts if (p.id, 1) not in result.texts] for name, result in matched.items()
+    }
     name, missing = next((name, missing) for name, missing in lacking.items() if missing)
     texts = systems[name].texts
     where = f"{name} in {systems[name].source}"
@@ -245,7 +247,7 @@ def _count_reworded(systems: Mapping[str, Imported]) -> int:
         for text in system.texts:
             if text.prompt_id and text.prompt is not None:
                 words[text.prompt_id].add(as_shown(text.prompt))
-    return sum(len(each) > 1 for each in words.values())
+    return sum(len(wordings) > 1 for wordings in words.values())
 
 
 def _choose_texts(system: Imported, matched: Matched, ids: Collection[str]) -> Imported:
