@@ -14,8 +14,9 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from guard_eval.errors import StudyError
@@ -135,3 +136,18 @@ def read_continuations(path: Path) -> Iterator[Continuation]:
         return Continuation(recipe=recipe, **row)
 
     return read_lines(path, build, "continuation")
+
+
+def read_trace_means(continuations: Path) -> dict[str, dict[str, float]]:
+    """Return the means over tokens of what each text's trace records, by the text's id and by name.
+
+    Raises:
+        StudyError: A whole line cannot be read.
+    """
+
+    def build(trace: Trace) -> tuple[str, dict[str, float]]:
+        lists = {name: values for name, values in trace.items() if isinstance(values, list) and values}
+        return trace["id"], {name: fmean(values) for name, values in lists.items()}
+
+    paths = sorted(continuations.glob("*/*.trace.jsonl"))
+    return dict(chain.from_iterable(read_lines(path, build, "trace") for path in paths))

@@ -8,6 +8,7 @@ line.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from guard_eval.errors import StudyError
 from guard_eval.records import Prompt
 from guard_eval.study.folder import Study
 from guard_eval.texts.generation_files import Fields
-from guard_eval.texts.rows import read_rows
+from guard_eval.texts.rows import Record, read_rows
 
 
 def read_prompts(*paths: Path, dataset: str | None = None) -> list[Prompt]:
@@ -31,22 +32,12 @@ def read_prompts(*paths: Path, dataset: str | None = None) -> list[Prompt]:
     prompts: dict[str, Prompt] = {}
     for path in paths:
         before = len(prompts)
-        for record in read_rows(path):
-            fields = Fields(record)
-            text = fields.string("prompt")
-            group = fields.string("dataset") or dataset or path.stem
-            name = fields.string("id") or fields.string("prompt_id") or f"{group}-{record.number:04d}"
-            prompt = Prompt(id=name, dataset=group, text=text or "", reference=fields.string("reference"))
-            if fields.flaws:
-                raise StudyError(f"{record.where}: {fields.flaws[0]}; save the file as UTF-8")
-            if not prompt.text.strip():
-                keys = ", ".join(record.row)
+        for prompt, record in _read_numbered(path, dataset):
+            if prompt.id in prompts:
                 raise StudyError(
-                    f"{record.where}: there is no text under the key 'prompt' (keys: {keys:.300}); write one"
+                    f"{record.where}: an earlier prompt has the id {prompt.id!r}, too; change one"
                 )
-            if name in prompts:
-                raise StudyError(f"{record.where}: an earlier prompt has the id {name!r}, too; change one")
-            prompts[name] = prompt
+            prompts[prompt.id] = prompt
         if len(prompts) == before:
             raise StudyError(
                 f'{path} holds no prompts; write one JSON object a line, such as {{"prompt": "Once upon"}}'
@@ -84,3 +75,35 @@ def read_study_prompts(study: Study, *, limited: bool = True) -> list[Prompt]:
 @lru_cache(maxsize=1)  # one command asks several times; a file that changes has another time of change
 def _read_once(path: Path, _changed: int, _size: int) -> tuple[Prompt, ...]:
     return tuple(read_prompts(path))
+
+
+def read_prompt_columns(path: Path) -> dict[str, dict[str, object]]:
+    """Return what the file says of each prompt, by its id and by column.
+
+    `prompt_length`, in characters, is a column too.
+
+    Raises:
+        StudyError: The file cannot be read, or has a row that cannot be used.
+    """
+    return {
+        prompt.id: {"prompt_length": len(prompt.text), **record.row}
+        for prompt, record in _read_numbered(path)
+    }
+
+
+def _read_numbered(path: Path, dataset: str | None = None) -> Iterator[tuple[Prompt, Record]]:
+    """Yield the prompts of a file, each with its row."""
+    for record in read_rows(path):
+        fields = Fields(record)
+        text = fields.string("prompt")
+        group = fields.string("dataset") or dataset or path.stem
+        name = fields.string("id") or fields.string("prompt_id") or f"{group}-{record.number:04d}"
+        prompt = Prompt(id=name, dataset=group, text=text or "", reference=fields.string("reference"))
+        if fields.flaws:
+            raise StudyError(f"{record.where}: {fields.flaws[0]}; save the file as UTF-8")
+        if not prompt.text.strip():
+            keys = ", ".join(record.row)
+            raise StudyError(
+                f"{record.where}: there is no text under the key 'prompt' (keys: {keys:.300}); write one"
+            )
+        yield prompt, record
