@@ -24,10 +24,10 @@ from guard_eval.store import RaterProgress, Store, pairs, raters, settings
 from guard_eval.store.slots import MOST_SKIPS
 from guard_eval.study import Study
 from guard_eval.study.declared import compare_declared
-from guard_eval.texts.matching import SystemTexts
-from guard_eval.texts.prompts import read_prompts
-from guard_eval.texts.served_files import served_path
+from guard_eval.texts.prompts import read_study_prompts
 from guard_eval.texts.systems import find_texts
+from guard_eval.texts.systems.matching import SystemTexts
+from guard_eval.texts.systems.served_files import served_path
 
 State = Literal["complete", "partial", "missing", "broken"]
 
@@ -166,7 +166,7 @@ def _texts_and_metrics(study: Study) -> tuple[list[Part], dict[str, SystemTexts]
     chosen = study.settings
     prompts: list[Prompt] = []
     try:
-        prompts = read_prompts(study.prompts_path, limit=chosen.prompts.limit)
+        prompts = read_study_prompts(study)
     except StudyError as error:
         read = Part("prompts", "broken", str(error))
     else:
@@ -220,8 +220,7 @@ def _texts(study: Study, prompts: list[Prompt]) -> tuple[Part, dict[str, SystemT
     runs = {name: study.settings.runs_of(name) for name in study.settings.systems}
     part = "texts" if study.settings.system else "continuations"
     try:
-        everything = prompts if study.settings.prompts.limit is None else None
-        existing = find_texts(study, list(runs), prompts, all_prompts=everything)
+        existing = find_texts(study, list(runs), prompts)
     except (StudyError, OSError) as error:
         return Part(part, "broken", str(error)), {}
     return _count_texts(study, part, existing, runs, len(prompts)), existing
