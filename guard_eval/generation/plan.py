@@ -91,7 +91,7 @@ class GenerationPlan:
     @cached_property
     def existing(self) -> Mapping[str, Texts]:
         """The texts that exist, by strategy."""
-        return find_generated(self.study, [*self.systems], self.prompts, known=self.known, engine=self.engine)
+        return find_generated(self.study, [*self.systems], self.prompts, facts=self.known, engine=self.engine)
 
     @cached_property
     def missing(self) -> dict[str, list[PlannedText]]:
