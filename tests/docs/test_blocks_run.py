@@ -116,6 +116,6 @@ def test_the_tutorial_shows_what_comes_out(monkeypatch, tmp_path, capsys):
     printed = text.partition("```text\n")[2].partition("```")[0]
     assert capsys.readouterr().out.replace("\u00a0", " ") == printed
     row = names["shares"](names["verdicts"]).iloc[0]
-    assert row["p"] == 20 / 2**9
+    assert row["p"] == pytest.approx(20 / 2**9)
     numbers = [f"{row[name]:.2f}".removeprefix("0") for name in ("win_share", "low")]
     assert f"{numbers[0]} from {numbers[1]} to {row['high']:g}, p = .039" in text
