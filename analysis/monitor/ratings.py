@@ -17,10 +17,11 @@ from scipy.stats import binom
 
 from analysis.stats.agreement import RatingCounts, fleiss_kappa, raw_agreement
 from analysis.stats.proportion import unit_proportion
+from analysis.verdicts.likeness import BY_TASTE, compare_with_judges, describe_signs
 from guard_eval.records import RaterKind
 from guard_eval.store import RaterProgress, Store, notes
 from guard_eval.store import pairs as store_pairs
-from guard_eval.store.notes import Note
+from guard_eval.store.notes import Note, count_conduct
 from guard_eval.store.unblind import NamedRows, read_choices, read_pairs, read_presentations
 
 READING = 71.0
@@ -45,6 +46,7 @@ MEANINGS = {
     "gold": "failed at least two gold answers, and half of them",
     "one side": "prefers one side more than fewer than one rater in 1000 would by chance",
     "failed the check": "did not pass the comprehension check in two attempts",
+    "like a model": f"agrees with a judge or uses the page as if a model answered. {BY_TASTE}",
 }
 """The flags: why a rater should be looked at. None is a reason to exclude, which a person decides."""
 
@@ -170,6 +172,10 @@ def read_ratings(
             favourites=_favourite_answers(choices.drop_duplicates(_CHOICE)),
             remarks=Counter(zip(remarks["rater"], remarks["kind"], strict=True)),
             failed={rater.name for rater in raters if rater.state == "failed the check"},
+            signs=describe_signs(
+                compare_with_judges(kind, _labels(last), _labels(_judged(store, kind, letters, of_pair))),
+                count_conduct(store),
+            ),
         ),
         remarks=remarks.assign(
             prompt_id=remarks["pair_id"].map(pairs.set_index("pair_id")["prompt_id"]).fillna("")
@@ -223,13 +229,14 @@ def _raters(
     favourites: Mapping[str, tuple[str, float]],
     remarks: Counter[tuple[str, str]],
     failed: set[str],
+    signs: Mapping[str, str],
 ) -> pd.DataFrame:
     """Return a row for each rater, in the order they were added.
 
     The columns are `seconds` (all of them), `pace` (the median for a pair), `ties`, `same` (how often another
     rater says the same), `first` (the share of pairs on which the answers lean to A), `gold` and `repeats`
-    with those that were failed or changed, the least likely `favourite` answer, `flags`, `remarks`, `skipped`
-    and `state`.
+    with those that were failed or changed, the least likely `favourite` answer, `signs` of a model, `flags`,
+    `remarks`, `skipped` and `state`.
 
     Args:
         raters: The raters.
@@ -238,6 +245,7 @@ def _raters(
         favourites: The answer that each gives too often, and how likely that is.
         remarks: How many remarks of each kind a rater has.
         failed: Who failed the comprehension check twice.
+        signs: The signs that a model answered for a rater.
     """
     names = [rater.name for rater in raters]
     sums = sums.reindex(names, fill_value=0)
@@ -252,6 +260,7 @@ def _raters(
             "gold": (sums["gold_failed"] >= GOLD_FAILED) & (2 * sums["gold_failed"] >= sums["gold"]),
             "one side": (leaning > 0) & (side_chances < RARE),
             "failed the check": [name in failed for name in names],
+            "like a model": [name in signs for name in names],
         }
     )
     shares = [
@@ -270,6 +279,7 @@ def _raters(
             "first": shares,
             **{name: sums[name] for name in ("gold", "gold_failed", "repeats", "repeats_changed")},
             "favourite": [answer for answer, _ in answers],
+            "signs": [signs.get(name, "") for name in names],
             "flags": [list(flags.columns[row]) for row in flags.to_numpy(dtype=bool)],
             "remarks": [remarks[name, "comment"] + remarks[name, "problem"] for name in names],
             "skipped": [remarks[name, "skip"] for name in names],
@@ -277,6 +287,21 @@ def _raters(
         }
     )
     return table.reset_index(drop=True)
+
+
+def _judged(store: Store, kind: RaterKind, letters: pd.DataFrame, of_pair: pd.DataFrame) -> pd.DataFrame:
+    """Return the current choices of the judges that people of a kind are compared with."""
+    judge_kind: RaterKind = "simulated_model" if kind == "simulated" else "model"
+    shown = _frame(read_presentations(store, judge_kind)).join(of_pair, on="pair_id")
+    return letters.merge(shown, on="presentation").drop_duplicates(_CHOICE, keep="last")
+
+
+def _labels(choices: pd.DataFrame) -> pd.DataFrame:
+    """Return each rater's label of a study's pair: 0, 1 or 2 for the second method, a tie and the first."""
+    study = choices[choices["role"] == "study"]
+    keys = [study[name] for name in ("rater", "criterion", "item")]
+    net = (study["letter"] * study["side_of_a"]).groupby(keys, observed=True).sum()
+    return (np.sign(net) + 1).rename("label").reset_index()
 
 
 def _sums_by_rater(study: pd.DataFrame, shown: pd.DataFrame, checks: pd.DataFrame) -> pd.DataFrame:

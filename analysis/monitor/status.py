@@ -418,7 +418,7 @@ def _raters_table(frame: pd.DataFrame) -> Table:
         "remarks": lambda row: str(row.remarks or ""),
         "skipped": lambda row: str(row.skipped or ""),
         "state": lambda row: row.state,
-        "look at": lambda row: ", ".join(_name_flags(row.flags, row.favourite)),
+        "look at": lambda row: ", ".join(name_flags(row)),
     }
     cells = {name: [make(row) for row in shown.itertuples()] for name, make in columns.items()}
     kept = [name for name, column in cells.items() if set(column) - {"", NOTHING} or name == "rater"]
@@ -436,8 +436,10 @@ def _raters_table(frame: pd.DataFrame) -> Table:
     )
 
 
-def _name_flags(flags: Sequence[str], favourite: str) -> list[str]:
-    return [f"same answer ({favourite})" if flag == "same answer" else flag for flag in flags]
+def name_flags(row: Any) -> list[str]:  # noqa: ANN401 (a row of `Ratings.raters`)
+    """Return a rater's flags, with the figures of those that have some."""
+    figures = {"same answer": row.favourite, "like a model": row.signs}
+    return [f"{flag} ({figures[flag]})" if flag in figures else flag for flag in row.flags]
 
 
 def _count(count: int, word: str) -> str:

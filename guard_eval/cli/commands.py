@@ -55,7 +55,7 @@ COMMANDS = {
     ),
     "raters list": Command(
         PEOPLE,
-        "guard_eval.store.manage:list_raters",
+        "analysis.monitor.rater_list:list_raters",
         "List the raters with their source, progress and state.",
     ),
     "raters add": Command(PEOPLE, "guard_eval.store.manage:add", "Invite people: make a link for each."),

@@ -43,18 +43,6 @@ class Raters(Result):
     raters: tuple[RaterProgress, ...]
 
 
-def list_raters(study: Study, /) -> Raters:
-    """List the raters with their source, progress and state.
-
-    `guard-eval status` says how long they take and how they rate.
-
-    Args:
-        study: The study's folder.
-    """
-    with Store.open(study.database) as store:
-        return _list(store)
-
-
 def add(study: Study, /, *names: str, url: str | None = None, renew: bool = False) -> Invited:
     """Invite people: make a link for each.
 
@@ -156,7 +144,7 @@ def erase(study: Study, /, *names: str, verdicts: bool = False, yes: bool = Fals
         if not yes and not sys.stdin.isatty():
             raise StudyError("there is no terminal to confirm this in, and nobody was erased; add --yes")
         if not (yes or progress.confirm(f"Erase {', '.join(names)} for good? This cannot be undone.")):
-            return _list(store)
+            return list_all(store)
         lines = []
         for name in names:
             new_name, external_id = raters.erase(store, name, _user(), verdicts=verdicts)
@@ -166,7 +154,9 @@ def erase(study: Study, /, *names: str, verdicts: bool = False, yes: bool = Fals
                 f"Identity and comments are removed, also from other notes. It is {new_name} now, {what}.",
                 f"Files that may still hold the name: grep -rlwiF {words} {shlex.quote(str(study.folder))}",
             ]
-        return _list(store, *lines, "Not in reach: backups, other copies, compressed files, a server's log.")
+        return list_all(
+            store, *lines, "Not in reach: backups, other copies, compressed files, a server's log."
+        )
 
 
 def _open(study: Study, names: Sequence[str], action: str) -> Store:
@@ -183,10 +173,11 @@ def _change(
         with store.write():  # all of them or nobody
             for name in names:
                 change(store, name, *more)
-        return _list(store, *(says.format(name) for name in names))
+        return list_all(store, *(says.format(name) for name in names))
 
 
-def _list(store: Store, *lines: str) -> Raters:
+def list_all(store: Store, *lines: str) -> Raters:
+    """Return all raters, below these lines."""
     everybody = tuple(raters.read(store))
     heads = {name: name.replace("_", " ") for name in RaterProgress.__slots__}
     heads = {name: head for name, head in heads.items() if any(getattr(each, name) for each in everybody)}
