@@ -34,7 +34,7 @@ def list_raters(study: Study, /) -> ListedRaters:
         listed = manage.list_all(store)
         slots = study.plan.slots
         ratings = read_ratings(store, listed.raters, slots=slots, most_skips=MOST_SKIPS)
-    flags = {row.rater: ", ".join(name_flags(row)) for row in ratings.raters.itertuples() if row.flags}
+    flags = {rater.rater: ", ".join(name_flags(rater)) for rater in ratings.raters if rater.flags}
     table = Table(
         caption="Raters to look at",
         columns=("rater", "look at"),

@@ -51,7 +51,7 @@ def section(evidence: Evidence) -> Section | None:
         },
         csv="likeness",
         caption="People's agreement with judges",
-        note="Expected: how often other people say the same as the judge on them. p is corrected for all rows.",
+        note="Expected: how often other people say what the judge says. p is corrected for all rows.",
     )
     return Section(
         anchor="likeness",

@@ -20,7 +20,6 @@ from guard_eval.generation.plan import (
     Generated,
     GenerationPlan,
     Problems,
-    recipe_settings,
 )
 from guard_eval.generation.served import ServedPlan, request_texts
 from guard_eval.generation.strategies import Greedy, own, parse, signature
@@ -28,10 +27,10 @@ from guard_eval.servers.server import parse_send_key
 from guard_eval.study.folder import Study
 from guard_eval.study.system_settings import System
 from guard_eval.texts.continuations import append_continuations, append_traces
-from guard_eval.texts.current import Known, model_revision
-from guard_eval.texts.prompts import read_prompts
-from guard_eval.texts.served_files import TEXTS
+from guard_eval.texts.current import Known, model_revision, recipe_settings
+from guard_eval.texts.prompts import read_study_prompts
 from guard_eval.texts.shards import Shard, reserve
+from guard_eval.texts.systems.served_files import TEXTS
 
 EngineName = Literal["local", "ray", "vllm"]
 _OPENERS: dict[EngineName, str] = {
@@ -86,7 +85,7 @@ def generate_texts(
         raise StudyError(f"--budget {budget:g} must be an amount above 0, in US dollars, such as --budget 20")
     systems = _choose_systems(study, strategy)
     part = Shard.parse(shard) if shard else Shard()
-    prompts = read_prompts(study.prompts_path, limit=study.settings.prompts.limit)
+    prompts = read_study_prompts(study)
     local = [system for system in systems if system.source == "strategy"]
     served = [system for system in systems if system.source == "server"]
     folder = study.continuations if local else study.folder / TEXTS

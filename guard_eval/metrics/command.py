@@ -36,12 +36,12 @@ from guard_eval.study.criteria_settings import SettingsTable
 from guard_eval.study.folder import locate_model
 from guard_eval.study.settings import MetricSettings
 from guard_eval.study.toml import check_tables, with_overrides
-from guard_eval.texts.cues import describe_endings
 from guard_eval.texts.generation_files import read_generations
 from guard_eval.texts.generations import HUMAN, Generation, generation_of
 from guard_eval.texts.models import HubModels, find_models
-from guard_eval.texts.prompts import read_prompts
+from guard_eval.texts.prompts import read_prompts, read_study_prompts
 from guard_eval.texts.systems import explain_missing, find_texts
+from guard_eval.texts.systems.cues import describe_endings
 
 if TYPE_CHECKING:
     from guard_eval.generation.library import Texts
@@ -145,9 +145,7 @@ def _read_texts(source: Any, options: Mapping[str, Any]) -> Sequence[Generation]
 def _measure_study(study: Study, chosen: Mapping[str, Any], *, dry_run: bool) -> Measured:
     """Measure the texts of a study that exist."""
     settings = study.settings
-    prompts = read_prompts(study.prompts_path, limit=settings.prompts.limit)
-    everything = prompts if settings.prompts.limit is None else None
-    by_system = find_texts(study, settings.systems, prompts, all_prompts=everything)
+    by_system = find_texts(study, settings.systems, read_study_prompts(study))
     generations = [text for texts in by_system.values() for text in texts.values()]
     if not generations:
         remedy = explain_missing(study, next(iter(settings.systems)))

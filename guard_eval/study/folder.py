@@ -130,14 +130,14 @@ class Study:
     @property
     def plan(self) -> HandOutPlan:
         """Return how pairs are handed to people, and to simulated raters in their place."""
-        asked = self.settings.annotation
+        annotation = self.settings.annotation
         return HandOutPlan(
             seed=self.settings.seed,
-            slots=asked.raters_per_pair,
-            lease=timedelta(minutes=asked.lease_minutes),
-            quota=asked.pairs_per_rater,
-            gold_every=asked.gold_every,
-            repeats=asked.repeats,
+            slots=annotation.raters_per_pair,
+            lease=timedelta(minutes=annotation.lease_minutes),
+            quota=annotation.pairs_per_rater,
+            gold_every=annotation.gold_every,
+            repeats=annotation.repeats,
         )
 
     @property

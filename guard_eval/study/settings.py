@@ -60,7 +60,7 @@ class Prompts(SettingsTable):
     Attributes:
         file: A file in the study's folder: JSON lines, `.csv` or `.txt`. `guard-eval new --prompts`
             copies one there.
-        limit: Only its first so many prompts.
+        limit: The number of prompts that are used of each dataset, the first ones. Default: all.
     """
 
     file: Name = "prompts.jsonl"
@@ -281,8 +281,8 @@ class Settings(SettingsTable):
 
     def of_model(self, model: Model) -> Self:
         """Return these settings with `model` as [model], and the strategies by which it writes."""
-        local = [each for each in self.systems.values() if each.source == "strategy"]
-        strategies = [str(each.strategy) for each in local if self.model_of(each) == model]
+        local = [system for system in self.systems.values() if system.source == "strategy"]
+        strategies = [str(system.strategy) for system in local if self.model_of(system) == model]
         generation = self.generation.model_copy(update={"strategies": strategies})
         return self.model_copy(update={"model": model, "generation": generation, "system": []})
 
@@ -305,23 +305,23 @@ class Settings(SettingsTable):
     @field_validator("judge")
     @classmethod
     def _complete_judges(cls, judges: list[Judge], info: ValidationInfo) -> list[Judge]:
-        known = rubric(info.data.get("criteria", {}))
+        criteria_by_name = rubric(info.data.get("criteria", {}))
         annotation = info.data.get("annotation")
         each_once([judge.rater_name for judge in judges])
         criteria = annotation.criteria if annotation else []
         texts = info.data.get("texts", CONTINUATIONS)
         task = info.data.get("task")
-        return [judge.in_study(known, criteria, texts=texts, task=task) for judge in judges]
+        return [judge.in_study(criteria_by_name, criteria, texts=texts, task=task) for judge in judges]
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:
         systems = list(self.systems)
         assisting = self.analysis.assisted_by
         table = "generation.strategies or [[system]]" if self.system else "generation.strategies"
-        asked = [*self.annotation.criteria, *chain(*(judge.criteria for judge in self.judge))]
+        criteria = [*self.annotation.criteria, *chain(*(judge.criteria for judge in self.judge))]
         problems = [
-            f"{key} names {name}, which is not in {table}: {nearest(name, known)}"
-            for key, names, table, known in (
+            f"{key} names {name}, which is not in {table}: {nearest(name, valid_names)}"
+            for key, names, table, valid_names in (
                 ("pairs.compare", chain(*self.pairs.compare), table, systems),
                 ("metrics.baseline", filter(None, [self.metrics.baseline]), table, systems),
                 (
@@ -330,10 +330,10 @@ class Settings(SettingsTable):
                     "[[judge]]",
                     [judge.rater_name for judge in self.judge],
                 ),
-                ("analysis.composite", self.analysis.composite or (), "annotation.criteria", asked),
+                ("analysis.composite", self.analysis.composite or (), "annotation.criteria", criteria),
             )
             for name in dict.fromkeys(names)
-            if name not in known
+            if name not in valid_names
         ]
         problems += self._check_writers()
         if assisting and not self.pairs.human_pairs:
@@ -363,8 +363,8 @@ class Settings(SettingsTable):
         problems += [
             f"the model {name} writes with dtype auto and with another one, so nobody could tell their texts "
             "apart; set dtype in each of its tables"
-            for name, each in dtypes.items()
-            if len(each) > 1 and "auto" in each
+            for name, model_dtypes in dtypes.items()
+            if len(model_dtypes) > 1 and "auto" in model_dtypes
         ]
         writers: dict[tuple[str, str], System] = {}
         for system in local:
