@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from simulated_studies import Truth, simulate
 
 from analysis.stats.likeness import compare_with_judge
-from analysis.verdicts.likeness import RARE
+from analysis.verdicts.likeness import ADVANCE, RARE
 from guard_eval.estimate import adjust
 
 CRITERIA = 2
@@ -26,11 +26,13 @@ def flagged(labels: NDArray[np.int64], judged: NDArray[np.int64]) -> NDArray[np.
     """Return which raters are flagged, from labels [criteria, items, raters] and [criteria, items]."""
     items, raters = labels.shape[1:]
     item, rater = np.divmod(np.arange(items * raters), raters)
-    p_values = [
-        compare_with_judge(item, rater, labels[index].ravel(), judged[index]).p for index in range(CRITERIA)
+    found = [
+        compare_with_judge(item, rater, labels[index].ravel(), judged[index]) for index in range(CRITERIA)
     ]
-    adjusted = np.array(adjust(np.concatenate(p_values).tolist()), dtype=float)
-    return np.asarray((adjusted.reshape(CRITERIA, raters) <= RARE).any(axis=0))
+    p_values = np.concatenate([likeness.p for likeness in found])
+    adjusted = np.array(adjust(p_values.tolist()), dtype=float).reshape(CRITERIA, raters)
+    ahead = np.array([likeness.same / likeness.items - likeness.expected for likeness in found])
+    return np.asarray(((adjusted <= RARE) & (ahead >= ADVANCE)).any(axis=0))
 
 
 def run(truth: Truth, items: int, raters: int, studies: int, copied: float) -> tuple[float, float]:
@@ -51,14 +53,16 @@ def run(truth: Truth, items: int, raters: int, studies: int, copied: float) -> t
 
 def lines(studies: int) -> Iterator[str]:
     """Yield the table."""
-    yield "| κ | biases | pairs | raters | honest raters flagged | copied | copiers flagged |"
+    yield "| κ | biases | pairs | raters | honest raters flagged | half copied | four fifths copied |"
     yield f"|{' ---: |' * 7}"
-    for kappa, bias, items, raters in product((0.2, 0.41), (0.0, 0.4), (100, 200), (4, 12)):
+    for kappa, bias, items, raters in product((0.2, 0.41), (0.0, 0.2, 0.4), (100, 200), (4, 12)):
         truth = Truth(kappa=kappa, rater_sd=bias)
         honest, _ = run(truth, items, raters, studies, 0.0)
+        found = {}
         for copied in (0.5, 0.8):
-            _, found = run(truth, items, raters, studies // 5, copied)
-            yield f"| {kappa} | {bias} | {items} | {raters} | {honest:.4f} | {copied} | {found:.2f} |"
+            _, found[copied] = run(truth, items, raters, studies // 5, copied)
+        cells = " | ".join(f"{share:.2f}" for share in found.values())
+        yield f"| {kappa} | {bias} | {items} | {raters} | {honest:.4f} | {cells} |"
 
 
 def main() -> None:

@@ -12,6 +12,8 @@ from guard_eval.estimate import adjust
 
 RARE = 0.001
 """Agreement with judges is a sign if chance gives it to no honest rater in all but this share of studies."""
+ADVANCE = 0.175
+"""It is a sign from so much more agreement than expected: people of one taste agree somewhat more, too."""
 CONDUCT = {
     "copies": ("copies", 3),
     "untrusted": ("events of a program", 3),
@@ -54,7 +56,8 @@ class JudgeLikeness:
     @property
     def is_sign(self) -> bool:
         """Return whether honest raters hardly agree so often."""
-        return self.p_adjusted is not None and self.p_adjusted <= RARE
+        is_rare = self.p_adjusted is not None and self.p_adjusted <= RARE
+        return is_rare and self.same / self.pairs >= self.expected + ADVANCE
 
 
 def compare_with_judges(kind: str, people: pd.DataFrame, judged: pd.DataFrame) -> list[JudgeLikeness]:
