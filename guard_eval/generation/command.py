@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from itertools import chain
 from pkgutil import resolve_name
 from statistics import fmean
 from typing import Literal
@@ -33,6 +34,7 @@ from guard_eval.texts.prompts import read_prompts
 from guard_eval.texts.served_files import TEXTS
 from guard_eval.texts.shards import Shard, reserve
 from guard_eval.texts.systems import find_texts
+from guard_eval.texts.tuning import TUNE, wanted_prompts
 
 EngineName = Literal["local", "ray", "vllm"]
 _OPENERS: dict[EngineName, str] = {
@@ -105,19 +107,20 @@ def generate_texts(
     systems = _choose_systems(study, strategy)
     part = Shard.parse(shard) if shard else Shard()
     prompts = read_prompts(study.prompts_path, limit=study.settings.prompts.limit)
+    wanted = wanted_prompts(study, prompts)
     local = [system for system in systems if system.source == "strategy"]
     served = [system for system in systems if system.source == "server"]
     folder = study.continuations if local else study.folder / TEXTS
     results = []
     problems: Problems = {}
     with nullcontext() if dry_run else reserve(folder, part):
-        plans = _plan_models(study, local, prompts, part, engine=engine, workers=workers, trace=trace)
+        plans = _plan_models(study, local, wanted, part, engine=engine, workers=workers, trace=trace)
         for plan in plans:
             result = _generate(plan, engine, problems, dry_run=dry_run)
             results.append(_name_systems(study, local, plan, result))
         if served and not shard:
             allowed = parse_send_key(send_key)
-            results.append(_request(study, served, prompts, budget=budget, allowed=allowed, dry_run=dry_run))
+            results.append(_request(study, served, wanted, budget=budget, allowed=allowed, dry_run=dry_run))
     if served and shard:
         names = ", ".join(system.name for system in served)
         line = f"{names}: not requested with --shard, which divides the work of local models"
@@ -132,7 +135,9 @@ def _choose_systems(study: Study, only: Sequence[str]) -> list[System]:
     named = {name: each for name, each in study.settings.systems.items() if each.source != "file"}
     if not named:
         raise StudyError(f"all systems of {study.folder} have their texts in files, so none are generated")
-    picked = [name if name in named else _spell(name, study) for name in only]
+    grids = study.settings.grids
+    asked = [setting for name in only for setting in grids.get(name, [name])]
+    picked = [name if name in named else _spell(name, study) for name in asked]
     if unknown := [name for name in picked if name not in named]:
         table = "[[system]] or generation.strategies" if study.settings.system else "generation.strategies"
         raise StudyError(
@@ -155,7 +160,7 @@ def _spell(name: str, study: Study) -> str:
 def _plan_models(
     study: Study,
     systems: Sequence[System],
-    prompts: Sequence[Prompt],
+    prompts: Mapping[str, Sequence[Prompt]],
     shard: Shard,
     *,
     engine: EngineName,
@@ -165,12 +170,15 @@ def _plan_models(
     """Yield a plan for each local model that writes texts of these systems."""
     for part in study.by_model():
         model = part.settings.model
-        chosen = {str(each.strategy) for each in systems if study.settings.model_of(each) == model}
-        if chosen:
+        wanted = {
+            str(each.strategy): [prompt for prompt in prompts[each.name] if shard.holds(prompt.id)]
+            for each in systems
+            if study.settings.model_of(each) == model
+        }
+        if wanted:
             yield GenerationPlan(
                 study=part,
-                strategies=[name for name in part.settings.generation.strategies if name in chosen],
-                prompts=[prompt for prompt in prompts if shard.holds(prompt.id)],
+                prompts=wanted,
                 shard=shard,
                 known=_expect_model(part),
                 engine="vllm" if engine == "vllm" else None,
@@ -193,7 +201,7 @@ def _generate(plan: GenerationPlan, engine: EngineName, problems: Problems, *, d
 def _request(
     study: Study,
     systems: Sequence[System],
-    prompts: Sequence[Prompt],
+    prompts: Mapping[str, Sequence[Prompt]],
     *,
     budget: float | None,
     allowed: set[tuple[str, str]],
@@ -204,7 +212,7 @@ def _request(
     Raises:
         StudyError: In the end: a server could not be asked. The others were asked all the same.
     """
-    plans = [ServedPlan.of(study, system, prompts) for system in systems]
+    plans = [ServedPlan.of(study, system, prompts[system.name]) for system in systems]
     lines: list[str] = []
     if dry_run:
         lines += [line for plan in plans for line in (plan.count(0), *plan.forecast())]
@@ -237,7 +245,8 @@ def _request(
     if problems:
         raise StudyError("\n  ".join([*problems, *lines]))
     warnings += find_equal_systems(
-        find_texts(study, study.settings.systems, prompts), [plan.system.name for plan in waiting]
+        find_texts(study, study.settings.systems, _all_prompts(prompts)),
+        [plan.system.name for plan in waiting],
     )
     return Generated(
         existing={plan.system.name: len(plan.existing) + written.get(plan.system.name, 0) for plan in plans},
@@ -265,9 +274,16 @@ def _join(study: Study, results: Sequence[Generated], *, trace: bool, dry_run: b
         missing=sum(each.missing for each in results),
         lines=tuple(lines),
         warnings=tuple(warning for each in results for warning in each.warnings),
-        next=() if dry_run else (study.command("measure"), study.command("pair")),
+        next=() if dry_run else _follow(study),
         exit_code=max((each.exit_code for each in results), default=0),
     )
+
+
+def _follow(study: Study) -> tuple[str, ...]:
+    """Return the commands that could follow."""
+    if study.settings.tuning is not None and study.current_choice is None:
+        return (study.command(*TUNE),)
+    return study.command("measure"), study.command("pair")
 
 
 def _expect_model(study: Study) -> Known:
@@ -356,7 +372,7 @@ def _forecast(plan: GenerationPlan) -> list[str]:
             described = ModelFiles.open(location, revision).describe(model.name)
         rows = encode(
             described,
-            plan.prompts,
+            _all_prompts(plan.prompts),
             generation.max_prompt_tokens,
             chat=generation.chat,
             chat_template=generation.template_settings,
@@ -381,6 +397,11 @@ def _result(plan: GenerationPlan, written: Mapping[str, int], lines: Sequence[st
         missing=plan.total - sum(written.values()),
         lines=(*plan.describe(written), *lines),
     )
+
+
+def _all_prompts(prompts: Mapping[str, Sequence[Prompt]]) -> list[Prompt]:
+    """Return the prompts of all systems, each once."""
+    return list({prompt.id: prompt for prompt in chain(*prompts.values())}.values())
 
 
 def _name_systems(

@@ -50,8 +50,7 @@ class GenerationPlan:
 
     Attributes:
         study: The study.
-        strategies: The strategies to write by, as signatures.
-        prompts: The prompts to continue.
+        prompts: The prompts to continue, by the strategy's signature.
         shard: The part of the study that `prompts` are.
         known: `revision` and `dtype` of the model; None where they are not known.
         engine: The `Recipe.engine` of new texts.
@@ -60,8 +59,7 @@ class GenerationPlan:
     """
 
     study: Study
-    strategies: Sequence[str]
-    prompts: Sequence[Prompt]
+    prompts: Mapping[str, Sequence[Prompt]]
     shard: Shard = WHOLE
     known: Known = field(default_factory=dict)
     engine: str | None = None
@@ -71,7 +69,7 @@ class GenerationPlan:
     @cached_property
     def existing(self) -> Mapping[str, Texts]:
         """The texts that exist, by strategy."""
-        return find_generated(self.study, self.strategies, self.prompts, known=self.known, engine=self.engine)
+        return find_generated(self.study, self.prompts, known=self.known, engine=self.engine)
 
     @cached_property
     def missing(self) -> dict[str, list[PlannedText]]:
@@ -79,7 +77,7 @@ class GenerationPlan:
         texts = {}
         for name, existing in self.existing.items():
             runs = range(1, self.study.settings.runs_of(name) + 1)
-            planned = [(p, run) for p in self.prompts for run in runs if (p.id, run) not in existing]
+            planned = [(p, run) for p in self.prompts[name] for run in runs if (p.id, run) not in existing]
             if planned:
                 texts[name] = planned
         return texts
@@ -96,7 +94,7 @@ class GenerationPlan:
         lines = []
         for name, texts in self.existing.items():
             count = len(texts) + written.get(name, 0)
-            wanted = len(self.prompts) * settings.runs_of(name)
+            wanted = len(self.prompts[name]) * settings.runs_of(name)
             lines.append(f"{name}: {count} of {wanted} continuations{part} exist")
             if settings.runs_of(name) < settings.generation.runs:
                 lines.append("  one text a prompt: it draws nothing, so another run would write the same")
@@ -113,7 +111,7 @@ class GenerationPlan:
         """
         study, model = self.study, self.study.settings.model
         models = {model.name: (study.locate_model(model.name), model.revision)}
-        for amateur in filter(None, map(study.settings.amateur_of, self.strategies)):
+        for amateur in filter(None, map(study.settings.amateur_of, self.prompts)):
             models[amateur] = (study.locate_model(amateur), model.amateur_revision)
         matches = find_models(models)
         if matches.problem:

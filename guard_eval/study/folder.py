@@ -14,15 +14,17 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from guard_eval.database_url import check_location
 from guard_eval.errors import StudyError
-from guard_eval.generation.strategies import own
+from guard_eval.generation.strategies import own, read_grid
 from guard_eval.proposals import write_command
 from guard_eval.records import HandOutPlan
 from guard_eval.rubric import CRITERIA
+from guard_eval.study.choice import Choice, Rule, read_choice
 from guard_eval.study.criteria_settings import find_study_file, in_one_line
 from guard_eval.study.declared import declared_settings, hash_declared
 from guard_eval.study.own_strategies import recall_strategies
@@ -39,11 +41,13 @@ class Study:
         folder: The study's folder.
         settings: What study.toml says, and `overrides` in place of it.
         overrides: Settings changed for this run, each `table.key=value`.
+        choice: The settings that `measure --tune` chose, if there is a file of them.
     """
 
     folder: Path
     settings: Settings
     overrides: tuple[str, ...] = ()
+    choice: Choice | None = None
 
     @classmethod
     def open(cls, folder: str | Path, overrides: Sequence[str] = ()) -> Study:
@@ -61,7 +65,11 @@ class Study:
                 raise StudyError(f"there is no study.toml in {name!r}; {remedy}")
         recall_strategies(folder)
         tables = with_overrides(read_toml(path), overrides)
-        return cls(folder, check_settings(tables, folder), tuple(overrides))
+        settings = check_settings(tables, folder)
+        choice = read_choice(folder, settings)
+        if choice is not None:
+            settings = settings.with_chosen(choice.chosen)
+        return cls(folder, settings, tuple(overrides), choice)
 
     def command(self, name: str, *arguments: str | Path) -> str:
         """Return a command on this study that a shell can run, with the user's `--set` and `--code`.
@@ -78,13 +86,19 @@ class Study:
     @cached_property
     def declared(self) -> dict[str, str]:
         """Return the settings that can change verdicts or their tests, as JSON: people's and each judge's."""
-        return declared_settings(self.settings)
+        return declared_settings(self.settings, self.choice.hash if self.choice else None)
 
     @cached_property
     def hash(self) -> str:
         """Return the SHA-256 of all settings that can change a result, whatever their order and comments."""
         metrics = self.settings.metrics.model_dump_json()
         return hash_declared(json.dumps([self.declared, metrics], sort_keys=True))
+
+    @property
+    def current_choice(self) -> Choice | None:
+        """Return what was chosen, unless study.toml has another rule or other settings since."""
+        choice = self.choice
+        return choice if choice is not None and choice.rule == Rule.of(self.settings) else None
 
     @property
     def prompts_path(self) -> Path:
@@ -166,12 +180,18 @@ def check_settings(tables: Mapping[str, Any], folder: Path) -> Settings:
 
 
 def _system_names(tables: Mapping[str, Any]) -> list[str]:
-    """Return the names in the `[[system]]` tables, as they are shown."""
+    """Return the names in the `[[system]]` tables, as they are shown, and of what [tuning] chooses from."""
     systems = tables.get("system")
     names = []
-    for system in systems if isinstance(systems, list) else ():
+    keys = ("name", "setting_of") if "tuning" in tables else ("name",)
+    for system, key in product(systems if isinstance(systems, list) else (), keys):
         with suppress(ValueError, AttributeError):  # said where the table is checked
-            names.append(in_one_line(system.get("name")))
+            names.append(in_one_line(system.get(key)))
+    generation = tables.get("generation")
+    strategies = generation.get("strategies") if isinstance(generation, dict) else None
+    for text in strategies if isinstance(strategies, list) else ():
+        with suppress(ValueError, TypeError):
+            names += filter(None, [read_grid(text).name])
     return names
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +26,7 @@ Texts = Mapping[tuple[str, int], Continuation]
 
 def find_generated(
     study: Study,
-    strategies: Sequence[str],
-    prompts: Iterable[Prompt],
+    prompts: Mapping[str, Iterable[Prompt]],
     *,
     known: Known | None = None,
     engine: str | None = ANY,
@@ -38,8 +37,7 @@ def find_generated(
 
     Args:
         study: The study.
-        strategies: By signature.
-        prompts: The prompts whose texts are needed.
+        prompts: The prompts whose texts are needed, by the strategy's signature.
         known: By default a model's weights are read only where study.toml alone does not decide.
         engine: The `Recipe.engine` whose texts count where no engine has made all: a name, None for
             transformers, or by default the one that has made the most.
@@ -47,11 +45,11 @@ def find_generated(
     Raises:
         StudyError: Several runs match study.toml.
     """
-    by_id = {prompt.id: prompt for prompt in prompts}
     folder = _find_run(study, known)
-    return {
-        name: _texts_in(folder, study, name, by_id, engine=engine) if folder else {} for name in strategies
-    }
+    if folder is None:
+        return {name: {} for name in prompts}
+    by_id = {name: {prompt.id: prompt for prompt in each} for name, each in prompts.items()}
+    return {name: _texts_in(folder, study, name, each, engine=engine) for name, each in by_id.items()}
 
 
 def other_runs(study: Study, known: Known | None = None) -> list[str]:

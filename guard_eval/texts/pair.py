@@ -21,6 +21,7 @@ from guard_eval.texts.gold import read_gold
 from guard_eval.texts.pairing import draw_prompts, make_pairs
 from guard_eval.texts.prompts import read_prompts
 from guard_eval.texts.systems import explain_missing, find_texts
+from guard_eval.texts.tuning import read_compared
 
 _MOST_RATINGS = 10**7
 
@@ -60,7 +61,8 @@ def pair(study: Study, /, *, redraw: bool = False) -> Paired:
     """
     settings = study.settings
     prompts = read_prompts(study.prompts_path, limit=settings.prompts.limit)
-    drawn = draw_prompts(prompts, per_dataset=settings.pairs.per_dataset, seed=settings.seed)
+    compared = read_compared(study, prompts)
+    drawn = draw_prompts(compared, per_dataset=settings.pairs.per_dataset, seed=settings.seed)
     _check_ratings(settings, len(drawn))
     everything = prompts if settings.prompts.limit is None else None
     texts = _compared_texts(study, drawn, everything)  # before there is a database
@@ -69,6 +71,7 @@ def pair(study: Study, /, *, redraw: bool = False) -> Paired:
     gold = [] if file is None else read_gold(file, criteria=settings.annotation.criteria)
     with Store.open(study.database, create=True) as store:
         existing = store_pairs.read(store)
+        _refuse_tuned(study, prompts, compared, () if redraw else existing)
         try:
             pairs = make_pairs(
                 drawn,
@@ -111,6 +114,19 @@ def pair(study: Study, /, *, redraw: bool = False) -> Paired:
         warnings=tuple(warnings),
         next=(study.command("annotate", "--invite", "NAME"), *judge),
     )
+
+
+def _refuse_tuned(
+    study: Study, prompts: Sequence[Prompt], compared: Sequence[Prompt], existing: Sequence[Pair]
+) -> None:
+    """Refuse pairs whose prompts were used to choose a setting."""
+    tuned = {prompt.id for prompt in prompts} - {prompt.id for prompt in compared}
+    if used := [pair.prompt_id for pair in existing if pair.prompt_id in tuned]:
+        raise StudyError(
+            f"{len(used)} pairs have prompts that chose the settings, such as {used[0]!r}, so their verdicts "
+            f"would favour what was chosen; without verdicts, draw them again: "
+            f"{study.command('pair', '--redraw')}"
+        )
 
 
 def _check_ratings(settings: Settings, prompts: int) -> None:

@@ -15,9 +15,14 @@ from guard_eval.records import MESSAGE_BYTES, Pair, Prompt, content_id
 from guard_eval.texts.generations import Generation
 
 
-def draw_prompts(prompts: Iterable[Prompt], *, per_dataset: int, seed: int) -> list[Prompt]:
-    """Return `per_dataset` prompts of each dataset (or all it has), sorted by dataset, then by the draw."""
-    drawn = sorted(prompts, key=lambda each: (each.dataset, content_id(seed, "draw", each.id)))
+def draw_prompts(
+    prompts: Iterable[Prompt], *, per_dataset: int, seed: int, purpose: str = "draw"
+) -> list[Prompt]:
+    """Return `per_dataset` prompts of each dataset (or all it has), sorted by dataset, then by the draw.
+
+    Draws for different purposes are independent.
+    """
+    drawn = sorted(prompts, key=lambda each: (each.dataset, content_id(seed, purpose, each.id)))
     groups = groupby(drawn, key=lambda prompt: prompt.dataset)
     return [prompt for _, group in groups for prompt in list(group)[:per_dataset]]
 

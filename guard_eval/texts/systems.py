@@ -64,7 +64,7 @@ def _find_written(
             for name, system in systems.items()
             if system.source == "strategy" and study.settings.model_of(system) == part.settings.model
         }
-        generated = find_generated(part, list(names.values()), prompts.values()) if names else {}
+        generated = find_generated(part, dict.fromkeys(names.values(), prompts.values())) if names else {}
         for name, strategy in names.items():
             texts = generated[strategy].items()
             result[name] = {key: generation_of(text, prompts[key[0]], name) for key, text in texts}

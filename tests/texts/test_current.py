@@ -44,7 +44,7 @@ def write(study, *batches, shard=Shard()):  # noqa: B008
 
 
 def find(study, strategy="guard", **options):
-    return find_generated(study, [strategy], PROMPTS, **options)[strategy]
+    return find_generated(study, {strategy: PROMPTS}, **options)[strategy]
 
 
 def recipes(study, **options):
@@ -91,7 +91,7 @@ def test_runs_that_the_settings_leave_open_are_named_and_one_is_chosen_in_study_
 def test_all_strategies_are_of_one_run(study):
     acs = replace(RECIPE, strategy="acs(q=1)")
     write(study(), texts([0, 1]), texts([0], acs), texts(range(6), replace(RECIPE, seed=4)))
-    chosen = find_generated(study(), ["guard", "acs(q=1)"], PROMPTS)
+    chosen = find_generated(study(), dict.fromkeys(["guard", "acs(q=1)"], PROMPTS))
     assert [len(each) for each in chosen.values()] == [2, 1]
 
 

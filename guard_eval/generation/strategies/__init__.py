@@ -12,7 +12,9 @@ they are applied: `dry(multiplier=0.8) + min_p(p=0.05) + temperature(tau=0.8)`. 
 nothing, take the likeliest token of what they leave. Users' own strategies: `own.py`.
 """
 
+from guard_eval.generation.strategies.parsing import Grid as Grid
 from guard_eval.generation.strategies.parsing import parse as parse
+from guard_eval.generation.strategies.parsing import read_grid as read_grid
 from guard_eval.generation.strategies.protocol import apply_step as apply_step
 from guard_eval.generation.strategies.protocol import initial_state as initial_state
 from guard_eval.generation.strategies.protocol import trace_values as trace_values

@@ -1,0 +1,189 @@
+"""What [tuning] chose, as tuning.json has it, and what must be said of the search."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from guard_eval.errors import StudyError
+from guard_eval.files.opening import read_text
+from guard_eval.study.criteria_settings import SettingsTable, find_study_file
+from guard_eval.study.settings import Settings
+from guard_eval.study.tuning_settings import JUDGE, Tuning
+
+FILE = "tuning.json"
+FEW_PROMPTS = 30
+"""With fewer tuning prompts there is a warning."""
+_PARAMETER = re.compile(r"(?:(\w+)\s*=\s*|(?<![\w.]))(-?\d+(?:\.\d+)?(?:e-?\d+)?)\b", re.ASCII)
+
+
+class TriedSetting(SettingsTable):
+    """A setting with its scores on the tuning prompts.
+
+    Attributes:
+        name: The system.
+        scores: Each score of the rule, and diversity; None if it is undefined.
+        meets: Whether it meets the conditions.
+        chosen_share: How often it is chosen from resampled prompts.
+    """
+
+    name: str
+    scores: dict[str, float | None]
+    meets: bool
+    chosen_share: float
+
+
+class Search(SettingsTable):
+    """The settings of one strategy, and the one that was chosen.
+
+    Attributes:
+        strategy: The strategy, or the system that has no settings to choose from.
+        chosen: The chosen setting.
+        settings: All settings, in the order of study.toml.
+        expected_best: The score to expect of the best of 1, 2, … settings, on prompts that did not choose it;
+            None where no setting would meet the conditions.
+    """
+
+    strategy: str
+    chosen: str
+    settings: list[TriedSetting]
+    expected_best: list[float | None]
+
+    @property
+    def extremes(self) -> Iterator[str]:
+        """Yield the numbers of the chosen setting that are the smallest or largest of several tried."""
+        values = [
+            {key or str(place): float(value) for place, (key, value) in enumerate(_PARAMETER.findall(name))}
+            for name in (self.chosen, *(setting.name for setting in self.settings))
+        ]
+        for key, value in values[0].items():
+            tried = {each[key] for each in values if key in each}
+            if len(tried) > 1 and value in {min(tried), max(tried)}:
+                yield f"{value:g} was the {'largest' if value == max(tried) else 'smallest'} tried"
+
+
+class Rule(SettingsTable):
+    """What decides the choice besides texts and prompts.
+
+    Attributes:
+        tuning: The table of study.toml.
+        grids: The settings of each strategy that has several.
+        metrics: How scores are computed.
+        judges: The judges, if they choose.
+        seed: The study's seed.
+    """
+
+    tuning: Tuning
+    grids: dict[str, list[str]]
+    metrics: dict[str, Any]
+    judges: list[Any]
+    seed: int
+
+    @classmethod
+    def of(cls, settings: Settings) -> Rule:
+        """Return the rule of a study that has one."""
+        assert settings.tuning is not None
+        by_judge = JUDGE in settings.tuning.scores
+        unused = {"compute", "level"} | (set() if by_judge else {"baseline"})
+        return cls(
+            tuning=settings.tuning,
+            grids=settings.grids,
+            metrics=settings.metrics.model_dump(mode="json", exclude=unused),
+            judges=[judge.model_dump(mode="json") for judge in settings.judge if by_judge],
+            seed=settings.seed,
+        )
+
+    def hash(self, prompts: Sequence[str], texts: Sequence[str]) -> str:
+        """Return the SHA-256 of all that a choice depends on: the rule, and the ids of prompts and texts."""
+        content = {"rule": self.model_dump(mode="json"), "prompts": sorted(prompts), "texts": sorted(texts)}
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+class Choice(SettingsTable):
+    """What `measure --tune` chose.
+
+    Attributes:
+        rule: The rule by which it chose.
+        hash: The SHA-256 of all that the choice depended on.
+        prompts: The ids of the prompts that chose.
+        searches: One for each strategy, and for each system without settings.
+    """
+
+    rule: Rule
+    hash: str
+    prompts: list[str]
+    searches: list[Search]
+
+    @property
+    def chosen(self) -> dict[str, str]:
+        """Return the chosen setting of each strategy that has several."""
+        return {each.strategy: each.chosen for each in self.searches if each.strategy in self.rule.grids}
+
+    @property
+    def budget(self) -> str:
+        """Return how many settings each strategy had, in words."""
+        counts = [f"{each.strategy} {_count(each, self.rule.grids)}" for each in self.searches]
+        return f"Settings tried: {', '.join(counts)}"
+
+    @property
+    def is_unequal(self) -> bool:
+        """Return whether some strategies had more settings to choose from than others."""
+        return len({len(each.settings) for each in self.searches}) > 1
+
+    @property
+    def instrument(self) -> str:
+        """Return what chose, and on which prompts."""
+        tuning = self.rule.tuning
+        name = "the judge" if tuning.maximize == JUDGE else tuning.maximize
+        where = "apart" if tuning.prompts else "that also test them"
+        return f"{name} chose the settings, on {len(self.prompts)} prompts {where}"
+
+    def warnings(self) -> Iterator[str]:
+        """Yield what makes the choice weak or the comparison unfair, in sentences."""
+        tuning = self.rule.tuning
+        if not tuning.prompts:
+            yield (
+                f"{self.instrument}. The best of several equal settings is then called better too often: "
+                "instead of in 2.5 % of the studies in up to 27 % if one judge chooses and tests, in up to 9 % "
+                "if a judge chooses and people test, and in up to 4 % if a metric chooses. Set tuning.prompts"
+            )
+        if not tuning.where and tuning.maximize != JUDGE:
+            yield f"nothing but {tuning.maximize} chose, so it may have chosen dull texts; set tuning.where"
+        if self.is_unequal:
+            yield "strategies had unequal numbers of settings, which favours those with more"
+        for search in self.searches:
+            for extreme in search.extremes:
+                yield f"{search.chosen}: {extreme}, so a better value may lie beyond"
+            others = [each for each in search.settings if each.name != search.chosen and each.chosen_share]
+            if len(self.prompts) < FEW_PROMPTS and others:
+                shares = " and ".join(f"{each.name} in {100 * each.chosen_share:.0f} %" for each in others)
+                few = f"only {len(self.prompts)} prompts chose {search.chosen}"
+                yield f"{few}: another sample would choose {shares} of the cases"
+
+
+def _count(search: Search, grids: dict[str, list[str]]) -> str:
+    return f"{len(search.settings)}" if search.strategy in grids else "1 (it has none to choose)"
+
+
+def read_choice(folder: Path, settings: Settings) -> Choice | None:
+    """Return what was chosen, if it can be had of the settings; None if nothing was.
+
+    Raises:
+        StudyError: The file cannot be used.
+    """
+    path = folder / FILE
+    if settings.tuning is None or not path.exists():
+        return None
+    try:
+        choice = Choice.model_validate_json(read_text(find_study_file(folder, FILE)))
+    except ValueError as error:
+        raise StudyError(
+            f"cannot use {path}: {str(error).splitlines()[0]}; make it again: guard-eval measure STUDY --tune"
+        ) from None
+    chosen = choice.chosen
+    fits = all(chosen.get(name) in tried for name, tried in settings.grids.items())
+    return choice if fits else None
