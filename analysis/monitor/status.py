@@ -28,6 +28,7 @@ from guard_eval.texts.matching import SystemTexts
 from guard_eval.texts.prompts import read_prompts
 from guard_eval.texts.served_files import served_path
 from guard_eval.texts.systems import find_texts
+from guard_eval.texts.tuning import TUNE, wanted_prompts
 
 State = Literal["complete", "partial", "missing", "broken"]
 
@@ -167,7 +168,8 @@ def _texts_and_metrics(study: Study) -> tuple[list[Part], dict[str, SystemTexts]
         text = f"{_count(len(prompts), 'prompt')} of {datasets}"
         parts.append(Part(part="prompts", state="complete", text=text))
     state, texts = _texts(study, prompts)
-    return [*parts, state, _metrics(study, has_texts=state.state != "missing")], texts
+    parts += [state, *_tuning(study, state)]
+    return [*parts, _metrics(study, has_texts=state.state != "missing")], texts
 
 
 def _describe_replaced(study: Study, drawn: Sequence[Pair], texts: Mapping[str, SystemTexts]) -> list[str]:
@@ -209,36 +211,52 @@ def _systems(study: Study) -> str:
 
 def _texts(study: Study, prompts: list[Prompt]) -> tuple[Part, dict[str, SystemTexts]]:
     """Return the state of the texts, and the texts."""
-    runs = {name: study.settings.runs_of(name) for name in study.settings.systems}
     part = "texts" if study.settings.system else "continuations"
     try:
+        wanted = {
+            name: {(prompt.id, run) for prompt in each for run in range(1, study.settings.runs_of(name) + 1)}
+            for name, each in wanted_prompts(study, prompts).items()
+        }
         everything = prompts if study.settings.prompts.limit is None else None
-        existing = find_texts(study, list(runs), prompts, all_prompts=everything)
+        existing = find_texts(study, wanted, prompts, all_prompts=everything)
     except (StudyError, OSError) as error:
         return Part(part=part, state="broken", text=str(error)), {}
-    return _count_texts(study, part, existing, runs, len(prompts)), existing
+    return _count_texts(study, part, existing, wanted), existing
 
 
 def _count_texts(
-    study: Study, part: str, existing: Mapping[str, SystemTexts], runs: Mapping[str, int], prompts: int
+    study: Study, part: str, existing: Mapping[str, SystemTexts], wanted: Mapping[str, set[tuple[str, int]]]
 ) -> Part:
-    """Return whether each system has as many texts as are needed."""
-    counts = {name: sum(run <= runs[name] for _, run in texts) for name, texts in existing.items()}
-    total, wanted = sum(counts.values()), prompts * sum(runs.values())
-    text = f"{total} of {wanted}"
-    if total == wanted and total:
+    """Return whether each system has the texts that are needed."""
+    missing = {name: len(each - existing[name].keys()) for name, each in wanted.items()}
+    needed = sum(map(len, wanted.values()))
+    total = needed - sum(missing.values())
+    text = f"{total} of {needed}"
+    if total == needed and total:
         return Part(part=part, state="complete", text=text)
-    lacking = {name: missing for name, n in runs.items() if (missing := n * prompts - counts[name])}
+    lacking = {name: count for name, count in missing.items() if count}
     # What is missing in a file is written by whoever wrote the others.
     is_generated = any(study.settings.systems[name].source != "file" for name in lacking)
     generate = (study.command("generate", "--dry-run"),) if is_generated else ()
     if not total:
         return Part(part=part, state="missing", text=text, next=generate)
-    named = [f"{name} lacks {missing}" for name, missing in lacking.items()]
+    named = [f"{name} lacks {count}" for name, count in lacking.items()]
     kind = "systems" if study.settings.system else "strategies"
     more = f" and {len(named) - _NAMED} more {kind}" if len(named) > _NAMED else ""
     text = f"{text}: {', '.join(named[:_NAMED])}{more}"
     return Part(part=part, state="partial", text=text, next=generate)
+
+
+def _tuning(study: Study, texts: Part) -> Iterator[Part]:
+    """Yield whether settings are chosen, if [tuning] is to choose some."""
+    if study.settings.tuning is None:
+        return
+    choice = study.current_choice
+    if choice is not None:
+        yield Part(part="tuning", state="complete", text=f"chosen: {', '.join(choice.chosen.values())}")
+        return
+    tune = (study.command(*TUNE),) if texts.state == "complete" else ()
+    yield Part(part="tuning", state="missing", text="nothing is chosen", next=tune)
 
 
 def _metrics(study: Study, *, has_texts: bool) -> Part:

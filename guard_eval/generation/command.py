@@ -24,6 +24,7 @@ from guard_eval.generation.served import (
 )
 from guard_eval.generation.strategies import own, parse, signature
 from guard_eval.records import Prompt
+from guard_eval.reporting.words import and_list
 from guard_eval.results import Result
 from guard_eval.servers.server import parse_send_key
 from guard_eval.study.folder import Study
@@ -34,7 +35,7 @@ from guard_eval.texts.prompts import read_prompts
 from guard_eval.texts.served_files import TEXTS
 from guard_eval.texts.shards import Shard, reserve
 from guard_eval.texts.systems import find_texts
-from guard_eval.texts.tuning import TUNE, wanted_prompts
+from guard_eval.texts.tuning import TUNE, split_prompts, wanted_prompts
 
 EngineName = Literal["local", "ray", "vllm"]
 _OPENERS: dict[EngineName, str] = {
@@ -111,7 +112,7 @@ def generate_texts(
     local = [system for system in systems if system.source == "strategy"]
     served = [system for system in systems if system.source == "server"]
     folder = study.continuations if local else study.folder / TEXTS
-    results = []
+    results = [_describe_tuning(study, prompts)]
     problems: Problems = {}
     with nullcontext() if dry_run else reserve(folder, part):
         plans = _plan_models(study, local, wanted, part, engine=engine, workers=workers, trace=trace)
@@ -277,6 +278,20 @@ def _join(study: Study, results: Sequence[Generated], *, trace: bool, dry_run: b
         next=() if dry_run else _follow(study),
         exit_code=max((each.exit_code for each in results), default=0),
     )
+
+
+def _describe_tuning(study: Study, prompts: Sequence[Prompt]) -> Generated:
+    """Say which prompts are written to, if settings are to be chosen."""
+    choosing, _ = split_prompts(study, prompts)
+    if not choosing:
+        return Generated(existing={})
+    grids = study.settings.grids
+    count = sum(map(len, grids.values()))
+    line = f"{len(choosing)} prompts choose among {count} settings of {and_list([*grids])}"
+    what = f"then the chosen ones write to all {len(prompts)}"
+    if study.current_choice is not None:
+        what = f"chosen: {', '.join(study.current_choice.chosen.values())}"
+    return Generated(existing={}, lines=(f"{line}; {what}",))
 
 
 def _follow(study: Study) -> tuple[str, ...]:

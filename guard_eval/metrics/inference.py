@@ -10,6 +10,9 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -29,14 +32,17 @@ from guard_eval.estimate import (
     join_notes,
     why_no_p,
 )
-from guard_eval.metrics.outcomes import Outcome, ratio
+from guard_eval.joint_flips import REPLICATES, max_t
+from guard_eval.metrics.outcomes import Outcome, Outcomes, ratio
 from guard_eval.metrics.scores import DIFFERENCE_COLUMNS, METRICS, OVERALL, SCORE_COLUMNS
 from guard_eval.sign_flip import sign_flip
 from guard_eval.texts.generations import HUMAN
 
-Outcomes = Mapping[tuple[str, str, str], Outcome]
-"""Outcomes by metric, dataset and strategy."""
 ScoreRow = dict[str, Any]
+Sides = Sequence[tuple[Outcome, Outcome]]
+"""The outcomes of a strategy and of the baseline in each dataset."""
+Searches = Mapping[str, Sequence[str]]
+"""All settings that were tried, the chosen one first, by the chosen one."""
 
 
 def contributions(parts: Floats, function: Statistic) -> Floats:
@@ -111,7 +117,9 @@ def _estimate_mean(
     return jackknife(parts, ratio, strata=strata, level=level, null=null, noise=noise, bounds=bounds)
 
 
-def estimate_differences(outcomes: Outcomes, baseline: str, *, level: float) -> pd.DataFrame:
+def estimate_differences(
+    outcomes: Outcomes, baseline: str, *, level: float, searches: Searches = MappingProxyType({})
+) -> pd.DataFrame:
     """Return a row for each strategy's difference from the baseline (`DIFFERENCE_COLUMNS`).
 
     The tests of one metric, over strategies and datasets and the mean over datasets, are one family. A test
@@ -121,29 +129,45 @@ def estimate_differences(outcomes: Outcomes, baseline: str, *, level: float) -> 
         outcomes: By metric, dataset and strategy.
         baseline: The strategy that others are compared with.
         level: The confidence level.
+        searches: All settings that were tried on these prompts, by the chosen one. Only that one has a row,
+            and its test is that of the best of all.
     """
     rows: list[ScoreRow] = []
+    tried = set(chain(*searches.values()))
     datasets = dict.fromkeys(dataset for _, dataset, _ in outcomes)
     strategies = dict.fromkeys(strategy for _, _, strategy in outcomes)
     for metric in dict.fromkeys(metric for metric, _, _ in outcomes):
         family: list[ScoreRow] = []
-        for strategy in strategies:
-            sides = [
-                [outcomes.get((metric, dataset, name)) for name in (strategy, baseline)]
+        sides = {
+            strategy: [
+                (ours, theirs)
                 for dataset in datasets
+                for ours in [outcomes.get((metric, dataset, strategy))]
+                for theirs in [outcomes.get((metric, dataset, baseline))]
+                if ours is not None and theirs is not None
             ]
-            pairs = [(ours, theirs) for ours, theirs in sides if ours is not None and theirs is not None]
-            if strategy not in {baseline, HUMAN}:
-                family += [_difference([pair], level) for pair in pairs]
-                family += [_difference(pairs, level)] if len(pairs) == len(datasets) > 1 else []
+            for strategy in strategies
+        }
+        for strategy, pairs in sides.items():
+            if strategy in {baseline, HUMAN} or strategy in tried - searches.keys():
+                continue
+            rivals = [sides[name] for name in searches.get(strategy, ())]
+            family += [
+                _difference([pair], level, [[each[place]] for each in rivals])
+                for place, pair in enumerate(pairs)
+            ]
+            family += [_difference(pairs, level, rivals)] if len(pairs) == len(datasets) > 1 else []
         rows += _adjust_family(family, 1 - level)
     return pd.DataFrame(rows, columns=[*DIFFERENCE_COLUMNS], dtype=object)
 
 
-def _difference(pairs: Sequence[tuple[Outcome, Outcome]], level: float) -> ScoreRow:
-    """Return the difference of a strategy and the baseline on one or all datasets, not yet adjusted."""
+def _difference(pairs: Sides, level: float, rivals: Sequence[Sides] = ()) -> ScoreRow:
+    """Return the difference of a strategy and the baseline on one or all datasets, not yet adjusted.
+
+    If the strategy's setting was chosen on these prompts, `rivals` are all settings that were tried.
+    """
     first, second = pairs[0]
-    shared = [np.intersect1d(ours.places, theirs.places) for ours, theirs in pairs]
+    shared = _shared_prompts(pairs)
     row: ScoreRow = dict.fromkeys(DIFFERENCE_COLUMNS) | {
         "metric": first.metric,
         "dataset": first.dataset if len(pairs) == 1 else OVERALL,
@@ -164,11 +188,14 @@ def _difference(pairs: Sequence[tuple[Outcome, Outcome]], level: float) -> Score
         return row | {
             "value": statistics.fmean((ours.value or 0.0) - (theirs.value or 0.0) for ours, theirs in pairs)
         }
-    gained = [_gain(*pair, prompts) for pair, prompts in zip(pairs, shared, strict=True)]
+    gained = _gains(pairs)
     estimate = _estimate_mean(gained, sides, level=level, null=0.0)
     if estimate.value is None:
         return row | {"note": estimate.note}
-    if any(side.noise for side in sides):  # flipped signs would not show what the seeds change
+    if rivals:
+        estimate = replace(estimate, low=None, high=None)  # an interval is not corrected for the search
+        test = _best_of(rivals)
+    elif any(side.noise for side in sides):  # flipped signs would not show what the seeds change
         test = Estimate(p=estimate.p, method="t test with the variance between seeds of k-means")
     else:
         test = sign_flip(_mean_of(gained)[0])
@@ -181,6 +208,33 @@ def _difference(pairs: Sequence[tuple[Outcome, Outcome]], level: float) -> Score
         "note": test.note,
         "smallest": test.smallest_p,
     }
+
+
+def _best_of(rivals: Sequence[Sides]) -> Estimate:
+    """Test the difference of the first setting as the best of all that were tried on the same prompts."""
+    sides = [side for pairs in rivals for pair in pairs for side in pair]
+    if any(side.parts is None or side.noise for side in sides):
+        return Estimate(method="no test", note="the setting was chosen on these prompts; set tuning.prompts")
+    gains = [_mean_of(_gains(pairs))[0] for pairs in rivals]
+    if len({len(each) for each in gains}) > 1:
+        return Estimate(method="no test", note="settings that were tried lack texts to some of these prompts")
+    units = len(gains[0])
+    return Estimate(
+        p=max_t(np.stack(gains, axis=1))[0],
+        method=f"max-T test, best of {len(gains)}, corrected for the search",
+        smallest_p=max(math.ldexp(1.0, 1 - units), 1 / (REPLICATES + 1)),
+    )
+
+
+def _gains(pairs: Sides) -> list[Floats]:
+    """Return what each prompt contributes to a difference, for each dataset."""
+    shared = _shared_prompts(pairs)
+    return [_gain(*pair, prompts) for pair, prompts in zip(pairs, shared, strict=True)]
+
+
+def _shared_prompts(pairs: Sides) -> list[NDArray[np.int64]]:
+    """Return the places of the prompts that both sides continued, for each dataset."""
+    return [np.intersect1d(ours.places, theirs.places) for ours, theirs in pairs]
 
 
 def _gain(first: Outcome, second: Outcome, shared: NDArray[np.int64]) -> Floats:

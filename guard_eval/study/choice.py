@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,12 @@ from guard_eval.study.tuning_settings import JUDGE, Tuning
 FILE = "tuning.json"
 FEW_PROMPTS = 30
 """With fewer tuning prompts there is a warning."""
+SAME_PROMPTS = (
+    "The best of equal settings is then called better too often: instead of in 2.5 % of the studies in up to "
+    "27 % if one judge chooses and tests, in up to 9 % if a judge chooses and people test, and in up to 4 % "
+    "if a metric chooses and raters test. Set tuning.prompts"
+)
+"""The warning of a choice on the prompts that test it (docs/calibration.md)."""
 _PARAMETER = re.compile(r"(?:(\w+)\s*=\s*|(?<![\w.]))(-?\d+(?:\.\d+)?(?:e-?\d+)?)\b", re.ASCII)
 
 
@@ -54,16 +61,24 @@ class Search(SettingsTable):
     expected_best: list[float | None]
 
     @property
-    def extremes(self) -> Iterator[str]:
-        """Yield the numbers of the chosen setting that are the smallest or largest of several tried."""
-        values = [
-            {key or str(place): float(value) for place, (key, value) in enumerate(_PARAMETER.findall(name))}
-            for name in (self.chosen, *(setting.name for setting in self.settings))
+    def extremes(self) -> list[str]:
+        """Return the numbers of the chosen setting that are the smallest or largest of several tried."""
+        tried = [_numbers(setting.name) for setting in self.settings]
+        words = []
+        for key, value in _numbers(self.chosen).items():
+            values = {each[key] for each in tried if key in each}
+            if len(values) > 1 and value in {min(values), max(values)}:
+                words.append(f"{key} = {value:g} was the {'largest' if value == max(values) else 'smallest'}")
+        return words
+
+    @property
+    def alternatives(self) -> list[str]:
+        """Return how often another setting would be chosen, in words."""
+        return [
+            f"{each.name} in {100 * each.chosen_share:.0f} %"
+            for each in self.settings
+            if each.name != self.chosen and each.chosen_share
         ]
-        for key, value in values[0].items():
-            tried = {each[key] for each in values if key in each}
-            if len(tried) > 1 and value in {min(tried), max(tried)}:
-                yield f"{value:g} was the {'largest' if value == max(tried) else 'smallest'} tried"
 
 
 class Rule(SettingsTable):
@@ -127,7 +142,7 @@ class Choice(SettingsTable):
     def budget(self) -> str:
         """Return how many settings each strategy had, in words."""
         counts = [f"{each.strategy} {_count(each, self.rule.grids)}" for each in self.searches]
-        return f"Settings tried: {', '.join(counts)}"
+        return f"settings tried: {', '.join(counts)}"
 
     @property
     def is_unequal(self) -> bool:
@@ -140,29 +155,34 @@ class Choice(SettingsTable):
         tuning = self.rule.tuning
         name = "the judge" if tuning.maximize == JUDGE else tuning.maximize
         where = "apart" if tuning.prompts else "that also test them"
-        return f"{name} chose the settings, on {len(self.prompts)} prompts {where}"
+        return f"{name} chose the settings on {len(self.prompts)} prompts {where}"
 
     def warnings(self) -> Iterator[str]:
         """Yield what makes the choice weak or the comparison unfair, in sentences."""
         tuning = self.rule.tuning
         if not tuning.prompts:
-            yield (
-                f"{self.instrument}. The best of several equal settings is then called better too often: "
-                "instead of in 2.5 % of the studies in up to 27 % if one judge chooses and tests, in up to 9 % "
-                "if a judge chooses and people test, and in up to 4 % if a metric chooses. Set tuning.prompts"
-            )
+            yield f"{self.instrument}. {SAME_PROMPTS}"
         if not tuning.where and tuning.maximize != JUDGE:
             yield f"nothing but {tuning.maximize} chose, so it may have chosen dull texts; set tuning.where"
-        if self.is_unequal:
-            yield "strategies had unequal numbers of settings, which favours those with more"
+        if len({len(each.settings) for each in self.searches}) > 1:
+            yield f"unequal search: {self.budget}. More settings are an advantage"
         for search in self.searches:
-            for extreme in search.extremes:
-                yield f"{search.chosen}: {extreme}, so a better value may lie beyond"
-            others = [each for each in search.settings if each.name != search.chosen and each.chosen_share]
-            if len(self.prompts) < FEW_PROMPTS and others:
-                shares = " and ".join(f"{each.name} in {100 * each.chosen_share:.0f} %" for each in others)
-                few = f"only {len(self.prompts)} prompts chose {search.chosen}"
-                yield f"{few}: another sample would choose {shares} of the cases"
+            if extremes := " and ".join(search.extremes):
+                yield f"{search.chosen}: {extremes} tried, so a better value may lie beyond"
+        if len(self.prompts) < FEW_PROMPTS:
+            others = ", ".join(chain(*(each.alternatives for each in self.searches)))
+            more = f": another sample would choose {others} of the cases" if others else ""
+            yield f"only {len(self.prompts)} prompts chose the settings{more}"
+
+
+def _numbers(name: str) -> dict[str, float]:
+    """Return the numbers in a setting's name by their keys.
+
+    >>> _numbers("contrastive(k=5, alpha=0.6)"), _numbers("top_p (0.9)")
+    ({'k': 5.0, 'alpha': 0.6}, {'value 1': 0.9})
+    """
+    found = enumerate(_PARAMETER.findall(name), start=1)
+    return {key or f"value {place}": float(value) for place, (key, value) in found}
 
 
 def _count(search: Search, grids: dict[str, list[str]]) -> str:

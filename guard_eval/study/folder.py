@@ -126,6 +126,16 @@ class Study:
                 models.append(model)
         return [replace(self, settings=settings.of_model(model)) for model in models]
 
+    def of_tuning(self) -> Study:
+        """Return this study as judges compare all settings with the baseline, in a database of its own."""
+        settings = self.settings
+        couples = [
+            [name, str(settings.metrics.baseline)] for tried in settings.grids.values() for name in tried
+        ]
+        pairs = settings.pairs.model_copy(update={"compare": couples, "human_pairs": None})
+        database = f"sqlite:///{self.folder.resolve() / 'tuning.db'}"
+        return replace(self, settings=settings.model_copy(update={"pairs": pairs, "database": database}))
+
     @property
     def continuations(self) -> Path:
         """Return the folder of continuation files, one per strategy."""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import operator
 import re
-from collections.abc import Callable
-from typing import Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from pydantic import AfterValidator, Field
 
 from guard_eval.errors import nearest
 from guard_eval.study.criteria_settings import SettingsTable, each_once
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 JUDGE = "judge"
 """In place of a metric: the win share against the baseline, by all judges together."""
@@ -25,7 +27,6 @@ COMPUTED_BY = {
 """The metric of `metrics.compute` that a score belongs to, unless both have one name."""
 
 _CONDITION = re.compile(r"\s*(\w+)\s*(>=|<=)\s*(-?\d+(?:\.\d+)?)\s*", re.ASCII)
-_COMPARE: dict[str, Callable[[float, float], bool]] = {">=": operator.ge, "<=": operator.le}
 
 
 class Condition(NamedTuple):
@@ -48,9 +49,9 @@ class Condition(NamedTuple):
         """Return the condition in its one spelling."""
         return f"{self.score} {self.sign} {self.limit:g}"
 
-    def holds(self, value: float) -> bool:
-        """Return whether a score keeps the limit; one that is not known does not."""
-        return _COMPARE[self.sign](value, self.limit)
+    def holds(self, values: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Return whether scores keep the limit; NaN does not."""
+        return values >= self.limit if self.sign == ">=" else values <= self.limit
 
 
 def _check_score(name: str, known: list[str]) -> str:

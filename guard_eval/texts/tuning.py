@@ -8,8 +8,10 @@ from itertools import chain
 
 from guard_eval.errors import StudyError
 from guard_eval.records import Prompt
+from guard_eval.store import Store, TidyRow, unblind
 from guard_eval.study import Study
 from guard_eval.study.choice import Rule
+from guard_eval.study.tuning_settings import JUDGE
 from guard_eval.texts.pairing import draw_prompts
 from guard_eval.texts.systems import find_texts
 
@@ -62,6 +64,15 @@ def wanted_prompts(study: Study, prompts: Sequence[Prompt]) -> dict[str, list[Pr
     return {name: list(prompts) if name in compared else choosing for name in study.settings.systems}
 
 
+def read_judged(study: Study) -> list[TidyRow]:
+    """Return the verdicts of judges on the settings, if these choose."""
+    tuning = study.settings.tuning
+    if tuning is None or JUDGE not in tuning.scores:
+        return []
+    with Store.open(study.of_tuning().database, create=True) as store:
+        return unblind.tidy(store)
+
+
 def hash_choice(study: Study, choosing: Sequence[Prompt]) -> str:
     """Return the hash of all that the choice depends on."""
     settings = study.settings
@@ -69,6 +80,7 @@ def hash_choice(study: Study, choosing: Sequence[Prompt]) -> str:
     names = [*chain(*rule.grids.values()), *filter(None, [rule.metrics.get("baseline")])]
     texts = find_texts(study, names, choosing)
     ids = [f"{name} {text.id}" for name, each in texts.items() for text in each.values()]
+    ids += [f"{row.pair_id} {row.rater} {row.criterion} {row.verdict}" for row in read_judged(study)]
     return rule.hash([prompt.id for prompt in choosing], ids)
 
 
