@@ -12,6 +12,7 @@ from analysis.sections.equivalence import equivalence
 from analysis.sections.excluded import describe_exclusions
 from analysis.sections.judge_run import CalibrationRow, calibration
 from analysis.sections.ranking import NOT_SEQUENTIAL, RankingRow, ranking, rankings
+from analysis.sections.search import describe_search
 from analysis.sections.section import group_by, group_name, plain_name, share_limits
 from analysis.sections.shares import (
     BALANCED,
@@ -171,15 +172,18 @@ def first_screen(evidence: Evidence) -> FirstScreen:
         judges = [rows for rows in others if rows[0].judge]
         notes += _judges_answer(judges, first, alpha, is_single=len(evidence.comparisons) == 1)
     notes += _uneven_sides(evidence)
+    notes += [context.choice.unequal] if context.choice else []
     notes += _failed_calibrations(evidence)
     if context.composite is not None:
         notes.append(f"The overall result is a composite, declared as {context.composite}.")
     unfinished = and_list(context.unfinished) if context.unfinished else ""
     if unfinished and evidence.plan.sequential:
         notes.append(f"Not everything that was planned is rated: {unfinished}.")
-    looked_at_early = unfinished and not evidence.plan.sequential
+    warnings = [context.choice.same_prompts] if context.choice else []
+    if unfinished and not evidence.plan.sequential:
+        warnings.append(LOOKED_AT_EARLY.format(what=unfinished))
     return FirstScreen(
-        warning=LOOKED_AT_EARLY.format(what=unfinished) if looked_at_early else "",
+        warning=" ".join(filter(None, warnings)),
         facts=_facts(evidence),
         answer=" ".join(answers),
         more=" ".join(filter(None, notes)),
@@ -228,7 +232,7 @@ def _facts(evidence: Evidence) -> tuple[str, ...]:
     facts = [describe_coverage(row, evidence) for row in evidence.rows(coverage)]
     more = len(facts) - MAX_FACTS
     unnamed = [f"{more} more judges"] if more > 0 else []
-    return (*facts[:MAX_FACTS], *unnamed, *reading_of(evidence.frame).left_out)
+    return (*facts[:MAX_FACTS], *unnamed, *reading_of(evidence.frame).left_out, *describe_search(evidence))
 
 
 def describe_coverage(row: CoverageRow, evidence: Evidence) -> str:

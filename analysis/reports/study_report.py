@@ -102,6 +102,8 @@ def study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> Contex
         metrics=_read_metrics(study.metrics),
         examples=tuple(sorted(pairs, key=lambda pair: pair.id)[:EXAMPLES]),
         judging=JudgeUsage(**usage) if usage else None,
+        choice=study.choice,
+        unknown_searches=tuple(settings.unknown_searches),
         exclusions=_exclusions(store, everybody),
         with_excluded=validate(table_of(everybody)) if any(row.excluded for row in everybody) else None,
         settings=read_text(study.folder / "study.toml"),

@@ -16,6 +16,7 @@ from analysis.sections import (
     other_raters,
     ranking,
     raters,
+    search,
     sensitivity,
     sequential,
     shares,
@@ -38,6 +39,7 @@ SECTIONS: tuple[SectionModule, ...] = (
     raters,
     audits,
     judge_run,
+    search,
     metrics,
 )
 ANALYSES: dict[str, Analyse] = {name: analyse for module in SECTIONS for name, analyse in module.CSV.items()}

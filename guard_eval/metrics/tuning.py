@@ -23,7 +23,7 @@ from guard_eval.reporting.writing import write_whole
 from guard_eval.store import Store, settings
 from guard_eval.store import pairs as store_pairs
 from guard_eval.study import Study
-from guard_eval.study.choice import FILE, Choice, Rule, Search
+from guard_eval.study.choice import FILE, Choice, Search
 from guard_eval.study.tuning_settings import COMPUTED_BY, JUDGE, Tuning
 from guard_eval.texts.matching import SystemTexts
 from guard_eval.texts.pairing import draw_prompts, make_pairs
@@ -65,7 +65,7 @@ def choose_settings(
     Raises:
         StudyError: No setting of a strategy meets the conditions, or verdicts rest on another choice.
     """
-    rule = Rule.of(study.settings)
+    rule = study.settings.rule
     outcomes = measured.outcomes
     if JUDGE in rule.tuning.scores:
         judged, missing = _judge_settings(study, texts, prompts)

@@ -7,24 +7,21 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
-from guard_eval.errors import StudyError
-from guard_eval.files.opening import read_text
-from guard_eval.study.criteria_settings import SettingsTable, find_study_file
-from guard_eval.study.settings import Settings
+from guard_eval.study.criteria_settings import SettingsTable
 from guard_eval.study.tuning_settings import JUDGE, Tuning
 
 FILE = "tuning.json"
 FEW_PROMPTS = 30
 """With fewer tuning prompts there is a warning."""
 SAME_PROMPTS = (
-    "The best of equal settings is then called better too often: instead of in 2.5 % of the studies in up to "
-    "27 % if one judge chooses and tests, in up to 9 % if a judge chooses and people test, and in up to 4 % "
-    "if a metric chooses and raters test. Set tuning.prompts"
+    "The prompts that chose the settings also test them. The best of equal settings is then called better "
+    "too often: instead of in 2.5 % of the studies in up to 27 % if one judge chooses and tests, in up to 9 "
+    "% if a judge chooses and people test, and in up to 4 % if a metric chooses and raters test."
 )
 """The warning of a choice on the prompts that test it (docs/calibration.md)."""
+UNEQUAL = "Strategies had unequal numbers of settings to choose from, and more settings are an advantage."
 _PARAMETER = re.compile(r"(?:(\w+)\s*=\s*|(?<![\w.]))(-?\d+(?:\.\d+)?(?:e-?\d+)?)\b", re.ASCII)
 
 
@@ -98,20 +95,6 @@ class Rule(SettingsTable):
     judges: list[Any]
     seed: int
 
-    @classmethod
-    def of(cls, settings: Settings) -> Rule:
-        """Return the rule of a study that has one."""
-        assert settings.tuning is not None
-        by_judge = JUDGE in settings.tuning.scores
-        unused = {"compute", "level"} | (set() if by_judge else {"baseline"})
-        return cls(
-            tuning=settings.tuning,
-            grids=settings.grids,
-            metrics=settings.metrics.model_dump(mode="json", exclude=unused),
-            judges=[judge.model_dump(mode="json") for judge in settings.judge if by_judge],
-            seed=settings.seed,
-        )
-
     def hash(self, prompts: Sequence[str], texts: Sequence[str]) -> str:
         """Return the SHA-256 of all that a choice depends on: the rule, and the ids of prompts and texts."""
         content = {"rule": self.model_dump(mode="json"), "prompts": sorted(prompts), "texts": sorted(texts)}
@@ -142,7 +125,7 @@ class Choice(SettingsTable):
     def budget(self) -> str:
         """Return how many settings each strategy had, in words."""
         counts = [f"{each.strategy} {_count(each, self.rule.grids)}" for each in self.searches]
-        return f"settings tried: {', '.join(counts)}"
+        return f"Settings tried: {', '.join(counts)}"
 
     @property
     def is_unequal(self) -> bool:
@@ -157,15 +140,23 @@ class Choice(SettingsTable):
         where = "apart" if tuning.prompts else "that also test them"
         return f"{name} chose the settings on {len(self.prompts)} prompts {where}"
 
+    @property
+    def same_prompts(self) -> str:
+        """Return what follows if the prompts that chose are those that test; empty if they are apart."""
+        return "" if self.rule.tuning.prompts else SAME_PROMPTS
+
+    @property
+    def unequal(self) -> str:
+        """Return what follows if some strategies had more settings than others; empty if none had."""
+        counts = {len(each.settings) for each in self.searches}
+        return UNEQUAL if len(counts) > 1 else ""
+
     def warnings(self) -> Iterator[str]:
         """Yield what makes the choice weak or the comparison unfair, in sentences."""
         tuning = self.rule.tuning
-        if not tuning.prompts:
-            yield f"{self.instrument}. {SAME_PROMPTS}"
+        yield from filter(None, [self.same_prompts, self.unequal])
         if not tuning.where and tuning.maximize != JUDGE:
             yield f"nothing but {tuning.maximize} chose, so it may have chosen dull texts; set tuning.where"
-        if len({len(each.settings) for each in self.searches}) > 1:
-            yield f"unequal search: {self.budget}. More settings are an advantage"
         for search in self.searches:
             if extremes := " and ".join(search.extremes):
                 yield f"{search.chosen}: {extremes} tried, so a better value may lie beyond"
@@ -187,23 +178,3 @@ def _numbers(name: str) -> dict[str, float]:
 
 def _count(search: Search, grids: dict[str, list[str]]) -> str:
     return f"{len(search.settings)}" if search.strategy in grids else "1 (it has none to choose)"
-
-
-def read_choice(folder: Path, settings: Settings) -> Choice | None:
-    """Return what was chosen, if it can be had of the settings; None if nothing was.
-
-    Raises:
-        StudyError: The file cannot be used.
-    """
-    path = folder / FILE
-    if settings.tuning is None or not path.exists():
-        return None
-    try:
-        choice = Choice.model_validate_json(read_text(find_study_file(folder, FILE)))
-    except ValueError as error:
-        raise StudyError(
-            f"cannot use {path}: {str(error).splitlines()[0]}; make it again: guard-eval measure STUDY --tune"
-        ) from None
-    chosen = choice.chosen
-    fits = all(chosen.get(name) in tried for name, tried in settings.grids.items())
-    return choice if fits else None

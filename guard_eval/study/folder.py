@@ -19,12 +19,13 @@ from pathlib import Path
 from typing import Any
 
 from guard_eval.database_url import check_location
-from guard_eval.errors import StudyError
+from guard_eval.errors import StudyError, first_line
+from guard_eval.files.opening import read_text
 from guard_eval.generation.strategies import own, read_grid
 from guard_eval.proposals import write_command
 from guard_eval.records import HandOutPlan
 from guard_eval.rubric import CRITERIA
-from guard_eval.study.choice import Choice, Rule, read_choice
+from guard_eval.study.choice import FILE, Choice
 from guard_eval.study.criteria_settings import find_study_file, in_one_line
 from guard_eval.study.declared import declared_settings, hash_declared
 from guard_eval.study.own_strategies import recall_strategies
@@ -66,7 +67,7 @@ class Study:
         recall_strategies(folder)
         tables = with_overrides(read_toml(path), overrides)
         settings = check_settings(tables, folder)
-        choice = read_choice(folder, settings)
+        choice = _read_choice(folder, settings)
         if choice is not None:
             settings = settings.with_chosen(choice.chosen)
         return cls(folder, settings, tuple(overrides), choice)
@@ -98,7 +99,7 @@ class Study:
     def current_choice(self) -> Choice | None:
         """Return what was chosen, unless study.toml has another rule or other settings since."""
         choice = self.choice
-        return choice if choice is not None and choice.rule == Rule.of(self.settings) else None
+        return choice if choice is not None and choice.rule == self.settings.rule else None
 
     @property
     def prompts_path(self) -> Path:
@@ -179,6 +180,23 @@ class Study:
     def locate_model(self, name: str) -> str:
         """Return what to load for a model's name: a path, seen from the study, or a Hugging Face id."""
         return locate_model(name, self.folder)
+
+
+def _read_choice(folder: Path, settings: Settings) -> Choice | None:
+    """Return what [tuning] chose, if that is still among the settings; None if nothing was chosen.
+
+    Raises:
+        StudyError: The file cannot be used.
+    """
+    path = folder / FILE
+    if settings.tuning is None or not path.exists():
+        return None
+    try:
+        choice = Choice.model_validate_json(read_text(find_study_file(folder, FILE)))
+    except ValueError as error:
+        raise StudyError(f"cannot use {path}: {first_line(error)}; remove it, and choose again") from None
+    is_known = all(choice.chosen.get(name) in tried for name, tried in settings.grids.items())
+    return choice if is_known else None
 
 
 def check_settings(tables: Mapping[str, Any], folder: Path) -> Settings:

@@ -21,6 +21,7 @@ from guard_eval.database_url import check_url
 from guard_eval.errors import nearest
 from guard_eval.generation.strategies import ContrastiveDecoding, Grid, draws, parse, read_grid
 from guard_eval.rubric import HUMAN_CRITERIA, Criterion
+from guard_eval.study.choice import Rule
 from guard_eval.study.criteria_settings import (
     CriteriaNames,
     OwnCriteria,
@@ -302,6 +303,27 @@ class Settings(SettingsTable):
             if system.setting_of is not None:
                 grids.setdefault(system.setting_of, []).append(system.name)
         return grids
+
+    @property
+    def rule(self) -> Rule:
+        """Return the rule by which [tuning] chooses."""
+        assert self.tuning is not None
+        by_judge = JUDGE in self.tuning.scores
+        unused = {"compute", "level"} | (set() if by_judge else {"baseline"})
+        return Rule(
+            tuning=self.tuning,
+            grids=self.grids,
+            metrics=self.metrics.model_dump(mode="json", exclude=unused),
+            judges=[judge.model_dump(mode="json") for judge in self.judge if by_judge],
+            seed=self.seed,
+        )
+
+    @property
+    def unknown_searches(self) -> list[str]:
+        """Return the systems in files that are a setting of which no other is in the study."""
+        files = [system.name for system in self.system if system.source == "file"]
+        counts = Counter(name.partition("(")[0] for name in files)
+        return [name for name in files if "(" in name and counts[name.partition("(")[0]] == 1]
 
     def with_chosen(self, chosen: Mapping[str, str]) -> Self:
         """Return these settings with the chosen settings where pairs.compare and the baseline name a grid."""

@@ -10,7 +10,6 @@ from guard_eval.errors import StudyError
 from guard_eval.records import Prompt
 from guard_eval.store import Store, TidyRow, unblind
 from guard_eval.study import Study
-from guard_eval.study.choice import Rule
 from guard_eval.study.tuning_settings import JUDGE
 from guard_eval.texts.pairing import draw_prompts
 from guard_eval.texts.systems import find_texts
@@ -76,7 +75,7 @@ def read_judged(study: Study) -> list[TidyRow]:
 def hash_choice(study: Study, choosing: Sequence[Prompt]) -> str:
     """Return the hash of all that the choice depends on."""
     settings = study.settings
-    rule = Rule.of(settings)
+    rule = settings.rule
     names = [*chain(*rule.grids.values()), *filter(None, [rule.metrics.get("baseline")])]
     texts = find_texts(study, names, choosing)
     ids = [f"{name} {text.id}" for name, each in texts.items() for text in each.values()]
