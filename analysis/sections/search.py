@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from analysis.evidence import PLAN_KEYS, Evidence, honours
 from analysis.sections.answering import answering
-from analysis.sections.section import Csv, Section, group_by, group_name, row_table
-from guard_eval.reporting.words import and_list, capital, number, percent, spaced
+from analysis.sections.section import Csv, Section, group_by, group_name, labelled_table, row_table
+from guard_eval.reporting.escaping import NOTHING
+from guard_eval.reporting.tables import Table
+from guard_eval.reporting.words import and_list, capital, number, percent, sentence, spaced
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,6 +22,10 @@ CURVE = (
     "Settings are tried in random order. Nine tenths of the prompts choose the best one, and the others "
     "score it, so that the score does not rise where all settings are alike."
 )
+
+
+SHOWN_COUNTS = (1, 2, 3, 4, 5, 10, 20, 50, 100, 200, 500, 1000)
+"""The numbers of settings for which the page has the score to expect."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -107,38 +113,51 @@ def section(evidence: Evidence) -> Section | None:
         return None
     choice = evidence.context.choice
     score = capital(spaced(rows[0].maximized)) if rows else ""
+    conditions = " and ".join(choice.rule.tuning.where) if choice else ""
     tables = row_table(
         rows,
         lambda row: {"Strategy": row.strategy, "Setting": row.setting},
         lambda row: {
             score: number(row.score),
             "Diversity, %": number(row.diversity),
-            "Meets conditions": "yes" if row.meets_conditions else "no",
+            "Meets conditions": conditions and ("yes" if row.meets_conditions else "no"),
             "Chosen from other samples": percent(row.chosen_share, 0),
         },
         csv="search",
         caption="Settings",
-        note="Bold: chosen. " + (f"Conditions: {', '.join(choice.rule.tuning.where)}." if choice else ""),
+        note=f"Bold: chosen. Conditions: {conditions or 'none'}.",
         strong=lambda row: row.chosen,
-    ) + row_table(
-        [row for row in evidence.rows(expected_best) if len(rows)],
-        lambda row: {"Strategy": row.strategy},
-        lambda row: {"Settings tried": row.settings, score: number(row.score)},
-        csv="expected_best",
-        caption="The score to expect of the best setting",
-        note=CURVE,
     )
     return Section(
         anchor="search",
         question="How were the settings chosen?",
         answer="; ".join(described),
-        tables=tables,
-        notes=tuple(choice.warnings()) if choice else (),
+        tables=(*tables, *_curves(evidence.rows(expected_best), score)),
+        notes=tuple(map(sentence, choice.warnings())) if choice else (),
         figures=(_draw(rows, score),) if rows else (),
     )
 
 
-def _draw(rows: list[SettingRow], score: str) -> Escaped:
+def _curves(rows: Sequence[ExpectedBestRow], score: str) -> Iterator[Table]:
+    """Yield the score to expect by the number of settings tried, a line for each strategy."""
+    if not rows:
+        return
+    curves = group_by(rows, lambda row: row.strategy)
+    counts = [count for count in SHOWN_COUNTS if count <= max(map(len, curves.values()))]
+    nothing = {f"of {count}": NOTHING for count in counts}
+    figures = [
+        nothing | {f"of {row.settings}": number(row.score) for row in curve if row.settings in counts}
+        for curve in curves.values()
+    ]
+    yield labelled_table(
+        [{"Strategy": strategy} for strategy in curves],
+        figures,
+        caption=f"{score} to expect of the best setting",
+        note=f"{CURVE} csv/expected_best.csv has all numbers of settings.",
+    )
+
+
+def _draw(rows: Sequence[SettingRow], score: str) -> Escaped:
     """Draw the score against diversity: a line for each strategy, and diamonds for the chosen settings."""
     from guard_eval.reporting.drawing import FIRST, SECOND, draw_figure, short  # noqa: PLC0415 (slow to load)
 
@@ -151,7 +170,8 @@ def _draw(rows: list[SettingRow], score: str) -> Escaped:
             for row in tried:
                 if row.chosen:
                     axes.plot([row.diversity], [row.score], "D", color=SECOND, markersize=8)
-                    axes.annotate(f"  {short(strategy)}", (row.diversity, row.score))
+                    place = {"xytext": (7, 4), "textcoords": "offset points"}
+                    axes.annotate(short(strategy), (row.diversity, row.score), **place)
         axes.set_xlabel("diversity, %")
         axes.set_ylabel(score.lower())
 

@@ -63,9 +63,10 @@ class Search(SettingsTable):
         tried = [_numbers(setting.name) for setting in self.settings]
         words = []
         for key, value in _numbers(self.chosen).items():
-            values = {each[key] for each in tried if key in each}
-            if len(values) > 1 and value in {min(values), max(values)}:
-                words.append(f"{key} = {value:g} was the {'largest' if value == max(values) else 'smallest'}")
+            values = sorted({each[key] for each in tried if key in each})
+            if len(values) > 1 and value in {values[0], values[-1]}:
+                which = "largest" if value == values[-1] else "smallest"
+                words.append(f"{key} = {value:g} was the {which} tried")
         return words
 
     @property
@@ -159,11 +160,20 @@ class Choice(SettingsTable):
             yield f"nothing but {tuning.maximize} chose, so it may have chosen dull texts; set tuning.where"
         for search in self.searches:
             if extremes := " and ".join(search.extremes):
-                yield f"{search.chosen}: {extremes} tried, so a better value may lie beyond"
+                yield f"{search.chosen}: {extremes}, so a better value may lie beyond"
         if len(self.prompts) < FEW_PROMPTS:
             others = ", ".join(chain(*(each.alternatives for each in self.searches)))
             more = f": another sample would choose {others} of the cases" if others else ""
             yield f"only {len(self.prompts)} prompts chose the settings{more}"
+
+
+def strategy_of(name: str) -> str:
+    """Return the strategy of which a system's name is a setting: the name without its parameters.
+
+    >>> strategy_of("top_p(p=0.9)"), strategy_of("guard")
+    ('top_p', 'guard')
+    """
+    return name.partition("(")[0].strip() or name
 
 
 def _numbers(name: str) -> dict[str, float]:

@@ -32,6 +32,7 @@ from guard_eval.study.own_strategies import recall_strategies
 from guard_eval.study.settings import Settings
 from guard_eval.study.system_settings import BUNDLED, Model
 from guard_eval.study.toml import check_tables, read_toml, with_overrides
+from guard_eval.study.tuning_settings import JUDGE
 
 
 @dataclass(frozen=True)
@@ -128,8 +129,17 @@ class Study:
         return [replace(self, settings=settings.of_model(model)) for model in models]
 
     def of_tuning(self) -> Study:
-        """Return this study as judges compare all settings with the baseline, in a database of its own."""
+        """Return this study as judges compare all settings with the baseline, in a database of its own.
+
+        Raises:
+            StudyError: No judge chooses settings.
+        """
         settings = self.settings
+        if settings.tuning is None or JUDGE not in settings.tuning.scores:
+            raise StudyError(
+                f"no judge chooses settings in {self.folder / 'study.toml'}; leave --tune out, or write "
+                'maximize = "judge" in its [tuning]'
+            )
         couples = [
             [name, str(settings.metrics.baseline)] for tried in settings.grids.values() for name in tried
         ]

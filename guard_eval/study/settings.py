@@ -21,7 +21,7 @@ from guard_eval.database_url import check_url
 from guard_eval.errors import nearest
 from guard_eval.generation.strategies import ContrastiveDecoding, Grid, draws, parse, read_grid
 from guard_eval.rubric import HUMAN_CRITERIA, Criterion
-from guard_eval.study.choice import Rule
+from guard_eval.study.choice import Rule, strategy_of
 from guard_eval.study.criteria_settings import (
     CriteriaNames,
     OwnCriteria,
@@ -322,8 +322,8 @@ class Settings(SettingsTable):
     def unknown_searches(self) -> list[str]:
         """Return the systems in files that are a setting of which no other is in the study."""
         files = [system.name for system in self.system if system.source == "file"]
-        counts = Counter(name.partition("(")[0] for name in files)
-        return [name for name in files if "(" in name and counts[name.partition("(")[0]] == 1]
+        counts = Counter(map(strategy_of, files))
+        return [name for name in files if name != strategy_of(name) and counts[strategy_of(name)] == 1]
 
     def with_chosen(self, chosen: Mapping[str, str]) -> Self:
         """Return these settings with the chosen settings where pairs.compare and the baseline name a grid."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
@@ -18,6 +19,7 @@ from guard_eval.reporting.escaping import one_line
 from guard_eval.reporting.writing import write_whole
 from guard_eval.results import Result
 from guard_eval.study import Study
+from guard_eval.study.choice import strategy_of
 from guard_eval.study.folder import check_settings, locate_model, seen_from
 from guard_eval.study.settings import MetricSettings
 from guard_eval.study.system_settings import BUNDLED
@@ -51,6 +53,12 @@ _FROM_FILE = """\
 name = {name}   # no rater and no judge sees it
 file = {file}   # from {source}"""
 """A system whose texts are there already."""
+
+_TUNING = """\
+# [tuning]   # chooses one of several settings; pairs.compare then names the strategy, such as {strategy}
+# prompts = 100   # set apart for the choice
+# maximize = "diversity\""""
+"""What makes a study choose among settings that are in files."""
 
 _NAMED_TEXTS = """\
 texts = "texts"   # what raters and judges call them: continuations, answers, summaries, …
@@ -219,12 +227,17 @@ def _settings_of_model(folder: Path, model: str) -> str:
 
 def _settings_of_texts(folder: Path, systems: Sequence[Imported], couples: Sequence[Sequence[str]]) -> str:
     """Return the text of a study.toml whose texts are in files."""
-    tables = [
-        _FROM_FILE.format(
-            name=_toml_text(each.name), file=_toml_text(each.file), source=one_line(Path(each.source).name)
+    counts = Counter(strategy_of(each.name) for each in systems)
+    tables = []
+    for each in systems:
+        source = one_line(Path(each.source).name)
+        tables.append(
+            _FROM_FILE.format(name=_toml_text(each.name), file=_toml_text(each.file), source=source)
         )
-        for each in systems
-    ]
+        if counts[strategy_of(each.name)] > 1:
+            tables.append(f"setting_of = {_toml_text(strategy_of(each.name))}")
+    several = [name for name, count in counts.items() if count > 1]
+    tables += [_TUNING.format(strategy=_toml_text(several[0]))] if several else []
     return TEMPLATE.format(
         name=_toml_text(folder.resolve().name or "study"),
         question=_NAMED_TEXTS,
