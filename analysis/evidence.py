@@ -134,7 +134,9 @@ class Context:
         unfinished: What raters have still to rate of what was planned, in words.
         plan: How the verdicts are tested.
         compare: Comparisons of several methods that are analysed in every way.
-        by: Columns of the table by whose values results are split.
+        by: Declared columns by whose values results are split. That a result depends on one of them is a
+            test of its family.
+        explored: Further columns, which were chosen later: they support no claim.
         raters_per_item: How many raters of each kind make an item complete, if that is planned.
         random_part: Whether the pairs that people rated are known to be a random part of those judged.
         metrics: The scores of automatic metrics with their meanings.
@@ -164,6 +166,7 @@ class Context:
     plan: TestPlan = field(default_factory=TestPlan)
     compare: tuple[tuple[str, str], ...] = ()
     by: tuple[str, ...] = ()
+    explored: tuple[str, ...] = ()
     raters_per_item: Mapping[str, int] = field(default_factory=dict)
     random_part: bool = False
     metrics: tuple[MetricRow, ...] = ()

@@ -11,7 +11,7 @@ from pathlib import Path
 from analysis.evidence import ALL, CORRECTION_NAMES, Evidence
 from analysis.reports.figures import main_figure, name_share
 from analysis.reports.first_screen import count_raters, describe_coverage, is_simulated, ranking_sentence
-from analysis.reports.methods import READ, methods
+from analysis.reports.methods import methods
 from analysis.sections.agreement import agreement
 from analysis.sections.answering import answering
 from analysis.sections.equivalence import equivalence
@@ -303,7 +303,7 @@ def _methods(evidence: Evidence) -> list[str]:
         rated = dict.fromkeys(row.criterion for row in evidence.rows(answering))
         paper_words = [CRITERIA[name] for name in rated if name in CRITERIA and name not in own]
         notes += [sentence(str(criterion)) for criterion in paper_words]
-    notes += [note for note in methods(evidence) if not note.startswith(READ)]
+    notes += [note for note in methods(evidence) if not note.startswith("Read from the table")]
     if kappas := list(_kappas(evidence)):
         notes.append(f"Agreement between raters, Fleiss’ κ: {and_list(kappas)}.")
     notes += [

@@ -91,6 +91,9 @@ COMMANDS = {
         "analysis.reports.command:report",
         "Write the report: who wrote better text, and how certain that is.",
     ),
+    "check": Command(
+        RESULTS, "analysis.claim:check", "Check whether printed counts or percentages support a claim."
+    ),
     "describe": Command(
         RESULTS,
         "analysis.publication.describe:describe",

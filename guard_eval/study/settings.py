@@ -33,7 +33,7 @@ from guard_eval.study.criteria_settings import (
 )
 from guard_eval.study.judge_settings import CONTINUATIONS, Judge
 from guard_eval.study.system_settings import BUNDLED, Model, Name, NameOfSystem, System
-from guard_eval.study.test_plan import TestPlan
+from guard_eval.study.test_plan import SplitPlan
 from guard_eval.study.tuning_settings import JUDGE, Tuning
 
 Count = Annotated[int, Field(ge=1, le=10_000_000)]
@@ -266,7 +266,7 @@ class Settings(SettingsTable):
     criteria: OwnCriteria = Field(default={})
     annotation: Annotation = Annotation()
     judge: list[Judge] = Field(default=[], max_length=100)
-    analysis: TestPlan = TestPlan()
+    analysis: SplitPlan = SplitPlan()
 
     @property
     def rubric(self) -> dict[str, Criterion]:

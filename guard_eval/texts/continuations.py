@@ -21,6 +21,7 @@ from functools import partial
 from io import FileIO
 from itertools import groupby
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from guard_eval.errors import StudyError
@@ -163,18 +164,46 @@ def read_continuations(path: Path) -> Iterator[Continuation]:
         StudyError: A whole line, or recipe.json beside the file, cannot be read.
     """
     shared = _read_recipe(path.parent)
+    for number, line in _whole_lines_of(path):
+        try:
+            row = json.loads(line)
+            recipe = Recipe(**shared, **{name: row.pop(name, None) for name in _STRATEGY_FIELDS})
+            yield Continuation(recipe=recipe, **row)
+        except (ValueError, TypeError, AttributeError, RecursionError) as error:
+            raise StudyError(
+                f"{path}, line {number}: not a continuation ({type(error).__name__}: {error}); remove "
+                "it, and guard-eval generate makes the text again"
+            ) from error
+
+
+def read_trace_means(continuations: Path) -> dict[str, dict[str, float]]:
+    """Return the means over tokens of what each text's trace records, by the text's id and by name.
+
+    Raises:
+        StudyError: A whole line cannot be read.
+    """
+    means: dict[str, dict[str, float]] = {}
+    for path in sorted(continuations.glob("*/*.trace.jsonl")):
+        for number, line in _whole_lines_of(path):
+            try:
+                trace: Trace = json.loads(line)
+                lists = {
+                    name: values for name, values in trace.items() if isinstance(values, list) and values
+                }
+                means[trace["id"]] = {name: fmean(values) for name, values in lists.items()}
+            except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+                raise StudyError(
+                    f"{path}, line {number}: not a trace ({type(error).__name__}: {error}); remove it"
+                ) from error
+    return means
+
+
+def _whole_lines_of(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Yield the numbers and lines of a file, without a last one that is torn or still written."""
     with open_regular(path) as file:
         for number, line in enumerate(iter(partial(file.readline, _LONGEST_LINE), b""), start=1):
             if len(line) == _LONGEST_LINE:
                 raise StudyError(f"{path}, line {number}: longer than any text; remove it")
-            if not line.endswith(b"\n"):  # torn, or still written
+            if not line.endswith(b"\n"):
                 return
-            try:
-                row = json.loads(line)
-                recipe = Recipe(**shared, **{name: row.pop(name, None) for name in _STRATEGY_FIELDS})
-                yield Continuation(recipe=recipe, **row)
-            except (ValueError, TypeError, AttributeError, RecursionError) as error:
-                raise StudyError(
-                    f"{path}, line {number}: not a continuation ({type(error).__name__}: {error}); remove "
-                    "it, and guard-eval generate makes the text again"
-                ) from error
+            yield number, line

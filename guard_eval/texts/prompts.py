@@ -7,13 +7,14 @@ line.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
 from guard_eval.errors import StudyError
 from guard_eval.records import Prompt
 from guard_eval.texts.generation_files import Fields
-from guard_eval.texts.rows import read_rows
+from guard_eval.texts.rows import Record, read_rows
 
 
 def read_prompts(path: Path, *, limit: int | None = None, dataset: str | None = None) -> list[Prompt]:
@@ -26,7 +27,34 @@ def read_prompts(path: Path, *, limit: int | None = None, dataset: str | None = 
         StudyError: There is no such file, no prompt in it, or a row that cannot be used (it is named).
     """
     prompts: dict[str, Prompt] = {}
-    for record in islice(read_rows(path), limit):
+    for prompt, record in islice(_read_numbered(path, dataset), limit):
+        if prompt.id in prompts:
+            raise StudyError(f"{record.where}: an earlier prompt has the id {prompt.id!r}, too; change one")
+        prompts[prompt.id] = prompt
+    if not prompts:
+        raise StudyError(
+            f'{path} holds no prompts; write one JSON object a line, such as {{"prompt": "Once upon"}}'
+        )
+    return list(prompts.values())
+
+
+def read_prompt_columns(path: Path) -> dict[str, dict[str, object]]:
+    """Return what the file says of each prompt, by its id and by column.
+
+    `prompt_length`, in characters, is a column too.
+
+    Raises:
+        StudyError: The file cannot be read, or has a row that cannot be used.
+    """
+    return {
+        prompt.id: {"prompt_length": len(prompt.text), **record.row}
+        for prompt, record in _read_numbered(path)
+    }
+
+
+def _read_numbered(path: Path, dataset: str | None = None) -> Iterator[tuple[Prompt, Record]]:
+    """Yield the prompts of a file, each with its row."""
+    for record in read_rows(path):
         fields = Fields(record)
         text = fields.string("prompt")
         group = fields.string("dataset") or dataset or path.stem
@@ -39,11 +67,4 @@ def read_prompts(path: Path, *, limit: int | None = None, dataset: str | None = 
             raise StudyError(
                 f"{record.where}: there is no text under the key 'prompt' (keys: {keys:.300}); write one"
             )
-        if name in prompts:
-            raise StudyError(f"{record.where}: an earlier prompt has the id {name!r}, too; change one")
-        prompts[name] = prompt
-    if not prompts:
-        raise StudyError(
-            f'{path} holds no prompts; write one JSON object a line, such as {{"prompt": "Once upon"}}'
-        )
-    return list(prompts.values())
+        yield prompt, record

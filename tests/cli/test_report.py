@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 
+import pandas as pd
 import pytest
 from rating import people
 
@@ -12,6 +13,7 @@ from guard_eval.errors import StudyError
 from guard_eval.store import Store, handout, unblind, verdicts
 from guard_eval.store import pairs as store_pairs
 from guard_eval.study import Study
+from guard_eval.texts.continuations import append_lines
 
 pytestmark = pytest.mark.slow
 
@@ -127,3 +129,30 @@ def test_a_report_is_written_here_and_over_no_folder_of_anything_else(tmp_path, 
     with pytest.raises(StudyError, match=r"other-report exists and holds no results .* --output FOLDER"):
         report(data / "other.csv")
     assert [path.name for path in (here / "other-report").iterdir()] == ["thesis.tex"]
+
+
+def test_study_splits_by_prompts_and_traces(paired):
+    rows = [json.loads(line) for line in (paired / "prompts.jsonl").read_text("utf-8").splitlines()]
+    animals = [row["prompt"].split()[4] for row in rows]
+    lines = (json.dumps(row | {"pet": animal}) for row, animal in zip(rows, animals, strict=True))
+    (paired / "prompts.jsonl").write_text("\n".join(lines), "utf-8")
+    study = Study.open(paired, ["analysis.by=['H']"])
+    with Store.open(study.database, declared=study.declared) as store:
+        pairs = store_pairs.read(store)
+        for rater in people(store, "ann", "ben"):
+            for blind in handout.claim(store, rater, study.plan, limit=len(pairs)):
+                choices = dict.fromkeys(study.settings.annotation.criteria, "A")
+                verdicts.save(store, blind.presentation, choices, rater=rater)
+    (folder,) = (path.parent for path in study.continuations.glob("*/guard.jsonl"))
+    traces = [{"id": pair.continuation_a, "H": [0.5, 1.5 + index]} for index, pair in enumerate(pairs)]
+    append_lines(folder / "guard.trace.jsonl", traces)
+    with (folder / "guard.trace.jsonl").open("a", encoding="utf-8") as file:
+        file.write('{"id": "torn')
+    result = report(paired, by=("pet", "prompt_length"), overrides=study.overrides)
+    rows = pd.read_csv(result.folder / "csv" / "by_value.csv", dtype=str)
+    values = rows[rows["criterion"] == "fluency"].groupby("column")["value"].agg(list).to_dict()
+    shown = sorted(animals[int(pair.prompt_id[-4:]) - 1] for pair in pairs)
+    lengths = sorted({len(pair.prompt) for pair in pairs})
+    assert values == {"H": ["1.0", "1.5", "2.0"], "pet": shown, "prompt_length": list(map(str, lengths))}
+    with pytest.raises(StudyError, match=r"--by HH: verdicts, prompts and traces .* did you mean 'H'"):
+        report(paired, by=("HH",))

@@ -101,7 +101,7 @@ def encode(
 
 def encode_texts(
     loaded: LoadedModel, texts: Sequence[tuple[Prompt, int]], recipe: Recipe
-) -> tuple[list[EncodedPrompt], str | None]:
+) -> tuple[list[EncodedPrompt], str]:
     """Return the texts' prompts in tokens, the longest first, and what to say of those that are too long.
 
     Raises:
@@ -149,7 +149,7 @@ def _notice_control(loaded: LoadedModel, rows: Sequence[EncodedPrompt]) -> None:
 
 def split_by_length(
     loaded: LoadedModel, rows: Sequence[EncodedPrompt], max_new_tokens: int
-) -> tuple[list[EncodedPrompt], str | None]:
+) -> tuple[list[EncodedPrompt], str]:
     """Return the prompts that leave room for the new tokens, and what to say of the others, if any."""
     context = getattr(loaded.model.config.get_text_config(), "max_position_embeddings", None) or math.inf
     if context < 0:  # XLNet's way to say that there is no limit
@@ -157,7 +157,7 @@ def split_by_length(
     room = context - max_new_tokens
     longer = [row for row in rows if len(row.ids) > room]
     if not longer:
-        return list(rows), None
+        return list(rows), ""
     names = list(dict.fromkeys(label_prompt(row.prompt) for row in longer))
     remedy = f"set max_prompt_tokens to {room} or less, or lower max_new_tokens"
     return [row for row in rows if len(row.ids) <= room], (
