@@ -376,9 +376,8 @@ class Settings(SettingsTable):
         grids = self.grids
         tried = set(chain(*grids.values()))
         fixed = [name for name in self.systems if name not in tried]
-        systems = list(
-            dict.fromkeys([*fixed, *grids, *(each.setting_of or "" for each in self._of_generation)])
-        )
+        named = (each.setting_of for each in self._of_generation)  # a grid without [tuning] is refused below
+        systems = [*fixed, *dict.fromkeys([*grids, *filter(None, named)])]
         assisting = self.analysis.assisted_by
         table = "generation.strategies or [[system]]" if self.system else "generation.strategies"
         asked = [*self.annotation.criteria, *chain(*(judge.criteria for judge in self.judge))]
