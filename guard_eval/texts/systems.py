@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from guard_eval.errors import StudyError, nearest
@@ -99,7 +100,7 @@ def read_system(study: Study, system: System, index: PromptIndex, wanted: Collec
 
 
 def choose_system(system: System, path: Path) -> list[Generation]:
-    """Return the texts of a system in a file that may have several.
+    """Return the texts of a system, under its name, in a file that may have several.
 
     Raises:
         StudyError: The file cannot be read, or has texts of other systems alone.
@@ -110,11 +111,10 @@ def choose_system(system: System, path: Path) -> list[Generation]:
     by_system: dict[str, list[Generation]] = defaultdict(list)
     for _, text in table.texts(columns):
         by_system[text.strategy].append(text)
-    if system.name in by_system:
-        return by_system[system.name]
-    if len(by_system) > 1:
+    if system.name not in by_system and len(by_system) > 1:
         raise StudyError(f"it has texts of other systems: {nearest(system.name, list(by_system))}")
-    return next(iter(by_system.values()))
+    texts = by_system.get(system.name) or next(iter(by_system.values()))
+    return [replace(text, strategy=system.name) for text in texts]
 
 
 def explain_missing(study: Study, name: str) -> str:
