@@ -61,7 +61,7 @@ def _ask_consent(app: App, visit: Visit) -> str:
         return endings.show(app, "declined", visit)
     texts = app.words.consent
     with markup.page(texts.title, texts.lead):
-        st.html(markup.points(texts.points) + markup.paragraph(texts.contact))
+        st.html(markup.points([*texts.points, texts.counts]) + markup.paragraph(texts.contact))
         with st.container(key="around", horizontal=True):
             agreed = forward(texts.agree, key="agree")
             declined = st.button(label(texts.decline), key="decline")

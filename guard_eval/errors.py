@@ -25,11 +25,11 @@ class MissingExtraError(StudyError):
         )
 
 
-def nearest(word: str, known: list[str]) -> str:
+def nearest(word: str, options: list[str]) -> str:
     """Return what a message about an unknown word suggests: the nearest known ones, or all."""
-    if near := difflib.get_close_matches(word, known, n=1):
+    if near := difflib.get_close_matches(word, options, n=1):
         return f"did you mean {near[0]!r}?"
-    return f"choose from: {', '.join(known)}" if known else "it takes none"
+    return f"choose from: {', '.join(options)}" if options else "it takes none"
 
 
 def first_line(error: Exception) -> str:

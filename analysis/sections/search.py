@@ -72,8 +72,8 @@ def search(evidence: Evidence) -> list[SettingRow]:
         SettingRow(
             strategy=each.strategy,
             setting=setting.name,
-            maximized=choice.rule.tuning.maximize,
-            score=setting.scores[choice.rule.tuning.maximize],
+            maximized=choice.tuning.maximize,
+            score=setting.scores[choice.tuning.maximize],
             diversity=setting.scores["diversity"],
             meets_conditions=setting.meets,
             chosen=setting.name == each.chosen,
@@ -113,7 +113,7 @@ def section(evidence: Evidence) -> Section | None:
         return None
     choice = evidence.context.choice
     score = capital(spaced(rows[0].maximized)) if rows else ""
-    conditions = " and ".join(choice.rule.tuning.where) if choice else ""
+    conditions = " and ".join(choice.tuning.where) if choice else ""
     tables = row_table(
         rows,
         lambda row: {"Strategy": row.strategy, "Setting": row.setting},

@@ -219,7 +219,9 @@ def _print_line(console: Console, line: str) -> None:
     """Print a line, on a terminal broken between words; a line with a command to be copied stays whole."""
     line = visible(line)
     whole = not console.is_terminal or "guard-eval " in line
-    console.print(line if whole else "\n".join(_broken(part, console.width) for part in line.split("\n")))
+    console.print(
+        line if whole else "\n".join(_broken(paragraph, console.width) for paragraph in line.split("\n"))
+    )
 
 
 def _broken(line: str, width: int) -> str:
@@ -285,9 +287,9 @@ class LoggedProgress(Progress):
             return
         self._logged_at = now
         remaining = task.time_remaining
-        rest = "" if remaining is None else f", {timedelta(seconds=round(remaining))} left"
+        time_left = "" if remaining is None else f", {timedelta(seconds=round(remaining))} left"
         rate = "" if not task.speed else f", {60 * task.speed:,.1f} a minute"
         note = f", {task.fields['note']}" if task.fields["note"] else ""
         self.console.print(
-            f"{task.description}: {task.completed:,.0f} of {task.total or 0:,.0f}{rate}{note}{rest}"
+            f"{task.description}: {task.completed:,.0f} of {task.total or 0:,.0f}{rate}{note}{time_left}"
         )

@@ -8,7 +8,7 @@ from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from datetime import timedelta
 from functools import reduce
-from itertools import chain
+from itertools import product
 from operator import or_
 from pkgutil import resolve_name
 from statistics import fmean
@@ -16,26 +16,17 @@ from typing import Literal
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
-from guard_eval.generation.plan import (
-    FinishedBatch,
-    Generated,
-    GenerationPlan,
-    Problems,
-    recipe_settings,
-)
+from guard_eval.generation.plan import FinishedBatch, Generated, GenerationPlan, Problems
 from guard_eval.generation.served import ServedPlan, request_texts
 from guard_eval.generation.strategies import Greedy, own, parse, signature
-from guard_eval.records import Prompt
-from guard_eval.reporting.words import and_list
 from guard_eval.servers.server import parse_send_key
 from guard_eval.study.folder import Study
 from guard_eval.study.system_settings import System
 from guard_eval.texts.continuations import append_continuations, append_traces
 from guard_eval.texts.current import Known, model_revision
-from guard_eval.texts.prompts import read_prompts
-from guard_eval.texts.served_files import TEXTS
 from guard_eval.texts.shards import Shard, reserve
-from guard_eval.texts.tuning import TUNE, split_prompts, wanted_prompts
+from guard_eval.texts.systems.served_files import TEXTS
+from guard_eval.texts.tuning import TUNE, plan_texts, split_prompts
 
 EngineName = Literal["local", "ray", "vllm"]
 _OPENERS: dict[EngineName, str] = {
@@ -90,26 +81,23 @@ def generate_texts(
         raise StudyError(f"--budget {budget:g} must be an amount above 0, in US dollars, such as --budget 20")
     systems = _choose_systems(study, strategy)
     part = Shard.parse(shard) if shard else Shard()
-    prompts = read_prompts(study.prompts_path, limit=study.settings.prompts.limit)
-    wanted = wanted_prompts(study, prompts)
+    planned = plan_texts(study)
     local = [system for system in systems if system.source == "strategy"]
     served = [system for system in systems if system.source == "server"]
     folder = study.continuations if local else study.folder / TEXTS
-    results = [Generated(lines=tuple(_describe_tuning(study, prompts)))]
+    results = [Generated(lines=tuple(_describe_tuning(study)))]
     problems: Problems = {}
     with nullcontext() if dry_run else reserve(folder, part):
-        for one_model in study.by_model():
+        for one_model, (names, prompts) in product(study.by_model(), planned):
             model = one_model.settings.model
-            own_systems = [each for each in local if study.settings.model_of(each) == model]
+            named = [each for each in local if each.name in names]
+            own_systems = [each for each in named if study.settings.model_of(each) == model]
             if not own_systems:
                 continue
             plan = GenerationPlan(
                 study=one_model,
                 systems={str(each.strategy): each.name for each in own_systems},
-                prompts={
-                    str(each.strategy): [prompt for prompt in wanted[each.name] if part.holds(prompt.id)]
-                    for each in own_systems
-                },
+                prompts=[prompt for prompt in prompts if part.holds(prompt.id)],
                 shard=part,
                 known=_expect_model(one_model),
                 engine="vllm" if engine == "vllm" else None,
@@ -120,14 +108,19 @@ def generate_texts(
             results.append(_forecast(plan) if dry_run else _write(plan, engine, problems))
         if served and not shard:
             allowed = parse_send_key(send_key)
-            plans = [ServedPlan.of(study, system, wanted[system.name]) for system in served]
+            plans = [
+                ServedPlan.of(study, system, prompts)
+                for names, prompts in planned
+                for system in served
+                if system.name in names
+            ]
             if dry_run:
                 results += [plan.forecast() for plan in plans]
             else:
                 results += request_texts(plans, problems, budget=budget, send_key=allowed)
     if served and shard:
-        named = ", ".join(system.name for system in served)
-        line = f"{named}: not requested with --shard, which divides the work of local models"
+        unasked = ", ".join(system.name for system in served)
+        line = f"{unasked}: not requested with --shard, which divides the work of local models"
         results.append(Generated(lines=(line,)))
     if problems:
         raise StudyError(_describe_problems(problems, results))
@@ -160,18 +153,13 @@ def _spell(name: str, study: Study) -> str:
         return name
 
 
-def _describe_tuning(study: Study, prompts: Sequence[Prompt]) -> Iterator[str]:
-    """Yield which prompts are written to, if settings are to be chosen."""
-    choosing, _ = split_prompts(study, prompts)
-    if not choosing:
-        return
+def _describe_tuning(study: Study) -> Iterator[str]:
+    """Yield how many settings are written on how many prompts, until one of each strategy is chosen."""
     grids = study.settings.grids
-    count = sum(map(len, grids.values()))
-    line = f"{len(choosing)} prompts choose among {count} settings of {and_list([*grids])}"
-    if choice := study.current_choice:
-        yield f"{line}; chosen: {', '.join(choice.chosen.values())}"
-    else:
-        yield f"{line}; then the chosen ones write to all {len(prompts)}"
+    if grids and study.current_choice is None:
+        choosing, compared = split_prompts(study)
+        tried = f"{sum(map(len, grids.values()))} settings of {', '.join(grids)}"
+        yield f"{len(choosing)} prompts choose among {tried}; what they choose writes to {len(compared)} more"
 
 
 def _expect_model(study: Study) -> Known:
@@ -259,9 +247,8 @@ def _forecast(plan: GenerationPlan) -> Generated:
 
         with models.offline():  # of a tokenizer, transformers asks for more files than there are
             described = ModelFiles.open(location, revision).describe(model.name)
-        recipe = described.recipe(Greedy(), **recipe_settings(plan.study))
-        prompts = dict.fromkeys(chain(*plan.prompts.values()))
-        fitting, problem = encode_texts(described, [(prompt, 1) for prompt in prompts], recipe)
+        recipe = described.recipe(Greedy(), generation, plan.study.settings.seed)
+        fitting, problem = encode_texts(described, [(prompt, 1) for prompt in plan.prompts], recipe)
         if problem and not fitting:
             raise StudyError(problem)
         lines.append(problem)

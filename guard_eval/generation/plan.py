@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from guard_eval.errors import StudyError
 from guard_eval.generation.strategies import LogitStrategy, parse
@@ -71,7 +71,7 @@ class GenerationPlan:
     Attributes:
         study: The study.
         systems: The systems to write, as their names by the signatures of their strategies.
-        prompts: The prompts to continue, by the signature.
+        prompts: The prompts to continue.
         shard: The part of the study that `prompts` are.
         known: `revision` and `dtype` of the model; None where they are not known.
         engine: The `Recipe.engine` of new texts.
@@ -81,7 +81,7 @@ class GenerationPlan:
 
     study: Study
     systems: Mapping[str, str]
-    prompts: Mapping[str, Sequence[Prompt]]
+    prompts: Sequence[Prompt]
     shard: Shard = WHOLE
     known: Known = field(default_factory=dict)
     engine: str | None = None
@@ -91,7 +91,7 @@ class GenerationPlan:
     @cached_property
     def existing(self) -> Mapping[str, Texts]:
         """The texts that exist, by strategy."""
-        return find_generated(self.study, self.prompts, known=self.known, engine=self.engine)
+        return find_generated(self.study, [*self.systems], self.prompts, facts=self.known, engine=self.engine)
 
     @cached_property
     def missing(self) -> dict[str, list[PlannedText]]:
@@ -99,7 +99,7 @@ class GenerationPlan:
         texts = {}
         for name, existing in self.existing.items():
             runs = range(1, self.study.settings.runs_of(name) + 1)
-            planned = [(p, run) for p in self.prompts[name] for run in runs if (p.id, run) not in existing]
+            planned = [(p, run) for p in self.prompts for run in runs if (p.id, run) not in existing]
             if planned:
                 texts[name] = planned
         return texts
@@ -158,24 +158,10 @@ class GenerationPlan:
         part = "" if self.shard.count == 1 else f" of shard {self.shard.number}/{self.shard.count}"
         for name, count in existing.items():
             runs = settings.runs_of(name)
-            wanted = runs * len(self.prompts[name])
-            yield f"{self.systems[name]}: {count} of {wanted} continuations{part} exist"
+            yield f"{self.systems[name]}: {count} of {runs * len(self.prompts)} continuations{part} exist"
             if runs < settings.generation.runs:
                 yield "  one text a prompt: it draws nothing, so another run would write the same"
             if self.known["revision"] is None and self.existing[name]:
                 yield f"  not compared with {settings.model.name}, which is not on this machine"
         others = other_runs(self.study, self.known) if self.missing else []
         yield from (f"another run is kept and not used: {other}" for other in others)
-
-
-def recipe_settings(study: Study) -> dict[str, Any]:
-    """Return what a study says of its recipes beside model and strategy."""
-    generation = study.settings.generation
-    return {
-        "seed": study.settings.seed,
-        "max_new_tokens": generation.max_new_tokens,
-        "max_prompt_tokens": generation.max_prompt_tokens,
-        "chat": generation.chat,
-        "chat_template": generation.template_settings,
-        "stop": tuple(generation.stop),
-    }

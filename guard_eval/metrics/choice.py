@@ -6,16 +6,15 @@ The choice may be as good or bad as it likes: the comparison rests on other prom
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from guard_eval.estimate import Floats
-from guard_eval.metrics.outcomes import Outcome
+from guard_eval.metrics.inference import Outcomes
 from guard_eval.study.choice import Search, TriedSetting
-from guard_eval.study.tuning_settings import Tuning
+from guard_eval.study.tuning_settings import LESS_IS_BETTER, Tuning
 
 RESAMPLES = 1000
 FOLDS = 10
@@ -23,115 +22,115 @@ FOLDS = 10
 DIGITS = 9
 """Decimals of a score: settings that differ by less are tied."""
 
-Weights = Sequence[Floats]
-"""How much each prompt counts: for each dataset `[resamples, prompts]`."""
-SettingScores = Mapping[str, Sequence[Outcome]]
-"""The outcomes of a setting in each dataset, by the score's name."""
-
-
-class Field(NamedTuple):
-    """How settings fare on weighed prompts.
-
-    Attributes:
-        best: The score to maximize, larger is better, `[resamples, settings]`.
-        meets: Whether a setting meets the conditions, and has a score, `[resamples, settings]`.
-    """
-
-    best: Floats
-    meets: NDArray[np.bool_]
-
-    def pick(self) -> NDArray[np.int64]:
-        """Return the place of the best setting that meets the conditions, the first of tied ones, or −1."""
-        scores = np.where(self.meets, np.round(self.best, DIGITS), -np.inf)
-        return np.where(self.meets.any(axis=1), scores.argmax(axis=1), -1)
+Weights = Mapping[str, Floats]
+"""How much each prompt counts, by dataset: `[resamples, prompts]`."""
 
 
 def search_settings(
     strategy: str,
-    settings: Mapping[str, SettingScores],
+    settings: Sequence[str],
+    outcomes: Outcomes,
     rule: Tuning,
     *,
-    sizes: Sequence[int],
+    sizes: Mapping[str, int],
     seed: int,
 ) -> Search:
-    """Choose a setting of one strategy; `chosen` is empty if none meets the conditions.
+    """Choose a setting of one strategy; none if all miss a condition.
 
     Args:
         strategy: The strategy.
-        settings: The scores of its settings, in their order.
+        settings: The names of its settings, in their order.
+        outcomes: The scores of all settings.
         rule: The rule.
         sizes: The number of prompts in each dataset.
         seed: It alone decides what is resampled.
     """
     rng = np.random.default_rng(seed)
-    once = [np.ones((1, n)) for n in sizes]
-    whole = weigh_settings(settings.values(), rule, once)
-    place = int(whole.pick()[0])
-    drawn = [rng.multinomial(n, np.full(n, 1 / n), RESAMPLES).astype(np.float64) for n in sizes]
-    picked = weigh_settings(settings.values(), rule, drawn).pick()
-    names = list(settings)
+    once = {dataset: np.ones((1, n)) for dataset, n in sizes.items()}
+    resampled = {
+        dataset: rng.multinomial(n, np.full(n, 1 / n), RESAMPLES).astype(float)
+        for dataset, n in sizes.items()
+    }
+    rated = rate_settings(settings, outcomes, rule, once)
+    place = pick(rated)[0]
+    places = pick(rate_settings(settings, outcomes, rule, resampled))
+    scores = {name: score_settings(settings, outcomes, name, once)[0] for name in rule.scores}
     return Search(
         strategy=strategy,
-        chosen=names[place] if place >= 0 else "",
+        chosen="" if place < 0 else settings[place],
         settings=[
             TriedSetting(
                 name=name,
-                scores={score: _number(score_of(each, once)) for score, each in scores.items()},
-                meets=bool(whole.meets[0, index]),
-                chosen_share=float((picked == index).mean()),
+                scores={score: _mean(values[[index]]) for score, values in scores.items()},
+                meets=bool(np.isfinite(rated[0, index])),
+                chosen_share=float(np.mean(places == index)),
             )
-            for index, (name, scores) in enumerate(settings.items())
+            for index, name in enumerate(settings)
         ],
-        expected_best=expected_best(list(settings.values()), rule, sizes, rng),
+        expected_best=expected_best(settings, outcomes, rule, sizes, rng),
     )
 
 
-def weigh_settings(settings: Iterable[SettingScores], rule: Tuning, weights: Weights) -> Field:
-    """Return how settings fare on weighed prompts."""
-    best, meets = [], []
-    for scores in settings:
-        score = rule.direction * score_of(scores[rule.maximize], weights)
-        holds = np.isfinite(score)
-        for condition in rule.conditions:
-            holds &= condition.holds(score_of(scores[condition.score], weights))
-        best.append(score)
-        meets.append(holds)
-    return Field(np.stack(best, axis=1), np.stack(meets, axis=1))
-
-
-def score_of(outcomes: Sequence[Outcome], weights: Weights) -> Floats:
-    """Return the mean over datasets of a score of weighed prompts, `[resamples]`; NaN if it is undefined."""
-    total = np.zeros(len(weights[0]))
+def score_settings(settings: Sequence[str], outcomes: Outcomes, score: str, weights: Weights) -> Floats:
+    """Return the mean score over datasets of weighed prompts, `[resamples, settings]`; NaN without one."""
+    columns = []
     with np.errstate(divide="ignore", invalid="ignore"):
-        for outcome, weight in zip(outcomes, weights, strict=True):
-            total += np.nan if outcome.parts is None else outcome.function(weight @ outcome.parts)
-    return total / len(outcomes)
+        for name in settings:
+            values = []
+            for dataset, weight in weights.items():
+                outcome = outcomes.get((score, dataset, name))
+                known = outcome is not None and outcome.parts is not None
+                values.append(
+                    outcome.function(weight @ outcome.parts) if known else np.full(len(weight), np.nan)
+                )
+            columns.append(np.mean(values, axis=0))
+    return np.stack(columns, axis=1)
+
+
+def rate_settings(settings: Sequence[str], outcomes: Outcomes, rule: Tuning, weights: Weights) -> Floats:
+    """Return how good settings are, −∞ for one that misses a condition, `[resamples, settings]`."""
+    direction = -1 if rule.maximize in LESS_IS_BETTER else 1
+    best = direction * score_settings(settings, outcomes, rule.maximize, weights)
+    meets = np.isfinite(best)
+    for score, sign, limit in rule.conditions:
+        values = score_settings(settings, outcomes, score, weights)
+        meets &= values >= limit if sign == ">=" else values <= limit
+    return np.where(meets, np.round(best, DIGITS), -np.inf)
+
+
+def pick(rated: Floats) -> NDArray[np.int64]:
+    """Return the place of the best setting, the first of tied ones, or −1 if all miss a condition."""
+    return np.where(np.isfinite(rated).any(axis=1), rated.argmax(axis=1), -1)
 
 
 def expected_best(
-    settings: Sequence[SettingScores], rule: Tuning, sizes: Sequence[int], rng: np.random.Generator
+    settings: Sequence[str],
+    outcomes: Outcomes,
+    rule: Tuning,
+    sizes: Mapping[str, int],
+    rng: np.random.Generator,
 ) -> list[float | None]:
     """Return the score to expect of the best of m = 1, 2, … settings, tried in random order.
 
     Dodge et al. (2019) show the best score on the prompts that chose it, which rises with m even where all
     settings are alike. Here most prompts choose and the others score, so it does not.
     """
-    order = rng.permuted(np.tile(np.arange(len(settings)), (RESAMPLES, 1)), axis=1)
-    scoring = []
-    for n in sizes:
+    order = rng.random((RESAMPLES, len(settings))).argsort(axis=1)
+    scoring = {}
+    for dataset, n in sizes.items():
         ranks = rng.random((RESAMPLES, n)).argsort(axis=1).argsort(axis=1)
-        scoring.append((ranks < max(1, n // FOLDS)).astype(np.float64))
-    choosing = weigh_settings(settings, rule, [1 - each for each in scoring])
-    scores = rule.direction * weigh_settings(settings, rule, scoring).best
+        scoring[dataset] = (ranks < max(1, n // FOLDS)).astype(float)
+    choosing = {dataset: 1 - weight for dataset, weight in scoring.items()}
+    rated = rate_settings(settings, outcomes, rule, choosing)
+    scores = score_settings(settings, outcomes, rule.maximize, scoring)
     curve = []
     for m in range(1, len(settings) + 1):
-        place = Field(choosing.best, choosing.meets & (order < m)).pick()
-        values = scores[np.arange(RESAMPLES), place][place >= 0]
-        curve.append(_number(values[np.isfinite(values)]))
+        places = pick(np.where(order < m, rated, -np.inf))
+        curve.append(_mean(scores[np.arange(RESAMPLES), places][places >= 0]))
     return curve
 
 
-def _number(values: Floats) -> float | None:
-    """Return the mean as a number, or None if there is none."""
-    mean = float(np.mean(values)) if len(values) else np.nan
-    return mean if np.isfinite(mean) else None
+def _mean(values: Floats) -> float | None:
+    """Return the mean of the finite values, or None if there are none."""
+    finite = values[np.isfinite(values)]
+    return float(finite.mean()) if len(finite) else None

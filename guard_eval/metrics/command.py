@@ -33,19 +33,19 @@ from guard_eval.metrics.measurement import (
 from guard_eval.metrics.models import ScoringModels
 from guard_eval.metrics.outcomes import MetricTools
 from guard_eval.metrics.scores import Measured, rows_of
-from guard_eval.metrics.tuning import check_complete, choose_settings, metrics_of
+from guard_eval.metrics.tuning import choose_settings, metrics_of
 from guard_eval.reporting.writing import claim_folder
 from guard_eval.study import Study
 from guard_eval.study.criteria_settings import SettingsTable
 from guard_eval.study.folder import locate_model
 from guard_eval.study.settings import MetricSettings
 from guard_eval.study.toml import check_tables, with_overrides
-from guard_eval.texts.cues import describe_endings
 from guard_eval.texts.generation_files import read_generations
 from guard_eval.texts.generations import HUMAN, Generation, generation_of
 from guard_eval.texts.models import HubModels, find_models
 from guard_eval.texts.prompts import read_prompts
-from guard_eval.texts.systems import explain_missing, find_texts
+from guard_eval.texts.systems import explain_missing, find_first_texts, find_texts
+from guard_eval.texts.systems.cues import describe_endings
 from guard_eval.texts.tuning import compared_systems, read_compared, split_prompts
 
 if TYPE_CHECKING:
@@ -117,8 +117,9 @@ def measure(
         study = source[0] if isinstance(source[0], Study) else Study.open(files[0], overrides)
         if baseline is not None:
             chosen["baseline"] = baseline
-        if tune and chosen:
-            raise StudyError("--tune measures what [tuning] names; leave --metrics and --baseline out")
+        if tune and (chosen or study.settings.tuning is None):
+            reason = "leave --metrics and --baseline out" if chosen else "there is none in study.toml; add it"
+            raise StudyError(f"--tune measures what [tuning] names; {reason}")
         return _tune_study(study, dry_run=dry_run) if tune else _measure_study(study, chosen, dry_run=dry_run)
     if tune:
         raise StudyError("--tune is for a study; name its folder")
@@ -156,14 +157,13 @@ def _read_texts(source: Any, options: Mapping[str, Any]) -> Sequence[Generation]
 def _measure_study(study: Study, chosen: Mapping[str, Any], *, dry_run: bool) -> Measured:
     """Measure the texts of a study that exist."""
     settings = study.settings
-    prompts = read_prompts(study.prompts_path, limit=settings.prompts.limit)
-    everything = prompts if settings.prompts.limit is None else None
-    compared = read_compared(study, prompts)
-    by_system = find_texts(study, settings.systems, compared, all_prompts=everything)
-    # Settings chosen on the prompts that test them are tested together with those that were tried.
-    searches = _searches(study)
-    if not searches:
-        by_system = {name: by_system[name] for name in compared_systems(study)}
+    prompts = read_compared(study)
+    # Settings that were chosen on the prompts that test them are tested with all that were tried.
+    same_prompts = settings.tuning is not None and not settings.tuning.prompts
+    searches = (
+        {study.choice.chosen[name]: tried for name, tried in settings.grids.items()} if same_prompts else {}
+    )
+    by_system = find_texts(study, settings.systems if searches else compared_systems(study), prompts)
     generations = [text for texts in by_system.values() for text in texts.values()]
     if not generations:
         remedy = explain_missing(study, next(iter(settings.systems)))
@@ -185,44 +185,24 @@ def _measure_study(study: Study, chosen: Mapping[str, Any], *, dry_run: bool) ->
     return measured if dry_run else replace(measured, next=(study.command("pair"), study.command("status")))
 
 
-def _searches(study: Study) -> dict[str, list[str]]:
-    """Return the settings that were tried, the chosen one first, if they were on the prompts that test it."""
-    settings = study.settings
-    if study.choice is None or settings.tuning is None or settings.tuning.prompts:
-        return {}
-    return {
-        chosen: sorted(settings.grids[strategy], key=lambda name: name != chosen)
-        for strategy, chosen in study.choice.chosen.items()
-    }
-
-
 def _tune_study(study: Study, *, dry_run: bool) -> Measured:
     """Choose a setting of each strategy by its texts to the tuning prompts."""
     settings = study.settings
-    if settings.tuning is None:
-        raise StudyError(
-            f"{study.folder / 'study.toml'} has no [tuning]; add it, with prompts and maximize, or leave "
-            "--tune out"
-        )
-    prompts = read_prompts(study.prompts_path, limit=settings.prompts.limit)
-    everything = prompts if settings.prompts.limit is None else None
-    choosing, _ = split_prompts(study, prompts)
-    texts = find_texts(study, settings.systems, choosing, all_prompts=everything)
-    check_complete(study, texts, choosing)
-    metrics = {**settings.metrics.model_dump(), "compute": metrics_of(settings.tuning), "baseline": None}
-    wanted = MetricSettings.model_validate(metrics)
+    assert settings.tuning is not None
+    prompts, _ = split_prompts(study)
+    texts = find_first_texts(study, settings.systems, prompts)
+    metrics = {"compute": metrics_of(settings.tuning), "baseline": None}
     measured = _measure_texts(
-        [text for each in texts.values() for text in each.values()],
-        wanted,
+        [text for by_prompt in texts.values() for text in by_prompt.values()],
+        settings.metrics.model_copy(update=metrics),
         ScoringModels.of_study(study),
         folder=study.metrics,
         write=False,
         dry_run=dry_run,
-        warnings=_check_scorer(study, wanted),
     )
     if measured.failures:
         raise StudyError("\n".join(measured.failures))
-    return measured if dry_run else choose_settings(study, measured, texts, choosing)
+    return measured if dry_run else choose_settings(study, measured, texts, prompts)
 
 
 def _check_scorer(study: Study, settings: MetricSettings) -> list[str]:
@@ -251,7 +231,7 @@ def _measure_texts(
 ) -> MeasuredTexts:
     """Measure texts, and write the results and stored scores into a folder, if there is one.
 
-    Without `write`, only the stored scores of models are written.
+    Without `write`, only the stored scores are written.
     """
     strategies = {text.strategy for text in generations}
     datasets = {text.dataset for text in generations}

@@ -33,16 +33,18 @@ from guard_eval.estimate import (
     why_no_p,
 )
 from guard_eval.joint_flips import REPLICATES, max_t
-from guard_eval.metrics.outcomes import Outcome, Outcomes, ratio
+from guard_eval.metrics.outcomes import Outcome, ratio
 from guard_eval.metrics.scores import DIFFERENCE_COLUMNS, METRICS, OVERALL, SCORE_COLUMNS
 from guard_eval.sign_flip import sign_flip
 from guard_eval.texts.generations import HUMAN
 
+Outcomes = Mapping[tuple[str, str, str], Outcome]
+"""Outcomes by metric, dataset and strategy."""
 ScoreRow = dict[str, Any]
 Sides = Sequence[tuple[Outcome, Outcome]]
-"""The outcomes of a strategy and of the baseline in each dataset."""
+"""The outcomes of a strategy and of the baseline, for each dataset."""
 Searches = Mapping[str, Sequence[str]]
-"""All settings that were tried, the chosen one first, by the chosen one."""
+"""All settings that were tried, by the chosen one."""
 
 
 def contributions(parts: Floats, function: Statistic) -> Floats:
@@ -133,41 +135,38 @@ def estimate_differences(
             and its test is that of the best of all.
     """
     rows: list[ScoreRow] = []
-    tried = set(chain(*searches.values()))
+    skipped = {baseline, HUMAN, *chain(*searches.values())} - searches.keys()
     datasets = dict.fromkeys(dataset for _, dataset, _ in outcomes)
     strategies = dict.fromkeys(strategy for _, _, strategy in outcomes)
     for metric in dict.fromkeys(metric for metric, _, _ in outcomes):
         family: list[ScoreRow] = []
-        sides = {
+        sides: dict[str, Sides] = {
             strategy: [
-                (ours, theirs)
+                (outcomes[metric, dataset, strategy], outcomes[metric, dataset, baseline])
                 for dataset in datasets
-                for ours in [outcomes.get((metric, dataset, strategy))]
-                for theirs in [outcomes.get((metric, dataset, baseline))]
-                if ours is not None and theirs is not None
+                if {(metric, dataset, strategy), (metric, dataset, baseline)} <= outcomes.keys()
             ]
             for strategy in strategies
         }
-        for strategy, pairs in sides.items():
-            if strategy in {baseline, HUMAN} or strategy in tried - searches.keys():
+        for strategy in strategies:
+            if strategy in skipped:
                 continue
-            rivals = [sides[name] for name in searches.get(strategy, ())]
-            family += [
-                _difference([pair], level, [[each[place]] for each in rivals])
-                for place, pair in enumerate(pairs)
-            ]
-            family += [_difference(pairs, level, rivals)] if len(pairs) == len(datasets) > 1 else []
+            pairs = sides[strategy]
+            tried = [sides[name] for name in searches.get(strategy, ())]
+            for place, pair in enumerate(pairs):
+                family.append(_difference([pair], level, [[each[place]] for each in tried]))
+            family += [_difference(pairs, level, tried)] if len(pairs) == len(datasets) > 1 else []
         rows += _adjust_family(family, 1 - level)
     return pd.DataFrame(rows, columns=[*DIFFERENCE_COLUMNS], dtype=object)
 
 
-def _difference(pairs: Sides, level: float, rivals: Sequence[Sides] = ()) -> ScoreRow:
+def _difference(pairs: Sides, level: float, tried: Sequence[Sides] = ()) -> ScoreRow:
     """Return the difference of a strategy and the baseline on one or all datasets, not yet adjusted.
 
-    If the strategy's setting was chosen on these prompts, `rivals` are all settings that were tried.
+    If these prompts chose the strategy's setting, `tried` has all settings.
     """
     first, second = pairs[0]
-    shared = _shared_prompts(pairs)
+    shared = [np.intersect1d(ours.places, theirs.places) for ours, theirs in pairs]
     row: ScoreRow = dict.fromkeys(DIFFERENCE_COLUMNS) | {
         "metric": first.metric,
         "dataset": first.dataset if len(pairs) == 1 else OVERALL,
@@ -192,9 +191,9 @@ def _difference(pairs: Sides, level: float, rivals: Sequence[Sides] = ()) -> Sco
     estimate = _estimate_mean(gained, sides, level=level, null=0.0)
     if estimate.value is None:
         return row | {"note": estimate.note}
-    if rivals:
+    if tried:
         estimate = replace(estimate, low=None, high=None)  # an interval is not corrected for the search
-        test = _best_of(rivals)
+        test = _test_best(pairs, tried)
     elif any(side.noise for side in sides):  # flipped signs would not show what the seeds change
         test = Estimate(p=estimate.p, method="t test with the variance between seeds of k-means")
     else:
@@ -210,31 +209,20 @@ def _difference(pairs: Sides, level: float, rivals: Sequence[Sides] = ()) -> Sco
     }
 
 
-def _best_of(rivals: Sequence[Sides]) -> Estimate:
-    """Test the difference of the first setting as the best of all that were tried on the same prompts."""
-    sides = [side for pairs in rivals for pair in pairs for side in pair]
-    if any(side.parts is None or side.noise for side in sides):
-        return Estimate(method="no test", note="the setting was chosen on these prompts; set tuning.prompts")
-    gains = [_mean_of(_gains(pairs))[0] for pairs in rivals]
-    if len({len(each) for each in gains}) > 1:
-        return Estimate(method="no test", note="settings that were tried lack texts to some of these prompts")
-    units = len(gains[0])
-    return Estimate(
-        p=max_t(np.stack(gains, axis=1))[0],
-        method=f"max-T test, best of {len(gains)}, corrected for the search",
-        smallest_p=max(math.ldexp(1.0, 1 - units), 1 / (REPLICATES + 1)),
-    )
+def _test_best(pairs: Sides, tried: Sequence[Sides]) -> Estimate:
+    """Test a difference as the best of those of all settings that were tried on the same prompts."""
+    method = f"max-T test, best of {len(tried)}, corrected for the search"
+    known = [each for each in tried if all(side.parts is not None for pair in each for side in pair)]
+    if any(side.noise for each in known for pair in each for side in pair):
+        return Estimate(method=method, note="these prompts chose the setting; set tuning.prompts")
+    gains = np.stack([_mean_of(_gains(each))[0] for each in known], axis=1)
+    smallest = max(math.ldexp(1.0, 1 - len(gains)), 1 / (REPLICATES + 1))
+    return Estimate(p=max_t(gains)[known.index(pairs)], method=method, smallest_p=smallest)
 
 
 def _gains(pairs: Sides) -> list[Floats]:
     """Return what each prompt contributes to a difference, for each dataset."""
-    shared = _shared_prompts(pairs)
-    return [_gain(*pair, prompts) for pair, prompts in zip(pairs, shared, strict=True)]
-
-
-def _shared_prompts(pairs: Sides) -> list[NDArray[np.int64]]:
-    """Return the places of the prompts that both sides continued, for each dataset."""
-    return [np.intersect1d(ours.places, theirs.places) for ours, theirs in pairs]
+    return [_gain(*pair, np.intersect1d(pair[0].places, pair[1].places)) for pair in pairs]
 
 
 def _gain(first: Outcome, second: Outcome, shared: NDArray[np.int64]) -> Floats:

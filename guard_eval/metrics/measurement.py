@@ -14,12 +14,11 @@ from itertools import chain
 from types import MappingProxyType
 
 from guard_eval.errors import StudyError
-from guard_eval.metrics.inference import Searches, estimate_differences, estimate_scores
+from guard_eval.metrics.inference import Outcomes, Searches, estimate_differences, estimate_scores
 from guard_eval.metrics.outcomes import (
     Group,
     MetricTools,
     Outcome,
-    Outcomes,
     group_texts,
     human_groups,
     outcome_of_runs,
@@ -66,8 +65,7 @@ def measure_generations(
         generations: The texts.
         tools: The settings, the models and what they computed before.
         warnings: What the caller knows about the texts and a reader must know, in sentences.
-        searches: Settings that were tried on these texts, by the chosen one. Only that one has scores, and
-            its differences are tested as the best of all.
+        searches: All settings that were tried on these texts, by the chosen one, which alone has scores.
 
     Raises:
         StudyError: If there are no texts, or none by the baseline.
@@ -83,13 +81,13 @@ def measure_generations(
     humans = human_groups(groups)
     outcomes, failures = measure_groups(groups, humans, tools)
     unchosen = set(chain(*searches.values())) - searches.keys()
-    shown = {key: each for key, each in outcomes.items() if key[2] not in unchosen}
+    chosen = {key: outcome for key, outcome in outcomes.items() if key[2] not in unchosen}
     measured = MeasuredTexts(
-        scores=estimate_scores(shown, level=settings.level),
+        scores=estimate_scores(chosen, level=settings.level),
+        outcomes=outcomes,
         settings=settings.model_dump(mode="json") | {"compute": ", ".join(settings.compute)} | _versions(),
         warnings=(*warnings, *_check_texts(groups, humans, settings.compute), *_check_mauve(outcomes)),
         failures=tuple(failures),
-        outcomes=outcomes,
     )
     if settings.baseline is None:
         return measured

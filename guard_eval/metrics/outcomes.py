@@ -196,10 +196,6 @@ class Outcome:
     noise: float = 0.0
 
 
-Outcomes = Mapping[tuple[str, str, str], Outcome]
-"""Outcomes by metric, dataset and strategy."""
-
-
 def outcome_of_runs(
     metric: str,
     group: Group,

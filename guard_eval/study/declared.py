@@ -45,11 +45,14 @@ def declared_settings(settings: Settings, choice: str | None = None) -> dict[str
     for judge, table in zip(settings.judge, judges, strict=True):
         table["headers"] = judge.answering_headers
         parts[settings_part(judge.rater_name, "model")] = {"judge": table, "panel": panel}
-    for part in parts.values():
-        names = part.get("judge", annotation)["criteria"]
+    for settings_of_part in parts.values():
+        names = settings_of_part.get("judge", annotation)["criteria"]
         words_by_name = {name: words for name, words in criteria.items() if name in names}
-        part.update(shared, criteria=words_by_name)
-    return {name: json.dumps(part, sort_keys=True, ensure_ascii=False) for name, part in parts.items()}
+        settings_of_part.update(shared, criteria=words_by_name)
+    return {
+        name: json.dumps(settings_of_part, sort_keys=True, ensure_ascii=False)
+        for name, settings_of_part in parts.items()
+    }
 
 
 def _declared_system(system: System) -> dict[str, Any]:

@@ -14,18 +14,18 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cached_property
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
 from guard_eval.database_url import check_location
 from guard_eval.errors import StudyError, first_line
 from guard_eval.files.opening import read_text
-from guard_eval.generation.strategies import own, read_grid
+from guard_eval.generation.strategies import own
 from guard_eval.proposals import write_command
 from guard_eval.records import HandOutPlan
 from guard_eval.rubric import CRITERIA
-from guard_eval.study.choice import FILE, Choice
+from guard_eval.study.choice import FILE, Choice, strategy_of
 from guard_eval.study.criteria_settings import find_study_file, in_one_line
 from guard_eval.study.declared import declared_settings, hash_declared
 from guard_eval.study.own_strategies import recall_strategies
@@ -136,13 +136,9 @@ class Study:
         """
         settings = self.settings
         if settings.tuning is None or JUDGE not in settings.tuning.scores:
-            raise StudyError(
-                f"no judge chooses settings in {self.folder / 'study.toml'}; leave --tune out, or write "
-                'maximize = "judge" in its [tuning]'
-            )
-        couples = [
-            [name, str(settings.metrics.baseline)] for tried in settings.grids.values() for name in tried
-        ]
+            path = self.folder / "study.toml"
+            raise StudyError(f"the rule in [tuning] of {path} does not name judge; leave --tune out")
+        couples = [[name, settings.metrics.baseline] for name in chain(*settings.grids.values())]
         pairs = settings.pairs.model_copy(update={"compare": couples, "human_pairs": None})
         database = f"sqlite:///{self.folder.resolve() / 'tuning.db'}"
         return replace(self, settings=settings.model_copy(update={"pairs": pairs, "database": database}))
@@ -165,14 +161,14 @@ class Study:
     @property
     def plan(self) -> HandOutPlan:
         """Return how pairs are handed to people, and to simulated raters in their place."""
-        asked = self.settings.annotation
+        annotation = self.settings.annotation
         return HandOutPlan(
             seed=self.settings.seed,
-            slots=asked.raters_per_pair,
-            lease=timedelta(minutes=asked.lease_minutes),
-            quota=asked.pairs_per_rater,
-            gold_every=asked.gold_every,
-            repeats=asked.repeats,
+            slots=annotation.raters_per_pair,
+            lease=timedelta(minutes=annotation.lease_minutes),
+            quota=annotation.pairs_per_rater,
+            gold_every=annotation.gold_every,
+            repeats=annotation.repeats,
         )
 
     @property
@@ -198,13 +194,13 @@ def _read_choice(folder: Path, settings: Settings) -> Choice | None:
     Raises:
         StudyError: The file cannot be used.
     """
-    path = folder / FILE
-    if settings.tuning is None or not path.exists():
+    if settings.tuning is None or not (folder / FILE).exists():
         return None
     try:
         choice = Choice.model_validate_json(read_text(find_study_file(folder, FILE)))
     except ValueError as error:
-        raise StudyError(f"cannot use {path}: {first_line(error)}; remove it, and choose again") from None
+        reason = first_line(error)
+        raise StudyError(f"cannot use {folder / FILE}: {reason}; remove it, and choose again") from None
     is_known = all(choice.chosen.get(name) in tried for name, tried in settings.grids.items())
     return choice if is_known else None
 
@@ -221,15 +217,11 @@ def _system_names(tables: Mapping[str, Any]) -> list[str]:
     """Return the names in the `[[system]]` tables, as they are shown, and of what [tuning] chooses from."""
     systems = tables.get("system")
     names = []
-    keys = ("name", "setting_of") if "tuning" in tables else ("name",)
-    for system, key in product(systems if isinstance(systems, list) else (), keys):
+    for system, key in product(systems if isinstance(systems, list) else (), ("name", "setting_of")):
         with suppress(ValueError, AttributeError):  # said where the table is checked
             names.append(in_one_line(system.get(key)))
-    generation = tables.get("generation")
-    strategies = generation.get("strategies") if isinstance(generation, dict) else None
-    for text in strategies if isinstance(strategies, list) else ():
-        with suppress(ValueError, TypeError):
-            names += filter(None, [read_grid(text).name])
+    with suppress(LookupError, TypeError):
+        names += [strategy_of(text) for text in tables["generation"]["strategies"] if "[" in text]
     return names
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import Annotated, Literal, Self, get_args
 
@@ -19,9 +19,10 @@ from pydantic import (
 
 from guard_eval.database_url import check_url
 from guard_eval.errors import nearest
-from guard_eval.generation.strategies import ContrastiveDecoding, Grid, draws, parse, read_grid
+from guard_eval.generation.strategies import ContrastiveDecoding, draws, parse, read_grid
+from guard_eval.records import content_id
 from guard_eval.rubric import HUMAN_CRITERIA, Criterion
-from guard_eval.study.choice import Rule, strategy_of
+from guard_eval.study.choice import strategy_of
 from guard_eval.study.criteria_settings import (
     CriteriaNames,
     OwnCriteria,
@@ -64,7 +65,7 @@ class Prompts(SettingsTable):
     Attributes:
         file: A file in the study's folder: JSON lines, `.csv` or `.txt`. `guard-eval new --prompts`
             copies one there.
-        limit: Only its first so many prompts.
+        limit: The number of prompts that are used of each dataset, the first ones. Default: all.
     """
 
     file: Name = "prompts.jsonl"
@@ -283,16 +284,13 @@ class Settings(SettingsTable):
 
     @property
     def _of_generation(self) -> list[System]:
-        grids = [
-            read_grid(text) if "[" in text else Grid(text, (text,)) for text in self.generation.strategies
-        ]
         fields = {"name", "strategy"}
         return [
             System.model_construct(
-                _fields_set=fields, name=setting, strategy=setting, setting_of=grid.name or None
+                fields, name=name, strategy=name, setting_of=strategy_of(text) if "[" in text else None
             )
-            for grid in grids
-            for setting in grid.settings
+            for text in self.generation.strategies
+            for name in ([text] if "[" not in text else read_grid(text).settings)
         ]
 
     @property
@@ -305,25 +303,13 @@ class Settings(SettingsTable):
         return grids
 
     @property
-    def rule(self) -> Rule:
-        """Return the rule by which [tuning] chooses."""
-        assert self.tuning is not None
-        by_judge = JUDGE in self.tuning.scores
-        unused = {"compute", "level"} | (set() if by_judge else {"baseline"})
-        return Rule(
-            tuning=self.tuning,
-            grids=self.grids,
-            metrics=self.metrics.model_dump(mode="json", exclude=unused),
-            judges=[judge.model_dump(mode="json") for judge in self.judge if by_judge],
-            seed=self.seed,
-        )
-
-    @property
-    def unknown_searches(self) -> list[str]:
-        """Return the systems in files that are a setting of which no other is in the study."""
-        files = [system.name for system in self.system if system.source == "file"]
-        counts = Counter(map(strategy_of, files))
-        return [name for name in files if name != strategy_of(name) and counts[strategy_of(name)] == 1]
+    def rule(self) -> str:
+        """Return the hash of the rule by which [tuning] chooses, and of what it chooses from."""
+        by_judge = self.tuning is not None and JUDGE in self.tuning.scores
+        metrics = self.metrics.model_dump(mode="json", exclude={"compute", "level", "baseline"})
+        judged = [self.metrics.baseline, *(judge.model_dump(mode="json") for judge in self.judge)]
+        tuning = self.tuning and self.tuning.model_dump(mode="json")
+        return content_id(tuning, self.grids, metrics, judged if by_judge else [], self.seed)
 
     def with_chosen(self, chosen: Mapping[str, str]) -> Self:
         """Return these settings with the chosen settings where pairs.compare and the baseline name a grid."""
@@ -339,8 +325,8 @@ class Settings(SettingsTable):
 
     def of_model(self, model: Model) -> Self:
         """Return these settings with `model` as [model], and the strategies by which it writes."""
-        local = [each for each in self.systems.values() if each.source == "strategy"]
-        strategies = [str(each.strategy) for each in local if self.model_of(each) == model]
+        local = [system for system in self.systems.values() if system.source == "strategy"]
+        strategies = [str(system.strategy) for system in local if self.model_of(system) == model]
         generation = self.generation.model_copy(update={"strategies": strategies})
         return self.model_copy(update={"model": model, "generation": generation, "system": []})
 
@@ -363,27 +349,27 @@ class Settings(SettingsTable):
     @field_validator("judge")
     @classmethod
     def _complete_judges(cls, judges: list[Judge], info: ValidationInfo) -> list[Judge]:
-        known = rubric(info.data.get("criteria", {}))
+        criteria_by_name = rubric(info.data.get("criteria", {}))
         annotation = info.data.get("annotation")
         each_once([judge.rater_name for judge in judges])
         criteria = annotation.criteria if annotation else []
         texts = info.data.get("texts", CONTINUATIONS)
         task = info.data.get("task")
-        return [judge.in_study(known, criteria, texts=texts, task=task) for judge in judges]
+        return [judge.in_study(criteria_by_name, criteria, texts=texts, task=task) for judge in judges]
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:
         grids = self.grids
-        tried = set(chain(*grids.values()))
-        fixed = [name for name in self.systems if name not in tried]
-        named = (each.setting_of for each in self._of_generation)  # a grid without [tuning] is refused below
-        systems = [*fixed, *dict.fromkeys([*grids, *filter(None, named)])]
+        tried = [*chain(*grids.values())]
+        # A grid without [tuning] is refused below.
+        named = [system.setting_of for system in self._of_generation if system.setting_of]
+        systems = [*(name for name in self.systems if name not in tried), *dict.fromkeys([*grids, *named])]
         assisting = self.analysis.assisted_by
         table = "generation.strategies or [[system]]" if self.system else "generation.strategies"
-        asked = [*self.annotation.criteria, *chain(*(judge.criteria for judge in self.judge))]
+        criteria = [*self.annotation.criteria, *chain(*(judge.criteria for judge in self.judge))]
         problems = [
-            f"{key} names {name}, which is not in {table}: {nearest(name, known)}"
-            for key, names, table, known in (
+            f"{key} names {name}, which is not in {table}: {nearest(name, valid_names)}"
+            for key, names, table, valid_names in (
                 ("pairs.compare", chain(*self.pairs.compare), table, systems),
                 ("metrics.baseline", filter(None, [self.metrics.baseline]), table, systems),
                 (
@@ -392,45 +378,36 @@ class Settings(SettingsTable):
                     "[[judge]]",
                     [judge.rater_name for judge in self.judge],
                 ),
-                ("analysis.composite", self.analysis.composite or (), "annotation.criteria", asked),
+                ("analysis.composite", self.analysis.composite or (), "annotation.criteria", criteria),
             )
             for name in dict.fromkeys(names)
-            if name not in known
+            if name not in valid_names
         ]
-        problems += [*self._check_writers(), *self._check_tuning(fixed)]
+        problems += [*self._check_writers(), *self._check_tuning()]
         if assisting and not self.pairs.human_pairs:
             problems.append("analysis.assisted_by needs pairs that people do not rate; set pairs.human_pairs")
         if problems:
             raise ValueError("\n".join(problems))
         return self
 
-    def _check_tuning(self, fixed: Sequence[str]) -> Iterator[str]:
+    def _check_tuning(self) -> Iterator[str]:
         """Yield what is wrong with grids and the rule by which a setting is chosen."""
-        texts = [text for text in self.generation.strategies if "[" in text]
-        if self.tuning is None:
-            if texts:
-                yield (
-                    f"generation.strategies has several settings of {texts[0]}, and nothing says which one "
-                    "is compared; add [tuning] with prompts and maximize, or give one value"
-                )
-            return
-        if not self.grids:
+        grids = [text for text in self.generation.strategies if "[" in text]
+        if self.tuning is None and grids:
+            yield (
+                f"generation.strategies has several settings of {grids[0]}, and nothing says which one "
+                "is compared; add [tuning] with prompts and maximize, or give one value"
+            )
+        if self.tuning is not None and not self.grids:
             yield (
                 "tuning: no strategy has several settings; give one a list of values, such as "
                 "top_p(p=[0.8, 0.9]), or remove [tuning]"
             )
-        names = Counter(read_grid(text).name for text in texts)
-        names.update({name: 2 for name in fixed if name in self.grids})
-        for name, count in names.items():
-            if count > 1:
-                yield f"two strategies are named {name}; put all settings into one list, or rename one"
-        if JUDGE not in self.tuning.scores:
-            return
-        baseline = self.metrics.baseline
-        if not self.judge:
-            yield "tuning names judge, and there is none; add [[judge]]"
-        if baseline is None or baseline in self.grids:
-            yield "tuning names judge, whose win share is against one system; set metrics.baseline to it"
+        if self.tuning is not None and JUDGE in self.tuning.scores:
+            if not self.judge:
+                yield "tuning names judge, and there is none; add [[judge]]"
+            if self.metrics.baseline is None or self.metrics.baseline in self.grids:
+                yield "tuning names judge, whose win share is against one system; set metrics.baseline to it"
 
     def _check_writers(self) -> list[str]:
         """Return what is wrong with the models and strategies that write texts, and with systems' names."""
@@ -443,7 +420,7 @@ class Settings(SettingsTable):
         ]
         if "model" not in self.model_fields_set and any(system.model is None for system in local):
             problems.append("model: is missing; add it")
-        names = Counter(system.name for system in (*self._of_generation, *self.system))
+        names = Counter([*(system.name for system in (*self._of_generation, *self.system)), *self.grids])
         problems += [
             f"two systems are named {name}; rename one" for name, count in names.items() if count > 1
         ]
@@ -453,8 +430,8 @@ class Settings(SettingsTable):
         problems += [
             f"the model {name} writes with dtype auto and with another one, so nobody could tell their texts "
             "apart; set dtype in each of its tables"
-            for name, each in dtypes.items()
-            if len(each) > 1 and "auto" in each
+            for name, model_dtypes in dtypes.items()
+            if len(model_dtypes) > 1 and "auto" in model_dtypes
         ]
         writers: dict[tuple[str, str], System] = {}
         for system in local:

@@ -141,7 +141,9 @@ class System(ServerSettings):
     name: SystemName
     file: Name | None = Field(default=None, exclude=True)  # the pairs say which texts were compared
     column: Name | None = Field(default=None, exclude=True)
-    model: Annotated[Model | None, BeforeValidator(_as_table)] = None
+    model: Annotated[Model | None, BeforeValidator(_as_table, json_schema_input_type=Model | str | None)] = (
+        None
+    )
     strategy: StrategyName | None = None
     chat: bool = True
     temperature: Annotated[float, Field(ge=0, le=100)] | None = None

@@ -165,10 +165,10 @@ class Fields:
         """Return what the record says; the prompt's id is "" if it says none."""
         key, texts = self._texts()
         prompt_id = self.string("prompt_id") or ""
-        known = prompts.get(prompt_id) if prompts else None
-        prompt = self.string("prompt") or (known.text if known else None)
-        reference = self.string("reference") or (known.reference if known else None)
-        if known is None and prompts is not None and None in {prompt, reference}:
+        study_prompt = prompts.get(prompt_id) if prompts else None
+        prompt = self.string("prompt") or (study_prompt.text if study_prompt else None)
+        reference = self.string("reference") or (study_prompt.reference if study_prompt else None)
+        if study_prompt is None and prompts is not None and None in {prompt, reference}:
             self.flaws.append("prompt unknown")
         text = self._text(key, texts[0] or "")
         if prompt and text.startswith(prompt):  # every metric would count it
@@ -176,7 +176,7 @@ class Fields:
         seconds = self._number("seconds", _AMOUNT)
         return Generation(
             prompt_id=prompt_id,
-            dataset=self.string("dataset") or (known.dataset if known else "unnamed"),
+            dataset=self.string("dataset") or (study_prompt.dataset if study_prompt else "unnamed"),
             strategy=self._name_setting(self.string("strategy") or strategy),
             text=text,
             prompt=prompt,

@@ -38,7 +38,7 @@ class Block:
 
 
 def blocks(text: str) -> list[Block]:
-    result = [Block(each["language"], each["code"], each["reason"]) for each in BLOCK.finditer(text)]
+    result = [Block(match["language"], match["code"], match["reason"]) for match in BLOCK.finditer(text)]
     return [block for block in result if block.language in {"sh", "python", "console"}]
 
 
@@ -54,7 +54,7 @@ def runs_elsewhere(block: Block, page: str) -> bool:
     """Return whether a page runs each command of a block of shell, to the letter and in the block's order."""
     if block.language != "sh":
         return False
-    later = iter([line for one in of(page) if one.reason is None for line in commands(one)])
+    later = iter([line for block in of(page) if block.reason is None for line in commands(block)])
     return all(command in later for command in commands(block))
 
 
@@ -82,8 +82,8 @@ def test_every_quickstart_is_run_or_says_why_not():
 
 
 def test_one_page_makes_a_study_with_this_name():
-    made = [block.code.count("guard-eval new my-study") for page in PAGES for block in of(page)]
-    assert max(made) == 1
+    counts = [block.code.count("guard-eval new my-study") for page in PAGES for block in of(page)]
+    assert max(counts) == 1
 
 
 @pytest.mark.slow

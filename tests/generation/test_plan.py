@@ -101,21 +101,11 @@ def test_a_disk_that_is_full_stops_the_command(study, monkeypatch):
 def test_a_plan_misses_what_no_file_has(study):
     prompts = read_prompts(study.prompts_path)
     known = {"revision": None, "dtype": None}
-    plan = GenerationPlan(
-        study=study,
-        systems={name: name for name in WRITTEN},
-        prompts=dict.fromkeys(WRITTEN, prompts),
-        known=known,
-    )
+    plan = GenerationPlan(study=study, systems={name: name for name in WRITTEN}, prompts=prompts, known=known)
     assert plan.missing == {name: [(prompt, 1) for prompt in prompts] for name in WRITTEN}
     assert plan.total == 6
     generate_texts(study, strategy=["guard"])
-    plan = GenerationPlan(
-        study=study,
-        systems={name: name for name in WRITTEN},
-        prompts=dict.fromkeys(WRITTEN, prompts),
-        known=known,
-    )
+    plan = GenerationPlan(study=study, systems={name: name for name in WRITTEN}, prompts=prompts, known=known)
     assert plan.missing == {"greedy": [(prompt, 1) for prompt in prompts]}
     assert plan.result(Counter(greedy=2)).lines[0] == "greedy: 2 of 3 continuations exist"
 

@@ -10,29 +10,31 @@ from guard_eval.study.tuning_settings import Tuning
 SAME = [1.0, 2, 3, 4]
 
 
-def outcome(values, score="coherence"):
-    """The mean of a value for each prompt; None where a prompt has none."""
-    parts = np.array([[value or 0.0, value is not None] for value in values], dtype=float)
-    return Outcome(
-        metric=score,
-        dataset="d",
-        strategy="s",
-        places=np.arange(len(parts)),
-        runs=1,
-        value=0.0,
-        n=1,
-        parts=parts,
-    )
+def outcomes_of(settings, dataset="d"):
+    """Outcomes that are means of a value for each prompt, None where a prompt has none."""
+    outcomes = {}
+    for name, scores in settings.items():
+        for score, values in scores.items():
+            parts = np.array([[value or 0.0, value is not None] for value in values], dtype=float)
+            outcomes[score, dataset, name] = Outcome(
+                metric=score,
+                dataset=dataset,
+                strategy=name,
+                places=np.arange(len(parts)),
+                runs=1,
+                value=None,
+                n=1,
+                parts=parts,
+            )
+    return outcomes
 
 
 def search(rule, **settings):
-    """The search among settings, each with its values of the scores by name."""
-    scored = {
-        name: {score: [outcome(each, score)] for score, each in scores.items()}
-        for name, scores in settings.items()
-    }
+    """The search among settings, each with its values of scores by name; diversity is 100 unless named."""
     size = len(next(iter(next(iter(settings.values())).values())))
-    return search_settings("s", scored, Tuning(prompts=4, **rule), sizes=[size], seed=1)
+    scored = {name: {"diversity": [100.0] * size} | scores for name, scores in settings.items()}
+    rule = Tuning(prompts=4, **rule)
+    return search_settings("s", list(settings), outcomes_of(scored), rule, sizes={"d": size}, seed=1)
 
 
 @pytest.mark.parametrize(
@@ -43,7 +45,7 @@ def search(rule, **settings):
 def test_the_best_setting_in_its_metrics_direction_is_chosen(maximize, chosen):
     result = search({"maximize": maximize}, a={maximize: SAME}, b={maximize: [2, 3, 4, 5]})
     assert result.chosen == chosen
-    assert [setting.scores for setting in result.settings] == [{maximize: 2.5}, {maximize: 3.5}]
+    assert [setting.scores[maximize] for setting in result.settings] == [2.5, 3.5]
 
 
 def test_the_first_of_tied_settings_is_chosen():
@@ -79,17 +81,18 @@ def test_nothing_is_chosen_if_all_settings_miss_a_condition():
 def test_an_undefined_score_is_never_chosen():
     result = search({"maximize": "coherence"}, a={"coherence": [None] * 4}, b={"coherence": [-9.0] * 4})
     assert result.chosen == "b"
-    assert result.settings[0].scores == {"coherence": None}
+    assert result.settings[0].scores["coherence"] is None
 
 
 def test_datasets_count_equally():
     """A mean of 1 on one prompt and of 4 on three: (1 + 4) / 2 = 2.5, less than 3 everywhere."""
-    uneven = {"coherence": [outcome([1.0]), outcome([4.0, 4, 4])]}
-    even = {"coherence": [outcome([3.0]), outcome([3.0, 3, 3])]}
+    one = {"uneven": {"coherence": [1.0]}, "even": {"coherence": [3.0]}}
+    three = {"uneven": {"coherence": [4.0, 4, 4]}, "even": {"coherence": [3.0, 3, 3]}}
+    outcomes = outcomes_of(one, "e") | outcomes_of(three, "f")
     rule = Tuning(prompts=4, maximize="coherence")
-    result = search_settings("s", {"uneven": uneven, "even": even}, rule, sizes=[1, 3], seed=1)
+    result = search_settings("s", list(one), outcomes, rule, sizes={"e": 1, "f": 3}, seed=1)
     assert result.chosen == "even"
-    assert result.settings[0].scores == {"coherence": 2.5}
+    assert result.settings[0].scores == {"coherence": 2.5, "diversity": None}
 
 
 def test_resamples_say_how_often_another_setting_is_chosen():

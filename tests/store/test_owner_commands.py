@@ -76,6 +76,39 @@ def test_a_link_has_the_address_where_the_app_was_served(study):
     assert served.lines[-1] == f"  Cas: {served.links['Cas']}"
 
 
+def test_links_are_written_for_all_who_have_not_rated(study, tmp_path):
+    first = manage.add(study, "Ben", "Cas").links["Ben"]
+    manage.revoke(study, "Cas")
+    result = manage.links(study, output=tmp_path / "links.csv", url="https://rate.example.org")
+    with (tmp_path / "links.csv").open(encoding="utf-8", newline="") as file:
+        (row,) = csv.DictReader(file)
+    assert "new links of Ben; their earlier links no longer work" in result.lines[0]
+    assert row["link"].startswith("https://rate.example.org/?invite=")
+    assert (tmp_path / "links.csv").stat().st_mode & 0o777 == 0o600
+    with opened(study) as store:
+        assert raters.sign_in(store, first.partition("invite=")[2]) is None
+        assert raters.sign_in(store, row["link"].partition("invite=")[2]).name == row["name"] == "Ben"
+    manage.links(study, "Ann", output=tmp_path / "ann.csv")
+    assert "Ann,http://127.0.0.1" in (tmp_path / "ann.csv").read_text()
+
+
+def test_links_that_cannot_be_written_stay_as_they_are(study, tmp_path):
+    link = manage.add(study, "Ben").links["Ben"]
+    (tmp_path / "folder.csv").mkdir()
+    for output, says in ((tmp_path / "folder.csv", "not a regular file"), (tmp_path / "x.txt", "as .csv")):
+        with pytest.raises(StudyError, match=says):
+            manage.links(study, output=output)
+    with opened(study) as store:
+        assert raters.sign_in(store, link.partition("invite=")[2]).name == "Ben"
+
+
+def test_a_change_shows_only_who_changed(study):
+    result = manage.exclude(study, "Ann", reason="three seconds")
+    assert [row[0] for row in result.tables[0].rows] == ["Ann"]
+    assert len(result.raters) == 2
+    assert len(manage.list_raters(study).tables[0].rows) == 2
+
+
 @pytest.mark.parametrize(
     "url", ["", "rate.example.org", "ftp://x", "https://", "https://x/?a=b", "http://a b"]
 )
@@ -124,6 +157,10 @@ def test_a_roster_is_planned_before_anybody_rates(tmp_path, make_pairs):
 @pytest.mark.parametrize(
     ("call", "says"),
     [
+        (
+            lambda study: manage.links(study, output=study.folder / "l.csv"),
+            "invite some: guard-eval raters add",
+        ),
         (manage.add, "add needs at least one name: guard-eval raters add .*owned NAME"),
         (lambda study: manage.add(study, "Ben", "Ann"), "a rater named 'Ann' exists; choose"),
         (lambda study: manage.add(study, "Eve", renew=True), "there is no rater named 'Eve'"),

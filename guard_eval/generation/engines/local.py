@@ -35,12 +35,12 @@ from guard_eval.generation.plan import (
     FinishedBatch,
     GenerationPlan,
     PlannedText,
-    recipe_settings,
 )
 from guard_eval.generation.strategies import ContrastiveDecoding, Greedy, Strategy, parse
 from guard_eval.records import Recipe
 from guard_eval.study.folder import Study
 from guard_eval.texts.continuations import Trace, run_folder
+from guard_eval.texts.current import recipe_settings
 
 
 @contextmanager

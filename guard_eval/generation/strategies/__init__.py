@@ -12,7 +12,6 @@ they are applied: `dry(multiplier=0.8) + min_p(p=0.05) + temperature(tau=0.8)`. 
 nothing, take the likeliest token of what they leave. Users' own strategies: `own.py`.
 """
 
-from guard_eval.generation.strategies.parsing import Grid as Grid
 from guard_eval.generation.strategies.parsing import parse as parse
 from guard_eval.generation.strategies.parsing import read_grid as read_grid
 from guard_eval.generation.strategies.protocol import apply_step as apply_step

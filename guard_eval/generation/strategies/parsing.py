@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from dataclasses import fields
 from itertools import product
 from math import prod
@@ -18,17 +17,15 @@ _MOST_SETTINGS = 1000
 
 
 class Grid(NamedTuple):
-    """The settings that a text names: one, or all combinations of the values in its lists.
+    """A strategy whose parameters have lists of values.
 
     Attributes:
-        text: The text in its one spelling.
-        settings: The signatures of the settings, in the order of their values.
-        name: The strategy without its parameters; empty if the text has no list.
+        text: The text in its one spelling; of a strategy without lists, its signature.
+        settings: The signatures of all combinations of the values, in their order.
     """
 
     text: str
     settings: tuple[str, ...]
-    name: str = ""
 
 
 def parse(text: str) -> Strategy:
@@ -64,34 +61,30 @@ def read_grid(text: str) -> Grid:
     """Read a strategy whose parameters may have lists of values.
 
     >>> read_grid("top_p( p=[0.9,0.8] )")
-    Grid(text='top_p(p=[0.9, 0.8])', settings=('top_p(p=0.9)', 'top_p(p=0.8)'), name='top_p')
+    Grid(text='top_p(p=[0.9, 0.8])', settings=('top_p(p=0.9)', 'top_p(p=0.8)'))
 
     Raises:
         StudyError: As of `parse`, or the settings are none, too many, or not all different.
     """
-    if "[" not in text or len(text) > _MOST_CHARACTERS:
-        strategy = str(parse(text))
-        return Grid(strategy, (strategy,))
     try:
-        tree = ast.parse(text.strip(), mode="eval")
+        tree = ast.parse(text.strip() if len(text) <= _MOST_CHARACTERS else "", mode="eval")
         keywords = [node for node in ast.walk(tree) if isinstance(node, ast.keyword)]
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         keywords = []
     lists = {keyword: keyword.value.elts for keyword in keywords if isinstance(keyword.value, ast.List)}
     if not lists:
-        parse(text)  # which names the problem
+        strategy = str(parse(text))
+        return Grid(strategy, (strategy,))
     spelling = ast.unparse(tree)
     count = prod(map(len, lists.values()))
-    if not 0 < count <= _MOST_SETTINGS:
-        raise StudyError(f"{spelling} has {count} settings; give it 1 to {_MOST_SETTINGS}")
-    settings: dict[str, None] = {}
-    for values in product(*lists.values()):
+    settings = []
+    for values in product(*lists.values()) if count <= _MOST_SETTINGS else ():
         for keyword, value in zip(lists, values, strict=True):
             keyword.value = value
-        settings[str(parse(ast.unparse(tree)))] = None
-    if len(settings) < count:
-        raise StudyError(f"{spelling} has the same setting twice; give each value once")
-    return Grid(spelling, tuple(settings), re.sub(r"\(.*?\)", "", spelling))
+        settings.append(str(parse(ast.unparse(tree))))
+    if not settings or len(set(settings)) < count:
+        raise StudyError(f"{spelling} must have 1 to {_MOST_SETTINGS} settings, all of them different")
+    return Grid(spelling, tuple(settings))
 
 
 def _build(text: str, tree: ast.expr | None) -> Strategy:

@@ -95,7 +95,7 @@ def test_what_was_made_with_something_else_is_made_again(folder, change, finishe
     (new,) = set(after[len(before) :])
     assert len(after) == len(before) + 4
     prompts = read_prompts(folder / "prompts.jsonl")
-    texts = find_generated(changed, dict.fromkeys(["greedy", "guard"], prompts))
+    texts = find_generated(changed, ["greedy", "guard"], prompts)
     assert {one.recipe for one in texts["greedy"].values()} == {new}
     assert all(len(result) == 4 for result in texts.values())
     pair(changed)

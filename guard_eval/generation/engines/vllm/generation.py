@@ -31,11 +31,11 @@ from guard_eval.generation.plan import (
     FinishedBatch,
     GenerationPlan,
     PlannedText,
-    recipe_settings,
 )
 from guard_eval.generation.strategies import Greedy, parse
 from guard_eval.records import Recipe
 from guard_eval.study.folder import Study
+from guard_eval.texts.current import recipe_settings
 
 ENGINE = "vllm"
 """What a `Recipe` says of this engine."""

@@ -90,7 +90,7 @@ def test_texts_of_vllm_have_ids_of_their_own_and_count_as_made(tmp_path):
     assert served.continuation_id(prompt) == hashlib.sha256(by_hand).hexdigest()[:16]
     append_continuations(made.continuations, [continuation(prompt=prompt, made_by=served)])
     assert json.loads(text_file(made.folder, "guard.vllm").read_text())["engine"] == "vllm"
-    result = find_generated(made, {"guard": [prompt]})["guard"]
+    result = find_generated(made, ["guard"], [prompt])["guard"]
     assert result["p0", 1].recipe == served
 
 
