@@ -161,22 +161,22 @@ def _draw(rows: Sequence[SettingRow], score: str) -> Escaped:
     """Draw the score against diversity: a line for each strategy, and diamonds for the chosen settings."""
     from guard_eval.reporting.drawing import FIRST, SECOND, draw_figure, short  # noqa: PLC0415 (slow to load)
 
-    known = [row for row in rows if row.score is not None and row.diversity is not None]
+    known = [
+        (row, row.diversity, row.score) for row in rows if row.diversity is not None and row.score is not None
+    ]
 
     def draw(axes: Axes) -> None:
-        for strategy, tried in group_by(known, lambda row: row.strategy).items():
-            places = [(row.diversity, row.score) for row in tried]
-            axes.plot(*zip(*places, strict=True), "o-", color=FIRST, linewidth=0.6)
-            for row in tried:
+        for strategy, tried in group_by(known, lambda each: each[0].strategy).items():
+            axes.plot([x for _, x, _ in tried], [y for _, _, y in tried], "o-", color=FIRST, linewidth=0.6)
+            for row, x, y in tried:
                 if row.chosen:
-                    axes.plot([row.diversity], [row.score], "D", color=SECOND, markersize=8)
-                    place = {"xytext": (7, 4), "textcoords": "offset points"}
-                    axes.annotate(short(strategy), (row.diversity, row.score), **place)
+                    axes.plot([x], [y], "D", color=SECOND, markersize=8)
+                    axes.annotate(short(strategy), (x, y), (7, 4), textcoords="offset points")
         axes.set_xlabel("diversity, %")
         axes.set_ylabel(score.lower())
 
     heading = f"{score} against diversity of all settings; diamonds: chosen"
-    words = "; ".join(f"{row.setting}: {number(row.score)}, {number(row.diversity)} %" for row in known)
+    words = "; ".join(f"{row.setting}: {number(y)}, {number(x)} %" for row, x, y in known)
     return draw_figure(draw, name="search", heading=heading, description=words, height=3.6).svg
 
 

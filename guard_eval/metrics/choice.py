@@ -73,18 +73,17 @@ def search_settings(
 
 def score_settings(settings: Sequence[str], outcomes: Outcomes, score: str, weights: Weights) -> Floats:
     """Return the mean score over datasets of weighed prompts, `[resamples, settings]`; NaN without one."""
-    columns = []
+    resamples = len(next(iter(weights.values())))
+    scores = np.zeros((resamples, len(settings)))
     with np.errstate(divide="ignore", invalid="ignore"):
-        for name in settings:
-            values = []
-            for dataset, weight in weights.items():
+        for dataset, weight in weights.items():
+            for place, name in enumerate(settings):
                 outcome = outcomes.get((score, dataset, name))
-                known = outcome is not None and outcome.parts is not None
-                values.append(
-                    outcome.function(weight @ outcome.parts) if known else np.full(len(weight), np.nan)
-                )
-            columns.append(np.mean(values, axis=0))
-    return np.stack(columns, axis=1)
+                if outcome is None or outcome.parts is None:
+                    scores[:, place] = np.nan
+                else:
+                    scores[:, place] += outcome.function(weight @ outcome.parts)
+    return scores / len(weights)
 
 
 def rate_settings(settings: Sequence[str], outcomes: Outcomes, rule: Tuning, weights: Weights) -> Floats:

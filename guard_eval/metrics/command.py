@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -158,12 +158,13 @@ def _measure_study(study: Study, chosen: Mapping[str, Any], *, dry_run: bool) ->
     """Measure the texts of a study that exist."""
     settings = study.settings
     prompts = read_compared(study)
-    # Settings that were chosen on the prompts that test them are tested with all that were tried.
-    same_prompts = settings.tuning is not None and not settings.tuning.prompts
-    searches = (
-        {study.choice.chosen[name]: tried for name, tried in settings.grids.items()} if same_prompts else {}
-    )
-    by_system = find_texts(study, settings.systems if searches else compared_systems(study), prompts)
+    systems: Iterable[str] = compared_systems(study)
+    searches = {}
+    if study.choice is not None and not study.choice.tuning.prompts:
+        # These prompts chose the settings, so all that were tried are tested together.
+        systems = settings.systems
+        searches = {study.choice.chosen[name]: tried for name, tried in settings.grids.items()}
+    by_system = find_texts(study, systems, prompts)
     generations = [text for texts in by_system.values() for text in texts.values()]
     if not generations:
         remedy = explain_missing(study, next(iter(settings.systems)))

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
+from statistics import fmean
 
-import numpy as np
 import pandas as pd
 
 from guard_eval.errors import StudyError
 from guard_eval.metrics.choice import search_settings
 from guard_eval.metrics.inference import Outcomes
 from guard_eval.metrics.measurement import MeasuredTexts
-from guard_eval.metrics.outcomes import Outcome
+from guard_eval.metrics.outcomes import group_texts, mean_outcome
 from guard_eval.records import TIE, Prompt, content_id
 from guard_eval.reporting.data import frame_csv
 from guard_eval.reporting.writing import write_whole
@@ -33,6 +34,10 @@ COMPUTED_BY = {"rep": "repetition", "words": "length", "tokens": "length", "ende
 """The metric of a score, by the first part of its name, unless both have one name."""
 
 
+FirstTexts = Mapping[str, Mapping[str, Generation]]
+"""The first text of each system to each prompt, by the prompt's id."""
+
+
 def metrics_of(rule: Tuning) -> list[str]:
     """Return the metrics that compute the scores of a rule."""
     names = [score.partition("_")[0] for score in rule.scores if score != JUDGE]
@@ -42,7 +47,7 @@ def metrics_of(rule: Tuning) -> list[str]:
 def choose_settings(
     study: Study,
     measured: MeasuredTexts,
-    texts: Mapping[str, Mapping[str, Generation]],
+    texts: FirstTexts,
     prompts: Sequence[Prompt],
 ) -> MeasuredTexts:
     """Choose a setting of each strategy, and write tuning.csv and tuning.json.
@@ -116,9 +121,7 @@ def choose_settings(
     )
 
 
-def _judge_settings(
-    study: Study, texts: Mapping[str, Mapping[str, Generation]], prompts: Sequence[Prompt]
-) -> tuple[Outcomes, int]:
+def _judge_settings(study: Study, texts: FirstTexts, prompts: Sequence[Prompt]) -> tuple[Outcomes, int]:
     """Return the win shares of all settings against the baseline, or how many judgments are missing."""
     compared = study.of_tuning()
     seed = study.settings.seed
@@ -134,25 +137,13 @@ def _judge_settings(
         return {}, missing
     won: dict[tuple[str, str], list[float]] = defaultdict(list)
     for row in rows:
-        won[row.method_a, row.prompt_id].append(
-            50.0 if row.verdict == TIE else 100.0 * (row.verdict == row.method_a)
-        )
+        points = {TIE: 50.0, row.method_a: 100.0}
+        won[row.method_a, row.prompt_id].append(points.get(row.verdict, 0.0))
     outcomes = {}
-    for dataset in {prompt.dataset for prompt in prompts}:
-        ids = sorted(prompt.id for prompt in prompts if prompt.dataset == dataset)
-        for name in texts:
-            shares = [won[name, prompt_id] for prompt_id in ids]
-            parts = np.array([[sum(each), len(each)] for each in shares], dtype=float)
-            outcomes[JUDGE, dataset, name] = Outcome(
-                metric=JUDGE,
-                dataset=dataset,
-                strategy=name,
-                places=np.arange(len(ids)),
-                runs=1,
-                value=None,
-                n=len(ids),
-                parts=parts / np.maximum(1.0, parts[:, 1:]),
-            )
+    for group in group_texts(text for by_prompt in texts.values() for text in by_prompt.values()):
+        scores = [won.get((text.strategy, text.prompt_id), [math.nan]) for text in group.texts]
+        outcome = mean_outcome(JUDGE, group, [fmean(each) for each in scores])
+        outcomes[JUDGE, group.dataset, group.strategy] = outcome
     return outcomes, 0
 
 

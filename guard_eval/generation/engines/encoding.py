@@ -15,6 +15,7 @@ from transformers import PreTrainedTokenizerBase
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
+from guard_eval.generation.engines import Tokenizer
 from guard_eval.generation.engines.loading import LoadedModel
 from guard_eval.generation.engines.time_limit import time_limit
 from guard_eval.records import Continuation, Prompt, Recipe, content_id
@@ -184,7 +185,7 @@ def name_prompts(names: Sequence[str]) -> str:
     return f"the prompt{'' if len(names) == 1 else 's'} {named}{rest}"
 
 
-def _encode(tokenizer: Any, text: str, limit: int) -> list[int]:  # noqa: ANN401
+def _encode(tokenizer: Tokenizer, text: str, limit: int) -> list[int]:
     """Return a prompt's last tokens.
 
     Raises:
@@ -202,7 +203,7 @@ def _encode(tokenizer: Any, text: str, limit: int) -> list[int]:  # noqa: ANN401
     return start + ids[max(0, len(ids) + len(start) - limit) :]
 
 
-def _find_start(tokenizer: Any) -> list[int]:  # noqa: ANN401
+def _find_start(tokenizer: Tokenizer) -> list[int]:
     """Return the tokens that a tokenizer puts before every text."""
     alone = tokenizer("a", add_special_tokens=False)["input_ids"]
     whole: list[int] = tokenizer("a")["input_ids"]
@@ -210,7 +211,7 @@ def _find_start(tokenizer: Any) -> list[int]:  # noqa: ANN401
     return whole[: next((at for at in positions if whole[at : at + len(alone)] == alone), 0)]
 
 
-def _encode_chat(tokenizer: Any, text: str, limit: int, switches: dict[str, Any]) -> list[int]:  # noqa: ANN401
+def _encode_chat(tokenizer: Tokenizer, text: str, limit: int, switches: dict[str, Any]) -> list[int]:
     """Return the tokens of the template around a prompt's last tokens; raises as `_encode`."""
     try:
         # Control tokens that a prompt spells out are data, not turns of the conversation.
@@ -235,7 +236,7 @@ def _encode_chat(tokenizer: Any, text: str, limit: int, switches: dict[str, Any]
     return ids
 
 
-def _last_tokens(tokenizer: Any, text: str, limit: int) -> str:  # noqa: ANN401
+def _last_tokens(tokenizer: Tokenizer, text: str, limit: int) -> str:
     """Return the text of the last `limit` tokens: an end of `text`, if the tokenizer gives offsets."""
     fast = tokenizer.is_fast
     encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=fast, verbose=False)
@@ -245,7 +246,7 @@ def _last_tokens(tokenizer: Any, text: str, limit: int) -> str:  # noqa: ANN401
     return text[encoded["offset_mapping"][-limit][0] :] if fast else _decode(tokenizer, ids[-limit:])
 
 
-def control_tokens(tokenizer: Any) -> dict[str, int]:  # noqa: ANN401
+def control_tokens(tokenizer: Tokenizer) -> dict[str, int]:
     """Return the ids of the tokens that are no part of a text, by how they are spelled."""
     added = [token.content for token in tokenizer.added_tokens_decoder.values() if token.special]
     names = [*added, *tokenizer.all_special_tokens]  # of some tokenizers one has what the other lacks
@@ -274,7 +275,7 @@ def eos_ids(loaded: LoadedModel, stop: Sequence[str] = ()) -> list[int]:
     return sorted({token for token in ids if 0 <= token < size})  # −1 stands for none
 
 
-def stop_ids(tokenizer: Any, stop: Sequence[str]) -> list[int]:  # noqa: ANN401
+def stop_ids(tokenizer: Tokenizer, stop: Sequence[str]) -> list[int]:
     """Return the control tokens among the stop strings; no text has these, so their ids are looked for.
 
     Raises:
@@ -299,7 +300,7 @@ def absent_ids(loaded: LoadedModel) -> list[int]:
     return sorted(set(range(size)) - set(loaded.tokenizer.get_vocab().values()) - set(eos_ids(loaded)))
 
 
-def continuation_text(tokenizer: Any, prompt_ids: list[int], new_ids: list[int]) -> str:  # noqa: ANN401
+def continuation_text(tokenizer: Tokenizer, prompt_ids: list[int], new_ids: list[int]) -> str:
     """Return what the new tokens add to the prompt's text, special tokens left out.
 
     Decoded alone, SentencePiece's tokens would lose the space that they begin with.
@@ -317,7 +318,7 @@ def find_stop(text: str, strings: Sequence[str]) -> int | None:
     return min((at for string in strings if (at := text.find(string)) >= 0), default=None)
 
 
-def ends_with_stop(tokenizer: Any, new: Sequence[int], strings: Sequence[str]) -> bool:  # noqa: ANN401
+def ends_with_stop(tokenizer: Tokenizer, new: Sequence[int], strings: Sequence[str]) -> bool:
     """Return whether the last of the `new` tokens completes one of the strings."""
     # A token has one byte or more, special tokens none; decoders look back at a few tokens before.
     window = 4 * max((len(string.encode()) for string in strings), default=0) + 8
@@ -358,7 +359,7 @@ def make_continuation(
     )
 
 
-def _decode(tokenizer: Any, ids: list[int]) -> str:  # noqa: ANN401
+def _decode(tokenizer: Tokenizer, ids: list[int]) -> str:
     options = {"skip_special_tokens": True, "clean_up_tokenization_spaces": False}
     try:
         text: str = tokenizer.decode(ids, **options)

@@ -21,6 +21,7 @@ from transformers import LogitsProcessor
 from guard_eval import progress
 from guard_eval.errors import StudyError, first_line
 from guard_eval.files.opening import read_bytes
+from guard_eval.generation.engines import Model
 from guard_eval.generation.engines.batch import run_generate
 from guard_eval.generation.engines.passes import PlainPasses, RepeatedPasses, TreePasses, forward
 from guard_eval.generation.strategies import (
@@ -57,9 +58,9 @@ class Abilities:
         proven: The longest text that passes of a kind are right for, and the shortest that they are not.
     """
 
-    _of_models: ClassVar[WeakKeyDictionary[Any, Abilities]] = WeakKeyDictionary()
+    _of_models: ClassVar[WeakKeyDictionary[Model, Abilities]] = WeakKeyDictionary()
 
-    def __init__(self, model: Any) -> None:  # noqa: ANN401 (transformers' classes are untyped)
+    def __init__(self, model: Model) -> None:
         self._reference = ref(model)
         self._name = type(model).__name__
         self._told: set[str] = set()
@@ -67,7 +68,7 @@ class Abilities:
         self.proven: dict[str, tuple[int, int]] = {}
 
     @classmethod
-    def of(cls, model: Any) -> Abilities:  # noqa: ANN401
+    def of(cls, model: Model) -> Abilities:
         """Return the abilities of a model; trials that have run are kept."""
         return cls._of_models.setdefault(model, cls(model))
 
@@ -190,15 +191,15 @@ class Abilities:
         output = forward(self._model, text, torch.ones_like(text), keep=_STEPS + 1, output_hidden_states=True)
         logits = output.logits[0, -_STEPS - 1 :]
         hidden = output.hidden_states[-1][0, -_STEPS:]
-        passes = kind(self._model, mask, _STEPS)
-        yield passes.prefill(ids)[0], logits[0]
+        passes = kind(self._model, ids, mask, _STEPS)
+        yield passes.prefill()[0], logits[0]
         for step in range(_STEPS):
             passes.try_candidates(candidates[step])
             yield passes.hidden[0, 1], hidden[step]
             yield passes.take(torch.ones(1, dtype=torch.long, device=ids.device))[0], logits[step + 1]
 
     @property
-    def _model(self) -> Any:  # noqa: ANN401
+    def _model(self) -> Model:
         return self._reference()
 
     def _draw(self, tokens: int) -> Tensor:
@@ -251,7 +252,7 @@ def _distance(actual: Tensor, expected: Tensor) -> float:
     return float((actual.float() - expected.float()).norm() / spread)
 
 
-def check(model: Any, strategy: Strategy, amateur: Any = None) -> None:  # noqa: ANN401
+def check(model: Model, strategy: Strategy, amateur: Model = None) -> None:
     """Make sure that a model, and contrastive decoding's amateur, can run a strategy.
 
     Raises:
