@@ -1,6 +1,6 @@
 """Is an interaction that was planted found as often as planned, and one that is not there as seldom?
 
-python evidence/slices.py --studies 1000
+python evidence/slices.py --studies 400
 
 Shares in the thirds of a column lie `spread` apart from the lowest to the highest. The plan is the power of
 the F test between three groups of items (noncentral F), and the test is the report's permutation test.
@@ -24,6 +24,8 @@ RATERS = 4
 
 def planned_power(spread: float, variance: float, items: int) -> float:
     """Return the power of the F test for shares of one half, and `spread`/2 below and above it."""
+    if not spread:
+        return 0.05
     noncentrality = items / 3 * 2 * (spread / 2) ** 2 / variance
     limit = stats.f.ppf(0.95, 2, items - 3)
     return float(stats.ncf.sf(limit, 2, items - 3, noncentrality))
@@ -66,7 +68,7 @@ def lines(studies: int) -> Iterator[str]:
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--studies", type=int, default=1000)
+    parser.add_argument("--studies", type=int, default=400)
     for line in lines(parser.parse_args().studies):
         print(line, flush=True)
 

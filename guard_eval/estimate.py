@@ -174,7 +174,7 @@ def _leave_out_each(parts: Floats, codes: NDArray[np.int64], count: NDArray[np.i
     total = parts.sum(axis=0)
     if len(count) == 1:
         return np.asarray(total - parts)
-    means = np.stack([np.bincount(codes, weights=part) for part in parts.T], axis=1) / count[:, None]
+    means = np.stack([np.bincount(codes, weights=column) for column in parts.T], axis=1) / count[:, None]
     return np.asarray(total - (count / (count - 1))[codes, None] * (parts - means[codes]))
 
 

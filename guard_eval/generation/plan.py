@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from guard_eval.errors import StudyError
 from guard_eval.generation.strategies import LogitStrategy, parse
@@ -91,7 +91,7 @@ class GenerationPlan:
     @cached_property
     def existing(self) -> Mapping[str, Texts]:
         """The texts that exist, by strategy."""
-        return find_generated(self.study, [*self.systems], self.prompts, known=self.known, engine=self.engine)
+        return find_generated(self.study, [*self.systems], self.prompts, facts=self.known, engine=self.engine)
 
     @cached_property
     def missing(self) -> dict[str, list[PlannedText]]:
@@ -165,16 +165,3 @@ class GenerationPlan:
                 yield f"  not compared with {settings.model.name}, which is not on this machine"
         others = other_runs(self.study, self.known) if self.missing else []
         yield from (f"another run is kept and not used: {other}" for other in others)
-
-
-def recipe_settings(study: Study) -> dict[str, Any]:
-    """Return what a study says of its recipes beside model and strategy."""
-    generation = study.settings.generation
-    return {
-        "seed": study.settings.seed,
-        "max_new_tokens": generation.max_new_tokens,
-        "max_prompt_tokens": generation.max_prompt_tokens,
-        "chat": generation.chat,
-        "chat_template": generation.template_settings,
-        "stop": tuple(generation.stop),
-    }

@@ -39,8 +39,9 @@ from guard_eval.servers.thinking import has_reasoned, remove_thinking
 from guard_eval.servers.workers import Workers
 from guard_eval.study.folder import Study
 from guard_eval.study.system_settings import System
-from guard_eval.texts.matching import SystemTexts
-from guard_eval.texts.served_files import (
+from guard_eval.texts.systems import find_texts
+from guard_eval.texts.systems.matching import SystemTexts
+from guard_eval.texts.systems.served_files import (
     append_attempt,
     append_served,
     build_request,
@@ -48,7 +49,6 @@ from guard_eval.texts.served_files import (
     hash_request,
     read_spent,
 )
-from guard_eval.texts.systems import find_texts
 
 _LOOK_SECONDS = 0.02
 """Seconds between two looks whether an answer has made room in the budget."""

@@ -99,13 +99,13 @@ def test_a_report_on_unfinished_ratings_says_so(paired, monkeypatch):
             verdicts.save(
                 store, blind.presentation, dict.fromkeys(opened.settings.annotation.criteria, "A"), rater=ann
             )
-        wanted = pairs * opened.settings.annotation.raters_per_pair
+        ratings = pairs * opened.settings.annotation.raters_per_pair
         (unfinished,) = study_context(opened, store, unblind.tidy(store)).unfinished
-        every = [replace(row, rater=f"r{index}") for index, row in enumerate(unblind.tidy(store) * wanted)]
+        every = [replace(row, rater=f"r{index}") for index, row in enumerate(unblind.tidy(store) * ratings)]
         with monkeypatch.context() as rated:
             rated.setattr(unblind, "tidy", lambda *_, **__: every)
             assert study_context(opened, store, every).unfinished == ()
-    assert unfinished == f"people gave {pairs - 1} of {wanted} ratings"
+    assert unfinished == f"people gave {pairs - 1} of {ratings} ratings"
     assert report(paired).answer.startswith(f"These results were looked at early: {unfinished}. ")
     assert f"> These results were looked at early: {unfinished}." in markdown(paired / "report")
     assert "to look after every ten pairs" in markdown(paired / "report")
@@ -151,8 +151,8 @@ def test_study_splits_by_prompts_and_traces(paired):
     result = report(paired, by=("pet", "prompt_length"), overrides=study.overrides)
     rows = pd.read_csv(result.folder / "csv" / "by_value.csv", dtype=str)
     values = rows[rows["criterion"] == "fluency"].groupby("column")["value"].agg(list).to_dict()
-    shown = sorted(animals[int(pair.prompt_id[-4:]) - 1] for pair in pairs)
+    seen = sorted(animals[int(pair.prompt_id[-4:]) - 1] for pair in pairs)
     lengths = sorted({len(pair.prompt) for pair in pairs})
-    assert values == {"H": ["1.0", "1.5", "2.0"], "pet": shown, "prompt_length": list(map(str, lengths))}
+    assert values == {"H": ["1.0", "1.5", "2.0"], "pet": seen, "prompt_length": list(map(str, lengths))}
     with pytest.raises(StudyError, match=r"--by HH: verdicts, prompts and traces .* did you mean 'H'"):
         report(paired, by=("HH",))

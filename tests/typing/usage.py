@@ -24,10 +24,10 @@ from guard_eval.metrics.command import measure
 from guard_eval.metrics.scores import Measured
 from guard_eval.study.folder import Study
 from guard_eval.study.test_plan import TestPlan
-from guard_eval.texts.matching import SystemTexts
 from guard_eval.texts.pair import Paired, pair
 from guard_eval.texts.prompts import read_prompts
 from guard_eval.texts.systems import find_texts
+from guard_eval.texts.systems.matching import SystemTexts
 
 
 def a_study(folder: Path) -> str:
