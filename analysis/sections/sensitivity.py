@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import pandas as pd
 
@@ -15,8 +16,8 @@ from analysis.sections.section import (
     group_by,
     name_result,
     of_people,
-    row_table,
     share_limits,
+    table_section,
 )
 from analysis.sections.shares import ShareRow, correct, plan_order
 from analysis.stats.proportion import pooled_binomial
@@ -25,7 +26,7 @@ from analysis.verdicts.win_share import fixed_share, random_share, weigh_by_prec
 from guard_eval.estimate import Estimate, join_notes, why_no_p
 from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.escaping import NOTHING
-from guard_eval.reporting.words import and_list, equals, p_value, percent, plural, title
+from guard_eval.reporting.words import equals, p_value, percent, plural, some_of, title
 from guard_eval.study.test_plan import TestPlan
 
 FIXED = "exact sign-flip test"
@@ -162,40 +163,32 @@ def section(evidence: Evidence) -> Section | None:
     rows = evidence.rows(sensitivity)
     if evidence.plan.raters == "fixed":  # the raters whom the answer is about
         rows = [row for row in rows if row.analysis != RANDOM]
-    if not rows:
-        return None
-    table = row_table(
+    return table_section(
         rows,
         lambda row: {**name_result(row), "Analysis": row.analysis},
         share_cells,
         csv="sensitivity",
         caption="The same verdicts, analysed in other ways",
         strong=lambda row: row.default,
-    )
-    return Section(
-        anchor="sensitivity",
         question="Would other analyses say the same?",
-        answer=_answer(of_people(rows), evidence.plan.alpha),
+        answer=partial(_answer, evidence.plan.alpha),
         notes=(PAPERS_TEST,),
-        tables=table,
     )
 
 
-def _answer(rows: Sequence[SensitivityRow], alpha: float) -> str:
-    p_values = [(row, row.deciding_p) for row in rows if row.deciding_p is not None]
-    default = {row.key: p <= alpha for row, p in p_values if row.default}
-    others = [(row, p) for row, p in p_values if not row.default and row.key in default]
-    apart = [row for row, p in others if (p <= alpha) != default[row.key]]
+def _answer(alpha: float, rows: Sequence[SensitivityRow]) -> str:
+    tested = [row for row in of_people(rows) if row.deciding_p is not None]
+    default = {row.key: row.is_significant(alpha) for row in tested if row.default}
+    others = [row for row in tested if not row.default and row.key in default]
+    apart = [row for row in others if row.is_significant(alpha) != default[row.key]]
     if not others:
         return "There is no other test"
     if not apart:
         return f"Yes: all {len(others)} are on the same side of {alpha:g}"
     names = [
-        f"{row.analysis.split(',')[0]} on {title(row.criterion)} ({equals(row.deciding_p)})"
-        for row in apart[:2]
+        f"{row.analysis.split(',')[0]} on {title(row.criterion)} ({equals(row.deciding_p)})" for row in apart
     ]
-    more = [f"{len(apart) - 2} more"] if len(apart) > 2 else []
-    return f"{len(others) - len(apart)} of {len(others)} would; not {and_list([*names, *more])}"
+    return f"{len(others) - len(apart)} of {len(others)} would; not {some_of(names, 2)}"
 
 
 CSV: Csv = {"sensitivity": sensitivity}
