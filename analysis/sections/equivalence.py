@@ -39,6 +39,11 @@ class EquivalenceRow(ShareRow):
     differs: bool
     conclusion: Conclusion = "undecided"
 
+    @property
+    def is_equivalent(self) -> bool:
+        """Return whether the share is shown to lie within the margin."""
+        return self.conclusion in {"equivalent", "different but negligible"}
+
 
 @honours(
     "alpha",
