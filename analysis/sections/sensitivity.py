@@ -19,11 +19,11 @@ from analysis.sections.section import (
     share_limits,
     table_section,
 )
-from analysis.sections.shares import ShareRow, correct, plan_order
+from analysis.sections.shares import FlippedRow, correct, plan_order
 from analysis.stats.proportion import pooled_binomial
 from analysis.verdicts.scores import ResultKey, by_cell, item_scores
 from analysis.verdicts.win_share import fixed_share, random_share, weigh_by_precision, without_each_rater
-from guard_eval.estimate import Estimate, join_notes, why_no_p
+from guard_eval.estimate import Estimate, join_notes
 from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.escaping import NOTHING
 from guard_eval.reporting.words import equals, p_value, percent, plural, some_of, title
@@ -47,20 +47,16 @@ PAPERS_TEST = (
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SensitivityRow(ShareRow):
+class SensitivityRow(FlippedRow):
     """One result, analysed in one way. Each way is corrected as the report's own is.
 
     Attributes:
         analysis: The way.
         default: Whether it is the report's own.
-        method: The interval and the test.
-        smallest_p: The smallest p that so many units could give.
     """
 
     analysis: str
     default: bool
-    method: str
-    smallest_p: float
 
 
 @honours(
@@ -94,15 +90,10 @@ def sensitivity(evidence: Evidence) -> list[SensitivityRow]:
             )
     corrected = []
     for ways in group_by(rows, lambda row: row.analysis).values():
-        corrected += correct(ways, evidence, smallest=[row.smallest_p for row in ways])
+        corrected += correct(ways, evidence)
     in_plan = plan_order(evidence.context.planned)
-    shown = [_without_unreachable_p(row, evidence.plan.alpha) for row in corrected]
-    return sorted(shown, key=lambda row: (in_plan(row), not row.default))
-
-
-def _without_unreachable_p(row: SensitivityRow, alpha: float) -> SensitivityRow:
-    why = "" if row.p is None else why_no_p(row.smallest_p, alpha)
-    return replace(row, p=None, note=join_notes(row.note, why)) if why else row
+    reachable = [row.without_unreachable_p(evidence.plan.alpha) for row in corrected]
+    return sorted(reachable, key=lambda row: (in_plan(row), not row.default))
 
 
 def _alternatives(
