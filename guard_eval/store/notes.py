@@ -124,6 +124,18 @@ def read(
         return [Note(**row) for row in rows.mappings()]
 
 
+def count_conduct(store: Store) -> dict[str, Counter[str]]:
+    """Return on how many presentations each rater left the page with a copy, or a program acted, by name."""
+    shown: dict[tuple[str, str], set[int | None]] = {}
+    for entry in read(store, kind="conduct"):
+        for what in json.loads(entry.detail):
+            shown.setdefault((entry.rater, what), set()).add(entry.presentation)
+    counts: dict[str, Counter[str]] = {}
+    for (name, what), presentations in shown.items():
+        counts.setdefault(name, Counter())[what] = len(presentations)
+    return counts
+
+
 def find_rater(db: Connection, who: Rater) -> Row[Any]:
     """Return whether a rater is revoked (`revoked_at`), or revoked or excluded (`is_out`).
 

@@ -65,7 +65,7 @@ def outcome(name, **declared):
         with_excluded=frame,
         plan=TestPlan.model_construct(**(NEEDED.get(name, {}) | declared)),  # also what no plan can hold
         random_part=True,
-        by=("genre",),
+        explored=("genre",),
     )
     try:
         return frame_of(BY_NAME[name](Evidence.of(frame, context))).to_csv()

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from guard_eval.estimate import ROUNDING, Floats
+
 REPLICATES = 9_999
 MANY_UNITS = 10_000
 """With more units the sums over flipped units are normal, and drawn from their covariance."""
@@ -49,13 +50,24 @@ def flip_together(scores: Floats, *, seed: int) -> FlippedSums:
         return FlippedSums(sums=(1.0 - 2.0 * (codes & 1)) @ scores)
     rng = np.random.default_rng(seed)
     if units > MANY_UNITS:
-        values, vectors = np.linalg.eigh(scores.T @ scores)
-        normal = rng.standard_normal((REPLICATES, len(values))) * np.sqrt(np.maximum(0.0, values))
-        return FlippedSums(sums=normal @ vectors.T, drawn=f"{REPLICATES:,} normal sums")
+        normal = rng.standard_normal((REPLICATES, scores.shape[1]))
+        sums = normal @ covariance_root(scores.T @ scores).T
+        return FlippedSums(sums=sums, drawn=f"{REPLICATES:,} normal sums")
     block = max(1, _MAX_SIGNS // units)
     sizes = [min(block, REPLICATES - begin) for begin in range(0, REPLICATES, block)]
-    sums = [(rng.integers(0, 2, (size, units)) * 2.0 - 1) @ scores for size in sizes]
-    return FlippedSums(sums=np.concatenate(sums), drawn=f"{REPLICATES:,} random patterns")
+    blocks = [random_signs(rng, size, units) @ scores for size in sizes]
+    return FlippedSums(sums=np.concatenate(blocks), drawn=f"{REPLICATES:,} random patterns")
+
+
+def random_signs(rng: np.random.Generator, draws: int, units: int) -> Floats:
+    """Draw signs, 1 or −1, [draws, units]."""
+    return rng.integers(0, 2, (draws, units)) * 2.0 - 1
+
+
+def covariance_root(covariance: Floats) -> Floats:
+    """Return R with R Rᵀ = `covariance`, up to rounding, [K, K]."""
+    values, vectors = np.linalg.eigh(covariance)
+    return np.asarray(vectors * np.sqrt(np.maximum(0.0, values)))
 
 
 def max_t(scores: Floats, *, seed: int = 0) -> list[float]:
@@ -80,7 +92,7 @@ def max_t(scores: Floats, *, seed: int = 0) -> list[float]:
     order = np.argsort(-observed)
     # Of each result, the largest statistic among itself and all that are smaller.
     largest = np.maximum.accumulate(np.abs(flipped.sums[:, order[::-1]]), axis=1)[:, ::-1]
-    steps = [flipped.p(largest[:, rank] >= observed[at] * (1 - 1e-12)) for rank, at in enumerate(order)]
+    steps = [flipped.p(largest[:, rank] >= observed[at] * (1 - ROUNDING)) for rank, at in enumerate(order)]
     corrected = np.empty(len(order))
     corrected[order] = np.maximum.accumulate(steps)
     return [float(p) for p in corrected]

@@ -64,14 +64,14 @@ class PromptIndex:
         texts: Sequence[Generation],
         *,
         by_place: bool = True,
-        wanted: Collection[str] | None = None,
+        prompt_ids: Collection[str] | None = None,
     ) -> Matched:
         """Return which of the prompts each text belongs to.
 
         Args:
             texts: The texts of one system, in the file's order. Their prompts' ids are "" if unnamed.
             by_place: Whether the order of the prompts is that of a file without ids and prompts.
-            wanted: The ids of the prompts whose texts are returned; by default all.
+            prompt_ids: The ids of the prompts whose texts are returned; by default all.
         """
         result = Matched()
         if by_place and all(text.prompt is None and not text.prompt_id for text in texts):
@@ -91,7 +91,7 @@ class PromptIndex:
                 continue
             seen.add((owner.id, text.text))
             counts[owner.id] += 1
-            if wanted is None or owner.id in wanted:
+            if prompt_ids is None or owner.id in prompt_ids:
                 result.texts[owner.id, counts[owner.id]] = adopt(text, owner, counts[owner.id])
         result.prompts = len(counts)
         return result

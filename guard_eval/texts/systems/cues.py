@@ -41,26 +41,24 @@ def describe_endings(texts: TextsByName) -> str | None:
     >>> describe_endings({"A": ["It was", "Yes.", "And so", "No."], "B": ["No.", "Oh!"]})
     "50 % of A's texts end in mid-sentence, none of B's"
     """
-    finished = {
-        name: [_END.search(text) is not None for text in every if text.strip()]
-        for name, every in texts.items()
-    }
-    shares = {name: each.count(False) / len(each) for name, each in finished.items() if each}
+    written = {name: list(filter(str.strip, every)) for name, every in texts.items()}
+    shares = {name: 1 - _count(_END, every) / len(every) for name, every in written.items() if every}
     difference = max(shares.values(), default=0) - min(shares.values(), default=0)
-    if difference < _LEAST_DIFFERENCE or difference * max(map(len, finished.values())) < _LEAST_TEXTS:
+    if difference < _LEAST_DIFFERENCE or difference * max(map(len, written.values())) < _LEAST_TEXTS:
         return None
     (first, share), *others = sorted(shares.items(), key=lambda item: -item[1])
-    parts = [f"{_words(share)} of {_called(first)}'s texts end in mid-sentence"]
-    parts += [f"{_words(share)} of {_called(name)}'s" for name, share in others]
+    parts = [f"{_percent(share)} of {one_line(first)}'s texts end in mid-sentence"]
+    parts += [f"{_percent(share)} of {one_line(name)}'s" for name, share in others]
     return ", ".join(parts)
 
 
-def _words(share: float) -> str:
+def _percent(share: float) -> str:
     return "none" if share == 0 else f"{max(1, round(100 * share))} %"
 
 
-def _called(name: str) -> str:
-    return one_line(name)
+def _count(pattern: re.Pattern[str], texts: Sequence[str]) -> int:
+    """Return how many texts have what a pattern finds."""
+    return sum(pattern.search(text) is not None for text in texts)
 
 
 def find_cues(
@@ -90,38 +88,40 @@ def find_cues(
 def _find_name(name: str, texts: Sequence[str], others: Sequence[str]) -> str:
     """Return how many texts hold their system's name, if more of them do than of the other system's."""
     word = re.compile(rf"(?<!\w){re.escape(name)}(?!\w)", re.IGNORECASE)
-    own, foreign = (sum(word.search(text) is not None for text in each) for each in (texts, others))
-    if own * len(others) <= foreign * len(texts):
+    count = _count(word, texts)
+    if count * len(others) <= _count(word, others) * len(texts):
         return ""
     return (
-        f"{own} of {len(texts)} texts by {_called(name)} hold its name, which tells raters who wrote them; "
-        "write another word in its place"
+        f"{count} of {len(texts)} texts by {one_line(name)} hold its name, which tells raters who wrote "
+        "them; write another word in its place"
     )
 
 
 def _find_opening(name: str, texts: Sequence[str], other: str, others: Sequence[str]) -> str:
     """Return the opening that many of a system's texts share, and few of the other system's."""
-    openings, foreign = (
-        Counter(as_shown(text)[:OPENING_CHARACTERS] for text in each if text.strip())
-        for each in (texts, others)
-    )
-    if not openings:
-        return ""
-    opening, count = openings.most_common(1)[0]
-    if count < _LEAST_SHARED or count <= OFTEN * len(texts) or foreign[opening] >= SELDOM * len(others):
+    openings = Counter(as_shown(text)[:OPENING_CHARACTERS] for text in texts if text.strip())
+    opening, count = max(openings.items(), key=lambda item: item[1], default=("", 0))
+    foreign = sum(as_shown(text)[:OPENING_CHARACTERS] == opening for text in others)
+    if count < _LEAST_SHARED or not _distinguishes(count, texts, foreign, others):
         return ""
     return (
-        f"{count} of {len(texts)} texts by {_called(name)} begin with {opening!r}, and {foreign[opening]} of "
-        f"{len(others)} by {_called(other)}: raters recognise the system"
+        f"{count} of {len(texts)} texts by {one_line(name)} begin with {opening!r}, and {foreign} of "
+        f"{len(others)} by {one_line(other)}: raters recognise the system"
     )
 
 
 def _find_markdown(name: str, texts: Sequence[str], other: str, others: Sequence[str]) -> str:
     """Return how many of a system's texts have Markdown, if the other system writes none."""
-    own, foreign = (sum(_MARKDOWN.search(text) is not None for text in each) for each in (texts, others))
-    if own <= OFTEN * len(texts) or foreign >= SELDOM * len(others):
+    count = _count(_MARKDOWN, texts)
+    foreign = _count(_MARKDOWN, others)
+    if not _distinguishes(count, texts, foreign, others):
         return ""
     return (
-        f"{own} of {len(texts)} texts by {_called(name)} have Markdown, and {foreign} of {len(others)} by "
-        f"{_called(other)}: raters recognise the system by its headings, lists or bold words"
+        f"{count} of {len(texts)} texts by {one_line(name)} have Markdown, and {foreign} of {len(others)} by "
+        f"{one_line(other)}: raters recognise the system by its headings, lists or bold words"
     )
+
+
+def _distinguishes(count: int, texts: Sequence[str], foreign: int, others: Sequence[str]) -> bool:
+    """Return whether a feature is frequent among a system's texts and rare among the other's."""
+    return count > OFTEN * len(texts) and foreign < SELDOM * len(others)

@@ -7,24 +7,24 @@ after a change of settings texts are requested again, and if it is taken back, t
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from guard_eval.errors import StudyError
-from guard_eval.files.opening import read_bytes
-from guard_eval.files.rows import MOST_BYTES
 from guard_eval.records import Prompt, content_id
 from guard_eval.study.folder import Study
 from guard_eval.study.system_settings import System
-from guard_eval.texts.continuations import append_lines
 from guard_eval.texts.generations import Generation
-from guard_eval.texts.matching import SystemTexts, adopt
+from guard_eval.texts.journal import append_lines, read_lines
+from guard_eval.texts.systems.matching import SystemTexts, adopt
 
 TEXTS = "texts"
 """The folder of a study in which texts lie that no local model wrote."""
+
+_OF_TEXTS = {"id": str, "text": str, "number": int, "request": str}
+_OF_ATTEMPTS = {"attempt": str, "cost": int}
+"""The types of the values that a line must have."""
 
 
 def text_file(name: str, ending: str = ".jsonl") -> str:
@@ -75,7 +75,7 @@ def find_served(study: Study, system: System, prompts: Mapping[str, Prompt]) -> 
     """
     runs = study.settings.runs_of(system.name)
     texts: dict[tuple[str, int], Generation] = {}
-    for row in _read_rows(served_path(study, system), ("id", "text", "number", "request")):
+    for row in _read_rows(served_path(study, system), _OF_TEXTS):
         prompt = prompts.get(row["id"])
         number = row["number"]
         if prompt is None or not 1 <= number <= runs:
@@ -112,9 +112,9 @@ def read_spent(study: Study) -> int:
     spent: dict[str, int] = {}
     for system in study.settings.systems.values():
         if system.source == "server":
-            for row in _read_rows(_attempts_path(study, system), ("attempt", "cost")):
+            for row in _read_rows(_attempts_path(study, system), _OF_ATTEMPTS):
                 spent[row["attempt"]] = row["cost"]
-            for row in _read_rows(served_path(study, system), ("id", "text", "number", "request")):
+            for row in _read_rows(served_path(study, system), _OF_TEXTS):
                 if type(row.get("cost")) is int:
                     spent[str(row.get("attempt"))] = row["cost"]
     return sum(spent.values())
@@ -125,28 +125,16 @@ def _attempts_path(study: Study, system: System) -> Path:
     return study.folder / text_file(system.name, ".requests.jsonl")
 
 
-_KINDS = {"number": int, "cost": int}
-"""The types of values in a line; all others are texts."""
-
-
-def _read_rows(path: Path, keys: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the lines of a file of served texts, which all have these keys; a torn last line is none.
+def _read_rows(path: Path, kinds: Mapping[str, type]) -> list[dict[str, Any]]:
+    """Return the lines of a file, whose values under these keys are of these types.
 
     Raises:
         StudyError: A whole line cannot be read.
     """
-    if not path.exists():
-        return []
-    rows = []
-    for number, line in enumerate(read_bytes(path, limit=MOST_BYTES).split(b"\n")[:-1], start=1):
-        try:
-            row = json.loads(line)
-            if any(type(row[key]) is not _KINDS.get(key, str) for key in keys):
-                raise TypeError(f"{', '.join(keys)} have other types")  # noqa: TRY301 (worded below)
-            rows.append(row)
-        except (ValueError, TypeError, KeyError, RecursionError) as error:
-            raise StudyError(
-                f"{path}, line {number}: not a served text ({type(error).__name__}: {error}); remove it, and "
-                "guard-eval generate asks again"
-            ) from None
-    return rows
+
+    def check(row: dict[str, Any]) -> dict[str, Any]:
+        if any(type(row[key]) is not kind for key, kind in kinds.items()):
+            raise TypeError(f"{', '.join(kinds)} have other types")
+        return row
+
+    return list(read_lines(path, check, "served text")) if path.exists() else []

@@ -17,8 +17,8 @@ from guard_eval.records import Prompt, as_shown
 from guard_eval.study.system_settings import NO_SYSTEM
 from guard_eval.texts.generation_files import ECHO, FURTHER, NOT_UTF8, TextTable
 from guard_eval.texts.generations import Generation
-from guard_eval.texts.matching import Matched, PromptIndex
-from guard_eval.texts.served_files import text_file
+from guard_eval.texts.systems.matching import Matched, PromptIndex
+from guard_eval.texts.systems.served_files import text_file
 
 Source = Path | Any
 """A file, or a data frame with the columns prompt, system and text."""
@@ -31,14 +31,14 @@ class Imported:
     Attributes:
         name: The system's name: as its records or its column say, or else the file's.
         source: The file, in words.
-        texts: Its texts, one or several to each prompt.
+        texts: Its texts, in the file's order; in a study, one or several to each prompt.
         remarks: What was left out, cut off or assumed, in words.
     """
 
     name: str
     source: str
-    texts: Sequence[Generation]
-    remarks: tuple[str, ...]
+    texts: list[Generation] = field(default_factory=list)
+    remarks: tuple[str, ...] = ()
 
     @property
     def file(self) -> str:
@@ -64,16 +64,8 @@ def _line(text: Generation) -> str:
     """Return a text as a line: its prompt's id, the text, and what is known of how it was made."""
     row = {"id": text.prompt_id, "text": text.text}
     more = {"finish": text.finish, "new_tokens": text.tokens, "seconds": text.seconds, "batch": text.batch}
-    known = {name: value for name, value in more.items() if value is not None}
-    return json.dumps(row | known, ensure_ascii=False) + "\n"
-
-
-@dataclass(kw_only=True)
-class _System:
-    """A system before its prompts are known: where its texts are from, and the texts."""
-
-    source: str
-    texts: list[Generation] = field(default_factory=list)
+    facts = {name: value for name, value in more.items() if value is not None}
+    return json.dumps(row | facts, ensure_ascii=False) + "\n"
 
 
 def import_texts(
@@ -104,21 +96,21 @@ def import_texts(
     _check_names(systems)
     index = PromptIndex(prompts or _find_prompts(systems))
     has_one_order = bool(prompts) or _have_one_order(systems)
-    matched = {name: index.match(each.texts, by_place=has_one_order) for name, each in systems.items()}
+    matched = {name: index.match(system.texts, by_place=has_one_order) for name, system in systems.items()}
     shared = [prompt for prompt in index.prompts if all((prompt.id, 1) in m.texts for m in matched.values())]
-    if not (common and shared):
-        _check_same_prompts(systems, matched, index, shared)
-    kept = {prompt.id for prompt in shared}
-    return shared, [_finish(name, each.source, matched[name], kept) for name, each in systems.items()]
+    if len(shared) < len(index.prompts) and not (common and shared):
+        raise StudyError(_explain_missing(systems, matched, index.prompts, shared=len(shared)))
+    ids = {prompt.id for prompt in shared}
+    return shared, [_choose_texts(systems[name], result, ids) for name, result in matched.items()]
 
 
-def read_systems(sources: Sequence[Source], columns: Sequence[str] = ()) -> dict[str, _System]:
+def read_systems(sources: Sequence[Source], columns: Sequence[str] = ()) -> dict[str, Imported]:
     """Return the texts of all files by system, in the order in which the systems come.
 
     Raises:
         StudyError: A file cannot be read, two files have one system, or a column is in none of the files.
     """
-    result: dict[str, _System] = {}
+    result: dict[str, Imported] = {}
     unused = set(columns)
     for number, source in enumerate(sources, start=1):
         table = TextTable.open(source)
@@ -126,7 +118,7 @@ def read_systems(sources: Sequence[Source], columns: Sequence[str] = ()) -> dict
         used = [column for column in columns if column in table.records[0].row]
         unused -= set(used)
         for _, text in table.texts(used):
-            system = result.setdefault(text.strategy, _System(source=name))
+            system = result.setdefault(text.strategy, Imported(name=text.strategy, source=name))
             if system.source != name:
                 raise StudyError(
                     f"{name} and {system.source} both have texts by {text.strategy!r}; name the system in "
@@ -139,7 +131,7 @@ def read_systems(sources: Sequence[Source], columns: Sequence[str] = ()) -> dict
     return result
 
 
-def _check_names(systems: Mapping[str, _System]) -> None:
+def _check_names(systems: Mapping[str, Imported]) -> None:
     """Refuse systems whose names mean something else in tables of verdicts and scores."""
     for name, system in systems.items():
         if name.strip().casefold() in NO_SYSTEM:
@@ -150,7 +142,7 @@ def _check_names(systems: Mapping[str, _System]) -> None:
             )
 
 
-def _find_prompts(systems: Mapping[str, _System]) -> list[Prompt]:
+def _find_prompts(systems: Mapping[str, Imported]) -> list[Prompt]:
     """Return the prompts of all texts by their words, in the order in which they come.
 
     Words that all systems have under the same several ids are several prompts. A prompt keeps the id that it
@@ -181,7 +173,7 @@ def _find_prompts(systems: Mapping[str, _System]) -> list[Prompt]:
     used: Counter[str] = Counter()
     for position, (words, text) in enumerate(first.items(), start=1):
         named = list(ids[words].values())
-        any_id = next((identifier for each in named for identifier in each), f"{position:04d}")
+        any_id = next((identifier for system_ids in named for identifier in system_ids), f"{position:04d}")
         for identifier in _split_ids(named) or [any_id]:
             used[identifier] += 1
             prompts.append(
@@ -203,7 +195,7 @@ def _split_ids(ids_by_system: Sequence[Mapping[str, None]]) -> list[str]:
     return list(ids_by_system[0]) if is_same else []
 
 
-def _have_one_order(systems: Mapping[str, _System]) -> bool:
+def _have_one_order(systems: Mapping[str, Imported]) -> bool:
     """Return whether all systems whose texts have prompts have them in the same order."""
     orders = {
         tuple(dict.fromkeys(as_shown(text.prompt) for text in system.texts if text.prompt is not None))
@@ -212,74 +204,74 @@ def _have_one_order(systems: Mapping[str, _System]) -> bool:
     return len(orders - {()}) == 1
 
 
-def _check_same_prompts(
-    systems: Mapping[str, _System],
-    matched: Mapping[str, Matched],
-    index: PromptIndex,
-    shared: Sequence[Prompt],
-) -> None:
-    """Refuse systems that wrote to different prompts; name one of them and how many are the same."""
-    for name, result in matched.items():
-        missing = [prompt for prompt in index.prompts if (prompt.id, 1) not in result.texts]
-        if not missing:
-            continue
-        where = f"{name} in {systems[name].source}"
-        if all(text.prompt is None and not text.prompt_id for text in systems[name].texts):
-            raise StudyError(
-                f"{where} has texts without ids and prompts, so only their order could say which prompts "
-                f"they belong to; {_count(len(systems[name].texts), 'text')} and "
-                f"{_count(len(index.prompts), 'prompt')} have no "
-                "common order. Add the prompts to the file, or name a file with them in the same order: "
-                "--prompts FILE"
-            )
-        cut = _count_reworded(systems)
-        strangers = result.strangers
-        reasons = (
-            [f"{cut} ids stand for other words in another file, so these prompts differ."] if cut else []
+def _explain_missing(
+    systems: Mapping[str, Imported], matched: Mapping[str, Matched], prompts: Sequence[Prompt], *, shared: int
+) -> str:
+    """Return which system lacks texts to how many prompts, and what could be the cause.
+
+    Args:
+        systems: The systems.
+        matched: Their texts with the prompts.
+        prompts: All prompts.
+        shared: The number of prompts to which all systems have texts.
+    """
+    lacking = {
+        name: [p for p in prompts if (p.id, 1) not in result.texts] for name, result in matched.items()
+    }
+    name, missing = next((name, missing) for name, missing in lacking.items() if missing)
+    texts = systems[name].texts
+    where = f"{name} in {systems[name].source}"
+    if all(text.prompt is None and not text.prompt_id for text in texts):
+        return (
+            f"{where} has texts without ids and prompts, so only their order could say which prompts they "
+            f"belong to; {_count(len(texts), 'text')} and {_count(len(prompts), 'prompt')} have no common "
+            "order. Add the prompts to the file, or name a file with them in the same order: --prompts FILE"
         )
-        if strangers and strangers[0].prompt_id and strangers[0].prompt is None:
-            reasons.append(
-                f"{len(strangers)} of its texts have other ids, such as {strangers[0].prompt_id!r}."
-            )
-        remedy = f", or compare on the {len(shared)} prompts that all have: --common" if shared else ""
-        raise StudyError(
-            f"systems are compared on the same prompts, and {where} has no text to {len(missing)} of "
-            f"{len(index.prompts)}, such as {missing[0].id}: {missing[0].text[-60:]!r}. "
-            f"{' '.join([*reasons, 'Add'])} these texts{remedy}"
-        )
+    causes = ""
+    if reworded := _count_reworded(systems):
+        causes += f"{reworded} ids stand for other words in another file, so these prompts differ. "
+    strangers = matched[name].strangers
+    if strangers and strangers[0].prompt_id and strangers[0].prompt is None:
+        causes += f"{len(strangers)} of its texts have other ids, such as {strangers[0].prompt_id!r}. "
+    remedy = f", or compare on the {shared} prompts that all have: --common" if shared else ""
+    return (
+        f"systems are compared on the same prompts, and {where} has no text to {len(missing)} of "
+        f"{len(prompts)}, such as {missing[0].id}: {missing[0].text[-60:]!r}. {causes}Add these texts{remedy}"
+    )
 
 
-def _count_reworded(systems: Mapping[str, _System]) -> int:
+def _count_reworded(systems: Mapping[str, Imported]) -> int:
     """Return how many ids name prompts with different words."""
     words: dict[str, set[str]] = defaultdict(set)
     for system in systems.values():
         for text in system.texts:
             if text.prompt_id and text.prompt is not None:
                 words[text.prompt_id].add(as_shown(text.prompt))
-    return sum(len(each) > 1 for each in words.values())
+    return sum(len(wordings) > 1 for wordings in words.values())
 
 
-def _finish(name: str, source: str, matched: Matched, kept: Collection[str]) -> Imported:
-    """Return a system with its texts to the prompts that are kept, and what is to be said of them."""
-    texts = [text for (prompt_id, _), text in matched.texts.items() if prompt_id in kept]
+def _choose_texts(system: Imported, matched: Matched, ids: Collection[str]) -> Imported:
+    """Return a system with its texts to the prompts of these ids, and remarks on them."""
+    texts = [text for (prompt_id, _), text in matched.texts.items() if prompt_id in ids]
     unused = len(matched.texts) - len(texts) + len(matched.strangers) + len(matched.reworded)
-    echoes = sum(ECHO in text.flaws for text in texts)
-    if echoes == len(texts):
+    flaws = Counter(flaw for text in texts for flaw in text.flaws)
+    all_echo = flaws[ECHO] == len(texts)
+    if all_echo:
         texts = [replace(text, text=text.text.removeprefix(text.prompt or "")) for text in texts]
     prompts = len({text.prompt_id for text in texts})
     empty = sum(not text.text.strip() for text in texts)
-    further = sum(FURTHER in text.flaws for text in texts)
-    damaged = sum(NOT_UTF8 in text.flaws for text in texts)
     remarks = [
         (prompts < len(texts), f"{prompts} prompts"),
         (matched.in_place, "in the order of the prompts"),
-        (echoes == len(texts), "each began with its prompt, which is cut off"),
-        (0 < echoes < len(texts), f"{echoes} begin with their prompt: look at them"),
+        (all_echo, "each began with its prompt, which is cut off"),
+        (0 < flaws[ECHO] < len(texts), f"{flaws[ECHO]} begin with their prompt: look at them"),
         (empty, f"{empty} empty"),
         (matched.duplicates, f"{_count(matched.duplicates, 'exact duplicate')} left out"),
-        (further, f"of {further} prompts only the first of several texts in a record is read"),
-        (damaged, f"{damaged} hold characters that are not UTF-8: save the file as UTF-8"),
+        (flaws[FURTHER], f"of {flaws[FURTHER]} prompts only the first of several texts in a record is read"),
+        (
+            flaws[NOT_UTF8],
+            f"{flaws[NOT_UTF8]} hold characters that are not UTF-8: save the file as UTF-8",
+        ),
         (unused, f"{unused} more to other prompts left out"),
     ]
-    said = tuple(words for applies, words in remarks if applies)
-    return Imported(name=name, source=source, texts=texts, remarks=said)
+    return replace(system, texts=texts, remarks=tuple(words for applies, words in remarks if applies))
