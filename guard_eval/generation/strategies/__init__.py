@@ -13,4 +13,5 @@ nothing, take the likeliest token of what they leave. Users' own strategies: `ow
 """
 
 from guard_eval.generation.strategies.parsing import parse as parse
+from guard_eval.generation.strategies.parsing import read_grid as read_grid
 from guard_eval.generation.strategies.values import *  # noqa: F403 (every strategy)
