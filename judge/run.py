@@ -25,7 +25,7 @@ from guard_eval.servers.form import PATHS, Form
 from guard_eval.servers.price import Price
 from guard_eval.servers.server import Server
 from guard_eval.servers.workers import Workers
-from guard_eval.store import Store
+from guard_eval.store import Store, judging, requests
 from guard_eval.store.requests import Answered, Planned, Question, Settled, Unavailable
 from guard_eval.store.schema import chunks
 from guard_eval.study.judge_settings import Judge
@@ -141,7 +141,10 @@ class OnlineRun:
         questions = list(questions)
         checks = [question for question in questions if question.check is not None]
         if checks:
-            self.journal.plan_checks(checks, self.judge.criteria)
+            with self._store.write() as (db, _):
+                judging.plan_checks(
+                    db, self.journal.rater, self.builder.settings, checks, self.judge.criteria
+                )
         concluded: list[tuple[Question, Verdict | Failure]] = []
         unanswered: list[Pending] = []
         for question, history in self.builder.replay(self._store, questions, self.state):
@@ -252,7 +255,8 @@ class OnlineRun:
         """Return the row of what the judge is sent in a form; make it if this is the first request."""
         if form not in self._instructions:
             instruction = self.builder.describe(form, max_output_tokens=self.state.max_output_tokens)
-            self.journal.keep_instruction(instruction)
+            with self._store.write() as (db, _):
+                requests.keep_instruction(db, instruction)
             self._instructions[form] = instruction.id
         return self._instructions[form]
 
@@ -288,11 +292,11 @@ class OnlineRun:
         )
         if isinstance(result, bytes):
             settled = self.biller.price_answer(row, result)
-            await self.journal.settle(settled)
+            await self.journal.write(requests.settle, settled)
             self.biller.count_cost(settled, planned.cost)
             answer = Answered(row=row, response=result, max_output_tokens=planned.max_output_tokens)
             return self.builder.read(planned.question, form, answer, is_new=True)
-        await self.journal.settle(settle_error(row, result))
+        await self.journal.write(requests.settle, settle_error(row, result))
         return Reply(
             form=form,
             result=result,
