@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeVar, cast
 import pandas as pd
 
 from analysis.verdicts.combined import Composite
+from analysis.verdicts.likeness import Conduct
 from analysis.verdicts.scores import CELL, ScoredVerdicts, connected_methods
 from guard_eval.errors import StudyError
 from guard_eval.estimate import Adjustment
@@ -143,6 +144,7 @@ class Context:
         judging: How judges were asked; `None` if none was.
         exclusions: The raters whose verdicts were left out.
         with_excluded: All verdicts with theirs, if some were left out.
+        conduct: On how many pairs the app counted copies and programs, by rater.
         versions: Versions of the software, by name.
         settings: The study's settings as they stand.
         command: The command that writes this report.
@@ -171,6 +173,7 @@ class Context:
     judging: JudgeUsage | None = None
     exclusions: tuple[Exclusion, ...] = ()
     with_excluded: pd.DataFrame | None = None
+    conduct: Conduct = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=versions)
     settings: str = ""
     command: str = ""

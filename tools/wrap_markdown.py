@@ -1,7 +1,7 @@
 """Wrap Markdown at 100 columns: `python tools/wrap_markdown.py`; `--check` only names longer pages.
 
-Paragraphs and items of lists are wrapped. Code, tables, headings and comments stay as they are, and code spans
-and links are never divided.
+Paragraphs and items of lists are wrapped. Code, tables, headings and comments stay as they are, and code
+spans and links are never divided.
 """
 
 from __future__ import annotations

@@ -250,7 +250,7 @@ def _ranking_table(evidence: Evidence) -> Table:
             for row in rows
         }
         for method, line in lines.items():
-            line += cells.get(method, (NOTHING,) * 3)
+            line.extend(cells.get(method, (NOTHING,) * 3))
     return Table(
         columns=tuple(heads),
         rows=tuple(map(tuple, list(lines.values())[:MAX_ROWS])),

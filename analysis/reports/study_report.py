@@ -29,6 +29,7 @@ from guard_eval.store import notes as store_notes
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store import settings as store_settings
 from guard_eval.store.judging import read_usage
+from guard_eval.store.notes import count_conduct
 from guard_eval.study import Study
 from guard_eval.study.declared import compare_declared
 from guard_eval.study.settings import Settings
@@ -111,6 +112,7 @@ def study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> Contex
         judging=JudgeUsage(**usage) if usage else None,
         exclusions=_exclusions(store, everybody),
         with_excluded=validate(table_of(everybody)) if any(row.excluded for row in everybody) else None,
+        conduct=count_conduct(store),
         settings=read_text(study.folder / "study.toml"),
         command=study.command("report"),
     )

@@ -15,19 +15,14 @@ from typing import Literal
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
-from guard_eval.generation.plan import (
-    FinishedBatch,
-    Generated,
-    GenerationPlan,
-    Problems,
-)
+from guard_eval.generation.plan import FinishedBatch, Generated, GenerationPlan, Problems
 from guard_eval.generation.served import ServedPlan, request_texts
 from guard_eval.generation.strategies import Greedy, own, parse, signature
 from guard_eval.servers.server import parse_send_key
 from guard_eval.study.folder import Study
 from guard_eval.study.system_settings import System
 from guard_eval.texts.continuations import append_continuations, append_traces
-from guard_eval.texts.current import Known, model_revision, recipe_settings
+from guard_eval.texts.current import Known, model_revision
 from guard_eval.texts.prompts import read_study_prompts
 from guard_eval.texts.shards import Shard, reserve
 from guard_eval.texts.systems.served_files import TEXTS
@@ -235,7 +230,7 @@ def _forecast(plan: GenerationPlan) -> Generated:
 
         with models.offline():  # of a tokenizer, transformers asks for more files than there are
             described = ModelFiles.open(location, revision).describe(model.name)
-        recipe = described.recipe(Greedy(), **recipe_settings(plan.study))
+        recipe = described.recipe(Greedy(), generation, plan.study.settings.seed)
         fitting, problem = encode_texts(described, [(prompt, 1) for prompt in plan.prompts], recipe)
         if problem and not fitting:
             raise StudyError(problem)

@@ -16,7 +16,8 @@ from torch import Tensor
 from transformers import GPT2Tokenizer, RobertaTokenizer
 
 from guard_eval.errors import StudyError
-from guard_eval.metrics.batches import Model, Tokenizer, pad_rows, read_in_batches
+from guard_eval.generation.engines import Model, Tokenizer
+from guard_eval.metrics.batches import pad_rows, read_in_batches
 from guard_eval.metrics.cache import ScoringInput
 from guard_eval.metrics.outcomes import Group, MetricTools, Outcome, mean_outcome
 

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from guard_eval.metrics.batches import BATCH_ROWS, Model, Tokenizer, pad_rows, read_in_batches
+from guard_eval.generation.engines import Model, Tokenizer
+from guard_eval.metrics.batches import BATCH_ROWS, pad_rows, read_in_batches
 from guard_eval.metrics.cache import ScoringInput
 from guard_eval.metrics.outcomes import Group, MetricTools, Outcome, mean_outcome, outcome_of_sums, ratio
 

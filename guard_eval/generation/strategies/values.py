@@ -67,9 +67,7 @@ class _Signed:
     def __post_init__(self) -> None:
         checks = _parameter_checks(cast("Any", type(self)))
         for field in fields(cast("Any", self)):
-            argument = getattr(self, field.name)
-            if getattr(argument, "shape", None) == ():  # a number of NumPy
-                argument = argument.item()
+            argument = to_python(getattr(self, field.name))
             try:
                 value = checks[field.name].validate_python(argument)
             except ValidationError as error:
@@ -347,6 +345,11 @@ class Guard(_Signed, name="guard", source="the paper"):
                 "Guard: window = 1 does not go with formulation = 'released', whose other window is a step "
                 "shorter and would be empty; it must be at least 2"
             )
+
+
+def to_python(value: Any) -> Any:  # noqa: ANN401 (whatever a user gives)
+    """Return a number of NumPy as one of Python, and everything else as it is."""
+    return value.item() if getattr(value, "shape", None) == () else value
 
 
 def draws(strategy: Strategy) -> bool:

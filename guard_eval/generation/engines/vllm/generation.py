@@ -26,16 +26,10 @@ from guard_eval.generation.engines.encoding import (
 from guard_eval.generation.engines.loading import LoadedModel, ModelFiles
 from guard_eval.generation.engines.vllm.plugin import PROCESSOR
 from guard_eval.generation.engines.vllm.request import extra_args
-from guard_eval.generation.plan import (
-    Engine,
-    FinishedBatch,
-    GenerationPlan,
-    PlannedText,
-)
+from guard_eval.generation.plan import Engine, FinishedBatch, GenerationPlan, PlannedText
 from guard_eval.generation.strategies import Greedy, parse
 from guard_eval.records import Recipe
 from guard_eval.study.folder import Study
-from guard_eval.texts.current import recipe_settings
 
 ENGINE = "vllm"
 """What a `Recipe` says of this engine."""
@@ -68,7 +62,7 @@ def open_vllm(plan: GenerationPlan) -> Iterator[Engine]:
     location = study.locate_model(model.name)
     described = describe(location, name=model.name, revision=model.revision, dtype=model.dtype)
     texts = [text for texts in plan.missing.values() for text in texts]
-    rows, _ = encode_texts(described, texts, described.recipe(Greedy(), **recipe_settings(study)))
+    rows, _ = encode_texts(described, texts, described.recipe(Greedy(), generation, study.settings.seed))
     progress.notice("loading the model")
     llm = start(
         described,
@@ -99,7 +93,7 @@ def _write(
     Raises:
         StudyError: In the end: some prompts are too long.
     """
-    recipe = described.recipe(parse(strategy), engine=ENGINE, **recipe_settings(study))
+    recipe = described.recipe(parse(strategy), study.settings.generation, study.settings.seed, engine=ENGINE)
     rows, problem = encode_texts(described, texts, recipe)
     yield from write_chunks(llm, described, rows, recipe)
     if problem:
