@@ -14,8 +14,6 @@ from pathlib import Path
 
 COLUMNS = 100
 FOLDERS = ("benchmarks", "docs", "guard_eval", "tests")
-GENERATED = {"docs/study_toml.md"}
-"""Pages whose program wraps them."""
 
 _FENCE = re.compile(r"\s*(```|~~~)")
 _FIXED = re.compile(r"\s*(\||#|<|\[[^\]]+\]:|---|:::|!!!|\$\$)|.*  $|\s*$")
@@ -59,7 +57,7 @@ def _wrap_paragraph(lines: list[str]) -> list[str]:
     item = _ITEM.match(lines[0])
     first = item[0] if item else re.match(r"\s*", lines[0])[0]  # type: ignore[index]
     words = " ".join(line.strip() for line in [lines[0][len(first) :], *lines[1:]])
-    words = _WHOLE.sub(lambda part: part[0].replace(" ", _GLUE), words)
+    words = _WHOLE.sub(lambda match: match[0].replace(" ", _GLUE), words)
     wrapped = textwrap.wrap(
         words,
         COLUMNS,
@@ -77,7 +75,7 @@ def main() -> None:
     unwrapped = []
     for path in sorted(pages):
         text = path.read_text(encoding="utf-8")
-        if path.as_posix() not in GENERATED and wrap(text) != text:
+        if wrap(text) != text:
             unwrapped.append(str(path))
             if "--check" not in sys.argv:
                 path.write_text(wrap(text), encoding="utf-8")
