@@ -26,6 +26,9 @@ _GLUE = "\x00"
 
 def wrap(text: str) -> str:
     """Return a page with its paragraphs and lists wrapped."""
+    if text.startswith("---\n"):  # a head of YAML
+        head, end, body = text[4:].partition("\n---\n")
+        return f"---\n{head}{end}{wrap(body)}"
     wrapped = "\n".join(line for block in _blocks(text.split("\n")) for line in block)
     return text if wrapped == text else wrap(wrapped)
 
