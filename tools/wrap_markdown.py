@@ -19,8 +19,8 @@ _FENCE = re.compile(r"\s*(```|~~~)")
 _FIXED = re.compile(r"\s*(\||#|<|\[[^\]]+\]:|---|:::|!!!|\$\$)|.*  $|\s*$")
 """Lines that stay as they are: tables, headings, HTML, definitions, rules, and hard breaks."""
 _ITEM = re.compile(r"(\s*)([-*+]|\d+[.)])(\s+)")
-_WHOLE = re.compile(r"`[^`]+`|\[[^\]]*\]\([^)]*\)|!\[[^\]]*\]\([^)]*\)|(?<=\s)[-+–] |\d+[.)] ")
-"""What no line may end within: code, links, and what would begin a list in the next line."""
+_WHOLE = re.compile(r"`[^`]+`|!?\[[^\]]*\]\([^)]*\)| (?=(?:[-+*]|\d+[.)])(?: |$))")
+"""What no line may end within: code, links, and a space before what would begin a list in the next line."""
 _GLUE = "\x00"
 
 
