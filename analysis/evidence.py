@@ -21,6 +21,7 @@ from guard_eval.errors import StudyError
 from guard_eval.estimate import Adjustment
 from guard_eval.records import PEOPLE, DeclaredPart, Pair
 from guard_eval.rubric import COMPOSITE, Criterion
+from guard_eval.study.choice import Choice
 from guard_eval.study.test_plan import TestPlan
 
 CORRECTION_NAMES = {"holm": "Holm", "bh": "Benjamini–Hochberg", "max-t": "max-T"}
@@ -142,8 +143,11 @@ class Context:
         metrics: The scores of automatic metrics with their meanings.
         examples: Pairs to show side by side.
         judging: How judges were asked; `None` if none was.
+        choice: How [tuning] chose a setting of each strategy; None if it chose none.
+        unknown_searches: Systems in files whose name is a setting, and of which no other setting is known.
         exclusions: The raters whose verdicts were left out.
         with_excluded: All verdicts with theirs, if some were left out.
+        people: What a study knows of the people who rated, for a checklist (`reports.checklist`).
         conduct: On how many pairs the app counted copies and programs, by rater.
         versions: Versions of the software, by name.
         settings: The study's settings as they stand.
@@ -171,8 +175,11 @@ class Context:
     metrics: tuple[MetricRow, ...] = ()
     examples: tuple[Pair, ...] = ()
     judging: JudgeUsage | None = None
+    choice: Choice | None = None
+    unknown_searches: tuple[str, ...] = ()
     exclusions: tuple[Exclusion, ...] = ()
     with_excluded: pd.DataFrame | None = None
+    people: Facts | None = None
     conduct: Conduct = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=versions)
     settings: str = ""

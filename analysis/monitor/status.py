@@ -28,6 +28,7 @@ from guard_eval.texts.prompts import read_study_prompts
 from guard_eval.texts.systems import find_texts
 from guard_eval.texts.systems.matching import SystemTexts
 from guard_eval.texts.systems.served_files import served_path
+from guard_eval.texts.tuning import TUNE, plan_texts
 
 State = Literal["complete", "partial", "missing", "broken"]
 
@@ -174,7 +175,8 @@ def _texts_and_metrics(study: Study) -> tuple[list[Part], dict[str, SystemTexts]
         read = Part("prompts", "complete", f"{_count(len(prompts), 'prompt')} of {datasets}")
     state, texts = _texts(study, prompts)
     chosen_systems = Part("settings", "complete", f"{_systems(study)}, seed {chosen.seed}")
-    return [chosen_systems, read, state, _metrics(study, has_texts=state.state != "missing")], texts
+    metrics = _metrics(study, has_texts=state.state != "missing")
+    return [chosen_systems, read, state, *_tuning(study, state), metrics], texts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,35 +219,53 @@ def _systems(study: Study) -> str:
 
 def _texts(study: Study, prompts: list[Prompt]) -> tuple[Part, dict[str, SystemTexts]]:
     """Return the state of the texts, and the texts."""
-    runs = {name: study.settings.runs_of(name) for name in study.settings.systems}
     part = "texts" if study.settings.system else "continuations"
     try:
-        existing = find_texts(study, list(runs), prompts)
+        existing = find_texts(study, study.settings.systems, prompts)
+        missing, needed = _count_missing(study, existing) if prompts else ({}, 0)
     except (StudyError, OSError) as error:
         return Part(part, "broken", str(error)), {}
-    return _count_texts(study, part, existing, runs, len(prompts)), existing
+    return _count_texts(study, part, missing, needed), existing
 
 
-def _count_texts(
-    study: Study, part: str, existing: Mapping[str, SystemTexts], runs: Mapping[str, int], prompts: int
-) -> Part:
-    """Return whether each system has as many texts as are needed."""
-    counts = {name: sum(run <= runs[name] for _, run in texts) for name, texts in existing.items()}
-    total = sum(counts.values())
-    needed = prompts * sum(runs.values())
+def _count_missing(study: Study, existing: Mapping[str, SystemTexts]) -> tuple[dict[str, int], int]:
+    """Return how many texts each system lacks, and how many all need."""
+    missing = {}
+    needed = 0
+    for name, prompts in ((name, prompts) for names, prompts in plan_texts(study) for name in names):
+        runs = range(1, study.settings.runs_of(name) + 1)
+        missing[name] = sum((prompt.id, run) not in existing[name] for prompt in prompts for run in runs)
+        needed += len(prompts) * len(runs)
+    return missing, needed
+
+
+def _count_texts(study: Study, part: str, missing: Mapping[str, int], needed: int) -> Part:
+    """Return whether each system has the texts that are needed."""
+    total = needed - sum(missing.values())
     text = f"{total} of {needed}"
     if total == needed and total:
         return Part(part, "complete", text)
-    lacking = {name: missing for name, n in runs.items() if (missing := n * prompts - counts[name])}
+    lacking = {name: count for name, count in missing.items() if count}
     # What is missing in a file is written by whoever wrote the others.
     is_generated = any(study.settings.systems[name].source != "file" for name in lacking)
     generate = (study.command("generate", "--dry-run"),) if is_generated else ()
     if not total:
         return Part(part, "missing", text, generate)
-    named = [f"{name} lacks {missing}" for name, missing in lacking.items()]
+    named = [f"{name} lacks {count}" for name, count in lacking.items()]
     kind = "systems" if study.settings.system else "strategies"
     more = f" and {len(named) - _NAMED} more {kind}" if len(named) > _NAMED else ""
     return Part(part, "partial", f"{text}: {', '.join(named[:_NAMED])}{more}", generate)
+
+
+def _tuning(study: Study, texts: Part) -> Iterator[Part]:
+    """Yield whether settings are chosen, if [tuning] is to choose some."""
+    grids = study.settings.grids
+    if grids and study.current_choice is not None:
+        chosen = [study.current_choice.chosen[name] for name in grids]
+        yield Part("tuning", "complete", f"chosen: {', '.join(chosen)}")
+    elif grids:
+        tune = (study.command(*TUNE),) if texts.state == "complete" else ()
+        yield Part("tuning", "missing", "nothing is chosen", tune)
 
 
 def _metrics(study: Study, *, has_texts: bool) -> Part:

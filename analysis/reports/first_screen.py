@@ -12,6 +12,7 @@ from analysis.sections.equivalence import equivalence
 from analysis.sections.excluded import describe_exclusions
 from analysis.sections.judge_run import calibration
 from analysis.sections.ranking import NOT_SEQUENTIAL, RankingRow, rankings
+from analysis.sections.search import describe_search
 from analysis.sections.section import group_by, group_name, plain_name, share_limits
 from analysis.sections.shares import (
     BALANCED,
@@ -178,12 +179,14 @@ def first_screen(evidence: Evidence) -> FirstScreen:
     ]
     ranking_bars = [_ranking_bars(rows) for rows in rankings(evidence)]
     unfinished = and_list(context.unfinished) if context.unfinished else ""
-    looked_at_early = unfinished and not evidence.plan.sequential
+    warnings = [context.choice.same_prompts] if context.choice else []
+    if unfinished and not evidence.plan.sequential:
+        warnings.append(LOOKED_AT_EARLY.format(what=unfinished))
     return FirstScreen(
-        warning=LOOKED_AT_EARLY.format(what=unfinished) if looked_at_early else "",
+        warning=" ".join(filter(None, warnings)),
         facts=_facts(evidence),
         answer=" ".join(answers),
-        more=" ".join(_remarks(evidence, groups, told, ranks_first=ranks_first)),
+        more=" ".join(filter(None, _remarks(evidence, groups, told, ranks_first=ranks_first))),
         bars=_cut([*ranking_bars, *share_bars] if ranks_first else [*share_bars, *ranking_bars]),
         foot=" ".join(_foot(evidence, groups[0], ranks_first=ranks_first)),
     )
@@ -217,6 +220,7 @@ def _remarks(
     if not evidence.is_ranked:
         yield from _answer_judges([rows for rows in others if rows[0].judge], first, evidence)
     yield from _uneven_sides(evidence)
+    yield context.choice.unequal if context.choice else ""
     yield from _failed_calibrations(evidence)
     if context.composite is not None:
         yield f"The overall result is a composite, declared as {context.composite}."
@@ -240,7 +244,7 @@ def _facts(evidence: Evidence) -> tuple[str, ...]:
     facts = [describe_coverage(row, evidence) for row in evidence.rows(coverage)]
     more = len(facts) - MAX_FACTS
     uncounted = [f"{more} more judges"] if more > 0 else []
-    return (*facts[:MAX_FACTS], *uncounted, *reading_of(evidence.frame).left_out)
+    return (*facts[:MAX_FACTS], *uncounted, *reading_of(evidence.frame).left_out, *describe_search(evidence))
 
 
 def describe_coverage(row: CoverageRow, evidence: Evidence) -> str:
@@ -323,11 +327,9 @@ def _ranking_bars(rows: Sequence[RankingRow]) -> ResultBars:
 
 def _answer_comparisons(rows: Sequence[WinShareRow], alpha: float) -> Iterator[str]:
     """Say of each comparison who was preferred, and once for all in which nothing was found."""
-    unclear = []
-    clear = []
-    for comparison in group_by(rows, lambda row: row.methods).values():
-        is_unclear = all(conclude(row, alpha) == NO_EVIDENCE for row in comparison)
-        (unclear if is_unclear else clear).append(comparison)
+    comparisons = list(group_by(rows, lambda row: row.methods).values())
+    unclear = [rows for rows in comparisons if {conclude(row, alpha) for row in rows} == {NO_EVIDENCE}]
+    clear = [rows for rows in comparisons if rows not in unclear]
     for comparison in clear[:MAX_SPELT_OUT]:
         yield from _answer_comparison(comparison, alpha)
     if unclear:

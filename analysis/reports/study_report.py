@@ -31,6 +31,7 @@ from guard_eval.store import settings as store_settings
 from guard_eval.store.judging import read_usage
 from guard_eval.store.notes import count_conduct
 from guard_eval.study import Study
+from guard_eval.study.choice import strategy_of
 from guard_eval.study.declared import compare_declared
 from guard_eval.study.settings import Settings
 
@@ -110,12 +111,21 @@ def study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> Contex
         metrics=_read_metrics(study.metrics),
         examples=tuple(sorted(pairs, key=lambda pair: pair.id)[:EXAMPLES]),
         judging=JudgeUsage(**usage) if usage else None,
+        choice=study.choice,
+        unknown_searches=_unknown_searches(settings),
         exclusions=_exclusions(store, everybody),
         with_excluded=validate(table_of(everybody)) if any(row.excluded for row in everybody) else None,
         conduct=count_conduct(store),
         settings=read_text(study.folder / "study.toml"),
         command=study.command("report"),
     )
+
+
+def _unknown_searches(settings: Settings) -> tuple[str, ...]:
+    """Return the systems in files that are a setting of which no other is in the study."""
+    files = [system.name for system in settings.system if system.source == "file"]
+    counts = Counter(map(strategy_of, files))
+    return tuple(name for name in files if name != strategy_of(name) and counts[strategy_of(name)] == 1)
 
 
 def _exclusions(store: Store, everybody: Sequence[TidyRow]) -> tuple[Exclusion, ...]:

@@ -17,6 +17,7 @@ from analysis.sections import (
     other_raters,
     ranking,
     raters,
+    search,
     sensitivity,
     sequential,
     shares,
@@ -40,6 +41,7 @@ SECTIONS: tuple[SectionModule, ...] = (
     likeness,
     audits,
     judge_run,
+    search,
     metrics,
 )
 ANALYSES: dict[str, Analyse] = {name: analyse for module in SECTIONS for name, analyse in module.CSV.items()}

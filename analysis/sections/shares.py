@@ -23,7 +23,6 @@ from analysis.sections.section import (
     row_table,
     share_limits,
 )
-from analysis.stats.joint_flips import max_t
 from analysis.stats.proportion import pooled_binomial
 from analysis.verdicts.scores import CELL, Planned, ResultKey, UnitScores, by_cell
 from analysis.verdicts.win_share import (
@@ -34,6 +33,7 @@ from analysis.verdicts.win_share import (
     weigh_by_precision,
 )
 from guard_eval.estimate import Estimate, adjust, join_notes, why_no_p
+from guard_eval.joint_flips import max_t
 from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.words import KIND_PLACE, and_list, p_value, percent, plural
 from guard_eval.rubric import COMPOSITE

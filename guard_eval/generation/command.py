@@ -8,6 +8,7 @@ from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from datetime import timedelta
 from functools import reduce
+from itertools import product
 from operator import or_
 from pkgutil import resolve_name
 from statistics import fmean
@@ -23,9 +24,9 @@ from guard_eval.study.folder import Study
 from guard_eval.study.system_settings import System
 from guard_eval.texts.continuations import append_continuations, append_traces
 from guard_eval.texts.current import Known, model_revision
-from guard_eval.texts.prompts import read_study_prompts
 from guard_eval.texts.shards import Shard, reserve
 from guard_eval.texts.systems.served_files import TEXTS
+from guard_eval.texts.tuning import TUNE, plan_texts, split_prompts
 
 EngineName = Literal["local", "ray", "vllm"]
 _OPENERS: dict[EngineName, str] = {
@@ -80,16 +81,17 @@ def generate_texts(
         raise StudyError(f"--budget {budget:g} must be an amount above 0, in US dollars, such as --budget 20")
     systems = _choose_systems(study, strategy)
     part = Shard.parse(shard) if shard else Shard()
-    prompts = read_study_prompts(study)
+    planned = plan_texts(study)
     local = [system for system in systems if system.source == "strategy"]
     served = [system for system in systems if system.source == "server"]
     folder = study.continuations if local else study.folder / TEXTS
-    results = []
+    results = [Generated(lines=tuple(_describe_tuning(study)))]
     problems: Problems = {}
     with nullcontext() if dry_run else reserve(folder, part):
-        for one_model in study.by_model():
+        for one_model, (names, prompts) in product(study.by_model(), planned):
             model = one_model.settings.model
-            own_systems = [each for each in local if study.settings.model_of(each) == model]
+            named = [each for each in local if each.name in names]
+            own_systems = [each for each in named if study.settings.model_of(each) == model]
             if not own_systems:
                 continue
             plan = GenerationPlan(
@@ -106,14 +108,19 @@ def generate_texts(
             results.append(_forecast(plan) if dry_run else _write(plan, engine, problems))
         if served and not shard:
             allowed = parse_send_key(send_key)
-            plans = [ServedPlan.of(study, system, prompts) for system in served]
+            plans = [
+                ServedPlan.of(study, system, prompts)
+                for names, prompts in planned
+                for system in served
+                if system.name in names
+            ]
             if dry_run:
                 results += [plan.forecast() for plan in plans]
             else:
                 results += request_texts(plans, problems, budget=budget, send_key=allowed)
     if served and shard:
-        named = ", ".join(system.name for system in served)
-        line = f"{named}: not requested with --shard, which divides the work of local models"
+        unasked = ", ".join(system.name for system in served)
+        line = f"{unasked}: not requested with --shard, which divides the work of local models"
         results.append(Generated(lines=(line,)))
     if problems:
         raise StudyError(_describe_problems(problems, results))
@@ -125,7 +132,8 @@ def _choose_systems(study: Study, only: Sequence[str]) -> list[System]:
     named = {name: each for name, each in study.settings.systems.items() if each.source != "file"}
     if not named:
         raise StudyError(f"all systems of {study.folder} have their texts in files, so none are generated")
-    picked = [name if name in named else _spell(name, study) for name in only]
+    asked = [setting for name in only for setting in study.settings.grids.get(name, [name])]
+    picked = [name if name in named else _spell(name, study) for name in asked]
     if unknown := [name for name in picked if name not in named]:
         table = "[[system]] or generation.strategies" if study.settings.system else "generation.strategies"
         raise StudyError(
@@ -143,6 +151,15 @@ def _spell(name: str, study: Study) -> str:
         if not study.settings.system:
             raise
         return name
+
+
+def _describe_tuning(study: Study) -> Iterator[str]:
+    """Yield how many settings are written on how many prompts, until one of each strategy is chosen."""
+    grids = study.settings.grids
+    if grids and study.current_choice is None:
+        choosing, compared = split_prompts(study)
+        tried = f"{sum(map(len, grids.values()))} settings of {', '.join(grids)}"
+        yield f"{len(choosing)} prompts choose among {tried}; what they choose writes to {len(compared)} more"
 
 
 def _expect_model(study: Study) -> Known:
@@ -246,6 +263,9 @@ def _forecast(plan: GenerationPlan) -> Generated:
 
 def _join(study: Study, results: Sequence[Generated], *, trace: bool, dry_run: bool) -> Generated:
     """Return what was done for all systems as one result."""
+    following: tuple[str, ...] = (study.command("measure"), study.command("pair"))
+    if study.settings.tuning is not None and study.current_choice is None:
+        following = (study.command(*TUNE),)
     written: Mapping[str, int] = reduce(or_, (each.written for each in results), {})
     lines = [line for each in results for line in each.lines]
     if dry_run:
@@ -260,6 +280,6 @@ def _join(study: Study, results: Sequence[Generated], *, trace: bool, dry_run: b
         missing=sum(each.missing for each in results),
         lines=tuple(lines),
         warnings=tuple(warning for each in results for warning in each.warnings),
-        next=() if dry_run else (study.command("measure"), study.command("pair")),
+        next=() if dry_run else following,
         exit_code=max((each.exit_code for each in results), default=0),
     )

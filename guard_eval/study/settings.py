@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import Annotated, Literal, Self, get_args
 
@@ -18,8 +19,10 @@ from pydantic import (
 
 from guard_eval.database_url import check_url
 from guard_eval.errors import nearest
-from guard_eval.generation.strategies import ContrastiveDecoding, draws, parse
+from guard_eval.generation.strategies import ContrastiveDecoding, draws, parse, read_grid
+from guard_eval.records import content_id
 from guard_eval.rubric import HUMAN_CRITERIA, Criterion
+from guard_eval.study.choice import strategy_of
 from guard_eval.study.criteria_settings import (
     CriteriaNames,
     OwnCriteria,
@@ -30,15 +33,17 @@ from guard_eval.study.criteria_settings import (
     rubric,
 )
 from guard_eval.study.judge_settings import CONTINUATIONS, Judge
-from guard_eval.study.system_settings import BUNDLED, Model, Name, NameOfSystem, StrategyName, System
+from guard_eval.study.system_settings import BUNDLED, Model, Name, NameOfSystem, System
 from guard_eval.study.test_plan import SplitPlan
+from guard_eval.study.tuning_settings import JUDGE, Tuning
 
 Count = Annotated[int, Field(ge=1, le=10_000_000)]
 """A number of prompts or pairs."""
 Tokens = Annotated[int, Field(ge=1, le=1_000_000)]
 SmallCount = Annotated[int, Field(ge=1, le=1000)]
 """A number by which others are multiplied: raters of a pair, runs of a prompt, layers, seeds."""
-StrategyNames = Annotated[list[StrategyName], Field(max_length=1000), AfterValidator(each_once)]
+StrategyOrGrid = Annotated[str, AfterValidator(lambda text: read_grid(text).text)]
+StrategyNames = Annotated[list[StrategyOrGrid], Field(max_length=1000), AfterValidator(each_once)]
 Couple = Annotated[list[NameOfSystem], Field(min_length=2, max_length=2), AfterValidator(each_once)]
 StopStrings = Annotated[list[Name], AfterValidator(lambda texts: sorted(set(texts)))]
 """Their order changes no text."""
@@ -73,6 +78,7 @@ class GenerationSettings(SettingsTable):
 
     Attributes:
         strategies: The strategies to compare, as signatures. Each is a system, and [model] writes its texts.
+            Of a strategy with lists of values, such as `top_p(p=[0.8, 0.9])`, [tuning] chooses one setting.
         runs: The number of texts to each prompt by a strategy that draws at random. Other strategies write
             one.
         stop: Strings that end a text before the first of them.
@@ -133,7 +139,8 @@ class Pairs(SettingsTable):
     """Which systems are compared, on how many prompts of each dataset.
 
     Attributes:
-        compare: Couples of systems: strategies of [generation], or names of [[system]].
+        compare: Couples of systems: strategies of [generation], or names of [[system]]. A strategy with
+            several settings is named without its parameters: `top_p`.
         per_dataset: The number of prompts that are drawn from each dataset.
         human_pairs: The number of pairs that people rate in each comparison, drawn at random. Judges rate all
             pairs. Default: all.
@@ -275,6 +282,7 @@ class Settings(SettingsTable):
     prompts: Prompts = Prompts()
     model: Model = Model(name=BUNDLED)
     generation: GenerationSettings = GenerationSettings()
+    tuning: Tuning | None = None
     system: list[System] = Field(default=[], max_length=1000)
     metrics: MetricSettings = MetricSettings()
     pairs: Pairs
@@ -291,12 +299,48 @@ class Settings(SettingsTable):
 
     @property
     def systems(self) -> dict[str, System]:
-        """Return all systems by name: each strategy of [generation] by its signature, then [[system]]."""
-        strategies = [
-            System.model_construct(_fields_set={"name", "strategy"}, name=name, strategy=name)
-            for name in self.generation.strategies
+        """Return all systems by name: each strategy of [generation] by its signature, then [[system]].
+
+        Every setting of a grid is a system.
+        """
+        return {system.name: system for system in (*self._of_generation, *self.system)}
+
+    @property
+    def _of_generation(self) -> list[System]:
+        fields = {"name", "strategy"}
+        return [
+            System.model_construct(
+                fields, name=name, strategy=name, setting_of=strategy_of(text) if "[" in text else None
+            )
+            for text in self.generation.strategies
+            for name in ([text] if "[" not in text else read_grid(text).settings)
         ]
-        return {system.name: system for system in (*strategies, *self.system)}
+
+    @property
+    def grids(self) -> dict[str, list[str]]:
+        """Return the settings of each strategy of which [tuning] chooses one, by the strategy's name."""
+        grids: dict[str, list[str]] = {}
+        for system in self.systems.values() if self.tuning else ():
+            if system.setting_of is not None:
+                grids.setdefault(system.setting_of, []).append(system.name)
+        return grids
+
+    @property
+    def rule(self) -> str:
+        """Return the hash of the rule by which [tuning] chooses, and of what it chooses from."""
+        by_judge = self.tuning is not None and JUDGE in self.tuning.scores
+        metrics = self.metrics.model_dump(mode="json", exclude={"compute", "level", "baseline"})
+        judged = [self.metrics.baseline, *(judge.model_dump(mode="json") for judge in self.judge)]
+        tuning = self.tuning and self.tuning.model_dump(mode="json")
+        return content_id(tuning, self.grids, metrics, judged if by_judge else [], self.seed)
+
+    def with_chosen(self, chosen: Mapping[str, str]) -> Self:
+        """Return these settings with the chosen settings where pairs.compare and the baseline name a grid."""
+        couples = [[chosen.get(name, name) for name in couple] for couple in self.pairs.compare]
+        baseline = self.metrics.baseline
+        metrics = self.metrics.model_copy(update={"baseline": chosen.get(baseline or "", baseline)})
+        pairs = self.pairs.model_copy(update={"compare": couples})
+        return self.model_copy(update={"metrics": metrics, "pairs": pairs})
 
     def model_of(self, system: System) -> Model:
         """Return the local model that writes a system's texts."""
@@ -338,7 +382,11 @@ class Settings(SettingsTable):
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:
-        systems = list(self.systems)
+        grids = self.grids
+        tried = [*chain(*grids.values())]
+        # A grid without [tuning] is refused below.
+        named = [system.setting_of for system in self._of_generation if system.setting_of]
+        systems = [*(name for name in self.systems if name not in tried), *dict.fromkeys([*grids, *named])]
         assisting = self.analysis.assisted_by
         table = "generation.strategies or [[system]]" if self.system else "generation.strategies"
         criteria = [*self.annotation.criteria, *chain(*(judge.criteria for judge in self.judge))]
@@ -358,12 +406,31 @@ class Settings(SettingsTable):
             for name in dict.fromkeys(names)
             if name not in valid_names
         ]
-        problems += self._check_writers()
+        problems += [*self._check_writers(), *self._check_tuning()]
         if assisting and not self.pairs.human_pairs:
             problems.append("analysis.assisted_by needs pairs that people do not rate; set pairs.human_pairs")
         if problems:
             raise ValueError("\n".join(problems))
         return self
+
+    def _check_tuning(self) -> Iterator[str]:
+        """Yield what is wrong with grids and the rule by which a setting is chosen."""
+        grids = [text for text in self.generation.strategies if "[" in text]
+        if self.tuning is None and grids:
+            yield (
+                f"generation.strategies has several settings of {grids[0]}, and nothing says which one "
+                "is compared; add [tuning] with prompts and maximize, or give one value"
+            )
+        if self.tuning is not None and not self.grids:
+            yield (
+                "tuning: no strategy has several settings; give one a list of values, such as "
+                "top_p(p=[0.8, 0.9]), or remove [tuning]"
+            )
+        if self.tuning is not None and JUDGE in self.tuning.scores:
+            if not self.judge:
+                yield "tuning names judge, and there is none; add [[judge]]"
+            if self.metrics.baseline is None or self.metrics.baseline in self.grids:
+                yield "tuning names judge, whose win share is against one system; set metrics.baseline to it"
 
     def _check_writers(self) -> list[str]:
         """Return what is wrong with the models and strategies that write texts, and with systems' names."""
@@ -376,7 +443,7 @@ class Settings(SettingsTable):
         ]
         if "model" not in self.model_fields_set and any(system.model is None for system in local):
             problems.append("model: is missing; add it")
-        names = Counter([*self.generation.strategies, *(system.name for system in self.system)])
+        names = Counter([*(system.name for system in (*self._of_generation, *self.system)), *self.grids])
         problems += [
             f"two systems are named {name}; rename one" for name, count in names.items() if count > 1
         ]

@@ -134,6 +134,8 @@ class System(ServerSettings):
         chat: Send prompts as a user's message; `false` for the completions of a base model.
         temperature: The temperature that the server samples with. Default: the server's own.
         body: Fields added to the body of each request, such as `{top_n_sigma = 1, min_p = 0}`.
+        setting_of: The strategy that this system is one setting of. [tuning] chooses one of them, and
+            pairs.compare names the strategy.
     """
 
     name: SystemName
@@ -148,6 +150,7 @@ class System(ServerSettings):
     body: Annotated[dict[str, JsonValue], AfterValidator(partial(refuse_names, _OWN_FIELDS))] = Field(
         default={}
     )
+    setting_of: SystemName | None = None
 
     @property
     def source(self) -> Source:
@@ -164,7 +167,7 @@ class System(ServerSettings):
 
     @model_validator(mode="after")
     def _check_source(self) -> Self:
-        keys = self.model_fields_set - {"name"}
+        keys = self.model_fields_set - {"name", "setting_of"}
         sources = keys & {"file", "strategy", "base_url"}
         if len(sources) != 1:
             raise ValueError(

@@ -177,7 +177,7 @@ class Fields:
         return Generation(
             prompt_id=prompt_id,
             dataset=self.string("dataset") or (study_prompt.dataset if study_prompt else "unnamed"),
-            strategy=self.string("strategy") or strategy,
+            strategy=self._name_setting(self.string("strategy") or strategy),
             text=text,
             prompt=prompt,
             reference=reference,
@@ -188,6 +188,13 @@ class Fields:
             device=self.string("device"),
             run=self._number("run", _COUNT) or 1,
         )
+
+    def _name_setting(self, strategy: str) -> str:
+        """Return a strategy's name with the setting that the record names, if it names one."""
+        setting = str(self._find("setting")[1] or "")
+        if not setting or setting.startswith(strategy):
+            return setting or strategy
+        return f"{strategy}({setting})"
 
     def string(self, name: str) -> str | None:
         """Return the text under a name; ids and datasets may be whole numbers, which pandas writes as 1.0."""

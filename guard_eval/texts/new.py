@@ -19,6 +19,7 @@ from guard_eval.reporting.escaping import one_line
 from guard_eval.reporting.writing import write_whole
 from guard_eval.results import Result
 from guard_eval.study import Study
+from guard_eval.study.choice import strategy_of
 from guard_eval.study.folder import check_settings, locate_model, seen_from
 from guard_eval.study.schema import schema_file, schema_line, schema_name
 from guard_eval.study.settings import MetricSettings, Settings
@@ -56,8 +57,14 @@ max_prompt_tokens = {tokens}   # longer prompts keep their end"""
 _FROM_FILE = """\
 [[system]]
 name = {name}   # no rater and no judge sees it
-file = {file}   # from {source}"""
+file = {file}   # from {source}{setting_of}"""
 """A system whose texts are there already."""
+
+_TUNING = """\
+# [tuning]   # chooses one of several settings; pairs.compare then names the strategy, such as {strategy}
+# prompts = 100   # set apart for the choice
+# maximize = "diversity\""""
+"""What makes a study choose among settings that are in files."""
 
 _NAMED_TEXTS = """\
 texts = "texts"   # what raters and judges call them: continuations, answers, summaries, …
@@ -236,14 +243,19 @@ def _settings_of_model(folder: Path, model: str) -> str:
 
 def _settings_of_texts(folder: Path, systems: Sequence[Imported], couples: Sequence[Sequence[str]]) -> str:
     """Return the text of a study.toml whose texts are in files."""
-    tables = [
-        _FROM_FILE.format(
+    counts = Counter(strategy_of(system.name) for system in systems)
+    with_settings = [strategy for strategy, count in counts.items() if count > 1]
+    tables = []
+    for system in systems:
+        strategy = strategy_of(system.name)
+        table = _FROM_FILE.format(
             name=_toml_text(system.name),
             file=_toml_text(system.file),
             source=one_line(Path(system.source).name),
+            setting_of=f"\nsetting_of = {_toml_text(strategy)}" if strategy in with_settings else "",
         )
-        for system in systems
-    ]
+        tables.append(table)
+    tables += [_TUNING.format(strategy=_toml_text(strategy)) for strategy in with_settings[:1]]
     return _fill_template(
         folder,
         question=_NAMED_TEXTS,

@@ -15,9 +15,14 @@ from guard_eval.records import MESSAGE_BYTES, Pair, Prompt, content_id
 from guard_eval.texts.generations import Generation
 
 
-def draw_prompts(prompts: Iterable[Prompt], *, per_dataset: int, seed: int) -> list[Prompt]:
-    """Return `per_dataset` prompts of each dataset (or all it has), sorted by dataset, then by the draw."""
-    drawn = sorted(prompts, key=lambda prompt: (prompt.dataset, content_id(seed, "draw", prompt.id)))
+def draw_prompts(
+    prompts: Iterable[Prompt], *, per_dataset: int, seed: int, purpose: str = "draw"
+) -> list[Prompt]:
+    """Return `per_dataset` prompts of each dataset (or all it has), sorted by dataset, then by the draw.
+
+    Draws for different purposes are independent.
+    """
+    drawn = sorted(prompts, key=lambda prompt: (prompt.dataset, content_id(seed, purpose, prompt.id)))
     groups = groupby(drawn, key=lambda prompt: prompt.dataset)
     return [prompt for _, group in groups for prompt in list(group)[:per_dataset]]
 
@@ -117,7 +122,7 @@ def _check_existing(
         if (pair.method_a, pair.method_b) not in couples:
             return f"pairs.compare does not name {pair.method_a} with {pair.method_b}, in this order"
         if pair.prompt_id not in prompts:
-            return f"prompts.file, pairs.per_dataset or seed give other prompts of {pair.dataset}"
+            return f"prompts.file, pairs.per_dataset, [tuning] or seed give other prompts of {pair.dataset}"
         if pair.id in rated:
             return "pairs.human_pairs gives people other pairs"
         return f"{pair.method_a} or {pair.method_b} wrote other texts, or other runs are compared"

@@ -13,6 +13,7 @@ KEYS = {
     "prompt": ("prompt", "prefix_text", "prefix", "context", "instruction", "question"),
     "reference": ("reference", "reference_text", "gold_ref", "gold"),
     "strategy": ("strategy", "method", "decoding", "system", "generator"),
+    "setting": ("setting",),
     "prompt_id": ("prompt_id", "id", "doc_id"),
     "tokens": ("new_tokens", "tokens"),
     "seconds": ("time_cost", "seconds"),

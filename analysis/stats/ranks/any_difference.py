@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from analysis.stats.joint_flips import flip_together
 from guard_eval.estimate import ROUNDING, Estimate, Floats
+from guard_eval.joint_flips import flip_together
 
 METHOD = "sign-flip test of all comparisons together"
 

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from analysis.stats.joint_flips import covariance_root, random_signs
 from analysis.stats.ranks.davidson import UTILITIES, ComparedPairs, Numbers, cells_of
 from guard_eval.estimate import ROUNDING, Floats
+from guard_eval.joint_flips import covariance_root, random_signs
 from guard_eval.sign_flip import sign_flip
 
 DRAWS = 20_000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from guard_eval.errors import StudyError, nearest
@@ -43,6 +44,25 @@ def find_texts(study: Study, names: Iterable[str], prompts: Sequence[Prompt]) ->
         if system.source == "server":
             result[system.name] = find_served(study, system, by_id)
     return {name: result[name] for name in unique_names}
+
+
+def find_first_texts(
+    study: Study, names: Iterable[str], prompts: Sequence[Prompt]
+) -> dict[str, dict[str, Generation]]:
+    """Return the first text of each system to each prompt, by the prompt's id.
+
+    Raises:
+        StudyError: A text is missing, or as of `find_texts`.
+    """
+    first = {}
+    for name, texts in find_texts(study, names, prompts).items():
+        if missing := [prompt.id for prompt in prompts if (prompt.id, 1) not in texts]:
+            raise StudyError(
+                f"{len(missing)} of {len(prompts)} texts by {name} on drawn prompts are missing (the first: "
+                f"{missing[0]!r}); {explain_missing(study, name)}"
+            )
+        first[name] = {prompt.id: texts[prompt.id, 1] for prompt in prompts}
+    return first
 
 
 def _find_written(
@@ -91,7 +111,7 @@ def read_system(study: Study, system: System, index: PromptIndex, prompt_ids: Co
 
 
 def choose_system(system: System, path: Path) -> list[Generation]:
-    """Return the texts of a system in a file that may have several.
+    """Return the texts of a system, under its name, in a file that may have several.
 
     Raises:
         StudyError: The file cannot be read, or has texts of other systems alone.
@@ -102,11 +122,10 @@ def choose_system(system: System, path: Path) -> list[Generation]:
     by_system: dict[str, list[Generation]] = defaultdict(list)
     for _, text in table.texts(columns):
         by_system[text.strategy].append(text)
-    if system.name in by_system:
-        return by_system[system.name]
-    if len(by_system) > 1:
+    if system.name not in by_system and len(by_system) > 1:
         raise StudyError(f"it has texts of other systems: {nearest(system.name, list(by_system))}")
-    return next(iter(by_system.values()))
+    texts = by_system.get(system.name) or next(iter(by_system.values()))
+    return [replace(text, strategy=system.name) for text in texts]
 
 
 def explain_missing(study: Study, name: str) -> str:
