@@ -56,6 +56,7 @@ evidence: .venv/test.stamp
 	$(BIN)/python evidence/shares_and_ranks.py
 	$(BIN)/python evidence/planning.py
 	$(BIN)/python evidence/slices.py
+	$(BIN)/python evidence/tuning.py
 
 docs: .venv/docs.stamp
 	$(BIN)/python tools/site_builder.py
