@@ -17,8 +17,8 @@ from pydantic import BaseModel, Field, StrictInt, StringConstraints, ValidationE
 from annotation_app import state
 from annotation_app.markup import asset
 from annotation_app.state import App, Visit
-from annotation_app.wording import Wording
 from guard_eval.records import BlindPair, Choice
+from guard_eval.study.wording import Wording
 
 Problem = Literal["unreadable", "language", "offensive", "display"]
 """What a rater can report about a pair, by the name under which it is stored."""

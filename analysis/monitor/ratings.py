@@ -17,10 +17,12 @@ from scipy.stats import binom
 
 from analysis.stats.agreement import RatingCounts, fleiss_kappa, raw_agreement
 from analysis.stats.proportion import unit_proportion
+from analysis.verdicts.likeness import BY_TASTE, compare_with_judges, describe_signs
 from guard_eval.estimate import Estimate
 from guard_eval.records import RaterKind
 from guard_eval.store import RaterProgress, Store, notes
 from guard_eval.store import pairs as store_pairs
+from guard_eval.store.notes import count_conduct
 from guard_eval.store.unblind import NamedRows, read_choices, read_pairs, read_presentations
 
 READING = 71.0
@@ -45,6 +47,7 @@ MEANINGS = {
     "gold": "failed at least two gold answers, and half of them",
     "one side": "prefers one side more than fewer than one rater in 1000 would by chance",
     "failed the check": "did not pass the comprehension check in two attempts",
+    "like a model": f"agrees with a judge or uses the page as if a model answered. {BY_TASTE}",
 }
 """The flags: why a rater should be looked at. None is a reason to exclude, which a person decides."""
 
@@ -105,6 +108,7 @@ class RaterState:
         gold, gold_failed: The number of answers to gold pairs, and of wrong ones.
         repeats, repeats_changed: The number of answers to repeated pairs, and of changed ones.
         favourite: The answer that it gives least by chance, such as `B, 12 of 12`.
+        signs: The figures of signs that a model answered for it; empty without a sign.
         flags: Why it should be looked at (`MEANINGS`).
         remarks, skipped: The number of its comments and problems, and of pairs that it skipped.
         state: What became of it, as the store has it.
@@ -123,6 +127,7 @@ class RaterState:
     repeats: int
     repeats_changed: int
     favourite: str
+    signs: str
     flags: tuple[str, ...]
     remarks: int
     skipped: int
@@ -207,7 +212,8 @@ def read_ratings(
     shown = _frame(read_presentations(store, kind)).join(pairs, on="pair_id")
     times = choices.drop_duplicates("presentation").set_index("presentation")["seconds"]
     shown["seconds"] = shown["presentation"].map(times)
-    choices = choices.drop(columns="seconds").merge(shown, on="presentation")
+    letters = choices.drop(columns="seconds")
+    choices = letters.merge(shown, on="presentation")
     last = choices.drop_duplicates(_CHOICE, keep="last")
     last = last.assign(side=last["letter"] * last["side_of_a"])
     shown["net"] = shown["presentation"].map(last.groupby("presentation")["letter"].sum())
@@ -238,6 +244,9 @@ def read_ratings(
             sums=_sums_by_rater(last[last["role"] == "study"], shown, _checks(store, last)),
             favourites=_favourite_answers(choices.drop_duplicates(_CHOICE)),
             remarks=Counter((note.rater, note.kind) for note in remarks),
+            signs=describe_signs(
+                compare_with_judges(kind, _labels(last), _judged(store, kind, letters)), count_conduct(store)
+            ),
         ),
         remarks=tuple(
             Remark(
@@ -311,6 +320,7 @@ def _raters(
     sums: pd.DataFrame,
     favourites: Mapping[str, tuple[str, float]],
     remarks: Counter[tuple[str, str]],
+    signs: Mapping[str, str],
 ) -> tuple[RaterState, ...]:
     """Return how each rater does.
 
@@ -319,6 +329,7 @@ def _raters(
         sums: Sums over each rater's choices, presentations and checks, and the median seconds for a pair.
         favourites: The answer that each gives too often, and how likely that is.
         remarks: How many remarks of each kind a rater has.
+        signs: The signs that a model answered for a rater.
     """
     totals = sums.reindex([rater.name for rater in raters]).to_dict("index")
     states = []
@@ -336,6 +347,7 @@ def _raters(
             "gold": count["gold_failed"] >= max(GOLD_FAILED, count["gold"] / 2),
             "one side": leaning > 0 and side_chance < RARE,
             "failed the check": rater.state == "failed the check",
+            "like a model": rater.name in signs,
         }
         states.append(
             RaterState(
@@ -352,6 +364,7 @@ def _raters(
                 repeats=count["repeats"],
                 repeats_changed=count["repeats_changed"],
                 favourite=favourite,
+                signs=signs.get(rater.name, ""),
                 flags=tuple(flag for flag, is_raised in flags.items() if is_raised),
                 remarks=remarks[rater.name, "comment"] + remarks[rater.name, "problem"],
                 skipped=remarks[rater.name, "skip"],
@@ -359,6 +372,21 @@ def _raters(
             )
         )
     return tuple(states)
+
+
+def _judged(store: Store, kind: RaterKind, letters: pd.DataFrame) -> pd.DataFrame:
+    """Return the labels of the judges that people of a kind are compared with."""
+    judge_kind: RaterKind = "simulated_model" if kind == "simulated" else "model"
+    shown = _frame(read_presentations(store, judge_kind))
+    choices = letters.merge(shown, on="presentation").drop_duplicates(_CHOICE, keep="last")
+    return _labels(choices.assign(side=choices["letter"] * choices["side_of_a"]))
+
+
+def _labels(choices: pd.DataFrame) -> pd.DataFrame:
+    """Return each rater's label of a study's pair: 0, 1 or 2 for the second method, a tie and the first."""
+    study = choices[choices["role"] == "study"].rename(columns={"pair_id": "item"})
+    net = study.groupby(["rater", "criterion", "item"], observed=True)["side"].sum()
+    return (np.sign(net) + 1).rename("label").reset_index()
 
 
 def _sums_by_rater(study: pd.DataFrame, shown: pd.DataFrame, checks: pd.DataFrame) -> pd.DataFrame:

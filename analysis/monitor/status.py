@@ -426,7 +426,6 @@ def _raters_table(raters: Sequence[RaterState]) -> Table:
 
 
 def _rater_cells(rater: RaterState) -> Cells:
-    flags = [f"{flag} ({rater.favourite})" if flag == "same answer" else flag for flag in rater.flags]
     return {
         "rater": one_line(rater.rater),
         "rated": str(rater.rated),
@@ -440,8 +439,14 @@ def _rater_cells(rater: RaterState) -> Cells:
         "remarks": str(rater.remarks or ""),
         "skipped": str(rater.skipped or ""),
         "state": rater.state,
-        "look at": ", ".join(flags),
+        "look at": ", ".join(name_flags(rater)),
     }
+
+
+def name_flags(rater: RaterState) -> list[str]:
+    """Return a rater's flags, with the figures of those that have some."""
+    figures = {"same answer": rater.favourite, "like a model": rater.signs}
+    return [f"{flag} ({figures[flag]})" if flag in figures else flag for flag in rater.flags]
 
 
 def _count(count: int, word: str) -> str:

@@ -29,6 +29,7 @@ from guard_eval.store import notes as store_notes
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store import settings as store_settings
 from guard_eval.store.judging import read_usage
+from guard_eval.store.notes import count_conduct
 from guard_eval.study import Study
 from guard_eval.study.choice import strategy_of
 from guard_eval.study.declared import compare_declared
@@ -114,6 +115,7 @@ def study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> Contex
         unknown_searches=_unknown_searches(settings),
         exclusions=_exclusions(store, everybody),
         with_excluded=validate(table_of(everybody)) if any(row.excluded for row in everybody) else None,
+        conduct=count_conduct(store),
         settings=read_text(study.folder / "study.toml"),
         command=study.command("report"),
     )

@@ -63,7 +63,7 @@ COMMANDS = {
     ),
     "raters list": Command(
         PEOPLE,
-        "guard_eval.store.manage:list_raters",
+        "analysis.monitor.rater_list:list_raters",
         "List the raters with their source, progress and state.",
     ),
     "raters revoke": Command(

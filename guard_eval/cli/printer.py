@@ -31,6 +31,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from guard_eval.progress import Advance, Reporter
+from guard_eval.proposals import locate_pages
 from guard_eval.reporting.data import to_json
 from guard_eval.reporting.escaping import NOTHING, visible
 from guard_eval.reporting.tables import Table
@@ -91,11 +92,11 @@ class Printer(Reporter):
         message = re.sub(r"(?<![\w/.-])guard-eval (?=[a-z])", lambda match: _runnable(match[0]), message)
         if self.as_json:
             sys.stdout.write(json.dumps({"error": message.removeprefix("error: ")}) + "\n")
-        sys.stderr.write(visible(message) + "\n")
+        sys.stderr.write(visible(locate_pages(message)) + "\n")
 
     def warn(self, text: str) -> None:
         """Print a warning to standard error."""
-        sys.stderr.write(visible(f"warning: {text}") + "\n")
+        sys.stderr.write(visible(locate_pages(f"warning: {text}")) + "\n")
 
     def notice(self, text: str) -> None:
         """Print a line to standard error, unless the user wants it quiet."""

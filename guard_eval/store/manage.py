@@ -46,18 +46,6 @@ class Raters(Result):
     raters: tuple[RaterProgress, ...]
 
 
-def list_raters(study: Study, /) -> Raters:
-    """List the raters with their source, progress and state.
-
-    `guard-eval status` says how long they take and how they rate.
-
-    Args:
-        study: The study's folder.
-    """
-    with Store.open(study.database) as store:
-        return _list(store)
-
-
 def add(study: Study, /, *names: str, url: str | None = None, renew: bool = False) -> Invited:
     """Invite people: make a link for each.
 
@@ -198,7 +186,7 @@ def erase(study: Study, /, *names: str, verdicts: bool = False, yes: bool = Fals
         if not yes and not sys.stdin.isatty():
             raise StudyError("there is no terminal to confirm this in, and nobody was erased; add --yes")
         if not (yes or progress.confirm(f"Erase {', '.join(names)} for good? This cannot be undone.")):
-            return _list(store)
+            return list_all(store)
         lines = []
         new_names = []
         for name in names:
@@ -211,7 +199,7 @@ def erase(study: Study, /, *names: str, verdicts: bool = False, yes: bool = Fals
                 f"Files that may still hold the name: grep -rlwiF {words} {shlex.quote(str(study.folder))}",
             ]
         lines.append("Not in reach: backups, other copies, compressed files, a server's log.")
-        return _list(store, *lines, only=new_names)
+        return list_all(store, *lines, only=new_names)
 
 
 def _open(study: Study, names: Sequence[str], action: str) -> Store:
@@ -228,10 +216,10 @@ def _change(
         with store.write():  # all of them or nobody
             for name in names:
                 change(store, name, *more)
-        return _list(store, *(says.format(name) for name in names), only=names)
+        return list_all(store, *(says.format(name) for name in names), only=names)
 
 
-def _list(store: Store, *lines: str, only: Collection[str] = ()) -> Raters:
+def list_all(store: Store, *lines: str, only: Collection[str] = ()) -> Raters:
     """Return all raters, and a table of them, or `only` of those who were changed."""
     everybody = tuple(raters.read(store))
     listed = [each for each in everybody if not only or each.name in only]

@@ -47,6 +47,7 @@ StrategyNames = Annotated[list[StrategyOrGrid], Field(max_length=1000), AfterVal
 Couple = Annotated[list[NameOfSystem], Field(min_length=2, max_length=2), AfterValidator(each_once)]
 StopStrings = Annotated[list[Name], AfterValidator(lambda texts: sorted(set(texts)))]
 """Their order changes no text."""
+Statement = Annotated[str, AfterValidator(in_one_line), Field(min_length=1, max_length=2000)]
 Code = Annotated[str, Field(pattern="^[A-Za-z0-9_-]{1,64}$")]
 Ending = Literal["completed", "no_place", "ran_out", "screened_out", "declined"]
 Language = Literal["en", "de"]
@@ -225,6 +226,22 @@ class Annotation(SettingsTable):
     recruitment: Recruitment = Recruitment()
 
 
+class People(SettingsTable):
+    """What only the owner knows of the people who rate, for the checklist that reviewers ask for.
+
+    Attributes:
+        recruited: How and where the people were recruited.
+        pay_per_hour: The pay for an hour, with its currency, and how adequate it is where people live.
+        ethics: The ethics board and its decision, or why none was needed.
+        population: The people's characteristics: countries, ages, occupations.
+    """
+
+    recruited: Statement | None = None
+    pay_per_hour: Statement | None = None
+    ethics: Statement | None = None
+    population: Statement | None = None
+
+
 Words = Annotated[str, Field(min_length=1, max_length=300), AfterValidator(in_one_line)]
 
 
@@ -266,6 +283,7 @@ class Settings(SettingsTable):
     pairs: Pairs
     criteria: OwnCriteria = Field(default={})
     annotation: Annotation = Annotation()
+    people: People = Field(default=People(), exclude=True)
     judge: list[Judge] = Field(default=[], max_length=100)
     analysis: SplitPlan = SplitPlan()
 

@@ -4,6 +4,7 @@ import json
 from dataclasses import asdict
 from datetime import UTC, datetime
 
+import numpy as np
 import pytest
 from factories import make_pair
 from sqlalchemy import insert
@@ -283,3 +284,29 @@ def test_ratings_without_a_later_criterion_are_counted(study):
     grown.pressed(2, "p1", "ann", fluency="A", wit="B")
     assert grown.ratings(criteria=("fluency", "wit", "depth")).lacking == {"wit": 1, "depth": 2}
     assert grown.ratings(criteria=("fluency",)).lacking == {}
+
+
+def test_owner_sees_who_answers_like_a_judge(study, tmp_path):
+    """Ann presses what the judge says on 60 pairs, whose sides differ; two others what they like."""
+    running = study(("ann", "ben", "cas"), pairs=60)
+    running.people["gpt"] = raters.get_or_add(running.store, "gpt", "model").id
+    rng = np.random.default_rng(2)
+    for pair in range(60):
+        judged, *others = rng.choice(["A", "tie", "B"], 3)
+        turned = {"A": "B", "B": "A", "tie": "tie"}
+        running.pressed(4 * pair + 1, f"p{pair}", "gpt", fluency=judged)
+        running.pressed(4 * pair + 2, f"p{pair}", "ann", first="b", fluency=turned[judged])
+        running.pressed(4 * pair + 3, f"p{pair}", "ben", fluency=others[0])
+        running.pressed(4 * pair + 4, f"p{pair}", "cas", fluency=others[1])
+    for pair in range(4):
+        running.note("ann", "conduct", json.dumps({"copies": 2, "untrusted": 1}), presentation=4 * pair + 2)
+        running.note("ben", "conduct", json.dumps({"copies": 1}), presentation=4 * min(pair, 1) + 3)
+    lines = running.lines()
+    assert {name: line.flags for name, line in lines.items()} == {
+        "ann": ("like a model",),
+        "ben": (),
+        "cas": (),
+    }
+    assert lines["ann"].signs.startswith("agrees with gpt on 60 of 60 pairs (fluency; ")
+    assert lines["ann"].signs.endswith("expected); copies on 4; events of a program on 4")
+    assert lines["ann"].state == ""

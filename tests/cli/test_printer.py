@@ -1,13 +1,18 @@
 """What the terminal shows: tables that lose nothing however narrow, and text that steers nothing."""
 
 import codecs
+import json
 import re
+from importlib import metadata
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
 
 from guard_eval.cli import printer as printer_module
 from guard_eval.cli.printer import LOG_SECONDS, LoggedProgress, Printer, encode_plainly
+from guard_eval.errors import MissingExtraError
 from guard_eval.reporting.tables import Table
 from guard_eval.results import Result
 
@@ -89,3 +94,29 @@ def test_a_stream_of_few_characters_gets_plain_ones(encoding):
     assert printed.replace("\u00a0", " ").replace("\u2026", "...").replace("\u00d7", "x") == (
         r"3 % ... kappa - 0.5 x -> + \u0416 \ud83d"
     )
+
+
+def test_pages_in_messages_have_their_path(capsys, monkeypatch, tmp_path):
+    message = "read docs/formats.md; docs/none.md is no page, and my/docs/formats.md another one"
+    monkeypatch.chdir(tmp_path)
+    Printer().error(message)
+    root = Path(printer_module.__file__).parents[2]
+    assert capsys.readouterr().err == message.replace("read ", f"read {root}/") + "\n"
+    monkeypatch.chdir(root)
+    Printer().warn(message)
+    assert capsys.readouterr().err == f"warning: {message}\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        (None, "'guard-eval[judge]'"),
+        ({"url": "file:///tmp/g.whl", "archive_info": {}}, "'guard-eval[judge] @ file:///tmp/g.whl'"),
+        ({"url": "file:///src/g", "dir_info": {"editable": True}}, "-e '/src/g[judge]'"),
+    ],
+)
+def test_a_missing_extra_is_named_as_pip_finds_it(monkeypatch, source, name):
+    text = None if source is None else json.dumps(source)
+    monkeypatch.setattr(metadata, "distribution", lambda _: SimpleNamespace(read_text=lambda _: text))
+    message = "this command needs the package 'openai', which is not installed; run: pip install " + name
+    assert str(MissingExtraError("judge", "openai")) == message

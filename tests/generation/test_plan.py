@@ -58,9 +58,9 @@ def test_what_a_model_can_do_is_kept_beside_its_texts(study):
         generate_texts(study)
     (path,) = study.continuations.glob("*/probe.json")
     kept = json.loads(path.read_text())
-    assert kept["model"][0] == "XLNetLMHeadModel"
-    assert kept["results"]["one text"] == ""
-    assert kept["results"]["padded rows"].startswith("logits differ by")
+    assert kept["made_with"][0] == "XLNetLMHeadModel"
+    assert kept["reasons"]["one text"] == ""
+    assert kept["reasons"]["padded rows"].startswith("logits differ by")
 
 
 def test_a_strategy_of_ones_own_that_fails_stops_no_later_one(study, own_registry):

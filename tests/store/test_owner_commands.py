@@ -11,6 +11,7 @@ import threading
 import pytest
 from factories import STUDY_HEAD
 
+from analysis.monitor.rater_list import list_raters
 from annotation_app.annotate import address_for_others, annotate
 from guard_eval import progress
 from guard_eval.errors import StudyError
@@ -106,7 +107,7 @@ def test_a_change_shows_only_who_changed(study):
     result = manage.exclude(study, "Ann", reason="three seconds")
     assert [row[0] for row in result.tables[0].rows] == ["Ann"]
     assert len(result.raters) == 2
-    assert len(manage.list_raters(study).tables[0].rows) == 2
+    assert len(list_raters(study).tables[0].rows) == 2
 
 
 @pytest.mark.parametrize(
@@ -115,7 +116,7 @@ def test_a_change_shows_only_who_changed(study):
 def test_an_address_that_makes_no_link_is_refused(study, url):
     with pytest.raises(StudyError, match="links cannot begin so; write an address such as https://"):
         manage.add(study, "Ben", url=url)
-    assert "Ben" not in {each.name for each in manage.list_raters(study).raters}
+    assert "Ben" not in {each.name for each in list_raters(study).raters}
 
 
 def test_exclusion_is_a_decision_that_is_recorded(study, monkeypatch):
@@ -136,12 +137,24 @@ def test_the_list_says_who_finished_and_who_declined(study):
         who = raters.get_or_add(store, "Ann", "person")
         notes.write(store, who, "finished", json.dumps({"rated": 4}))
         notes.write(store, raters.get_or_add(store, NOT_A_FORMULA, "person"), "consent", '{"agreed": false}')
-    listed = manage.list_raters(study)
+    listed = list_raters(study)
     assert [(each.name, each.rated, each.state) for each in listed.raters] == [
         ("Ann", 4, "finished"),
         (NOT_A_FORMULA, 4, "declined"),
     ]
+    assert listed.flags == {}
     assert listed.tables[0].columns == ("name", "kind", "handed out", "rated", "state")
+
+
+def test_the_list_shows_why_to_look_at_a_rater(study):
+    with opened(study) as store:
+        ann = raters.get_or_add(store, "Ann", "person")
+        for number in verdicts.read_rated_presentations(store, ann)[:3]:
+            notes.write(store, ann, "conduct", '{"copies": 1}', presentation=number)
+    listed = list_raters(study)
+    assert listed.flags == {"Ann": "like a model (copies on 3)"}
+    assert listed.tables[-1].rows == (("Ann", "like a model (copies on 3)"),)
+    assert {each.name: each.rated for each in listed.raters}["Ann"] == 4
 
 
 def test_a_roster_is_planned_before_anybody_rates(tmp_path, make_pairs):

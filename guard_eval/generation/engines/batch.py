@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeVar
 
 import torch
 from torch import Tensor
-from transformers import GenerationConfig, LogitsProcessor, StoppingCriteria
+from transformers import GenerationConfig, StoppingCriteria
 
 from guard_eval.generation.engines import Model, Tokenizer
 from guard_eval.generation.engines.encoding import ends_with_stop
@@ -172,7 +172,7 @@ def run_generate(
     model: Model,
     ids: Tensor,
     mask: Tensor,
-    processor: LogitsProcessor,
+    processor: Callable[[Tensor, Tensor], Tensor],
     *,
     stops: Sequence[StoppingCriteria] = (),
     **options: Any,  # noqa: ANN401 (those of a `GenerationConfig`)

@@ -12,7 +12,6 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
-from transformers import LogitsProcessor
 
 from guard_eval.generation.decoding.contrastive import Proposer, choose, contrast
 from guard_eval.generation.decoding.processor import DecodedStep, StrategyProcessor
@@ -57,7 +56,7 @@ def decode(
         return _search_contrastively(model, batch, strategy, on_step)
     broken: list[Tensor] = []
     options: dict[str, Any] = {}
-    processor: LogitsProcessor
+    processor: Callable[[Tensor, Tensor], Tensor]
     if isinstance(strategy, BeamSearch | ContrastiveDecoding):
         score = _Amateur(amateur, strategy, ids, mask) if isinstance(strategy, ContrastiveDecoding) else None
         processor = _BeamProcessor(len(ids), score, broken.append)
@@ -90,7 +89,7 @@ def decode(
     return Decoded.of(batch, rows[:, ids.shape[1] :].tolist(), broken)
 
 
-class _BeamProcessor(LogitsProcessor):
+class _BeamProcessor:
     """Watch the scores of `generate`'s beam search, or change them to contrastive decoding's."""
 
     def __init__(
