@@ -147,6 +147,7 @@ class Context:
         unknown_searches: Systems in files whose name is a setting, and of which no other setting is known.
         exclusions: The raters whose verdicts were left out.
         with_excluded: All verdicts with theirs, if some were left out.
+        people: What a study knows of the people who rated, for a checklist (`reports.checklist`).
         conduct: On how many pairs the app counted copies and programs, by rater.
         versions: Versions of the software, by name.
         settings: The study's settings as they stand.
@@ -178,6 +179,7 @@ class Context:
     unknown_searches: tuple[str, ...] = ()
     exclusions: tuple[Exclusion, ...] = ()
     with_excluded: pd.DataFrame | None = None
+    people: Facts | None = None
     conduct: Conduct = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=versions)
     settings: str = ""
