@@ -57,6 +57,7 @@ evidence: .venv/test.stamp
 	$(BIN)/python evidence/shares_and_ranks.py
 	$(BIN)/python evidence/planning.py
 	$(BIN)/python evidence/slices.py
+	$(BIN)/python evidence/tuning.py
 	$(BIN)/python evidence/copiers.py
 
 docs: .venv/docs.stamp

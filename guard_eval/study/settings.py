@@ -443,7 +443,9 @@ class Settings(SettingsTable):
         ]
         if "model" not in self.model_fields_set and any(system.model is None for system in local):
             problems.append("model: is missing; add it")
-        names = Counter([*(system.name for system in (*self._of_generation, *self.system)), *self.grids])
+        names = Counter(system.name for system in (*self._of_generation, *self.system))
+        # A grid may be named as the one of its settings that has no parameters: guard.
+        names.update(name for name, tried in self.grids.items() if name not in tried)
         problems += [
             f"two systems are named {name}; rename one" for name, count in names.items() if count > 1
         ]

@@ -30,12 +30,10 @@ def split_prompts(study: Study) -> tuple[list[Prompt], list[Prompt]]:
         return [], prompts
     if tuning.prompts == 0:
         return prompts, prompts
-    if choice := study.current_choice:
-        ids = set(choice.prompts)
-    else:
-        seed = study.settings.seed
-        drawn = draw_prompts(prompts, per_dataset=tuning.prompts, seed=seed, purpose="tuning")
-        ids = {prompt.id for prompt in drawn}
+    seed = study.settings.seed
+    drawn = draw_prompts(prompts, per_dataset=tuning.prompts, seed=seed, purpose="tuning")
+    choice = study.current_choice
+    ids = choice.prompts if choice else [prompt.id for prompt in drawn]
     choosing = [prompt for prompt in prompts if prompt.id in ids]
     compared = [prompt for prompt in prompts if prompt.id not in ids]
     used_up = {prompt.dataset for prompt in choosing} - {prompt.dataset for prompt in compared}
