@@ -161,6 +161,7 @@ class Pair:
         method_a: The first method of the study's comparison, which is not the side shown.
         position: Where the seeded shuffle put it: 0, 1, …; even positions show `a` first to begin with.
         for_people: Whether people rate it; a judge rates every pair.
+        round: The round of prompts in which it is shown; 0 if the study has no rounds.
     """
 
     id: str
@@ -175,6 +176,7 @@ class Pair:
     text_b: str
     position: int
     for_people: bool = True
+    round: int = 0
 
     @staticmethod
     def make_id(method_a: str, method_b: str, continuation_a: str, continuation_b: str) -> str:
@@ -234,6 +236,25 @@ class Rater:
     kind: RaterKind
 
 
+Couple = tuple[str, str]
+"""Two systems that are compared."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RoundPlan:
+    """How it is decided after a round of prompts which comparisons go on.
+
+    Attributes:
+        design: `rounds`: a system that is beaten leaves. `candidate`: a comparison that is decided stops.
+        criterion: The criterion that decides.
+        alpha: The chance that any of the decisions is wrong.
+    """
+
+    design: Literal["rounds", "candidate"]
+    criterion: str
+    alpha: float
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HandOutPlan:
     """How pairs are handed to one rater.
@@ -246,6 +267,7 @@ class HandOutPlan:
         gold_every: One gold pair is mixed into so many of the study's; None for none.
         repeats: How many of a person's pairs are shown again later with the sides swapped.
         one_order: A model sees each pair in one order only, drawn by the seed.
+        rounds: How comparisons stop after a round; None if all pairs are shown.
     """
 
     seed: int
@@ -255,6 +277,7 @@ class HandOutPlan:
     gold_every: int | None = None
     repeats: int = 0
     one_order: bool = False
+    rounds: RoundPlan | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, bindparam, func, select, text, union_all
 
 from guard_eval.errors import StudyError
 from guard_eval.records import BlindPair, HandOutPlan, Rater, Role, content_id
-from guard_eval.store import notes, slots
+from guard_eval.store import notes, rounds, slots
 from guard_eval.store.database import Store
 from guard_eval.store.schema import PAIR, PRESENTATION, SKIPPED, note, pair, presentation, slot
 from guard_eval.store.sides import DRAWS, choose_slot, count_lead
@@ -54,6 +54,12 @@ _RATED_PAIRS = text("""
     ORDER BY id
 """)
 
+_RECENT_PROMPTS = text("""
+    SELECT pair.prompt_id FROM presentation JOIN pair ON pair.id = presentation.pair_id
+    WHERE presentation.rater_id = :rater
+    ORDER BY presentation.id DESC LIMIT 10
+""")
+
 _COUNT_RATED = text("SELECT count(rated_at) FROM presentation WHERE rater_id = :rater")
 
 # Prepared once: building such a statement takes as long as running it.
@@ -74,7 +80,7 @@ def claim(store: Store, who: Rater, plan: HandOutPlan, limit: int = 1) -> list[B
     with store.write() as (db, now):
         if notes.find_rater(db, who).is_out:
             return []
-        slots.make_slots(db, plan, slots.POOLS[who.kind])
+        slots.prepare_slots(db, plan, now, slots.POOLS[who.kind])
         hand_out = _HandOut(db, who, plan, now, limit)
         for row in hand_out.open:
             if row.slot_id is not None:
@@ -105,7 +111,7 @@ def count_progress(store: Store, who: Rater, plan: HandOutPlan) -> tuple[int, in
     What it can still get is counted up to `MOST_COUNTED` if there is no quota.
     """
     with store.write() as (db, now):
-        slots.make_slots(db, plan, slots.POOLS[who.kind])
+        slots.prepare_slots(db, plan, now, slots.POOLS[who.kind])
         rated = int(db.execute(_COUNT_RATED, {"rater": who.id}).scalar_one())
         if notes.find_rater(db, who).is_out:
             return rated, 0
@@ -115,7 +121,9 @@ def count_progress(store: Store, who: Rater, plan: HandOutPlan) -> tuple[int, in
 
 
 def find_wait_end(store: Store, who: Rater, plan: HandOutPlan) -> datetime | None:
-    """Return until when a rater who is handed nothing should wait, as others have its last pairs open.
+    """Return until when a rater who is handed nothing should wait, as others have open what comes first.
+
+    These are its own last pairs, or those of a round before the next.
 
     None if nothing more will come for it: the quota is reached, no pair is left that it has not seen, or it
     has waited for a whole lease.
@@ -125,6 +133,8 @@ def find_wait_end(store: Store, who: Rater, plan: HandOutPlan) -> datetime | Non
         if notes.find_rater(db, who).is_out or not hand_out.count_left():
             return None
         next_end = slots.find_next_end(db, hand_out.pool, who.id, now)
+        if next_end is None and rounds.has_later(db, hand_out.pool):
+            next_end = now + plan.lease
         # no longer than a lease after the rater did something: a lease can be renewed for ever
         rated = select(presentation.rated_at.label("at")).where(presentation.rater_id == who.id)
         acts = union_all(rated, select(note.at).where(note.rater_id == who.id)).subquery()
@@ -220,7 +230,9 @@ class _HandOut:
         """Show a pair in an open slot."""
         start = slots.ring_position(self.plan.seed, self.who.name, self.shown)
         found_slots = slots.find_open_slots(self.db, self.pool, self.who.id, self.plan, self.now, start=start)
-        choice = choose_slot(found_slots, self.lead, self._draw(DRAWS, "side", self.who.name, self.shown))
+        draw = self._draw(DRAWS, "side", self.who.name, self.shown)
+        recent = set(self.db.execute(_RECENT_PROMPTS, {"rater": self.who.id}).scalars())
+        choice = choose_slot(found_slots, self.lead, draw, recent)
         if choice is None:
             return None
         chosen, side = choice

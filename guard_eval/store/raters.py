@@ -220,9 +220,9 @@ def count_openings(store: Store, plan: HandOutPlan) -> int:
     failed the check.
     """
     with store.write() as (db, now):
-        slots.make_slots(db, plan)
+        slots.prepare_slots(db, plan, now)
         slots.end_leases(db, plan, now)
-        of_people = (slot.pool == PEOPLE, slot.number == 0)
+        of_people = (slot.pool == PEOPLE, slot.number == 0, slot.open)
         pairs: int = db.execute(select(func.count()).where(*of_people)).scalar_one()
         share = max(1, min(pairs, plan.quota or pairs))
         rows = db.execute(_AT_WORK, {"now": now, "since": now - plan.lease}).all()

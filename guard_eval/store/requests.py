@@ -37,8 +37,8 @@ from sqlalchemy import (
 )
 
 from guard_eval.errors import StudyError
-from guard_eval.records import BlindPair, HandOutPlan, Rater, Usage, content_id
-from guard_eval.store import notes
+from guard_eval.records import BlindPair, HandOutPlan, Rater, Usage, content_id, settings_part
+from guard_eval.store import notes, rounds
 from guard_eval.store.schema import (
     MOMENT,
     PAIR,
@@ -251,8 +251,13 @@ def check_judge(db: Connection, judge: Rater) -> None:
         raise StudyError(f"the judge {judge.name!r} is revoked or excluded; name it anew in study.toml")
 
 
-def read_questions(db: Connection, name: str, plan: HandOutPlan) -> list[Question]:
+def read_questions(
+    db: Connection, name: str, plan: HandOutPlan, *, ahead: int = rounds.MOST_ROUNDS
+) -> list[Question]:
     """Return what the judge of that name is still to be asked: what failed before comes last.
+
+    Of a study in rounds these are questions of the rounds until now, and of the next ones `ahead`, for which
+    comparisons may stop.
 
     The order of pairs is drawn by the study's seed for each judge. Number 2k + i is the k-th sample in the
     i-th order. A judge of one order sees every other number; neighbouring pairs take turns.
@@ -261,7 +266,8 @@ def read_questions(db: Connection, name: str, plan: HandOutPlan) -> list[Questio
     done = done.where(rater.name == name, presentation.rated_at.is_not(None))
     rated = {tuple(row) for row in db.execute(done)}
     failed = {key[1:] for key in read_failures(db, name)}
-    pairs = db.execute(select(PAIR, pair.id.label("pair_id")).where(pair.expected.is_(None))).all()
+    wanted = (pair.expected.is_(None), rounds.is_playing(db, settings_part(name, "model"), ahead=ahead))
+    pairs = db.execute(select(PAIR, pair.id.label("pair_id")).where(*wanted)).all()
     questions = [
         _question(row, number)
         for row in sorted(pairs, key=lambda row: content_id(plan.seed, name, row.id))
@@ -269,6 +275,21 @@ def read_questions(db: Connection, name: str, plan: HandOutPlan) -> list[Questio
         if (row.id, number) not in rated
     ]
     return sorted(questions, key=lambda each: (each.pair_id, each.number) in failed)
+
+
+def next_questions(db: Connection, now: datetime, name: str, plan: HandOutPlan) -> list[Question]:
+    """Return what the judge of that name is to be asked now.
+
+    A round is over when nothing but failures is left of it; then its prompts with a failure say nothing.
+    """
+    failed = {key[1:] for key in read_failures(db, name)}
+    while True:
+        questions = read_questions(db, name, plan, ahead=1)
+        is_over = all((each.pair_id, each.number) in failed for each in questions)
+        showings = len(_numbers(plan, 0))
+        part = settings_part(name, "model")
+        if plan.rounds is None or not is_over or not rounds.close_round(db, plan.rounds, part, showings, now):
+            return questions
 
 
 def _question(row: Any, number: int) -> Question:  # noqa: ANN401 (a row of SQLAlchemy)

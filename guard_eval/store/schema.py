@@ -4,8 +4,8 @@ A *slot* is one planned showing of a pair: to one of several people, on a side t
 is a pair as one rater was shown it; it holds its slot while `slot.held_by` is its id. Letters on the screen
 become methods in `guard_eval.store.unblind` alone.
 
-`verdict` and `note` are append-only: triggers refuse UPDATE and DELETE, except while a person is erased. The
-judge's tables are in `guard_eval.store.requests`.
+`verdict`, `note` and `round` are append-only: triggers refuse UPDATE and DELETE, except while a person is
+erased. The judge's tables are in `guard_eval.store.requests`.
 """
 
 from __future__ import annotations
@@ -162,6 +162,7 @@ PAIR = Table(
     *(required(name, ANY_TEXT) for name in ("method_b", "continuation_b", "text_b")),
     required("position", Integer),  # its parity decides the side that a judge sees first
     required("for_people", Boolean, server_default=true()),  # people rate it too
+    required("round", Integer, server_default=text("0")),  # in which it is shown; 0: the study has none
     Column("expected", JSON(none_as_null=True)),  # of a gold pair: the better text by criterion
 )
 pair = PAIR.c
@@ -252,6 +253,15 @@ NOTE = Table(
 )
 note = NOTE.c
 
+ROUND = Table(
+    "round",
+    metadata,
+    Column("part", ANY_TEXT, primary_key=True),  # whose verdicts decide: a pool's, or a judge's
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    required("detail", JSON),  # the couples that stop after it, every p, and the prompts that count
+    required("at", MOMENT),
+)
+closed_round = ROUND.c
 
 SKIPPED = exists().where(note.presentation_id == presentation.id, note.kind == "skip")
 
@@ -284,5 +294,5 @@ def refuse_changes(table: Table, *, condition: str = "TRUE", columns: Sequence[s
         event.listen(table, "after_create", trigger)
 
 
-for _table in (VERDICT, NOTE):
+for _table in (VERDICT, NOTE, ROUND):
     refuse_changes(_table)

@@ -7,7 +7,7 @@ the side, unless a method would lead by too much.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -41,6 +41,7 @@ class OpenSlot:
     number: int
     method_a: str
     method_b: str
+    prompt_id: str = ""
     side: Side | None = None
     reserved: bool = False
 
@@ -56,19 +57,20 @@ def count_lead(method_a: str, method_b: str, side: Side, times: int = 1) -> dict
 
 
 def choose_slot(
-    open_slots: Sequence[OpenSlot], lead: Counter[str], draw: int
+    open_slots: Sequence[OpenSlot], lead: Counter[str], draw: int, recent: Collection[str] = ()
 ) -> tuple[OpenSlot, Side] | None:
     """Return the slot to show next, and its side; None if none is open.
 
     A slot that a roster keeps for the rater comes first. Of each pair the first slot is taken, so that its
     sides are even whenever a couple is full. A slot whose side is fixed comes before one of a pair that
     nobody was shown, and the coin leans to the side on which more of them are fixed: so the last raters find
-    pairs that they can be shown on either side.
+    pairs that they can be shown on either side. A prompt that the rater has just read waits if it can.
 
     Args:
         open_slots: The slots in the order of hand-out.
         lead: How often each method was text A less how often it was text B on the rater's screen.
         draw: A random number below `DRAWS`.
+        recent: The prompts that the rater was shown last.
     """
     slots = [slot for slot in open_slots if slot.reserved] or open_slots
     candidates = {slot.pair_id: slot for slot in reversed(slots)}.values()
@@ -81,7 +83,7 @@ def choose_slot(
             if slot.side is not None:
                 final_lead.update(count_lead(slot.method_a, slot.method_b, slot.side))
 
-    def cost(option: tuple[OpenSlot, Side]) -> tuple[int, int, bool, bool]:
+    def cost(option: tuple[OpenSlot, Side]) -> tuple[int, int, bool, bool, bool]:
         slot, side = option
         change = count_lead(slot.method_a, slot.method_b, side)
         next_lead = max(abs(lead[method] + change[method]) for method in change)
@@ -91,8 +93,8 @@ def choose_slot(
             if slot.side is None:
                 last.update(change)
             last_lead = max(map(abs, last.values()))
-        is_new = slot.side is None
-        return max(MOST_LEAD + draw % 2, next_lead), max(MOST_LEAD - 1, last_lead), side != coin, is_new
+        bounded = max(MOST_LEAD + draw % 2, next_lead), max(MOST_LEAD - 1, last_lead)
+        return *bounded, slot.prompt_id in recent, side != coin, slot.side is None
 
     sides: tuple[Side, Side] = ("a", "b")
     options = [(slot, side) for slot in candidates for side in sides if slot.side in {None, side}]

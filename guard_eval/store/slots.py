@@ -16,6 +16,7 @@ from typing import Literal
 from sqlalchemy import ColumnElement, Connection, bindparam, exists, func, select, text
 
 from guard_eval.records import PEOPLE, HandOutPlan, content_id
+from guard_eval.store import rounds
 from guard_eval.store.database import Store
 from guard_eval.store.schema import (
     FREE,
@@ -49,6 +50,7 @@ _RING_END = 2**31 - 1
 OPEN_SLOTS = text("""
     WITH candidate AS NOT MATERIALIZED (
         SELECT slot.id, slot.pair_id, slot.number, slot.for_rater, slot.shuffle, pair.method_a, pair.method_b,
+            pair.prompt_id,
             coalesce(slot.first, CASE partner.first WHEN 'a' THEN 'b' WHEN 'b' THEN 'a' END) AS side
         FROM slot
         JOIN pair ON pair.id = slot.pair_id
@@ -59,7 +61,7 @@ OPEN_SLOTS = text("""
             WHERE presentation.rater_id = :rater AND presentation.pair_id = slot.pair_id
         )
     )
-    SELECT id, pair_id, number, method_a, method_b, side, for_rater IS NOT NULL AS reserved FROM (
+    SELECT id, pair_id, number, method_a, method_b, prompt_id, side, for_rater IS NOT NULL AS reserved FROM (
         SELECT * FROM (
             SELECT * FROM candidate WHERE for_rater = :rater AND shuffle >= 0
             ORDER BY shuffle, number LIMIT 32
@@ -136,10 +138,19 @@ def apply_plan(store: Store, plan: HandOutPlan) -> None:
                 _set_planned(db, pool, plan.slots)
 
 
-def make_slots(db: Connection, plan: HandOutPlan, pool: str = PEOPLE) -> None:
-    """Make the slots of a pool by a plan if there are none."""
+def prepare_slots(db: Connection, plan: HandOutPlan, now: datetime, pool: str = PEOPLE) -> None:
+    """Make the slots of a pool by a plan if there are none, and open those of the next round if it is due.
+
+    A round is over when all its slots that may be handed out are rated. Those of a pair that too many raters
+    skipped may not, and its prompt says nothing.
+    """
     if _read_planned(db, pool) == 0:
         _set_planned(db, pool, plan.slots)
+    waiting = select(slot.id).where(slot.pool == pool, slot.open, FREE | slot.leased_until.is_not(None))
+    while plan.rounds is not None and db.execute(waiting.limit(1)).first() is None:
+        if not rounds.close_round(db, plan.rounds, pool, _read_planned(db, pool), now):
+            break
+        open_slots(db, pool)
 
 
 def _read_planned(db: Connection, pool: str) -> int:
@@ -168,7 +179,9 @@ def make_missing_slots(db: Connection) -> None:
 def open_slots(db: Connection, pool: str, *wanted: ColumnElement[bool]) -> None:
     """Open as many slots of the wanted pairs as are planned, rated and held ones first; close the others.
 
-    A pair that too many raters skipped has none open; skips of raters who are excluded say nothing.
+    Pairs of later rounds, and of couples that have stopped, have none open.
+
+    Neither has a pair that too many raters skipped; skips of raters who are excluded say nothing.
     """
     of_pairs = (slot.pool == pool, *wanted)
     ranks = [FREE, slot.leased_until.is_not(None), slot.number]
@@ -183,7 +196,8 @@ def open_slots(db: Connection, pool: str, *wanted: ColumnElement[bool]) -> None:
         .group_by(presentation.pair_id)
         .having(func.count() >= MOST_SKIPS)
     )
-    is_open = slot.id.in_(planned) & slot.pair_id.not_in(skipped)
+    playing = select(pair.id).where(rounds.is_playing(db, pool))
+    is_open = slot.id.in_(planned) & slot.pair_id.in_(playing) & slot.pair_id.not_in(skipped)
     db.execute(SLOT.update().where(*of_pairs).values(open=is_open))
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, and_, case, exists, func, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, and_, case, exists, func, literal, select
 
 from guard_eval.errors import StudyError
-from guard_eval.records import CHOICES, TIE, Choice, RaterKind, Role
+from guard_eval.records import CHOICES, PEOPLE, PEOPLE_OF, TIE, Choice, RaterKind, Role
 from guard_eval.store.database import Store
 from guard_eval.store.schema import (
     PAIR,
@@ -115,19 +115,26 @@ _COLUMNS: dict[str, ColumnElement[Any]] = {
 }
 
 
+_LATER = VERDICT.alias().c
+_NEWER = exists().where(
+    _LATER.presentation_id == verdict.presentation_id,
+    _LATER.criterion == verdict.criterion,
+    _LATER.revision > verdict.revision,
+)
+_PART = case(
+    (rater.kind.in_(PEOPLE_OF), literal("judge ") + rater.name),
+    (rater.kind == "person", PEOPLE),
+    else_=rater.kind,
+)
+
+
 def tidy(store: Store, *, include_surplus: bool = False, include_excluded: bool = False) -> list[TidyRow]:
     """Return the study's current verdicts, un-blinded, by position, rater, presentation and criterion.
 
     Gold pairs and repeats are no part of the study. What is surplus or an excluded rater's is left out by
     default.
     """
-    later = VERDICT.alias().c
-    newer = exists().where(
-        later.presentation_id == verdict.presentation_id,
-        later.criterion == verdict.criterion,
-        later.revision > verdict.revision,
-    )
-    wanted = [presentation.role == "study", ~newer]
+    wanted = [presentation.role == "study", ~_NEWER]
     if not include_surplus:
         wanted.append(~SURPLUS)
     if not include_excluded:
@@ -138,6 +145,19 @@ def tidy(store: Store, *, include_surplus: bool = False, include_excluded: bool 
 def history(store: Store) -> list[TidyRow]:
     """Return every revision of every verdict, gold pairs and repeats too, by presentation and criterion."""
     return _read_rows(store, ("presentation", "criterion", "revision"))
+
+
+def read_scores(db: Connection, part: str, criterion: str) -> Sequence[Row[Any]]:
+    """Return of each pair how many verdicts count, and by how many (`net`) its first system is ahead.
+
+    `part` is `people`, `simulated`, or a judge's part of the settings.
+    """
+    side = case((verdict.choice == "tie", 0), ((verdict.choice == "A") == _IN_ORDER, 1), else_=-1)
+    names = ("round", "dataset", "prompt_id", "method_a", "method_b")
+    columns = (*(pair[name] for name in names), func.count().label("showings"), func.sum(side).label("net"))
+    counts = (presentation.role == "study", ~_NEWER, ~SURPLUS, rater.excluded_at.is_(None))
+    wanted = (*counts, verdict.criterion == criterion, _PART.in_([part]))
+    return db.execute(select(*columns).select_from(_SHOWN).where(*wanted).group_by(pair.id)).all()
 
 
 def _read_rows(store: Store, order: Sequence[str], *wanted: ColumnElement[bool]) -> list[TidyRow]:

@@ -138,6 +138,7 @@ class Study:
             quota=asked.pairs_per_rater,
             gold_every=asked.gold_every,
             repeats=asked.repeats,
+            rounds=self.settings.plan_rounds(asked.criteria),
         )
 
     @property

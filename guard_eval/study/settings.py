@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from itertools import chain
+from collections.abc import Sequence
+from itertools import chain, combinations
 from typing import Annotated, Literal, Self, get_args
 
 from pydantic import (
@@ -19,6 +20,7 @@ from pydantic import (
 from guard_eval.database_url import check_url
 from guard_eval.errors import nearest
 from guard_eval.generation.strategies import ContrastiveDecoding, draws, parse
+from guard_eval.records import RoundPlan
 from guard_eval.rubric import HUMAN_CRITERIA, Criterion
 from guard_eval.study.criteria_settings import (
     CriteriaNames,
@@ -31,7 +33,7 @@ from guard_eval.study.criteria_settings import (
 )
 from guard_eval.study.judge_settings import CONTINUATIONS, Judge
 from guard_eval.study.system_settings import BUNDLED, Model, Name, NameOfSystem, StrategyName, System
-from guard_eval.study.test_plan import TestPlan
+from guard_eval.study.test_plan import EXCLUSIVE, TestPlan
 
 Count = Annotated[int, Field(ge=1, le=10_000_000)]
 """A number of prompts or pairs."""
@@ -39,7 +41,7 @@ Tokens = Annotated[int, Field(ge=1, le=1_000_000)]
 SmallCount = Annotated[int, Field(ge=1, le=1000)]
 """A number by which others are multiplied: raters of a pair, runs of a prompt, layers, seeds."""
 StrategyNames = Annotated[list[StrategyName], Field(max_length=1000), AfterValidator(each_once)]
-Couple = Annotated[list[NameOfSystem], Field(min_length=2, max_length=2), AfterValidator(each_once)]
+Group = Annotated[list[NameOfSystem], Field(min_length=2, max_length=100), AfterValidator(each_once)]
 StopStrings = Annotated[list[Name], AfterValidator(lambda texts: sorted(set(texts)))]
 """Their order changes no text."""
 Code = Annotated[str, Field(pattern="^[A-Za-z0-9_-]{1,64}$")]
@@ -126,19 +128,48 @@ class MetricSettings(SettingsTable):
     level: float = Field(default=0.95, gt=0, lt=1)
 
 
+def _all_couples(groups: list[list[str]]) -> list[list[str]]:
+    return [list(couple) for group in groups for couple in combinations(group, 2)]
+
+
 class Pairs(SettingsTable):
     """Which systems are compared, on how many prompts of each dataset.
 
     Attributes:
-        compare: Couples of systems: strategies of [generation], or names of [[system]].
+        compare: Couples of systems, or groups in which each is compared with each: strategies of
+            [generation], or names of [[system]].
         per_dataset: Prompts drawn from each dataset.
         human_pairs: Of each comparison people rate so many pairs, drawn at random, and a judge all; by
             default people rate all, too.
+        design: Which pairs are rated. `fixed`: all of them. `rounds`: a tournament of systems that are all
+            compared with each other, in which a system that is beaten leaves after a round of prompts.
+            `candidate`: one system against each other one, where a comparison that is decided stops.
+        rounds: The number of rounds into which the prompts are divided in the last two designs.
     """
 
-    compare: Annotated[list[Couple], Field(min_length=1, max_length=10_000), AfterValidator(each_once)]
+    compare: Annotated[
+        list[Group],
+        AfterValidator(_all_couples),
+        Field(min_length=1, max_length=10_000),
+        AfterValidator(each_once),
+    ]
     per_dataset: Count = 50
     human_pairs: Annotated[Count, Field(ge=2)] | None = None
+    design: Literal["fixed", "rounds", "candidate"] = "fixed"
+    rounds: Annotated[int, Field(ge=2, le=100)] = 10
+
+    def explain_design(self) -> str:
+        """Return what is wrong with the comparisons of a design in rounds; nothing if they fit."""
+        couples = {frozenset(couple) for couple in self.compare}
+        systems = frozenset[str]().union(*couples)
+        if self.human_pairs is not None:
+            return "needs people to rate all pairs; remove pairs.human_pairs"
+        if self.design == "candidate" and not frozenset.intersection(*couples):
+            return "needs one system that all couples of pairs.compare share; take the others out"
+        missing = {frozenset(couple) for couple in combinations(systems, 2)} - couples
+        if self.design == "rounds" and missing:
+            return f"compares each system with each; write pairs.compare = {json.dumps([sorted(systems)])}"
+        return ""
 
 
 class Pages(SettingsTable):
@@ -338,9 +369,29 @@ class Settings(SettingsTable):
         problems += self._check_writers()
         if assisting and not self.pairs.human_pairs:
             problems.append("analysis.assisted_by needs pairs that people do not rate; set pairs.human_pairs")
+        problems += self._check_rounds()
         if problems:
             raise ValueError("\n".join(problems))
         return self
+
+    def _check_rounds(self) -> list[str]:
+        """Return why comparisons cannot stop after a round of prompts."""
+        design = self.pairs.design
+        if design == "fixed":
+            return []
+        chosen = [key for key in EXCLUSIVE if key in self.analysis.chosen()]
+        problems = [f"has a test of its own; remove analysis.{key}" for key in chosen]
+        return [
+            f"pairs.design {design} {problem}"
+            for problem in (*problems, self.pairs.explain_design())
+            if problem
+        ]
+
+    def plan_rounds(self, criteria: Sequence[str]) -> RoundPlan | None:
+        """Return how it is decided which comparisons go on: by the first criterion that is asked."""
+        if self.pairs.design == "fixed":
+            return None
+        return RoundPlan(design=self.pairs.design, criterion=criteria[0], alpha=self.analysis.alpha)
 
     def _check_writers(self) -> list[str]:
         """Return what is wrong with the models and strategies that write texts, and with systems' names."""

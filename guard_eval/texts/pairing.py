@@ -22,6 +22,11 @@ def draw_prompts(prompts: Iterable[Prompt], *, per_dataset: int, seed: int) -> l
     return [prompt for _, group in groups for prompt in list(group)[:per_dataset]]
 
 
+def find_round(prompt: Prompt, rounds: int, *, seed: int) -> int:
+    """Return the round of a prompt: 1, 2, …, or 0 if there are none."""
+    return 1 + int(content_id(seed, "round", prompt.dataset, prompt.id), 16) % rounds if rounds else 0
+
+
 def make_pairs(
     prompts: Sequence[Prompt],
     texts: Mapping[str, Mapping[str, Generation]],
@@ -29,6 +34,7 @@ def make_pairs(
     *,
     seed: int,
     human_pairs: int | None = None,
+    rounds: int = 0,
     existing: Sequence[Pair] = (),
 ) -> list[Pair]:
     """Join the texts of every compared couple of systems on the drawn `prompts`.
@@ -43,6 +49,7 @@ def make_pairs(
         compare: Couples of systems; the first is `method_a`.
         seed: The study's seed.
         human_pairs: How many pairs of each comparison people rate (`for_people`); None for all.
+        rounds: The number of rounds into which prompts are divided, if they are.
         existing: Pairs that are in the study already.
 
     Raises:
@@ -71,6 +78,7 @@ def make_pairs(
                 text_b=b.text,
                 position=known[identifier] if identifier in known else next(positions),
                 for_people=prompt.id in rated,
+                round=find_round(prompt, rounds, seed=seed),
             )
             _check_size(pair)
             pairs.append(pair)
@@ -104,21 +112,32 @@ def prompts_for_people(prompts: Sequence[Prompt], number: int | None) -> set[str
     return chosen
 
 
+def _is_shown_alike(pair: Pair, now: Pair | None) -> bool:
+    return now is not None and (pair.for_people, pair.round) == (now.for_people, now.round)
+
+
 def _check_existing(
     existing: Sequence[Pair], pairs: Sequence[Pair], drawn: Sequence[Prompt], compare: Sequence[Sequence[str]]
 ) -> None:
     """Refuse settings that no longer give pairs that exist; say which ones, and how a study is extended."""
-    rated = {pair.id: pair.for_people for pair in pairs}
+    drawn_now = {pair.id: pair for pair in pairs}
     couples = {tuple(couple) for couple in compare}
     prompts = {prompt.id for prompt in drawn}
-    changed = [pair for pair in existing if rated.get(pair.id) != pair.for_people]
+    changed = [pair for pair in existing if not _is_shown_alike(pair, drawn_now.get(pair.id))]
+    if existing and pairs[0].round and len(pairs) > len(existing):
+        raise StudyError(
+            "systems or prompts were added to a study in rounds, whose rounds are drawn once; take them out, "
+            "or begin a new study"
+        )
 
     def explain(pair: Pair) -> str:
         if (pair.method_a, pair.method_b) not in couples:
             return f"pairs.compare does not name {pair.method_a} with {pair.method_b}, in this order"
         if pair.prompt_id not in prompts:
             return f"prompts.file, pairs.per_dataset or seed give other prompts of {pair.dataset}"
-        if pair.id in rated:
+        if pair.id in drawn_now and pair.round != drawn_now[pair.id].round:
+            return "pairs.design, pairs.rounds or seed put prompts into other rounds"
+        if pair.id in drawn_now:
             return "pairs.human_pairs gives people other pairs"
         return f"{pair.method_a} or {pair.method_b} wrote other texts, or other runs are compared"
 
