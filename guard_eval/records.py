@@ -57,6 +57,11 @@ def settings_part(name: str, kind: str) -> str:
     return f"judge {name}" if kind in PEOPLE_OF else PEOPLE
 
 
+def part_of(name: str, kind: str) -> str:
+    """Return with whom a rater decides which comparisons stop: with people, simulated raters, or nobody."""
+    return kind if kind == "simulated" else settings_part(name, kind)
+
+
 # made once: json.dumps makes one at every call
 _AS_JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode
 
@@ -248,11 +253,13 @@ class RoundPlan:
         design: `rounds`: a system that is beaten leaves. `candidate`: a comparison that is decided stops.
         criterion: The criterion that decides.
         alpha: The chance that any of the decisions is wrong.
+        showings: The number of verdicts that a pair needs.
     """
 
     design: Literal["rounds", "candidate"]
     criterion: str
     alpha: float
+    showings: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

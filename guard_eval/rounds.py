@@ -56,12 +56,6 @@ class Contest:
         """Return the couples that are shown in a round."""
         return [couple for couple in self.couples if self.stopped.get(couple, number) >= number]
 
-    @property
-    def is_over(self) -> bool:
-        """Whether no round is left, or no couple goes on."""
-        done = len(self.prompts)
-        return done >= len(self.sizes) or not self.playing(done + 1)
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Comparison:

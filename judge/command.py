@@ -276,11 +276,11 @@ class JudgeCommand:
     def _split(self, preview: Preview) -> Iterable[Sequence[Question]]:
         """Return what is asked at a time: all questions, or those of one round after the other."""
         judge, settings = preview.judge, self.study.settings
-        rounds = settings.plan_rounds(judge.criteria)
+        plan = plan_questions(judge, seed=settings.seed)
+        rounds = settings.plan_rounds(judge.criteria, plan.slots // (1 + plan.one_order))
         if rounds is None or self.calibrate or self.recheck is not None:
             return [preview.questions]
-        plan = plan_questions(judge, seed=settings.seed, rounds=rounds)
-        return split_rounds(self.store, judge, plan, preview.questions)
+        return split_rounds(self.store, judge, replace(plan, rounds=rounds), preview.questions)
 
     def summarize(self) -> Judged:
         """Return what this run did, and what the judges have taken over all runs."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from guard_eval.errors import StudyError
-from guard_eval.records import BlindPair, HandOutPlan, RoundPlan, settings_part
+from guard_eval.records import BlindPair, HandOutPlan, settings_part
 from guard_eval.rubric import describe_rewordings
 from guard_eval.servers.answers import read_usage
 from guard_eval.servers.failures import RESAMPLED, RequestFailure
@@ -43,11 +43,10 @@ PLACEHOLDERS = BlindPair(
 """Stand for a pair where only the rest of a request is shown."""
 
 
-def plan_questions(judge: Judge, *, seed: int, rounds: RoundPlan | None = None) -> HandOutPlan:
+def plan_questions(judge: Judge, *, seed: int) -> HandOutPlan:
     """Return how pairs are handed to a judge."""
     one_order = judge.orders == "one"
-    lease = timedelta(minutes=1)
-    return HandOutPlan(seed=seed, slots=2 * judge.samples, lease=lease, one_order=one_order, rounds=rounds)
+    return HandOutPlan(seed=seed, slots=2 * judge.samples, lease=timedelta(minutes=1), one_order=one_order)
 
 
 def read_left(store: Store, judge: Judge, *, seed: int) -> list[Question]:

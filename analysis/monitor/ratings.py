@@ -21,6 +21,8 @@ from guard_eval.records import RaterKind
 from guard_eval.store import RaterProgress, Store, notes
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store.notes import Note
+from guard_eval.store.rounds import is_playing
+from guard_eval.store.slots import POOLS
 from guard_eval.store.unblind import NamedRows, read_choices, read_pairs, read_presentations
 
 READING = 71.0
@@ -132,7 +134,9 @@ def read_ratings(
     """
     kinds = {rater.kind for rater in raters}
     kind: RaterKind = "simulated" if "simulated" in kinds and "person" not in kinds else "person"
-    pairs = _frame(read_pairs(store))
+    with store.read() as db:
+        playing = is_playing(db, POOLS[kind])
+    pairs = _frame(read_pairs(store, playing))
     pairs["item"] = np.arange(len(pairs))
     of_pair = pairs.set_index("pair_id")[["item", "method_a", "method_b", "characters"]]
     shown = _frame(read_presentations(store, kind)).join(of_pair, on="pair_id")

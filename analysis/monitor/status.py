@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,13 +16,15 @@ import pandas as pd
 from analysis.monitor.ratings import MEANINGS, Ratings, read_ratings
 from guard_eval import progress
 from guard_eval.errors import StudyError
-from guard_eval.records import PEOPLE, Pair, Prompt
+from guard_eval.estimate import join_notes
+from guard_eval.records import PEOPLE, Pair, Prompt, settings_part
 from guard_eval.reporting.escaping import NOTHING, one_line
 from guard_eval.reporting.tables import Table
-from guard_eval.reporting.words import number_limits, spaced
+from guard_eval.reporting.words import and_list, number_limits, spaced
 from guard_eval.results import Result
-from guard_eval.store import RaterProgress, Store, pairs, raters, settings
-from guard_eval.store.slots import MOST_SKIPS
+from guard_eval.store import RaterProgress, Store, pairs, raters, settings, slots
+from guard_eval.store.rounds import read_playing, read_stopped
+from guard_eval.store.slots import MOST_SKIPS, POOLS
 from guard_eval.study import Study
 from guard_eval.study.declared import compare_declared
 from guard_eval.texts.matching import SystemTexts
@@ -112,13 +115,16 @@ def read_status(folder: Path, overrides: Sequence[str]) -> Status:
                     criteria=study.settings.annotation.criteria,
                 )
                 changes = compare_declared(study.declared, {PEOPLE: settings.declared(store, PEOPLE)})
-                replaced = _describe_replaced(study, pairs.read(store), texts)
+                drawn = pairs.read(store)
+                replaced = _describe_replaced(study, drawn, texts)
+                rounds = _read_rounds(study, store, drawn, POOLS[ratings.rater_kind])
+                remaining = _count_remaining(study, store, everybody)
     except StudyError as error:
         return _status(folder, (*parts, Part(part="database", state="broken", text=str(error))), None)
     if ratings is None or not ratings.pairs:
         draw = Part(part="pairs", state="missing", text="none drawn", next=(study.command("pair"),))
         return _status(folder, (*parts, draw), None)
-    parts += _verdicts(study, everybody, ratings)
+    parts += _verdicts(study, everybody, ratings, remaining, rounds)
     export = study.command("export", "--table", "notes")
     warnings = [*replaced, *_warnings(ratings, changes[0].changes)]
     return _status(folder, parts, ratings, warnings=warnings, export=export)
@@ -262,10 +268,42 @@ def _page(
     return Part(part=part, state="complete", text=str(page))
 
 
-def _verdicts(study: Study, everybody: Sequence[RaterProgress], ratings: Ratings) -> Iterator[Part]:
+def _read_rounds(study: Study, store: Store, drawn: Sequence[Pair], pool: str) -> list[Part]:
+    """Return how far people and each judge are, if comparisons stop after a round."""
+    if study.plan.rounds is None:
+        return []
+    judges = {each.rater_name: settings_part(each.rater_name, "model") for each in study.settings.judge}
+    couples = {(pair.method_a, pair.method_b) for pair in drawn}
+    last = max((pair.round for pair in drawn), default=0)
+    parts = []
+    for who, part in {PEOPLE: pool, **judges}.items():
+        with store.read() as db:
+            done, stopped = read_stopped(db, part)
+            unrated = slots.count_unrated(db, part)
+        playing = couples - stopped.keys()
+        left = {*chain(*couples)} - {*chain(*playing)}
+        is_over = not playing or done == last
+        texts = (
+            f"{who}: over after {done} of {last} rounds" if is_over else f"{who}: round {done + 1} of {last}",
+            f"{and_list(sorted(left))} left" if playing and left else "",
+            f"{_count(unrated, 'rating')} to go in this round" if unrated else "",
+        )
+        state: State = "complete" if is_over else "partial"
+        parts.append(Part(part="rounds", state=state if done else "missing", text=join_notes(*texts)))
+    return parts
+
+
+def _verdicts(
+    study: Study,
+    everybody: Sequence[RaterProgress],
+    ratings: Ratings,
+    remaining: Mapping[str, int],
+    rounds: Sequence[Part],
+) -> Iterator[Part]:
     """Yield the pairs, who rates them, and the report."""
     kinds = Counter(rater.kind for rater in everybody)
     yield Part(part="pairs", state="complete", text=_count(ratings.pairs, "pair"))
+    yield from rounds
     invited = kinds["person"] or kinds["simulated"]
     text = f"{ratings.counted} of {ratings.wanted} ratings, {_count(invited, 'rater')}"
     text += " (SIMULATED)" if ratings.rater_kind == "simulated" else ""
@@ -278,7 +316,6 @@ def _verdicts(study: Study, everybody: Sequence[RaterProgress], ratings: Ratings
         invite = study.command("raters add", "NAME")
         yield Part(part="people", state="missing", text=text, next=(invite,))
     rated = {rater.name: rater.rated for rater in everybody}
-    remaining = _count_remaining(study, ratings.pairs, rated)
     if study.settings.judge:
         yield _judges(study, remaining)
     # who was skipped by too many is given to nobody new, and a judge that was never asked is a choice
@@ -287,15 +324,22 @@ def _verdicts(study: Study, everybody: Sequence[RaterProgress], ratings: Ratings
     of_judges = sum(count for name, count in remaining.items() if rated.get(name))
     models = kinds["model"] or kinds["simulated_model"]
     missing = max(0, of_people) + of_judges
-    yield _report(study, rated=bool(ratings.counted or models), missing=missing)
+    if rounds:  # a report is on the rounds that are over
+        yield _report(study, rated=any(part.state != "missing" for part in rounds), missing=0)
+    else:
+        yield _report(study, rated=bool(ratings.counted or models), missing=missing)
 
 
-def _count_remaining(study: Study, pairs: int, rated: Mapping[str, int]) -> dict[str, int]:
-    """Return how many presentations each judge of the study has not judged yet."""
+def _count_remaining(study: Study, store: Store, everybody: Sequence[RaterProgress]) -> dict[str, int]:
+    """Return how many presentations each judge of the study has not judged yet, at most."""
+    rated = {rater.name: rater.rated for rater in everybody}
     remaining = {}
     for judge in study.settings.judge:
         orders = 2 if judge.orders == "both" else 1
-        remaining[judge.rater_name] = max(0, pairs * orders * judge.samples - rated.get(judge.rater_name, 0))
+        name = judge.rater_name
+        with store.read() as db:
+            pairs = sum(count for _, count in read_playing(db, settings_part(name, "model")))
+        remaining[name] = max(0, pairs * orders * judge.samples - rated.get(name, 0))
     return remaining
 
 

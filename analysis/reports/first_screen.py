@@ -11,7 +11,8 @@ from analysis.sections.audits import UNBALANCED, audits
 from analysis.sections.equivalence import equivalence
 from analysis.sections.excluded import describe_exclusions
 from analysis.sections.judge_run import CalibrationRow, calibration
-from analysis.sections.ranking import NOT_SEQUENTIAL, RankingRow, ranking, rankings
+from analysis.sections.ranking import NO_RANK, RankingRow, ranking, rankings
+from analysis.sections.rounds import describe_rounds
 from analysis.sections.section import group_by, group_name, plain_name, share_limits
 from analysis.sections.shares import (
     BALANCED,
@@ -170,7 +171,7 @@ def first_screen(evidence: Evidence) -> FirstScreen:
     if not evidence.is_ranked:
         judges = [rows for rows in others if rows[0].judge]
         notes += _judges_answer(judges, first, alpha, is_single=len(evidence.comparisons) == 1)
-    notes += _uneven_sides(evidence)
+    notes = [*describe_rounds(evidence), *notes, *_uneven_sides(evidence)]
     notes += _failed_calibrations(evidence)
     if context.composite is not None:
         notes.append(f"The overall result is a composite, declared as {context.composite}.")
@@ -359,7 +360,9 @@ def _leads(rows: Sequence[WinShareRow], alpha: float) -> Iterator[str]:
 def _detectable(rows: Sequence[WinShareRow], evidence: Evidence) -> Iterator[str]:
     """Say how large a share would probably have been found; the largest of several results."""
     plan = evidence.plan
-    if plan.sequential or plan.assisted_by is not None or plan.raters == "random":  # other tests than this
+    if (
+        evidence.stops_early or plan.sequential or plan.assisted_by is not None or plan.raters == "random"
+    ):  # other tests than this
         return
     known = [
         detectable_share(row.standard_error, row.units, alpha=evidence.plan.alpha / max(1, row.family))
@@ -454,7 +457,7 @@ def _count_differences(rows: Sequence[WinShareRow], alpha: float) -> str:
 def _is_unclear(row: RankingRow, alpha: float) -> bool:
     """Return whether a ranking has no evidence that any method is better."""
     p = row.p_any_difference_adjusted
-    return NOT_SEQUENTIAL not in row.note and (p is None or p > alpha)
+    return NO_RANK not in row.note and (p is None or p > alpha)
 
 
 def ranking_sentence(rows: Sequence[RankingRow], alpha: float, *, who: str = "") -> str:
@@ -463,7 +466,7 @@ def ranking_sentence(rows: Sequence[RankingRow], alpha: float, *, who: str = "")
     on = f"On {title(first.criterion)}{who}"
     p = first.p_any_difference_adjusted
     about = f"any difference: {equals(p)}" if p is not None else "no test of any difference"
-    if NOT_SEQUENTIAL in first.note:
+    if NO_RANK in first.note:
         return f"{on} {names[0]} is first of {len(names)} methods, and no rank is sure ({about})."
     if _is_unclear(first, alpha):
         return f"{on} there is no evidence that one of {len(names)} methods is better than another ({about})."
@@ -528,7 +531,7 @@ def _foot(evidence: Evidence, rows: Sequence[WinShareRow], *, ranks_first: bool)
     sizes = sorted({row.units for row in rows})
     counted = f"n = {sizes[0]}" if len(sizes) == 1 else f"n = {sizes[0]} to {sizes[-1]}"
     test = f"{_test_name(evidence, first)}{correction}"
-    if ranks_first:
+    if ranks_first and not evidence.stops_early:
         test = f"Davidson’s model; all ranks hold at once at {percent(evidence.plan.level, 0)}"
     sentences = [f"Each {covered.unit} counts once ({counted}; {test}).", _whom(evidence, covered)]
     unclear = [row for row in rows if conclude(row, evidence.plan.alpha) == NO_EVIDENCE]
@@ -544,6 +547,8 @@ def _test_name(evidence: Evidence, row: WinShareRow) -> str:
     plan = evidence.plan
     if plan.sequential:
         return "test that holds whenever one looks"
+    if evidence.stops_early:
+        return "test that holds at whichever round a comparison stops"
     if plan.raters == "random" and not row.judge:
         return "t test over raters and prompts"
     if plan.assisted_by is not None:

@@ -45,6 +45,14 @@ RANKS = (
     "for all methods at once (Mogstad, Romano, Shaikh and Wilhelm 2024). That no method is better is tested "
     "by flipping the signs of units, with {correction} over the criteria."
 )
+ROUNDS = (
+    "Prompts were divided into rounds, and a comparison stopped after a round once it was decided: by z, the "
+    "sum of prompts' leads over its error, and the largest |z| t^¼ over the rounds, t being the part of the "
+    "prompts (Wang and Tsiatis 1987; its p is integrated round by round: Armitage, McPherson and Rowe 1969), "
+    "with Holm's correction over all comparisons. A prompt counts when all its ratings are in. No p and no "
+    "interval of a fixed number of prompts is given; shares of comparisons that stopped early are on average "
+    "too far from 50\u00a0%."
+)
 EQUIVALENCE = (
     "That a share lies within {margin:g} points of 50 % is shown by two one-sided t tests (Schuirmann 1987), "
     "corrected as the others."
@@ -132,7 +140,9 @@ def _raters(evidence: Evidence) -> Iterator[str]:
 
 def _outcomes(evidence: Evidence) -> Iterator[str]:
     """Yield what is claimed besides which of two methods is better."""
-    if evidence.is_ranked:
+    if evidence.stops_early:
+        yield ROUNDS
+    elif evidence.is_ranked:
         yield RANKS.format(correction=evidence.rows(answering)[0].correction)
     if evidence.plan.margin is not None:
         yield EQUIVALENCE.format(margin=100 * evidence.plan.margin)

@@ -16,6 +16,7 @@ from analysis.sections import (
     other_raters,
     ranking,
     raters,
+    rounds,
     sensitivity,
     sequential,
     shares,
@@ -23,6 +24,7 @@ from analysis.sections import (
 from analysis.sections.section import Analyse, SectionModule
 
 SECTIONS: tuple[SectionModule, ...] = (
+    rounds,
     ranking,
     excluded,
     shares,

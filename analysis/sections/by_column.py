@@ -138,6 +138,8 @@ def _value_row(row: WinShareRow, column: str, value: str) -> ValueRow:
 )
 def interactions(evidence: Evidence) -> list[InteractionRow]:
     """Return for each result and column whether the share depends on the column, corrected together."""
+    if evidence.stops_early:
+        return []
     rows = []
     for column in evidence.context.by:
         parts = [dict(by_cell(part.scored.items)) for _, part in _parts(evidence, column)]

@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from analysis.evidence import MIN_RANKED, Evidence, honours
+from analysis.sections.rounds import places, rounds
 from analysis.sections.section import (
     CriterionRow,
     Csv,
@@ -35,6 +36,7 @@ from analysis.verdicts.scores import CELL, UnitScores, connected_methods
 from guard_eval.estimate import Estimate, adjust, join_notes, why_no_p
 from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import KIND_PLACE, and_list, capital, equals, number, percent, plural, title
+from guard_eval.rounds import METHOD
 from guard_eval.rubric import COMPOSITE
 
 Floats = NDArray[np.float64]
@@ -50,7 +52,9 @@ FEW_RATERS = (
     "far to one side"
 )
 CLUSTERS = "the largest difference of expected shares, with raters and {unit}s as crossed clusters"
-NOT_SEQUENTIAL = "no rank is concluded, since no test of ranks holds if results are viewed early (sequential)"
+NO_RANK = "no rank is concluded, since"
+NOT_SEQUENTIAL = f"{NO_RANK} no test of ranks holds if results are viewed early (sequential)"
+NOT_DECIDED = f"{NO_RANK} comparisons stopped when they were decided by another test or criterion"
 SMOOTHED = "ranks are of strengths after half a win was given to either side of every comparison made"
 HOW_TO_READ = (
     "The true ranks of all methods lie in the possible ones at once, at the level of the intervals. Expected "
@@ -153,7 +157,26 @@ def ranking(evidence: Evidence) -> list[RankingRow]:
     and shares hold for all raters of the same kind.
     """
     tables = [_rank(evidence, group) for group in _groups(evidence.scored.scores)]
-    return sorted(_adjust(tables, evidence), key=_place)
+    rows = sorted(_adjust(tables, evidence), key=_place)
+    return [_with_rounds(row, evidence) for row in rows] if evidence.stops_early else rows
+
+
+def _with_rounds(row: RankingRow, evidence: Evidence) -> RankingRow:
+    """Return a row with the ranks that hold at all rounds together, and the p of any difference."""
+    placed = {(each.who, each.criterion, each.system): each for each in evidence.rows(places)}
+    place = placed.get((row.who, row.criterion, row.method))
+    same = [each for each in evidence.rows(rounds) if place and each.who == row.who]
+    p = min((each.p_adjusted for each in same if each.p_adjusted is not None), default=None)
+    return replace(
+        row,
+        expected_share=Estimate(value=row.share),
+        possible_best=place.possible_best if place else None,
+        possible_worst=place.possible_worst if place else None,
+        p_any_difference=p,
+        p_any_difference_adjusted=p,
+        any_difference_test=METHOD,
+        note="" if place else NOT_DECIDED,
+    )
 
 
 def rankings(evidence: Evidence) -> list[list[RankingRow]]:

@@ -43,6 +43,9 @@ TOO_FEW = "too few {unit}s"
 NO_TEST = "no test"
 BALANCED = "nothing to test"
 NO_CORRECTED_P = "no corrected p: with so few that differ it could not have been small"
+NOT_FIXED = (
+    "comparisons stopped when they were decided, and no test or interval of a fixed number of prompts holds"
+)
 WEIGHTS = {"equal": "every pair weighs the same", "precision": "a pair weighs by its precision"}
 NOTES = (
     "Share: wins plus half the ties, averaged over pairs. Wins, ties and losses are ratings.",
@@ -260,6 +263,9 @@ def _row(
     if evidence.plan.raters == "random" and key.rater_kind not in PEOPLE_OF:
         share = random_share(scores, items, share)
         notes.append(unequal_weight_note(scores, share))
+    if evidence.stops_early:
+        share = replace(share, p=None, low=None, high=None, smallest_p=0.0)
+        notes.append(NOT_FIXED)
     wins = int((scores["net"] > 0).sum())
     losses = int((scores["net"] < 0).sum())
     ties = len(scores) - wins - losses

@@ -45,8 +45,9 @@ def judge_all(store: Store, plan: HandOutPlan, criteria: Sequence[str]) -> int:
     """Let the simulated judge judge every pair in both orders; return how many showings it judged."""
     judge = raters.get_or_add(store, JUDGE, "simulated_model")
     judged = 0
+    rounds = plan.rounds and replace(plan.rounds, showings=2)
     with store.write() as (db, now):
-        while questions := requests.next_questions(db, now, JUDGE, replace(plan, slots=2)):
+        while questions := requests.next_questions(db, now, JUDGE, replace(plan, slots=2, rounds=rounds)):
             answers = [(question, _choices(question.blind, criteria, JUDGE, plan)) for question in questions]
             verdicts.save_judged(db, judge, answers, now=now, declared=store.declared_now)
             judged += len(answers)

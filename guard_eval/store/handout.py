@@ -54,12 +54,6 @@ _RATED_PAIRS = text("""
     ORDER BY id
 """)
 
-_RECENT_PROMPTS = text("""
-    SELECT pair.prompt_id FROM presentation JOIN pair ON pair.id = presentation.pair_id
-    WHERE presentation.rater_id = :rater
-    ORDER BY presentation.id DESC LIMIT 10
-""")
-
 _COUNT_RATED = text("SELECT count(rated_at) FROM presentation WHERE rater_id = :rater")
 
 # Prepared once: building such a statement takes as long as running it.
@@ -133,7 +127,8 @@ def find_wait_end(store: Store, who: Rater, plan: HandOutPlan) -> datetime | Non
         if notes.find_rater(db, who).is_out or not hand_out.count_left():
             return None
         next_end = slots.find_next_end(db, hand_out.pool, who.id, now)
-        if next_end is None and rounds.has_later(db, hand_out.pool):
+        done = rounds.read_stopped(db, hand_out.pool)[0]
+        if next_end is None and rounds.read_playing(db, hand_out.pool, after=done + 1):
             next_end = now + plan.lease
         # no longer than a lease after the rater did something: a lease can be renewed for ever
         rated = select(presentation.rated_at.label("at")).where(presentation.rater_id == who.id)
@@ -230,9 +225,7 @@ class _HandOut:
         """Show a pair in an open slot."""
         start = slots.ring_position(self.plan.seed, self.who.name, self.shown)
         found_slots = slots.find_open_slots(self.db, self.pool, self.who.id, self.plan, self.now, start=start)
-        draw = self._draw(DRAWS, "side", self.who.name, self.shown)
-        recent = set(self.db.execute(_RECENT_PROMPTS, {"rater": self.who.id}).scalars())
-        choice = choose_slot(found_slots, self.lead, draw, recent)
+        choice = choose_slot(found_slots, self.lead, self._draw(DRAWS, "side", self.who.name, self.shown))
         if choice is None:
             return None
         chosen, side = choice

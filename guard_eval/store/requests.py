@@ -266,8 +266,8 @@ def read_questions(
     done = done.where(rater.name == name, presentation.rated_at.is_not(None))
     rated = {tuple(row) for row in db.execute(done)}
     failed = {key[1:] for key in read_failures(db, name)}
-    wanted = (pair.expected.is_(None), rounds.is_playing(db, settings_part(name, "model"), ahead=ahead))
-    pairs = db.execute(select(PAIR, pair.id.label("pair_id")).where(*wanted)).all()
+    playing = rounds.is_playing(db, settings_part(name, "model"), ahead=ahead)
+    pairs = db.execute(select(PAIR, pair.id.label("pair_id")).where(playing)).all()
     questions = [
         _question(row, number)
         for row in sorted(pairs, key=lambda row: content_id(plan.seed, name, row.id))
@@ -283,13 +283,12 @@ def next_questions(db: Connection, now: datetime, name: str, plan: HandOutPlan) 
     A round is over when nothing but failures is left of it; then its prompts with a failure say nothing.
     """
     failed = {key[1:] for key in read_failures(db, name)}
-    while True:
+    questions = read_questions(db, name, plan, ahead=1)
+    while plan.rounds is not None and failed.issuperset((each.pair_id, each.number) for each in questions):
+        if not rounds.close_round(db, now, settings_part(name, "model"), plan.rounds):
+            break
         questions = read_questions(db, name, plan, ahead=1)
-        is_over = all((each.pair_id, each.number) in failed for each in questions)
-        showings = len(_numbers(plan, 0))
-        part = settings_part(name, "model")
-        if plan.rounds is None or not is_over or not rounds.close_round(db, plan.rounds, part, showings, now):
-            return questions
+    return questions
 
 
 def _question(row: Any, number: int) -> Question:  # noqa: ANN401 (a row of SQLAlchemy)

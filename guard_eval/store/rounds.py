@@ -7,13 +7,14 @@ decide so is for the report to say.
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import asdict
 from datetime import datetime
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from sqlalchemy import ColumnElement, Connection, and_, func, or_, select
 
-from guard_eval.errors import StudyError
-from guard_eval.records import Couple, RoundPlan
+from guard_eval.records import Couple, RoundPlan, part_of
 from guard_eval.store import unblind
 from guard_eval.store.schema import ROUND, closed_round, pair
 
@@ -29,71 +30,79 @@ def read_stopped(db: Connection, part: str) -> tuple[int, dict[Couple, int]]:
     return len(rows), {(a, b): row.number for row in rows for a, b in row.detail["stopped"]}
 
 
-def is_playing(db: Connection, part: str, *, ahead: int = 1) -> ColumnElement[bool]:
+def is_playing(db: Connection, part: str, *, ahead: int = MOST_ROUNDS) -> ColumnElement[bool]:
     """Return the condition of pairs that are shown in the rounds until now, and in the next ones `ahead`."""
     done, stopped = read_stopped(db, part)
     last = [
         or_(pair.method_a != a, pair.method_b != b, pair.round <= number)
         for (a, b), number in stopped.items()
     ]
-    return and_(pair.round <= done + ahead, *last)
+    return and_(pair.expected.is_(None), pair.round <= done + ahead, *last)
 
 
-def has_later(db: Connection, part: str) -> bool:
-    """Return whether a later round has pairs that may come to be shown."""
-    later = (is_playing(db, part, ahead=MOST_ROUNDS), ~is_playing(db, part))
-    return db.execute(select(pair.id).where(*later).limit(1)).first() is not None
+def read_playing(db: Connection, part: str, *, after: int = 0) -> list[tuple[Couple, int]]:
+    """Return the couples that go on after a round, each with the number of its pairs from then on."""
+    statement = select(pair.method_a, pair.method_b, func.count()).where(
+        is_playing(db, part), pair.round > after
+    )
+    rows = db.execute(statement.group_by(pair.method_a, pair.method_b)).all()
+    return [((row[0], row[1]), row[2]) for row in rows]
 
 
-def read_contest(db: Connection, plan: RoundPlan, part: str, showings: int, *, now: int = 0) -> Contest:
+def read_contest(db: Connection, part: str, plan: RoundPlan | None = None, *, now: int = 0) -> Contest:
     """Return the verdicts on the rounds that are over, and on the next `now` ones.
 
     Args:
         db: The study's database.
-        plan: How it is decided which couples go on.
-        part: Whose verdicts: `people`, `simulated`, or a judge's part of the settings.
-        showings: The number of verdicts that a pair needs.
+        part: Whose verdicts: a pool's, or a judge's part of the settings.
+        plan: How comparisons stop; by default as it was when the last round was over.
         now: The number of further rounds.
-
-    Raises:
-        StudyError: The study's pairs are not in rounds.
     """
     from guard_eval.rounds import Contest  # noqa: PLC0415 (it takes a second)
 
     done, stopped = read_stopped(db, part)
-    drawn = select(pair.round, pair.method_a, pair.method_b, func.count().label("prompts"))
-    drawn = drawn.where(pair.expected.is_(None)).group_by(pair.round, pair.method_a, pair.method_b)
-    sizes = {row.round: row.prompts for row in db.execute(drawn)}
-    if 0 in sizes:
-        raise StudyError("the study's pairs are not in rounds, as pairs.design wants; run: guard-eval pair")
-    prompts: dict[int, dict[tuple[str, str], dict[Couple, float]]] = defaultdict(lambda: defaultdict(dict))
-    for row in unblind.read_scores(db, part, plan.criterion):
-        if row.showings >= showings:
-            scores = prompts[row.round][row.dataset, row.prompt_id]
-            scores[row.method_a, row.method_b] = row.net / row.showings
-    last = max(sizes, default=0)
+    if plan is None:
+        last = select(closed_round.detail).where(closed_round.part == part, closed_round.number == done)
+        plan = RoundPlan(**db.execute(last).scalar_one()["plan"])
+    drawn = select(pair.round, pair.method_a, pair.method_b, func.count()).where(pair.expected.is_(None))
+    counts = db.execute(drawn.group_by(pair.round, pair.method_a, pair.method_b)).all()
+    sizes = {row[0]: row[3] for row in counts}
+    scores: dict[tuple[int, str, str], dict[Couple, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for row in unblind.read_counted(db, plan.criterion):
+        if part == part_of(row.rater, row.rater_kind):
+            score = (row.verdict == row.method_a) - (row.verdict == row.method_b)
+            scores[row.prompt_round, row.dataset, row.prompt_id][row.method_a, row.method_b].append(score)
+    rounds: dict[int, list[dict[Couple, float]]] = {
+        number: [] for number in range(1, 1 + max(sizes, default=0))
+    }
+    for (number, *_), by_couple in scores.items():
+        rounds[number].append(
+            {couple: fmean(each) for couple, each in by_couple.items() if len(each) >= plan.showings}
+        )
     return Contest(
         plan=plan,
-        sizes=tuple(sizes.get(number, 0) for number in range(1, last + 1)),
-        couples=tuple(sorted({(row.method_a, row.method_b) for row in db.execute(drawn)})),
+        sizes=tuple(sizes.get(number, 0) for number in rounds),
+        couples=tuple(sorted({(row[1], row[2]) for row in counts})),
         stopped=stopped,
-        prompts=[list(prompts[number].values()) for number in range(1, min(done + now, last) + 1)],
+        prompts=list(rounds.values())[: done + now],
     )
 
 
-def close_round(db: Connection, plan: RoundPlan, part: str, showings: int, now: datetime) -> bool:
+def close_round(db: Connection, now: datetime, part: str, plan: RoundPlan) -> bool:
     """Record what follows from the round that is over; False if there is no round any more."""
     from guard_eval.rounds import compare, find_stopping  # noqa: PLC0415 (it takes a second)
 
-    if read_contest(db, plan, part, showings).is_over:
+    contest = read_contest(db, part, plan, now=1)
+    done, _ = read_stopped(db, part)
+    number = done + 1
+    if number > len(contest.prompts) or not contest.playing(number):
         return False
-    contest = read_contest(db, plan, part, showings, now=1)
     compared = compare(contest)
     detail = {
+        "plan": asdict(plan),
         "stopped": find_stopping(contest, compared),
         "p": [[*each.couple, each.p_adjusted] for each in compared],
         "prompts": sum(map(len, contest.prompts)),
     }
-    number = len(contest.prompts)
     db.execute(ROUND.insert().values(part=part, number=number, detail=detail, at=now))
     return True

@@ -190,7 +190,7 @@ PRESENTATION = Table(
     Column("id", Integer, primary_key=True),
     Column("slot_id", Integer, ForeignKey("slot.id"), index=True),  # NULL: a judge's, gold, or a repeat
     required("pair_id", Text, ForeignKey("pair.id"), index=True),
-    required("rater_id", Integer, ForeignKey("rater.id")),
+    required("rater_id", Integer, ForeignKey("rater.id"), index=True),
     required("number", Integer),  # the slot's; a judge's: 2 × sample, + 1: other order
     required("first", String(1)),  # which of the pair's texts is shown as A
     required("role", String(8), server_default="study"),  # study, gold or repeat

@@ -7,7 +7,7 @@ the side, unless a method would lead by too much.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -34,6 +34,7 @@ class OpenSlot:
     Attributes:
         side: The only side on which it can be shown; None while both are possible.
         reserved: Whether a roster keeps it for the rater.
+        was_read: Whether the rater has just read its prompt, in another pair.
     """
 
     id: int
@@ -41,9 +42,9 @@ class OpenSlot:
     number: int
     method_a: str
     method_b: str
-    prompt_id: str = ""
     side: Side | None = None
     reserved: bool = False
+    was_read: bool = False
 
 
 def count_lead(method_a: str, method_b: str, side: Side, times: int = 1) -> dict[str, int]:
@@ -57,7 +58,7 @@ def count_lead(method_a: str, method_b: str, side: Side, times: int = 1) -> dict
 
 
 def choose_slot(
-    open_slots: Sequence[OpenSlot], lead: Counter[str], draw: int, recent: Collection[str] = ()
+    open_slots: Sequence[OpenSlot], lead: Counter[str], draw: int
 ) -> tuple[OpenSlot, Side] | None:
     """Return the slot to show next, and its side; None if none is open.
 
@@ -70,7 +71,6 @@ def choose_slot(
         open_slots: The slots in the order of hand-out.
         lead: How often each method was text A less how often it was text B on the rater's screen.
         draw: A random number below `DRAWS`.
-        recent: The prompts that the rater was shown last.
     """
     slots = [slot for slot in open_slots if slot.reserved] or open_slots
     candidates = {slot.pair_id: slot for slot in reversed(slots)}.values()
@@ -94,7 +94,7 @@ def choose_slot(
                 last.update(change)
             last_lead = max(map(abs, last.values()))
         bounded = max(MOST_LEAD + draw % 2, next_lead), max(MOST_LEAD - 1, last_lead)
-        return *bounded, slot.prompt_id in recent, side != coin, slot.side is None
+        return *bounded, slot.was_read, side != coin, slot.side is None
 
     sides: tuple[Side, Side] = ("a", "b")
     options = [(slot, side) for slot in candidates for side in sides if slot.side in {None, side}]

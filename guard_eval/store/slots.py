@@ -15,6 +15,7 @@ from typing import Literal
 
 from sqlalchemy import ColumnElement, Connection, bindparam, exists, func, select, text
 
+from guard_eval.errors import StudyError
 from guard_eval.records import PEOPLE, HandOutPlan, content_id
 from guard_eval.store import rounds
 from guard_eval.store.database import Store
@@ -61,7 +62,13 @@ OPEN_SLOTS = text("""
             WHERE presentation.rater_id = :rater AND presentation.pair_id = slot.pair_id
         )
     )
-    SELECT id, pair_id, number, method_a, method_b, prompt_id, side, for_rater IS NOT NULL AS reserved FROM (
+    SELECT id, pair_id, number, method_a, method_b, side, for_rater IS NOT NULL AS reserved,
+        prompt_id IN (
+            SELECT pair.prompt_id FROM (
+                SELECT pair_id FROM presentation WHERE rater_id = :rater ORDER BY id DESC LIMIT 10
+            ) AS last_shown JOIN pair ON pair.id = last_shown.pair_id
+        ) AS was_read
+    FROM (
         SELECT * FROM (
             SELECT * FROM candidate WHERE for_rater = :rater AND shuffle >= 0
             ORDER BY shuffle, number LIMIT 32
@@ -130,8 +137,14 @@ def apply_plan(store: Store, plan: HandOutPlan) -> None:
 
     The owner's commands and the start of the app do this. The hand-out goes by the plan that was applied
     last: a server that began with an older study.toml neither closes nor opens slots.
+
+    Raises:
+        StudyError: The plan has rounds, and pairs have none.
     """
     with store.write() as (db, _):
+        unplaced = select(pair.id).where(pair.expected.is_(None), pair.round == 0)
+        if plan.rounds is not None and db.execute(unplaced.limit(1)).first() is not None:
+            raise StudyError("the pairs are not in rounds, as pairs.design wants; run: guard-eval pair STUDY")
         for pool in POOLS.values():
             planned = _read_planned(db, pool)
             if planned != plan.slots and (planned or pool == PEOPLE):
@@ -146,9 +159,8 @@ def prepare_slots(db: Connection, plan: HandOutPlan, now: datetime, pool: str = 
     """
     if _read_planned(db, pool) == 0:
         _set_planned(db, pool, plan.slots)
-    waiting = select(slot.id).where(slot.pool == pool, slot.open, FREE | slot.leased_until.is_not(None))
-    while plan.rounds is not None and db.execute(waiting.limit(1)).first() is None:
-        if not rounds.close_round(db, plan.rounds, pool, _read_planned(db, pool), now):
+    while plan.rounds is not None and not count_unrated(db, pool, most=1):
+        if not rounds.close_round(db, now, pool, plan.rounds):
             break
         open_slots(db, pool)
 
@@ -196,7 +208,7 @@ def open_slots(db: Connection, pool: str, *wanted: ColumnElement[bool]) -> None:
         .group_by(presentation.pair_id)
         .having(func.count() >= MOST_SKIPS)
     )
-    playing = select(pair.id).where(rounds.is_playing(db, pool))
+    playing = select(pair.id).where(rounds.is_playing(db, pool, ahead=1))
     is_open = slot.id.in_(planned) & slot.pair_id.in_(playing) & slot.pair_id.not_in(skipped)
     db.execute(SLOT.update().where(*of_pairs).values(open=is_open))
 
@@ -233,6 +245,12 @@ def count_new_pairs(db: Connection, pool: str, rater_id: int, now: datetime, *, 
 def count_free(db: Connection) -> int:
     """Return how many slots of people are open for anybody."""
     return int(db.execute(_COUNT_FREE).scalar_one())
+
+
+def count_unrated(db: Connection, pool: str, *, most: int | None = None) -> int:
+    """Return how many slots of a pool that may be handed out are not rated, counted up to `most`."""
+    unrated = select(slot.id).where(slot.pool == pool, slot.open, FREE | slot.leased_until.is_not(None))
+    return len(db.execute(unrated.limit(most)).all())
 
 
 def find_next_end(db: Connection, pool: str, rater_id: int, now: datetime) -> datetime | None:

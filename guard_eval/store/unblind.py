@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, and_, case, exists, func, literal, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, and_, case, exists, func, select
 
 from guard_eval.errors import StudyError
-from guard_eval.records import CHOICES, PEOPLE, PEOPLE_OF, TIE, Choice, RaterKind, Role
+from guard_eval.records import CHOICES, TIE, Choice, RaterKind, Role
 from guard_eval.store.database import Store
 from guard_eval.store.schema import (
     PAIR,
@@ -58,6 +58,7 @@ class TidyRow:
         role: Why the pair was shown: study, gold or repeat.
         revision: 0 for the first choice, then 1, 2, …; the highest is current.
         handed_out: When the pair was handed out, ISO 8601, UTC.
+        prompt_round: The round of the prompt, if comparisons stop when they are decided, else 0.
     """
 
     pair_id: str
@@ -84,6 +85,7 @@ class TidyRow:
     role: Role = "study"
     revision: int = 0
     handed_out: str = ""
+    prompt_round: int = 0
 
 
 NamedRows = tuple[list[str], list[tuple[Any, ...]]]
@@ -101,6 +103,7 @@ _COLUMNS: dict[str, ColumnElement[Any]] = {
     **{name: verdict[name] for name in ("criterion", "revision", "at")},
     **{name: verdict[name] for name in ("seconds", "active_seconds", "ends_seen")},
     **{name: presentation[name] for name in ("pair_id", "role", "handed_out")},
+    "prompt_round": pair.round,
     "presentation": presentation.id,
     "slot": presentation.number,
     "rater": rater.name,
@@ -120,11 +123,6 @@ _NEWER = exists().where(
     _LATER.presentation_id == verdict.presentation_id,
     _LATER.criterion == verdict.criterion,
     _LATER.revision > verdict.revision,
-)
-_PART = case(
-    (rater.kind.in_(PEOPLE_OF), literal("judge ") + rater.name),
-    (rater.kind == "person", PEOPLE),
-    else_=rater.kind,
 )
 
 
@@ -147,17 +145,14 @@ def history(store: Store) -> list[TidyRow]:
     return _read_rows(store, ("presentation", "criterion", "revision"))
 
 
-def read_scores(db: Connection, part: str, criterion: str) -> Sequence[Row[Any]]:
-    """Return of each pair how many verdicts count, and by how many (`net`) its first system is ahead.
-
-    `part` is `people`, `simulated`, or a judge's part of the settings.
-    """
-    side = case((verdict.choice == "tie", 0), ((verdict.choice == "A") == _IN_ORDER, 1), else_=-1)
-    names = ("round", "dataset", "prompt_id", "method_a", "method_b")
-    columns = (*(pair[name] for name in names), func.count().label("showings"), func.sum(side).label("net"))
+def read_counted(db: Connection, criterion: str) -> Sequence[Row[Any]]:
+    """Return the verdicts on a criterion that count, with what `tidy` calls their columns."""
+    names = ("prompt_round", "dataset", "prompt_id", "method_a", "method_b", "rater", "rater_kind", "verdict")
+    columns = [_COLUMNS[name].label(name) for name in names]
     counts = (presentation.role == "study", ~_NEWER, ~SURPLUS, rater.excluded_at.is_(None))
-    wanted = (*counts, verdict.criterion == criterion, _PART.in_([part]))
-    return db.execute(select(*columns).select_from(_SHOWN).where(*wanted).group_by(pair.id)).all()
+    return db.execute(
+        select(*columns).select_from(_SHOWN).where(*counts, verdict.criterion == criterion)
+    ).all()
 
 
 def _read_rows(store: Store, order: Sequence[str], *wanted: ColumnElement[bool]) -> list[TidyRow]:
@@ -203,11 +198,13 @@ def read_choices(store: Store) -> NamedRows:
     return _read_tuples(store, select(*columns, letter, seconds))
 
 
-def read_pairs(store: Store) -> NamedRows:
-    """Return the pairs of the study; `characters` are those of its texts."""
+def read_pairs(store: Store, playing: ColumnElement[bool]) -> NamedRows:
+    """Return the pairs of the study; `characters` are those of its texts, and people rate those `playing`."""
     characters = func.length(pair.prompt) + func.length(pair.text_a) + func.length(pair.text_b)
-    columns = (pair.prompt_id, pair.method_a, pair.method_b, characters.label("characters"), pair.for_people)
-    return _read_tuples(store, select(pair.id.label("pair_id"), *columns).where(pair.expected.is_(None)))
+    names = (pair.prompt_id, pair.method_a, pair.method_b)
+    known = (characters.label("characters"), (pair.for_people & playing).label("for_people"))
+    statement = select(pair.id.label("pair_id"), *names, *known)
+    return _read_tuples(store, statement.where(pair.expected.is_(None)))
 
 
 def _read_tuples(store: Store, statement: Select[Any]) -> NamedRows:

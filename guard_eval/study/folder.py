@@ -138,7 +138,7 @@ class Study:
             quota=asked.pairs_per_rater,
             gold_every=asked.gold_every,
             repeats=asked.repeats,
-            rounds=self.settings.plan_rounds(asked.criteria),
+            rounds=self.settings.plan_rounds(asked.criteria, asked.raters_per_pair),
         )
 
     @property

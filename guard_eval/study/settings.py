@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain, combinations
 from typing import Annotated, Literal, Self, get_args
 
@@ -157,19 +157,6 @@ class Pairs(SettingsTable):
     human_pairs: Annotated[Count, Field(ge=2)] | None = None
     design: Literal["fixed", "rounds", "candidate"] = "fixed"
     rounds: Annotated[int, Field(ge=2, le=100)] = 10
-
-    def explain_design(self) -> str:
-        """Return what is wrong with the comparisons of a design in rounds; nothing if they fit."""
-        couples = {frozenset(couple) for couple in self.compare}
-        systems = frozenset[str]().union(*couples)
-        if self.human_pairs is not None:
-            return "needs people to rate all pairs; remove pairs.human_pairs"
-        if self.design == "candidate" and not frozenset.intersection(*couples):
-            return "needs one system that all couples of pairs.compare share; take the others out"
-        missing = {frozenset(couple) for couple in combinations(systems, 2)} - couples
-        if self.design == "rounds" and missing:
-            return f"compares each system with each; write pairs.compare = {json.dumps([sorted(systems)])}"
-        return ""
 
 
 class Pages(SettingsTable):
@@ -374,24 +361,31 @@ class Settings(SettingsTable):
             raise ValueError("\n".join(problems))
         return self
 
-    def _check_rounds(self) -> list[str]:
-        """Return why comparisons cannot stop after a round of prompts."""
+    def _check_rounds(self) -> Iterator[str]:
+        """Yield why comparisons cannot stop after a round of prompts."""
+        pairs = self.pairs
+        couples = {frozenset(couple) for couple in pairs.compare}
+        systems = sorted(frozenset[str]().union(*couples))
+        every = 2 * len(couples) == len(systems) * (len(systems) - 1)
+        fits = every if pairs.design == "rounds" else frozenset.intersection(*couples)
+        if pairs.design == "fixed":
+            return
+        if not fits or len(couples) < len(pairs.compare):
+            remedy = (
+                f"compare = {json.dumps([systems])}, or couples that all share one system for a candidate"
+            )
+            yield f"pairs.compare does not fit pairs.design {pairs.design}; write {remedy}"
+        chosen = [f"analysis.{key}" for key in EXCLUSIVE if key in self.analysis.chosen()]
+        for key in [*chosen, *["pairs.human_pairs"] * (pairs.human_pairs is not None)]:
+            yield f"{key} does not go with the test of pairs.design {pairs.design}; remove it"
+
+    def plan_rounds(self, criteria: Sequence[str], showings: int) -> RoundPlan | None:
+        """Return how comparisons stop for raters who are asked these criteria, of which the first decides."""
         design = self.pairs.design
         if design == "fixed":
-            return []
-        chosen = [key for key in EXCLUSIVE if key in self.analysis.chosen()]
-        problems = [f"has a test of its own; remove analysis.{key}" for key in chosen]
-        return [
-            f"pairs.design {design} {problem}"
-            for problem in (*problems, self.pairs.explain_design())
-            if problem
-        ]
-
-    def plan_rounds(self, criteria: Sequence[str]) -> RoundPlan | None:
-        """Return how it is decided which comparisons go on: by the first criterion that is asked."""
-        if self.pairs.design == "fixed":
             return None
-        return RoundPlan(design=self.pairs.design, criterion=criteria[0], alpha=self.analysis.alpha)
+        alpha = self.analysis.alpha
+        return RoundPlan(design=design, criterion=criteria[0], alpha=alpha, showings=showings)
 
     def _check_writers(self) -> list[str]:
         """Return what is wrong with the models and strategies that write texts, and with systems' names."""

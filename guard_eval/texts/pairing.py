@@ -112,18 +112,14 @@ def prompts_for_people(prompts: Sequence[Prompt], number: int | None) -> set[str
     return chosen
 
 
-def _is_shown_alike(pair: Pair, now: Pair | None) -> bool:
-    return now is not None and (pair.for_people, pair.round) == (now.for_people, now.round)
-
-
 def _check_existing(
     existing: Sequence[Pair], pairs: Sequence[Pair], drawn: Sequence[Prompt], compare: Sequence[Sequence[str]]
 ) -> None:
     """Refuse settings that no longer give pairs that exist; say which ones, and how a study is extended."""
-    drawn_now = {pair.id: pair for pair in pairs}
+    shown = {pair.id: (pair.for_people, pair.round) for pair in pairs}
     couples = {tuple(couple) for couple in compare}
     prompts = {prompt.id for prompt in drawn}
-    changed = [pair for pair in existing if not _is_shown_alike(pair, drawn_now.get(pair.id))]
+    changed = [pair for pair in existing if shown.get(pair.id) != (pair.for_people, pair.round)]
     if existing and pairs[0].round and len(pairs) > len(existing):
         raise StudyError(
             "systems or prompts were added to a study in rounds, whose rounds are drawn once; take them out, "
@@ -135,9 +131,9 @@ def _check_existing(
             return f"pairs.compare does not name {pair.method_a} with {pair.method_b}, in this order"
         if pair.prompt_id not in prompts:
             return f"prompts.file, pairs.per_dataset or seed give other prompts of {pair.dataset}"
-        if pair.id in drawn_now and pair.round != drawn_now[pair.id].round:
-            return "pairs.design, pairs.rounds or seed put prompts into other rounds"
-        if pair.id in drawn_now:
+        if pair.id in shown and shown[pair.id][1] != pair.round:
+            return "pairs.design or pairs.rounds put prompts into other rounds"
+        if pair.id in shown:
             return "pairs.human_pairs gives people other pairs"
         return f"{pair.method_a} or {pair.method_b} wrote other texts, or other runs are compared"
 
