@@ -1,4 +1,4 @@
-"""Comparisons that stop after a round: the statistic and its p by hand and by another program, and who leaves."""
+"""Comparisons that stop after a round: statistic and p by hand and by another program, and who leaves."""
 
 import numpy as np
 import pytest

@@ -38,6 +38,7 @@ from guard_eval.study.system_settings import System
 VERDICT_COLUMNS = [
     "pair_id", "dataset", "prompt_id", "method_a", "method_b", "rater", "criterion", "verdict", "rater_kind",
     "presentation", "shown_first", "position", "length_a", "length_b",
+    "prompt_round",
 ]
 # fmt: on
 """What the columns mean is in the template of README.md."""

@@ -115,6 +115,21 @@ def test_a_record_is_never_changed(store, plan):
             db.execute(change)
 
 
+def test_the_last_rating_of_a_round_hands_out_the_next(store, plan, round_of):
+    """As the page does: it saves a verdict and takes the next pair at once."""
+    add_pairs(store, plan)
+    ann, ben = people(store, "Ann", "Ben")
+    rate_all(store, ann, plan)
+    (shown,) = handout.claim(store, ben, plan)
+    seen = []
+    while shown is not None and round_of(shown) == 1:
+        assert read_records(store) == []
+        seen.append(shown)
+        shown = rate(store, ben, shown, then=plan)
+    assert len(seen) == 3 * SIZES[0]
+    assert round_of(shown) == 2
+
+
 def test_an_open_pair_keeps_its_round_from_ending(store, clock, plan, round_of):
     add_pairs(store, plan)
     ann, ben, cem = people(store, "Ann", "Ben", "Cem")
@@ -231,7 +246,7 @@ def test_presentations_of_a_prompt_are_spread(store, plan):
 
 def test_pairs_without_rounds_are_refused(store, make_pairs, plan):
     pairs.add(store, make_pairs(2))
-    with pytest.raises(StudyError, match="not in rounds, as pairs.design wants; run: guard-eval pair STUDY"):
+    with pytest.raises(StudyError, match=r"not in rounds, as pairs\.design wants; run: guard-eval pair"):
         slots.apply_plan(store, plan)
     (ann,) = people(store, "Ann")
     assert len(rate_all(store, ann, plan)) == 2  # a served app loses no rating
@@ -253,7 +268,7 @@ def test_a_judge_has_rounds_of_its_own(store, plan, judge):
     rule = replace(plan.rounds, showings=2)
     judge_plan = replace(plan, rounds=rule)
     who = raters.get_or_add(store, name, "model")
-    from guard_eval.store import requests, verdicts  # noqa: PLC0415
+    from guard_eval.store import requests, verdicts
 
     asked = []
     while True:
