@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain, combinations
@@ -364,17 +365,15 @@ class Settings(SettingsTable):
     def _check_rounds(self) -> Iterator[str]:
         """Yield why comparisons cannot stop after a round of prompts."""
         pairs = self.pairs
-        couples = {frozenset(couple) for couple in pairs.compare}
-        systems = sorted(frozenset[str]().union(*couples))
-        every = 2 * len(couples) == len(systems) * (len(systems) - 1)
-        fits = every if pairs.design == "rounds" else frozenset.intersection(*couples)
         if pairs.design == "fixed":
             return
-        if not fits or len(couples) < len(pairs.compare):
-            remedy = (
-                f"compare = {json.dumps([systems])}, or couples that all share one system for a candidate"
-            )
-            yield f"pairs.compare does not fit pairs.design {pairs.design}; write {remedy}"
+        couples = [frozenset(couple) for couple in pairs.compare]
+        systems = sorted(frozenset[str]().union(*couples))
+        shared = frozenset.intersection(*couples)
+        if pairs.design == "rounds" and len(couples) < math.comb(len(systems), 2):
+            yield f"pairs.design rounds compares all with all; write pairs.compare = {json.dumps([systems])}"
+        if pairs.design == "candidate" and not shared:
+            yield "pairs.design candidate needs a system that all of pairs.compare share; remove others"
         chosen = [f"analysis.{key}" for key in EXCLUSIVE if key in self.analysis.chosen()]
         for key in [*chosen, *["pairs.human_pairs"] * (pairs.human_pairs is not None)]:
             yield f"{key} does not go with the test of pairs.design {pairs.design}; remove it"
