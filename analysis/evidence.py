@@ -18,8 +18,7 @@ from analysis.verdicts.combined import Composite
 from analysis.verdicts.scores import CELL, ScoredVerdicts, connected_methods
 from guard_eval.errors import StudyError
 from guard_eval.estimate import Adjustment
-from guard_eval.records import PEOPLE, DeclaredPart, Pair
-from guard_eval.rounds import Contest
+from guard_eval.records import PEOPLE, Contest, DeclaredPart, Pair
 from guard_eval.rubric import COMPOSITE, Criterion
 from guard_eval.study.test_plan import TestPlan
 

@@ -16,11 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from guard_eval import rounds
-from guard_eval.records import RoundPlan
-from guard_eval.rounds import Contest, compare, find_stopping
+from guard_eval.records import Contest, RoundPlan
+from guard_eval.rounds import compare, find_stopping
 
 SPREAD = 0.45
 """The standard deviation of a text's quality, in that of a rater's noise: two raters' ICC is about .2."""
+SEED = 20261129
 TIE = 0.38
 """What is felt below this is a tie: about 30 %."""
 Design = Literal["rounds", "candidate"]
@@ -59,9 +60,10 @@ def play(design: Design, scores: NDArray[np.float64], systems: int, sizes: tuple
     plan = RoundPlan(design=design, criterion="c", alpha=0.05, showings=1)
     table = [dict(zip(couples, row, strict=False)) for row in scores.tolist()]
     ends = np.cumsum(sizes)
-    contest = Contest(plan=plan, sizes=sizes, couples=couples, stopped={}, prompts=[])
+    contest = Contest(plan=plan, sizes=sizes, couples=couples, done=0, stopped={}, prompts=[])
     for number, end in enumerate(ends, start=1):
-        contest = replace(contest, prompts=[*contest.prompts, table[end - sizes[number - 1] : end]])
+        played = [(number, each) for each in table[end - sizes[number - 1] : end]]
+        contest = replace(contest, done=number, prompts=[*contest.prompts, *played])
         stopping = dict.fromkeys(find_stopping(contest, compare(contest)), number)
         contest = replace(contest, stopped={**contest.stopped, **stopping})
         if not contest.playing(number + 1):
@@ -81,14 +83,12 @@ def measure(
     sizes = tuple(np.bincount(drawn, minlength=of).tolist())
     quality = dict(zip("abcdefghijklmnop", means.tolist(), strict=False))
     for study in range(studies):
-        rng = np.random.default_rng([study, len(means), prompts])
+        rng = np.random.default_rng([SEED, study, len(means), prompts])
         contest = play(design, draw(rng, means, prompts, raters), len(means), sizes)
         claims = [each for each in compare(contest) if each.p_adjusted <= contest.plan.alpha]
         wrong = [each for each in claims if quality[each.ahead] <= quality[each.behind]]
         is_best = sum(each.ahead == "a" for each in claims) == len(means) - 1
-        shown = sum(
-            size * len(contest.playing(at)) for at, size in enumerate(sizes[: len(contest.prompts)], 1)
-        )
+        shown = sum(size * len(contest.playing(at)) for at, size in enumerate(sizes[: contest.done], 1))
         all_pairs = prompts * len(means) * (len(means) - 1) / 2
         results += (bool(wrong), any(each.ahead == "a" for each in wrong), is_best, shown / all_pairs)
     return (results / studies).tolist()
@@ -112,7 +112,8 @@ def lines(studies: int) -> Iterator[str]:
     cases += [("no difference, two systems, 30 prompts, 1 rater", [0.0] * 2, 30, 1, 5)]
     for name, means, prompts, raters, of in cases:
         for design in ("rounds", "candidate"):
-            row = measure(design, np.array(means), prompts=prompts, raters=raters, of=of, studies=studies)
+            count = studies if any(means) else 3 * studies  # an error needs more than a power
+            row = measure(design, np.array(means), prompts=prompts, raters=raters, of=of, studies=count)
             cells = [f"{value:.3f}".removeprefix("0") for value in row]
             yield f"| {name} | {design} | {' | '.join(cells)} |"
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal, Self
@@ -260,6 +260,32 @@ class RoundPlan:
     criterion: str
     alpha: float
     showings: int
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Contest:
+    """The verdicts of people, or of one judge, on the rounds that are over.
+
+    Attributes:
+        plan: How it is decided which couples go on.
+        sizes: The number of prompts of each round.
+        couples: The systems that are compared.
+        done: The number of rounds that are over.
+        stopped: The last round of each couple that has stopped.
+        prompts: The round of each prompt, and its scores from −1 to 1, positive for a couple's first system.
+            A couple has a score where all its ratings are in.
+    """
+
+    plan: RoundPlan
+    sizes: tuple[int, ...]
+    couples: tuple[Couple, ...]
+    done: int
+    stopped: Mapping[Couple, int]
+    prompts: Sequence[tuple[int, Mapping[Couple, float]]]
+
+    def playing(self, number: int) -> list[Couple]:
+        """Return the couples that are shown in a round."""
+        return [couple for couple in self.couples if self.stopped.get(couple, number) >= number]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

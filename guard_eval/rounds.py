@@ -15,7 +15,7 @@ correction over all couples holds as well.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain, pairwise
@@ -25,36 +25,12 @@ from numpy.typing import NDArray
 from scipy import optimize, special
 
 from guard_eval.estimate import NO_DATA, Estimate, adjust
-from guard_eval.records import Couple, RoundPlan
+from guard_eval.records import Contest, Couple
 
 METHOD = "largest |z| t^¼ over the rounds"
 Floats = NDArray[np.float64]
 SHAPE = 0.25
 """The power of t: with 0 each round may conclude as easily as the last, with ½ early ones hardly can."""
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Contest:
-    """The verdicts of people, or of one judge, by rounds.
-
-    Attributes:
-        plan: How it is decided which couples go on.
-        sizes: The number of prompts of each round.
-        couples: The systems that are compared.
-        stopped: The last round of each couple that has stopped.
-        prompts: Of each round that is over the scores of its prompts, from −1 to 1, positive for a couple's
-            first system. A couple has a score where all its ratings are in.
-    """
-
-    plan: RoundPlan
-    sizes: tuple[int, ...]
-    couples: tuple[Couple, ...]
-    stopped: Mapping[Couple, int]
-    prompts: Sequence[Sequence[Mapping[Couple, float]]]
-
-    def playing(self, number: int) -> list[Couple]:
-        """Return the couples that are shown in a round."""
-        return [couple for couple in self.couples if self.stopped.get(couple, number) >= number]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -90,7 +66,8 @@ def p_of_peak(peak: float, sizes: tuple[int, ...]) -> float:
     walks = np.zeros(1)  # where the walks are that have not reached the peak
     masses = np.ones(1)
     chance = 0.0
-    for before, now in pairwise(_times(sizes)):
+    ends = np.unique([0, *np.cumsum(sizes)]) / sum(sizes)  # empty rounds take no time
+    for before, now in pairwise(ends):
         step = math.sqrt(now - before)
         limit = peak * now ** (0.5 - SHAPE)  # a walk of variance t has the size |z| t^½
         leave = special.ndtr((-limit - walks) / step) + special.ndtr((walks - limit) / step)
@@ -100,11 +77,6 @@ def p_of_peak(peak: float, sizes: tuple[int, ...]) -> float:
         masses = limit * weights * density / (step * math.sqrt(2 * math.pi))
         walks = limit * points
     return min(1.0, chance)
-
-
-def _times(sizes: Sequence[int]) -> Floats:
-    """Return the parts of all prompts after 0, 1, … rounds; empty rounds take no time."""
-    return np.unique([0, *np.cumsum(sizes)]) / sum(sizes)
 
 
 _legendre = lru_cache(np.polynomial.legendre.leggauss)
@@ -118,7 +90,7 @@ def find_peak(alpha: float, sizes: tuple[int, ...]) -> float:
 
 def compare(contest: Contest) -> list[Comparison]:
     """Return what the rounds so far say about each couple."""
-    leads = [_find_leads(contest, number) for number, _ in enumerate(contest.prompts, start=1)]
+    leads = [_find_leads(contest, number) for number in range(1, contest.done + 1)]
     tested = []
     for at, couple in enumerate(contest.couples):
         last = contest.stopped.get(couple, len(leads))
@@ -130,7 +102,7 @@ def compare(contest: Contest) -> list[Comparison]:
 def _find_leads(contest: Contest, number: int) -> Floats:
     """Return the leads of all couples on the complete prompts of a round, `[prompts, couples]`."""
     playing = set(contest.playing(number))
-    complete = [scores for scores in contest.prompts[number - 1] if playing <= scores.keys()]
+    complete = [scores for at, scores in contest.prompts if at == number and playing <= scores.keys()]
     rows = [[scores[each] if each in playing else 0.0 for each in contest.couples] for scores in complete]
     scores = np.array(rows).reshape(-1, len(contest.couples))
     if contest.plan.design == "candidate":
@@ -176,7 +148,7 @@ def find_stopping(contest: Contest, compared: Sequence[Comparison]) -> list[Coup
     A beaten system stops in all its couples. If the systems that go on all beat each other in a circle, none
     leaves.
     """
-    playing = contest.playing(len(contest.prompts))
+    playing = contest.playing(contest.done)
     decided = [each for each in compared if each.p_adjusted <= contest.plan.alpha]
     if contest.plan.design == "candidate":
         return [each.couple for each in decided if each.couple in playing]

@@ -4,18 +4,20 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from guard_eval.records import RoundPlan
-from guard_eval.rounds import Contest, compare, find_peak, find_stopping, p_of_peak
+from guard_eval.records import Contest, RoundPlan
+from guard_eval.rounds import compare, find_peak, find_stopping, p_of_peak
 
 AB, AC, BC = ("a", "b"), ("a", "c"), ("b", "c")
 
 
 def contest(*rounds, design="rounds", sizes=None, stopped=(), couples=(AB, AC, BC)):
     """Return a contest of rounds, each a list of prompts' scores of the couples, in their order."""
-    prompts = [[dict(zip(couples, scores, strict=False)) for scores in part] for part in rounds]
+    played = [(number, scores) for number, part in enumerate(rounds, start=1) for scores in part]
+    prompts = [(number, dict(zip(couples, scores, strict=False))) for number, scores in played]
     plan = RoundPlan(design=design, criterion="fluency", alpha=0.05, showings=1)
     sizes = sizes or tuple(len(part) for part in rounds)
-    return Contest(plan=plan, sizes=sizes, couples=couples, stopped=dict(stopped), prompts=prompts)
+    done, stopped = len(rounds), dict(stopped)
+    return Contest(plan=plan, sizes=sizes, couples=couples, done=done, stopped=stopped, prompts=prompts)
 
 
 def p_by_library(peak, sizes):

@@ -20,9 +20,8 @@ from analysis.verdicts.tidy import validate
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_bytes, read_text
 from guard_eval.metrics.scores import METRICS
-from guard_eval.records import PEOPLE_OF, Pair, RaterKind, part_of
+from guard_eval.records import PEOPLE_OF, Contest, Pair, RaterKind, part_of
 from guard_eval.reporting.words import KIND_PLACE, judged_by
-from guard_eval.rounds import Contest
 from guard_eval.rubric import CRITERIA, Criterion, criteria, describe_rewordings
 from guard_eval.store import Store, TidyRow, raters, unblind
 from guard_eval.store import notes as store_notes

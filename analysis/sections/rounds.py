@@ -137,7 +137,7 @@ def _describe(evidence: Evidence, who: tuple[str, str]) -> str:
     rows = [row for row in evidence.rows(rounds) if row.who == who]
     left = [row.system for row in evidence.rows(places) if row.who == who and row.left_after]
     decided = sum(row.is_significant(evidence.plan.alpha) for row in rows)
-    done = len(contest.prompts)
+    done = contest.done
     rated = sum(size * len(contest.playing(number)) for number, size in enumerate(contest.sizes[:done], 1))
     part = percent(rated / len(rows) / sum(contest.sizes), 0)
     has_left = f"; {and_list(left)} left" if left else ""

@@ -10,16 +10,12 @@ from collections import defaultdict
 from dataclasses import asdict
 from datetime import datetime
 from statistics import fmean
-from typing import TYPE_CHECKING
 
 from sqlalchemy import ColumnElement, Connection, and_, func, or_, select
 
-from guard_eval.records import Couple, RoundPlan, part_of
+from guard_eval.records import Contest, Couple, RoundPlan, part_of
 from guard_eval.store import unblind
 from guard_eval.store.schema import ROUND, closed_round, pair
-
-if TYPE_CHECKING:
-    from guard_eval.rounds import Contest
 
 MOST_ROUNDS = 100
 
@@ -58,8 +54,6 @@ def read_contest(db: Connection, part: str, plan: RoundPlan | None = None, *, no
         plan: How comparisons stop; by default as it was when the last round was over.
         now: The number of further rounds.
     """
-    from guard_eval.rounds import Contest  # noqa: PLC0415 (it takes a second)
-
     done, stopped = read_stopped(db, part)
     if plan is None:
         last = select(closed_round.detail).where(closed_round.part == part, closed_round.number == done)
@@ -69,22 +63,19 @@ def read_contest(db: Connection, part: str, plan: RoundPlan | None = None, *, no
     sizes = {row[0]: row[3] for row in counts}
     scores: dict[tuple[int, str, str], dict[Couple, list[int]]] = defaultdict(lambda: defaultdict(list))
     for row in unblind.read_counted(db, plan.criterion):
-        if part == part_of(row.rater, row.rater_kind):
+        if part == part_of(row.rater, row.rater_kind) and row.prompt_round <= done + now:
             score = (row.verdict == row.method_a) - (row.verdict == row.method_b)
             scores[row.prompt_round, row.dataset, row.prompt_id][row.method_a, row.method_b].append(score)
-    rounds: dict[int, list[dict[Couple, float]]] = {
-        number: [] for number in range(1, 1 + max(sizes, default=0))
-    }
-    for (number, *_), by_couple in scores.items():
-        rounds[number].append(
-            {couple: fmean(each) for couple, each in by_couple.items() if len(each) >= plan.showings}
-        )
     return Contest(
         plan=plan,
-        sizes=tuple(sizes.get(number, 0) for number in rounds),
+        sizes=tuple(sizes.get(number, 0) for number in range(1, 1 + max(sizes, default=0))),
         couples=tuple(sorted({(row[1], row[2]) for row in counts})),
+        done=done + now,
         stopped=stopped,
-        prompts=list(rounds.values())[: done + now],
+        prompts=[
+            (key[0], {couple: fmean(each) for couple, each in couples.items() if len(each) >= plan.showings})
+            for key, couples in scores.items()
+        ],
     )
 
 
@@ -93,16 +84,14 @@ def close_round(db: Connection, now: datetime, part: str, plan: RoundPlan) -> bo
     from guard_eval.rounds import compare, find_stopping  # noqa: PLC0415 (it takes a second)
 
     contest = read_contest(db, part, plan, now=1)
-    done, _ = read_stopped(db, part)
-    number = done + 1
-    if number > len(contest.prompts) or not contest.playing(number):
+    if contest.done > len(contest.sizes) or not contest.playing(contest.done):
         return False
     compared = compare(contest)
     detail = {
         "plan": asdict(plan),
         "stopped": find_stopping(contest, compared),
         "p": [[*each.couple, each.p_adjusted] for each in compared],
-        "prompts": sum(map(len, contest.prompts)),
+        "prompts": len(contest.prompts),
     }
-    db.execute(ROUND.insert().values(part=part, number=number, detail=detail, at=now))
+    db.execute(ROUND.insert().values(part=part, number=contest.done, detail=detail, at=now))
     return True
