@@ -80,7 +80,8 @@ honours_rounds = honours("alpha", unaffected=("panel", "composite", *ANSWER_KEYS
 def rounds(evidence: Evidence) -> list[RoundsRow]:
     """Return a row for each comparison that stops when it is decided, of people and of each judge."""
     rows = []
-    for who, contest in evidence.context.contests.items():
+    for who, recorded in evidence.context.contests.items():
+        contest = replace(recorded, plan=replace(recorded.plan, alpha=evidence.plan.alpha))
         compared = compare(contest)
         due = find_stopping(replace(contest, stopped={}), compared)
         for each in compared:

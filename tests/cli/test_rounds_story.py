@@ -48,6 +48,11 @@ def read(folder, name):
 
 def test_a_tournament_in_rounds(run, folder):
     assert "pairs: 90, new: 90" in run("pair", "s").out
+    assert run("describe", "s").code == 0
+    plan = (folder / "plan.md").read_text()
+    assert "into 4 rounds" in plan
+    assert "3 comparisons on fluency, which decides" in plan
+    assert "Results are looked at once" not in plan
     first = status_of(run)
     assert "people: round 1 of 4; " in first
     refused = run("report", "s").refused()
