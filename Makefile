@@ -55,6 +55,8 @@ evidence: .venv/test.stamp
 	$(BIN)/python evidence/calibration.py
 	$(BIN)/python evidence/shares_and_ranks.py
 	$(BIN)/python evidence/planning.py
+	$(BIN)/python evidence/slices.py
+	$(BIN)/python evidence/copiers.py
 
 docs: .venv/docs.stamp
 	$(BIN)/python tools/site_builder.py

@@ -1,6 +1,6 @@
 """From a table of verdicts to analyses and a report. Any table with the columns of `verdicts.layout` will do.
 
-from analysis import agreement, figures, judges, position, ranking, read, report, shares
+from analysis import agreement, check, figures, judges, position, ranking, read, report, shares
 
 Each function is loaded when it is used.
 """
@@ -10,13 +10,17 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-__all__ = ["agreement", "figures", "judges", "position", "ranking", "read", "report", "shares"]
+__all__ = ["agreement", "check", "figures", "judges", "position", "ranking", "read", "report", "shares"]
 
 if TYPE_CHECKING:
+    from analysis.claim import check
     from analysis.reports.notebook import agreement, figures, judges, position, ranking, report, shares
     from analysis.verdicts.tidy import read
 else:
-    _MODULES = dict.fromkeys(__all__, "analysis.reports.notebook") | {"read": "analysis.verdicts.tidy"}
+    _MODULES = dict.fromkeys(__all__, "analysis.reports.notebook") | {
+        "check": "analysis.claim",
+        "read": "analysis.verdicts.tidy",
+    }
 
     def __getattr__(name: str) -> object:
         """Return a function, from the module that is loaded now."""

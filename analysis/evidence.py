@@ -15,11 +15,13 @@ from typing import Any, Literal, TypeVar, cast
 import pandas as pd
 
 from analysis.verdicts.combined import Composite
+from analysis.verdicts.likeness import Conduct
 from analysis.verdicts.scores import CELL, ScoredVerdicts, connected_methods
 from guard_eval.errors import StudyError
 from guard_eval.estimate import Adjustment
 from guard_eval.records import PEOPLE, Contest, DeclaredPart, Pair
 from guard_eval.rubric import COMPOSITE, Criterion
+from guard_eval.study.choice import Choice
 from guard_eval.study.test_plan import TestPlan
 
 CORRECTION_NAMES = {"holm": "Holm", "bh": "Benjamini–Hochberg", "max-t": "max-T"}
@@ -133,15 +135,21 @@ class Context:
         unfinished: What raters have still to rate of what was planned, in words.
         plan: How the verdicts are tested.
         compare: Comparisons of several methods that are analysed in every way.
-        by: Columns of the table by whose values results are split.
+        by: Declared columns by whose values results are split. That a result depends on one of them is a
+            test of its family.
+        explored: Further columns, which were chosen later: they support no claim.
         raters_per_item: How many raters of each kind make an item complete, if that is planned.
         contests: The rounds of a study whose comparisons stop early, by the kind of raters and the judge.
         random_part: Whether the pairs that people rated are known to be a random part of those judged.
         metrics: The scores of automatic metrics with their meanings.
         examples: Pairs to show side by side.
         judging: How judges were asked; `None` if none was.
+        choice: How [tuning] chose a setting of each strategy; None if it chose none.
+        unknown_searches: Systems in files whose name is a setting, and of which no other setting is known.
         exclusions: The raters whose verdicts were left out.
         with_excluded: All verdicts with theirs, if some were left out.
+        people: What a study knows of the people who rated, for a checklist (`reports.checklist`).
+        conduct: On how many pairs the app counted copies and programs, by rater.
         versions: Versions of the software, by name.
         settings: The study's settings as they stand.
         command: The command that writes this report.
@@ -162,14 +170,19 @@ class Context:
     plan: TestPlan = field(default_factory=TestPlan)
     compare: tuple[tuple[str, str], ...] = ()
     by: tuple[str, ...] = ()
+    explored: tuple[str, ...] = ()
     raters_per_item: Mapping[str, int] = field(default_factory=dict)
     contests: Mapping[tuple[str, str], Contest] = field(default_factory=dict)
     random_part: bool = False
     metrics: tuple[MetricRow, ...] = ()
     examples: tuple[Pair, ...] = ()
     judging: JudgeUsage | None = None
+    choice: Choice | None = None
+    unknown_searches: tuple[str, ...] = ()
     exclusions: tuple[Exclusion, ...] = ()
     with_excluded: pd.DataFrame | None = None
+    people: Facts | None = None
+    conduct: Conduct = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=versions)
     settings: str = ""
     command: str = ""

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-from annotation_app import wording
 from guard_eval import progress
 from guard_eval.errors import MissingExtraError, StudyError
 from guard_eval.records import PEOPLE
@@ -18,7 +17,7 @@ from guard_eval.rubric import criteria, describe_rewordings
 from guard_eval.store import Store, raters, settings, slots
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store.manage import LOCAL_ADDRESS
-from guard_eval.study import Study
+from guard_eval.study import Study, wording
 from guard_eval.study.declared import compare_declared
 from guard_eval.study.judge_settings import CONTINUATIONS
 

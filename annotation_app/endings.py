@@ -22,8 +22,8 @@ import streamlit as st
 from annotation_app import markup, state
 from annotation_app.markup import label
 from annotation_app.state import App, Visit
-from annotation_app.wording import fill
 from guard_eval.store import handout, raters
+from guard_eval.study.wording import fill
 
 Ending = Literal["completed", "no_place", "ran_out", "screened_out", "declined", "ended"]
 

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import streamlit as st
 
-from annotation_app.wording import Wording
 from guard_eval.reporting.escaping import escape_markdown
 from guard_eval.rubric import Criterion
+from guard_eval.study.wording import Wording
 
 POLL_SECONDS = 10.0
 """How often a waiting page looks whether it can go on."""

@@ -14,9 +14,9 @@ from annotation_app import endings, markup, panel, state
 from annotation_app.markup import forward, label
 from annotation_app.panel import Submission
 from annotation_app.state import App, Visit
-from annotation_app.wording import FormQuestion, PracticePair, fill
 from guard_eval.records import BlindPair, content_id
 from guard_eval.store.notes import CHECK_ATTEMPTS
+from guard_eval.study.wording import FormQuestion, PracticePair, fill
 
 ANSWER_LENGTH = 300
 """Characters of an answer in the rater's own words."""
@@ -61,7 +61,7 @@ def _ask_consent(app: App, visit: Visit) -> str:
         return endings.show(app, "declined", visit)
     texts = app.words.consent
     with markup.page(texts.title, texts.lead):
-        st.html(markup.points(texts.points) + markup.paragraph(texts.contact))
+        st.html(markup.points([*texts.points, texts.counts]) + markup.paragraph(texts.contact))
         with st.container(key="around", horizontal=True):
             agreed = forward(texts.agree, key="agree")
             declined = st.button(label(texts.decline), key="decline")

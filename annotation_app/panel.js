@@ -5,6 +5,8 @@ const IDLE = 30_000; // ms without a sign of life that still count as reading
 const KEPT = 30 * 24 * 3600_000; // ms for which a draft is kept whose rater does not come back
 const PATIENCE = 6_000; // ms without an answer of the server before the rater is informed
 const TRIES = 3; // unanswered runs after which what was sent waits for another press
+const PASSAGE = 40; // characters from which on a copy is one of a passage
+const MOST = 999; // of what is counted on a pair
 const FIELDS = "textarea, select, [contenteditable], input:not([type=radio], [type=checkbox])";
 const LETTERS = ["A", "tie", "B"];
 const DIGITS = ["1", "2", "3"];
@@ -63,6 +65,7 @@ class Draft {
     this.choices = { ...view.chosen, ...before.choices };
     this.comment = before.comment ?? view.comment;
     this.problems = before.problems ?? view.problems;
+    this.conduct = { ...before.conduct }; // what was counted, see `watchConduct`
     this.ends = new Set(before.ends); // the texts whose end was on the screen
     this.sent = before.sent ?? ""; // the press of Save that is not acknowledged yet
     this.after = before.after ?? ""; // the press before it: what was changed since may replace its answers
@@ -88,6 +91,10 @@ class Draft {
     this.present = isSeen();
   }
 
+  count(name) {
+    this.conduct[name] = Math.min(MOST, (this.conduct[name] ?? 0) + 1);
+  }
+
   touch() {
     this.tick();
     this.touched = this.last;
@@ -95,9 +102,9 @@ class Draft {
 
   store() {
     this.tick();
-    const { choices, comment, problems, base, older, sent, after, shown, active } = this;
-    const times = { at: Date.now(), seconds: shown / 1000, active: active / 1000 };
-    remember(this.key, { choices, comment, problems, base, older, ends: [...this.ends], sent, after, ...times });
+    const { choices, comment, problems, base, older, sent, after, shown, active, conduct } = this;
+    const measures = { at: Date.now(), seconds: shown / 1000, active: active / 1000, conduct };
+    remember(this.key, { choices, comment, problems, base, older, ends: [...this.ends], sent, after, ...measures });
   }
 
   message(view) {
@@ -111,6 +118,7 @@ class Draft {
       comment: this.comment === view.comment ? null : this.comment,
       problems: `${this.problems}` === `${view.problems}` ? null : this.problems,
       ends: this.ends.size,
+      conduct: this.conduct,
       seconds: this.shown / 1000,
       active: this.active / 1000,
     };
@@ -171,6 +179,8 @@ class Panel {
 
   begin() {
     this.draft = new Draft(this.view);
+    this.copied = false;
+    if (this.view.counts && navigator.webdriver) this.draft.conduct.driven = 1;
     this.root?.remove();
     this.root = page(this);
     this.home.append(this.root);
@@ -237,6 +247,29 @@ class Panel {
     on(window, ["resize"], () => this.measure());
     on(window, ["pagehide"], () => this.draft.store());
     on(document, ["visibilitychange"], () => this.draft.store());
+    this.watchConduct(on);
+  }
+
+  /* Count copies of a passage after which the page is left, and events that a program made. Only numbers are kept, and only
+     if the consent page says so. A screen reader, a voice control of the system and a browser's translation make no such
+     events. */
+  watchConduct(on) {
+    const count = (name) => {
+      if (this.view.counts) this.draft.count(name);
+    };
+    const leave = () => {
+      if (!this.copied || isSeen()) return;
+      this.copied = false;
+      count("copies");
+    };
+    on(document, ["copy"], ({ target }) => {
+      this.copied = !(target instanceof Element && target.matches(FIELDS)) && `${getSelection()}`.length >= PASSAGE;
+    });
+    on(window, ["blur"], leave);
+    on(document, ["visibilitychange"], leave);
+    on(document, ["click", "change", "keydown"], ({ isTrusted, target }) => {
+      if (!isTrusted && this.root.contains(target)) count("untrusted");
+    });
   }
 
   // Messages.

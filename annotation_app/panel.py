@@ -17,11 +17,14 @@ from pydantic import BaseModel, Field, StrictInt, StringConstraints, ValidationE
 from annotation_app import state
 from annotation_app.markup import asset
 from annotation_app.state import App, Visit
-from annotation_app.wording import Wording
 from guard_eval.records import BlindPair, Choice
+from guard_eval.study.wording import Wording
 
 Problem = Literal["unreadable", "language", "offensive", "display"]
 """What a rater can report about a pair, by the name under which it is stored."""
+
+Conduct = Literal["copies", "untrusted", "driven"]
+"""What is counted on a pair: copies after which the page was left, events of a program, a driven browser."""
 
 _KEY = "panel"
 _PAIR_SCRIPT = """
@@ -50,6 +53,7 @@ class Submission(BaseModel):
         seconds: How long the pair was on the screen.
         active: How much of that the page was in focus and used within the last 30 s.
         ends: How many of prompt, A and B were on the screen to their end.
+        conduct: What was counted of how the page was used.
     """
 
     pair: StrictInt
@@ -62,6 +66,7 @@ class Submission(BaseModel):
     seconds: float | None = None
     active: float | None = None
     ends: int | None = Field(default=None, ge=0, le=3)
+    conduct: dict[Conduct, Annotated[StrictInt, Field(ge=1, le=999)]] = {}
 
 
 class Skip(BaseModel):

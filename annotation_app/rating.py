@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from collections.abc import Mapping
@@ -41,6 +42,7 @@ def _show_pair() -> None:
         "total": len(visit.trail) + visit.available,
         "earlier": visit.earlier,
         "extras": True,
+        "counts": app.settings.pages.consent,
     }
     actions: panel.Actions = {"submit": _submit, "skip": _skip, "turn": _turn}
     answers = _read_answers(app, visit, pair.presentation) if visit.earlier else {}
@@ -136,6 +138,9 @@ def _save(app: App, visit: Visit, submission: Submission) -> None:
         problem=None if submission.problems is None else ", ".join(submission.problems),
         then=app.plan if first or submission.pair == visit.trail[-1] else None,
     )
+    if submission.conduct and app.settings.pages.consent:  # the consent page says that it is counted
+        counts = json.dumps(submission.conduct, sort_keys=True)
+        notes.write(app.store, visit.rater, "conduct", counts, presentation=submission.pair)
     if first:
         visit.trail.append(submission.pair)
         visit.available = max(0, visit.available - 1)

@@ -44,10 +44,10 @@ from annotation_app.connections import (
     websockets,
 )
 from annotation_app.sign_in import BROWSER_COOKIE
-from annotation_app.wording import fill
 from guard_eval.errors import StudyError
 from guard_eval.records import MESSAGE_BYTES
 from guard_eval.store import settings
+from guard_eval.study.wording import fill
 
 OPTIONS: dict[str, object] = {
     # Streamlit calls home, and asks the internet for its own address, unless these forbid it.

@@ -17,14 +17,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from annotation_app import wording
-from annotation_app.wording import PracticePair, Wording
 from guard_eval.errors import StudyError
 from guard_eval.records import BlindPair, HandOutPlan, NoteKind, Rater, content_id
 from guard_eval.rubric import Criterion
 from guard_eval.store import Store, notes, raters, verdicts
-from guard_eval.study import Study
+from guard_eval.study import Study, wording
 from guard_eval.study.settings import Annotation
+from guard_eval.study.wording import PracticePair, Wording
 
 STUDY_ERRORS = (StudyError, OSError)
 """What a missing, locked or broken study raises: the rater sees a calm page, the log names the cause."""

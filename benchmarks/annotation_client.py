@@ -3,8 +3,7 @@
 Every text of the study carries a mark such as `no17a`: the prompt of pair 17 has `p`, the first method's text
 `a`, the second's `b`. By the marks a client knows which pair it was shown and which side is whose. A client
 sends what Streamlit's own JavaScript sends. A rating is acknowledged when the answer to its own press is a
-page with another pair or with thanks. What was pressed and never answered is in doubt: it may be in the
-database or not, but not twice.
+page with another pair or with thanks.
 
 When the rating page changes, `read`, `answer` and `go_on` are what to adapt.
 """
@@ -124,35 +123,31 @@ class Session:
         elements: What the browser would show, by place.
         raw: The messages that brought the elements: whatever an element is, its texts stand there.
         fragments: The fragment that an element belongs to, by place: a press in it runs that fragment alone.
-        options: Of the websocket's connection: cookies, TLS.
     """
 
     def __init__(self, url: str, query: str, *, patience: float) -> None:
         self._url, self._query, self._patience = url, query, patience
         self._socket: ClientConnection | None = None
-        self._script = self._session = ""
+        self._script = ""
         self._cached: dict[str, bytes] = {}
         self.elements: dict[tuple[int, ...], Element] = {}
         self.raw: dict[tuple[int, ...], bytes] = {}
         self.fragments: dict[tuple[int, ...], str] = {}
-        self.options: dict[str, Any] = {}
 
     async def connect(self) -> None:
-        """Open the websocket; a second time the server learns which session it was.
+        """Open the websocket.
 
         Raises:
             LostError: Nobody answers.
         """
-        tokens = ["streamlit", "PLACEHOLDER_AUTH_TOKEN", *([self._session] if self._session else [])]
         try:
             self._socket = await connect(
                 f"ws{self._url.removeprefix('http')}/_stcore/stream",
-                subprotocols=tokens,  # type: ignore[arg-type]
+                subprotocols=["streamlit", "PLACEHOLDER_AUTH_TOKEN"],  # type: ignore[arg-type]
                 origin=self._url,  # type: ignore[arg-type]
                 max_size=None,
                 proxy=None,
                 open_timeout=self._patience,
-                **self.options,
             )
         except (OSError, TimeoutError, InvalidHandshake, WebSocketException) as error:
             raise LostError(str(error)) from error
@@ -209,7 +204,6 @@ class Session:
                 # A run of fragments leaves the rest of the page as it is.
                 running = set(message.metadata.run.fragment_ids)
                 self._script = message.new_session.page_script_hash
-                self._session = message.new_session.initialize.session_id or self._session
             # A run that asked for another one is not the answer.
             elif kind == "script_finished" and message.script_finished != ForwardMsg.FINISHED_EARLY_FOR_RERUN:
                 for index in self.elements.keys() - fresh:
@@ -351,19 +345,14 @@ class Rater:
         url: Where.
         log: What is written to.
         patience: Seconds without an answer after which the connection counts as broken, and for which a page
-            that asks for patience is believed; twice as many for a way back.
-
-    Attributes:
-        away: When the connection broke, and for how many seconds there was no pair.
+            that asks for patience is believed.
     """
 
     def __init__(self, study: MadeStudy, name: str, url: str, log: Log, *, patience: float = 30.0) -> None:
         self.name, self.log, self._patience = name, log, patience
         self.session = Session(url, f"invite={study.tokens[name]}", patience=patience)
         self._dice = random.Random(name)
-        self._sent: list[WidgetState] = []
         self.view = View()
-        self.away: list[tuple[float, float]] = []
 
     async def enter(self) -> None:
         """Open the link and leave every page before the first pair."""
@@ -410,11 +399,10 @@ class Rater:
             opinions[self.name, view.pair, criterion] = METHODS.get(letter, "tie")
             choices[criterion] = letter if letter == "tie" else "A" if letter == view.first else "B"
         self.log.pressed.update(opinions)
-        self._sent = answer(self.session, choices)
+        states = answer(self.session, choices)
         start = time.perf_counter()
-        await self._send(self._sent)
+        await self._send(states)
         seconds = time.perf_counter() - start
-        self._sent = []
         after = self.view
         if after.calm:
             self.log.counts["calm"] += 1
@@ -428,7 +416,7 @@ class Rater:
         return not self.view.ended
 
     async def work(self, until: float, *, think: float) -> None:
-        """Rate until the time has come, `think` seconds a pair on average; come back after every break.
+        """Rate until the time has come, `think` seconds a pair on average, or until the connection breaks.
 
         A `think` of 0 is without pause. Whoever thinks begins somewhere in the middle of a thought, and does
         not press after the end.
@@ -441,26 +429,8 @@ class Rater:
                     return
             except LostError:
                 self.log.counts["lost"] += 1
-                await self._come_back()
+                return
             pause = self._dice.uniform(0.5 * think, 1.5 * think)
-
-    async def _come_back(self) -> None:
-        """Connect again as a browser does: presses are not sent again by themselves."""
-        start = time.perf_counter()
-        while time.perf_counter() - start < 2 * self._patience:
-            await self.session.close()
-            await asyncio.sleep(self._dice.uniform(_AWAY, 2 * _AWAY))
-            try:
-                await self.session.connect()
-                if self._sent:
-                    await self._send([])
-                    self._sent = []
-                await self._arrive()
-            except LostError:
-                continue
-            self.away.append((start, time.perf_counter() - start))
-            return
-        raise LostError(f"{self.name} cannot come back")
 
 
 async def enter(raters: Sequence[Rater]) -> None:

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
-import ssl
 import subprocess
 import sys
-import tempfile
 import time
 import urllib.request
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
-from annotation_client import CRITERIA, Key, Log, MadeStudy
+from annotation_client import Key, Log, MadeStudy
 from common import ROOT, environment, free_port, wait_until
 from sqlalchemy import create_engine
 from sqlalchemy import text as sql
@@ -54,13 +50,6 @@ class Server:
         wait_until(answers, seconds=60, what="the server's start")
         own = psutil.Process(process.pid)
         self._process, self._family = process, [own, *own.children(recursive=True)]
-
-    def kill(self) -> None:
-        """End it at once, with SIGKILL: all its processes, the serving one first."""
-        assert self._process is not None
-        for process in reversed(self._family):
-            process.kill()
-        self._process.wait()
 
     def stop(self) -> None:
         """Stop it as a service manager does."""
@@ -108,9 +97,6 @@ class Load:
         return (self._busy() - self._all - (time.process_time() - self._own) - used) / self.seconds
 
 
-USER = "www-data"
-"""Debian's user for nginx, where this program runs as root."""
-
 _FENCE = re.compile(r"```nginx\n(.*?)```", re.DOTALL)
 _SERVER = re.compile(r"^( *server 127\.0\.0\.1:)8501(.*;)$", re.MULTILINE)
 _AROUND = """\
@@ -143,40 +129,6 @@ def documented(folder: Path, *, port: int, servers: Sequence[int]) -> str:
     return text
 
 
-class Proxy:
-    """A running nginx; `url` is where raters go."""
-
-    def __init__(self, folder: Path, port: int) -> None:
-        self.folder, self.url = folder, f"https://127.0.0.1:{port}"
-        self.tls = ssl.create_default_context(cafile=folder / "fullchain.pem")
-
-    def cookie(self) -> str:
-        """Visit the page as a browser does at first; return the cookie that it sets."""
-        reply = self._get("/")
-        return str(reply.headers["Set-Cookie"]).partition(";")[0]
-
-    def logs(self) -> str:
-        """Return its logs."""
-        return "".join(path.read_text(encoding="utf-8") for path in sorted(self.folder.glob("*.log")))
-
-    def wait(self) -> None:
-        """Wait until it passes on what a server answers."""
-
-        def passes() -> bool:
-            with suppress(OSError):
-                self._get("/_stcore/health")
-                return True
-            return False
-
-        wait_until(passes, seconds=10, what="nginx's first answer")
-
-    def _get(self, path: str) -> urllib.request.addinfourl:
-        handlers = urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=self.tls)
-        with urllib.request.build_opener(*handlers).open(self.url + path, timeout=10) as reply:
-            reply.read()
-            return reply
-
-
 def configure(folder: Path, *, port: int, servers: Sequence[int]) -> None:
     """Write all that nginx needs into a folder: its configuration, and a certificate."""
     _certify(folder)
@@ -189,28 +141,6 @@ def configure(folder: Path, *, port: int, servers: Sequence[int]) -> None:
 def command(folder: Path) -> list[str]:
     """Return nginx's command line for such a folder."""
     return ["nginx", "-p", str(folder), "-e", "stderr", "-c", "nginx.conf", "-g", "daemon off;"]
-
-
-@contextmanager
-def proxied(servers: Sequence[int]) -> Iterator[Proxy]:
-    """Start nginx in front of the servers at these ports, and end it."""
-    folder, port = Path(tempfile.mkdtemp(prefix="nginx")), free_port()
-    configure(folder, port=port, servers=servers)
-    started = command(folder)
-    if os.geteuid() == 0:
-        for path in (folder, *folder.iterdir()):
-            shutil.chown(path, USER, USER)
-        started = ["runuser", "-u", USER, "--", *started]
-    with (folder / "stderr.log").open("wb") as errors:
-        process = subprocess.Popen(started, stderr=errors)
-    try:
-        proxy = Proxy(folder, port)
-        proxy.wait()
-        yield proxy
-    finally:
-        process.terminate()
-        process.wait(10)
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _certify(folder: Path) -> None:
@@ -231,25 +161,6 @@ JOIN presentation ON presentation.id = verdict.presentation_id
 JOIN rater ON rater.id = presentation.rater_id
 JOIN pair ON pair.id = presentation.pair_id
 """
-_OVERLAP = """
-SELECT raters, count(*) FROM (
-    SELECT pair.id, count(DISTINCT presentation.rater_id) AS raters
-    FROM pair
-    LEFT JOIN presentation ON presentation.pair_id = pair.id AND presentation.rated_at IS NOT NULL
-    GROUP BY pair.id
-) AS each_pair GROUP BY raters ORDER BY raters
-"""
-_SIDES = """
-SELECT difference, count(*) FROM (
-    SELECT abs(sum(CASE first WHEN 'a' THEN 1 ELSE -1 END)) AS difference
-    FROM presentation WHERE rated_at IS NOT NULL GROUP BY {of}
-) AS each_one GROUP BY difference ORDER BY difference
-"""
-_HALF = """
-SELECT count(*) FROM presentation WHERE (rated_at IS NOT NULL) <> (
-    (SELECT count(*) FROM verdict WHERE presentation_id = presentation.id) > 0
-) OR (SELECT count(*) FROM verdict WHERE presentation_id = presentation.id) NOT IN (0, :criteria)
-"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -261,22 +172,12 @@ class Comparison:
         lost: Of these, how many are not stored, or not as they were given.
         doubled: Ratings stored more than once.
         unasked: Ratings stored that nobody sent.
-        in_doubt: Ratings stored whose answer never came.
-        half: Showings with a verdict on some criteria only, or marked as rated without one.
-        overlap: Raters of a pair → pairs.
-        pair_sides: Showings of a pair with its first text as A less those with its second → pairs.
-        rater_sides: Likewise of a rater → raters.
     """
 
     acknowledged: int
     lost: int
     doubled: int
     unasked: int
-    in_doubt: int
-    half: int
-    overlap: Mapping[int, int]
-    pair_sides: Mapping[int, int]
-    rater_sides: Mapping[int, int]
 
     @property
     def wrong(self) -> int:
@@ -292,11 +193,6 @@ def compare(study: MadeStudy, log: Log) -> Comparison:
     with engine.connect() as connection:
         for rater, pair_id, criterion, verdict in connection.execute(sql(_VERDICTS)):
             result.setdefault((rater, number[pair_id], criterion), []).append(verdict)
-        half = connection.execute(sql(_HALF), {"criteria": len(CRITERIA)}).scalar_one()
-        overlap, pair_sides, rater_sides = (
-            {int(row[0]): int(row[1]) for row in connection.execute(sql(statement))}
-            for statement in (_OVERLAP, _SIDES.format(of="pair_id"), _SIDES.format(of="rater_id"))
-        )
     engine.dispose()
     return Comparison(
         acknowledged=len(_ratings(log.acknowledged)),
@@ -307,11 +203,6 @@ def compare(study: MadeStudy, log: Log) -> Comparison:
         ),
         doubled=len(_ratings(key for key, verdicts in result.items() if len(verdicts) > 1)),
         unasked=len(_ratings(result.keys() - log.pressed)),
-        in_doubt=len(_ratings(result) - _ratings(log.acknowledged)),
-        half=half,
-        overlap=overlap,
-        pair_sides=pair_sides,
-        rater_sides=rater_sides,
     )
 
 

@@ -12,13 +12,11 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from guard_eval.database_url import HOSTS_VARIABLE
 from guard_eval.records import Pair
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -204,22 +202,6 @@ def tests_module(name: str) -> Any:
     if folder not in sys.path:
         sys.path.append(folder)
     return importlib.import_module(name)
-
-
-def has_postgres() -> bool:
-    """Return whether PostgreSQL's server is installed."""
-    return tests_module("postgres").binaries() is not None
-
-
-@contextmanager
-def postgres_server() -> Iterator[Any]:
-    """Run a private PostgreSQL server, its durability on; it can be stopped, killed and started again."""
-    if not has_postgres():
-        raise SystemExit("PostgreSQL's server is not installed; run: apt-get install postgresql")
-    module = tests_module("postgres")
-    with module.running_server(module.binaries(), durable=True) as server:
-        os.environ[HOSTS_VARIABLE] = str(server.socket)  # it may receive the studies' password
-        yield server
 
 
 def make_pair(number: int, methods: Sequence[str], texts: Sequence[str]) -> Pair:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import json
 import re
+from importlib import metadata
 
 _PASSWORD = re.compile(r"(?i)(://(?!\[)[^\s/:'\"]*:)[^\s'\"]*(?=@)|(password=)[^\s&'\"]+")
 
@@ -20,16 +22,28 @@ class MissingExtraError(StudyError):
 
     def __init__(self, extra: str, package: str) -> None:
         super().__init__(
-            f"this command needs the package {package!r}, which is not installed; "
-            f"run: pip install 'guard-eval[{extra}]'"
+            f"this command needs the package {package!r}, which is not installed; run: pip install "
+            f"{_name_with_extra(extra)}"
         )
 
 
-def nearest(word: str, known: list[str]) -> str:
+def _name_with_extra(extra: str) -> str:
+    """Return how pip finds this package where it was installed from: a folder, a wheel, or an index."""
+    try:
+        source = json.loads(metadata.distribution("guard-eval").read_text("direct_url.json") or "{}")
+    except metadata.PackageNotFoundError:
+        source = {}
+    url = source.get("url", "")
+    if source.get("dir_info", {}).get("editable"):
+        return f"-e '{url.removeprefix('file://')}[{extra}]'"
+    return f"'guard-eval[{extra}] @ {url}'" if url else f"'guard-eval[{extra}]'"
+
+
+def nearest(word: str, options: list[str]) -> str:
     """Return what a message about an unknown word suggests: the nearest known ones, or all."""
-    if near := difflib.get_close_matches(word, known, n=1):
+    if near := difflib.get_close_matches(word, options, n=1):
         return f"did you mean {near[0]!r}?"
-    return f"choose from: {', '.join(known)}" if known else "it takes none"
+    return f"choose from: {', '.join(options)}" if options else "it takes none"
 
 
 def first_line(error: Exception) -> str:

@@ -101,6 +101,18 @@ def why_no_p(smallest: float, alpha: float, *, after: str = "") -> str:
     return f"{few}, and so not reach {alpha:.3g}"
 
 
+def sum_by_unit(unit: NDArray[np.integer], *columns: ArrayLike) -> Floats:
+    """Return the sums of columns over each unit, `[units, columns]`; units are numbered from 0."""
+    units = int(unit.max(initial=-1)) + 1
+    sums = [np.bincount(unit, weights=np.asarray(column, dtype=float), minlength=units) for column in columns]
+    return np.stack(sums, axis=1)
+
+
+def ratio(sums: Floats) -> Floats:
+    """Return the first of two sums over the second: a mean as a statistic of sums."""
+    return np.asarray(sums[..., 0] / sums[..., 1])
+
+
 def jackknife(
     sums: ArrayLike,
     function: Statistic,
@@ -162,7 +174,7 @@ def _leave_out_each(parts: Floats, codes: NDArray[np.int64], count: NDArray[np.i
     total = parts.sum(axis=0)
     if len(count) == 1:
         return np.asarray(total - parts)
-    means = np.stack([np.bincount(codes, weights=part) for part in parts.T], axis=1) / count[:, None]
+    means = np.stack([np.bincount(codes, weights=column) for column in parts.T], axis=1) / count[:, None]
     return np.asarray(total - (count / (count - 1))[codes, None] * (parts - means[codes]))
 
 

@@ -18,9 +18,9 @@ def skeleton(text: str, *, case: bool = False) -> str:
     >>> skeleton(" Bob\u200b "), skeleton("\uff22\uff4f\uff42"), skeleton("Bob  B", case=True)
     ('bob', 'bob', 'Bob B')
     """
-    shown = unicodedata.normalize("NFKC", text)
-    shown = "".join(item for item in shown if item.isspace() or not is_invisible(item))
-    return " ".join((shown if case else unicodedata.normalize("NFKC", shown.casefold())).split())
+    visible = unicodedata.normalize("NFKC", text)
+    visible = "".join(item for item in visible if item.isspace() or not is_invisible(item))
+    return " ".join((visible if case else unicodedata.normalize("NFKC", visible.casefold())).split())
 
 
 def is_invisible(character: str) -> bool:

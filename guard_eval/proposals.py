@@ -1,15 +1,19 @@
-"""Commands that messages propose. They are complete: what is pasted into a shell works."""
+"""What messages propose. Commands are complete: what is pasted into a shell works. Pages have their path."""
 
 from __future__ import annotations
 
 import re
 import shlex
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 code_files: list[str] = []
 """The files of `--code`, as the user typed them: a proposed command names them, too."""
 
+_PAGE = re.compile(r"(?<![\w/.-])docs/[a-z_]+\.md\b")
+_DOCUMENTATION = (Path(), Path(__file__).parents[1], Path(sys.prefix) / "share" / "doc" / "guard-eval")
+"""Where the folder docs may lie: here, in the checkout that runs, or where a wheel installs it."""
 _INCOMPLETE = re.compile(r"(?<![\w/.-])(guard-eval [a-z]+(?: [a-z]+)?) STUDY\b")
 
 
@@ -33,6 +37,16 @@ def complete_commands(message: str, folder: Path | str, overrides: Sequence[str]
     """
     study = shlex.join([_as_argument(folder), *_options(overrides)])
     return _INCOMPLETE.sub(lambda command: f"{command[1]} {study}", message)
+
+
+def locate_pages(message: str) -> str:
+    """Put the path of a page in place of its name, such as docs/formats.md, where the page is found."""
+
+    def locate(page: re.Match[str]) -> str:
+        paths = (folder / page[0] for folder in _DOCUMENTATION)
+        return str(next(filter(Path.is_file, paths), page[0]))
+
+    return _PAGE.sub(locate, message)
 
 
 def _as_argument(folder: Path | str) -> str:

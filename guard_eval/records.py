@@ -38,7 +38,7 @@ Decision = Literal["exclude", "include", "revoke", "erase"]
 
 NoteKind = Literal[
     "arrival", "consent", "background", "instructions", "practice", "check", "finished",
-    "comment", "problem", "skip", Decision,
+    "comment", "problem", "skip", "conduct", Decision,
 ]  # fmt: skip
 """What is noted of a rater besides verdicts: steps of a visit, remarks on a pair, the owner's decisions."""
 

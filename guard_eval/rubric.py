@@ -49,29 +49,29 @@ Weights = Annotated[dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]
 """The weights of a composite of two criteria or more."""
 
 
-def criteria(names: Sequence[str], known: Mapping[str, Criterion]) -> tuple[Criterion, ...]:
+def criteria(names: Sequence[str], rubric: Mapping[str, Criterion]) -> tuple[Criterion, ...]:
     """Return the named criteria in the order given, out of all that are known.
 
     Raises:
         StudyError: A name is unknown; the message offers the nearest one.
     """
     for name in names:
-        check_name(name, known)
-    return tuple(known[name] for name in names)
+        check_name(name, rubric)
+    return tuple(rubric[name] for name in names)
 
 
-def check_name(name: str, known: Collection[str]) -> None:
+def check_name(name: str, rubric: Collection[str]) -> None:
     """Raise a `StudyError` that offers the nearest name if a criterion is not known by this one."""
-    if name not in known:
-        raise StudyError(f"unknown criterion {name!r}: {nearest(name, list(known))}")
+    if name not in rubric:
+        raise StudyError(f"unknown criterion {name!r}: {nearest(name, list(rubric))}")
 
 
 def describe_rewordings(before: Mapping[str, str], now: Iterable[Criterion]) -> list[str]:
     """Return a clause for each criterion whose words differ from those `before`, by name, if known."""
     return [
-        f"{each.name!r} was asked as {before[each.name]!r}, and is now {str(each)!r}"
-        for each in now
-        if before.get(each.name, str(each)) != str(each)
+        f"{criterion.name!r} was asked as {before[criterion.name]!r}, and is now {str(criterion)!r}"
+        for criterion in now
+        if before.get(criterion.name, str(criterion)) != str(criterion)
     ]
 
 

@@ -226,12 +226,12 @@ def flip_limits(
     quantile = float(special.ndtri(1 - alpha / 2))
 
     def excess(shift: float) -> float:
-        rest = values - shift * weights
-        squares = rest**2
+        shifted = values - shift * weights
+        squares = shifted**2
         variance = float(squares.sum())
         kurtosis = -2 * float((squares**2).sum()) / max(variance**2, sys.float_info.min)
         critical = quantile + (quantile**3 - 3 * quantile) / 24 * kurtosis
-        return abs(float(rest.sum())) - critical * math.sqrt(variance)
+        return abs(float(shifted.sum())) - critical * math.sqrt(variance)
 
     mean = float(values.sum() / weights.sum())
     if excess(mean) >= 0:  # all units say the same

@@ -15,7 +15,6 @@ import tempfile
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from typing import IO, Any
 
 from guard_eval import progress
@@ -286,7 +285,7 @@ class BatchRun:
         self._change(part.name, provider_id=provider_id)
         self.biller.ledger.requests += part.size
         progress.notice(f"the batch {provider_id} with {part.size} requests is sent")
-        return Batch(name=part.name, provider_id=provider_id, sent_at=datetime.now(UTC))
+        return Batch(name=part.name, provider_id=provider_id)
 
     async def _collect(self, batches: Sequence[Batch]) -> None:
         """Wait for batches, and store what they bring."""

@@ -68,6 +68,7 @@ def judge(
     batch: bool = False,
     calibrate: bool = False,
     recheck: int | None = None,
+    tune: bool = False,
     view: Path | None = None,
     send_key: Sequence[str] = (),
 ) -> Judged:
@@ -91,6 +92,7 @@ def judge(
         batch: Ask by the Batch API, at half the price at OpenAI, and within a day.
         calibrate: Ask about pairs whose answer is known, made of the study's texts.
         recheck: Ask so many stored requests again, byte for byte, and say whether the judge has changed.
+        tune: Compare the settings that [tuning] chooses from with the baseline, instead of the pairs.
         view: Write all exchanges with judges as one HTML page to read and filter, and stop.
         send_key: Let a key go to a server that study.toml names: VARIABLE=https://host.
 
@@ -104,13 +106,15 @@ def judge(
             "--recheck takes a number of at least 1, such as 40, and neither --batch nor --calibrate"
         )
     judges = _choose(study, only)
+    study = study.of_tuning() if tune else study
+    pairing = study.command("measure", "--tune") if tune else study.command("pair")
     with Store.open(study.database, declared=study.declared) as store:
         if view is not None:
             names = None if only is None else {each.rater_name for each in judges}
             count = write_page(store, study.settings.judge, view, seed=study.settings.seed, only=names)
             return Judged(lines=(f"{view}: {count} exchanges; open it in a browser",))
         if not pairs.read(store):
-            raise StudyError(f"{study.folder} has no pairs yet; run: {study.command('pair')}")
+            raise StudyError(f"{study.folder} has no pairs yet; run: {pairing}")
         command = JudgeCommand(
             study, store, budget, parse_send_key(send_key), batch=batch, calibrate=calibrate, recheck=recheck
         )
@@ -119,12 +123,13 @@ def judge(
             chosen = [("--only", only), ("--budget", budget and f"{budget:g}")]
             chosen += [("--send-key", key) for key in send_key]
             words = [word for name, value in chosen if value for word in (name, value)]
-            words += ["--batch"] * batch + ["--calibrate"] * calibrate
+            words += ["--batch"] * batch + ["--calibrate"] * calibrate + ["--tune"] * tune
             words += ["--recheck", str(recheck)] if recheck else []
             result = replace(command.show(previews, example=dry_run), next=(study.command("judge", *words),))
         else:
             command.run(previews)
             result = command.summarize()
+            result = replace(result, next=(pairing,)) if tune else result
     if command.errors:
         progress.show(result)
         raise command.error()

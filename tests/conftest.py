@@ -82,9 +82,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "database_kind" not in metafunc.fixturenames:
         return
-    asked = metafunc.config.getoption("database")
+    chosen = metafunc.config.getoption("database")
     both = metafunc.definition.get_closest_marker("both_databases") is not None
-    kinds = [asked] if asked else KINDS if both else ["sqlite"]
+    kinds = [chosen] if chosen else KINDS if both else ["sqlite"]
     if kinds != ["sqlite"]:
         marks = {"postgres": pytest.mark.postgres}
         params = [pytest.param(kind, marks=marks.get(kind, ())) for kind in kinds]
@@ -144,14 +144,14 @@ def database_kind(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def new_database(database_kind: str, databases: Databases) -> Iterator[Callable[[Path], str]]:
     """Return a function that makes a study's database without rows for a folder, and returns its URL."""
-    made: list[str] = []
+    urls: list[str] = []
 
     def make(folder: Path) -> str:
-        made.append(databases.new(database_kind, folder))
-        return made[-1]
+        urls.append(databases.new(database_kind, folder))
+        return urls[-1]
 
     yield make
-    for url in made:
+    for url in urls:
         databases.drop(url)
 
 

@@ -50,7 +50,7 @@ def find_loads(tree):
 def is_ours(name):
     """Return whether a name is a module of this project, or something in one."""
     path = ROOT / name.partition(":")[0].replace(".", "/")
-    return path.is_dir() or any(each.with_suffix(".py").exists() for each in (path, path.parent))
+    return path.is_dir() or any(candidate.with_suffix(".py").exists() for candidate in (path, path.parent))
 
 
 def find_upward(package, text):
@@ -69,9 +69,9 @@ def find_strings(tree):
 
 
 def test_modules_are_loaded_by_name_in_tables_alone():
-    found = {path for path, tree in find_modules() if any(find_loads(tree))}
-    assert found <= set(LOADERS)
-    assert COMMANDS in found
+    paths = {path for path, tree in find_modules() if any(find_loads(tree))}
+    assert paths <= set(LOADERS)
+    assert COMMANDS in paths
 
 
 def test_no_string_names_a_module_of_a_package_above():
@@ -86,7 +86,7 @@ def test_no_string_names_a_module_of_a_package_above():
 
 
 @pytest.mark.parametrize(
-    ("package", "text", "found"),
+    ("package", "text", "expected"),
     [
         ("guard_eval", "analysis.reports.command:report", True),
         ("guard_eval", "analysis.verdicts.tidy", True),
@@ -97,5 +97,5 @@ def test_no_string_names_a_module_of_a_package_above():
         ("guard_eval", "judge[1].concurrency", False),
     ],
 )
-def test_find_upward_knows_modules_from_other_words(package, text, found):
-    assert bool(list(find_upward(package, text))) == found
+def test_find_upward_knows_modules_from_other_words(package, text, expected):
+    assert bool(list(find_upward(package, text))) == expected

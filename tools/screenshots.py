@@ -133,8 +133,8 @@ def fitted(page: Page, name: str) -> None:
         " return [Math.min(...parts.map(part => part.left)), Math.min(...parts.map(part => part.top)),"
         " Math.max(...parts.map(part => part.right)), Math.max(...parts.map(part => part.bottom))]; }"
     )
-    left, top, right, bottom = box[0] - 40, box[1] - 24, box[2] + 40, box[3] + 24
-    keep(page, name, {"x": left, "y": top, "width": right - left, "height": bottom - top})
+    x, y, right, bottom = box
+    keep(page, name, {"x": x - 40, "y": y - 24, "width": right - x + 80, "height": bottom - y + 48})
 
 
 @contextmanager
@@ -259,10 +259,10 @@ def main() -> None:
     """Make all pictures."""
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--study", type=Path, help="a demo study that is there; else one is made")
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     with TemporaryDirectory() as name, sync_playwright() as program:
         scratch = Path(name)
-        study = asked.study.resolve() if asked.study else demo(scratch / "demo-study")
+        study = arguments.study.resolve() if arguments.study else demo(scratch / "demo-study")
         rated = as_rated(study, scratch / "study")
         tokens = invited(rated)
         browser = program.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])

@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import inspect
 import json
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel
-from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
-from pydantic_core import CoreSchema
 
 from guard_eval.study.criteria_settings import SettingsTable, StudyFile
 from guard_eval.study.judge_settings import Judge
+from guard_eval.study.schema import describe
 from guard_eval.study.served_model import ServerSettings
 from guard_eval.study.settings import Settings
 from guard_eval.study.system_settings import System
@@ -41,25 +39,6 @@ OF_SERVERS = "Keys of `[[system]]` and `[[judge]]` for servers"
 """The heading of the keys that all models behind servers have."""
 
 
-class _Schema(GenerateJsonSchema):
-    """The schema, where a value that only code checks may be anything."""
-
-    def handle_invalid_for_json_schema(self, schema: CoreSchema, error_info: str) -> JsonSchemaValue:
-        del schema, error_info
-        return {}
-
-
-def meanings(table: type[BaseModel]) -> dict[str, str]:
-    """Return what each key means: the entries under Attributes in the docstrings of a table and its base."""
-    result: dict[str, str] = {}
-    for kind in reversed(table.__mro__):
-        text = inspect.cleandoc(kind.__doc__ or "") if issubclass(kind, SettingsTable) else ""
-        _, _, attributes = text.partition("Attributes:\n")
-        entries = re.findall(r"^    (\w+): (.*?)(?=^    \w+: |\Z)", attributes, re.MULTILINE | re.DOTALL)
-        result |= {name: " ".join(words.split()) for name, words in entries}
-    return result
-
-
 def tables(kind: type[SettingsTable] = Settings, name: str = "") -> Iterator[tuple[str, type[SettingsTable]]]:
     """Yield each table with its heading in study.toml, in the order of the file."""
     yield name, kind
@@ -80,96 +59,77 @@ def _inner(annotation: object, heading: str) -> Iterator[tuple[type[SettingsTabl
     elif origin is dict:
         yield from _inner(inside[1], f"{heading}.NAME")
     else:
-        for part in inside:
-            yield from _inner(part, heading)
+        for argument in inside:
+            yield from _inner(argument, heading)
 
 
-def schema() -> dict[str, Any]:
-    """Return the JSON Schema, each key with its meaning."""
-    result = Settings.model_json_schema(schema_generator=_Schema, mode="validation")
-    known = {table.__name__: table for _, table in tables()}
-    parts = {"Settings": result, **result["$defs"]}
-    for name, part in parts.items():
-        if name not in known:
-            part.clear()
-            part["type"] = "string"
-            continue
-        part.pop("title", None)
-        part["description"] = (inspect.getdoc(known[name]) or "").partition("\n")[0]
-        for key, value in part["properties"].items():
-            value.pop("title", None)
-            if words := meanings(known[name]).get(key):
-                value["description"] = words
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "study.toml", **result}
-
-
-def _values(part: dict[str, Any]) -> str:
+def _values(schema: dict[str, Any]) -> str:
     """Return what a value may be, in words."""
-    if "enum" in part or "const" in part:
-        return ", ".join(f"`{json.dumps(value)}`" for value in part.get("enum", [part.get("const")]))
-    if "$ref" in part:
+    if "enum" in schema or "const" in schema:
+        return ", ".join(f"`{json.dumps(value)}`" for value in schema.get("enum", [schema.get("const")]))
+    if "$ref" in schema:
         return "text"  # a file's name: other tables have headings of their own
-    if "anyOf" in part:
-        some = [_values(one) for one in part["anyOf"] if one.get("type") != "null"]
+    if "anyOf" in schema:
+        some = [_values(choice) for choice in schema["anyOf"] if choice.get("type") != "null"]
         return " or ".join(dict.fromkeys(word for word in some if word))
     limits = [
-        f"{words} {part[key]}"
+        f"{words} {schema[key]}"
         for key, words in (
             ("minimum", "at least"),
             ("exclusiveMinimum", "above"),
             ("maximum", "at most"),
             ("exclusiveMaximum", "below"),
         )
-        if key in part
+        if key in schema
     ]
     kind = {"string": "text", "integer": "whole number", "number": "number", "boolean": "true, false"}
-    name = kind.get(str(part.get("type")), "")
-    if part.get("type") == "array":
-        name = f"list of {_values(part.get('items', {})) or 'values'}"
-    if part.get("type") == "object":
+    name = kind.get(str(schema.get("type")), "")
+    if schema.get("type") == "array":
+        name = f"list of {_values(schema.get('items', {})) or 'values'}"
+    if schema.get("type") == "object":
         name = "table"
     return " ".join([name, ", ".join(limits)]).strip()
 
 
-def _default(part: dict[str, Any], *, required: bool) -> str:
+def _default(schema: dict[str, Any], *, required: bool) -> str:
     if required:
         return NO_DEFAULT
-    if "default" not in part or part["default"] is None:
+    if "default" not in schema or schema["default"] is None:
         return "–"
-    return f"`{json.dumps(part['default'], ensure_ascii=False)}`"
+    return f"`{json.dumps(schema['default'], ensure_ascii=False)}`"
 
 
 def page() -> str:
     """Return the page, in Markdown."""
-    result = schema()
+    result = describe(Settings, "study.toml")
     parts = [HEAD]
     for heading, table in tables():
-        part = result if table is Settings else result["$defs"][table.__name__]
+        schema = result if table is Settings else result["$defs"][table.__name__]
         title = f"`[{heading}]`" if heading else "At the top"
-        parts.append(f"## {title}\n\n{part['description']}\n")
+        parts.append(f"## {title}\n\n{schema['description']}\n")
         shared = set(ServerSettings.model_fields) if issubclass(table, ServerSettings) else set()
         if shared:
             anchor = OF_SERVERS.lower().replace(" ", "-").translate({ord(sign): None for sign in "`[]"})
             parts.append(f"The keys for its server are [below](#{anchor}).\n")
-        parts += _rows(table, part, [key for key in part["properties"] if key not in shared])
+        parts += _rows(table, schema, [key for key in schema["properties"] if key not in shared])
     servers = result["$defs"][Judge.__name__]
     parts.append(f"## {OF_SERVERS}\n\n{inspect.getdoc(ServerSettings).partition(chr(10))[0]}\n")
     parts += _rows(Judge, servers, list(ServerSettings.model_fields))
     return "\n".join(parts)
 
 
-def _rows(table: type[BaseModel], part: dict[str, Any], keys: Sequence[str]) -> list[str]:
+def _rows(table: type[BaseModel], schema: dict[str, Any], keys: Sequence[str]) -> list[str]:
     """Return the rows of some keys of a table, as a table of Markdown; nothing if they are tables."""
     rows = []
     for key in keys:
-        value = part["properties"][key]
+        value = schema["properties"][key]
         inner = {heading for _, heading in _inner(table.model_fields[key].annotation, key)}
         if inner and (table, key) != (System, "model"):
             continue  # a table of its own
         cells = [
             f"`{key}`",
             "text or table" if inner else _values(value),
-            _default(value, required=key in part.get("required", ())),
+            _default(value, required=key in schema.get("required", ())),
             value.get("description", ""),
         ]
         rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")

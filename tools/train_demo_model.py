@@ -182,9 +182,9 @@ def add_dropout(model: LlamaForCausalLM, rate: float) -> None:
     """Drop parts of what attention and feed-forward layers add, in training; Llama has no such option."""
 
     def drop(module: torch.nn.Module, _inputs: object, output: Any) -> Any:  # noqa: ANN401 (tensor or tuple)
-        first, *rest = output if isinstance(output, tuple) else (output,)
+        first, *others = output if isinstance(output, tuple) else (output,)
         dropped = functional.dropout(first, rate, training=module.training)
-        return (dropped, *rest) if isinstance(output, tuple) else dropped
+        return (dropped, *others) if isinstance(output, tuple) else dropped
 
     for layer in model.model.layers:
         layer.self_attn.register_forward_hook(drop)
@@ -266,10 +266,10 @@ def batches(tokens: torch.Tensor, options: argparse.Namespace) -> Iterator[torch
     order: list[int] = []
     window = 0
     for step in range(options.steps):
-        wanted = CONTEXT if step >= options.long_from * options.steps else CONTEXT // 2
-        rows = options.batch_tokens // wanted
-        if wanted != window or len(order) < rows:
-            window = wanted
+        length = CONTEXT if step >= options.long_from * options.steps else CONTEXT // 2
+        rows = options.batch_tokens // length
+        if length != window or len(order) < rows:
+            window = length
             offset = int(torch.randint(window, (1,), generator=generator))
             starts = torch.arange(offset, len(tokens) - window - 1, window)
             order = starts[torch.randperm(len(starts), generator=generator)].tolist()

@@ -8,20 +8,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
+from scipy import special
 from scipy.stats import binom
 
 from analysis.stats.agreement import RatingCounts, fleiss_kappa, raw_agreement
 from analysis.stats.proportion import unit_proportion
+from analysis.verdicts.likeness import BY_TASTE, compare_with_judges, describe_signs
+from guard_eval.estimate import Estimate
 from guard_eval.records import RaterKind
 from guard_eval.store import RaterProgress, Store, notes
 from guard_eval.store import pairs as store_pairs
-from guard_eval.store.notes import Note
-from guard_eval.store.rounds import is_playing
+from guard_eval.store.notes import count_conduct
 from guard_eval.store.slots import POOLS
 from guard_eval.store.unblind import NamedRows, read_choices, read_pairs, read_presentations
 
@@ -47,13 +48,14 @@ MEANINGS = {
     "gold": "failed at least two gold answers, and half of them",
     "one side": "prefers one side more than fewer than one rater in 1000 would by chance",
     "failed the check": "did not pass the comprehension check in two attempts",
+    "like a model": f"agrees with a judge or uses the page as if a model answered. {BY_TASTE}",
 }
 """The flags: why a rater should be looked at. None is a reason to exclude, which a person decides."""
 
 LETTERS = {1: "A", 0: "tie", -1: "B"}
+SIDES = {"a": 1, "b": -1}
 _CHOICE = ["presentation", "criterion"]
-_NOTE = [column.name for column in fields(Note)]
-_REMARK = ["when", "rater", "prompt_id", "kind", "text"]
+_RATED = ["pair_id", "criterion"]
 _TYPES: dict[str, type | str] = {
     "presentation": int,
     "revision": int,
@@ -64,12 +66,84 @@ _TYPES: dict[str, type | str] = {
     "surplus": bool,
     "excluded": bool,
     "for_people": bool,
-    "role": "category",
-    "criterion": "category",
-    "method_a": "category",
-    "method_b": "category",
+    **dict.fromkeys(("role", "criterion", "method_a", "method_b"), "category"),
 }
 """Types of columns; the others are text. Categories are looked up and grouped faster than text."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CriterionState:
+    """How raters do on one criterion of one comparison.
+
+    Attributes:
+        comparison: Both methods.
+        criterion: The criterion.
+        verdicts: The number of verdicts.
+        ties: The share of ties.
+        same: How often two raters of a pair say the same; None if no pair was rated twice.
+        kappa: Fleiss' κ.
+        first: The share of A among the verdicts that are no ties.
+    """
+
+    comparison: str
+    criterion: str
+    verdicts: int
+    ties: float
+    same: float | None
+    kappa: Estimate
+    first: Estimate
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RaterState:
+    """How one rater does.
+
+    Attributes:
+        rater: The rater's name.
+        rated, handed_out: The number of pairs that it rated, and that it was shown.
+        seconds: The seconds of all its pairs.
+        pace: Its median seconds for a pair; None if not recorded.
+        ties: The share of ties.
+        same: How often another rater says the same; None if there is none.
+        first: The share of pairs on which the answers lean to A.
+        gold, gold_failed: The number of answers to gold pairs, and of wrong ones.
+        repeats, repeats_changed: The number of answers to repeated pairs, and of changed ones.
+        favourite: The answer that it gives least by chance, such as `B, 12 of 12`.
+        signs: The figures of signs that a model answered for it; empty without a sign.
+        flags: Why it should be looked at (`MEANINGS`).
+        remarks, skipped: The number of its comments and problems, and of pairs that it skipped.
+        state: What became of it, as the store has it.
+    """
+
+    rater: str
+    rated: int
+    handed_out: int
+    seconds: float
+    pace: float | None
+    ties: float | None
+    same: float | None
+    first: Estimate
+    gold: int
+    gold_failed: int
+    repeats: int
+    repeats_changed: int
+    favourite: str
+    signs: str
+    flags: tuple[str, ...]
+    remarks: int
+    skipped: int
+    state: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Remark:
+    """A comment, a problem or the reason of a skip: when, by whom, on which prompt, and its text."""
+
+    when: str
+    rater: str
+    prompt_id: str
+    kind: str
+    text: str
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -86,9 +160,8 @@ class Ratings:
         excluded: Ratings of excluded raters.
         filled: How many pairs have 0, 1, … `slots` ratings.
         seconds: Median seconds of active time for a pair; None if not recorded.
-        criteria: By comparison and criterion: `verdicts`, `ties`, `same` (two raters of a pair who say the
-            same), Fleiss' κ (`kappa`) and `first`, the share of A among verdicts that are no ties.
-        raters: By rater: pace, agreement, sides, checks and `flags`.
+        criteria: Agreement, and preference for a side, by comparison and criterion.
+        raters: How each rater does, in the order they were added.
         remarks: Comments, problems and reasons of skips that were not taken back, newest first.
         lacking: By criterion that people are asked now, how many ratings have no verdict on it.
         often_skipped: How many pairs were skipped by so many raters that no new one gets them.
@@ -103,9 +176,9 @@ class Ratings:
     excluded: int
     filled: tuple[int, ...]
     seconds: float | None
-    criteria: pd.DataFrame
-    raters: pd.DataFrame
-    remarks: pd.DataFrame = field(repr=False)
+    criteria: tuple[CriterionState, ...]
+    raters: tuple[RaterState, ...]
+    remarks: tuple[Remark, ...] = field(repr=False)
     often_skipped: int = 0
     lacking: Mapping[str, int] = field(default_factory=dict)
 
@@ -117,7 +190,7 @@ class Ratings:
 
 def read_ratings(
     store: Store,
-    raters: Sequence[RaterProgress],
+    everybody: Sequence[RaterProgress],
     *,
     slots: int,
     most_skips: int,
@@ -127,196 +200,227 @@ def read_ratings(
 
     Args:
         store: The study's database.
-        raters: All raters.
+        everybody: All raters.
         slots: Ratings that are wanted of each pair.
         most_skips: A pair that so many raters skipped is given to no new rater.
         criteria: What people are asked now.
     """
-    kinds = {rater.kind for rater in raters}
+    kinds = {rater.kind for rater in everybody}
     kind: RaterKind = "simulated" if "simulated" in kinds and "person" not in kinds else "person"
-    with store.read() as db:
-        playing = is_playing(db, POOLS[kind])
-    pairs = _frame(read_pairs(store, playing))
-    pairs["item"] = np.arange(len(pairs))
-    of_pair = pairs.set_index("pair_id")[["item", "method_a", "method_b", "characters"]]
-    shown = _frame(read_presentations(store, kind)).join(of_pair, on="pair_id")
-    letters = _frame(read_choices(store)).sort_values(["presentation", "criterion", "revision"])
-    choices = letters.merge(shown, on="presentation")
-    last = choices.drop_duplicates(_CHOICE, keep="last")
+    raters = [rater for rater in everybody if rater.kind == kind]
+    pairs = _frame(read_pairs(store, POOLS[kind])).set_index("pair_id")
+    choices = _frame(read_choices(store)).sort_values([*_CHOICE, "revision"])
+    shown = _frame(read_presentations(store, kind)).join(pairs, on="pair_id")
     times = choices.drop_duplicates("presentation").set_index("presentation")["seconds"]
     shown["seconds"] = shown["presentation"].map(times)
+    letters = choices.drop(columns="seconds")
+    choices = letters.merge(shown, on="presentation")
+    last = choices.drop_duplicates(_CHOICE, keep="last")
+    last = last.assign(side=last["letter"] * last["side_of_a"])
     shown["net"] = shown["presentation"].map(last.groupby("presentation")["letter"].sum())
-    shown["reading"] = shown["characters"] / READING
     study = shown[shown["role"] == "study"]
-    counts = ~study["surplus"] & ~study["excluded"]
-    per_pair = np.bincount(study.loc[counts, "item"].astype(int), minlength=len(pairs))[pairs["for_people"]]
-    counted = last[last["presentation"].isin(study.loc[counts, "presentation"])]
-    rated = counted["criterion"].astype(str).value_counts()
-    lacking = {name: int(counts.sum() - rated.get(name, 0)) for name in criteria}
-    written = pd.DataFrame([asdict(note) for note in notes.read(store)], columns=_NOTE)
-    remarks = _remarks(written[written["rater"].isin([rater.name for rater in raters if rater.kind == kind])])
+    counted = study[~study["surplus"] & ~study["excluded"]]
+    for_people = pairs.index[pairs["for_people"]]
+    per_pair = counted["pair_id"].value_counts().reindex(for_people, fill_value=0)
+    of_counted = last[last["presentation"].isin(counted["presentation"])]
+    rated = of_counted["criterion"].value_counts()
+    lacking = {name: len(counted) - int(rated.get(name, 0)) for name in criteria}
+    remarks = _standing_remarks(store, {rater.name for rater in raters})
+    skips = Counter(note.pair_id for note in remarks if note.kind == "skip")
+    prompts = pairs["prompt_id"].to_dict()
     return Ratings(
         rater_kind=kind,
         pairs=len(pairs),
         slots=slots,
         wanted=len(per_pair) * slots,
-        counted=int(counts.sum()),
+        counted=len(counted),
         surplus=int(study["surplus"].sum()),
-        excluded=int((study["excluded"] & ~study["surplus"]).sum()),
-        filled=tuple(np.bincount(per_pair.clip(max=slots), minlength=slots + 1).tolist()),
-        seconds=None if study["seconds"].isna().all() else float(study["seconds"].median()),
-        criteria=_criteria(counted),
+        excluded=int((~study["surplus"] & study["excluded"]).sum()),
+        filled=tuple(np.bincount(per_pair.clip(upper=slots), minlength=slots + 1).tolist()),
+        seconds=_known(study["seconds"].median()),
+        criteria=_criteria(of_counted),
         lacking={name: count for name, count in lacking.items() if count},
         raters=_raters(
-            [rater for rater in raters if rater.kind == kind],
+            raters,
             sums=_sums_by_rater(last[last["role"] == "study"], shown, _checks(store, last)),
-            paces=shown.groupby("rater")["seconds"].median(),
             favourites=_favourite_answers(choices.drop_duplicates(_CHOICE)),
-            remarks=Counter(zip(remarks["rater"], remarks["kind"], strict=True)),
-            failed={rater.name for rater in raters if rater.state == "failed the check"},
+            remarks=Counter((note.rater, note.kind) for note in remarks),
+            signs=describe_signs(
+                compare_with_judges(kind, _labels(last), _judged(store, kind, letters)), count_conduct(store)
+            ),
         ),
-        remarks=remarks.assign(
-            prompt_id=remarks["pair_id"].map(pairs.set_index("pair_id")["prompt_id"]).fillna("")
-        )[_REMARK],
-        often_skipped=int(
-            (remarks.loc[remarks["kind"] == "skip", "pair_id"].value_counts() >= most_skips).sum()
+        remarks=tuple(
+            Remark(
+                when=f"{note.at:%Y-%m-%d %H:%M}",
+                rater=note.rater,
+                prompt_id=prompts.get(note.pair_id, ""),
+                kind=note.kind,
+                text=note.detail,
+            )
+            for note in remarks
         ),
+        often_skipped=sum(count >= most_skips for count in skips.values()),
     )
-
-
-def _criteria(counted: pd.DataFrame) -> pd.DataFrame:
-    """Return agreement, and preference for a side, by comparison and criterion.
-
-    The categories of agreement are the first method, a tie and the second method, so that two raters who saw
-    the sides differently agree if they mean the same text.
-    """
-    rows = []
-    for (method_a, method_b, criterion), group in counted.groupby(["method_a", "method_b", "criterion"]):
-        item = pd.factorize(group["item"])[0]
-        category = 1 - (group["letter"] * group["side_of_a"]).to_numpy()
-        table = np.bincount(3 * item + category, minlength=3 * (item.max() + 1)).reshape(-1, 3)
-        rated = RatingCounts.of(table)
-        hits = (group["letter"] == 1)[group["letter"] != 0].to_numpy()
-        rows.append(
-            {
-                "comparison": f"{method_a} / {method_b}",
-                "criterion": criterion,
-                "verdicts": len(group),
-                "ties": 1 - len(hits) / len(group),
-                "same": raw_agreement(rated),
-                "kappa": fleiss_kappa(rated, level=LEVEL),
-                "first": unit_proportion(hits, np.arange(len(hits)), level=LEVEL),
-            }
-        )
-    return pd.DataFrame(rows)
 
 
 def _frame(table: NamedRows) -> pd.DataFrame:
     """Return rows as a table, with the types of its columns even if there are none."""
     columns, rows = table
-    return pd.DataFrame(rows, columns=columns, dtype=object).astype(
-        {name: _TYPES.get(name, str) for name in columns}
-    )
+    types = {name: _TYPES.get(name, str) for name in columns}
+    return pd.DataFrame(rows, columns=columns, dtype=object).astype(types)
+
+
+def _known(value: float) -> float | None:
+    """Return a number, or None in place of NaN."""
+    return None if np.isnan(value) else float(value)
+
+
+def _standing_remarks(store: Store, names: set[str]) -> list[notes.Note]:
+    """Return the remarks that stand, newest first.
+
+    Of the remarks on one showing the last stands, unless it was taken back.
+    """
+    last: dict[tuple[int, str], notes.Note] = {}
+    for note in reversed(notes.read(store)):
+        is_remark = note.kind in {"comment", "problem", "skip"} and note.rater in names
+        if is_remark and note.presentation is not None:
+            last.setdefault((note.presentation, note.kind), note)
+    return [note for note in last.values() if note.detail]
+
+
+def _criteria(counted: pd.DataFrame) -> tuple[CriterionState, ...]:
+    """Return agreement, and preference for a side, by comparison and criterion.
+
+    The categories of agreement are the first method, a tie and the second method, so that two raters who saw
+    the sides differently agree if they mean the same text.
+    """
+    states = []
+    keys = ["method_a", "method_b", "criterion"]
+    for (method_a, method_b, criterion), group in counted.groupby(keys, observed=True):
+        rated = RatingCounts.of(
+            pd.crosstab(group["pair_id"], group["side"]).reindex(columns=list(LETTERS), fill_value=0)
+        )
+        hits = (group.loc[group["letter"] != 0, "letter"] == 1).to_numpy()
+        states.append(
+            CriterionState(
+                comparison=f"{method_a} / {method_b}",
+                criterion=str(criterion),
+                verdicts=len(group),
+                ties=1 - len(hits) / len(group),
+                same=raw_agreement(rated),
+                kappa=fleiss_kappa(rated, level=LEVEL),
+                first=unit_proportion(hits, np.arange(len(hits)), level=LEVEL),
+            )
+        )
+    return tuple(states)
 
 
 def _raters(
     raters: Sequence[RaterProgress],
     *,
     sums: pd.DataFrame,
-    paces: pd.Series,
     favourites: Mapping[str, tuple[str, float]],
     remarks: Counter[tuple[str, str]],
-    failed: set[str],
-) -> pd.DataFrame:
-    """Return a row for each rater, in the order they were added.
-
-    The columns are `seconds` (all of them), `pace` (the median for a pair), `ties`, `same` (how often another
-    rater says the same), `first` (the share of pairs on which the answers lean to A), `gold` and `repeats`
-    with those that were failed or changed, the least likely `favourite` answer, `flags`, `remarks`, `skipped`
-    and `state`.
+    signs: Mapping[str, str],
+) -> tuple[RaterState, ...]:
+    """Return how each rater does.
 
     Args:
         raters: The raters.
-        sums: Sums over each rater's choices, presentations and checks.
-        paces: Each rater's median seconds for a pair.
+        sums: Sums over each rater's choices, presentations and checks, and the median seconds for a pair.
         favourites: The answer that each gives too often, and how likely that is.
         remarks: How many remarks of each kind a rater has.
-        failed: Who failed the comprehension check twice.
+        signs: The signs that a model answered for a rater.
     """
-    names = [rater.name for rater in raters]
-    sums = sums.reindex(names, fill_value=0)
-    leaning, to_a = sums["leaning"], sums["to_a"]
-    # twice the smaller tail: exact for a share of one half
-    side_chances = 2 * binom.cdf(np.minimum(to_a, leaning - to_a), leaning, 0.5)
-    answers = [favourites.get(name, ("", 1.0)) for name in names]
-    flags = pd.DataFrame(
-        {
-            "fast": (sums["timed"] >= FAST_PAIRS) & (2 * sums["fast"] > sums["timed"]),
-            "same answer": [chance < RARE for _, chance in answers],
-            "gold": (sums["gold_failed"] >= GOLD_FAILED) & (2 * sums["gold_failed"] >= sums["gold"]),
-            "one side": (leaning > 0) & (side_chances < RARE),
-            "failed the check": [name in failed for name in names],
+    totals = sums.reindex([rater.name for rater in raters]).to_dict("index")
+    states = []
+    for rater in raters:
+        total = totals[rater.name]
+        pace = _known(total.pop("pace"))
+        count = {name: int(np.nan_to_num(value)) for name, value in total.items()}
+        favourite, chance = favourites.get(rater.name, ("", 1.0))
+        leaning, to_a = count["leaning"], count["to_a"]
+        # twice the smaller tail: exact for a share of one half
+        side_chance = 2 * special.bdtr(min(to_a, leaning - to_a), leaning, 0.5)
+        flags = {
+            "fast": count["timed"] >= FAST_PAIRS and 2 * count["fast"] > count["timed"],
+            "same answer": chance < RARE,
+            "gold": count["gold_failed"] >= max(GOLD_FAILED, count["gold"] / 2),
+            "one side": leaning > 0 and side_chance < RARE,
+            "failed the check": rater.state == "failed the check",
+            "like a model": rater.name in signs,
         }
-    )
-    shares = [
-        unit_proportion(np.arange(n) < times, np.arange(n), level=LEVEL)
-        for n, times in zip(leaning, to_a, strict=True)
-    ]
-    table = pd.DataFrame(
-        {
-            "rater": names,
-            "rated": [rater.rated for rater in raters],
-            "handed_out": [rater.handed_out for rater in raters],
-            "seconds": sums["seconds"],
-            "pace": paces.reindex(names),
-            "ties": sums["ties"] / sums["choices"],
-            "same": sums["same"] / sums["compared"],
-            "first": shares,
-            **{name: sums[name] for name in ("gold", "gold_failed", "repeats", "repeats_changed")},
-            "favourite": [answer for answer, _ in answers],
-            "flags": [list(flags.columns[row]) for row in flags.to_numpy(dtype=bool)],
-            "remarks": [remarks[name, "comment"] + remarks[name, "problem"] for name in names],
-            "skipped": [remarks[name, "skip"] for name in names],
-            "state": [rater.state for rater in raters],
-        }
-    )
-    return table.reset_index(drop=True)
+        states.append(
+            RaterState(
+                rater=rater.name,
+                rated=rater.rated,
+                handed_out=rater.handed_out,
+                seconds=float(np.nan_to_num(total["seconds"])),
+                pace=pace,
+                ties=count["ties"] / count["choices"] if count["choices"] else None,
+                same=count["same"] / count["compared"] if count["compared"] else None,
+                first=unit_proportion(np.arange(leaning) < to_a, np.arange(leaning), level=LEVEL),
+                gold=count["gold"],
+                gold_failed=count["gold_failed"],
+                repeats=count["repeats"],
+                repeats_changed=count["repeats_changed"],
+                favourite=favourite,
+                signs=signs.get(rater.name, ""),
+                flags=tuple(flag for flag, is_raised in flags.items() if is_raised),
+                remarks=remarks[rater.name, "comment"] + remarks[rater.name, "problem"],
+                skipped=remarks[rater.name, "skip"],
+                state=rater.state,
+            )
+        )
+    return tuple(states)
+
+
+def _judged(store: Store, kind: RaterKind, letters: pd.DataFrame) -> pd.DataFrame:
+    """Return the labels of the judges that people of a kind are compared with."""
+    judge_kind: RaterKind = "simulated_model" if kind == "simulated" else "model"
+    shown = _frame(read_presentations(store, judge_kind))
+    choices = letters.merge(shown, on="presentation").drop_duplicates(_CHOICE, keep="last")
+    return _labels(choices.assign(side=choices["letter"] * choices["side_of_a"]))
+
+
+def _labels(choices: pd.DataFrame) -> pd.DataFrame:
+    """Return each rater's label of a study's pair: 0, 1 or 2 for the second method, a tie and the first."""
+    study = choices[choices["role"] == "study"].rename(columns={"pair_id": "item"})
+    net = study.groupby(["rater", "criterion", "item"], observed=True)["side"].sum()
+    return (np.sign(net) + 1).rename("label").reset_index()
 
 
 def _sums_by_rater(study: pd.DataFrame, shown: pd.DataFrame, checks: pd.DataFrame) -> pd.DataFrame:
-    """Return sums over each rater's choices on the study's pairs, presentations and checks."""
-    item = study.groupby(["item", "criterion"], sort=False).ngroup().to_numpy()
-    verdict = 3 * item + 1 + (study["letter"] * study["side_of_a"]).to_numpy()
-    choices = pd.DataFrame(
-        {
-            "choices": 1,
-            "ties": study["letter"] == 0,
-            "same": np.bincount(verdict)[verdict] - 1,
-            "compared": np.bincount(item)[item] - 1,
-        },
-        index=study.index,
-    )
-    timed, net = shown["seconds"].notna() & shown["reading"].notna(), shown["net"]
-    leaning = (shown["role"] == "study") & (net != 0)
-    presentations = pd.DataFrame(
-        {
-            "seconds": shown["seconds"],
-            "timed": timed,
-            "fast": timed & (shown["seconds"] < shown["reading"]),
-            "leaning": leaning,
-            "to_a": leaning & (net > 0),
-        }
-    )
-    gold, wrong = checks["role"] == "gold", ~checks["passed"]
-    checked = {
-        "gold": gold,
-        "gold_failed": gold & wrong,
-        "repeats": ~gold,
-        "repeats_changed": ~gold & wrong,
+    """Return sums over each rater's choices on the study's pairs, presentations and checks, and its pace."""
+    names = study["rater"]
+    choices = {
+        "choices": names.notna(),
+        "ties": study["letter"] == 0,
+        "same": names.groupby([study[name] for name in (*_RATED, "side")], observed=True).transform("size")
+        - 1,
+        "compared": names.groupby([study[name] for name in _RATED], observed=True).transform("size") - 1,
     }
-    parts = ((choices, study), (presentations, shown), (pd.DataFrame(checked), checks))
-    sums = pd.concat([values.groupby(rows["rater"]).sum() for values, rows in parts], axis=1).fillna(0)
-    return sums.astype({name: int for name in sums if name != "seconds"})
+    seconds, net = shown["seconds"], shown["net"].fillna(0)
+    timed = seconds.notna() & shown["characters"].notna()
+    leaning = (shown["role"] == "study") & (net != 0)
+    presentations = {
+        "seconds": seconds,
+        "timed": timed,
+        "fast": timed & (seconds < shown["characters"] / READING),
+        "leaning": leaning,
+        "to_a": leaning & (net > 0),
+    }
+    is_gold = checks["role"] == "gold"
+    is_wrong = checks["side"] != checks["expected"]
+    answers = {
+        "gold": is_gold,
+        "gold_failed": is_gold & is_wrong,
+        "repeats": ~is_gold,
+        "repeats_changed": ~is_gold & is_wrong,
+    }
+    parts = ((study, choices), (shown, presentations), (checks, answers))
+    sums = [pd.DataFrame(columns).groupby(rows["rater"]).sum() for rows, columns in parts]
+    return pd.concat([*sums, shown.groupby("rater")["seconds"].median().rename("pace")], axis=1)
 
 
 def _favourite_answers(first: pd.DataFrame) -> dict[str, tuple[str, float]]:
@@ -328,49 +432,36 @@ def _favourite_answers(first: pd.DataFrame) -> dict[str, tuple[str, float]]:
     Args:
         first: The letters that raters pressed first.
     """
-    counts = first.pivot_table(index=["criterion", "rater"], columns="letter", aggfunc="size", fill_value=0)
-    counts = counts.reindex(columns=list(LETTERS), fill_value=0)
-    others = counts.groupby("criterion").transform("sum") - counts
+    counts = first.pivot_table(
+        index=["criterion", "rater"], columns="letter", aggfunc="size", fill_value=0, observed=True
+    ).reindex(columns=list(LETTERS), fill_value=0)
+    others = counts.groupby("criterion", observed=True).transform("sum") - counts
     # as if each answer had been given once more, for three may be all there are
     shares = (others + 1).div(others.sum(axis=1) + len(LETTERS), axis=0)
     n = counts.sum(axis=1)
     tries = len(LETTERS) * n.groupby("rater").transform("size").to_numpy()
     tails = np.asarray(binom.sf(counts - 1, n.to_numpy()[:, None], shares))
-    rows, rarest = np.arange(len(counts)), tails.argmin(axis=1)
-    best = counts.index.to_frame(index=False).assign(
-        chance=np.minimum(1.0, tries * tails[rows, rarest]),
-        letter=np.array(list(LETTERS.values()))[rarest],
-        times=counts.to_numpy()[rows, rarest],
-        n=n.to_numpy(),
-    )
-    answers: list[Any] = list(best.sort_values("chance", kind="stable").drop_duplicates("rater").itertuples())
-    return {row.rater: (f"{row.letter}, {row.times} of {row.n}", row.chance) for row in answers}
+    chances = np.minimum(1.0, tries * tails.min(axis=1, initial=1.0))
+    answers: dict[str, tuple[str, float]] = {}
+    for at in np.argsort(chances, kind="stable"):
+        place = int(tails[at].argmin())
+        answer = f"{list(LETTERS.values())[place]}, {counts.iloc[at, place]} of {n.iloc[at]}"
+        answers.setdefault(counts.index[at][1], (answer, float(chances[at])))
+    return answers
 
 
 def _checks(store: Store, last: pd.DataFrame) -> pd.DataFrame:
-    """Return a row for each answer to a gold pair or a repeat: `rater`, `role` and whether it `passed`."""
-    side = last.assign(side=last["letter"] * last["side_of_a"])
-    answers = {entry.pair.id: entry.expected for entry in store_pairs.read_gold(store)}
-    gold = side[side["role"] == "gold"]
-    expected = [
-        {"a": 1, "b": -1}.get(answers.get(pair_id, {}).get(criterion, ""))
-        for pair_id, criterion in zip(gold["pair_id"], gold["criterion"], strict=True)
+    """Return a row for each answer to a gold pair or a repeat, with the `side` and the one `expected`."""
+    rater_keys = ["rater", *_RATED]
+    gold = [
+        (entry.pair.id, criterion, SIDES[side])
+        for entry in store_pairs.read_gold(store)
+        for criterion, side in entry.expected.items()
     ]
-    gold = gold.assign(expected=pd.Series(expected, index=gold.index, dtype=float)).dropna(subset="expected")
-    keys = ["rater", "pair_id", "criterion"]
-    repeats = side[side["role"] == "repeat"].merge(
-        side.loc[side["role"] == "study", [*keys, "side"]].rename(columns={"side": "expected"}), on=keys
-    )
-    checks = pd.concat([gold, repeats])
-    return checks.assign(passed=(checks["side"] == checks["expected"]).astype(bool))
-
-
-def _remarks(written: pd.DataFrame) -> pd.DataFrame:
-    """Return the remarks that stand, newest first.
-
-    Of the remarks on one showing the last stands, unless it was taken back.
-    """
-    about = written["kind"].isin(["comment", "problem", "skip"]) & written["presentation"].notna()
-    last = written[about].drop_duplicates(["presentation", "kind"], keep="last")
-    standing = last[last["detail"] != ""].iloc[::-1].rename(columns={"detail": "text"})
-    return standing.assign(when=[f"{at:%Y-%m-%d %H:%M}" for at in standing["at"]])
+    first = last.loc[last["role"] == "study", [*rater_keys, "side"]].rename(columns={"side": "expected"})
+    expected = {
+        "gold": (pd.DataFrame(gold, columns=[*_RATED, "expected"]), _RATED),
+        "repeat": (first, rater_keys),
+    }
+    checks = [last[last["role"] == role].merge(table, on=keys) for role, (table, keys) in expected.items()]
+    return pd.concat(checks)

@@ -4,33 +4,33 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-import pandas as pd
-
-from analysis.monitor.ratings import MEANINGS, Ratings, read_ratings
+from analysis.monitor.ratings import MEANINGS, CriterionState, RaterState, Ratings, read_ratings
+from analysis.sections.section import Cells, labelled_table
 from guard_eval import progress
 from guard_eval.errors import StudyError
-from guard_eval.estimate import join_notes
 from guard_eval.records import PEOPLE, Pair, Prompt, settings_part
 from guard_eval.reporting.escaping import NOTHING, one_line
+from guard_eval.reporting.rendering import render_lines
 from guard_eval.reporting.tables import Table
-from guard_eval.reporting.words import and_list, number_limits, spaced
+from guard_eval.reporting.words import capital, number, number_limits, spaced
 from guard_eval.results import Result
 from guard_eval.store import RaterProgress, Store, pairs, raters, settings, slots
-from guard_eval.store.rounds import read_playing, read_stopped
+from guard_eval.store.rounds import count_closed, count_playing, read_stopped
 from guard_eval.store.slots import MOST_SKIPS, POOLS
 from guard_eval.study import Study
 from guard_eval.study.declared import compare_declared
-from guard_eval.texts.matching import SystemTexts
-from guard_eval.texts.prompts import read_prompts
-from guard_eval.texts.served_files import served_path
+from guard_eval.texts.prompts import read_study_prompts
 from guard_eval.texts.systems import find_texts
+from guard_eval.texts.systems.matching import SystemTexts
+from guard_eval.texts.systems.served_files import served_path
+from guard_eval.texts.tuning import TUNE, plan_texts
 
 State = Literal["complete", "partial", "missing", "broken"]
 
@@ -44,9 +44,10 @@ REMARKS = 10
 RATERS = 30
 """If a study has more raters, the table has the flagged ones only."""
 _NAMED = 3
+_TEMPLATES = Path(__file__).parent / "templates"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Part:
     """One step of a study: what there is of it, and the commands that continue from here."""
 
@@ -68,7 +69,7 @@ class Status(Result):
 
     study: Path
     parts: tuple[Part, ...]
-    ratings: Ratings | None = field(default=None)
+    ratings: Ratings | None = None
 
 
 def status(folder: Path, /, *, watch: bool = False, overrides: Sequence[str] = ()) -> Result:
@@ -99,8 +100,7 @@ def read_status(folder: Path, overrides: Sequence[str]) -> Status:
     try:
         study = Study.open(folder, overrides)
     except StudyError as error:
-        broken = Part(part="settings", state="broken", text=str(error))
-        return _status(folder, (broken,), None)
+        return _status(folder, [Part("settings", "broken", str(error))])
     parts, texts = _texts_and_metrics(study)
     ratings = None
     try:
@@ -116,44 +116,51 @@ def read_status(folder: Path, overrides: Sequence[str]) -> Status:
                 )
                 changes = compare_declared(study.declared, {PEOPLE: settings.declared(store, PEOPLE)})
                 drawn = pairs.read(store)
-                replaced = _describe_replaced(study, drawn, texts)
                 rounds = _read_rounds(study, store, drawn, POOLS[ratings.rater_kind])
                 remaining = _count_remaining(study, store, everybody)
     except StudyError as error:
-        return _status(folder, (*parts, Part(part="database", state="broken", text=str(error))), None)
+        return _status(folder, [*parts, Part("database", "broken", str(error))])
     if ratings is None or not ratings.pairs:
-        draw = Part(part="pairs", state="missing", text="none drawn", next=(study.command("pair"),))
-        return _status(folder, (*parts, draw), None)
+        return _status(folder, [*parts, Part("pairs", "missing", "none drawn", (study.command("pair"),))])
+    warnings = render_lines(
+        _TEMPLATES / "warnings.txt.j2",
+        ratings=ratings,
+        replaced=_count_replaced(drawn, texts),
+        changes=changes[0].changes,
+        redraw=study.command("pair", "--redraw"),
+        most_skips=MOST_SKIPS,
+        count=_count,
+        spaced=spaced,
+    )
+    tables = tuple(_tables(ratings, study.command("export", "--table", "notes")))
     parts += _verdicts(study, everybody, ratings, remaining, rounds)
-    export = study.command("export", "--table", "notes")
-    warnings = [*replaced, *_warnings(ratings, changes[0].changes)]
-    return _status(folder, parts, ratings, warnings=warnings, export=export)
+    return _status(folder, parts, ratings, warnings, tables)
 
 
 def _status(
     folder: Path,
     parts: Sequence[Part],
-    ratings: Ratings | None,
-    *,
-    warnings: Sequence[str] = (),
-    export: str = "",
+    ratings: Ratings | None = None,
+    warnings: tuple[str, ...] = (),
+    tables: tuple[Table, ...] = (),
 ) -> Status:
     width = max(len(part.part) for part in parts)
     lines = [f"{MARKS[part.state]} {part.part:{width}}  {part.text}" for part in parts]
-    broken = any(part.state == "broken" for part in parts)
+    is_broken = any(part.state == "broken" for part in parts)
     needed = [part for part in parts if part.next and part.part not in OPTIONAL][:1]
     choices = [part for part in parts if part.next and part.part in OPTIONAL]
-    following = [] if broken else [command for part in (*needed, *choices) for command in part.next]
-    if not broken and not following:
+    following = [] if is_broken else [command for part in (*needed, *choices) for command in part.next]
+    if not is_broken and not following:
         lines += ["", f"All is done: open {folder / 'report' / 'index.html'}"]
-    if rated := ratings if ratings is not None and ratings.counted else None:
-        lines += ["", headline(rated)]
+    is_rated = ratings is not None and ratings.counted > 0
+    if ratings is not None and is_rated:
+        lines += ["", headline(ratings)]
     return Status(
         lines=tuple(lines),
-        tables=tuple(_tables(rated, export)) if rated else (),
-        warnings=tuple(warnings),
+        tables=tables if is_rated else (),
+        warnings=warnings,
         next=tuple(following),
-        exit_code=2 if broken else 0,
+        exit_code=2 if is_broken else 0,
         study=folder,
         parts=tuple(parts),
         ratings=ratings,
@@ -162,39 +169,41 @@ def _status(
 
 def _texts_and_metrics(study: Study) -> tuple[list[Part], dict[str, SystemTexts]]:
     """Return the states of settings, prompts, texts and metrics, and the texts."""
-    chosen, prompts = study.settings, []
-    parts = [Part(part="settings", state="complete", text=f"{_systems(study)}, seed {chosen.seed}")]
+    chosen = study.settings
+    prompts: list[Prompt] = []
     try:
-        prompts = read_prompts(study.prompts_path, limit=chosen.prompts.limit)
+        prompts = read_study_prompts(study)
     except StudyError as error:
-        parts.append(Part(part="prompts", state="broken", text=str(error)))
+        read = Part("prompts", "broken", str(error))
     else:
         datasets = _count(len({prompt.dataset for prompt in prompts}), "dataset")
-        text = f"{_count(len(prompts), 'prompt')} of {datasets}"
-        parts.append(Part(part="prompts", state="complete", text=text))
+        read = Part("prompts", "complete", f"{_count(len(prompts), 'prompt')} of {datasets}")
     state, texts = _texts(study, prompts)
-    return [*parts, state, _metrics(study, has_texts=state.state != "missing")], texts
+    chosen_systems = Part("settings", "complete", f"{_systems(study)}, seed {chosen.seed}")
+    metrics = _metrics(study, has_texts=state.state != "missing")
+    return [chosen_systems, read, state, *_tuning(study, state), metrics], texts
 
 
-def _describe_replaced(study: Study, drawn: Sequence[Pair], texts: Mapping[str, SystemTexts]) -> list[str]:
-    """Return a warning if systems have other texts now than their pairs."""
-    names: Counter[str] = Counter()
-    replaced = 0
+@dataclass(frozen=True, kw_only=True)
+class _Replaced:
+    """How many pairs hold other texts than the systems have now, and by which systems."""
+
+    pairs: int
+    count: int
+    names: list[str]
+
+
+def _count_replaced(drawn: Sequence[Pair], texts: Mapping[str, SystemTexts]) -> _Replaced:
+    """Return how many pairs hold other texts than their systems have now."""
+    names: set[str] = set()
+    count = 0
     for pair in drawn:
         shown = {pair.method_a: pair.continuation_a, pair.method_b: pair.continuation_b}
         current = {name: texts.get(name, {}).get((pair.prompt_id, 1)) for name in shown}
-        changed = [name for name, text in current.items() if text is not None and text.id != shown[name]]
-        names.update(changed)
-        replaced += bool(changed)
-    if not replaced:
-        return []
-    return [
-        (
-            f"{replaced} of {_count(len(drawn), 'pair')} hold other texts by {', '.join(sorted(names))} than "
-            "the study has now. Raters see the texts of the pairs. Take the change back, or draw the pairs "
-            f"again as long as there are no verdicts: {study.command('pair', '--redraw')}"
-        )
-    ]
+        changed = {name for name, text in current.items() if text is not None and text.id != shown[name]}
+        names |= changed
+        count += bool(changed)
+    return _Replaced(pairs=len(drawn), count=count, names=sorted(names))
 
 
 def _systems(study: Study) -> str:
@@ -215,36 +224,53 @@ def _systems(study: Study) -> str:
 
 def _texts(study: Study, prompts: list[Prompt]) -> tuple[Part, dict[str, SystemTexts]]:
     """Return the state of the texts, and the texts."""
-    runs = {name: study.settings.runs_of(name) for name in study.settings.systems}
     part = "texts" if study.settings.system else "continuations"
     try:
-        everything = prompts if study.settings.prompts.limit is None else None
-        existing = find_texts(study, list(runs), prompts, all_prompts=everything)
+        existing = find_texts(study, study.settings.systems, prompts)
+        missing, needed = _count_missing(study, existing) if prompts else ({}, 0)
     except (StudyError, OSError) as error:
-        return Part(part=part, state="broken", text=str(error)), {}
-    return _count_texts(study, part, existing, runs, len(prompts)), existing
+        return Part(part, "broken", str(error)), {}
+    return _count_texts(study, part, missing, needed), existing
 
 
-def _count_texts(
-    study: Study, part: str, existing: Mapping[str, SystemTexts], runs: Mapping[str, int], prompts: int
-) -> Part:
-    """Return whether each system has as many texts as are needed."""
-    counts = {name: sum(run <= runs[name] for _, run in texts) for name, texts in existing.items()}
-    total, wanted = sum(counts.values()), prompts * sum(runs.values())
-    text = f"{total} of {wanted}"
-    if total == wanted and total:
-        return Part(part=part, state="complete", text=text)
-    lacking = {name: missing for name, n in runs.items() if (missing := n * prompts - counts[name])}
+def _count_missing(study: Study, existing: Mapping[str, SystemTexts]) -> tuple[dict[str, int], int]:
+    """Return how many texts each system lacks, and how many all need."""
+    missing = {}
+    needed = 0
+    for name, prompts in ((name, prompts) for names, prompts in plan_texts(study) for name in names):
+        runs = range(1, study.settings.runs_of(name) + 1)
+        missing[name] = sum((prompt.id, run) not in existing[name] for prompt in prompts for run in runs)
+        needed += len(prompts) * len(runs)
+    return missing, needed
+
+
+def _count_texts(study: Study, part: str, missing: Mapping[str, int], needed: int) -> Part:
+    """Return whether each system has the texts that are needed."""
+    total = needed - sum(missing.values())
+    text = f"{total} of {needed}"
+    if total == needed and total:
+        return Part(part, "complete", text)
+    lacking = {name: count for name, count in missing.items() if count}
     # What is missing in a file is written by whoever wrote the others.
     is_generated = any(study.settings.systems[name].source != "file" for name in lacking)
     generate = (study.command("generate", "--dry-run"),) if is_generated else ()
     if not total:
-        return Part(part=part, state="missing", text=text, next=generate)
-    named = [f"{name} lacks {missing}" for name, missing in lacking.items()]
+        return Part(part, "missing", text, generate)
+    named = [f"{name} lacks {count}" for name, count in lacking.items()]
     kind = "systems" if study.settings.system else "strategies"
     more = f" and {len(named) - _NAMED} more {kind}" if len(named) > _NAMED else ""
-    text = f"{text}: {', '.join(named[:_NAMED])}{more}"
-    return Part(part=part, state="partial", text=text, next=generate)
+    return Part(part, "partial", f"{text}: {', '.join(named[:_NAMED])}{more}", generate)
+
+
+def _tuning(study: Study, texts: Part) -> Iterator[Part]:
+    """Yield whether settings are chosen, if [tuning] is to choose some."""
+    grids = study.settings.grids
+    if grids and study.current_choice is not None:
+        chosen = [study.current_choice.chosen[name] for name in grids]
+        yield Part("tuning", "complete", f"chosen: {', '.join(chosen)}")
+    elif grids:
+        tune = (study.command(*TUNE),) if texts.state == "complete" else ()
+        yield Part("tuning", "missing", "nothing is chosen", tune)
 
 
 def _metrics(study: Study, *, has_texts: bool) -> Part:
@@ -262,10 +288,10 @@ def _page(
 ) -> Part:
     """Return whether a page is there, and newer than what it is made from."""
     if not page.is_file():
-        return Part(part=part, state="missing", text=missing, next=then)
+        return Part(part, "missing", missing, then)
     if max((path.stat().st_mtime for path in sources), default=0.0) > page.stat().st_mtime:
-        return Part(part=part, state="partial", text=f"{page}, older than {older}", next=then)
-    return Part(part=part, state="complete", text=str(page))
+        return Part(part, "partial", f"{page}, older than {older}", then)
+    return Part(part, "complete", str(page))
 
 
 def _read_rounds(study: Study, store: Store, drawn: Sequence[Pair], pool: str) -> list[Part]:
@@ -278,18 +304,22 @@ def _read_rounds(study: Study, store: Store, drawn: Sequence[Pair], pool: str) -
     parts = []
     for who, part in {PEOPLE: pool, **judges}.items():
         with store.read() as db:
-            done, stopped = read_stopped(db, part)
+            done = count_closed(db, part)
+            playing = couples - read_stopped(db, part).keys()
             unrated = slots.count_unrated(db, part)
-        playing = couples - stopped.keys()
-        left = {*chain(*couples)} - {*chain(*playing)}
-        is_over = not playing or done == last
-        texts = (
-            f"{who}: over after {done} of {last} rounds" if is_over else f"{who}: round {done + 1} of {last}",
-            f"{and_list(sorted(left))} left" if playing and left else "",
-            f"{_count(unrated, 'rating')} to go in this round" if unrated else "",
+        left = sorted({*chain(*couples)} - {*chain(*playing)}) if playing else []
+        is_over = not playing or done >= last
+        (text,) = render_lines(
+            _TEMPLATES / "rounds.txt.j2",
+            who=who,
+            done=done,
+            last=last,
+            left=left,
+            unrated=_count(unrated, "rating") if unrated else "",
+            is_over=is_over,
         )
         state: State = "complete" if is_over else "partial"
-        parts.append(Part(part="rounds", state=state if done else "missing", text=join_notes(*texts)))
+        parts.append(Part("rounds", state if done else "missing", text))
     return parts
 
 
@@ -302,32 +332,35 @@ def _verdicts(
 ) -> Iterator[Part]:
     """Yield the pairs, who rates them, and the report."""
     kinds = Counter(rater.kind for rater in everybody)
-    yield Part(part="pairs", state="complete", text=_count(ratings.pairs, "pair"))
+    yield Part("pairs", "complete", _count(ratings.pairs, "pair"))
     yield from rounds
     invited = kinds["person"] or kinds["simulated"]
     text = f"{ratings.counted} of {ratings.wanted} ratings, {_count(invited, 'rater')}"
     text += " (SIMULATED)" if ratings.rater_kind == "simulated" else ""
     text += "".join(f", {count} without {spaced(name)}" for name, count in ratings.lacking.items())
     if ratings.counted >= ratings.wanted and not ratings.lacking:
-        yield Part(part="people", state="complete", text=text)
+        yield Part("people", "complete", text)
     elif invited:
-        yield Part(part="people", state="partial", text=text, next=(study.command("annotate"),))
+        yield Part("people", "partial", text, (study.command("annotate"),))
     else:
-        invite = study.command("raters add", "NAME")
-        yield Part(part="people", state="missing", text=text, next=(invite,))
+        yield Part("people", "missing", text, (study.command("raters add", "NAME"),))
     rated = {rater.name: rater.rated for rater in everybody}
-    if study.settings.judge:
-        yield _judges(study, remaining)
+    if any(remaining.values()):
+        text = ", ".join(f"{name}: {count} presentations left" for name, count in remaining.items())
+        yield Part("judges", "partial", text, (study.command("judge", "--dry-run"),))
+    elif remaining:
+        yield Part("judges", "complete", f"{', '.join(remaining)}: all judged")
     # who was skipped by too many is given to nobody new, and a judge that was never asked is a choice
     closed = ratings.often_skipped * ratings.slots
     of_people = ratings.missing - closed if invited or ratings.counted else 0
     of_judges = sum(count for name, count in remaining.items() if rated.get(name))
     models = kinds["model"] or kinds["simulated_model"]
     missing = max(0, of_people) + of_judges
+    is_rated = bool(ratings.counted or models)
     if rounds:  # a report is on the rounds that are over
-        yield _report(study, rated=any(part.state != "missing" for part in rounds), missing=0)
-    else:
-        yield _report(study, rated=bool(ratings.counted or models), missing=missing)
+        is_rated = any(part.state != "missing" for part in rounds)
+        missing = 0
+    yield _report(study, is_rated=is_rated, missing=missing)
 
 
 def _count_remaining(study: Study, store: Store, everybody: Sequence[RaterProgress]) -> dict[str, int]:
@@ -338,158 +371,134 @@ def _count_remaining(study: Study, store: Store, everybody: Sequence[RaterProgre
         orders = 2 if judge.orders == "both" else 1
         name = judge.rater_name
         with store.read() as db:
-            pairs = sum(count for _, count in read_playing(db, settings_part(name, "model")))
+            pairs = count_playing(db, settings_part(name, "model"))
         remaining[name] = max(0, pairs * orders * judge.samples - rated.get(name, 0))
     return remaining
 
 
-def _judges(study: Study, remaining: Mapping[str, int]) -> Part:
-    if not any(remaining.values()):
-        return Part(part="judges", state="complete", text=f"{', '.join(remaining)}: all judged")
-    text = ", ".join(f"{name}: {count} presentations left" for name, count in remaining.items())
-    return Part(part="judges", state="partial", text=text, next=(study.command("judge", "--dry-run"),))
-
-
-def _report(study: Study, *, rated: bool, missing: int) -> Part:
+def _report(study: Study, *, is_rated: bool, missing: int) -> Part:
     """Return the state of the report, which waits for missing ratings: an early look finds too much."""
     files = (study.folder / name for name in ("study.db", "study.db-wal"))
     written = [path for path in files if path.exists() and path.stat().st_size]  # an empty log is a reader's
     page = study.report / "index.html"
-    if rated and missing and not study.settings.analysis.sequential:
-        text = f"waits for {_count(missing, 'rating')}"
-        return Part(part="report", state="partial" if page.is_file() else "missing", text=text)
-    report = (study.command("report"),) if rated else ()
+    if is_rated and missing and not study.settings.analysis.sequential:
+        state: State = "partial" if page.is_file() else "missing"
+        return Part("report", state, f"waits for {_count(missing, 'rating')}")
+    report = (study.command("report"),) if is_rated else ()
     return _page("report", page, written, missing="not written", older="the database", then=report)
 
 
 def headline(ratings: Ratings) -> str:
     """Return how far the ratings are, in a sentence or two."""
-    simulated = ratings.rater_kind == "simulated"
-    who = ("SIMULATED rater", "SIMULATED raters") if simulated else ("person", "people")
+    rater, raters = (
+        ("SIMULATED rater", "SIMULATED raters") if ratings.rater_kind == "simulated" else ("person", "people")
+    )
     for_people = sum(ratings.filled)
     pairs = _count(ratings.pairs, "pair")
-    done = ratings.counted / max(1, ratings.wanted)
-    text = (
-        f"{ratings.counted} of {ratings.wanted} ratings ({100 * done:.0f} %): "
-        f"{pairs if for_people == ratings.pairs else f'{for_people} of {pairs}'}, "
-        f"{ratings.slots} {who[ratings.slots > 1]} each."
+    lines = render_lines(
+        _TEMPLATES / "headline.txt.j2",
+        ratings=ratings,
+        done=100 * ratings.counted / max(1, ratings.wanted),
+        pairs=pairs if for_people == ratings.pairs else f"{for_people} of {pairs}",
+        raters=raters if ratings.slots > 1 else rater,
+        duration=duration,
     )
-    if ratings.missing and ratings.seconds is not None:
-        remaining = duration(ratings.missing * ratings.seconds)
-        return (
-            f"{text} {ratings.missing} to go: about {remaining} of rating in all, at "
-            f"{duration(ratings.seconds)} a pair."
-        )
-    return f"{text} {ratings.missing} to go." if ratings.missing else text
-
-
-def _warnings(ratings: Ratings, changes: Sequence[str]) -> Iterator[str]:
-    if changes:
-        yield (
-            f"settings changed after the first verdict: {'; '.join(changes)}. The report will call the "
-            "results exploratory. Take the change back, or begin a new study for it."
-        )
-    for name, count in ratings.lacking.items():
-        yield (
-            f"{_count(count, 'rating')} without a verdict on {spaced(name)}, which was added later: their "
-            "raters can go back and answer. Or take the criterion out, or begin a new study for it."
-        )
-    if ratings.excluded:
-        yield f"{_count(ratings.excluded, 'rating')} of excluded raters: kept, not counted"
-    if ratings.surplus:
-        came = f"{_count(ratings.surplus, 'rating')} came after another rater had taken the pair"
-        yield f"{came}: kept, not counted"
-    if ratings.often_skipped:
-        yield (
-            f"{_count(ratings.often_skipped, 'pair')} skipped by {MOST_SKIPS} raters or more: no new rater "
-            "gets them. Excluding raters who skip without a reason gives them out again."
-        )
+    return " ".join(lines)
 
 
 def _tables(ratings: Ratings, export: str) -> Iterator[Table]:
     """Yield agreement, raters and remarks, as far as there are any; the command `export` writes them all."""
-    if len(ratings.criteria):
+    if ratings.criteria:
         yield _criteria_table(ratings.criteria)
-    if len(ratings.raters):
+    if ratings.raters:
         yield _raters_table(ratings.raters)
-    if len(ratings.remarks):
+    if ratings.remarks:
         older = len(ratings.remarks) - REMARKS
         yield Table(
             caption="Comments, problems and skipped pairs",
             columns=("when", "rater", "prompt", "kind", "text"),
-            rows=tuple(tuple(map(one_line, row)) for row in ratings.remarks[:REMARKS].to_numpy().tolist()),
+            rows=tuple(tuple(map(one_line, astuple(remark))) for remark in ratings.remarks[:REMARKS]),
             text_columns=5,
             note=f"and {older} older ones: {export}" if older > 0 else "",
         )
 
 
-def _criteria_table(criteria: pd.DataFrame) -> Table:
-    several = len(set(criteria["comparison"])) > 1
-    heads = ("criterion", "verdicts", "ties %", "same %", "κ (95 %)", "A % (95 %)")
-    lines: list[Any] = list(criteria.itertuples())
-    notes = {row.kappa.note: spaced(row.criterion) for row in lines if row.kappa.note}
-    return Table(
+def _criteria_table(rows: Sequence[CriterionState]) -> Table:
+    several = len({row.comparison for row in rows}) > 1
+
+    def labels(row: CriterionState) -> Cells:
+        criterion = {"criterion": spaced(row.criterion)}
+        return {"comparison": row.comparison, **criterion} if several else criterion
+
+    def figures(row: CriterionState) -> Cells:
+        return {
+            "verdicts": str(row.verdicts),
+            "ties %": number(row.ties, 0, scale=100),
+            "same %": number(row.same, 0, scale=100),
+            "κ (95 %)": number_limits(row.kappa),
+            "A % (95 %)": number_limits(row.first, 0, scale=100),
+        }
+
+    notes = {row.kappa.note: spaced(row.criterion) for row in rows if row.kappa.note}
+    return labelled_table(
+        list(map(labels, rows)),
+        list(map(figures, rows)),
         caption="Agreement, and preference for a side",
-        columns=("comparison", *heads) if several else heads,
-        rows=tuple(
-            (
-                *((row.comparison,) if several else ()),
-                *(spaced(row.criterion), str(row.verdicts), _share(row.ties), _share(row.same)),
-                *(number_limits(row.kappa), number_limits(row.first, 0, scale=100)),
-            )
-            for row in lines
-        ),
-        text_columns=2 if several else 1,
         note="same: two raters of a pair who say the same; κ: Fleiss; A: verdicts for the text shown as A, "
         "of those that are no ties." + "".join(f" {name}: {note}." for note, name in notes.items()),
     )
 
 
-def _raters_table(frame: pd.DataFrame) -> Table:
+def _raters_table(raters: Sequence[RaterState]) -> Table:
     """Return the raters: all, or of many the flagged ones. Excluded raters leave nothing to decide."""
-    flagged = frame[(frame["flags"].str.len() > 0) & (frame["state"] != "excluded")]
-    shown = frame if len(frame) <= RATERS else flagged
-    columns: dict[str, Callable[[Any], str]] = {
-        "rater": lambda row: one_line(row.rater),
-        "rated": lambda row: str(row.rated),
-        "time": lambda row: duration(row.seconds) if row.seconds else NOTHING,
-        "a pair": lambda row: NOTHING if pd.isna(row.pace) else duration(row.pace),
-        "ties %": lambda row: _share(row.ties),
-        "same %": lambda row: _share(row.same),
-        "A %": lambda row: _share(row.first.value),
-        "gold failed": lambda row: f"{row.gold_failed}/{row.gold}" if row.gold else NOTHING,
-        "changed": lambda row: f"{row.repeats_changed}/{row.repeats}" if row.repeats else NOTHING,
-        "remarks": lambda row: str(row.remarks or ""),
-        "skipped": lambda row: str(row.skipped or ""),
-        "state": lambda row: row.state,
-        "look at": lambda row: ", ".join(_name_flags(row.flags, row.favourite)),
-    }
-    cells = {name: [make(row) for row in shown.itertuples()] for name, make in columns.items()}
-    kept = [name for name, column in cells.items() if set(column) - {"", NOTHING} or name == "rater"]
-    raised = {flag for flags in flagged["flags"] for flag in flags}
+    flagged = [rater for rater in raters if rater.flags and rater.state != "excluded"]
+    shown = raters if len(raters) <= RATERS else flagged
+    cells = [_rater_cells(rater) for rater in shown]
+    heads = [
+        name
+        for name in _rater_cells(raters[0])
+        if name == "rater" or any(line[name] not in {"", NOTHING} for line in cells)
+    ]
+    raised = {flag for rater in flagged for flag in rater.flags}
     notes = [f"{flag}: {meaning}" for flag, meaning in MEANINGS.items() if flag in raised]
-    if len(shown) < len(frame):
-        notes.insert(0, f"{len(frame) - len(shown)} of {len(frame)} raters have no flag and are not shown")
+    if len(shown) < len(raters):
+        notes.insert(0, f"{len(raters) - len(shown)} of {len(raters)} raters have no flag and are not shown")
     notes += ["a flag is a reason to look, none to exclude"] if raised else []
     return Table(
         caption="Raters",
-        columns=tuple(kept),
-        rows=tuple(zip(*(cells[name] for name in kept), strict=True)),
-        words=frozenset(index for index, name in enumerate(kept) if name in {"state", "look at"}),
-        note=". ".join(f"{note[0].upper()}{note[1:]}" for note in notes),
+        columns=tuple(heads),
+        rows=tuple(tuple(line[name] for name in heads) for line in cells),
+        words=frozenset(index for index, name in enumerate(heads) if name in {"state", "look at"}),
+        note=". ".join(map(capital, notes)),
     )
 
 
-def _name_flags(flags: Sequence[str], favourite: str) -> list[str]:
-    return [f"same answer ({favourite})" if flag == "same answer" else flag for flag in flags]
+def _rater_cells(rater: RaterState) -> Cells:
+    return {
+        "rater": one_line(rater.rater),
+        "rated": str(rater.rated),
+        "time": duration(rater.seconds) if rater.seconds else NOTHING,
+        "a pair": NOTHING if rater.pace is None else duration(rater.pace),
+        "ties %": number(rater.ties, 0, scale=100),
+        "same %": number(rater.same, 0, scale=100),
+        "A %": number(rater.first.value, 0, scale=100),
+        "gold failed": f"{rater.gold_failed}/{rater.gold}" if rater.gold else NOTHING,
+        "changed": f"{rater.repeats_changed}/{rater.repeats}" if rater.repeats else NOTHING,
+        "remarks": str(rater.remarks or ""),
+        "skipped": str(rater.skipped or ""),
+        "state": rater.state,
+        "look at": ", ".join(name_flags(rater)),
+    }
+
+
+def name_flags(rater: RaterState) -> list[str]:
+    """Return a rater's flags, with the figures of those that have some."""
+    figures = {"same answer": rater.favourite, "like a model": rater.signs}
+    return [f"{flag} ({figures[flag]})" if flag in figures else flag for flag in rater.flags]
 
 
 def _count(count: int, word: str) -> str:
     return f"{count:,} {word}{'' if count == 1 else 's'}"
-
-
-def _share(share: float | None) -> str:
-    return NOTHING if share is None or pd.isna(share) else f"{100 * share:.0f}"
 
 
 def duration(seconds: float) -> str:

@@ -18,6 +18,7 @@ from typing import Any
 import tomli_w
 
 from analysis.reports.command import report
+from analysis.reports.declared import FILE_NAME, TableSettings
 from analysis.reports.preregistration import hash_plan
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_text
@@ -32,6 +33,7 @@ from guard_eval.store import RaterProgress, Store, TidyRow, unblind
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store import raters as store_raters
 from guard_eval.study import Study
+from guard_eval.study.schema import schema_file, schema_line, schema_name
 from guard_eval.study.system_settings import System
 
 # fmt: off
@@ -103,7 +105,8 @@ def publish(study: Study, folder: Path, /, *, allow: Sequence[str] = ()) -> Publ
     files = {
         "verdicts.csv": csv_text([VERDICT_COLUMNS, *map(attrgetter(*VERDICT_COLUMNS), verdicts)]),
         "pairs.jsonl": "".join(json.dumps(text, ensure_ascii=False) + "\n" for text in texts),
-        "report.toml": tomli_w.dumps(_declaration(study, verdicts)),
+        FILE_NAME: schema_line(FILE_NAME) + tomli_w.dumps(_declaration(study, verdicts)),
+        schema_name(FILE_NAME): schema_file(TableSettings, FILE_NAME).decode(),
     }
     _check_private(study, people, allow, files)
     excluded = sum(rater.state == "excluded" and rater.kind == "person" for rater in people)

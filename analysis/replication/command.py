@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pandas as pd
@@ -12,6 +12,7 @@ from analysis.replication.compare import SettingDifference, compare, legend, set
 from analysis.replication.measured import from_counts, from_metrics, from_verdicts
 from analysis.replication.paper import PaperTable, find_table, paper_tables, published
 from analysis.replication.study import lay_out, name_model, plan_study, setting_differences
+from analysis.reports.study_report import table_of
 from analysis.verdicts.tidy import read as read_verdicts
 from guard_eval import progress
 from guard_eval.cli.commands import load
@@ -149,12 +150,13 @@ def _run(table: PaperTable, study: Study) -> Replication:
             f"guard-eval replicate {table.name} {study.folder}, for the table of the verdicts so far"
         )
         with Store.open(study.database, declared=study.declared) as store:
-            verdicts = pd.DataFrame([asdict(row) for row in unblind.tidy(store)])
-        if verdicts.empty:
+            rows = unblind.tidy(store)
+        if not rows:
             lines = ("There are no verdicts yet.",)
             return Replication(table=table.label, folder=study.folder, lines=lines, next=tuple(following))
-        notes += ["SIMULATED raters: no person rated"] if set(verdicts["rater_kind"]) <= SIMULATED else []
-        ours = from_verdicts(verdicts)
+        if all(row.rater_kind in SIMULATED for row in rows):
+            notes.append("SIMULATED raters: no person rated")
+        ours = from_verdicts(table_of(rows))
     else:
         measured = load("measure")(study)
         progress.show(replace(measured, next=()))

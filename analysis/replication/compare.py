@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -78,25 +78,32 @@ def compare(
         "below": high < number - half_unit,
     }
     compared["state"] = np.select(list(states.values()), list(states), default="inside")
-    compared["shown"] = [_rounded(figure, figure.ours) for figure in compared.itertuples()]
-    return compared.assign(cell=[_cell(figure) for figure in compared.itertuples()])
+    decimals = np.maximum(
+        compared["decimals"], compared["metric"].str.contains(".", regex=False).map({True: 1, False: 2})
+    )
+    is_tick = compared["metric"].str.endswith(".agree")
+    texts = {
+        name: list(map(_rounded, compared[name].astype(float), decimals, is_tick))
+        for name in ("ours", "low", "high")
+    }
+    marks = [MARKS.get(state, ("", ""))[0] for state in compared["state"]]
+    cells = zip(texts["ours"], marks, texts["low"], texts["high"], strict=True)
+    return compared.assign(
+        shown=texts["ours"],
+        cell=[
+            f"{shown} {mark}".strip() if low == NOTHING else f"{shown} {mark} [{low}, {high}]"
+            for shown, mark, low, high in cells
+        ],
+    )
 
 
-def _cell(figure: Any) -> str:  # noqa: ANN401 (a row of a frame)
-    """Return our figure with its mark and its interval."""
-    mark = MARKS.get(figure.state, ("",))[0]
-    if pd.isna(figure.low):
-        return f"{figure.shown} {mark}".strip()
-    return f"{figure.shown} {mark} [{_rounded(figure, figure.low)}, {_rounded(figure, figure.high)}]"
-
-
-def _rounded(figure: Any, value: Any) -> str:  # noqa: ANN401
-    """Return a figure of ours with as many decimals as the paper's."""
-    if pd.isna(value):
+def _rounded(value: float, decimals: int, is_tick: bool) -> str:  # noqa: FBT001 (a column of three)
+    """Return a figure of ours with as many decimals as the paper's, or as a tick."""
+    if np.isnan(value):
         return NOTHING
-    if figure.metric.endswith(".agree"):
+    if is_tick:
         return "yes" if value else "no"
-    text = f"{value:.{max(figure.decimals, 1 if '.' in figure.metric else 2)}f}"
+    text = f"{value:.{decimals}f}"
     return text.lstrip("-") if float(text) == 0 else text
 
 

@@ -14,8 +14,10 @@ import numpy as np
 import pandas as pd
 
 from analysis.replication.prompts import dataset_named
+from analysis.verdicts.scores import rater_scores
+from analysis.verdicts.tidy import validate
 from guard_eval.errors import StudyError
-from guard_eval.estimate import jackknife
+from guard_eval.estimate import jackknife, ratio
 from guard_eval.files.opening import LARGEST_TEXT, read_bytes
 from guard_eval.generation.strategies import parse
 from guard_eval.metrics.scores import OVERALL
@@ -50,30 +52,17 @@ def from_verdicts(verdicts: pd.DataFrame) -> pd.DataFrame:
     Args:
         verdicts: A validated table; methods and datasets may have the paper's names or ours.
     """
-    table = verdicts.astype(object).reset_index(drop=True)
-    if not (simulated := table["rater_kind"].isin(SIMULATED)).all():
-        table = table[~simulated]
-    methods = table[["method_a", "method_b"]].map(_signature)
-    verdict = table["verdict"].map(_signature)
-    first = methods.min(axis=1)
-    second = methods.max(axis=1)
-    prompt = table.assign(prompt_id=table.get("prompt_id"))["prompt_id"].replace("", None)
-    answers = pd.DataFrame(
-        {
-            "who": table["rater_kind"].map(WHO),
-            "first": first,
-            "second": second,
-            "dataset": table["dataset"].map(dataset_named),
-            "criterion": table["criterion"],
-            "unit": table["dataset"] + "\0" + prompt.where(prompt.notna(), table["pair_id"]),
-            "pair": table["pair_id"],
-            "rater": table["rater"],
-            "lead": (verdict == first).astype(int) - (verdict == second).astype(int),
-        }
+    is_simulated = verdicts["rater_kind"].isin(SIMULATED)
+    table = verdicts if is_simulated.all() else verdicts[~is_simulated]
+    table = table.astype(object)
+    names = {name: table[name].map(_signature) for name in ("method_a", "method_b", "verdict")}
+    scores = rater_scores(validate(table.assign(**names, dataset=table["dataset"].map(dataset_named))))
+    counts = scores.rename(columns={"method_a": "first", "method_b": "second"}).assign(
+        who=scores["rater_kind"].map(WHO),
+        wins=(scores["net"] > 0).astype(int),
+        ties=(scores["net"] == 0).astype(int),
+        losses=(scores["net"] < 0).astype(int),
     )
-    answers = answers.groupby(list(answers.columns[:-1]), sort=False)["lead"].sum().reset_index()
-    lead = answers["lead"]
-    counts = answers.assign(wins=(lead > 0) * 1, ties=(lead == 0) * 1, losses=(lead < 0) * 1)
     shares = _shares(pd.concat([counts, counts.assign(criterion="overall")]))
     return _figures(pd.concat([shares, _agreement(shares)]))
 
@@ -87,23 +76,19 @@ def _shares(counts: pd.DataFrame, *, exact: bool = False) -> pd.DataFrame:
         exact: Whether these are the paper's own counts, so that there is no interval.
     """
     swapped = {"first": "second", "second": "first", "wins": "losses", "losses": "wins"}
-    every = pd.concat([counts, counts.rename(columns=swapped)])
-    every = pd.concat([every.assign(dataset="All"), every])
+    both = pd.concat([counts, counts.rename(columns=swapped)])
+    both = pd.concat([both.assign(dataset="All"), both]).astype({"criterion": object})
     figures = []
-    keys = ["who", "first", "second", "dataset", "criterion"]
-    for (who, first, second, dataset, criterion), part in every.groupby(keys, sort=False):
-        units = part.groupby("unit", sort=False)[["wins", "ties", "losses"]].sum()
+    for key, rows in both.groupby(["who", "first", "second", "dataset", "criterion"], sort=False):
+        units = rows.groupby("unit", sort=False)[["wins", "ties", "losses"]].sum()
         judged = units.sum(axis=1)
         amounts = {"win": units["wins"], "tie": units["ties"], "share": units["wins"] + units["ties"] / 2}
         for what, amount in amounts.items() if judged.any() else ():
-            sums = np.column_stack([100 * amount, judged])
-            share = jackknife(sums, lambda sums: sums[..., 0] / sums[..., 1], bounds=(0.0, 100.0))
-            low, high = (None, None) if exact else (share.low, share.high)
-            figures.append(
-                (who, first, second, dataset, criterion, what, share.value, low, high, judged.sum(), exact)
-            )
-    columns = ["who", "strategy", "versus", "dataset", "criterion", "what", "ours", "low", "high", "n"]
-    return pd.DataFrame(figures, columns=[*columns, "is_exact"])
+            share = jackknife(np.column_stack([100 * amount, judged]), ratio, bounds=(0.0, 100.0))
+            limits = (None, None) if exact else (share.low, share.high)
+            figures.append((*key, what, share.value, *limits, judged.sum(), exact))
+    names = ["who", "strategy", "versus", "dataset", "criterion", "what", "ours", "low", "high", "n"]
+    return pd.DataFrame(figures, columns=[*names, "is_exact"])
 
 
 def _agreement(shares: pd.DataFrame) -> pd.DataFrame:

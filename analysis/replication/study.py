@@ -24,7 +24,7 @@ from guard_eval.study.settings import needs_amateur
 from guard_eval.study.system_settings import BUNDLED
 from guard_eval.study.toml import read_toml, with_overrides
 from guard_eval.texts.new import prompt_lines
-from guard_eval.texts.prompts import read_prompts
+from guard_eval.texts.prompts import read_study_prompts
 
 
 def plan_study(
@@ -109,7 +109,7 @@ def setting_differences(table: PaperTable, study: Study) -> list[SettingDifferen
     if "coherence" in metrics.compute:
         differing[f"coherence by {scorer}, not {COHERENCE_MODEL}"] = scorer != COHERENCE_MODEL
     differences = [SettingDifference(words) for words, differs in differing.items() if differs]
-    counts = Counter(p.dataset for p in read_prompts(study.prompts_path, limit=settings.prompts.limit))
+    counts = Counter(prompt.dataset for prompt in read_study_prompts(study))
     for dataset, number in table.prompts.items():
         if (dataset in counts or table.asks) and counts[dataset] != number:
             words = f"{counts[dataset] or 'no'} prompts of {dataset}, not {number}"

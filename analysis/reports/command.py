@@ -65,7 +65,8 @@ def report(
         source: A study, or one or more tables of verdicts.
         output: The folder to write; by default 'report' in the study, or TABLE-report in this folder.
         compare: Of three or more methods, the two whose comparison is shown in full.
-        by: A column by whose values results are split, such as the genre. Further ones may follow.
+        by: A column by whose values results are split, such as the genre. Further ones may follow. Of a
+            study: a column of its prompts, `prompt_length`, or with traces `H`, `H_glob` or `k` of the texts.
         paper: Also write tables, a figure and the text for a manuscript to paper/.
         dry_run: Write nothing: show what is read from a table, and what its columns allow.
         overrides: Settings for this run, such as `margin=0.05`; they go before the study.toml, or the
@@ -83,7 +84,7 @@ def report(
     if is_study:
         if len(paths) > 1:
             raise StudyError(f"{paths[0]} and {paths[1]}: a report is on one study, or on tables of verdicts")
-        evidence, folder = _study_evidence(paths[0], overrides)
+        evidence, folder = _study_evidence(paths[0], overrides, by, paper=paper)
     else:
         folder = Path(f"{_stem(paths[0])}-report")
         evidence = table_evidence(paths, overrides=overrides, by=by)
@@ -101,8 +102,8 @@ def report(
     context = evidence.context
     if compare is not None:
         context = replace(context, compare=(compare,))
-    if by:
-        context = replace(context, by=tuple(find_column(evidence.frame, name) for name in by))
+    columns = dict.fromkeys(find_column(evidence.frame, name) for name in by)
+    context = replace(context, explored=tuple(name for name in columns if name not in context.by))
     evidence = Evidence(scored=evidence.scored, context=context)
     written = write_report(evidence, folder, paper=paper)
     return Report(
@@ -130,13 +131,20 @@ def allowed_analyses(table: pd.DataFrame) -> Iterator[str]:
     yield f"results by a column: {f'yes, {options}' if groups else 'no, add one such as genre'}"
 
 
-def _study_evidence(path: Path, overrides: Sequence[str]) -> tuple[Evidence, Path]:
+def _study_evidence(
+    path: Path, overrides: Sequence[str], by: Sequence[str], *, paper: bool
+) -> tuple[Evidence, Path]:
     # Only for a study: a table's report would wait half a second for SQLAlchemy.
+    from analysis.reports.checklist import read_people  # noqa: PLC0415
     from analysis.reports.study_report import read_study  # noqa: PLC0415
+    from guard_eval.store import Store  # noqa: PLC0415
     from guard_eval.study import Study  # noqa: PLC0415
 
     study = Study.open(path, overrides)
-    table, context = read_study(study)
+    table, context = read_study(study, by)
+    if paper:
+        with Store.open(study.database) as store:
+            context = replace(context, people=read_people(study, store))
     return Evidence.of(table, context), study.report
 
 

@@ -14,13 +14,13 @@ from pydantic import AfterValidator, Field
 from analysis.evidence import Context
 from analysis.sections.by_column import find_column
 from analysis.verdicts.combined import Composite
-from analysis.verdicts.draft import Declared
 from analysis.verdicts.family import declared_results
 from analysis.verdicts.reading import READING, Reading, join_readings, reading_of
 from analysis.verdicts.scores import PROMPT, UnitScores, with_units
+from analysis.verdicts.table import Declared
 from guard_eval.errors import StudyError
 from guard_eval.records import RaterKind
-from guard_eval.study.test_plan import TestPlan
+from guard_eval.study.test_plan import SplitPlan
 from guard_eval.study.toml import check_tables, read_toml, with_overrides
 
 FILE_NAME = "report.toml"
@@ -41,8 +41,8 @@ def _one_line(text: str) -> str:
 _Line = Annotated[str, AfterValidator(_one_line)]
 
 
-class TableSettings(TestPlan):
-    """All of report.toml: the plan of the tests (see `TestPlan`), and what only a table needs.
+class TableSettings(SplitPlan):
+    """All of report.toml: the plan of the tests (see `SplitPlan`), and what only a table needs.
 
     Attributes:
         title: The report's title. Default: the table's file name.
@@ -58,7 +58,6 @@ class TableSettings(TestPlan):
         verdicts: The words of the table's verdicts: `"left one" = "a"`. Their values are `a`, `b`, `tie`, a
             method, or an empty text for a missing verdict.
         format: The format of the files, if it could be one of two.
-        by: Columns of the table by whose values results are split.
         ties: Raters could choose a tie. By default they could if the table has a tie.
         random_part: The pairs that people rated are a random part, within each dataset, of those judged.
     """
@@ -73,7 +72,6 @@ class TableSettings(TestPlan):
     columns: dict[str, str] | None = None
     verdicts: dict[str, str] | None = None
     format: str | None = None
-    by: list[_Line] = Field(default_factory=list)
     ties: bool | None = None
     random_part: bool = False
 

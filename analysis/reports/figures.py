@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
+
+from matplotlib.ticker import PercentFormatter
 
 from analysis.evidence import Evidence
 from analysis.reports.first_screen import is_simulated
@@ -53,29 +55,85 @@ def name_share(row: WinShareRow) -> Cells:
 
 def share_figure(evidence: Evidence, rows: Sequence[WinShareRow], name: str) -> Drawing:
     """Return win shares with their intervals, a line each; strong lines differ from one half."""
-    shown = rows[:MAX_LINES]
-    first, alpha = shown[0], evidence.plan.alpha
-    words = different_labels([name_share(row) for row in shown])
-    labels = [" · ".join(str(cell) for cell in cells.values()) for cells in words]
-    several = "Comparison" in words[0]
-    strong = {index for index, row in enumerate(shown) if row.is_significant(alpha)}
-    names = ("the first-named", "the second") if several else (short(first.method_a), short(first.method_b))
+    rows = rows[:MAX_LINES]
+    first, alpha = rows[0], evidence.plan.alpha
+    words = different_labels([name_share(row) for row in rows])
+    strong = {index for index, row in enumerate(rows) if row.is_significant(alpha)}
+    ahead, behind, against = "the first-named", "the second", ""
+    if "Comparison" not in words[0]:
+        ahead, behind = short(first.method_a), short(first.method_b)
+        against = f" of {first.method_a} against {first.method_b}"
+    marked = f"; diamonds: p at most {alpha:g}" if strong else ""
+    level = f"{100 * evidence.plan.level:g} %"
+    return _draw_shares(
+        evidence,
+        [row.win_share for row in rows],
+        [" · ".join(map(str, cells.values())) for cells in words],
+        name=name,
+        heading=f"Win shares{against}, with {level} intervals; the dashed line is no preference{marked}",
+        axis=f"win share of {ahead}, %\n(below 50: {behind} ahead)",
+        names=(ahead, behind),
+        strong=strong,
+    )
+
+
+def ranking_figure(evidence: Evidence, rows: Sequence[RankingRow], name: str) -> Drawing:
+    """Return expected win shares with intervals, the best on top, and the possible ranks."""
+    rows = rows[:MAX_LINES]
+    who = f"{title(rows[0].criterion)}, judged by {group_name(rows[0])}"
+    level = f"{100 * evidence.plan.level:g} %"
+    return _draw_shares(
+        evidence,
+        [row.expected_share for row in rows],
+        [row.method for row in rows],
+        name=name,
+        heading=f"Expected win shares against the average other method on {who}, with {level} intervals and "
+        "possible ranks",
+        axis="expected win share, %\n(on the right: possible ranks)",
+        remarks=[row.possible_ranks for row in rows],
+    )
+
+
+def _draw_shares(
+    evidence: Evidence,
+    shares: Sequence[Estimate],
+    labels: Sequence[str],
+    *,
+    name: str,
+    heading: str,
+    axis: str,
+    names: Collection[str] = (),
+    strong: Collection[int] = (),
+    remarks: Sequence[str] = (),
+) -> Drawing:
+    """Return shares with intervals, a line each.
+
+    Args:
+        evidence: The evidence.
+        shares: The shares.
+        labels: Their labels.
+        name: The figure's name.
+        heading: Its title, which is also its text alternative.
+        axis: The label of the axis.
+        names: The names in it.
+        strong: The lines to emphasise.
+        remarks: A text on the right of each line.
+    """
 
     def draw(axes: Axes) -> None:
-        for index, row in enumerate(shown):
-            share = row.win_share
-            low, high = _in_percent(share)
-            interval_line(axes, low, high, index, color=FIRST, width=2.6 if index in strong else 1.4)
+        for index, share in enumerate(shares):
+            is_strong = index in strong
+            interval_line(axes, share.low, share.high, index, color=FIRST, width=2.6 if is_strong else 1.6)
             if share.value is not None:
-                axes.plot([100 * share.value], [index], marker="D" if index in strong else "o", color=FIRST)
-        axes.axvline(50, **GUIDE)
-        axes.set_xlim(0, 100)
-        axes.set_xlabel(f"win share of {names[0]}, %\n(below 50: {names[1]} ahead)", loc="right")
+                axes.plot([share.value], [index], marker="D" if is_strong else "o", color=FIRST)
+        for index, remark in enumerate(remarks):
+            axes.text(1.02, index, remark, transform=axes.get_yaxis_transform(), va="center")
+        axes.axvline(0.5, **GUIDE)
+        if not remarks:  # the shares of a ranking lie close together
+            axes.set_xlim(0, 1)
+        axes.xaxis.set_major_formatter(PercentFormatter(1, symbol=""))
+        axes.set_xlabel(axis, loc="right")
 
-    against = "" if several else f" of {first.method_a} against {first.method_b}"
-    marked = f"; diamonds: p at most {alpha:g}" if strong else ""
-    level = 100 * evidence.plan.level
-    heading = f"Win shares{against}, with {level:g} % intervals; the dashed line is no preference{marked}"
     return in_rows(
         draw,
         labels,
@@ -85,47 +143,6 @@ def share_figure(evidence: Evidence, rows: Sequence[WinShareRow], name: str) -> 
         strong=strong,
         lines=2,
         simulated=is_simulated(evidence),
-        width=_width([*labels, *names]),
+        # One column of a page is enough if labels leave room for the figure itself.
+        width=NARROW if all(len(text) <= SHORT_LABEL for text in (*labels, *names)) else WIDTH,
     )
-
-
-def ranking_figure(evidence: Evidence, rows: Sequence[RankingRow], name: str) -> Drawing:
-    """Return expected win shares with intervals, the best on top, and the possible ranks."""
-    shown, level = rows[:MAX_LINES], 100 * evidence.plan.level
-
-    def draw(axes: Axes) -> None:
-        for index, row in enumerate(shown):
-            low, high = _in_percent(row.expected_share)
-            interval_line(axes, low, high, index, color=FIRST, width=1.8)
-            axes.plot([100 * row.share], [index], marker="o", markersize=5, color=FIRST)
-            axes.text(1.02, index, row.possible_ranks, transform=axes.get_yaxis_transform(), va="center")
-        axes.axvline(50, **GUIDE)
-        axes.set_xlabel("expected win share, %\n(on the right: possible ranks)", loc="right")
-
-    labels = [row.method for row in shown]
-    heading = (
-        f"Expected win shares against the average other method on {title(shown[0].criterion)}, judged by "
-        f"{group_name(shown[0])}, with {level:g} % intervals and possible ranks"
-    )
-    return in_rows(
-        draw,
-        labels,
-        name=name,
-        heading=heading,
-        description=heading,
-        lines=2,
-        simulated=is_simulated(evidence),
-        width=_width(labels),
-    )
-
-
-def _in_percent(share: Estimate) -> tuple[float | None, float | None]:
-    """Return the limits of a share in percent."""
-    low = None if share.low is None else 100 * share.low
-    high = None if share.high is None else 100 * share.high
-    return low, high
-
-
-def _width(labels: Sequence[str]) -> float:
-    """Return a figure's width: of one column if its labels leave room for the figure itself."""
-    return NARROW if all(len(label) <= SHORT_LABEL for label in labels) else WIDTH

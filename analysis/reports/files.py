@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import pandas as pd
@@ -17,6 +17,7 @@ from analysis.verdicts.tidy import UNKNOWN_KIND
 from guard_eval.errors import StudyError
 from guard_eval.records import SIMULATED
 from guard_eval.reporting.data import frame_csv, to_json
+from guard_eval.reporting.escaping import escape_html
 from guard_eval.reporting.rendering import render
 from guard_eval.reporting.words import use_titles
 from guard_eval.reporting.writing import write_folder
@@ -30,15 +31,26 @@ UNKNOWN_RATERS = (
 
 @dataclass(frozen=True, kw_only=True)
 class WrittenReport:
-    """What was written.
+    """What was written. A notebook shows the answer.
 
     Attributes:
-        paths: Every file, index.html first.
+        question: The question that the report answers.
         summary: The paragraph that answers the question.
+        paths: Every file, index.html first.
     """
 
-    paths: tuple[Path, ...]
+    question: str
     summary: str
+    paths: tuple[Path, ...] = field(repr=False)
+
+    def _repr_html_(self) -> str:
+        page = self.paths[0]
+        parts = [
+            f"<p><strong>{escape_html(self.question)}</strong></p>",
+            f"<p>{escape_html(self.summary)}</p>",
+            f'<p><a href="{escape_html(page)}">{escape_html(page)}</a></p>',
+        ]
+        return "\n".join(parts)
 
 
 def write_report(evidence: Evidence, folder: Path, *, paper: bool = False) -> WrittenReport:
@@ -75,7 +87,13 @@ def write_report(evidence: Evidence, folder: Path, *, paper: bool = False) -> Wr
             from analysis.reports.paper import manuscript  # noqa: PLC0415
 
             files |= manuscript(evidence)
-    return WrittenReport(paths=write_folder(folder, files), summary=page.screen.summary)
+            if context.people is not None:
+                from analysis.reports.checklist import FILE_NAME, write_checklist  # noqa: PLC0415
+
+                files[f"paper/{FILE_NAME}"] = write_checklist(context.people, evidence)
+    return WrittenReport(
+        question=context.question, summary=page.screen.summary, paths=write_folder(folder, files)
+    )
 
 
 def build_frames(evidence: Evidence) -> dict[str, pd.DataFrame]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from inspect import getdoc
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, get_args, get_type_hints
@@ -17,7 +18,7 @@ from analysis.sections import order_and_length
 from analysis.sections import ranking as ranking_section
 from analysis.sections import shares as share_section
 from analysis.sections.section import Analyse, frame_of
-from analysis.verdicts.reading import warn_of
+from analysis.verdicts.reading import Reading, reading_of, warn_of
 from analysis.verdicts.tidy import read_verdicts
 from guard_eval.errors import StudyError
 from guard_eval.reporting.words import use_titles
@@ -44,12 +45,20 @@ class TableAnalysis(Protocol):
         """Return the rows of the analysis as a data frame."""
 
 
-def from_verdicts(analyse: Analyse) -> TableAnalysis:
-    """Return an analysis as a function of a table of verdicts."""
+def from_verdicts(analyse: Analyse, *, why_empty: str = "") -> TableAnalysis:
+    """Return an analysis as a function of a table of verdicts.
+
+    Args:
+        analyse: The analysis.
+        why_empty: Why it may have no rows; a warning says it then.
+    """
     (kind,) = get_args(get_type_hints(analyse)["return"])
 
     def analyse_verdicts(verdicts: pd.DataFrame | Path | str, /, **declared: object) -> pd.DataFrame:
-        return frame_of(evidence_of(verdicts, **declared).rows(analyse), kind)
+        rows = evidence_of(verdicts, **declared).rows(analyse)
+        if not rows:
+            warnings.warn(f"{analyse.__name__} has no rows: {why_empty}", UserWarning, stacklevel=2)
+        return frame_of(rows, kind)
 
     analyse_verdicts.__name__ = analyse_verdicts.__qualname__ = analyse.__name__
     analyse_verdicts.__doc__ = f"{getdoc(analyse)}{ARGUMENTS}"
@@ -57,10 +66,20 @@ def from_verdicts(analyse: Analyse) -> TableAnalysis:
 
 
 shares = from_verdicts(share_section.shares)
-agreement = from_verdicts(agreement_section.agreement)
-position = from_verdicts(order_and_length.position)
-judges = from_verdicts(judge_section.judges)
-ranking = from_verdicts(ranking_section.ranking)
+agreement = from_verdicts(
+    agreement_section.agreement, why_empty="no criterion was judged by two raters of the same kind"
+)
+position = from_verdicts(
+    order_and_length.position,
+    why_empty="the table does not say which text was shown first (the column shown_first)",
+)
+judges = from_verdicts(
+    judge_section.judges, why_empty="no pair was judged by people and by a model (the column rater_kind)"
+)
+ranking = from_verdicts(
+    ranking_section.ranking,
+    why_empty="fewer than three methods are compared with each other; see shares for two",
+)
 
 
 def figures(verdicts: pd.DataFrame | Path | str, /, **declared: object) -> dict[str, Figure]:
@@ -97,7 +116,8 @@ def evidence_of(verdicts: pd.DataFrame | Path | str, /, **declared: object) -> E
         raise StudyError(f"family is {family!r}; write a list of results, as [{family!r}]")
     settings: TableSettings = check_settings(Path("the report"), declared)
     table = read_verdicts(verdicts, settings.reading())
-    warn_of(table)
+    if isinstance(verdicts, str | Path) or reading_of(verdicts) == Reading():  # `read` has said it
+        warn_of(table)
     return Evidence.of(
         *table_context(table, settings, name=settings.title or "Verdicts", source="in the program")
     )

@@ -15,6 +15,7 @@ import pandas as pd
 
 from analysis.evidence import Context, Exclusion, JudgeUsage, MetricRow
 from analysis.reports.preregistration import plan_changes
+from analysis.reports.study_columns import with_columns
 from analysis.verdicts.family import with_composites
 from analysis.verdicts.tidy import validate
 from guard_eval.errors import StudyError
@@ -28,8 +29,10 @@ from guard_eval.store import notes as store_notes
 from guard_eval.store import pairs as store_pairs
 from guard_eval.store import settings as store_settings
 from guard_eval.store.judging import read_usage
-from guard_eval.store.rounds import read_contest, read_stopped
+from guard_eval.store.notes import count_conduct
+from guard_eval.store.rounds import count_closed, read_contest
 from guard_eval.study import Study
+from guard_eval.study.choice import strategy_of
 from guard_eval.study.declared import compare_declared
 from guard_eval.study.settings import Settings
 
@@ -66,22 +69,27 @@ def _of_closed_rounds(store: Store, rows: Sequence[TidyRow]) -> list[TidyRow]:
     """Leave out the verdicts of rounds that go on, if comparisons stop after a round."""
     parts = [part_of(row.rater, row.rater_kind) for row in rows]
     with store.read() as db:
-        done = {part: read_stopped(db, part)[0] for part in {*parts}}
+        done = {part: count_closed(db, part) for part in {*parts}}
     return [row for row, part in zip(rows, parts, strict=True) if row.prompt_round <= done[part]]
 
 
-def read_study(study: Study) -> tuple[pd.DataFrame, Context]:
+def read_study(study: Study, by: Sequence[str] = ()) -> tuple[pd.DataFrame, Context]:
     """Return the verdicts of a study, and the context of its report; its results now count as seen.
 
+    Args:
+        study: The study.
+        by: Columns by which results are split, besides the declared ones.
+
     Raises:
-        StudyError: There are no verdicts, or the tables of metrics cannot be read.
+        StudyError: There are no verdicts, a column is unknown, or the tables of metrics cannot be read.
     """
     with Store.open(study.database, declared=study.declared) as store:
         rows = _rows(study, store)
         context = study_context(study, store, rows)
+        table = with_columns(study, validate(table_of(rows)), [*context.by, *by], store_pairs.read(store))
         with suppress(StudyError):  # a database that cannot be written has no later exclusions either
             store_settings.put(store, store_settings.RESULTS_SEEN, keep=True)
-    return validate(table_of(rows)), context
+    return table, context
 
 
 def study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> Context:
@@ -106,6 +114,7 @@ def study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> Contex
         contests=_contests(store, rows),
         planned=_family(settings, {row.rater_kind for row in rows}),
         plan=settings.analysis,
+        by=tuple(settings.analysis.by),
         # How many raters make an item complete; a judge is a result of its own.
         raters_per_item={"person": people, "simulated": people, "model": 1, "simulated_model": 1},
         random_part=settings.pairs.human_pairs is not None,
@@ -113,8 +122,11 @@ def study_context(study: Study, store: Store, rows: Sequence[TidyRow]) -> Contex
         metrics=_read_metrics(study.metrics),
         examples=tuple(sorted(pairs, key=lambda pair: pair.id)[:EXAMPLES]),
         judging=JudgeUsage(**usage) if usage else None,
+        choice=study.choice,
+        unknown_searches=_unknown_searches(settings),
         exclusions=_exclusions(store, everybody),
         with_excluded=validate(table_of(everybody)) if any(row.excluded for row in everybody) else None,
+        conduct=count_conduct(store),
         settings=read_text(study.folder / "study.toml"),
         command=study.command("report"),
     )
@@ -130,6 +142,13 @@ def _contests(store: Store, rows: Sequence[TidyRow]) -> dict[tuple[str, str], Co
             (kind, judge): read_contest(db, part_of(judge, kind))
             for kind, judge in sorted(raters, key=lambda who: (KIND_PLACE[who[0]], who))
         }
+
+
+def _unknown_searches(settings: Settings) -> tuple[str, ...]:
+    """Return the systems in files that are a setting of which no other is in the study."""
+    files = [system.name for system in settings.system if system.source == "file"]
+    counts = Counter(map(strategy_of, files))
+    return tuple(name for name in files if name != strategy_of(name) and counts[strategy_of(name)] == 1)
 
 
 def _exclusions(store: Store, everybody: Sequence[TidyRow]) -> tuple[Exclusion, ...]:

@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
 from analysis.evidence import PLAN_KEYS, Evidence, honours
+from analysis.sections.likeness import likeness
 from analysis.sections.section import Csv, Section, plain_name, row_table
+from analysis.verdicts.likeness import describe_signs
 from analysis.verdicts.scores import side_of_a
 from guard_eval.records import TIE
 from guard_eval.reporting.words import KIND_PLACE, RATERS, and_list, equals, number, percent, plural, title
@@ -72,6 +74,10 @@ def audits(evidence: Evidence) -> list[FindingRow]:
         )
         where = f"{a} against {b}, {RATERS[kind]}"
         rows += [replace(finding, where=f"{finding.where}{where}") for finding in findings]
+    signs = describe_signs(evidence.rows(likeness), evidence.context.conduct)
+    rows += [
+        FindingRow(kind="like a model", where=f"rater {name}", what=what) for name, what in signs.items()
+    ]
     kinds = list(dict.fromkeys(row.kind for row in rows))
     return sorted(rows, key=lambda row: (row.severity != "warning", kinds.index(row.kind)))
 

@@ -16,13 +16,13 @@ from analysis.verdicts.layout import as_texts
 from analysis.verdicts.reading import reading_of
 from analysis.verdicts.scores import ResultKey, by_cell
 from guard_eval.errors import StudyError, nearest
-from guard_eval.reporting.words import and_list, capital, p_value, percent, plural, title
+from guard_eval.reporting.words import and_list, equals, p_value, percent, plural, title
 
 MAX_VALUES = 12
 """A column of numbers with more different values is cut into thirds; one of texts is refused."""
 _THIRDS = 3
 NOTES = (
-    "p is corrected over all rows of a table.",
+    "p is corrected over all rows of a table, and that of a declared interaction for the results, too.",
     "A difference at one value and none at another is no evidence that they differ; the interaction is.",
 )
 
@@ -85,6 +85,11 @@ def find_column(frame: pd.DataFrame, heading: str) -> str:
     return headings[heading]
 
 
+def columns_of(evidence: Evidence) -> tuple[str, ...]:
+    """Return the declared columns, and those that were chosen later."""
+    return (*evidence.context.by, *evidence.context.explored)
+
+
 def group_columns(frame: pd.DataFrame) -> list[str]:
     """Return the columns without a role that can split the results: they have a few values."""
     names = [name for name in reading_of(frame).unused if name in frame.columns]
@@ -97,13 +102,13 @@ NO_WEIGHTS = "the test of an interaction weighs every pair the same; leave weigh
 @honours(
     *("alpha", "correction", "weights", "raters", "composite"),
     unaffected=("panel", "margin", "sequential", "assisted_by"),
-    needs=lambda evidence: evidence.context.by,
+    needs=columns_of,
 )
 def by_value(evidence: Evidence) -> list[ValueRow]:
     """Return the win shares at each value of the columns, corrected together."""
     rows = [
         _value_row(row, column, value)
-        for column in evidence.context.by
+        for column in columns_of(evidence)
         for value, part in _parts(evidence, column)
         for row in part.rows(totals)
     ]
@@ -134,20 +139,27 @@ def _value_row(row: WinShareRow, column: str, value: str) -> ValueRow:
     *("correction", "composite"),
     unaffected=("alpha", "raters", "panel", "margin", "sequential", "assisted_by"),
     refuses={"weights": NO_WEIGHTS},
-    needs=lambda evidence: evidence.context.by,
+    needs=columns_of,
 )
 def interactions(evidence: Evidence) -> list[InteractionRow]:
-    """Return for each result and column whether the share depends on the column, corrected together."""
+    """Return for each result and column whether the share depends on the column.
+
+    The tests of declared columns are corrected for the declared results, too; those of others by themselves.
+    """
     if evidence.stops_early:
         return []
     rows = []
-    for column in evidence.context.by:
+    for column in columns_of(evidence):
         parts = [dict(by_cell(part.scored.items)) for _, part in _parts(evidence, column)]
         for key, whole in by_cell(evidence.scored.items):
             rated = [part[key] for part in parts if key in part]
             if rated:
                 rows.append(_interaction_row(key, column, whole, rated, evidence.seed))
-    return correct(rows, evidence)
+    by, explored = evidence.context.by, evidence.context.explored
+    return [
+        *correct([row for row in rows if row.column in by], evidence, further=1 / max(1, len(by))),
+        *correct([row for row in rows if row.column in explored], evidence),
+    ]
 
 
 def _interaction_row(
@@ -170,7 +182,8 @@ def _interaction_row(
 def _parts(evidence: Evidence, column: str) -> Iterator[tuple[str, Evidence]]:
     """Yield each value of a column and its verdicts; those of a panel's judges count apart."""
     values = _values(evidence.frame[column], column)
-    context = replace(evidence.context, plan=evidence.plan.model_copy(update={"panel": None}))
+    plan = evidence.plan.model_copy(update={"panel": None})
+    context = replace(evidence.context, plan=plan, by=(), explored=())
     for number, value in enumerate(values.categories):
         yield str(value), Evidence.of(evidence.frame[values.codes == number], context)
 
@@ -194,16 +207,17 @@ def _values(cells: pd.Series, column: str) -> pd.Categorical:
     known = pd.to_numeric(pd.Series(texts, dtype=object))
     codes = pd.qcut(known, _THIRDS, duplicates="drop").cat.codes.to_numpy()
     ranges = known.groupby(codes).agg(["min", "max"]).drop(index=-1, errors="ignore")
-    names = [f"{low:g} to {high:g}" for low, high in ranges.itertuples(index=False)]
+    names = [f"{round(low, 3):g} to {round(high, 3):g}" for low, high in ranges.itertuples(index=False)]
     return pd.Categorical(np.array([*names, None], dtype=object)[codes], categories=names)
 
 
 def section(evidence: Evidence) -> Section | None:
     """Ask whether the result depends on the columns."""
-    if not evidence.context.by:
+    columns = columns_of(evidence)
+    if not columns:
         return None
     rows, tests = evidence.rows(by_value), evidence.rows(interactions)
-    alpha, names = evidence.plan.alpha, and_list(list(evidence.context.by))
+    alpha, names = evidence.plan.alpha, and_list(columns)
     first = name_first(rows)
     figures = row_table(
         rows,
@@ -224,20 +238,36 @@ def section(evidence: Evidence) -> Section | None:
         csv="interactions",
         caption=f"Does the share depend on {names}?",
     )
-    differing = [
-        f"{capital(title(row.criterion))} by {row.column}" for row in tests if row.is_significant(alpha)
+    claims = [
+        _describe_dependence(row, [each for each in rows if (each.key, each.column) == (row.key, row.column)])
+        for row in tests
+        if row.column in evidence.context.by and row.is_significant(alpha)
     ]
-    empty = {name: int(as_texts(evidence.frame[name]).isna().sum()) for name in evidence.context.by}
+    empty = {name: int(as_texts(evidence.frame[name]).isna().sum()) for name in columns}
     notes = [
         f"{plural(count, 'verdict')} without {name} are left out." for name, count in empty.items() if count
     ]
+    if evidence.context.explored:
+        notes.append(f"Chosen after the plan, and no claim: {and_list(evidence.context.explored)}.")
     method = and_list(sorted({row.method for row in tests}))
     return Section(
         anchor="by",
         question=f"Does the result depend on {names}?",
-        answer=f"evidence: {and_list(differing)}" if differing else "no evidence",
+        answer="; ".join(claims) or ("no evidence" if evidence.context.by else "not declared, so no claim"),
         notes=(*NOTES, f"Interaction: {method}.", *notes),
         tables=(*figures, *dependence),
+    )
+
+
+def _describe_dependence(test: InteractionRow, values: Sequence[ValueRow]) -> str:
+    """Say where the first method is preferred most and least."""
+    ranked = sorted(values, key=lambda row: row.win_share.value or 0.0)
+    most, least = (
+        f"{percent(row.win_share.value, 0)} where {row.column} is {row.value}"
+        for row in (ranked[-1], ranked[0])
+    )
+    return (
+        f"{title(test.criterion)}: {test.method_a} has {most}, {least}; interaction {equals(test.deciding_p)}"
     )
 
 

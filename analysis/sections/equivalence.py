@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -85,13 +84,12 @@ def _test(row: WinShareRow, margin: float, alpha: float) -> EquivalenceRow:
         return replace(tested, note=row.note or "the share has no standard error")
     counts = (row.wins, row.ties, row.losses)
     sums = (row.score_sum, row.score_size, row.score_squares)
-    error = float(conservative_error(row.standard_error, counts, row.units, margin=margin, sums=sums))
+    error = conservative_error(row.standard_error, counts, sums, row.units, margin=margin)
     half = float(special.stdtrit(row.df, 1 - alpha)) * error
-    p = float(tost(row.win_share.value, error, row.df, margin=margin))
     low = max(0.0, row.win_share.value - half)
     high = min(1.0, row.win_share.value + half)
     share = replace(tested.win_share, low=low, high=high)
-    return replace(tested, win_share=share, p=None if math.isnan(p) else p)
+    return replace(tested, win_share=share, p=tost(row.win_share.value, error, row.df, margin=margin))
 
 
 def _conclude(row: EquivalenceRow, alpha: float) -> Conclusion:

@@ -39,8 +39,6 @@ from guard_eval.reporting.words import KIND_PLACE, and_list, capital, equals, nu
 from guard_eval.rounds import METHOD
 from guard_eval.rubric import COMPOSITE
 
-Floats = NDArray[np.float64]
-Numbers = NDArray[np.integer]
 FEWEST_UNITS = 5
 """Below so many units no sets of ranks are given: with 2, they were wrong in .19 of simulated studies."""
 FEWEST_RATERS = 4
@@ -228,67 +226,61 @@ def _adjust(tables: Sequence[_Ranking], evidence: Evidence) -> Iterator[RankingR
 
 
 def _rank(evidence: Evidence, group: _Group) -> _Ranking:
-    level, sequential = evidence.plan.level, evidence.plan.sequential
-    methods, count = group.methods, len(group.methods)
-    by_unit = UnitScores.of(group.scores)
-    numbers = {name: index for index, name in enumerate(methods)}
-    first, second = (np.asarray(group.scores[side].map(numbers), dtype=np.int64) for side in CELL[:2])
-    sides = np.sign(group.scores["net"].to_numpy()).astype(np.int64)
-    wins, ties = _count(first, second, sides, count)
-    strengths = davidson(wins, ties, methods)
-    parameters, smoothed = _finite(strengths.parameters, wins, ties)
-    expected = shares(parameters)
-    compared = Comparisons(by_unit.codes, first, second, 1 + sides, by_unit.strata)
-    rater, names = pd.factorize(group.scores["rater"], sort=True)
+    """Return a ranking: strengths, expected shares, possible ranks, and the test of any difference."""
+    level = evidence.plan.level
     is_random = evidence.plan.raters == "random" and not group.judge
+    by_unit = UnitScores.of(group.scores)
+    compared = _comparisons(group, by_unit)
+    rater = pd.factorize(group.scores["rater"], sort=True)[0]
     sampled = rater if is_random else None
+    wins, ties = compared.wins_and_ties()
+    strengths = davidson(wins, ties, group.methods)
+    is_smoothed = strengths.parameters is None
+    parameters = strengths.parameters
+    if parameters is None:
+        parameters = fit(wins + ((wins + wins.T + ties) > 0) / 2, ties)
+    expected = shares(parameters)
     errors = compared.errors(compared.drawn_in(parameters), sampled)
-    why_none = _why_no_sets(by_unit.n, f"{by_unit.name}s")
-    few = ""
-    if is_random and not why_none:
-        equal = len(rater) ** 2 / float((np.bincount(rater) ** 2).sum())
-        why_none = _why_no_raters(len(names), equal)
-        few = FEW_RATERS if len(names) < SURE_RATERS else ""
-    if sequential:
-        why_none = NOT_SEQUENTIAL
     largest = largest_errors(errors, seed=evidence.seed)
-    widths = errors.widths(compared.units_by_method(count), level=level)
-    nets = _nets(by_unit.codes, compared, sides, count)
+    widths = errors.widths(compared.units_by_method(), level=level)
+    nets = compared.nets(by_unit.codes)
     # Where all raters agree on everything, there are as many cases as raters.
-    cases = _nets(rater, compared, sides, count) if is_random and len(names) < by_unit.n else nets
+    cases = compared.nets(rater) if is_random and rater.max() + 1 < by_unit.n else nets
     sets = rank_sets(expected, widths, cases, line=simultaneous_line(largest, level=level), level=level)
-    bounds = compared.errors(parameters, sampled).limits(expected, level=level)
+    why_none, caution = _why_no_ranks(evidence, by_unit, sampled)
     difference = any_difference(nets, seed=evidence.seed)
-    if sequential or (is_random and why_none):
+    if evidence.plan.sequential or (is_random and why_none):
         difference = Estimate(method=difference.method)
     elif is_random and difference.p is not None:
         p = max(difference.p, any_difference_p(expected, widths, largest))
         difference = replace(difference, p=p, method=CLUSTERS.format(unit=by_unit.name))
-    alone = evidence.plan.assisted_by if not group.judge else None
+    assistant = evidence.plan.assisted_by if not group.judge else None
     notes = (
         f"never compared with {and_list(group.apart)}, which stand apart" if group.apart else "",
         strengths.reason,
-        SMOOTHED if smoothed else "",
-        why_none or few,
+        SMOOTHED if is_smoothed else "",
+        why_none or caution,
         difference.note,
-        f"{alone} assists no ranking: it is of people alone" if alone else "",
+        f"{assistant} assists no ranking: it is of people alone" if assistant else "",
     )
-    has_limits = not (why_none or smoothed)
+    bounds = compared.errors(parameters, sampled).limits(expected, level=level)
+    has_limits = not (why_none or is_smoothed)
+    by_strength = np.argsort(-parameters[:-1], kind="stable")
     rows = [
         RankingRow(
             group.kind,
             group.judge,
             group.criterion,
             group=group.number,
-            method=methods[at],
+            method=group.methods[at],
             rank=rank,
             possible_best=None if why_none else sets[at][0],
             possible_worst=None if why_none else sets[at][1],
-            strength=None if smoothed else float(parameters[at]),
+            strength=None if is_smoothed else float(parameters[at]),
             expected_share=Estimate(
                 value=float(expected[at]),
-                low=float(bounds[at][0]) if has_limits else None,
-                high=float(bounds[at][1]) if has_limits else None,
+                low=float(bounds[at, 0]) if has_limits else None,
+                high=float(bounds[at, 1]) if has_limits else None,
             ),
             level=level,
             comparisons=len(group.scores),
@@ -298,56 +290,48 @@ def _rank(evidence: Evidence, group: _Group) -> _Ranking:
             any_difference_test=difference.method,
             note=join_notes(*notes),
         )
-        for rank, at in enumerate(sorted(range(count), key=lambda at: (-parameters[at], at)), start=1)
+        for rank, at in enumerate(by_strength, start=1)
     ]
     return _Ranking(rows=rows, smallest_p=difference.smallest_p)
 
 
-def _count(
-    first: NDArray[np.int64], second: NDArray[np.int64], sides: NDArray[np.int64], methods: int
-) -> tuple[Floats, Floats]:
-    """Return how often each method beat each other one, and how often they tied, [methods, methods]."""
-    wins = np.zeros((methods, methods))
-    ties = np.zeros((methods, methods))
-    np.add.at(wins, (first[sides > 0], second[sides > 0]), 1)
-    np.add.at(wins, (second[sides < 0], first[sides < 0]), 1)
-    np.add.at(ties, (first[sides == 0], second[sides == 0]), 1)
-    return wins, ties + ties.T
+def _comparisons(group: _Group, by_unit: UnitScores) -> Comparisons:
+    """Return the comparisons of a group, its methods as numbers."""
+    numbers = {name: index for index, name in enumerate(group.methods)}
+    first, second = (np.asarray(group.scores[side].map(numbers), dtype=np.int64) for side in CELL[:2])
+    points = 1 + np.sign(group.scores["net"].to_numpy()).astype(np.int64)
+    return Comparisons(by_unit.codes, first, second, points, by_unit.strata)
 
 
-def _nets(codes: Numbers, compared: Comparisons, sides: Numbers, methods: int) -> Floats:
-    """Return the wins less losses of each method by unit or by rater, [codes, K]."""
-    nets = np.zeros((int(codes.max()) + 1, methods))
-    np.add.at(nets, (codes, compared.first), sides)
-    np.add.at(nets, (codes, compared.second), -sides)
-    return nets
+def _why_no_ranks(
+    evidence: Evidence, by_unit: UnitScores, rater: NDArray[np.int64] | None
+) -> tuple[str, str]:
+    """Return why no ranks are concluded, or nothing; and what must be known of them otherwise.
 
-
-def _why_no_sets(units: int, name: str) -> str:
-    """Return why no sets of ranks are given, or nothing."""
-    if units < FEWEST_UNITS:
-        return f"no ranks are concluded from {units} {name}; at least {FEWEST_UNITS} are needed"
-    return ""
-
-
-def _why_no_raters(raters: int, equal: float) -> str:
-    """Return why no ranks for other raters are given, or nothing."""
-    if raters < FEWEST_RATERS:
-        return f"ranks for other raters need at least {FEWEST_RATERS} raters, and there are {raters}"
+    Args:
+        evidence: The evidence.
+        by_unit: The units of the comparisons.
+        rater: Each comparison's rater, from 0; None if the answer is for these raters.
+    """
+    if evidence.plan.sequential:
+        return NOT_SEQUENTIAL, ""
+    if by_unit.n < FEWEST_UNITS:
+        units = f"{by_unit.n} {by_unit.name}s"
+        return f"no ranks are concluded from {units}; at least {FEWEST_UNITS} are needed", ""
+    if rater is None:
+        return "", ""
+    counts = np.bincount(rater)
+    if len(counts) < FEWEST_RATERS:
+        few = f"ranks for other raters need at least {FEWEST_RATERS} raters, and there are {len(counts)}"
+        return few, ""
+    equal = float(counts.sum() ** 2 / (counts**2).sum())
     if equal < FEWEST_EQUAL:
-        return (
-            f"most verdicts are by so few of the {raters} raters that they count as {equal:.1f} of equal "
-            f"weight, and ranks for other raters need {FEWEST_EQUAL:g}"
+        unequal = (
+            f"most verdicts are by so few of the {len(counts)} raters that they count as {equal:.1f} of "
+            f"equal weight, and ranks for other raters need {FEWEST_EQUAL:g}"
         )
-    return ""
-
-
-def _finite(parameters: Floats | None, wins: Floats, ties: Floats) -> tuple[Floats, bool]:
-    """Return finite log-strengths and log ν, and whether half wins were needed to have them."""
-    if parameters is not None:
-        return parameters, False
-    compared = (wins + wins.T + ties) > 0
-    return fit(wins + compared / 2, ties), True
+        return unequal, ""
+    return "", FEW_RATERS if len(counts) < SURE_RATERS else ""
 
 
 def section(evidence: Evidence) -> Section | None:

@@ -21,7 +21,7 @@ from analysis.evidence import Evidence
 from analysis.verdicts.scores import ResultKey
 from guard_eval.estimate import Estimate
 from guard_eval.records import SIMULATED
-from guard_eval.reporting.escaping import NOTHING, Cell
+from guard_eval.reporting.escaping import NOTHING, Cell, Escaped
 from guard_eval.reporting.tables import Table
 from guard_eval.reporting.words import capital, number, percent, sentence, title
 
@@ -113,6 +113,7 @@ class Section:
         tables: The tables.
         notes: What must be known to read the tables.
         is_open: Whether it is unfolded at first.
+        figures: Figures, below the tables.
     """
 
     anchor: str
@@ -121,6 +122,7 @@ class Section:
     tables: tuple[Table, ...]
     notes: tuple[str, ...] = ()
     is_open: bool = False
+    figures: tuple[Escaped, ...] = ()
 
 
 class SectionModule(Protocol):

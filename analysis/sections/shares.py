@@ -23,7 +23,6 @@ from analysis.sections.section import (
     row_table,
     share_limits,
 )
-from analysis.stats.joint_flips import max_t
 from analysis.stats.proportion import pooled_binomial
 from analysis.verdicts.scores import CELL, Planned, ResultKey, UnitScores, by_cell
 from analysis.verdicts.win_share import (
@@ -34,6 +33,7 @@ from analysis.verdicts.win_share import (
     weigh_by_precision,
 )
 from guard_eval.estimate import Estimate, adjust, join_notes, why_no_p
+from guard_eval.joint_flips import max_t
 from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.words import KIND_PLACE, and_list, p_value, percent, plural
 from guard_eval.rubric import COMPOSITE
@@ -210,6 +210,7 @@ def totals(evidence: Evidence) -> list[WinShareRow]:
         rows,
         evidence,
         smallest=[row.smallest_p for row in rows],
+        further=len(evidence.context.by),
         flipped=[unit_scores(items[row.key]) for row in rows] if evidence.plan.correction == "max-t" else (),
     )
     return [_without_unreachable_p(row, evidence.plan.alpha) for row in corrected]
@@ -325,6 +326,7 @@ def correct(
     *,
     smallest: Sequence[float] = (),
     flipped: Sequence[pd.Series] = (),
+    further: float = 0,
 ) -> list[T]:
     """Return rows over all datasets with the corrected p and the size of the family.
 
@@ -333,6 +335,8 @@ def correct(
         evidence: The evidence, whose plan names the family and the correction.
         smallest: The smallest p that each test could give; by default 0.
         flipped: The scores by unit whose signs each test flips, for max-T; other tests are corrected by Holm.
+        further: The number of other tests in the family for each row. They count as if their p were 1, which
+            holds whatever they find.
     """
     planned = evidence.context.planned
     corrected = list(rows)
@@ -340,25 +344,27 @@ def correct(
         index for index, row in enumerate(rows) if planned is None or (*row.methods, row.criterion) in planned
     ]
     for family in group_by(declared, lambda index: rows[index].who).values():
-        values = adjust(
-            [rows[index].p for index in family],
+        others = round(further * len(family))
+        adjusted = adjust(
+            [*(rows[index].p for index in family), *[None] * others],
             evidence.adjustment,
-            smallest=[smallest[index] if smallest else 0.0 for index in family],
+            smallest=[*(smallest[index] if smallest else 0.0 for index in family), *[1.0] * others],
             alpha=evidence.plan.alpha,
         )
+        values = adjusted[: len(family)]
         if flipped:
             scores = pd.concat([flipped[index] for index in family], axis=1).fillna(0.0)
             drawn = max_t(scores.to_numpy(), seed=evidence.seed)
             # Holm's p is an upper bound that is not drawn, and a corrected p is never below its own.
             values = [
-                None if value is None else max(rows[index].p or 0.0, min(value, p))
+                None if value is None else max(rows[index].p or 0.0, min(value, p * (1 + further)))
                 for index, value, p in zip(family, values, drawn, strict=True)
             ]
         for index, value in zip(family, values, strict=True):
             row = rows[index]
             why = NO_CORRECTED_P if row.p is not None and value is None else ""
             note = join_notes(row.note, why)
-            corrected[index] = replace(row, p_adjusted=value, family=len(family), note=note)
+            corrected[index] = replace(row, p_adjusted=value, family=len(family) + others, note=note)
     return corrected
 
 

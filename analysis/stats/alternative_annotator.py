@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import NDArray
 
-from guard_eval.estimate import adjust, jackknife
+from guard_eval.estimate import adjust, jackknife, ratio, sum_by_unit
+
+Numbers = NDArray[np.int64]
 
 FEWEST_UNITS = 30
 """Below this many units an annotator is left out: the t test leans on the mean's normality."""
@@ -14,11 +16,11 @@ FEWEST_ANNOTATORS = 3
 
 
 def alternative_annotator(
-    items: ArrayLike,
-    annotators: ArrayLike,
-    labels: ArrayLike,
-    judge: ArrayLike,
-    unit: ArrayLike,
+    items: Numbers,
+    annotators: Numbers,
+    labels: Numbers,
+    judge: Numbers,
+    unit: Numbers,
     *,
     epsilon: float,
     q: float = 0.05,
@@ -39,23 +41,21 @@ def alternative_annotator(
         epsilon: The cost-benefit term, 0 ≤ ε < 1.
         q: The false discovery rate.
     """
-    item, who, label = (np.asarray(part, dtype=np.int64) for part in (items, annotators, labels))
-    verdict, units = np.asarray(judge, dtype=np.int64), np.asarray(unit, dtype=np.int64)
-    many = int(max(label.max(initial=0), verdict.max(initial=0))) + 1
-    counts = np.bincount(item * many + label, minlength=len(verdict) * many).reshape(len(verdict), many)
-    shared = counts.sum(axis=1)[item] >= 2
-    item, who, label = item[shared], who[shared], label[shared]
-    judged = verdict[item]
-    # How many of the others say the same as the annotator, less how many say the same as the judge.
-    ahead = np.sign(counts[item, label] - 1 - (counts[item, judged] - (judged == label)))
+    labels_of_items = np.zeros((len(judge), int(max(labels.max(initial=0), judge.max(initial=0))) + 1))
+    np.add.at(labels_of_items, (items, labels), 1)
+    verdicts = np.arange(len(items))
+    others = labels_of_items[items]
+    others[verdicts, labels] -= 1
+    is_shared = others.any(axis=1)
+    ahead = np.sign(others[verdicts, labels] - others[verdicts, judge[items]])
     p_values = []
-    for name in np.unique(who):
-        mask = who == name
-        index = np.unique(units[item[mask]], return_inverse=True)[1]
-        if index.max(initial=-1) + 1 < FEWEST_UNITS:
+    for annotator in np.unique(annotators):
+        is_own = is_shared & (annotators == annotator)
+        units = np.unique(unit[items[is_own]], return_inverse=True)[1]
+        sums = sum_by_unit(units, ahead[is_own], np.ones(len(units)))
+        if len(sums) < FEWEST_UNITS:
             continue
-        sums = np.stack([np.bincount(index, weights=ahead[mask]), np.bincount(index)], axis=1)
-        advantage = jackknife(sums, lambda sums: sums[..., 0] / sums[..., 1], null=epsilon)
+        advantage = jackknife(sums, ratio, null=epsilon)
         if advantage.value is None:
             continue
         p = (advantage.p or 0.0) / 2  # on every item the same: p is the t test's limit
@@ -65,5 +65,5 @@ def alternative_annotator(
             f"the alternative-annotator test takes {FEWEST_ANNOTATORS} people with {FEWEST_UNITS} prompts "
             f"each, shared with the judge and another person; there are {len(p_values)}"
         )
-    adjusted = adjust(p_values, "by")
-    return sum(p is not None and p <= q for p in adjusted) / len(adjusted), ""
+    wins = [p for p in adjust(p_values, "by") if p is not None and p <= q]
+    return len(wins) / len(p_values), ""

@@ -15,14 +15,12 @@ from functools import partial
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from guard_eval.estimate import Estimate, jackknife
+from guard_eval.estimate import Estimate, Floats, jackknife, sum_by_unit
 
 METHOD = "prediction-powered t interval (PPI++), stratified by dataset"
 PRIOR_UNITS = 2
 """Units' worth of people alone in the variance of a tuned mean: few units cannot show that a judge is right
 everywhere else (as Agresti and Coull's two successes and failures in an interval of a proportion)."""
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,44 +70,45 @@ def assisted_share(
         level: The confidence level.
     """
     scores, predictions = np.asarray(people, dtype=float), np.asarray(judge, dtype=float)
-    rated = ~np.isnan(scores)
-    stratum, index = np.asarray(strata, dtype=np.int64), np.unique(np.asarray(unit), return_inverse=True)[1]
-    rated_units = np.unique(index[rated])
+    is_rated = ~np.isnan(scores)
+    stratum = np.asarray(strata, dtype=np.int64)
+    index = np.unique(unit, return_inverse=True)[1]
     stratum_of = np.zeros(int(index.max()) + 1, dtype=np.int64)
     stratum_of[index] = stratum
+    is_unrated = np.ones_like(stratum_of)
+    is_unrated[index[is_rated]] = 0
     note = ""
-    if np.bincount(stratum_of[rated_units], minlength=int(stratum.max()) + 1).min() < 2 and stratum.any():
+    if np.bincount(stratum_of, weights=1 - is_unrated).min() < 2 and stratum.any():
         stratum, stratum_of = np.zeros_like(stratum), np.zeros_like(stratum_of)
         note = "people scored fewer than two units of a dataset, so the interval ignores the datasets"
-    sums = _sums(scores, predictions, rated, stratum, index)
+    groups = 2 * stratum_of + is_unrated
+    if np.unique(groups, return_counts=True)[1].min() < 2:
+        groups = is_unrated if is_unrated.sum() > 1 else np.zeros_like(groups)
+    sums = _sums(scores, predictions, stratum, index)
     weights = np.bincount(stratum) / len(stratum)
-    unrated_unit = np.ones(len(stratum_of), dtype=np.int64)
-    unrated_unit[rated_units] = 0
-    groups = 2 * stratum_of + unrated_unit
-    if np.bincount(groups)[np.unique(groups)].min() < 2:
-        groups = unrated_unit if unrated_unit.sum() > 1 else np.zeros_like(groups)
-    alone, assisted = (
+    alone, share = (
         jackknife(
             sums,
-            partial(_mean, weights=weights, tuned=tuned),
+            partial(_mean, weights=weights, is_tuned=is_tuned),
             strata=groups,
             level=level,
             null=0.5,
             bounds=(0.0, 1.0),
         )
-        for tuned in (False, True)
+        for is_tuned in (False, True)
     )
-    share, effective, n = assisted, None, len(rated_units)
-    if rated.all():
+    n, rated = int((is_unrated == 0).sum()), int(is_rated.sum())
+    effective = None
+    if is_rated.all():
         share = alone
-    elif assisted.error is not None and assisted.df is not None and alone.error is not None:
-        error = math.sqrt((n * assisted.error**2 + PRIOR_UNITS * alone.error**2) / (n + PRIOR_UNITS))
-        share = assisted.with_error(error, assisted.df, null=0.5, bounds=(0.0, 1.0))
-        effective = float(rated.sum()) * (alone.error / error) ** 2
+    elif share.error is not None and share.df is not None and alone.error is not None:
+        variance = (n * share.error**2 + PRIOR_UNITS * alone.error**2) / (n + PRIOR_UNITS)
+        share = share.with_error(math.sqrt(variance), share.df, null=0.5, bounds=(0.0, 1.0))
+        effective = rated * alone.error**2 / variance
     total = sums.sum(axis=0)
     return AssistedShare(
         share=replace(share, n=n, method=METHOD).with_note(note),
-        weight=float(_slope(total[None], weights)[0]),
+        weight=float(_slope(total, weights)),
         correlation=_correlation(total, weights),
         effective=effective,
     )
@@ -119,21 +118,13 @@ _PARTS = 8
 """n, Σy, Σf, Σf², Σyf and Σy² of rated items, N and Σf of all: columns of a stratum."""
 
 
-def _sums(
-    scores: Floats,
-    predictions: Floats,
-    rated: NDArray[np.bool_],
-    stratum: NDArray[np.int64],
-    codes: NDArray[np.int64],
-) -> Floats:
+def _sums(scores: Floats, predictions: Floats, stratum: NDArray[np.int64], unit: NDArray[np.int64]) -> Floats:
     """Return the sums over units, [units, strata · 8]."""
+    rated = ~np.isnan(scores)
     y, f = np.where(rated, scores, 0.0), np.where(rated, predictions, 0.0)
-    columns = (rated.astype(float), y, f, f * f, y * f, y * y, np.ones(len(y)), predictions)
-    units, out = int(codes.max()) + 1, []
-    for number in range(int(stratum.max()) + 1):
-        mask = stratum == number
-        out += [np.bincount(codes[mask], weights=column[mask], minlength=units) for column in columns]
-    return np.stack(out, axis=1)
+    parts = np.stack([rated, y, f, f * f, y * f, y * y, np.ones(len(y)), predictions], axis=-1)
+    by_stratum = np.eye(int(stratum.max()) + 1)[stratum][:, :, None] * parts[:, None, :]
+    return sum_by_unit(unit, *by_stratum.reshape(len(y), -1).T)
 
 
 def _moments(parts: Floats) -> tuple[Floats, ...]:
@@ -156,10 +147,10 @@ def _slope(parts: Floats, weights: Floats) -> Floats:
     return np.where(known, np.maximum(0.0, top / np.where(known, bottom, 1.0)), 0.0)
 
 
-def _mean(parts: Floats, *, weights: Floats, tuned: bool) -> Floats:
+def _mean(parts: Floats, *, weights: Floats, is_tuned: bool) -> Floats:
     """Return people's mean plus, if tuned, λ times the judge's difference between all items and people's."""
     _, y, f, _, _, _, _, every = _moments(parts)
-    slope = _slope(parts, weights)[..., None] if tuned else 0.0
+    slope = _slope(parts, weights)[..., None] if is_tuned else 0.0
     return np.asarray((weights * (y + slope * (every - f))).sum(axis=-1))
 
 

@@ -11,10 +11,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from guard_eval.estimate import Estimate
+from guard_eval.estimate import Estimate, Floats
 
-DRAWS, FEWEST_DRAWS = 9_999, 999
-"""Random permutations; large tables have fewer."""
+DRAWS = 9_999
+"""Random permutations."""
+FEWEST_DRAWS = 999
+"""Random permutations of large tables."""
 MAX_PERMUTED = 30_000_000
 """Numbers that all permutations together may sort."""
 _BLOCK = 1 << 22
@@ -37,39 +39,31 @@ def interaction(
     Returns:
         The p-value; `n` is the number of units. Without two values that could be exchanged there is none.
     """
-    total, size = np.asarray(sums, dtype=float), np.asarray(sizes, dtype=float)
-    labels, unit = np.asarray(values), np.asarray(units)
-    is_within = len(np.unique(unit)) < len(unit)
+    unit = np.unique(units, return_inverse=True)[1]
+    count = int(unit.max()) + 1
+    is_within = count < len(unit)
     strata = unit if is_within else np.zeros_like(unit)
+    # Random numbers below one, added to the numbers of the strata, put each stratum in a random order.
     order = np.argsort(strata, kind="stable")
-    total, size, labels, strata = total[order], size[order], labels[order], strata[order]
-    where = "within prompts" if is_within else "over prompts"
-    estimate = Estimate(n=len(np.unique(unit)), method=f"permutations of the values {where}")
-    if not _can_change(labels, strata):
-        return Estimate(n=estimate.n, method=estimate.method, note="no two values can be exchanged")
+    total, size = (np.asarray(column, dtype=float)[order] for column in (sums, sizes))
+    labels, strata = np.asarray(values)[order], strata[order]
+    where = f"permutations of the values {'within' if is_within else 'over'} prompts"
+    if len(set(zip(strata.tolist(), labels.tolist(), strict=True))) == len(np.unique(strata)):
+        return Estimate(n=count, method=where, note="no two values can be exchanged")
     centred = total - size * total.sum() / size.sum()
     observed = _between(centred, size, labels[None, :])[0]
-    count, draws = 0, max(FEWEST_DRAWS, min(DRAWS, MAX_PERMUTED // len(labels)))
-    rng, left = np.random.default_rng(seed), draws
-    while left:
-        block = min(left, max(1, _BLOCK // len(labels)))
-        # Random numbers below one, added to the numbers of the strata, put each stratum in a random order.
-        shuffled = labels[np.argsort(strata + rng.random((block, len(labels))), axis=1)]
-        count += int((_between(centred, size, shuffled) >= observed * (1 - _ROUNDING)).sum())
-        left -= block
-    p = (1 + count) / (1 + draws)
-    return Estimate(p=p, n=estimate.n, method=f"{draws:,} random {estimate.method}")
+    draws = max(FEWEST_DRAWS, min(DRAWS, MAX_PERMUTED // len(labels)))
+    block = max(1, _BLOCK // len(labels))
+    rng = np.random.default_rng(seed)
+    reached = 0
+    for begin in range(0, draws, block):
+        shuffle = np.argsort(strata + rng.random((min(block, draws - begin), len(labels))), axis=1)
+        between = _between(centred, size, labels[shuffle])
+        reached += int((between >= observed * (1 - _ROUNDING)).sum())
+    return Estimate(p=(1 + reached) / (1 + draws), n=count, method=f"{draws:,} random {where}")
 
 
-def _can_change(labels: NDArray[np.int64], strata: NDArray[np.int64]) -> bool:
-    """Return whether some stratum has two values."""
-    parts = np.stack([strata, labels], axis=1)
-    return len(np.unique(parts, axis=0)) > len(np.unique(strata))
-
-
-def _between(
-    centred: NDArray[np.float64], size: NDArray[np.float64], labels: NDArray[np.int64]
-) -> NDArray[np.float64]:
+def _between(centred: Floats, size: Floats, labels: NDArray[np.int64]) -> Floats:
     """Return the sum of squares between the values of each row of labels, [rows, parts] → [rows]."""
     result = np.zeros(len(labels))
     for value in range(int(labels.max()) + 1):

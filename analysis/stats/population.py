@@ -16,13 +16,15 @@ clusters (Cameron, Gelbach and Miller 2011).
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import optimize, special
+from scipy import optimize
+from scipy.sparse import csr_array
+
+from guard_eval.estimate import Floats
 
 FEWEST_RATERS = 3
 """With fewer raters nothing can be learned of the population they are from."""
@@ -33,7 +35,6 @@ the test for raters like them errs in .11 to .14 of the studies."""
 TWO_WAY_T = "items and raters as random effects, t with Satterthwaite's degrees of freedom"
 CLUSTERS_T = "raters as random effects, items as clusters, t with Satterthwaite's degrees of freedom"
 
-Reals = NDArray[np.float64]
 Numbers = NDArray[np.integer]
 
 
@@ -52,10 +53,6 @@ class TwoWayMean:
     variance: float
     df: float
     raters: float
-
-    def half_width(self, level: float) -> float:
-        """Return half the width of the t interval of that level."""
-        return float(special.stdtrit(self.df, 0.5 + level / 2)) * math.sqrt(self.variance)
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +76,7 @@ class TwoWayDesign:
 
     item: Numbers
     rater: Numbers
-    weight: Reals
+    weight: Floats
     stratum: Numbers | None = None
 
     @property
@@ -87,37 +84,65 @@ class TwoWayDesign:
         """Return how many raters there are."""
         return int(self.rater.max()) + 1
 
+    @cached_property
+    def loads(self) -> Floats:
+        """Return the weight of each rater, [raters]."""
+        return np.asarray(np.bincount(self.rater, weights=self.weight), dtype=float)
+
     @property
     def equal_raters(self) -> float:
         """Return how many raters of equal weight these are worth: 1 / Σb² of their weights b (Kish 1965)."""
-        return float(1 / (np.bincount(self.rater, weights=self.weight) ** 2).sum())
+        return float(1 / (self.loads**2).sum())
 
     @property
     def method(self) -> str:
         """Return the method in words."""
-        return TWO_WAY_T if self._crossed else CLUSTERS_T
+        return TWO_WAY_T if self._is_crossed else CLUSTERS_T
 
     @cached_property
-    def _freedoms(self) -> Reals:
+    def _groups(self) -> tuple[Numbers, Numbers, Numbers]:
+        """Return the rater, the item and the number of each score, [n] each."""
+        return self.rater, self.item, np.arange(len(self.item))
+
+    @cached_property
+    def _strata(self) -> Numbers:
+        return np.zeros(len(self.item), dtype=np.int64) if self.stratum is None else self.stratum
+
+    @cached_property
+    def _freedoms(self) -> Floats:
         """Return the degrees of freedom of the sums of squares of raters, items and single scores.
 
         Raters who weigh unequally count as fewer: (Σb²)²/Σb⁴ of their weights b.
         """
-        items, strata = int(self.item.max()) + 1, int(self._strata.max()) + 1
-        b = np.bincount(self.rater, weights=self.weight)
-        equal = (b**2).sum() ** 2 / (b**4).sum()
+        items = int(self.item.max()) + 1
+        strata = int(self._strata.max()) + 1
+        equal = (self.loads**2).sum() ** 2 / (self.loads**4).sum()
         return np.array([equal - 1, items - strata, len(self.item) - items - self.raters + 1])
 
     @property
-    def _crossed(self) -> bool:
+    def _is_crossed(self) -> bool:
         """Return whether raters share enough items to separate their own part from the rest."""
         return bool(self._freedoms[2] >= self.raters - 1)
 
-    def mean(self, scores: Reals) -> TwoWayMean:
+    def mean(self, scores: Floats) -> TwoWayMean:
         """Return the weighted mean of scores, [n], with its error."""
-        if not self._crossed:
-            return self._mean_over_raters(scores)
-        squares, freedoms = self._squares(scores), self._freedoms
+        off = scores - self._stratum_means(scores)
+        sums = [np.bincount(group, weights=self.weight * off) for group in self._groups]
+        squares = np.array([(total**2).sum() for total in sums])
+        if self._is_crossed:
+            variance, df, raters = self._two_way_variance(squares)
+        else:
+            variance, df, raters = self._clustered_variance(off, squares)
+        value = float(scores @ self.weight)
+        return TwoWayMean(value=value, variance=variance, df=df, raters=raters)
+
+    def _stratum_means(self, scores: Floats) -> Floats:
+        """Return the weighted mean of each score's stratum, [n]."""
+        totals = np.bincount(self._strata, weights=self.weight * scores)
+        return np.asarray((totals / np.bincount(self._strata, weights=self.weight))[self._strata])
+
+    def _two_way_variance(self, squares: Floats) -> tuple[float, float, float]:
+        """Return the variance of the mean, its degrees of freedom, and the variance between raters."""
         expected, target = self._expectations()
         # Satterthwaite's formula wants independent sums of squares. So the last one is taken without its
         # parts in the others; of a full table that leaves the analysis of variance.
@@ -125,29 +150,23 @@ class TwoWayDesign:
         factors = np.linalg.solve(expected.T, target)
         first = (factors[:-1] + factors[-1] * within) * squares[:-1]
         parts = np.append(first, factors[-1] * (squares[-1] - squares[:-1] @ within))
-        variance, spread = max(0.0, float(parts.sum())), float((parts**2 / freedoms).sum())
-        return TwoWayMean(
-            value=float(scores @ self.weight),
-            variance=variance,
-            df=max(1.0, variance**2 / spread) if spread > 0 else 1.0,
-            raters=float(np.linalg.solve(expected, squares)[0]),
-        )
+        variance = max(0.0, float(parts.sum()))
+        spread = float((parts**2 / self._freedoms).sum())
+        df = max(1.0, variance**2 / spread) if spread > 0 else 1.0
+        return variance, df, float(np.linalg.solve(expected, squares)[0])
 
-    def _mean_over_raters(self, scores: Reals) -> TwoWayMean:
-        """Return the mean with its error, if raters share hardly any items."""
-        w, rater = self.weight, self.rater
-        squares, items = self._squares(scores), int(self.item.max()) + 1
-        off = (
-            scores
-            - (np.bincount(self._strata, weights=w * scores) / np.bincount(self._strata, weights=w))[
-                self._strata
-            ]
-        )
-        loads = np.bincount(rater, weights=w)
-        means = np.bincount(rater, weights=w * off) / loads
-        rest = float(((off - means[rater]) ** 2).sum()) / max(1, len(off) - self.raters)
+    def _clustered_variance(self, off: Floats, squares: Floats) -> tuple[float, float, float]:
+        """Return the same, if raters share hardly any items.
+
+        Args:
+            off: The scores less their stratum's mean, [n].
+            squares: The sums of squares of raters, items and single scores, [3].
+        """
+        loads = self.loads
+        means = np.bincount(self.rater, weights=self.weight * off) / loads
+        rest = float(((off - means[self.rater]) ** 2).sum()) / max(1, len(off) - self.raters)
         # Of each rater's mean, the variance that is not between raters.
-        noise = rest * np.bincount(rater, weights=w**2) / loads**2
+        noise = rest * np.bincount(self.rater, weights=self.weight**2) / loads**2
 
         def excess(between: float) -> float:
             trust = 1 / (between + noise)
@@ -156,67 +175,35 @@ class TwoWayDesign:
         between = 0.0
         if rest > 0 and excess(0.0) > 0:
             between = float(optimize.brentq(excess, 0.0, float((means**2).sum()) + noise.sum()))
-        clusters = squares[1:] * np.array([items, len(scores)]) / np.maximum(1, [items - 1, len(scores) - 1])
-        raters = float(loads**2 @ (between + noise))
-        variance = max(0.0, raters + float(clusters[0] - clusters[1]))
+        counts = np.array([int(self.item.max()) + 1, len(off)])
+        items, single_scores = squares[1:] * counts / np.maximum(1, counts - 1)
+        over_raters = float(loads**2 @ (between + noise))
+        variance = max(0.0, over_raters + float(items - single_scores))
         trust = 1 / (between + noise) if rest > 0 else np.ones(self.raters)
         slope = float(trust.sum() - (trust**2).sum() / trust.sum())
         spread = float((loads**2).sum()) ** 2 * (self.raters - 1) / slope**2
         df = min(max(1.0, variance**2 / spread), max(1.0, self._freedoms[1]))
-        return TwoWayMean(value=float(scores @ w), variance=variance, df=df, raters=between)
+        return variance, df, between
 
-    def _squares(self, y: Reals) -> Reals:
-        """Return the sums of squares of raters, items and single scores, [3]."""
-        w, strata = self.weight, self._strata
-        off = w * (y - (np.bincount(strata, weights=w * y) / np.bincount(strata, weights=w))[strata])
-        sums = (np.bincount(groups, weights=off) for groups in (self.rater, self.item))
-        return np.array([*((each**2).sum() for each in sums), (off**2).sum()])
-
-    @cached_property
-    def _strata(self) -> Numbers:
-        return np.zeros(len(self.item), dtype=np.int64) if self.stratum is None else self.stratum
-
-    def _expectations(self) -> tuple[Reals, Reals]:
+    def _expectations(self) -> tuple[Floats, Floats]:
         """Return E[sums of squares], a matrix on the variances, and Var(Σ w y), a vector on them.
 
         Rows and columns are rater, item, score. A sum of squares is one of linear forms v'y, Σ w (y − mean of
         the stratum) over a rater, an item or a score, and E(v'y)² = Σ σ² |v added up by rater, item, score|².
+        The forms added up are C − Xᵀ M: the weights C of both groups together, less the part X of a group in
+        each stratum by the means M of the stratum in the other group.
         """
-        w, s = self.weight, self._strata
-        strata = int(s.max()) + 1
-        total = np.bincount(s, weights=w)  # W_s
-        a = np.bincount(self.item, weights=w)
-        of_item = np.zeros(len(a), dtype=np.int64)
-        of_item[self.item] = s
-        b = np.bincount(s * self.raters + self.rater, weights=w, minlength=strata * self.raters)
-        b = b.reshape(strata, self.raters)
-        # Of each stratum, what a mean's square is made of: Σ over raters, items, scores.
-        whole = np.stack(
-            [
-                (b**2).sum(axis=1),
-                np.bincount(of_item, weights=a**2, minlength=strata),
-                np.bincount(s, weights=w**2),
-            ]
-        )
-        mine, theirs = a[self.item], b[s, self.rater]
-        part = {"rater": b / total[:, None], "item": a / total[of_item], "score": w / total[s]}
-        shared = b.sum(axis=0)
-        by_rater = (part["rater"] ** 2).sum(axis=1) * whole
-        rater_rater = (shared**2).sum() - 2 * (shared * (b * part["rater"]).sum(axis=0)).sum()
-        rater_rater += ((b @ b.T) ** 2 / np.outer(total, total)).sum()
-        by_item = (part["item"] ** 2 * whole[:, of_item]).sum(axis=1)
-        by_score = (part["score"] ** 2 * whole[:, s]).sum(axis=1)
-        crossed = (w**2 - 2 * w * theirs * mine / total[s]).sum()
-        terms = [(w**2 * (1 - 2 * weight / total[s])).sum() for weight in (theirs, mine, w)]
-        expected = np.array(
-            [
-                [rater_rater, crossed + by_rater[1].sum(), terms[0] + by_rater[2].sum()],
-                [
-                    crossed + by_item[0],
-                    (a**2 - 2 * a**2 * part["item"]).sum() + by_item[1],
-                    terms[1] + by_item[2],
-                ],
-                [terms[0] + by_score[0], terms[1] + by_score[1], terms[2] + by_score[2]],
-            ]
-        )
-        return expected, np.array([(shared**2).sum(), (a**2).sum(), (w**2).sum()])
+        parts = [self._weights(self._strata, group) for group in self._groups]
+        total = np.bincount(self._strata, weights=self.weight)[:, None]
+        expected = np.empty((3, 3))
+        for row, part in enumerate(parts):
+            for column, other in enumerate(parts):
+                together = self._weights(self._groups[row], self._groups[column])
+                means = other / total
+                squares = (together**2).sum() + ((part @ part.T) * (means @ means.T)).sum()
+                expected[row, column] = squares - 2 * ((part @ together) * means).sum()
+        return expected, np.array([(part.sum(axis=0) ** 2).sum() for part in parts])
+
+    def _weights(self, first: Numbers, second: Numbers) -> csr_array:
+        """Return the summed weights of scores by two groupings, [first, second]."""
+        return csr_array((self.weight, (first, second)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import special, stats
 from statsmodels.stats.proportion import proportion_confint
 
-from guard_eval.estimate import NO_DATA, ONE_UNIT, Estimate
+from guard_eval.estimate import NO_DATA, ONE_UNIT, Estimate, sum_by_unit
 
 _confidence_limits = cache(proportion_confint)  # a thousand raters have few different shares
 BINOMIAL = "exact two-sided binomial test on non-tied ratings, taken as independent"
@@ -30,18 +31,20 @@ def unit_proportion(
     >>> share.n, round(share.low, 3), round(share.high, 3)
     (2, 0.002, 0.998)
     """
-    hits: NDArray[np.float64] = np.asarray(successes, dtype=float)
+    hits = np.asarray(successes, dtype=float)
     index = np.unique(unit, return_inverse=True)[1]
-    trials, count = len(hits), int(index.max(initial=-1)) + 1
+    by_unit = sum_by_unit(index, hits, np.ones(len(hits)))
+    trials, count = len(hits), len(by_unit)
     method = "Wilson score interval" + (" for the effective number of trials" if count < trials else "")
+    result = Estimate(level=level, n=count, method=method)
     if not trials:
-        return Estimate(level=level, method=method, note=NO_DATA)
+        return result.with_note(NO_DATA)
     share, effective = float(hits.mean()), float(trials)
+    result = replace(result, value=share)
+    if count == 1 < trials:
+        return result.with_note(ONE_UNIT)
     if count < trials:
-        if count == 1:
-            note = ONE_UNIT.format(unit="prompt")
-            return Estimate(value=share, level=level, n=1, method=method, note=note)
-        off = np.bincount(index, weights=hits) - share * np.bincount(index)
+        off = by_unit[:, 0] - share * by_unit[:, 1]
         chance = share * (1 - share) * trials
         design = trials / count
         if chance > 0:
@@ -50,8 +53,7 @@ def unit_proportion(
         effective = trials / max(1.0, design) * narrow**2
     low, high = _confidence_limits(share * effective, effective, alpha=1 - level, method="wilson")
     # At the ends the limit is 0 or 1 exactly; rounding must not push it past.
-    low, high = 0.0 if share == 0 else float(low), 1.0 if share == 1 else float(high)
-    return Estimate(value=share, low=low, high=high, level=level, n=count, method=method)
+    return replace(result, low=float(low) if share > 0 else 0.0, high=float(high) if share < 1 else 1.0)
 
 
 def pooled_binomial(wins: int, losses: int) -> Estimate:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from analysis.verdicts.combined import (
     ROUNDING,
@@ -19,6 +19,7 @@ from analysis.verdicts.combined import (
     with_panel,
 )
 from analysis.verdicts.tidy import orient
+from guard_eval.estimate import Floats, sum_by_unit
 from guard_eval.records import PEOPLE_OF
 from guard_eval.reporting.words import KIND_PLACE
 from guard_eval.study.test_plan import PanelRule
@@ -269,10 +270,6 @@ class UnitScores:
         """Return how many units there are."""
         return len(self.strata)
 
-    def sums(self, *columns: Sequence[float] | pd.Series | NDArray[np.generic]) -> NDArray[np.float64]:
+    def sums(self, *columns: ArrayLike) -> Floats:
         """Return the sums of columns of the items over each unit, [units, columns]."""
-        parts = [
-            np.bincount(self.codes, weights=np.asarray(each, dtype=float), minlength=self.n)
-            for each in columns
-        ]
-        return np.stack(parts, axis=1)
+        return sum_by_unit(self.codes, *columns)

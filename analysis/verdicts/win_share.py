@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from analysis.stats.population import FEWEST_EQUAL, FEWEST_RATERS, TwoWayDesign
 from analysis.verdicts.scores import UnitScores, item_numbers, item_scores
-from guard_eval.estimate import Estimate, jackknife, join_notes
+from guard_eval.estimate import Estimate, jackknife, join_notes, ratio
 from guard_eval.reporting.words import percent
 from guard_eval.sign_flip import flip_limits, sign_flip
 
@@ -40,7 +40,7 @@ def fixed_share(items: pd.DataFrame, *, level: float) -> Estimate:
     shares = items["share"].to_numpy(dtype=float)
     share = jackknife(
         by_unit.sums(weights * shares, weights),
-        lambda sums: sums[..., 0] / sums[..., 1],
+        ratio,
         strata=by_unit.strata,
         level=level,
         unit=by_unit.name,

@@ -33,8 +33,8 @@ PARENTS = {"raters": (PEOPLE, "Invite raters, list them, or take them out.")}
 """The group and the help of the first word of names of two words; there is no function behind it."""
 
 COMMANDS = {
-    "new": Command(STUDY, "guard_eval.texts.new:new", "Make a study: study.toml to edit, and prompts."),
     "demo": Command(STUDY, "analysis.demo:demo", "Run a complete small study."),
+    "new": Command(STUDY, "guard_eval.texts.new:new", "Make a study: study.toml to edit, and prompts."),
     "try": Command(
         STUDY,
         "guard_eval.generation.library:show_text",
@@ -46,23 +46,25 @@ COMMANDS = {
     "measure": Command(
         STUDY, "guard_eval.metrics.command:measure", "Score continuations, and say how sure the scores are."
     ),
-    "pair": Command(STUDY, "guard_eval.texts.pair:pair", "Draw prompts and make blinded pairs."),
     "power": Command(
         STUDY, "analysis.planning.command:power", "Find out how many items and raters a study needs."
     ),
-    "annotate": Command(
-        PEOPLE, "annotation_app.annotate:annotate", "Serve the pairs to people, in a browser."
-    ),
-    "raters list": Command(
-        PEOPLE,
-        "guard_eval.store.manage:list_raters",
-        "List the raters with their source, progress and state.",
-    ),
+    "pair": Command(STUDY, "guard_eval.texts.pair:pair", "Draw prompts and make blinded pairs."),
     "raters add": Command(PEOPLE, "guard_eval.store.manage:add", "Invite people: make a link for each."),
+    "raters links": Command(
+        PEOPLE,
+        "guard_eval.store.manage:links",
+        "Write new links of invited people to a file, such as for a mail to each.",
+    ),
     "raters assign": Command(
         PEOPLE,
         "guard_eval.store.manage:assign",
         "Plan before the first rating who rates which pairs, so that each sees both sides equally often.",
+    ),
+    "raters list": Command(
+        PEOPLE,
+        "analysis.monitor.rater_list:list_raters",
+        "List the raters with their source, progress and state.",
     ),
     "raters revoke": Command(
         PEOPLE, "guard_eval.store.manage:revoke", "Let raters in no more. What they rated stays, and counts."
@@ -80,6 +82,9 @@ COMMANDS = {
     "raters erase": Command(
         PEOPLE, "guard_eval.store.manage:erase", "Take people's identity and comments out for good."
     ),
+    "annotate": Command(
+        PEOPLE, "annotation_app.annotate:annotate", "Serve the pairs to people, in a browser."
+    ),
     "judge": Command(JUDGES, "judge.command:judge", "Let language models compare the pairs."),
     "status": Command(
         RESULTS,
@@ -90,6 +95,9 @@ COMMANDS = {
         RESULTS,
         "analysis.reports.command:report",
         "Write the report: who wrote better text, and how certain that is.",
+    ),
+    "check": Command(
+        RESULTS, "analysis.claim:check", "Check whether printed counts or percentages support a claim."
     ),
     "describe": Command(
         RESULTS,
@@ -111,6 +119,7 @@ COMMANDS = {
         "Make a table or a figure of the paper again, and show it beside the paper's.",
     ),
 }
+"""All commands, in the order of work, in which `--help` lists them."""
 
 
 def load(name: str) -> Callable[..., Any]:

@@ -233,13 +233,13 @@ def _is_study(argument: object) -> bool:
 
 
 def _add_commands(app: App) -> None:
-    """Add the table of commands; no function is loaded for it."""
+    """Add the table of commands, in its order; no function is loaded for it."""
     groups = {name: Group(name, sort_key=number) for number, name in enumerate(GROUPS)}
     parents = {"": app}
     for name, (heading, words) in PARENTS.items():
-        parents[name] = App(name=name, help=words, group=groups[heading])
+        parents[name] = App(name=name, help=words, group=groups[heading], sort_key=len(COMMANDS))
         app.command(parents[name])
-    for name, entry in COMMANDS.items():
+    for number, (name, entry) in enumerate(COMMANDS.items()):
         parent, _, word = name.rpartition(" ")
         group = None if parent else groups[entry.group]
-        parents[parent].command(entry.function, name=word, help=entry.help, group=group)
+        parents[parent].command(entry.function, name=word, help=entry.help, group=group, sort_key=number)

@@ -31,6 +31,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from guard_eval.progress import Advance, Reporter
+from guard_eval.proposals import locate_pages
 from guard_eval.reporting.data import to_json
 from guard_eval.reporting.escaping import NOTHING, visible
 from guard_eval.reporting.tables import Table
@@ -91,11 +92,11 @@ class Printer(Reporter):
         message = re.sub(r"(?<![\w/.-])guard-eval (?=[a-z])", lambda match: _runnable(match[0]), message)
         if self.as_json:
             sys.stdout.write(json.dumps({"error": message.removeprefix("error: ")}) + "\n")
-        sys.stderr.write(visible(message) + "\n")
+        sys.stderr.write(visible(locate_pages(message)) + "\n")
 
     def warn(self, text: str) -> None:
         """Print a warning to standard error."""
-        sys.stderr.write(visible(f"warning: {text}") + "\n")
+        sys.stderr.write(visible(locate_pages(f"warning: {text}")) + "\n")
 
     def notice(self, text: str) -> None:
         """Print a line to standard error, unless the user wants it quiet."""
@@ -219,7 +220,9 @@ def _print_line(console: Console, line: str) -> None:
     """Print a line, on a terminal broken between words; a line with a command to be copied stays whole."""
     line = visible(line)
     whole = not console.is_terminal or "guard-eval " in line
-    console.print(line if whole else "\n".join(_broken(part, console.width) for part in line.split("\n")))
+    console.print(
+        line if whole else "\n".join(_broken(paragraph, console.width) for paragraph in line.split("\n"))
+    )
 
 
 def _broken(line: str, width: int) -> str:
@@ -285,9 +288,9 @@ class LoggedProgress(Progress):
             return
         self._logged_at = now
         remaining = task.time_remaining
-        rest = "" if remaining is None else f", {timedelta(seconds=round(remaining))} left"
+        time_left = "" if remaining is None else f", {timedelta(seconds=round(remaining))} left"
         rate = "" if not task.speed else f", {60 * task.speed:,.1f} a minute"
         note = f", {task.fields['note']}" if task.fields["note"] else ""
         self.console.print(
-            f"{task.description}: {task.completed:,.0f} of {task.total or 0:,.0f}{rate}{note}{rest}"
+            f"{task.description}: {task.completed:,.0f} of {task.total or 0:,.0f}{rate}{note}{time_left}"
         )

@@ -1,38 +1,32 @@
-"""The command `generate`: continuations of a study's prompts by each of its strategies, by any engine."""
+"""The command `generate`: continuations of a study's prompts by each of its systems, by any engine."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, nullcontext
+from dataclasses import replace
 from datetime import timedelta
+from functools import reduce
+from itertools import product
+from operator import or_
 from pkgutil import resolve_name
 from statistics import fmean
 from typing import Literal
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
-from guard_eval.generation.plan import Engine, FinishedBatch, GenerationPlan
-from guard_eval.generation.served import (
-    ServedPlan,
-    ServedRun,
-    confirm_requests,
-    find_equal_systems,
-    open_budget,
-)
-from guard_eval.generation.strategies import own, parse, signature
-from guard_eval.records import Prompt
-from guard_eval.results import Result
+from guard_eval.generation.plan import FinishedBatch, Generated, GenerationPlan, Problems
+from guard_eval.generation.served import ServedPlan, request_texts
+from guard_eval.generation.strategies import Greedy, own, parse, signature
 from guard_eval.servers.server import parse_send_key
 from guard_eval.study.folder import Study
 from guard_eval.study.system_settings import System
 from guard_eval.texts.continuations import append_continuations, append_traces
 from guard_eval.texts.current import Known, model_revision
-from guard_eval.texts.prompts import read_prompts
-from guard_eval.texts.served_files import TEXTS
 from guard_eval.texts.shards import Shard, reserve
-from guard_eval.texts.systems import find_texts
+from guard_eval.texts.systems.served_files import TEXTS
+from guard_eval.texts.tuning import TUNE, plan_texts, split_prompts
 
 EngineName = Literal["local", "ray", "vllm"]
 _OPENERS: dict[EngineName, str] = {
@@ -41,23 +35,6 @@ _OPENERS: dict[EngineName, str] = {
     "vllm": "guard_eval.generation.engines.vllm.generation:open_vllm",
 }
 """The engines. Each needs libraries of its own, which take seconds to load."""
-Problems = dict[str, list[str]]
-"""The strategies that could not write all of their texts, by the reason."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Generated(Result):
-    """How many continuations of each strategy exist, and how many were written now.
-
-    Attributes:
-        existing: Texts that exist now, by strategy; of a shard, its own.
-        written: Texts that this run wrote, by strategy.
-        missing: Texts that are still missing.
-    """
-
-    existing: Mapping[str, int]
-    written: Mapping[str, int] = field(default_factory=dict)
-    missing: int = 0
 
 
 def generate_texts(
@@ -104,24 +81,47 @@ def generate_texts(
         raise StudyError(f"--budget {budget:g} must be an amount above 0, in US dollars, such as --budget 20")
     systems = _choose_systems(study, strategy)
     part = Shard.parse(shard) if shard else Shard()
-    prompts = read_prompts(study.prompts_path, limit=study.settings.prompts.limit)
+    planned = plan_texts(study)
     local = [system for system in systems if system.source == "strategy"]
     served = [system for system in systems if system.source == "server"]
     folder = study.continuations if local else study.folder / TEXTS
-    results = []
+    results = [Generated(lines=tuple(_describe_tuning(study)))]
     problems: Problems = {}
     with nullcontext() if dry_run else reserve(folder, part):
-        plans = _plan_models(study, local, prompts, part, engine=engine, workers=workers, trace=trace)
-        for plan in plans:
-            result = _generate(plan, engine, problems, dry_run=dry_run)
-            results.append(_name_systems(study, local, plan, result))
+        for one_model, (names, prompts) in product(study.by_model(), planned):
+            model = one_model.settings.model
+            named = [each for each in local if each.name in names]
+            own_systems = [each for each in named if study.settings.model_of(each) == model]
+            if not own_systems:
+                continue
+            plan = GenerationPlan(
+                study=one_model,
+                systems={str(each.strategy): each.name for each in own_systems},
+                prompts=[prompt for prompt in prompts if part.holds(prompt.id)],
+                shard=part,
+                known=_expect_model(one_model),
+                engine="vllm" if engine == "vllm" else None,
+                workers=workers,
+                trace=trace,
+            )
+            own.check_loaded(plan.missing)
+            results.append(_forecast(plan) if dry_run else _write(plan, engine, problems))
         if served and not shard:
             allowed = parse_send_key(send_key)
-            results.append(_request(study, served, prompts, budget=budget, allowed=allowed, dry_run=dry_run))
+            plans = [
+                ServedPlan.of(study, system, prompts)
+                for names, prompts in planned
+                for system in served
+                if system.name in names
+            ]
+            if dry_run:
+                results += [plan.forecast() for plan in plans]
+            else:
+                results += request_texts(plans, problems, budget=budget, send_key=allowed)
     if served and shard:
-        names = ", ".join(system.name for system in served)
-        line = f"{names}: not requested with --shard, which divides the work of local models"
-        results.append(Generated(existing={}, lines=(line,)))
+        unasked = ", ".join(system.name for system in served)
+        line = f"{unasked}: not requested with --shard, which divides the work of local models"
+        results.append(Generated(lines=(line,)))
     if problems:
         raise StudyError(_describe_problems(problems, results))
     return _join(study, results, trace=trace, dry_run=dry_run)
@@ -132,7 +132,8 @@ def _choose_systems(study: Study, only: Sequence[str]) -> list[System]:
     named = {name: each for name, each in study.settings.systems.items() if each.source != "file"}
     if not named:
         raise StudyError(f"all systems of {study.folder} have their texts in files, so none are generated")
-    picked = [name if name in named else _spell(name, study) for name in only]
+    asked = [setting for name in only for setting in study.settings.grids.get(name, [name])]
+    picked = [name if name in named else _spell(name, study) for name in asked]
     if unknown := [name for name in picked if name not in named]:
         table = "[[system]] or generation.strategies" if study.settings.system else "generation.strategies"
         raise StudyError(
@@ -152,122 +153,13 @@ def _spell(name: str, study: Study) -> str:
         return name
 
 
-def _plan_models(
-    study: Study,
-    systems: Sequence[System],
-    prompts: Sequence[Prompt],
-    shard: Shard,
-    *,
-    engine: EngineName,
-    workers: int | None,
-    trace: bool,
-) -> Iterator[GenerationPlan]:
-    """Yield a plan for each local model that writes texts of these systems."""
-    for part in study.by_model():
-        model = part.settings.model
-        chosen = {str(each.strategy) for each in systems if study.settings.model_of(each) == model}
-        if chosen:
-            yield GenerationPlan(
-                study=part,
-                strategies=[name for name in part.settings.generation.strategies if name in chosen],
-                prompts=[prompt for prompt in prompts if shard.holds(prompt.id)],
-                shard=shard,
-                known=_expect_model(part),
-                engine="vllm" if engine == "vllm" else None,
-                workers=workers,
-                trace=trace,
-            )
-
-
-def _generate(plan: GenerationPlan, engine: EngineName, problems: Problems, *, dry_run: bool) -> Generated:
-    """Write the texts of one local model that are missing, or say what would be written."""
-    own.check_loaded(plan.missing)
-    written: Counter[str] = Counter()
-    if dry_run:
-        return _result(plan, written, _forecast(plan))
-    if plan.missing:
-        plan = _write(plan, resolve_name(_OPENERS[engine]), written, problems)
-    return _result(plan, written)
-
-
-def _request(
-    study: Study,
-    systems: Sequence[System],
-    prompts: Sequence[Prompt],
-    *,
-    budget: float | None,
-    allowed: set[tuple[str, str]],
-    dry_run: bool,
-) -> Generated:
-    """Request the texts of models behind servers that are missing, or say what would be requested.
-
-    Raises:
-        StudyError: In the end: a server could not be asked. The others were asked all the same.
-    """
-    plans = [ServedPlan.of(study, system, prompts) for system in systems]
-    lines: list[str] = []
-    if dry_run:
-        lines += [line for plan in plans for line in (plan.count(0), *plan.forecast())]
-        existing = {plan.system.name: len(plan.existing) for plan in plans}
-        return Generated(
-            existing=existing, missing=sum(len(plan.missing) for plan in plans), lines=tuple(lines)
-        )
-    waiting = [plan for plan in plans if plan.missing]
-    servers = confirm_requests(waiting, budget_usd=budget, send_key=allowed) if waiting else {}
-    if servers is None:
-        return Generated(existing={}, lines=("nothing was sent",))
-    account = open_budget(study, budget)
-    problems = []
-    written: dict[str, int] = {}
-    failed = 0
-    warnings: list[str] = []
-    for plan in waiting:
-        name = plan.system.name
-        with progress.task(name, total=len(plan.missing), unit="texts") as advance:
-            run = ServedRun(plan, servers[name], account, advance)
-            try:
-                run.write()
-            except StudyError as error:
-                problems.append(str(error))
-        written[name] = run.counts.written
-        failed += run.counts.failures.total()
-        lines += run.counts.lines(plan)
-        warnings += run.counts.warnings(plan)
-    lines += [plan.count(written.get(plan.system.name, 0)) for plan in plans]
-    if problems:
-        raise StudyError("\n  ".join([*problems, *lines]))
-    warnings += find_equal_systems(
-        find_texts(study, study.settings.systems, prompts), [plan.system.name for plan in waiting]
-    )
-    return Generated(
-        existing={plan.system.name: len(plan.existing) + written.get(plan.system.name, 0) for plan in plans},
-        written=written,
-        missing=sum(len(plan.missing) for plan in waiting) - sum(written.values()),
-        lines=tuple(lines),
-        warnings=tuple(warnings),
-        exit_code=3 if failed else 0,
-    )
-
-
-def _join(study: Study, results: Sequence[Generated], *, trace: bool, dry_run: bool) -> Generated:
-    """Return what was done for all systems as one result."""
-    written = {name: count for each in results for name, count in each.written.items()}
-    lines = [line for each in results for line in each.lines]
-    if dry_run:
-        lines.append("run the command without --dry-run to write them")
-    else:
-        if trace and not written:
-            lines.append("--trace: no text was written, so nothing is traced")
-        lines += [f"continuations: {study.continuations}/"] * bool(study.by_model())
-    return Generated(
-        existing={name: count for each in results for name, count in each.existing.items()},
-        written=written,
-        missing=sum(each.missing for each in results),
-        lines=tuple(lines),
-        warnings=tuple(warning for each in results for warning in each.warnings),
-        next=() if dry_run else (study.command("measure"), study.command("pair")),
-        exit_code=max((each.exit_code for each in results), default=0),
-    )
+def _describe_tuning(study: Study) -> Iterator[str]:
+    """Yield how many settings are written on how many prompts, until one of each strategy is chosen."""
+    grids = study.settings.grids
+    if grids and study.current_choice is None:
+        choosing, compared = split_prompts(study)
+        tried = f"{sum(map(len, grids.values()))} settings of {', '.join(grids)}"
+        yield f"{len(choosing)} prompts choose among {tried}; what they choose writes to {len(compared)} more"
 
 
 def _expect_model(study: Study) -> Known:
@@ -282,57 +174,59 @@ def _expect_model(study: Study) -> Known:
     return {"revision": revision, "dtype": files.expected_dtype(model.dtype, model.one_device)}
 
 
-def _write(
-    plan: GenerationPlan,
-    open_engine: Callable[[GenerationPlan], AbstractContextManager[Engine]],
-    written: Counter[str],
-    problems: Problems,
-) -> GenerationPlan:
-    """Write what is missing, each batch before the next one begins; return the plan for the loaded model."""
+def _write(plan: GenerationPlan, engine_name: EngineName, problems: Problems) -> Generated:
+    """Write the texts of one local model that are missing, each batch before the next one begins."""
+    written: Counter[str] = Counter()
+    if plan.refused:
+        problems[plan.refusal] = [plan.systems[name] for name in plan.refused]
+    if plan.missing.keys() <= set(plan.refused):
+        return plan.result(written)
     with ExitStack() as stack:
         try:
-            engine = stack.enter_context(open_engine(plan))
+            engine = stack.enter_context(resolve_name(_OPENERS[engine_name])(plan))
         except StudyError as error:
-            problems.setdefault(str(error), []).extend(plan.missing)
-            return plan
+            problems.setdefault(str(error), []).extend(plan.systems[name] for name in plan.missing)
+            return plan.result(written)
         plan = replace(plan, known=engine.known)
+        folder = plan.study.continuations
         for name, texts in plan.missing.items():
-            batches = _until_refused(name, engine.write(name, texts), problems)
-            with progress.task(name, total=len(texts), unit="texts") as advance:
-                for batch in batches:
+            if name in plan.refused:
+                continue
+            system = plan.systems[name]
+            with progress.task(system, total=len(texts), unit="texts") as advance:
+                for batch in _until_refused(system, engine.write(name, texts), problems):
                     if batch.traces:  # before their texts, so that no text lacks its trace
-                        recipe = batch.texts[0].recipe
-                        append_traces(plan.study.continuations, recipe, batch.traces, plan.shard)
-                    append_continuations(plan.study.continuations, batch.texts, plan.shard)
+                        append_traces(folder, batch.texts[0].recipe, batch.traces, plan.shard)
+                    append_continuations(folder, batch.texts, plan.shard)
                     written[name] += len(batch.texts)
                     advance(len(batch.texts))
-    return plan
+    return plan.result(written)
+
+
+def _until_refused(
+    system: str, batches: Iterator[FinishedBatch], problems: Problems
+) -> Iterator[FinishedBatch]:
+    """Yield a system's batches. If the engine refuses the rest, note its reason."""
+    try:
+        yield from batches
+    except StudyError as error:
+        problems.setdefault(str(error), []).append(system)
 
 
 def _describe_problems(problems: Problems, results: Sequence[Generated]) -> str:
-    """Return one sentence for each problem, with its strategies if others are not affected."""
+    """Return one sentence for each problem, with its systems if others are not affected."""
     names = {name for result in results for name in result.existing}
     reasons = [
         problem if names <= set(refused) else f"{', '.join(refused)}: {problem}"
         for problem, refused in problems.items()
     ]
-    if any(result.written for result in results):
+    if any(result.written for result in results) and not any(result.exit_code for result in results):
         reasons.append("all other texts are written")
     return "; ".join(reasons)
 
 
-def _until_refused(
-    name: str, batches: Iterator[FinishedBatch], problems: Problems
-) -> Iterator[FinishedBatch]:
-    """Yield a strategy's batches. If the engine refuses the rest, note its reason."""
-    try:
-        yield from batches
-    except StudyError as error:
-        problems.setdefault(str(error), []).append(name)
-
-
-def _forecast(plan: GenerationPlan) -> list[str]:
-    """Return how much there is to do, what would be downloaded and how long it takes.
+def _forecast(plan: GenerationPlan) -> Generated:
+    """Say how much there is to do, what would be downloaded and how long it takes.
 
     Raises:
         StudyError: A model is missing or cannot write what is missing.
@@ -340,59 +234,52 @@ def _forecast(plan: GenerationPlan) -> list[str]:
     generation = plan.study.settings.generation
     model = plan.study.settings.model
     if not plan.missing:
-        return [f"would make 0 continuations with {model.name}"]
+        return plan.result(Counter(), [f"would make 0 continuations with {model.name}"])
+    if plan.missing.keys() <= set(plan.refused):
+        raise StudyError(plan.refusal)
     models = plan.find_models()
     location = plan.study.locate_model(model.name)
-    lines = models.lines
-    if plan.engine == "vllm":
-        check_strategies = resolve_name("guard_eval.generation.engines.vllm.generation:check_strategies")
-        lines += filter(None, [check_strategies(plan.study, list(plan.missing))])
+    lines = [*models.lines, plan.refusal]
     revision = plan.known["revision"]
     if revision is not None and location not in models.missing:
-        from guard_eval.generation.engines.encoding import encode, split_by_length  # noqa: PLC0415 (torch)
+        from guard_eval.generation.engines.encoding import encode_texts  # noqa: PLC0415 (needs torch)
         from guard_eval.generation.engines.loading import ModelFiles  # noqa: PLC0415 (needs torch)
 
         with models.offline():  # of a tokenizer, transformers asks for more files than there are
             described = ModelFiles.open(location, revision).describe(model.name)
-        rows = encode(
-            described,
-            plan.prompts,
-            generation.max_prompt_tokens,
-            chat=generation.chat,
-            chat_template=generation.template_settings,
-        )
-        fitting, problem = split_by_length(described, rows, generation.max_new_tokens)
+        recipe = described.recipe(Greedy(), generation, plan.study.settings.seed)
+        fitting, problem = encode_texts(described, [(prompt, 1) for prompt in plan.prompts], recipe)
         if problem and not fitting:
             raise StudyError(problem)
-        lines += [problem] if problem else []
+        lines.append(problem)
     texts = f"{plan.total} continuation{'' if plan.total == 1 else 's'}"
     limit = plan.total * generation.max_new_tokens
     lines.append(f"would make {texts} of at most {limit:,} tokens with {model.name}")
     if seconds := [text.seconds for texts in plan.existing.values() for text in texts.values()]:
         estimate = timedelta(seconds=round(plan.total * fmean(seconds)))
         lines.append(f"estimated time: {estimate}, at the mean speed of the existing texts")
-    return lines
+    return plan.result(Counter(), [*filter(None, lines)])
 
 
-def _result(plan: GenerationPlan, written: Mapping[str, int], lines: Sequence[str] = ()) -> Generated:
+def _join(study: Study, results: Sequence[Generated], *, trace: bool, dry_run: bool) -> Generated:
+    """Return what was done for all systems as one result."""
+    following: tuple[str, ...] = (study.command("measure"), study.command("pair"))
+    if study.settings.tuning is not None and study.current_choice is None:
+        following = (study.command(*TUNE),)
+    written: Mapping[str, int] = reduce(or_, (each.written for each in results), {})
+    lines = [line for each in results for line in each.lines]
+    if dry_run:
+        lines.append("run the command without --dry-run to write them")
+    else:
+        if trace and not written:
+            lines.append("--trace: no text was written, so nothing is traced")
+        lines += [f"continuations: {study.continuations}/"] * bool(study.by_model())
     return Generated(
-        existing={name: len(texts) + written.get(name, 0) for name, texts in plan.existing.items()},
-        written=dict(written),
-        missing=plan.total - sum(written.values()),
-        lines=(*plan.describe(written), *lines),
-    )
-
-
-def _name_systems(
-    study: Study, systems: Sequence[System], plan: GenerationPlan, result: Generated
-) -> Generated:
-    """Return what a model wrote by the names of the study's systems, and with the model's name if needed."""
-    model = plan.study.settings.model
-    names = {str(each.strategy): each.name for each in systems if study.settings.model_of(each) == model}
-    heading = [f"{model.name}:"] if len(study.by_model()) > 1 else []
-    return replace(
-        result,
-        existing={names[name]: count for name, count in result.existing.items()},
-        written={names[name]: count for name, count in result.written.items()},
-        lines=(*heading, *result.lines),
+        existing=reduce(or_, (each.existing for each in results), {}),
+        written=written,
+        missing=sum(each.missing for each in results),
+        lines=tuple(lines),
+        warnings=tuple(warning for each in results for warning in each.warnings),
+        next=() if dry_run else following,
+        exit_code=max((each.exit_code for each in results), default=0),
     )

@@ -8,7 +8,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +18,17 @@ from guard_eval import progress as display
 from guard_eval.errors import StudyError
 from guard_eval.generation.decoding.entropy import shannon_entropy
 from guard_eval.generation.decoding.processor import DecodedStep
+from guard_eval.generation.engines.batch import BatchSizes
 from guard_eval.generation.engines.encoding import continuation_text, encode
 from guard_eval.generation.engines.loading import LoadedModel, check_amateur, load
 from guard_eval.generation.engines.local import write_batches
-from guard_eval.generation.strategies import Strategy, draws, parse
+from guard_eval.generation.strategies import Strategy, draws, parse, to_python
 from guard_eval.records import Continuation, Prompt, content_id
 from guard_eval.results import Result
 from guard_eval.study.folder import locate_model
+from guard_eval.study.settings import GenerationSettings
 from guard_eval.study.system_settings import BUNDLED
+from guard_eval.study.toml import check_tables
 from guard_eval.texts.models import find_models
 
 MAX_PROMPT_TOKENS = 256
@@ -34,6 +36,12 @@ MAX_PROMPT_TOKENS = 256
 _SHADES = 10
 """Colours from none to the strongest."""
 _ENDED = {"eos": "the model", "length": "the length limit", "stop": "a stop string"}
+
+
+class _Settings(GenerationSettings):
+    """What `generate` takes beside prompts, strategy and models, under its names in study.toml."""
+
+    seed: int
 
 
 class Texts(list[Continuation]):
@@ -108,33 +116,32 @@ def generate(
     strategy = parse(strategy) if isinstance(strategy, str) else strategy
     if not isinstance(strategy, Strategy):
         raise StudyError(f"{strategy!r:.60} is no strategy; write Guard() or 'guard', for example")
-    rows = 1 if batch_size is None else batch_size
-    numbers: dict[str, Any] = {"seed": seed, "max_new_tokens": max_new_tokens}
-    numbers["max_prompt_tokens"] = max_prompt_tokens
-    for name, value in {**numbers, "runs": runs, "batch_size": rows}.items():
-        if isinstance(value, bool) or not isinstance(value, Integral) or (value < 1 and name != "seed"):
-            least = "" if name == "seed" else " of at least 1"
-            raise StudyError(f"{name} = {value!r} must be a whole number{least}")
-    numbers |= {name: int(value) for name, value in numbers.items()}  # numpy's become Python's
-    stops = [stop] if isinstance(stop, str) else list(stop)
-    if not all(isinstance(text, str) and text for text in stops):
-        raise StudyError(f"stop = {stops} must be texts of a character or more")
-    loaded, second = load_model(model, device=device, dtype=dtype), None
+    values = {
+        "seed": seed,
+        "runs": runs,
+        "stop": [stop] if isinstance(stop, str) else list(stop),
+        "max_new_tokens": max_new_tokens,
+        "max_prompt_tokens": max_prompt_tokens,
+        "batch_size": "auto" if batch_size is None else batch_size,
+        "chat": chat,
+    }
+    settings = check_tables(_Settings, {name: to_python(value) for name, value in values.items()}, "generate")
+    loaded = load_model(model, device=device, dtype=dtype)
+    second = None
     if amateur is not None:
         second = load_model(amateur, device=device, dtype=dtype)
         check_amateur(loaded, second)
-    pairs = [(prompt, 1 + run) for prompt in wanted for run in range(runs if draws(strategy) else 1)]
-    distinct = {(prompt.id, run): prompt for prompt, run in pairs}
+    repeats = settings.runs if draws(strategy) else 1
+    pairs = [(prompt, 1 + run) for prompt in wanted for run in range(repeats)]
+    distinct = {(prompt.id, run): (prompt, run) for prompt, run in pairs}
     batches = write_batches(
         loaded,
-        [(prompt, run) for (_, run), prompt in distinct.items()],
+        list(distinct.values()),
         strategy,
-        batch_size="auto" if batch_size is None else int(batch_size),
+        loaded.recipe(strategy, settings, settings.seed, amateur=second),
+        BatchSizes.choose(settings.batch_size, loaded.model, strategy),
         amateur=second,
         on_step=on_step,
-        stop=tuple(stops),
-        chat=chat,
-        **numbers,
     )
     written: dict[tuple[str, int], Continuation] = {}
     with Progress(disable=not progress, transient=True) as bar:

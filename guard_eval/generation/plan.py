@@ -1,14 +1,17 @@
-"""The texts that a study asks for, those that are missing, and what an engine hands back. No torch."""
+"""The texts that a study asks for, those that are missing, and what was written. No torch."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from guard_eval.errors import StudyError
+from guard_eval.generation.strategies import LogitStrategy, parse
 from guard_eval.records import Continuation, Prompt
+from guard_eval.results import Result
 from guard_eval.study.folder import Study
 from guard_eval.texts.continuations import Trace
 from guard_eval.texts.current import Known, Texts, find_generated, other_runs
@@ -17,6 +20,23 @@ from guard_eval.texts.shards import WHOLE, Shard
 
 PlannedText = tuple[Prompt, int]
 """A prompt, and which of its texts is to be written: 1, 2, …."""
+Problems = dict[str, list[str]]
+"""The systems that could not write all of their texts, by the reason."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Generated(Result):
+    """How many continuations of each system exist, and how many were written now.
+
+    Attributes:
+        existing: Texts that exist now, by system; of a shard, its own.
+        written: Texts that this run wrote, by system.
+        missing: Texts that are still missing.
+    """
+
+    existing: Mapping[str, int] = field(default_factory=dict)
+    written: Mapping[str, int] = field(default_factory=dict)
+    missing: int = 0
 
 
 class FinishedBatch(NamedTuple):
@@ -46,11 +66,11 @@ class Engine(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class GenerationPlan:
-    """The texts that a study asks for.
+    """The texts that a study asks one model for.
 
     Attributes:
         study: The study.
-        strategies: The strategies to write by, as signatures.
+        systems: The systems to write, as their names by the signatures of their strategies.
         prompts: The prompts to continue.
         shard: The part of the study that `prompts` are.
         known: `revision` and `dtype` of the model; None where they are not known.
@@ -60,7 +80,7 @@ class GenerationPlan:
     """
 
     study: Study
-    strategies: Sequence[str]
+    systems: Mapping[str, str]
     prompts: Sequence[Prompt]
     shard: Shard = WHOLE
     known: Known = field(default_factory=dict)
@@ -71,7 +91,7 @@ class GenerationPlan:
     @cached_property
     def existing(self) -> Mapping[str, Texts]:
         """The texts that exist, by strategy."""
-        return find_generated(self.study, self.strategies, self.prompts, known=self.known, engine=self.engine)
+        return find_generated(self.study, [*self.systems], self.prompts, facts=self.known, engine=self.engine)
 
     @cached_property
     def missing(self) -> dict[str, list[PlannedText]]:
@@ -89,21 +109,23 @@ class GenerationPlan:
         """The number of missing texts."""
         return sum(map(len, self.missing.values()))
 
-    def describe(self, written: Mapping[str, int]) -> list[str]:
-        """Say how many texts of each strategy exist, `written` ones included, and which runs do not count."""
-        settings = self.study.settings
-        part = "" if self.shard.count == 1 else f" of shard {self.shard.number}/{self.shard.count}"
-        lines = []
-        for name, texts in self.existing.items():
-            count = len(texts) + written.get(name, 0)
-            wanted = len(self.prompts) * settings.runs_of(name)
-            lines.append(f"{name}: {count} of {wanted} continuations{part} exist")
-            if settings.runs_of(name) < settings.generation.runs:
-                lines.append("  one text a prompt: it draws nothing, so another run would write the same")
-            if self.known["revision"] is None and texts:
-                lines.append(f"  not compared with {settings.model.name}, which is not on this machine")
-        others = other_runs(self.study, self.known) if self.missing else []
-        return lines + [f"another run is kept and not used: {other}" for other in others]
+    @cached_property
+    def refused(self) -> list[str]:
+        """The strategies with missing texts that the engine cannot run; transformers runs all of them."""
+        if self.engine is None:
+            return []
+        return [name for name in self.missing if not isinstance(parse(name), LogitStrategy)]
+
+    @property
+    def refusal(self) -> str:
+        """What to say of the refused strategies; empty if there are none."""
+        if not self.refused:
+            return ""
+        options = [text for name in self.refused for text in ("--strategy", name)]
+        return (
+            f"vLLM cannot run {'; '.join(self.refused)}, because it gives plug-ins only logits. Write these "
+            f"texts with: {self.study.command('generate', *options)}"
+        )
 
     def find_models(self) -> HubModels:
         """Find the models on this machine or the Hub, before one is loaded.
@@ -113,22 +135,33 @@ class GenerationPlan:
         """
         study, model = self.study, self.study.settings.model
         models = {model.name: (study.locate_model(model.name), model.revision)}
-        for amateur in filter(None, map(study.settings.amateur_of, self.strategies)):
+        for amateur in filter(None, map(study.settings.amateur_of, self.systems)):
             models[amateur] = (study.locate_model(amateur), model.amateur_revision)
         matches = find_models(models)
         if matches.problem:
             raise StudyError(matches.problem)
         return matches
 
+    def result(self, written: Counter[str], lines: Sequence[str] = ()) -> Generated:
+        """Return what exists after this many texts of each strategy were written, and what else to say."""
+        existing = {name: len(texts) + written[name] for name, texts in self.existing.items()}
+        return Generated(
+            existing={self.systems[name]: count for name, count in existing.items()},
+            written={self.systems[name]: count for name, count in written.items()},
+            missing=self.total - written.total(),
+            lines=(*self._describe(existing), *lines),
+        )
 
-def recipe_settings(study: Study) -> dict[str, Any]:
-    """Return what a study says of its recipes beside model and strategy."""
-    generation = study.settings.generation
-    return {
-        "seed": study.settings.seed,
-        "max_new_tokens": generation.max_new_tokens,
-        "max_prompt_tokens": generation.max_prompt_tokens,
-        "chat": generation.chat,
-        "chat_template": generation.template_settings,
-        "stop": tuple(generation.stop),
-    }
+    def _describe(self, existing: Mapping[str, int]) -> Iterator[str]:
+        """Yield how many texts of each system exist, and which runs do not count."""
+        settings = self.study.settings
+        part = "" if self.shard.count == 1 else f" of shard {self.shard.number}/{self.shard.count}"
+        for name, count in existing.items():
+            runs = settings.runs_of(name)
+            yield f"{self.systems[name]}: {count} of {runs * len(self.prompts)} continuations{part} exist"
+            if runs < settings.generation.runs:
+                yield "  one text a prompt: it draws nothing, so another run would write the same"
+            if self.known["revision"] is None and self.existing[name]:
+                yield f"  not compared with {settings.model.name}, which is not on this machine"
+        others = other_runs(self.study, self.known) if self.missing else []
+        yield from (f"another run is kept and not used: {other}" for other in others)

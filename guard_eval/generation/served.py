@@ -10,16 +10,19 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import secrets
 import sys
 import time
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
+from guard_eval.generation.plan import Generated, PlannedText, Problems
 from guard_eval.records import BILLION, Prompt
 from guard_eval.reporting.escaping import visible
 from guard_eval.servers.answers import read_answer, read_usage
@@ -36,8 +39,9 @@ from guard_eval.servers.thinking import has_reasoned, remove_thinking
 from guard_eval.servers.workers import Workers
 from guard_eval.study.folder import Study
 from guard_eval.study.system_settings import System
-from guard_eval.texts.matching import SystemTexts
-from guard_eval.texts.served_files import (
+from guard_eval.texts.systems import find_texts
+from guard_eval.texts.systems.matching import SystemTexts
+from guard_eval.texts.systems.served_files import (
     append_attempt,
     append_served,
     build_request,
@@ -53,6 +57,51 @@ ALIKE = 0.5
 """Two systems whose texts to more than this share of the prompts are equal may be one."""
 
 _EXAMPLE_CHARACTERS = 600
+_REMARKS = {
+    "refused": "refusals, which are kept",
+    "thought": "with thinking, which is cut out",
+    "empty": "empty",
+}
+"""What to say of the texts that a run counts under these names."""
+
+
+def request_texts(
+    plans: Sequence[ServedPlan],
+    problems: Problems,
+    *,
+    budget: float | None,
+    send_key: set[tuple[str, str]],
+) -> list[Generated]:
+    """Request the texts of models behind servers that are missing.
+
+    A server that cannot be asked is noted in `problems`; the others are asked all the same.
+
+    Raises:
+        StudyError: Nothing can be requested: a price is unknown, a key is missing, or nobody can confirm.
+    """
+    waiting = [plan for plan in plans if plan.missing]
+    servers = _confirm_requests(waiting, budget_usd=budget, send_key=send_key) if waiting else {}
+    if servers is None:
+        return [Generated(lines=("nothing was sent",))]
+    limit = math.inf if budget is None else int(budget * BILLION + 1e-3)
+    study = plans[0].study
+    account = Budget(limit=limit, spent=read_spent(study))
+    results = []
+    for plan in plans:
+        if not plan.missing:
+            results.append(plan.result(0))
+            continue
+        name = plan.system.name
+        with progress.task(name, total=len(plan.missing), unit="texts") as advance:
+            run = ServedRun(plan, servers[name], account, advance)
+            try:
+                asyncio.run(run.write())
+            except StudyError as error:
+                problems["\n  ".join([str(error), *run.describe()])] = [name]
+        results.append(run.result())
+    texts = find_texts(study, study.settings.systems, plans[0].prompts)
+    alike = _find_equal_systems(texts, set(servers))
+    return [*results, Generated(warnings=tuple(alike))]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +111,7 @@ class ServedPlan:
     Attributes:
         study: The study.
         system: The system.
+        prompts: The prompts to answer.
         existing: The texts that exist.
         missing: The prompts, each with the number of its text, whose texts are missing.
         price: The price of the model's tokens; None if it is unknown.
@@ -69,6 +119,7 @@ class ServedPlan:
 
     study: Study
     system: System
+    prompts: Sequence[Prompt]
     existing: SystemTexts
     missing: Sequence[tuple[Prompt, int]]
     price: Price | None
@@ -85,7 +136,9 @@ class ServedPlan:
         runs = range(1, study.settings.runs_of(system.name) + 1)
         missing = [(prompt, run) for prompt in prompts for run in runs if (prompt.id, run) not in existing]
         price = find_price(system.served, url)
-        return cls(study=study, system=system, existing=existing, missing=missing, price=price)
+        return cls(
+            study=study, system=system, prompts=prompts, existing=existing, missing=missing, price=price
+        )
 
     def body(self, prompt: Prompt, number: int) -> dict[str, Any]:
         """Return the body of a request."""
@@ -99,26 +152,29 @@ class ServedPlan:
     @property
     def most(self) -> int:
         """The most that all requests can cost together, in billionths of a dollar."""
-        return sum(self.max_cost(self.body(prompt, number)) for prompt, number in self.missing)
+        return sum(self.max_cost(self.body(*text)) for text in self.missing)
 
-    def count(self, written: int) -> str:
-        """Return how many texts exist, `written` ones included, in words."""
-        existing = len(self.existing)
-        return f"{self.system.name}: {existing + written} of {existing + len(self.missing)} texts exist"
-
-    def forecast(self) -> list[str]:
-        """Return what would be requested, where, and at what price, with the first request in full."""
+    def forecast(self) -> Generated:
+        """Say what would be requested, where, and at what price, with the first request in full."""
         name = self.system.name
         served = self.system.served
         if not self.missing:
-            return [f"{name}: nothing is to be requested"]
+            return self.result(0, [f"{name}: nothing is to be requested"])
         price = "its price is unknown" if self.price is None else f"price: {self.price}"
         cost = "" if self.price is None else f" for at most {show_usd(self.most / BILLION)}"
-        example = json.dumps(self.body(*self.missing[0]), ensure_ascii=False)
-        return [
-            f"{name}: {len(self.missing)} requests to {served.base_url}, model {served.model}{cost}; {price}",
-            f"  prompts are sent whole; the first request: {visible(example)[:_EXAMPLE_CHARACTERS]}",
-        ]
+        count = f"{len(self.missing)} requests to {served.base_url}, model {served.model}"
+        example = visible(json.dumps(self.body(*self.missing[0]), ensure_ascii=False))
+        start = "  prompts are sent whole; the first request:"
+        lines = [f"{name}: {count}{cost}; {price}", f"{start} {example[:_EXAMPLE_CHARACTERS]}"]
+        return self.result(0, lines)
+
+    def result(self, count: int, lines: Sequence[str] = (), **facts: Any) -> Generated:  # noqa: ANN401
+        """Return what exists after this many texts were written, and other fields of the result."""
+        name = self.system.name
+        existing = len(self.existing) + count
+        missing = len(self.missing) - count
+        line = f"{name}: {existing} of {existing + missing} texts exist"
+        return Generated(existing={name: existing}, missing=missing, lines=(line, *lines), **facts)
 
 
 def _encode(body: Mapping[str, Any]) -> bytes:
@@ -130,12 +186,12 @@ class Budget:
     """What requests may cost over all runs, and what they did cost, in billionths of a dollar.
 
     Attributes:
-        limit: The most; None for no limit.
+        limit: The most, or infinity.
         spent: The cost of all answers, and the most that requests under way or lost can cost.
         under_way: The part of it that is set aside for requests under way.
     """
 
-    limit: int | None
+    limit: float
     spent: int
     under_way: int = 0
 
@@ -145,17 +201,17 @@ class Budget:
         Raises:
             StudyError: The budget has no room for it, whatever the requests under way will cost.
         """
-        if self.limit is not None and self.spent + cost > self.limit:
-            if self.under_way:
-                return False
-            raise StudyError(
-                f"the budget of ${self.limit / BILLION:g} is used up: ${self.spent / BILLION:.4f} are spent "
-                f"or set aside, and the next request can cost ${cost / BILLION:.4f}; what was answered is "
-                "saved, and --budget with a larger sum goes on from here"
-            )
-        self.spent += cost
-        self.under_way += cost
-        return True
+        if self.spent + cost <= self.limit:
+            self.spent += cost
+            self.under_way += cost
+            return True
+        if self.under_way:
+            return False
+        raise StudyError(
+            f"the budget of ${self.limit / BILLION:g} is used up: ${self.spent / BILLION:.4f} are spent or "
+            f"set aside, and the next request can cost ${cost / BILLION:.4f}; what was answered is saved, "
+            "and --budget with a larger sum goes on from here"
+        )
 
     def settle(self, reserved: int, cost: int) -> None:
         """Put the real cost of a request in place of what was set aside.
@@ -165,7 +221,7 @@ class Budget:
         """
         self.spent += cost - reserved
         self.under_way -= reserved
-        if self.limit is not None and cost > reserved:
+        if cost > reserved and math.isfinite(self.limit):
             raise StudyError(
                 f"an answer cost ${cost / BILLION:.4f}, and at most ${reserved / BILLION:.4f} was expected. "
                 "The server does not keep to the limit of tokens, so no budget can be held there; run "
@@ -173,7 +229,7 @@ class Budget:
             )
 
 
-def confirm_requests(
+def _confirm_requests(
     plans: Sequence[ServedPlan], *, budget_usd: float | None, send_key: set[tuple[str, str]]
 ) -> dict[str, Server] | None:
     """Return the servers by system, if the user lets keys be sent and money be spent; else None.
@@ -207,117 +263,103 @@ def confirm_requests(
     return servers if progress.confirm(question) else None
 
 
-@dataclass(kw_only=True)
-class ServedCounts:
-    """What one run requested of one system.
+class ServedRun:
+    """Requests the missing texts of one system.
 
     Attributes:
-        written: Texts that were written.
-        refused: Texts with which the model declined, which are kept.
-        thought: Texts from which thinking was cut off.
-        empty: Texts without a word.
+        counts: How many texts were written, and how many of them are of the kinds of `_REMARKS`.
         models: The models that the server says answered.
         failures: Why texts were not written, by sentence.
         cost: What the answers cost, in billionths of a dollar.
     """
 
-    written: int = 0
-    refused: int = 0
-    thought: int = 0
-    empty: int = 0
-    models: Counter[str] = field(default_factory=Counter)
-    failures: Counter[str] = field(default_factory=Counter)
-    cost: int = 0
-
-    def lines(self, plan: ServedPlan) -> Iterator[str]:
-        """Yield what was written, in words."""
-        remarks = [
-            (self.refused, f"{self.refused} refusals, which are kept"),
-            (self.thought, f"{self.thought} with thinking, which is cut out"),
-            (self.empty, f"{self.empty} empty"),
-        ]
-        said = "".join(f"; {words}" for count, words in remarks if count)
-        name = plan.system.name
-        cost = f" for {show_usd(self.cost / BILLION)}" if self.cost else ""
-        yield f"{name}: {self.written} of {len(plan.missing)} requested texts written{cost}{said}"
-        for reason, count in self.failures.most_common(5):
-            yield f"  {count} not written: {reason}"
-
-    def warnings(self, plan: ServedPlan) -> Iterator[str]:
-        """Yield what the user should look at."""
-        asked = plan.system.served.model
-        others = [model for model in self.models if asked.casefold() not in model.casefold()]
-        if others:
-            yield (
-                f"{plan.system.name}: {', '.join(sorted(others))} answered, where {asked} was asked; if that "
-                "is another model, correct model or base_url in study.toml"
-            )
-        if self.empty > self.written / 10:
-            yield (
-                f"{plan.system.name}: {self.empty} of {self.written} texts are empty; if the model thinks "
-                "first, raise generation.max_new_tokens"
-            )
-
-
-class ServedRun:
-    """Requests the missing texts of one system."""
-
     def __init__(self, plan: ServedPlan, server: Server, budget: Budget, advance: progress.Advance) -> None:
-        self.counts = ServedCounts()
+        self.counts = Counter(written=0)
+        self.models: Counter[str] = Counter()
+        self.failures: Counter[str] = Counter()
+        self.cost = 0
         self._plan = plan
         self._server = server
         self._budget = budget
         self._advance = advance
         self._changes: set[str] = set()
-        self._is_settled = False
         self._failed_in_a_row = 0
         self._workers = Workers(server, concurrency=plan.system.served.concurrency)
 
-    def write(self) -> ServedCounts:
+    def describe(self) -> Iterator[str]:
+        """Yield what was written, in words."""
+        remarks = [f"; {self.counts[kind]} {words}" for kind, words in _REMARKS.items() if self.counts[kind]]
+        cost = f" for {show_usd(self.cost / BILLION)}" if self.cost else ""
+        count = f"{self.counts['written']} of {len(self._plan.missing)}"
+        yield f"{self._plan.system.name}: {count} requested texts written{cost}{''.join(remarks)}"
+        for reason, number in self.failures.most_common(5):
+            yield f"  {number} not written: {reason}"
+
+    def result(self) -> Generated:
+        """Return what was done."""
+        name = self._plan.system.name
+        written = self.counts["written"]
+        return self._plan.result(
+            written,
+            lines=[*self.describe()],
+            written={name: written},
+            warnings=tuple(f"{name}: {warning}" for warning in self._warn()),
+            exit_code=3 if self.failures else 0,
+        )
+
+    def _warn(self) -> Iterator[str]:
+        """Yield what the user should look at."""
+        model = self._plan.system.served.model
+        others = [name for name in self.models if model.casefold() not in name.casefold()]
+        if others:
+            yield (
+                f"{', '.join(sorted(others))} answered, where {model} was asked; if that is another model, "
+                "correct model or base_url in study.toml"
+            )
+        if self.counts["empty"] > self.counts["written"] / 10:
+            yield (
+                f"{self.counts['empty']} of {self.counts['written']} texts are empty; if the model thinks "
+                "first, raise generation.max_new_tokens"
+            )
+
+    async def write(self) -> None:
         """Request what is missing, and write each answer. Ctrl-C receives what is under way first.
 
         Raises:
             StudyError: Only the user can mend it. What was answered until then is saved.
         """
-        asyncio.run(self._run())
-        return self.counts
-
-    async def _run(self) -> None:
         from guard_eval.servers.client import Client  # noqa: PLC0415 (of an extra)
 
-        served = self._plan.system.served
+        concurrency = self._plan.system.served.concurrency
         queue = deque(self._plan.missing)
-        async with Client(self._server, concurrency=served.concurrency) as self._client:
+        async with Client(self._server, concurrency=concurrency) as self._client:
             await self._workers.run([self._work(queue, first=True)])
-            size = min(served.concurrency, len(queue))
+            size = min(concurrency, len(queue))
             await self._workers.run(self._work(queue) for _ in range(size))
 
-    async def _work(self, queue: deque[tuple[Prompt, int]], *, first: bool = False) -> None:
+    async def _work(self, queue: deque[PlannedText], *, first: bool = False) -> None:
         """Request one text after the other until none is left, or until the server has taken the first."""
-        while queue and not self._workers.is_stopped and not (first and self._is_settled):
-            prompt, number = queue.popleft()
-            failure = await self._request(prompt, number)
+        while queue and not self._workers.is_stopped and not (first and self.counts["written"]):
+            failure = await self._request(*queue.popleft())
             if failure is None:
                 self._failed_in_a_row = 0
             else:
-                self._note(failure)
-            self._advance(1, note=f"{self.counts.failures.total()} failed")
+                self._count_failure(failure)
+            self._advance(1, note=f"{self.failures.total()} failed")
 
-    def _note(self, failure: RequestFailure) -> None:
+    def _count_failure(self, failure: RequestFailure) -> None:
         """Count a text that was not written.
 
         Raises:
             StudyError: The server failed too often in a row.
         """
-        self.counts.failures[f"{failure.kind} ({failure.detail})"] += 1
-        if failure.kind not in OF_THE_SERVER:
-            return
-        self._failed_in_a_row += 1
+        reason = f"{failure.kind} ({failure.detail})"
+        self.failures[reason] += 1
+        self._failed_in_a_row += failure.kind in OF_THE_SERVER
         if self._failed_in_a_row >= MOST_FAILURES:
             raise StudyError(
-                f"{self._plan.system.name}: the server failed {MOST_FAILURES} times in a row, last with "
-                f"{failure.kind} ({failure.detail}); what was answered is saved: fix the server or the "
-                "settings, then run the command again"
+                f"the server failed {MOST_FAILURES} times in a row, last with {reason}; what was answered is "
+                "saved: fix the server or the settings, then run the command again"
             )
 
     async def _request(self, prompt: Prompt, number: int) -> RequestFailure | None:
@@ -328,19 +370,20 @@ class ServedRun:
         """
         failed: Counter[str] = Counter()
         while not self._workers.is_stopped:
-            result = await self._send(prompt, number)
-            if result is None:
+            failure = await self._send(prompt, number)
+            if failure is None:
                 return None
-            if self._change_form(result):
+            if self._change_form(failure):
                 continue
-            failed[result.kind] += 1
-            if (result.wait or 0.0) > LONGEST_WAIT_SECONDS:
-                raise StudyError(f"the server asks to wait {result.wait:.0f} seconds; run again then")
-            if failed[result.kind] >= ATTEMPTS.get(result.kind, 1):
-                if result.fatal is not None:
-                    raise StudyError(f"{self._plan.system.name}: {result.fatal}")
-                return result
-            await self._workers.back_off(failed.total(), result.wait or 0.0)
+            failed[failure.kind] += 1
+            wait = failure.wait or 0.0
+            if wait > LONGEST_WAIT_SECONDS:
+                raise StudyError(f"the server asks to wait {wait:.0f} seconds; run again then")
+            if failed[failure.kind] >= ATTEMPTS.get(failure.kind, 1):
+                if failure.fatal is not None:
+                    raise StudyError(failure.fatal)
+                return failure
+            await self._workers.back_off(failed.total(), wait)
         return None
 
     def _change_form(self, failure: RequestFailure) -> bool:
@@ -351,8 +394,7 @@ class ServedRun:
         """
         if failure.change == "temperature" and self._plan.system.temperature is not None:
             raise StudyError(
-                f"{self._plan.system.name}: the server does not take a temperature ({failure.detail}); "
-                "remove temperature in study.toml"
+                f"the server does not take a temperature ({failure.detail}); remove temperature in study.toml"
             )
         change = "seed" if failure.change == "guess" and "seed" not in self._changes else failure.change
         if change not in {"seed", "limit"} or change in self._changes:
@@ -393,19 +435,17 @@ class ServedRun:
                     append_attempt(plan.study, plan.system, attempt, cost)
                 return result
             facts = {
+                "id": prompt.id,
                 "number": number,
                 "seconds": round(time.monotonic() - began, 3),
                 "attempt": attempt,
                 "request": hash_request(plan.system, plan.body(prompt, number)),
             }
-            return self._write(prompt, facts, result, most=most)
+            return self._write(facts, result, most=most)
 
-    def _write(
-        self, prompt: Prompt, facts: dict[str, Any], body: bytes, *, most: int
-    ) -> RequestFailure | None:
+    def _write(self, facts: dict[str, Any], body: bytes, *, most: int) -> RequestFailure | None:
         """Write an answer as a line; return why it is no text."""
         plan = self._plan
-        counts = self.counts
         answer = read_answer(body)
         usage = read_usage(body)
         price = None if plan.price is None else plan.price.cost(usage)
@@ -416,46 +456,34 @@ class ServedRun:
         content = answer.text or answer.refusal or ""
         text = (remove_thinking(content) or "") if plan.system.chat else content
         row = {
-            "id": prompt.id,
+            **facts,
             "text": text if text == content else text.lstrip(),
             "model": usage.model,
             "finish": "length" if answer.ended == "length" else "eos",
             "prompt_tokens": usage.input_tokens,
             "new_tokens": usage.output_tokens,
             "cost": cost,
-            **facts,
         }
         append_served(plan.study, plan.system, row)
-        self._is_settled = True
-        counts.written += 1
-        counts.cost += cost
-        counts.refused += answer.refusal is not None or answer.ended == "content_filter"
-        counts.thought += text != content or has_reasoned(body)
-        counts.empty += not text.strip()
-        counts.models.update([usage.model] if usage.model else [])
+        self.cost += cost
+        self.counts.update(
+            written=1,
+            refused=answer.refusal is not None or answer.ended == "content_filter",
+            thought=text != content or has_reasoned(body),
+            empty=not text.strip(),
+        )
+        self.models.update([usage.model] if usage.model else [])
         self._budget.settle(most, cost)
         return None
 
 
-def open_budget(study: Study, budget_usd: float | None) -> Budget:
-    """Return what served systems may cost over all runs, and what they have cost."""
-    limit = None if budget_usd is None else int(budget_usd * BILLION + 1e-3)
-    return Budget(limit=limit, spent=read_spent(study))
-
-
-def find_equal_systems(texts: Mapping[str, SystemTexts], served: Sequence[str]) -> Iterator[str]:
+def _find_equal_systems(texts: Mapping[str, SystemTexts], served: set[str]) -> Iterator[str]:
     """Yield a warning for each served system whose texts are another one's, to most prompts."""
-    told: set[frozenset[str]] = set()
-    for name in served:
-        for other in texts:
-            couple = frozenset({name, other})
-            if len(couple) < 2 or couple in told:
-                continue
-            told.add(couple)
-            both = texts[name].keys() & texts[other].keys()
-            equal = sum(texts[name][key].text == texts[other][key].text for key in both)
-            if both and equal > ALIKE * len(both):
-                yield (
-                    f"{name} and {other} wrote the same text to {equal} of {len(both)} prompts: if their "
-                    "requests differ in a field, the server may have ignored it"
-                )
+    for first, second in combinations(texts, 2):
+        both = texts[first].keys() & texts[second].keys()
+        equal = sum(texts[first][key].text == texts[second][key].text for key in both)
+        if equal > ALIKE * len(both) and served & {first, second}:
+            yield (
+                f"{first} and {second} wrote the same text to {equal} of {len(both)} prompts: if their "
+                "requests differ in a field, the server may have ignored it"
+            )

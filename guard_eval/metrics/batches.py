@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from guard_eval.generation.engines.batching import BatchSizes, in_batches
+from guard_eval.generation.engines import Model
+from guard_eval.generation.engines.batch import BatchSizes, in_batches
 
 BATCH_ROWS = 64
-
-Model: TypeAlias = Any
-"""A model of transformers, whose classes are untyped."""
-Tokenizer: TypeAlias = Any
-"""Its tokenizer."""
 
 Item = TypeVar("Item")
 
@@ -48,9 +44,7 @@ def read_in_batches(
     return [values.get(index) for index in range(len(rows))]
 
 
-def pad_rows(
-    rows: Sequence[Sequence[int]], model: torch.nn.Module, padding: int = 0
-) -> tuple[Tensor, Tensor]:
+def pad_rows(rows: Sequence[Sequence[int]], model: Model, padding: int = 0) -> tuple[Tensor, Tensor]:
     """Return rows padded on the right, and which tokens are real, `[rows, longest]` each.
 
     Args:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pydantic import Field
@@ -21,27 +22,31 @@ from guard_eval.metrics.export import (
     score_table,
     write_results,
 )
+from guard_eval.metrics.inference import Searches
 from guard_eval.metrics.measurement import (
     AGAINST_REFERENCES,
     MODULES,
     WITH_MODELS,
+    MeasuredTexts,
     measure_generations,
 )
 from guard_eval.metrics.models import ScoringModels
 from guard_eval.metrics.outcomes import MetricTools
 from guard_eval.metrics.scores import Measured, rows_of
+from guard_eval.metrics.tuning import choose_settings, metrics_of
 from guard_eval.reporting.writing import claim_folder
 from guard_eval.study import Study
 from guard_eval.study.criteria_settings import SettingsTable
 from guard_eval.study.folder import locate_model
 from guard_eval.study.settings import MetricSettings
 from guard_eval.study.toml import check_tables, with_overrides
-from guard_eval.texts.cues import describe_endings
 from guard_eval.texts.generation_files import read_generations
 from guard_eval.texts.generations import HUMAN, Generation, generation_of
 from guard_eval.texts.models import HubModels, find_models
 from guard_eval.texts.prompts import read_prompts
-from guard_eval.texts.systems import explain_missing, find_texts
+from guard_eval.texts.systems import explain_missing, find_first_texts, find_texts
+from guard_eval.texts.systems.cues import describe_endings
+from guard_eval.texts.tuning import compared_systems, read_compared, split_prompts
 
 if TYPE_CHECKING:
     from guard_eval.generation.library import Texts
@@ -70,6 +75,7 @@ def measure(
     prompts: Path | None = None,
     column: Sequence[str] = (),
     output: Path | None = None,
+    tune: bool = False,
     dry_run: bool = False,
     overrides: Sequence[str] = (),
 ) -> Measured:
@@ -89,6 +95,7 @@ def measure(
         prompts: For files without prompts: a file with the prompts and references, by id.
         column: For files: the column of the texts. Given several times, each one is a strategy.
         output: For files: a folder for tables, figures and stored scores. A study has its own.
+        tune: Choose a setting of each strategy by the rule in [tuning], on the prompts that are set apart.
         dry_run: Say what would be measured, and stop.
         overrides: Settings for this run, each `table.key=value`.
 
@@ -110,7 +117,12 @@ def measure(
         study = source[0] if isinstance(source[0], Study) else Study.open(files[0], overrides)
         if baseline is not None:
             chosen["baseline"] = baseline
-        return _measure_study(study, chosen, dry_run=dry_run)
+        if tune and (chosen or study.settings.tuning is None):
+            reason = "leave --metrics and --baseline out" if chosen else "there is none in study.toml; add it"
+            raise StudyError(f"--tune measures what [tuning] names; {reason}")
+        return _tune_study(study, dry_run=dry_run) if tune else _measure_study(study, chosen, dry_run=dry_run)
+    if tune:
+        raise StudyError("--tune is for a study; name its folder")
     if not files:
         chosen.setdefault("compute", list(WITHOUT_MODELS))
     settings = _check_settings(with_overrides({"metrics": chosen}, overrides))
@@ -145,9 +157,14 @@ def _read_texts(source: Any, options: Mapping[str, Any]) -> Sequence[Generation]
 def _measure_study(study: Study, chosen: Mapping[str, Any], *, dry_run: bool) -> Measured:
     """Measure the texts of a study that exist."""
     settings = study.settings
-    prompts = read_prompts(study.prompts_path, limit=settings.prompts.limit)
-    everything = prompts if settings.prompts.limit is None else None
-    by_system = find_texts(study, settings.systems, prompts, all_prompts=everything)
+    prompts = read_compared(study)
+    systems: Iterable[str] = compared_systems(study)
+    searches = {}
+    if study.choice is not None and not study.choice.tuning.prompts:
+        # These prompts chose the settings, so all that were tried are tested together.
+        systems = settings.systems
+        searches = {study.choice.chosen[name]: tried for name, tried in settings.grids.items()}
+    by_system = find_texts(study, systems, prompts)
     generations = [text for texts in by_system.values() for text in texts.values()]
     if not generations:
         remedy = explain_missing(study, next(iter(settings.systems)))
@@ -164,8 +181,29 @@ def _measure_study(study: Study, chosen: Mapping[str, Any], *, dry_run: bool) ->
         dry_run=dry_run,
         warnings=_check_scorer(study, wanted),
         question=study.settings.question,
+        searches=searches,
     )
     return measured if dry_run else replace(measured, next=(study.command("pair"), study.command("status")))
+
+
+def _tune_study(study: Study, *, dry_run: bool) -> Measured:
+    """Choose a setting of each strategy by its texts to the tuning prompts."""
+    settings = study.settings
+    assert settings.tuning is not None
+    prompts, _ = split_prompts(study)
+    texts = find_first_texts(study, settings.systems, prompts)
+    metrics = {"compute": metrics_of(settings.tuning), "baseline": None}
+    measured = _measure_texts(
+        [text for by_prompt in texts.values() for text in by_prompt.values()],
+        settings.metrics.model_copy(update=metrics),
+        ScoringModels.of_study(study),
+        folder=study.metrics,
+        write=False,
+        dry_run=dry_run,
+    )
+    if measured.failures:
+        raise StudyError("\n".join(measured.failures))
+    return measured if dry_run else choose_settings(study, measured, texts, prompts)
 
 
 def _check_scorer(study: Study, settings: MetricSettings) -> list[str]:
@@ -186,18 +224,23 @@ def _measure_texts(
     models: ScoringModels,
     *,
     folder: Path | None,
+    write: bool = True,
     dry_run: bool,
     warnings: Sequence[str] = (),
     question: str = "",
-) -> Measured:
-    """Measure texts, and write the results and stored scores into a folder, if there is one."""
+    searches: Searches = MappingProxyType({}),
+) -> MeasuredTexts:
+    """Measure texts, and write the results and stored scores into a folder, if there is one.
+
+    Without `write`, only the stored scores are written.
+    """
     strategies = {text.strategy for text in generations}
     datasets = {text.dataset for text in generations}
     line = f"texts: {len(generations)}, strategies: {len(strategies)}, datasets: {len(datasets)}"
     hub = _find_models(generations, settings, models, dry_run=dry_run)
     problem = hub.problem
     if dry_run:
-        return Measured(
+        return MeasuredTexts(
             lines=(line, f"metrics: {', '.join(settings.compute)}", *hub.lines),
             warnings=(problem,) if problem else (),
             exit_code=2 if problem else 0,
@@ -208,7 +251,8 @@ def _measure_texts(
         claim_folder(folder, ["scores.sqlite"])
     with hub.offline(), closing(ScoreCache(folder and folder / "scores.sqlite")) as cache:
         tools = MetricTools(settings=settings, models=models, cache=cache)
-        measured = replace(measure_generations(generations, tools, warnings=warnings), question=question)
+        measured = measure_generations(generations, tools, warnings=warnings, searches=searches)
+        measured = replace(measured, question=question)
     scores = rows_of(measured.scores)
     differences = rows_of(measured.differences)
     undefined = [score for score in scores if score.value is None or score.counts]
@@ -218,7 +262,7 @@ def _measure_texts(
     lines = [line, *filter(None, [describe_endings(by_system)])]
     lines += [f"{name} ({where}): {note}" for name, where, note in collect_notes(undefined)]
     lines += dict.fromkeys(row.note for row in differences if row.note)
-    if folder:
+    if folder and write:
         write_results(measured, folder)
         lines.append(f"definitions, intervals and figures: {folder / 'metrics.html'}")
     else:

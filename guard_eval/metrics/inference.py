@@ -10,6 +10,9 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -29,6 +32,7 @@ from guard_eval.estimate import (
     join_notes,
     why_no_p,
 )
+from guard_eval.joint_flips import REPLICATES, max_t
 from guard_eval.metrics.outcomes import Outcome, ratio
 from guard_eval.metrics.scores import DIFFERENCE_COLUMNS, METRICS, OVERALL, SCORE_COLUMNS
 from guard_eval.sign_flip import sign_flip
@@ -37,6 +41,10 @@ from guard_eval.texts.generations import HUMAN
 Outcomes = Mapping[tuple[str, str, str], Outcome]
 """Outcomes by metric, dataset and strategy."""
 ScoreRow = dict[str, Any]
+Sides = Sequence[tuple[Outcome, Outcome]]
+"""The outcomes of a strategy and of the baseline, for each dataset."""
+Searches = Mapping[str, Sequence[str]]
+"""All settings that were tried, by the chosen one."""
 
 
 def contributions(parts: Floats, function: Statistic) -> Floats:
@@ -111,7 +119,9 @@ def _estimate_mean(
     return jackknife(parts, ratio, strata=strata, level=level, null=null, noise=noise, bounds=bounds)
 
 
-def estimate_differences(outcomes: Outcomes, baseline: str, *, level: float) -> pd.DataFrame:
+def estimate_differences(
+    outcomes: Outcomes, baseline: str, *, level: float, searches: Searches = MappingProxyType({})
+) -> pd.DataFrame:
     """Return a row for each strategy's difference from the baseline (`DIFFERENCE_COLUMNS`).
 
     The tests of one metric, over strategies and datasets and the mean over datasets, are one family. A test
@@ -121,27 +131,40 @@ def estimate_differences(outcomes: Outcomes, baseline: str, *, level: float) -> 
         outcomes: By metric, dataset and strategy.
         baseline: The strategy that others are compared with.
         level: The confidence level.
+        searches: All settings that were tried on these prompts, by the chosen one. Only that one has a row,
+            and its test is that of the best of all.
     """
     rows: list[ScoreRow] = []
+    skipped = {baseline, HUMAN, *chain(*searches.values())} - searches.keys()
     datasets = dict.fromkeys(dataset for _, dataset, _ in outcomes)
     strategies = dict.fromkeys(strategy for _, _, strategy in outcomes)
     for metric in dict.fromkeys(metric for metric, _, _ in outcomes):
         family: list[ScoreRow] = []
-        for strategy in strategies:
-            sides = [
-                [outcomes.get((metric, dataset, name)) for name in (strategy, baseline)]
+        sides: dict[str, Sides] = {
+            strategy: [
+                (outcomes[metric, dataset, strategy], outcomes[metric, dataset, baseline])
                 for dataset in datasets
+                if {(metric, dataset, strategy), (metric, dataset, baseline)} <= outcomes.keys()
             ]
-            pairs = [(ours, theirs) for ours, theirs in sides if ours is not None and theirs is not None]
-            if strategy not in {baseline, HUMAN}:
-                family += [_difference([pair], level) for pair in pairs]
-                family += [_difference(pairs, level)] if len(pairs) == len(datasets) > 1 else []
+            for strategy in strategies
+        }
+        for strategy in strategies:
+            if strategy in skipped:
+                continue
+            pairs = sides[strategy]
+            tried = [sides[name] for name in searches.get(strategy, ())]
+            for place, pair in enumerate(pairs):
+                family.append(_difference([pair], level, [[each[place]] for each in tried]))
+            family += [_difference(pairs, level, tried)] if len(pairs) == len(datasets) > 1 else []
         rows += _adjust_family(family, 1 - level)
     return pd.DataFrame(rows, columns=[*DIFFERENCE_COLUMNS], dtype=object)
 
 
-def _difference(pairs: Sequence[tuple[Outcome, Outcome]], level: float) -> ScoreRow:
-    """Return the difference of a strategy and the baseline on one or all datasets, not yet adjusted."""
+def _difference(pairs: Sides, level: float, tried: Sequence[Sides] = ()) -> ScoreRow:
+    """Return the difference of a strategy and the baseline on one or all datasets, not yet adjusted.
+
+    If these prompts chose the strategy's setting, `tried` has all settings.
+    """
     first, second = pairs[0]
     shared = [np.intersect1d(ours.places, theirs.places) for ours, theirs in pairs]
     row: ScoreRow = dict.fromkeys(DIFFERENCE_COLUMNS) | {
@@ -164,11 +187,14 @@ def _difference(pairs: Sequence[tuple[Outcome, Outcome]], level: float) -> Score
         return row | {
             "value": statistics.fmean((ours.value or 0.0) - (theirs.value or 0.0) for ours, theirs in pairs)
         }
-    gained = [_gain(*pair, prompts) for pair, prompts in zip(pairs, shared, strict=True)]
+    gained = _gains(pairs)
     estimate = _estimate_mean(gained, sides, level=level, null=0.0)
     if estimate.value is None:
         return row | {"note": estimate.note}
-    if any(side.noise for side in sides):  # flipped signs would not show what the seeds change
+    if tried:
+        estimate = replace(estimate, low=None, high=None)  # an interval is not corrected for the search
+        test = _test_best(pairs, tried)
+    elif any(side.noise for side in sides):  # flipped signs would not show what the seeds change
         test = Estimate(p=estimate.p, method="t test with the variance between seeds of k-means")
     else:
         test = sign_flip(_mean_of(gained)[0])
@@ -181,6 +207,22 @@ def _difference(pairs: Sequence[tuple[Outcome, Outcome]], level: float) -> Score
         "note": test.note,
         "smallest": test.smallest_p,
     }
+
+
+def _test_best(pairs: Sides, tried: Sequence[Sides]) -> Estimate:
+    """Test a difference as the best of those of all settings that were tried on the same prompts."""
+    method = f"max-T test, best of {len(tried)}, corrected for the search"
+    known = [each for each in tried if all(side.parts is not None for pair in each for side in pair)]
+    if any(side.noise for each in known for pair in each for side in pair):
+        return Estimate(method=method, note="these prompts chose the setting; set tuning.prompts")
+    gains = np.stack([_mean_of(_gains(each))[0] for each in known], axis=1)
+    smallest = max(math.ldexp(1.0, 1 - len(gains)), 1 / (REPLICATES + 1))
+    return Estimate(p=max_t(gains)[known.index(pairs)], method=method, smallest_p=smallest)
+
+
+def _gains(pairs: Sides) -> list[Floats]:
+    """Return what each prompt contributes to a difference, for each dataset."""
+    return [_gain(*pair, np.intersect1d(pair[0].places, pair[1].places)) for pair in pairs]
 
 
 def _gain(first: Outcome, second: Outcome, shared: NDArray[np.int64]) -> Floats:

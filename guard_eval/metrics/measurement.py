@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
+from itertools import chain
+from types import MappingProxyType
 
 from guard_eval.errors import StudyError
-from guard_eval.metrics.inference import Outcomes, estimate_differences, estimate_scores
+from guard_eval.metrics.inference import Outcomes, Searches, estimate_differences, estimate_scores
 from guard_eval.metrics.outcomes import (
     Group,
     MetricTools,
@@ -40,9 +42,20 @@ AGAINST_REFERENCES = {"mauve", "bertscore"}
 _LIBRARIES = ("guard-eval", "torch", "transformers", "numpy", "scipy", "faiss-cpu", "scikit-learn")
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MeasuredTexts(Measured):
+    """What a measurement says, with its scores as functions of sums over prompts."""
+
+    outcomes: Outcomes = field(default_factory=dict, metadata={"json": False})
+
+
 def measure_generations(
-    generations: Iterable[Generation], tools: MetricTools, *, warnings: Sequence[str] = ()
-) -> Measured:
+    generations: Iterable[Generation],
+    tools: MetricTools,
+    *,
+    warnings: Sequence[str] = (),
+    searches: Searches = MappingProxyType({}),
+) -> MeasuredTexts:
     """Return every metric of the settings with its interval, and the differences from the baseline.
 
     A metric whose model or package is not available is left out and named in `failures`; the others are
@@ -52,6 +65,7 @@ def measure_generations(
         generations: The texts.
         tools: The settings, the models and what they computed before.
         warnings: What the caller knows about the texts and a reader must know, in sentences.
+        searches: All settings that were tried on these texts, by the chosen one, which alone has scores.
 
     Raises:
         StudyError: If there are no texts, or none by the baseline.
@@ -66,15 +80,18 @@ def measure_generations(
         )
     humans = human_groups(groups)
     outcomes, failures = measure_groups(groups, humans, tools)
-    measured = Measured(
-        scores=estimate_scores(outcomes, level=settings.level),
+    unchosen = set(chain(*searches.values())) - searches.keys()
+    chosen = {key: outcome for key, outcome in outcomes.items() if key[2] not in unchosen}
+    measured = MeasuredTexts(
+        scores=estimate_scores(chosen, level=settings.level),
+        outcomes=outcomes,
         settings=settings.model_dump(mode="json") | {"compute": ", ".join(settings.compute)} | _versions(),
         warnings=(*warnings, *_check_texts(groups, humans, settings.compute), *_check_mauve(outcomes)),
         failures=tuple(failures),
     )
     if settings.baseline is None:
         return measured
-    differences = estimate_differences(outcomes, settings.baseline, level=settings.level)
+    differences = estimate_differences(outcomes, settings.baseline, level=settings.level, searches=searches)
     return replace(measured, differences=differences)
 
 

@@ -231,21 +231,21 @@ def _inline(svg: str, *, name: str, heading: str, description: str) -> Escaped:
     body = re.sub(r'href="#([^"]+)"', rf'href="#{name}-\1"', body)
     # matplotlib styles `*`, which inline would be the whole page.
     body = re.sub(r"<style.*?</style>", "", body, count=1, flags=re.DOTALL)
-    opening, rest = body.split(">", 1)
+    opening, content = body.split(">", 1)
     size = re.search(r'viewBox="[^"]+"', opening)
     assert size is not None
     spaces = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
     label = f'role="img" aria-labelledby="{name}-title {name}-desc"'
     texts = f'<title id="{name}-title">{html.escape(one_line(heading))}</title>'
     texts += f'<desc id="{name}-desc">{html.escape(one_line(description))}</desc>'
-    return Escaped(f'<svg {spaces} {size[0]} style="{LINES}" {label}>{texts}{rest.strip()}')
+    return Escaped(f'<svg {spaces} {size[0]} style="{LINES}" {label}>{texts}{content.strip()}')
 
 
 def standalone(drawing: Drawing) -> str:
     """Return the SVG as a complete file whose colours follow the viewer's theme."""
     style = "<style>svg{color:#1c1e21}@media (prefers-color-scheme:dark){svg{color:#e6e6e3}}</style>"
-    head, rest = drawing.svg.split(">", 1)
-    return f'<?xml version="1.0" encoding="utf-8"?>\n{head}>{style}{rest}\n'
+    head, content = drawing.svg.split(">", 1)
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{head}>{style}{content}\n'
 
 
 @contextmanager

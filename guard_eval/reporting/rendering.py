@@ -9,12 +9,20 @@ import jinja2
 
 from guard_eval.reporting.escaping import Escaped, clean, escape_html, escape_latex, escape_markdown
 from guard_eval.reporting.tables import to_html, to_latex, to_markdown
+from guard_eval.reporting.words import and_list, percent, plural
 
 _OWN = Path(__file__).parent / "templates"
+
+
+def _in_one_line(value: object) -> str:
+    return " ".join(str(value).splitlines())
+
+
 _FORMATS = {
     ".html": (escape_html, to_html),
     ".md": (escape_markdown, to_markdown),
     ".tex": (escape_latex, to_latex),
+    ".txt": (_in_one_line, to_markdown),
 }
 """By ending: what every printed value passes through, and how a table is printed."""
 
@@ -29,6 +37,11 @@ def render(template: Path, **values: object) -> str:
     return (
         _environment(template.parent, Path(template.stem).suffix).get_template(template.name).render(values)
     )
+
+
+def render_lines(template: Path, **values: object) -> tuple[str, ...]:
+    """Return the sentences that a template such as `methods.txt.j2` makes, one of each line."""
+    return tuple(filter(None, render(template, **values).split("\n")))
 
 
 @cache
@@ -50,6 +63,7 @@ def _environment(folder: Path, ending: str) -> jinja2.Environment:
         environment.variable_end_string = ">>"
         environment.comment_start_string = "<#"
         environment.comment_end_string = "#>"
+    environment.globals |= {"and_list": and_list, "percent": percent, "plural": plural}
     environment.filters["table"] = table
     environment.filters["fence"] = _fence
     environment.filters["file"] = Escaped  # figures' names are ours, and a path must not be escaped

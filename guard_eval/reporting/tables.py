@@ -74,14 +74,14 @@ def table_of(
     strong: Callable[[Row], bool] = lambda _: False,
 ) -> Table:
     """Return a table with a line for each of `rows`; `strong` says of a row whether it is set in bold."""
-    shown = tuple(rows)
+    all_rows = tuple(rows)
     return Table(
         columns=tuple(columns),
-        rows=tuple(tuple(cell(row) for cell in columns.values()) for row in shown),
+        rows=tuple(tuple(cell(row) for cell in columns.values()) for row in all_rows),
         caption=caption,
         note=note,
         text_columns=text_columns,
-        strong=frozenset(index for index, row in enumerate(shown) if strong(row)),
+        strong=frozenset(index for index, row in enumerate(all_rows) if strong(row)),
     )
 
 

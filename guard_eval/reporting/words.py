@@ -134,6 +134,17 @@ def and_list(parts: Sequence[str]) -> str:
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
+def some_of(parts: Sequence[str], limit: int, *, join: str = "") -> str:
+    """Return the first of several parts as a list, or with `join` between them, and how many follow.
+
+    >>> some_of(["a", "b", "c"], 3), some_of(["a", "b", "c", "d"], 2)
+    ('a, b and c', 'a, b and 2 more')
+    """
+    if len(parts) <= limit:
+        return join.join(parts) if join else and_list(parts)
+    return f"{(join or ', ').join(parts[:limit])} and {len(parts) - limit} more"
+
+
 def names_of(methods: Iterable[str]) -> str:
     """Return the different names of tests or intervals as a list; one may have a comma in it.
 

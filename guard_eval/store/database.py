@@ -21,7 +21,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from guard_eval.database_url import UNREADABLE, check_url
 from guard_eval.errors import MissingExtraError, StudyError
 from guard_eval.reporting.writing import check_database_file
-from guard_eval.store.schema import SCHEMA, SETTING, metadata, setting
+from guard_eval.store.schema import SCHEMA, SETTING, metadata
 from guard_eval.store.soundness import find_damage
 from guard_eval.store.sqlite_files import (
     can_open,
@@ -261,7 +261,7 @@ class Store:
         tables = set(inspect(db).get_table_names())
         version = None
         if {SETTING.name, "presentation"} <= tables:
-            version = db.execute(select(setting.value).where(setting.key == "schema")).scalar()
+            version = db.execute(select(SETTING.c.value).where(SETTING.c.key == "schema")).scalar()
         if version not in {None, SCHEMA}:
             raise StudyError(
                 f"the database {self.name} has schema {version}, and this guard-eval needs {SCHEMA}; use the "

@@ -9,13 +9,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from sqlalchemy import Connection, bindparam, func, select, text, union_all
+from sqlalchemy import Connection
 
 from guard_eval.errors import StudyError
 from guard_eval.records import BlindPair, HandOutPlan, Rater, Role, content_id
 from guard_eval.store import notes, rounds, slots
 from guard_eval.store.database import Store
-from guard_eval.store.schema import PAIR, PRESENTATION, SKIPPED, note, pair, presentation, slot
+from guard_eval.store.schema import query
 from guard_eval.store.sides import DRAWS, choose_slot, count_lead
 
 SPARE_SKIPS = 2
@@ -28,7 +28,7 @@ _REPEAT_EVERY = 10
 """A rater's own pairs come again one in so many, and the rest of them at the end."""
 
 # What a rater has lost comes last. What somebody else has taken since is no longer the rater's.
-_OPEN_PRESENTATIONS = text("""
+_OPEN_PRESENTATIONS = query("""
     SELECT presentation.id, presentation.slot_id, presentation.first, slot.held_by
     FROM presentation LEFT JOIN slot ON slot.id = presentation.slot_id
     WHERE presentation.rater_id = :rater AND presentation.rated_at IS NULL
@@ -38,7 +38,7 @@ _OPEN_PRESENTATIONS = text("""
     LIMIT :limit
 """)
 
-_SHOWN_SIDES = text("""
+_SHOWN_SIDES = query("""
     SELECT pair.method_a, pair.method_b, presentation.first,
         count(*) AS times, count(presentation.rated_at) AS rated
     FROM presentation JOIN pair ON pair.id = presentation.pair_id
@@ -46,23 +46,46 @@ _SHOWN_SIDES = text("""
     GROUP BY pair.method_a, pair.method_b, presentation.first
 """)
 
-_SHOWN_CHECKS = text("SELECT role, pair_id FROM presentation WHERE rater_id = :rater AND role != 'study'")
+_SHOWN_CHECKS = query("SELECT role, pair_id FROM presentation WHERE rater_id = :rater AND role != 'study'")
 
-_RATED_PAIRS = text("""
+_RATED_PAIRS = query("""
     SELECT pair_id, first FROM presentation
     WHERE rater_id = :rater AND role = 'study' AND rated_at IS NOT NULL
     ORDER BY id
 """)
 
-_COUNT_RATED = text("SELECT count(rated_at) FROM presentation WHERE rater_id = :rater")
+_GOLD = query("SELECT id FROM pair WHERE expected IS NOT NULL")
 
-# Prepared once: building such a statement takes as long as running it.
-_TEXTS = (
-    select(presentation.id, presentation.first, pair.prompt, pair.text_a, pair.text_b)
-    .join_from(PRESENTATION, PAIR)
-    .where(presentation.id.in_(bindparam("numbers", expanding=True)))
-)
-_PRESENT = PRESENTATION.insert().values(slot_id=bindparam("slot_id", None)).returning(presentation.id)
+_COUNT_RATED = query("SELECT count(rated_at) FROM presentation WHERE rater_id = :rater")
+
+_COUNT_SKIPS = query("SELECT count(*) FROM note WHERE rater_id = :rater AND kind = 'skip'")
+
+_SKIPPED = query("""
+    SELECT pair_id, rated_at, EXISTS (
+        SELECT 1 FROM note WHERE presentation_id = presentation.id AND kind = 'skip'
+    ) AS skipped
+    FROM presentation WHERE id = :number
+""")
+
+_LAST_ACT = query("""
+    SELECT max(at) AS at FROM (
+        SELECT rated_at AS at FROM presentation WHERE rater_id = :rater
+        UNION ALL
+        SELECT at FROM note WHERE rater_id = :rater
+    ) AS act
+""")
+
+_TEXTS = query("""
+    SELECT presentation.id, presentation.first, pair.prompt, pair.text_a, pair.text_b
+    FROM presentation JOIN pair ON pair.id = presentation.pair_id
+    WHERE presentation.id IN :numbers
+""")
+
+_PRESENT = query("""
+    INSERT INTO presentation (slot_id, pair_id, rater_id, number, first, role, handed_out)
+    VALUES (:slot, :pair, :rater, :number, :first, :role, :now)
+    RETURNING id
+""")
 
 
 def claim(store: Store, who: Rater, plan: HandOutPlan, limit: int = 1) -> list[BlindPair]:
@@ -127,13 +150,11 @@ def find_wait_end(store: Store, who: Rater, plan: HandOutPlan) -> datetime | Non
         if notes.find_rater(db, who).is_out or not hand_out.count_left():
             return None
         next_end = slots.find_next_end(db, hand_out.pool, who.id, now)
-        done = rounds.read_stopped(db, hand_out.pool)[0]
-        if next_end is None and rounds.read_playing(db, hand_out.pool, after=done + 1):
+        closed = rounds.count_closed(db, hand_out.pool)
+        if next_end is None and rounds.count_playing(db, hand_out.pool, after=closed + 1):
             next_end = now + plan.lease
         # no longer than a lease after the rater did something: a lease can be renewed for ever
-        rated = select(presentation.rated_at.label("at")).where(presentation.rater_id == who.id)
-        acts = union_all(rated, select(note.at).where(note.rater_id == who.id)).subquery()
-        last_act = db.execute(select(func.max(acts.c.at))).scalar_one() or now
+        last_act = db.execute(_LAST_ACT, {"rater": who.id}).scalar_one() or now
         longest = min(last_act, now) + plan.lease
         return None if next_end is None or longest <= now else min(next_end, longest)
 
@@ -151,8 +172,7 @@ def skip(store: Store, number: int, problems: Sequence[str], *, rater: Rater, co
     with store.write() as (db, _):
         notes.check_owner(db, rater, number)
         notes.check_admitted(db, rater)
-        columns = (presentation.pair_id, presentation.rated_at, SKIPPED.label("skipped"))
-        row = db.execute(select(*columns).where(presentation.id == number)).one()
+        row = db.execute(_SKIPPED, {"number": number}).one()
         if row.skipped:
             return True
         if row.rated_at is not None:
@@ -160,13 +180,12 @@ def skip(store: Store, number: int, problems: Sequence[str], *, rater: Rater, co
         if not problems:
             raise StudyError(f"no reason to skip presentation {number} is given; give one, or rate it")
         rated = db.execute(_COUNT_RATED, {"rater": rater.id}).scalar_one()
-        skips = select(func.count()).where(note.rater_id == rater.id, note.kind == "skip")
-        if db.execute(skips).scalar_one() >= rated + SPARE_SKIPS:
+        if db.execute(_COUNT_SKIPS, {"rater": rater.id}).scalar_one() >= rated + SPARE_SKIPS:
             return False
         notes.write(store, rater, "skip", ", ".join(problems), presentation=number)
         notes.write(store, rater, "comment", comment, presentation=number, unless_same=True)
-        slots.release(db, presentation.id == number)
-        slots.open_slots(db, slots.POOLS[rater.kind], slot.pair_id == row.pair_id)
+        slots.release(db, [number])
+        slots.open_slots(db, slots.POOLS[rater.kind], [row.pair_id])
         return True
 
 
@@ -229,17 +248,18 @@ class _HandOut:
         if choice is None:
             return None
         chosen, side = choice
-        number = self._present(chosen.pair_id, side, slot_id=chosen.id, number=chosen.number)
+        number = self._present(chosen.pair_id, side, slot=chosen.id, number=chosen.number)
         slots.hold(self.db, chosen.id, number, side, self.now + self.plan.lease)
         self.counted += 1
         self.shown += 1
         self.lead.update(count_lead(chosen.method_a, chosen.method_b, side))
         return number
 
-    def _present(self, pair_id: str, first: str, role: Role = "study", **of_slot: int) -> int:
-        shown = {"pair_id": pair_id, "first": first, "role": role, "number": 0, **of_slot}
-        to_whom = {"rater_id": self.who.id, "handed_out": self.now}
-        return int(self.db.execute(_PRESENT, shown | to_whom).scalar_one())
+    def _present(
+        self, pair_id: str, first: str, *, role: Role = "study", slot: int | None = None, number: int = 0
+    ) -> int:
+        row = {"slot": slot, "pair": pair_id, "number": number, "first": first, "role": role}
+        return int(self.db.execute(_PRESENT, row | {"rater": self.who.id, "now": self.now}).scalar_one())
 
     # Checks: gold pairs and repeats, at positions that the seed draws.
 
@@ -257,7 +277,7 @@ class _HandOut:
         """Return the gold pairs on sides that are drawn: a rater with a favourite side fails half of them."""
         if self.plan.gold_every is None:
             return {}
-        gold = self.db.execute(select(pair.id).where(pair.expected.is_not(None))).scalars()
+        gold = self.db.execute(_GOLD).scalars()
         return {pair_id: "ba"[self._draw(2, "gold side", self.who.name, pair_id)] for pair_id in gold}
 
     def _read_older(self) -> dict[str, str]:

@@ -8,25 +8,93 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, Connection, Float, Row, cast, func, select
+from sqlalchemy import Connection, Row
 
-from guard_eval.records import BILLION, Choice, Rater
+from guard_eval.records import Choice, Rater
 from guard_eval.store.database import Store
-from guard_eval.store.requests import (
-    CALIBRATION,
-    INSTRUCTION,
-    REQUEST,
-    TOKENS,
-    Question,
-    calibration,
-    instruction,
-    read_failures,
-    request,
-)
-from guard_eval.store.schema import RATER, rater
+from guard_eval.store.requests import Question, read_failures
+from guard_eval.store.schema import MOMENT, query
 
-_ANSWERED = request.state == "answered"
 _VARIES = re.compile(r"\d+(?:[.,:]\d+)*|\b(?=\w*\d)[\w-]{8,}")
+
+
+_INSTRUCTIONS = query("""
+    SELECT rater.name AS judge, instruction.id, instruction.prompt, instruction.description,
+        instruction.manner, instruction.text, count(*) AS answers,
+        count(*) FILTER (
+            WHERE request.id IN (
+                SELECT max(id) FROM request
+                WHERE state = 'answered' AND failure IS NULL AND purpose = 'study'
+                GROUP BY rater_id, pair_id, number
+            )
+        ) AS verdicts
+    FROM request
+    JOIN instruction ON instruction.id = request.instruction
+    JOIN rater ON rater.id = request.rater_id
+    WHERE request.state = 'answered'
+    GROUP BY rater.name, instruction.id
+    ORDER BY rater.name, min(request.id)
+""")
+
+_SPENDING = query("""
+    SELECT rater.name AS judge,
+        count(*) FILTER (WHERE state != 'unbilled') AS requests,
+        count(*) FILTER (WHERE state = 'answered') AS answers,
+        count(*) FILTER (WHERE state = 'lost') AS lost,
+        count(*) FILTER (WHERE state = 'open') AS open,
+        count(*) FILTER (WHERE state = 'answered' AND input_tokens + output_tokens IS NULL) AS unmetered,
+        CAST(coalesce(sum(input_tokens), 0) AS BIGINT) AS input_tokens,
+        CAST(coalesce(sum(cached_tokens), 0) AS BIGINT) AS cached_tokens,
+        CAST(coalesce(sum(output_tokens), 0) AS BIGINT) AS output_tokens,
+        CAST(coalesce(sum(reasoning_tokens), 0) AS BIGINT) AS reasoning_tokens,
+        coalesce(CAST(sum(cost) FILTER (WHERE state = 'answered') AS DOUBLE PRECISION), 0.0) / 1e9
+            AS usd,
+        coalesce(CAST(sum(cost) FILTER (WHERE state != 'answered') AS DOUBLE PRECISION), 0.0) / 1e9
+            AS held_usd,
+        count(*) FILTER (WHERE state != 'unbilled' AND cost IS NULL) AS unpriced
+    FROM request JOIN rater ON rater.id = request.rater_id
+    GROUP BY rater.name ORDER BY rater.name
+""")
+
+_MODELS = query(
+    """
+    SELECT rater.name AS judge, request.model, request.fingerprint, count(*) AS answers,
+        min(request.sent_at) AS first, max(request.sent_at) AS last
+    FROM request JOIN rater ON rater.id = request.rater_id
+    WHERE request.state = 'answered'
+    GROUP BY rater.name, request.model, request.fingerprint
+    ORDER BY rater.name, min(request.sent_at)
+    """,
+    first=MOMENT,
+    last=MOMENT,
+)
+
+_PLAN_CHECK = query("""
+    INSERT INTO calibration (settings, pair_id, number, rater_id, "check", target, orders, choices)
+    VALUES (:settings, :pair, :number, :rater, :check, :target, :orders, :choices)
+    ON CONFLICT DO NOTHING
+""")
+
+_KEEP_ANSWER = query("""
+    UPDATE calibration SET choices = :choices, answered_at = :now
+    WHERE settings = :settings AND pair_id = :pair AND number = :number
+""")
+
+_ANSWERED = query("""
+    SELECT pair_id, number FROM calibration WHERE settings = :settings AND answered_at IS NOT NULL
+""")
+
+_CALIBRATION = query("""
+    SELECT rater.name, calibration.pair_id, calibration."check", calibration.target, calibration.orders,
+        calibration.choices
+    FROM calibration JOIN rater ON rater.id = calibration.rater_id
+    WHERE calibration.settings IN (
+        SELECT settings FROM calibration WHERE answered_at IN (
+            SELECT max(answered_at) FROM calibration GROUP BY rater_id
+        )
+    )
+    ORDER BY rater.name, calibration.pair_id, calibration.number
+""")
 
 
 def read_usage(store: Store) -> dict[str, Any] | None:
@@ -49,24 +117,7 @@ def read_instructions(db: Connection) -> list[dict[str, Any]]:
 
     `verdicts` counts the questions of the study that got their verdict in this form, `answers` all answers.
     """
-    latest = select(func.max(request.id)).where(_ANSWERED, request.failure.is_(None))
-    latest = latest.where(request.purpose == "study")
-    latest = latest.group_by(request.rater_id, request.pair_id, request.number)
-    columns = (
-        rater.name.label("judge"),
-        instruction.id,
-        instruction.prompt,
-        instruction.description,
-        instruction.manner,
-        instruction.text,
-        func.count().label("answers"),
-        func.count().filter(request.id.in_(latest)).label("verdicts"),
-    )
-    statement = select(*columns).join_from(REQUEST, INSTRUCTION).join(RATER).where(_ANSWERED)
-    statement = statement.group_by(rater.name, *INSTRUCTION.columns).order_by(
-        rater.name, func.min(request.id)
-    )
-    return [dict(row) for row in db.execute(statement).mappings()]
+    return [row._asdict() for row in db.execute(_INSTRUCTIONS)]
 
 
 def count_reasons(failures: Iterable[tuple[str, str, str]]) -> list[dict[str, Any]]:
@@ -96,71 +147,48 @@ def read_spending(db: Connection) -> list[Row[Any]]:
     came, `open` are under way or in a batch, `unmetered` are answers without token counts, and `unpriced` are
     in no sum. `usd` is what the answers cost, at least; `held_usd` is set aside for what is lost or open.
     """
-    state = request.state
-    cost = request.cost
-    count = func.count()
-    sent = state != "unbilled"
-    sums: dict[str, Any] = {name: cast(func.sum(request[name]), BigInteger) for name in TOKENS}
-    sums["usd"] = cast(func.sum(cost).filter(_ANSWERED), Float) / BILLION
-    sums["held_usd"] = cast(func.sum(cost).filter(~_ANSWERED), Float) / BILLION
-    columns = {
-        "requests": count.filter(sent),
-        "answers": count.filter(_ANSWERED),
-        "lost": count.filter(state == "lost"),
-        "open": count.filter(request.state == "open"),
-        "unmetered": count.filter(_ANSWERED, (request.input_tokens + request.output_tokens).is_(None)),
-        **{name: func.coalesce(total, 0) for name, total in sums.items()},
-        "unpriced": count.filter(sent, cost.is_(None)),
-    }
-    labelled = (column.label(name) for name, column in {"judge": rater.name, **columns}.items())
-    statement = select(*labelled).join_from(REQUEST, RATER).group_by(rater.name).order_by(rater.name)
-    return list(db.execute(statement))
+    return list(db.execute(_SPENDING))
 
 
 def read_models(db: Connection) -> list[dict[str, Any]]:
     """Return which models each judge's answers came from, as `JudgeUsage.seen`, in the order first seen."""
-    columns = (rater.name.label("judge"), request.model, request.fingerprint)
-    first = func.min(request.sent_at).label("first")
-    last = func.max(request.sent_at).label("last")
-    statement = select(*columns, func.count().label("answers"), first, last).join_from(REQUEST, RATER)
-    statement = statement.where(_ANSWERED).group_by(*columns).order_by(rater.name, first)
-    return [dict(row) for row in db.execute(statement).mappings()]
+    return [row._asdict() for row in db.execute(_MODELS)]
 
 
 def plan_checks(
     db: Connection, judge: Rater, settings: str, questions: Sequence[Question], criteria: Sequence[str]
 ) -> None:
     """Keep the questions of a calibration before they are asked, unless they are kept already."""
-    planned = select(calibration.pair_id, calibration.number).where(calibration.settings == settings)
-    kept = {tuple(row) for row in db.execute(planned)}
-    same = {"settings": settings, "rater_id": judge.id, "choices": dict.fromkeys(criteria)}
+    same = {"settings": settings, "rater": judge.id, "choices": dict.fromkeys(criteria)}
     rows = [
-        {"pair_id": question.pair_id, "number": question.number, **asdict(question.check), **same}
+        {"pair": question.pair_id, "number": question.number, **asdict(question.check), **same}
         for question in questions
-        if question.check is not None and (question.pair_id, question.number) not in kept
+        if question.check is not None
     ]
     if rows:
-        db.execute(CALIBRATION.insert(), rows)
+        db.execute(_PLAN_CHECK, rows)
 
 
 def keep_answers(
     db: Connection, now: datetime, settings: str, answers: Sequence[tuple[Question, Mapping[str, Choice]]]
 ) -> None:
     """Keep the answers to questions of a calibration."""
-    for question, choices in answers:
-        key = (
-            calibration.settings == settings,
-            calibration.pair_id == question.pair_id,
-            calibration.number == question.number,
-        )
-        db.execute(CALIBRATION.update().where(*key).values(choices=dict(choices), answered_at=now))
+    rows = [
+        {
+            "settings": settings,
+            "pair": question.pair_id,
+            "number": question.number,
+            "choices": choices,
+            "now": now,
+        }
+        for question, choices in answers
+    ]
+    db.execute(_KEEP_ANSWER, rows)
 
 
 def read_answered(db: Connection, settings: str) -> set[tuple[str, int]]:
     """Return the questions of a calibration, as pair and number, that a judge of these settings answered."""
-    statement = select(calibration.pair_id, calibration.number)
-    rows = db.execute(statement.where(calibration.settings == settings, calibration.answered_at.is_not(None)))
-    return {(row.pair_id, row.number) for row in rows}
+    return {(row.pair_id, row.number) for row in db.execute(_ANSWERED, {"settings": settings})}
 
 
 def read_calibration(db: Connection) -> list[dict[str, Any]]:
@@ -168,13 +196,8 @@ def read_calibration(db: Connection) -> list[dict[str, Any]]:
 
     Answers to requests of other settings do not count.
     """
-    last = select(func.max(calibration.answered_at)).group_by(calibration.rater_id)
-    settings = select(calibration.settings).where(calibration.answered_at.in_(last))
-    statement = select(CALIBRATION, rater.name).join_from(CALIBRATION, RATER)
-    statement = statement.where(calibration.settings.in_(settings))
-    statement = statement.order_by(rater.name, calibration.pair_id, calibration.number)
     groups: dict[tuple[str, str, str, str, int], list[str]] = {}
-    for row in db.execute(statement):
+    for row in db.execute(_CALIBRATION):
         for criterion, choice in row.choices.items():
             answers = groups.setdefault((row.name, row.check, row.pair_id, criterion, row.orders), [])
             if choice is not None:

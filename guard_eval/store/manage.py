@@ -8,13 +8,16 @@ from __future__ import annotations
 import re
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from getpass import getuser
+from pathlib import Path
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
+from guard_eval.reporting.escaping import csv_text
 from guard_eval.reporting.tables import Table
+from guard_eval.reporting.writing import write_whole
 from guard_eval.results import Result
 from guard_eval.store import raters, roster, settings, slots
 from guard_eval.store.database import Store
@@ -38,21 +41,9 @@ class Invited(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class Raters(Result):
-    """All raters of a study, in the order they were added."""
+    """All raters of a study, in the order they were added. After a change, the table has only who changed."""
 
     raters: tuple[RaterProgress, ...]
-
-
-def list_raters(study: Study, /) -> Raters:
-    """List the raters with their source, progress and state.
-
-    `guard-eval status` says how long they take and how they rate.
-
-    Args:
-        study: The study's folder.
-    """
-    with Store.open(study.database) as store:
-        return _list(store)
 
 
 def add(study: Study, /, *names: str, url: str | None = None, renew: bool = False) -> Invited:
@@ -67,24 +58,63 @@ def add(study: Study, /, *names: str, url: str | None = None, renew: bool = Fals
             where the app was served last, or where `guard-eval annotate` will serve it on this machine.
         renew: Make new links for people who lost theirs; the old ones no longer work.
     """
+    with _open(study, names, "add") as store:
+        links, notes = _make_links(store, study, names, url, renew=renew)
+    lines = ["Invite links are shown once and stored only as hashes. Send each to its rater:"]
+    lines += [f"  {name}: {link}" for name, link in links.items()]
+    return Invited(lines=(*lines, *notes), next=(study.command("annotate"),), links=links)
+
+
+def links(study: Study, /, *names: str, output: Path, url: str | None = None) -> Result:
+    """Write new links of invited people to a file, such as for a mail to each.
+
+    Links are stored only as hashes, so they are made anew, and earlier links of these people no longer work.
+
+    Args:
+        study: The study's folder.
+        names: Whose links. By default all people who were invited by name and have rated nothing yet.
+        output: The file, .csv, with a row for each rater. Only its owner can read it.
+        url: The address at which raters reach the app; see `raters add`.
+    """
+    if output.suffix.lower() != ".csv":
+        raise StudyError(f"--output {output}: links are written as .csv; name such a file")
+    # If the file cannot be written, the earlier links stay.
+    with Store.open(study.database, declared=study.declared) as store, store.write():
+        invited = names or [
+            each.name
+            for each in raters.read(store)
+            if each.kind == "person" and each.source is None and not each.rated and not each.state
+        ]
+        if not invited:
+            raise StudyError(
+                "nobody who was invited is still without ratings; name people, or invite some: "
+                f"{study.command('raters add', 'NAME')}"
+            )
+        written, notes = _make_links(store, study, invited, url, renew=True)
+        write_whole(output, csv_text([("name", "link"), *written.items()]).encode(), private=True)
+    line = f"{output}: new links of {', '.join(written)}; their earlier links no longer work"
+    return Result(lines=(line, *notes), next=(study.command("annotate"),))
+
+
+def _make_links(
+    store: Store, study: Study, names: Sequence[str], url: str | None, *, renew: bool
+) -> tuple[dict[str, str], list[str]]:
+    """Return a link for each name, and what their readers must know of the address."""
     if url is not None and not _ADDRESS.fullmatch(url):
         raise StudyError(
             f"--url {url}: links cannot begin so; write an address such as https://rate.example.org"
         )
-    with _open(study, names, "add") as store:
-        address = (url or settings.read(store, settings.APP_ADDRESS) or LOCAL_ADDRESS).rstrip("/")
-        with store.write():  # all of them or nobody
-            slots.apply_plan(store, study.plan)
-            tokens = {name: raters.invite(store, name, renew=renew)[1] for name in names}
-    links = {name: f"{address}/?invite={token}" for name, token in tokens.items()}
-    lines = ["Invite links are shown once and stored only as hashes. Send each to its rater:"]
-    lines += [f"  {name}: {link}" for name, link in links.items()]
+    address = (url or settings.read(store, settings.APP_ADDRESS) or LOCAL_ADDRESS).rstrip("/")
+    with store.write():  # all of them or nobody
+        slots.apply_plan(store, study.plan)
+        tokens = {name: raters.invite(store, name, renew=renew)[1] for name in names}
+    notes = []
     if address.startswith(_LOCAL):
-        lines.append(
+        notes.append(
             "They work on this machine, while the app is served. For raters elsewhere, name the address at "
             "which they reach it: --url https://rate.example.org"
         )
-    return Invited(lines=tuple(lines), next=(study.command("annotate"),), links=links)
+    return {name: f"{address}/?invite={token}" for name, token in tokens.items()}, notes
 
 
 def assign(study: Study, /, *names: str) -> Result:
@@ -156,17 +186,20 @@ def erase(study: Study, /, *names: str, verdicts: bool = False, yes: bool = Fals
         if not yes and not sys.stdin.isatty():
             raise StudyError("there is no terminal to confirm this in, and nobody was erased; add --yes")
         if not (yes or progress.confirm(f"Erase {', '.join(names)} for good? This cannot be undone.")):
-            return _list(store)
+            return list_all(store)
         lines = []
+        new_names = []
         for name in names:
             new_name, external_id = raters.erase(store, name, _user(), verdicts=verdicts)
+            new_names.append(new_name)
             what = "and the verdicts are removed" if verdicts else "whose verdicts stay"
             words = " ".join(f"-e {shlex.quote(word)}" for word in (name, external_id) if word)
             lines += [
                 f"Identity and comments are removed, also from other notes. It is {new_name} now, {what}.",
                 f"Files that may still hold the name: grep -rlwiF {words} {shlex.quote(str(study.folder))}",
             ]
-        return _list(store, *lines, "Not in reach: backups, other copies, compressed files, a server's log.")
+        lines.append("Not in reach: backups, other copies, compressed files, a server's log.")
+        return list_all(store, *lines, only=new_names)
 
 
 def _open(study: Study, names: Sequence[str], action: str) -> Store:
@@ -183,21 +216,23 @@ def _change(
         with store.write():  # all of them or nobody
             for name in names:
                 change(store, name, *more)
-        return _list(store, *(says.format(name) for name in names))
+        return list_all(store, *(says.format(name) for name in names), only=names)
 
 
-def _list(store: Store, *lines: str) -> Raters:
+def list_all(store: Store, *lines: str, only: Collection[str] = ()) -> Raters:
+    """Return all raters, and a table of them, or `only` of those who were changed."""
     everybody = tuple(raters.read(store))
+    listed = [each for each in everybody if not only or each.name in only]
     heads = {name: name.replace("_", " ") for name in RaterProgress.__slots__}
-    heads = {name: head for name, head in heads.items() if any(getattr(each, name) for each in everybody)}
+    heads = {name: head for name, head in heads.items() if any(getattr(each, name) for each in listed)}
     table = Table(
         caption="",
         columns=tuple(heads.values()),
-        rows=tuple(tuple(getattr(each, name) for name in heads) for each in everybody),
+        rows=tuple(tuple(getattr(each, name) for name in heads) for each in listed),
         text_columns=2,
         words=frozenset(index for index, name in enumerate(heads) if name not in {"handed_out", "rated"}),
     )
-    return Raters(lines=lines, tables=(table,) if everybody else (), raters=everybody)
+    return Raters(lines=lines, tables=(table,) if listed else (), raters=everybody)
 
 
 def _user() -> str:

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from sqlalchemy import Connection, Row, bindparam, insert, select
+from sqlalchemy import Connection, Row
 
 from guard_eval.errors import StudyError
 from guard_eval.records import NoteKind, Rater
 from guard_eval.store.database import Store
-from guard_eval.store.schema import IS_OUT, NOTE, PRESENTATION, RATER, note
-from guard_eval.store.schema import presentation as _presentation
-from guard_eval.store.schema import rater as _rater
+from guard_eval.store.schema import query
 
 MOST_CHARACTERS = 20_000
 """A longer note comes from a program, not from a rater."""
@@ -27,9 +25,34 @@ CHECK_ATTEMPTS = 2
 Refusal = Literal["declined", "failed the check"]
 """Why a rater who is let in rates nothing."""
 
-_STATUS = select(_rater.name, _rater.kind, _rater.revoked_at, IS_OUT.label("is_out")).where(
-    _rater.id == bindparam("rater")
-)
+_STATUS = query("""
+    SELECT name, kind, revoked_at, revoked_at IS NOT NULL OR excluded_at IS NOT NULL AS is_out
+    FROM rater WHERE id = :rater
+""")
+
+_OWNER = query("SELECT rater_id FROM presentation WHERE id = :number")
+
+_LAST = query("""
+    SELECT detail FROM note WHERE presentation_id = :presentation AND kind = :kind ORDER BY id DESC LIMIT 1
+""")
+
+_WRITE = query("""
+    INSERT INTO note (rater_id, presentation_id, kind, detail, at)
+    VALUES (:rater, :presentation, :kind, :detail, :now)
+""")
+
+_NOTES = """
+    SELECT rater.name AS rater, note.kind, note.detail, note.at, note.presentation_id AS presentation,
+        presentation.pair_id
+    FROM note JOIN rater ON rater.id = note.rater_id
+    LEFT JOIN presentation ON presentation.id = note.presentation_id
+    WHERE {wanted} ORDER BY note.id
+"""
+
+_STEPS = query("""
+    SELECT rater_id, kind, detail FROM note
+    WHERE kind IN ('consent', 'check', 'include') AND rater_id IN :raters ORDER BY id
+""")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,11 +98,10 @@ def write(
         raise StudyError(f"the {kind} has {len(detail)} characters; write at most {MOST_CHARACTERS}")
     with store.write() as (db, now):
         check_owner(db, who, presentation)
-        earlier = select(note.detail).where(note.presentation_id == presentation, note.kind == kind)
-        last = db.execute(earlier.order_by(note.id.desc()).limit(1)).scalar() if unless_same else None
+        about = {"rater": who.id, "presentation": presentation, "kind": kind}
+        last = db.execute(_LAST, about).scalar() if unless_same else None
         if not unless_same or detail != (last or ""):
-            values = {"rater_id": who.id, "presentation_id": presentation, "kind": kind}
-            db.execute(insert(NOTE).values(**values, detail=detail, at=now))
+            db.execute(_WRITE, about | {"detail": detail, "now": now})
 
 
 def read(
@@ -91,13 +113,27 @@ def read(
 ) -> list[Note]:
     """Return all notes, or those of a rater, of a kind, or on a presentation, oldest first."""
     name = rater.name if isinstance(rater, Rater) else rater
-    wanted = {_rater.name: name, note.kind: kind, note.presentation_id: presentation}
-    shown = (note.presentation_id.label("presentation"), _presentation.pair_id)
-    statement = select(_rater.name.label("rater"), note.kind, note.detail, note.at, *shown)
-    statement = statement.join_from(NOTE, RATER).outerjoin_from(NOTE, PRESENTATION).order_by(note.id)
-    statement = statement.where(*(column == value for column, value in wanted.items() if value is not None))
+    wanted = {"rater.name": name, "note.kind": kind, "note.presentation_id": presentation}
+    values = {column: value for column, value in wanted.items() if value is not None}
+    conditions = [f"{column} = :value{number}" for number, column in enumerate(values)]
     with store.read() as db:
-        return [Note(**row) for row in db.execute(statement).mappings()]
+        rows = db.execute(
+            query(_NOTES.format(wanted=" AND ".join(["TRUE", *conditions]))),
+            {f"value{number}": value for number, value in enumerate(values.values())},
+        )
+        return [Note(**row) for row in rows.mappings()]
+
+
+def count_conduct(store: Store) -> dict[str, Counter[str]]:
+    """Return on how many presentations each rater left the page with a copy, or a program acted, by name."""
+    shown: dict[tuple[str, str], set[int | None]] = {}
+    for entry in read(store, kind="conduct"):
+        for what in json.loads(entry.detail):
+            shown.setdefault((entry.rater, what), set()).add(entry.presentation)
+    counts: dict[str, Counter[str]] = {}
+    for (name, what), presentations in shown.items():
+        counts.setdefault(name, Counter())[what] = len(presentations)
+    return counts
 
 
 def find_rater(db: Connection, who: Rater) -> Row[Any]:
@@ -114,16 +150,11 @@ def find_rater(db: Connection, who: Rater) -> Row[Any]:
     return row
 
 
-def read_refusals(db: Connection, rater_ids: Collection[int] | None = None) -> dict[int, Refusal]:
-    """Return who gave no consent, and who failed the check too often, of all raters or of these."""
-    steps = select(note.rater_id, note.kind, note.detail).where(
-        note.kind.in_(["consent", "check", "include"])
-    )
-    if rater_ids is not None:
-        steps = steps.where(note.rater_id.in_(rater_ids))
+def read_refusals(db: Connection, rater_ids: Sequence[int]) -> dict[int, Refusal]:
+    """Return which of these raters gave no consent, and which failed the check too often."""
     declined: dict[int, bool] = {}
     failures: Counter[int] = Counter()
-    for row in db.execute(steps.order_by(note.id)):
+    for row in db.execute(_STEPS, {"raters": rater_ids}):
         answer = json.loads(row.detail)
         if row.kind == "consent":
             declined[row.rater_id] = not answer.get("agreed", True)
@@ -146,6 +177,8 @@ def check_admitted(db: Connection, who: Rater) -> None:
 def check_owner(db: Connection, who: Rater, number: int | None) -> None:
     """Raise a `StudyError` unless a rater is known, and was handed the presentation if there is one."""
     find_rater(db, who)
-    mine = select(_presentation.rater_id).where(_presentation.id == number)
-    if number is not None and not (0 < number < 2**31 and db.execute(mine).scalar() == who.id):
+    if number is None:
+        return
+    owner = db.execute(_OWNER, {"number": number}).scalar() if 0 < number < 2**31 else None
+    if owner != who.id:
         raise StudyError(f"presentation {number} was not handed to {who.name!r}; ask for the next pair")

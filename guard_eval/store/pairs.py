@@ -4,29 +4,42 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, delete, func, insert, select
+from sqlalchemy import Connection, Executable
 
 from guard_eval.errors import StudyError
 from guard_eval.records import TIE, Gold, HandOutPlan, Pair
 from guard_eval.store import slots
 from guard_eval.store.database import Store
-from guard_eval.store.requests import request
-from guard_eval.store.schema import (
-    PAIR,
-    PRESENTATION,
-    SLOT,
-    note,
-    pair,
-    presentation,
-    slot,
-    storable,
-    verdict,
+from guard_eval.store.schema import PAIR, query, storable
+
+_PAIRS = """
+    SELECT id, dataset, prompt_id, prompt, method_a, continuation_a, text_a, method_b, continuation_b, text_b,
+        position, for_people, expected
+    FROM pair WHERE {wanted}
+"""
+_STUDY_PAIRS = query(_PAIRS.format(wanted="expected IS NULL"))
+_GOLD_PAIRS = query(_PAIRS.format(wanted="expected IS NOT NULL"))
+_ALL_PAIRS = query(_PAIRS.format(wanted="TRUE"))
+
+_POSITIONS = query("SELECT position FROM pair WHERE expected IS NULL")
+
+_REMOVE = (
+    query("DELETE FROM presentation WHERE pair_id IN (SELECT id FROM pair WHERE expected IS NULL)"),
+    query("DELETE FROM slot WHERE pair_id IN (SELECT id FROM pair WHERE expected IS NULL)"),
+    query("DELETE FROM pair WHERE expected IS NULL"),
 )
 
-_IS_STUDY = pair.expected.is_(None)
+_FIXED = {
+    "there are verdicts on them": query("SELECT 1 FROM verdict LIMIT 1"),
+    "a judge was asked about them": query("SELECT 1 FROM request LIMIT 1"),
+    "raters commented on them": query("SELECT 1 FROM note WHERE presentation_id IS NOT NULL LIMIT 1"),
+}
+"""Why pairs cannot be drawn again, and the rows that forbid it."""
+
+_LAST_LEASE = query("SELECT max(leased_until) AS leased_until FROM slot WHERE leased_until > :now")
 
 
 def add(
@@ -46,11 +59,9 @@ def add(
         if replace_all:
             if reason := why_fixed(store):
                 raise StudyError(f"the pairs cannot be drawn again: {reason}")
-            study = select(pair.id).where(_IS_STUDY)
-            db.execute(delete(PRESENTATION).where(presentation.pair_id.in_(study)))
-            db.execute(delete(SLOT).where(slot.pair_id.in_(study)))
-            db.execute(delete(PAIR).where(_IS_STUDY))
-        taken = set(db.execute(select(pair.position).where(_IS_STUDY)).scalars())
+            for statement in _REMOVE:
+                db.execute(statement)
+        taken = set(db.execute(_POSITIONS).scalars())
         rows = _select_new(db, [asdict(each) | {"expected": None} for each in new])
         filled = taken | {row["position"] for row in rows}
         free = itertools.filterfalse(filled.__contains__, itertools.count())
@@ -58,7 +69,7 @@ def add(
             if row["position"] in taken:
                 row["position"] = next(free)
         if rows:
-            db.execute(insert(PAIR), rows)
+            db.execute(PAIR.insert(), rows)
         slots.make_missing_slots(db)
         if plan is not None:
             slots.apply_plan(store, plan)
@@ -74,50 +85,42 @@ def add_gold(store: Store, new: Sequence[Gold]) -> int:
     with store.write() as (db, _):
         rows = _select_new(db, [asdict(each.pair) | {"expected": dict(each.expected)} for each in new])
         if rows:
-            db.execute(insert(PAIR), rows)
+            db.execute(PAIR.insert(), rows)
         return len(rows)
 
 
 def why_fixed(store: Store) -> str | None:
     """Return why the study's pairs cannot be drawn again, ever or just now; None where they can."""
-    reasons = {
-        "there are verdicts on them": verdict.presentation_id,
-        "a judge was asked about them": request.id,
-        "raters commented on them": note.presentation_id,
-    }
     with store.write() as (db, now):
-        for reason, column in reasons.items():
-            if db.execute(select(column).where(column.is_not(None)).limit(1)).first() is not None:
+        for reason, rows in _FIXED.items():
+            if db.execute(rows).first() is not None:
                 return reason
-        until = db.execute(select(func.max(slot.leased_until)).where(slot.leased_until > now)).scalar()
+        until = db.execute(_LAST_LEASE, {"now": now}).scalar()
     return until and f"a rater has one open, until {until:%H:%M} UTC at the latest; do it then"
 
 
 def read(store: Store) -> list[Pair]:
     """Return all pairs of the study, un-blinded, in position order: for the report and the export only."""
-    return [entry.pair for entry in _read(store, _IS_STUDY)]
+    return [entry.pair for entry in _read(store, _STUDY_PAIRS)]
 
 
 def read_gold(store: Store) -> list[Gold]:
     """Return the gold pairs with their answers, in position order."""
-    return _read(store, ~_IS_STUDY)
+    return _read(store, _GOLD_PAIRS)
 
 
-def _read(store: Store, wanted: ColumnElement[bool]) -> list[Gold]:
+def _read(store: Store, statement: Executable) -> list[Gold]:
     """Return pairs in position order; the study's expect nothing."""
-    names = [field.name for field in fields(Pair)]
     with store.read() as db:
-        rows = db.execute(select(PAIR).where(wanted)).mappings().all()
-    entries = [
-        Gold(pair=Pair(**{name: row[name] for name in names}), expected=row["expected"] or {}) for row in rows
-    ]
+        rows = [row._asdict() for row in db.execute(statement)]
+    entries = [Gold(expected=row.pop("expected") or {}, pair=Pair(**row)) for row in rows]
     # sorted here because databases disagree on how text sorts
     return sorted(entries, key=lambda entry: (entry.pair.position, entry.pair.id))
 
 
 def _select_new(db: Connection, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return the rows of pairs that are not stored."""
-    known = {row["id"]: dict(row) for row in db.execute(select(PAIR)).mappings()}
+    known = {row.id: row._asdict() for row in db.execute(_ALL_PAIRS)}
     stored = len(known)
     for each in rows:
         row = {name: storable(value) if isinstance(value, str) else value for name, value in each.items()}

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, NamedTuple, get_args
 
-from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, text, update
+from sqlalchemy import Connection, Row
 
 from guard_eval.errors import StudyError
 from guard_eval.lookalike import is_invisible, is_model_name, look_alike
@@ -24,25 +24,8 @@ from guard_eval.records import PEOPLE, Decision, HandOutPlan, NoteKind, Rater, R
 from guard_eval.reporting.escaping import visible
 from guard_eval.store import notes, slots
 from guard_eval.store.database import Store
-from guard_eval.store.schema import (
-    ERASING,
-    MOMENT,
-    NOTE,
-    PRESENTATION,
-    RATER,
-    SETTING,
-    TOKEN,
-    VERDICT,
-    check_name,
-    note,
-    presentation,
-    rater,
-    setting,
-    slot,
-    token,
-    verdict,
-)
-from guard_eval.store.settings import put_value, read_value
+from guard_eval.store.schema import ERASING, TOKEN, check_name, query
+from guard_eval.store.settings import delete_value, put_value, read_value
 from guard_eval.store.settings import read as read_setting
 
 RaterState = Literal["excluded", "revoked", notes.Refusal, "finished", ""]
@@ -65,8 +48,9 @@ _OWN_WORDS: tuple[NoteKind, ...] = ("arrival", "background", "comment")
 """Notes that hold what a person wrote, or where it came from; the others hold choices and times."""
 
 # "+ 0" lets SQLite sort the presentations: to walk through its index is slower.
-_PROGRESS = text("""
-    SELECT rater.*, coalesce(counts.handed_out, 0) AS handed_out, coalesce(counts.rated, 0) AS rated,
+_PROGRESS = query("""
+    SELECT rater.id, rater.name, rater.kind, rater.revoked_at, rater.excluded_at, rater.source,
+        rater.external_id, coalesce(counts.handed_out, 0) AS pairs, coalesce(counts.rated, 0) AS rated,
         coalesce(counts.with_checks, 0) AS with_checks,
         (
             SELECT note.detail FROM note WHERE note.rater_id = rater.id AND note.kind = 'finished'
@@ -79,9 +63,9 @@ _PROGRESS = text("""
         FROM presentation GROUP BY rater_id + 0
     ) AS counts ON counts.rater_id = rater.id
     ORDER BY rater.id
-""").columns(**{column.name: column.type for column in RATER.columns})
+""")
 
-_AT_WORK = text("""
+_AT_WORK = query("""
     SELECT rater.id, count(presentation.id) FILTER (WHERE presentation.role = 'study') AS shown
     FROM rater
     LEFT JOIN presentation ON presentation.rater_id = rater.id
@@ -89,7 +73,40 @@ _AT_WORK = text("""
     WHERE rater.source IS NOT NULL AND rater.revoked_at IS NULL AND rater.excluded_at IS NULL
     GROUP BY rater.id, rater.created_at
     HAVING max(slot.leased_until) > :now OR rater.created_at > :since
-""").bindparams(bindparam("now", type_=MOMENT), bindparam("since", type_=MOMENT))
+""")
+
+_COUNT_PAIRS = query("SELECT count(*) FROM slot WHERE pool = 'people' AND number = 0 AND open")
+
+_RATER = "SELECT id, name, kind, revoked_at, excluded_at, source, external_id FROM rater"
+_BY_NAME = query(f"{_RATER} WHERE name = :name")
+_BY_SOURCE = query(f"{_RATER} WHERE source = :source AND external_id = :external_id")
+_BY_TOKEN = query(
+    "SELECT id, name, kind FROM rater WHERE revoked_at IS NULL AND id IN (SELECT rater_id FROM token "
+    "WHERE hash = :hash)"
+)
+
+_ADD = query("""
+    INSERT INTO rater (name, kind, created_at, source, external_id)
+    VALUES (:name, :kind, :now, :source, :external_id)
+    RETURNING id
+""")
+_NAMES = query("SELECT name FROM rater")
+_COUNT_ENROLLED = query("SELECT count(*) FROM rater WHERE external_id IS NOT NULL")
+_TOKENS = query("SELECT hash FROM token WHERE rater_id = :rater")
+_DELETE_TOKENS = query("DELETE FROM token WHERE rater_id = :rater")
+_REVOKE = query("UPDATE rater SET revoked_at = coalesce(revoked_at, :now) WHERE id = :rater")
+_EXCLUDE = query("UPDATE rater SET excluded_at = :now WHERE id = :rater")
+_INCLUDE = query("UPDATE rater SET excluded_at = NULL, revoked_at = NULL WHERE id = :rater")
+_RENAME = query("UPDATE rater SET name = :name, source = NULL, external_id = NULL WHERE id = :rater")
+
+_IS_ERASED = query("SELECT id FROM note WHERE rater_id = :rater AND kind = 'erase'")
+_DELETE_NOTES = query("DELETE FROM note WHERE rater_id = :rater AND kind IN :kinds")
+_DELETE_VERDICTS = query("""
+    DELETE FROM verdict WHERE presentation_id IN (SELECT id FROM presentation WHERE rater_id = :rater)
+""")
+_DELETE_PRESENTATIONS = query("DELETE FROM presentation WHERE rater_id = :rater")
+_WORDS = query("SELECT id, rater_id, kind, detail FROM note WHERE kind IN :kinds")
+_REPLACE = query("UPDATE note SET detail = :detail WHERE id = :id")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -141,16 +158,15 @@ def invite(store: Store, name: str, *, renew: bool = False) -> tuple[Rater, str]
     with store.write() as (db, now):
         who = _rater(find(db, name, "person")) if renew else _add(db, name, "person", now)
         notes.check_admitted(db, who)
-        db.execute(delete(TOKEN).where(token.rater_id == who.id))
-        _admit(db, who, [invitation], now)
+        db.execute(_DELETE_TOKENS, {"rater": who.id})
+        _admit(db, who.id, [invitation], now)
     return who, invitation
 
 
 def sign_in(store: Store, invitation: str) -> Rater | None:
     """Return whose token it is; None for one that is unknown or revoked."""
-    known = select(RATER).join(TOKEN).where(token.hash == _hash(invitation), rater.revoked_at.is_(None))
     with store.read() as db:
-        row = db.execute(known).one_or_none()
+        row = db.execute(_BY_TOKEN, {"hash": _hash(invitation)}).one_or_none()
     return None if row is None else _rater(row)
 
 
@@ -195,21 +211,21 @@ def enrol(
     tokens = [_hash(f"{browser}\0{source}\0{external_id}") for browser in browsers or ()]
     tokens = tokens or [secrets.token_urlsafe()]
     with store.write() as (db, now):
-        same = (rater.source == source, rater.external_id == external_id)
-        row = db.execute(select(RATER).where(*same)).one_or_none()
+        identity = {"source": source, "external_id": external_id}
+        row = db.execute(_BY_SOURCE, identity).one_or_none()
         if row is None:
             if count_openings(store, plan) < 1:
                 return Enrolment(refusal="full")
-            who = _add(db, _pseudonym(db), "person", now, source=source, external_id=external_id)
-            _admit(db, who, tokens, now)
+            who = _add(db, _pseudonym(db), "person", now, **identity)
+            _admit(db, who.id, tokens, now)
             return Enrolment(who, tokens[0])
-        hashes = set(db.execute(select(token.hash).where(token.rater_id == row.id)).scalars())
+        hashes = set(db.execute(_TOKENS, {"rater": row.id}).scalars())
         admitted = [each for each in tokens if _hash(each) in hashes]
         if browsers is not None and not admitted:
             return Enrolment(refusal="elsewhere")
         if row.revoked_at is None:
             # two tabs opened at once have a cookie each; from now on either will do
-            _admit(db, _rater(row), [each for each in tokens if each not in admitted], now)
+            _admit(db, row.id, [each for each in tokens if each not in admitted], now)
         return Enrolment(_rater(row), (admitted or tokens)[0])
 
 
@@ -222,8 +238,7 @@ def count_openings(store: Store, plan: HandOutPlan) -> int:
     with store.write() as (db, now):
         slots.prepare_slots(db, plan, now)
         slots.end_leases(db, plan, now)
-        of_people = (slot.pool == PEOPLE, slot.number == 0, slot.open)
-        pairs: int = db.execute(select(func.count()).where(*of_people)).scalar_one()
+        pairs: int = db.execute(_COUNT_PAIRS).scalar_one()
         share = max(1, min(pairs, plan.quota or pairs))
         rows = db.execute(_AT_WORK, {"now": now, "since": now - plan.lease}).all()
         refusals = notes.read_refusals(db, [row.id for row in rows])
@@ -238,7 +253,7 @@ def get_or_add(store: Store, name: str, kind: RaterKind) -> Rater:
         StudyError: The name belongs to a rater of another kind.
     """
     with store.write() as (db, now):
-        if db.execute(select(rater.id).where(rater.name == name)).first() is None:
+        if db.execute(_BY_NAME, {"name": name}).first() is None:
             return _add(db, name, kind, now)
         return _rater(find(db, name, kind))
 
@@ -247,12 +262,12 @@ def read(store: Store) -> list[RaterProgress]:
     """Return every rater with its counts of the study's pairs, in the order they were added."""
     with store.read() as db:
         rows = db.execute(_PROGRESS).all()
-        refusals = notes.read_refusals(db)
+        refusals = notes.read_refusals(db, [row.id for row in rows])
     return [
         RaterProgress(
             name=row.name,
             kind=row.kind,
-            handed_out=row.handed_out,
+            handed_out=row.pairs,
             rated=row.rated,
             state=_find_state(row, refusals.get(row.id)),
             source=row.source,
@@ -284,7 +299,7 @@ def revoke(store: Store, name: str, by: str = "owner") -> None:
         row = find(db, name)
         slots.settle_rater(db, row.id, keep="rated")
         if row.revoked_at is None:
-            db.execute(update(RATER).where(rater.id == row.id).values(revoked_at=now))
+            db.execute(_REVOKE, {"rater": row.id, "now": now})
             notes.write(store, _rater(row), "revoke", json.dumps({"by": by}, ensure_ascii=False))
 
 
@@ -303,14 +318,13 @@ def decide(store: Store, name: str, decision: Literal["exclude", "include"], rea
         raise StudyError(f"the reason to {decision} {name!r} is empty; write one, as the report will show it")
     with store.write() as (db, now):
         row = find(db, name)
-        decided = update(RATER).where(rater.id == row.id)
         if decision == "exclude":
             if row.excluded_at is not None:
                 raise StudyError(f"the rater {name!r} is excluded already; its notes say why")
-            db.execute(decided.values(excluded_at=now))
+            db.execute(_EXCLUDE, {"rater": row.id, "now": now})
         else:
             _check_out(db, row)
-            db.execute(decided.values(excluded_at=None, revoked_at=None))
+            db.execute(_INCLUDE, {"rater": row.id})
         slots.settle_rater(db, row.id, keep="nothing" if decision == "exclude" else "all")
         detail = json.dumps({"by": by, "reason": reason}, ensure_ascii=False)
         notes.write(store, _rater(row), decision, detail)
@@ -318,7 +332,7 @@ def decide(store: Store, name: str, decision: Literal["exclude", "include"], rea
 
 def _check_out(db: Connection, row: Row[Any]) -> None:
     """Check that a rater is kept out, so that it can be included again."""
-    if _noted(db, row.id, "erase"):
+    if db.execute(_IS_ERASED, {"rater": row.id}).first() is not None:
         raise StudyError(f"{row.name!r} was erased, which is for good; invite the person under a new name")
     has_failed = notes.read_refusals(db, [row.id]).get(row.id) == "failed the check"
     if row.excluded_at is None and row.revoked_at is None and not has_failed:
@@ -326,10 +340,6 @@ def _check_out(db: Connection, row: Row[Any]) -> None:
             f"the rater {row.name!r} is not excluded or revoked and did not fail the check; there is nothing "
             "to include"
         )
-
-
-def _noted(db: Connection, rater_id: int, kind: NoteKind) -> bool:
-    return db.execute(select(note.id).where(note.rater_id == rater_id, note.kind == kind)).first() is not None
 
 
 def erase(store: Store, name: str, by: str, *, verdicts: bool = False) -> tuple[str, str]:
@@ -349,24 +359,21 @@ def erase(store: Store, name: str, by: str, *, verdicts: bool = False) -> tuple[
         pseudonym = f"erased-{row.id}"
         while _look_alike(db, pseudonym) not in {None, name}:
             pseudonym += "-"
-        db.execute(insert(SETTING).values(key=ERASING, value="a person"))  # lets rows be changed and removed
-        mine = note.rater_id == row.id
-        is_decision = note.kind.in_(get_args(Decision))
-        db.execute(delete(NOTE).where(mine, ~is_decision if verdicts else note.kind.in_(_OWN_WORDS)))
+        put_value(db, ERASING, "a person")  # lets rows be changed and removed
+        of_rater = {"rater": row.id}
+        removed = set(get_args(NoteKind)) - set(get_args(Decision)) if verdicts else _OWN_WORDS
+        db.execute(_DELETE_NOTES, of_rater | {"kinds": list(removed)})
         _replace_words(db, row, pseudonym)
         if row.external_id is not None:
             put_value(db, _erased_key(_salt(db), row.source, row.external_id), "")
         slots.settle_rater(db, row.id, keep="nothing" if verdicts else "rated")
         if verdicts:
-            shown = presentation.rater_id == row.id
-            ids = select(presentation.id).where(shown)
-            db.execute(delete(VERDICT).where(verdict.presentation_id.in_(ids)))
-            db.execute(delete(PRESENTATION).where(shown))
-        db.execute(delete(SETTING).where(setting.key == ERASING))
-        db.execute(delete(TOKEN).where(token.rater_id == row.id))
-        anonymous = {"name": pseudonym, "source": None, "external_id": None}
-        revoked = {"revoked_at": row.revoked_at or now}
-        db.execute(update(RATER).where(rater.id == row.id).values(anonymous | revoked))
+            db.execute(_DELETE_VERDICTS, of_rater)
+            db.execute(_DELETE_PRESENTATIONS, of_rater)
+        delete_value(db, ERASING)
+        db.execute(_DELETE_TOKENS, of_rater)
+        db.execute(_REVOKE, of_rater | {"now": now})
+        db.execute(_RENAME, of_rater | {"name": pseudonym})
         detail = json.dumps({"by": by, "verdicts": "removed" if verdicts else "kept"})
         notes.write(store, Rater(id=row.id, name=pseudonym, kind="person"), "erase", detail)
     _scrub(store)
@@ -375,7 +382,7 @@ def erase(store: Store, name: str, by: str, *, verdicts: bool = False) -> tuple[
 
 def find(db: Connection, name: str, kind: RaterKind | None = None) -> Row[Any]:
     """Return the row of the rater of that name, of any kind or of this one; or raise a `StudyError`."""
-    row = db.execute(select(RATER).where(rater.name == name)).one_or_none()
+    row = db.execute(_BY_NAME, {"name": name}).one_or_none()
     if row is None:
         raise StudyError(f"there is no rater named {name!r}; list them with: guard-eval raters list STUDY")
     if kind not in {None, row.kind}:
@@ -387,27 +394,35 @@ def _rater(row: Row[Any]) -> Rater:
     return Rater(id=row.id, name=row.name, kind=row.kind)
 
 
-def _add(db: Connection, name: str, kind: RaterKind, now: datetime, **more: str) -> Rater:
-    """Add a rater, with `more` of its columns filled; its name must look like no other's."""
+def _add(
+    db: Connection,
+    name: str,
+    kind: RaterKind,
+    now: datetime,
+    *,
+    source: str | None = None,
+    external_id: str | None = None,
+) -> Rater:
+    """Add a rater; its name must look like no other's."""
     check_name("rater's name", name)
     if any(map(is_invisible, name)) or visible(name) != name or name != name.strip():
         raise StudyError(f"the rater's name {name!a} has blanks or marks that cannot be seen; remove them")
     other = _look_alike(db, name)
     if other is not None:
         raise StudyError(f"a rater named {other!a} exists; choose a name that looks different")
-    values = {"name": name, "kind": kind, "created_at": now, **more}
-    number = db.execute(insert(RATER).values(values).returning(rater.id)).scalar_one()
+    values = {"name": name, "kind": kind, "now": now, "source": source, "external_id": external_id}
+    number = db.execute(_ADD, values).scalar_one()
     return Rater(id=number, name=name, kind=kind)
 
 
 def _look_alike(db: Connection, name: str) -> str | None:
-    names = db.execute(select(rater.name)).scalars()
+    names = db.execute(_NAMES).scalars()
     return next((other for other in names if look_alike(other, name)), None)
 
 
 def _pseudonym(db: Connection) -> str:
     """Return the first free one of P-1, P-2, …, counting from those who enrolled before."""
-    number = db.execute(select(func.count()).where(rater.external_id.is_not(None))).scalar_one() + 1
+    number = db.execute(_COUNT_ENROLLED).scalar_one() + 1
     while _look_alike(db, f"P-{number}") is not None:
         number += 1
     return f"P-{number}"
@@ -417,9 +432,10 @@ def _hash(invitation: str) -> str:
     return hashlib.sha256(invitation.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _admit(db: Connection, who: Rater, tokens: Sequence[str], now: datetime) -> None:
-    for each in tokens:
-        db.execute(insert(TOKEN).values(hash=_hash(each), rater_id=who.id, created_at=now))
+def _admit(db: Connection, rater_id: int, tokens: Sequence[str], now: datetime) -> None:
+    rows = [{"hash": _hash(each), "rater_id": rater_id, "created_at": now} for each in tokens]
+    if rows:
+        db.execute(TOKEN.insert(), rows)
 
 
 def _replace_words(db: Connection, row: Row[Any], pseudonym: str) -> None:
@@ -430,11 +446,11 @@ def _replace_words(db: Connection, row: Row[Any], pseudonym: str) -> None:
     identity = [word for word in (row.name, row.external_id) if word]
     telling = [word for word in identity if len(word) > 1 and not re.fullmatch(r"\d{1,4}", word)]
     decisions = get_args(Decision)
-    for written in db.execute(select(NOTE).where(note.kind.in_([*_OWN_WORDS, *decisions]))).all():
+    for written in db.execute(_WORDS, {"kinds": [*_OWN_WORDS, *decisions]}).all():
         is_about = written.rater_id == row.id and written.kind in decisions
         detail = _replace(written.detail, identity if is_about else telling, pseudonym)
         if detail != written.detail:
-            db.execute(update(NOTE).where(note.id == written.id).values(detail=detail))
+            db.execute(_REPLACE, {"id": written.id, "detail": detail})
 
 
 def _replace(detail: str, words: Sequence[str], pseudonym: str) -> str:

@@ -10,123 +10,131 @@ The requests of a batch are rows with its name. They stay open after their run, 
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
-from sqlalchemy import (
-    JSON,
-    BigInteger,
-    Column,
-    ColumnElement,
-    Connection,
-    ForeignKey,
-    Index,
-    Integer,
-    LargeBinary,
-    String,
-    Table,
-    Text,
-    bindparam,
-    case,
-    func,
-    literal_column,
-    select,
-)
+from sqlalchemy import Connection
 
 from guard_eval.errors import StudyError
 from guard_eval.records import BlindPair, HandOutPlan, Rater, Usage, content_id, settings_part
 from guard_eval.store import notes, rounds
-from guard_eval.store.schema import (
-    MOMENT,
-    PAIR,
-    PRESENTATION,
-    RATER,
-    VERDICT,
-    Converted,
-    add_index,
-    chunks,
-    metadata,
-    pair,
-    presentation,
-    rater,
-    refuse_changes,
-    required,
-    verdict,
-)
+from guard_eval.store.rounds import MOST_ROUNDS, PLAYING
+from guard_eval.store.schema import REQUEST, chunks, query
 
 LEASE = timedelta(seconds=30)
 """The open requests of a run that has not renewed them for so long are lost: the run was killed."""
 
-TOKENS = ("input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens")
+_JUDGED = query("""
+    SELECT presentation.pair_id, presentation.number
+    FROM presentation JOIN rater ON rater.id = presentation.rater_id
+    WHERE rater.name = :judge AND presentation.rated_at IS NOT NULL
+""")
 
-
-_COMPRESSED = Converted(LargeBinary(), lambda plain: zlib.compress(plain, 1), zlib.decompress)
-
-INSTRUCTION = Table(
-    "instruction",
-    metadata,
-    Column("id", String(64), primary_key=True),  # SHA-256 of the settings and the form
-    required("settings", String(64)),  # SHA-256 of what study.toml decides about the judge's requests
-    required("form", Text),  # the name of the form: interface, output, and what was left out
-    required("manner", Text),  # the form in words
-    required("prompt", String(12)),  # the prompt's version
-    required("description", Text),  # how the prompt differs from the paper's
-    required("text", Text),  # a whole request, with placeholders for the texts of a pair
+_PAIRS = query(
+    f"SELECT id AS pair_id, position, prompt, text_a, text_b FROM pair WHERE {PLAYING}"  # noqa: S608 (constants)
 )
-instruction = INSTRUCTION.c
 
-REQUEST = Table(
-    "request",
-    metadata,
-    Column("id", Integer, primary_key=True),
-    required("key", String(64), index=True),  # SHA-256 of what the study decides about it
-    required("rater_id", Integer, ForeignKey("rater.id"), index=True),
-    required("purpose", String(12)),  # study or calibration
-    required("pair_id", Text, ForeignKey("pair.id"), index=True),
-    required("number", Integer),  # twice the sample, plus 1 for the other order
-    Column("batch", String(16), index=True),  # our name for the batch it is sent in
-    Column("provider_id", Text),  # the provider's name for the batch; NULL until it is known
-    required("state", String(8)),  # open, answered, unbilled or lost
-    required("instruction", String(64), ForeignKey("instruction.id"), index=True),
-    required("max_output_tokens", Integer),
-    required("sent", _COMPRESSED),  # the request as it is sent
-    Column("response", _COMPRESSED),  # the answer as it came
-    Column("model", Text),  # the snapshot that the server says it used
-    Column("fingerprint", Text),  # the server's name for its configuration
-    *(Column(name, Integer) for name in TOKENS),
-    Column("cost", BigInteger),  # billionths of a US dollar: the most it can cost, then its cost
-    Column("failure", String(16)),  # why it brought no verdict
-    Column("detail", Text),  # the same in words
-    required("sent_at", MOMENT),
-    required("run", String(16)),  # the run that sends it
-    required("leased_until", MOMENT),
-)
-request = REQUEST.c
-_LIVE = request.state.in_(("open", "answered"))
-_OPEN = request.state == literal_column("'open'")  # a literal: SQLite uses the index for no parameter
-_ANSWERED = request.state == "answered"
-add_index("uq_request_live", request.key, where=_LIVE, unique=True)
-Index("ix_request_cost", request.cost)
-add_index("ix_request_open", request.leased_until, where=_OPEN)
-refuse_changes(REQUEST, condition="OLD.response IS NOT NULL", columns=("response",))
+_KEEP_INSTRUCTION = query("""
+    INSERT INTO instruction (id, settings, form, manner, prompt, description, text)
+    VALUES (:id, :settings, :form, :manner, :prompt, :description, :text)
+    ON CONFLICT DO NOTHING
+""")
 
-CALIBRATION = Table(
-    "calibration",
-    metadata,
-    Column("settings", String(64), primary_key=True),  # as in `instruction`
-    Column("pair_id", Text, ForeignKey("pair.id"), primary_key=True),
-    Column("number", Integer, primary_key=True, autoincrement=False),
-    required("rater_id", Integer, ForeignKey("rater.id"), index=True),
-    required("check", String(12)),
-    required("target", String(1)),  # the side of the text that the check is about
-    required("orders", Integer),  # in how many orders the texts are shown
-    required("choices", JSON),  # by criterion; null before the answer
-    Column("answered_at", MOMENT),
-)
-calibration = CALIBRATION.c
+_FORMS = query("""
+    SELECT instruction.form, count(*) AS verdicts, max(request.max_output_tokens) AS max_output_tokens
+    FROM request JOIN instruction ON instruction.id = request.instruction
+    WHERE instruction.settings = :settings AND request.state = 'answered' AND request.failure IS NULL
+    GROUP BY instruction.form ORDER BY count(*) DESC, instruction.form
+""")
+
+_LOSE = query("""
+    UPDATE request SET state = 'lost' WHERE state = 'open' AND batch IS NULL AND leased_until <= :now
+""")
+
+# An answer may be empty.
+_LIVE = query("""
+    SELECT key, id, response, max_output_tokens, batch FROM request
+    WHERE key IN :keys AND (state IN ('open', 'answered') OR response IS NOT NULL)
+    ORDER BY response IS NOT NULL
+""")
+
+_SPENT = query("SELECT CAST(coalesce(sum(cost), 0) AS BIGINT) FROM request")
+
+_OPEN_OF_RUN = query("SELECT id FROM request WHERE state = 'open' AND run = :run LIMIT 1")
+
+_INSERT = query("""
+    INSERT INTO request (
+        key, rater_id, purpose, pair_id, number, batch, state, instruction, max_output_tokens, sent,
+        cost, sent_at, run, leased_until
+    ) VALUES (
+        :key, :rater, :purpose, :pair, :number, :batch, 'open', :instruction, :max_output_tokens, :sent,
+        :cost, :now, :run, :until
+    ) RETURNING id
+""")
+
+_RENEW = query("UPDATE request SET leased_until = :until WHERE run = :run AND state = 'open'")
+
+# A lease that ended while the answer was on its way stays ended: another run may have the key.
+_SETTLE = query("""
+    UPDATE request SET state = CASE state WHEN 'lost' THEN 'lost' ELSE :state END, response = :response,
+        model = :model, fingerprint = :fingerprint, input_tokens = :input_tokens,
+        cached_tokens = :cached_tokens, output_tokens = :output_tokens, reasoning_tokens = :reasoning_tokens,
+        cost = coalesce(:cost, cost), failure = :failure, detail = :detail
+    WHERE id = :row
+""")
+
+_NOTE_FAILURE = query("UPDATE request SET failure = :failure, detail = :detail WHERE id = :row")
+
+_CRITERIA = query("""
+    SELECT DISTINCT verdict.criterion FROM verdict
+    JOIN presentation ON presentation.id = verdict.presentation_id
+    JOIN rater ON rater.id = presentation.rater_id
+    WHERE rater.name = :judge
+""")
+
+_FAILURES = query("""
+    SELECT rater.name AS judge, request.pair_id, request.number, request.failure, request.detail
+    FROM request JOIN rater ON rater.id = request.rater_id
+    WHERE request.purpose = 'study' AND request.failure IS NOT NULL AND NOT EXISTS (
+        SELECT 1 FROM presentation
+        WHERE presentation.rater_id = request.rater_id AND presentation.pair_id = request.pair_id
+            AND presentation.number = request.number AND presentation.rated_at IS NOT NULL
+    )
+    ORDER BY request.id
+""")
+
+_ATTEMPTS = query("""
+    SELECT rater.name AS judge, request.state, instruction.form, request.instruction,
+        request.max_output_tokens, request.sent, request.sent_at, request.response, request.cost,
+        request.failure, request.detail, request.model, request.fingerprint, request.input_tokens,
+        request.cached_tokens, request.output_tokens, request.reasoning_tokens,
+        request.pair_id, request.number, pair.position, pair.prompt, pair.text_a, pair.text_b
+    FROM request
+    JOIN rater ON rater.id = request.rater_id
+    JOIN instruction ON instruction.id = request.instruction
+    JOIN pair ON pair.id = request.pair_id
+    WHERE request.purpose = 'study' AND request.pair_id IN :pairs
+    ORDER BY request.id
+""")
+
+_ADOPT = query("""
+    UPDATE request SET run = :run, leased_until = :until
+    WHERE state = 'open' AND rater_id = :rater AND batch IS NOT NULL AND leased_until <= :now
+""")
+
+_BATCHES = query("""
+    SELECT DISTINCT batch, provider_id, run FROM request
+    WHERE state = 'open' AND rater_id = :rater AND batch IS NOT NULL
+""")
+
+_BATCH = query("SELECT key, id, cost FROM request WHERE state = 'open' AND batch = :batch")
+
+_IN_BATCHES = query("""
+    SELECT request.key FROM request JOIN rater ON rater.id = request.rater_id
+    WHERE rater.name = :judge AND request.state = 'open' AND request.batch IS NOT NULL
+""")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -193,6 +201,19 @@ class Planned:
     max_output_tokens: int
     cost: int | None
 
+    def row(self) -> dict[str, object]:
+        """Return the values of its row that are its own."""
+        return {
+            "key": self.key,
+            "purpose": self.question.purpose,
+            "pair": self.question.pair_id,
+            "number": self.question.number,
+            "instruction": self.instruction,
+            "max_output_tokens": self.max_output_tokens,
+            "sent": self.body,
+            "cost": self.cost,
+        }
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Answered:
@@ -240,6 +261,11 @@ class Settled:
     failure: str | None = None
     detail: str | None = None
 
+    def values(self) -> dict[str, object]:
+        """Return the values of its row."""
+        values = asdict(self)
+        return values | values.pop("usage") | {"cost": 0 if self.state == "unbilled" else self.cost}
+
 
 def check_judge(db: Connection, judge: Rater) -> None:
     """Check that a judge may rate.
@@ -252,7 +278,7 @@ def check_judge(db: Connection, judge: Rater) -> None:
 
 
 def read_questions(
-    db: Connection, name: str, plan: HandOutPlan, *, ahead: int = rounds.MOST_ROUNDS
+    db: Connection, name: str, plan: HandOutPlan, *, ahead: int = MOST_ROUNDS
 ) -> list[Question]:
     """Return what the judge of that name is still to be asked: what failed before comes last.
 
@@ -262,17 +288,15 @@ def read_questions(
     The order of pairs is drawn by the study's seed for each judge. Number 2k + i is the k-th sample in the
     i-th order. A judge of one order sees every other number; neighbouring pairs take turns.
     """
-    done = select(presentation.pair_id, presentation.number).join(RATER)
-    done = done.where(rater.name == name, presentation.rated_at.is_not(None))
-    rated = {tuple(row) for row in db.execute(done)}
-    failed = {key[1:] for key in read_failures(db, name)}
-    playing = rounds.is_playing(db, settings_part(name, "model"), ahead=ahead)
-    pairs = db.execute(select(PAIR, pair.id.label("pair_id")).where(playing)).all()
+    rated = {(row.pair_id, row.number) for row in db.execute(_JUDGED, {"judge": name})}
+    failed = {(pair_id, number) for judge, pair_id, number in read_failures(db) if judge == name}
+    asked = {"part": settings_part(name, "model"), "ahead": ahead}
+    pairs = sorted(db.execute(_PAIRS, asked), key=lambda row: content_id(plan.seed, name, row.pair_id))
     questions = [
         _question(row, number)
-        for row in sorted(pairs, key=lambda row: content_id(plan.seed, name, row.id))
+        for row in pairs
         for number in _numbers(plan, row.position)
-        if (row.id, number) not in rated
+        if (row.pair_id, number) not in rated
     ]
     return sorted(questions, key=lambda each: (each.pair_id, each.number) in failed)
 
@@ -282,7 +306,7 @@ def next_questions(db: Connection, now: datetime, name: str, plan: HandOutPlan) 
 
     A round is over when nothing but failures is left of it; then its prompts with a failure say nothing.
     """
-    failed = {key[1:] for key in read_failures(db, name)}
+    failed = {(pair_id, number) for judge, pair_id, number in read_failures(db) if judge == name}
     questions = read_questions(db, name, plan, ahead=1)
     while plan.rounds is not None and failed.issuperset((each.pair_id, each.number) for each in questions):
         if not rounds.close_round(db, now, settings_part(name, "model"), plan.rounds):
@@ -305,8 +329,7 @@ def _numbers(plan: HandOutPlan, position: int) -> range:
 
 def keep_instruction(db: Connection, row: Instruction) -> None:
     """Keep what a judge is sent in one form, unless it is kept already."""
-    if db.execute(select(instruction.id).where(instruction.id == row.id)).first() is None:
-        db.execute(INSTRUCTION.insert().values(asdict(row)))
+    db.execute(_KEEP_INSTRUCTION, asdict(row))
 
 
 def read_forms(db: Connection, settings: str) -> list[tuple[str, int, int]]:
@@ -314,12 +337,7 @@ def read_forms(db: Connection, settings: str) -> list[tuple[str, int, int]]:
 
     Each form comes with the number of its verdicts and the highest token limit.
     """
-    count = func.count()
-    limit = func.max(request.max_output_tokens)
-    statement = select(instruction.form, count, limit).join_from(REQUEST, INSTRUCTION)
-    statement = statement.where(instruction.settings == settings, _ANSWERED, request.failure.is_(None))
-    rows = db.execute(statement.group_by(instruction.form).order_by(count.desc(), instruction.form))
-    return [(row[0], row[1], row[2]) for row in rows]
+    return [(*row,) for row in db.execute(_FORMS, {"settings": settings})]
 
 
 def reserve(
@@ -338,24 +356,18 @@ def reserve(
     may cost together, in billionths of a US dollar, and `batch` our name for the batch they are sent in.
     """
     # the runs whose lease has ended were killed, and their requests may have been paid
-    ended = (_OPEN, request.batch.is_(None), request.leased_until <= now)
-    db.execute(REQUEST.update().where(*ended).values(state="lost"))
-    wanted = _LIVE | request.response.is_not(None)
-    live: dict[str, Reservation] = dict(_read_rows(db, [each.key for each in planned], wanted))
-    spent = 0 if limit is None else db.execute(select(func.sum(request.cost))).scalar_one() or 0
-    mine = select(request.id).where(_OPEN, request.run == run).limit(1)
-    waits = limit is not None and db.execute(mine).first() is not None
-    same: dict[str, Any] = {"rater_id": judge.id, "batch": batch, "state": "open", "run": run}
-    same |= {"sent_at": now, "leased_until": now + LEASE}
+    db.execute(_LOSE, {"now": now})
+    live: dict[str, Reservation] = dict(_read_live(db, [each.key for each in planned]))
+    spent = 0 if limit is None else db.execute(_SPENT).scalar_one()
+    waits = limit is not None and db.execute(_OPEN_OF_RUN, {"run": run}).first() is not None
+    same = {"rater": judge.id, "batch": batch, "run": run, "now": now, "until": now + LEASE}
     outcomes: list[Reservation] = []
     for each in planned:
         outcome = live.get(each.key)
         if outcome is None and limit is not None and spent + (each.cost or 0) > limit:
             outcome = Unavailable("busy" if waits else "budget")
         if outcome is None:
-            row = {name: getattr(each.question, name) for name in ("purpose", "pair_id", "number")}
-            row |= {name: getattr(each, name) for name in ("key", "instruction", "max_output_tokens", "cost")}
-            outcome = Reserved(int(db.execute(_INSERT, row | same | {"sent": each.body}).scalar_one()))
+            outcome = Reserved(db.execute(_INSERT, same | each.row()).scalar_one())
             live[each.key] = Unavailable("busy")
             waits = True
             spent += each.cost or 0
@@ -363,85 +375,51 @@ def reserve(
     return outcomes
 
 
-_INSERT = REQUEST.insert().returning(request.id)
-
-
-def _read_rows(
-    db: Connection, keys: Sequence[str], wanted: ColumnElement[bool]
-) -> Iterator[tuple[str, Answered | Unavailable]]:
+def _read_live(db: Connection, keys: Sequence[str]) -> Iterator[tuple[str, Answered | Unavailable]]:
     """Yield requests with these keys: that they are under way or in a batch, and then what was answered."""
-    names = ("key", "id", "response", "max_output_tokens", "batch")
-    statement = select(*(request[name] for name in names)).where(wanted)
-    statement = statement.order_by(request.response.is_not(None))
     for part in chunks(keys):
-        for key, row, response, tokens, batch in db.execute(statement.where(request.key.in_(part))):
-            if response is None:  # an answer may be empty
-                yield key, Unavailable("busy" if batch is None else "batch")
+        for row in db.execute(_LIVE, {"keys": part}):
+            if row.response is None:
+                yield row.key, Unavailable("busy" if row.batch is None else "batch")
             else:
-                yield key, Answered(row=row, response=response, max_output_tokens=tokens)
+                tokens = row.max_output_tokens
+                yield row.key, Answered(row=row.id, response=row.response, max_output_tokens=tokens)
 
 
 def renew(db: Connection, run: str, until: datetime) -> None:
     """Let the run's open requests stay its own until then."""
-    db.execute(REQUEST.update().where(request.run == run, _OPEN).values(leased_until=until))
-
-
-_ROW = REQUEST.update().where(request.id == bindparam("row"))
-_SETTLE = _ROW.values(
-    # a lease that ended while the answer was on its way stays ended: another run may have the key
-    state=case((request.state == "lost", "lost"), else_=bindparam("then", type_=String)),
-    cost=func.coalesce(bindparam("paid", type_=BigInteger), request.cost),
-)
+    db.execute(_RENEW, {"run": run, "until": until})
 
 
 def settle(db: Connection, _now: datetime, settled: Sequence[Settled]) -> None:
     """Complete rows: an answer's cost counts, and what was not billed frees its money."""
-    names = ("row", "response", "failure", "detail")
-    rows = [
-        {
-            "then": each.state,
-            "paid": 0 if each.state == "unbilled" else each.cost,
-            **{name: getattr(each, name) for name in names},
-            **asdict(each.usage),
-        }
-        for each in settled
-    ]
-    if rows:
+    if rows := [each.values() for each in settled]:
         db.execute(_SETTLE, rows)
 
 
 def note_failures(db: Connection, _now: datetime, failures: Sequence[tuple[int, str, str]]) -> None:
     """Note why answers brought no verdict: the row, the kind of failure, and the same in words."""
     if rows := [{"row": row, "failure": kind, "detail": words} for row, kind, words in failures]:
-        db.execute(_ROW, rows)
+        db.execute(_NOTE_FAILURE, rows)
 
 
 def read_answers(db: Connection, keys: Sequence[str]) -> dict[str, Answered]:
     """Return the answers to requests by key, where there are any."""
-    rows = _read_rows(db, keys, request.response.is_not(None))
-    return {key: row for key, row in rows if isinstance(row, Answered)}
+    return {key: answer for key, answer in _read_live(db, keys) if isinstance(answer, Answered)}
 
 
 def read_criteria(db: Connection, judge: str) -> set[str]:
     """Return the criteria on which the judge of that name has given verdicts."""
-    criteria = select(verdict.criterion).join_from(VERDICT, PRESENTATION).join_from(PRESENTATION, RATER)
-    return set(db.execute(criteria.where(rater.name == judge).distinct()).scalars())
+    return set(db.execute(_CRITERIA, {"judge": judge}).scalars())
 
 
-def read_failures(db: Connection, judge: str | None = None) -> dict[tuple[str, str, int], tuple[str, str]]:
+def read_failures(db: Connection) -> dict[tuple[str, str, int], tuple[str, str]]:
     """Return why questions that were asked have no verdict: the last failure's kind and words.
 
     The keys are judge, pair and number.
     """
-    columns = (request.pair_id, request.number)
-    same = (presentation[each.name] == each for each in (request.rater_id, *columns))
-    rated = select(presentation.id).where(*same, presentation.rated_at.is_not(None))
-    wanted = (request.purpose == "study", request.failure.is_not(None), ~rated.exists())
-    statement = select(rater.name, *columns, request.failure, request.detail).join_from(REQUEST, RATER)
-    statement = statement.where(*wanted).order_by(request.id)
-    if judge is not None:
-        statement = statement.where(rater.name == judge)
-    return {(row[0], row[1], row[2]): (row[3], row[4]) for row in db.execute(statement)}
+    rows = db.execute(_FAILURES)
+    return {(row.judge, row.pair_id, row.number): (row.failure, row.detail) for row in rows}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -462,18 +440,16 @@ class Attempt(Usage):
     detail: str | None
 
 
+_ATTEMPT = {each.name for each in fields(Attempt)} - {"question"}
+
+
 def read_attempts(db: Connection, pair_ids: Sequence[str]) -> list[Attempt]:
     """Return the requests of the study about these pairs, oldest first."""
-    texts = (pair.position, pair.prompt, pair.text_a, pair.text_b)
-    columns = (REQUEST, instruction.form, rater.name.label("judge"))
-    statement = select(*columns, *texts).join_from(REQUEST, RATER).join(PAIR).join(INSTRUCTION)
-    wanted = (request.purpose == "study", request.pair_id.in_(pair_ids))
-    rows = db.execute(statement.where(*wanted).order_by(request.id)).all()
-    names = {each.name for each in fields(Attempt)} - {"question"}
-    return [
-        Attempt(question=_question(row, row.number), **{name: getattr(row, name) for name in names})
-        for row in rows
-    ]
+    attempts = []
+    for row in db.execute(_ATTEMPTS, {"pairs": pair_ids}):
+        values = {name: getattr(row, name) for name in _ATTEMPT}
+        attempts.append(Attempt(question=_question(row, row.number), **values))
+    return attempts
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -482,33 +458,28 @@ class Batch:
 
     name: str
     provider_id: str | None
-    sent_at: datetime
 
 
 def adopt_batches(db: Connection, judge: Rater, run: str, now: datetime) -> tuple[list[Batch], int]:
     """Take the judge's batches that no living run looks after; return its own, and the number of others."""
-    unfinished = (_OPEN, request.rater_id == judge.id, request.batch.is_not(None))
-    free = request.leased_until <= now
-    db.execute(REQUEST.update().where(*unfinished, free).values(run=run, leased_until=now + LEASE))
-    columns = (request.batch, request.provider_id, request.run)
-    statement = select(*columns, func.min(request.sent_at)).where(*unfinished).group_by(*columns)
-    rows = db.execute(statement).all()
-    mine = [Batch(name=row[0], provider_id=row[1], sent_at=row[3]) for row in rows if row[2] == run]
+    of_judge = {"rater": judge.id}
+    db.execute(_ADOPT, of_judge | {"run": run, "now": now, "until": now + LEASE})
+    rows = db.execute(_BATCHES, of_judge).all()
+    mine = [Batch(name=row.batch, provider_id=row.provider_id) for row in rows if row.run == run]
     return mine, len(rows) - len(mine)
 
 
 def read_batch(db: Connection, batch: str) -> dict[str, tuple[int, int | None]]:
     """Return the open requests of a batch: by key their rows, and the most that they can cost."""
-    mine = select(request.key, request.id, request.cost).where(request.batch == batch, _OPEN)
-    return {row.key: (row.id, row.cost) for row in db.execute(mine)}
+    return {row.key: (row.id, row.cost) for row in db.execute(_BATCH, {"batch": batch})}
 
 
 def change_batch(db: Connection, batch: str, **values: str | int) -> None:
     """Change the open requests of a batch: the provider's name for it, or their state in the end."""
-    db.execute(REQUEST.update().where(request.batch == batch, _OPEN).values(values))
+    of_batch = REQUEST.update().where(REQUEST.c.batch == batch, REQUEST.c.state == "open")
+    db.execute(of_batch.values(values))
 
 
 def read_in_batches(db: Connection, judge: str) -> set[str]:
     """Return the keys of the judge's requests in batches that are not done."""
-    waiting = (rater.name == judge, _OPEN, request.batch.is_not(None))
-    return set(db.execute(select(request.key).join_from(REQUEST, RATER).where(*waiting)).scalars())
+    return set(db.execute(_IN_BATCHES, {"judge": judge}).scalars())

@@ -14,18 +14,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from sqlalchemy import text
-
 from guard_eval.errors import StudyError
 from guard_eval.records import HandOutPlan, content_id
 from guard_eval.store import raters
 from guard_eval.store.database import Store
+from guard_eval.store.schema import query
 from guard_eval.store.slots import apply_plan
 
 _PLANS = 16
 """How many plans are tried where none has every method within one."""
 
-_UNTOUCHED_PAIRS = text("""
+_UNTOUCHED_PAIRS = query("""
     SELECT pair.id, pair.method_a, pair.method_b
     FROM pair JOIN slot ON slot.pair_id = pair.id AND slot.pool = 'people' AND slot.number = 0
     WHERE NOT EXISTS (
@@ -34,7 +33,7 @@ _UNTOUCHED_PAIRS = text("""
     )
 """)
 
-_KEEP = text("""
+_KEEP = query("""
     UPDATE slot SET for_rater = :rater, first = :side
     WHERE pool = 'people' AND pair_id = :pair AND number = :number
 """)

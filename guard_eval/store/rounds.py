@@ -11,38 +11,50 @@ from dataclasses import asdict
 from datetime import datetime
 from statistics import fmean
 
-from sqlalchemy import ColumnElement, Connection, and_, func, or_, select
+from sqlalchemy import Connection
 
 from guard_eval.records import Contest, Couple, RoundPlan, part_of
 from guard_eval.store import unblind
-from guard_eval.store.schema import ROUND, closed_round, pair
+from guard_eval.store.schema import CLOSED_ROUND, STOPPED, query
 
 MOST_ROUNDS = 100
 
-
-def read_stopped(db: Connection, part: str) -> tuple[int, dict[Couple, int]]:
-    """Return the number of rounds that are over, and the last round of each couple that has stopped."""
-    rows = db.execute(select(ROUND).where(closed_round.part == part).order_by(closed_round.number)).all()
-    return len(rows), {(a, b): row.number for row in rows for a, b in row.detail["stopped"]}
-
-
-def is_playing(db: Connection, part: str, *, ahead: int = MOST_ROUNDS) -> ColumnElement[bool]:
-    """Return the condition of pairs that are shown in the rounds until now, and in the next ones `ahead`."""
-    done, stopped = read_stopped(db, part)
-    last = [
-        or_(pair.method_a != a, pair.method_b != b, pair.round <= number)
-        for (a, b), number in stopped.items()
-    ]
-    return and_(pair.expected.is_(None), pair.round <= done + ahead, *last)
-
-
-def read_playing(db: Connection, part: str, *, after: int = 0) -> list[tuple[Couple, int]]:
-    """Return the couples that go on after a round, each with the number of its pairs from then on."""
-    statement = select(pair.method_a, pair.method_b, func.count()).where(
-        is_playing(db, part), pair.round > after
+PLAYING = """
+    pair.expected IS NULL
+    AND pair.round <= :ahead + (SELECT count(*) FROM closed_round WHERE closed_round.part = :part)
+    AND NOT EXISTS (
+        SELECT 1 FROM stopped WHERE stopped.part = :part AND stopped.method_a = pair.method_a
+            AND stopped.method_b = pair.method_b AND stopped.number < pair.round
     )
-    rows = db.execute(statement.group_by(pair.method_a, pair.method_b)).all()
-    return [((row[0], row[1]), row[2]) for row in rows]
+"""
+"""The condition of pairs that a part's raters are shown in the rounds until now, and in the next ones."""
+
+_CLOSED = query("SELECT grounds FROM closed_round WHERE part = :part ORDER BY number")
+
+_STOPPED = query("SELECT method_a, method_b, number FROM stopped WHERE part = :part")
+
+_SIZES = query("""
+    SELECT round, method_a, method_b, count(*) AS prompts FROM pair WHERE expected IS NULL
+    GROUP BY round, method_a, method_b
+""")
+
+_COUNT_PLAYING = query(f"SELECT count(*) FROM pair WHERE {PLAYING} AND pair.round > :after")  # noqa: S608 (a constant)
+
+
+def count_playing(db: Connection, part: str, *, after: int = 0) -> int:
+    """Return the number of pairs that raters may be shown in all rounds, or after one of them."""
+    asked = {"part": part, "ahead": MOST_ROUNDS, "after": after}
+    return int(db.execute(_COUNT_PLAYING, asked).scalar_one())
+
+
+def count_closed(db: Connection, part: str) -> int:
+    """Return the number of rounds that are over."""
+    return len(db.execute(_CLOSED, {"part": part}).all())
+
+
+def read_stopped(db: Connection, part: str) -> dict[Couple, int]:
+    """Return the last round of each couple that has stopped."""
+    return {(a, b): number for a, b, number in db.execute(_STOPPED, {"part": part})}
 
 
 def read_contest(db: Connection, part: str, plan: RoundPlan | None = None, *, now: int = 0) -> Contest:
@@ -54,24 +66,22 @@ def read_contest(db: Connection, part: str, plan: RoundPlan | None = None, *, no
         plan: How comparisons stop; by default as it was when the last round was over.
         now: The number of further rounds.
     """
-    done, stopped = read_stopped(db, part)
-    if plan is None:
-        last = select(closed_round.detail).where(closed_round.part == part, closed_round.number == done)
-        plan = RoundPlan(**db.execute(last).scalar_one()["plan"])
-    drawn = select(pair.round, pair.method_a, pair.method_b, func.count()).where(pair.expected.is_(None))
-    counts = db.execute(drawn.group_by(pair.round, pair.method_a, pair.method_b)).all()
-    sizes = {row[0]: row[3] for row in counts}
+    closed = db.execute(_CLOSED, {"part": part}).scalars().all()
+    plan = plan or RoundPlan(**closed[-1]["plan"])
+    done = len(closed) + now
+    drawn = db.execute(_SIZES).all()
+    sizes = {row.round: row.prompts for row in drawn}
     scores: dict[tuple[int, str, str], dict[Couple, list[int]]] = defaultdict(lambda: defaultdict(list))
     for row in unblind.read_counted(db, plan.criterion):
-        if part == part_of(row.rater, row.rater_kind) and row.prompt_round <= done + now:
+        if part == part_of(row.rater, row.rater_kind) and row.prompt_round <= done:
             score = (row.verdict == row.method_a) - (row.verdict == row.method_b)
             scores[row.prompt_round, row.dataset, row.prompt_id][row.method_a, row.method_b].append(score)
     return Contest(
         plan=plan,
         sizes=tuple(sizes.get(number, 0) for number in range(1, 1 + max(sizes, default=0))),
-        couples=tuple(sorted({(row[1], row[2]) for row in counts})),
-        done=done + now,
-        stopped=stopped,
+        couples=tuple(sorted({(row.method_a, row.method_b) for row in drawn})),
+        done=done,
+        stopped=read_stopped(db, part),
         prompts=[
             (key[0], {couple: fmean(each) for couple, each in couples.items() if len(each) >= plan.showings})
             for key, couples in scores.items()
@@ -87,11 +97,11 @@ def close_round(db: Connection, now: datetime, part: str, plan: RoundPlan) -> bo
     if contest.done > len(contest.sizes) or not contest.playing(contest.done):
         return False
     compared = compare(contest)
-    detail = {
-        "plan": asdict(plan),
-        "stopped": find_stopping(contest, compared),
-        "p": [[*each.couple, each.p_adjusted] for each in compared],
-        "prompts": len(contest.prompts),
-    }
-    db.execute(ROUND.insert().values(part=part, number=contest.done, detail=detail, at=now))
+    p_values = [[*each.couple, each.p_adjusted] for each in compared]
+    grounds = {"plan": asdict(plan), "p": p_values, "prompts": len(contest.prompts)}
+    same = {"part": part, "number": contest.done}
+    db.execute(CLOSED_ROUND.insert().values(**same, grounds=grounds, at=now))
+    rows = [{**same, "method_a": a, "method_b": b} for a, b in find_stopping(contest, compared)]
+    if rows:
+        db.execute(STOPPED.insert(), rows)
     return True

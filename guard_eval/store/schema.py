@@ -4,38 +4,41 @@ A *slot* is one planned showing of a pair: to one of several people, on a side t
 is a pair as one rater was shown it; it holds its slot while `slot.held_by` is its id. Letters on the screen
 become methods in `guard_eval.store.unblind` alone.
 
-`verdict`, `note` and `round` are append-only: triggers refuse UPDATE and DELETE, except while a person is
-erased. The judge's tables are in `guard_eval.store.requests`.
+`verdict`, `note`, `closed_round` and `stopped` are append-only: triggers refuse UPDATE and DELETE, except
+while a person is erased. A *request* to a judge is a row that is written before it is sent and completed
+once.
 """
 
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
-from functools import partial
+from functools import cache, partial
 from typing import Any, TypeVar
 
 from sqlalchemy import (
     DDL,
     JSON,
+    BigInteger,
     Boolean,
     Column,
-    ColumnElement,
     DateTime,
     Dialect,
+    Executable,
     Float,
     ForeignKey,
     Index,
     Integer,
+    LargeBinary,
     MetaData,
     String,
     Table,
     Text,
-    TextClause,
     UniqueConstraint,
+    bindparam,
     event,
-    exists,
     text,
     true,
 )
@@ -52,7 +55,7 @@ LONGEST_NAME = 200
 ERASING = "erasing"
 """The key in `setting` that lets rows of append-only tables go, while a person is erased."""
 
-_CHUNK = 10_000
+_CHUNK = 8_000
 _Item = TypeVar("_Item")
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
@@ -127,7 +130,6 @@ SETTING = Table(
     Column("key", String(200), primary_key=True),  # such as schema or study_hash
     required("value", ANY_TEXT),
 )
-setting = SETTING.c
 
 RATER = Table(
     "rater",
@@ -142,7 +144,6 @@ RATER = Table(
     Column("external_id", ANY_TEXT),  # the source's own name for the rater, who is paid by it
     UniqueConstraint("source", "external_id"),
 )
-rater = RATER.c
 
 TOKEN = Table(
     "token",
@@ -151,7 +152,6 @@ TOKEN = Table(
     required("rater_id", Integer, ForeignKey("rater.id"), index=True),
     required("created_at", MOMENT),
 )
-token = TOKEN.c
 
 PAIR = Table(
     "pair",
@@ -165,7 +165,6 @@ PAIR = Table(
     required("round", Integer, server_default=text("0")),  # in which it is shown; 0: the study has none
     Column("expected", JSON(none_as_null=True)),  # of a gold pair: the better text by criterion
 )
-pair = PAIR.c
 
 SLOT = Table(
     "slot",
@@ -182,7 +181,6 @@ SLOT = Table(
     Column("leased_until", MOMENT),  # then, if unrated, it is free for others
     UniqueConstraint("pair_id", "pool", "number"),
 )
-slot = SLOT.c
 
 PRESENTATION = Table(
     "presentation",
@@ -199,33 +197,21 @@ PRESENTATION = Table(
     UniqueConstraint("rater_id", "pair_id", "role", "number"),
     sqlite_autoincrement=True,  # a page shows a number that was removed: no new row may have it
 )
-presentation = PRESENTATION.c
-
-FREE = slot.held_by.is_(None)
-UNRATED = presentation.rated_at.is_(None)
-IS_OUT = rater.revoked_at.is_not(None) | rater.excluded_at.is_not(None)
 
 
-def add_index(
-    name: str, *columns: Column[Any], where: ColumnElement[bool] | TextClause, unique: bool = False
-) -> None:
-    """Add an index of the rows for which `where` holds."""
-    Index(name, *columns, unique=unique, sqlite_where=where, postgresql_where=where)
+def add_index(table: Table, name: str, *columns: str, where: str, unique: bool = False) -> None:
+    """Add an index of the rows for which `where` holds. SQLite uses it for queries with the same words."""
+    condition = text(where)
+    indexed = (table.c[column] for column in columns)
+    Index(name, *indexed, unique=unique, sqlite_where=condition, postgresql_where=condition)
 
 
-# The condition has the words of the query for open slots, as SQLite compares words.
+add_index(SLOT, "ix_slot_free", "pool", "for_rater", "shuffle", "number", where="held_by IS NULL AND open")
+add_index(SLOT, "ix_slot_lease", "leased_until", where="leased_until IS NOT NULL")
+add_index(PRESENTATION, "ix_presentation_open", "rater_id", where="rated_at IS NULL")
 add_index(
-    "ix_slot_free",
-    slot.pool,
-    slot.for_rater,
-    slot.shuffle,
-    slot.number,
-    where=text("held_by IS NULL AND open"),
+    PRESENTATION, "uq_presentation_once", "rater_id", "pair_id", where="slot_id IS NOT NULL", unique=True
 )
-add_index("ix_slot_lease", slot.leased_until, where=slot.leased_until.is_not(None))
-add_index("ix_presentation_open", presentation.rater_id, where=UNRATED)
-_OF_SLOT = presentation.slot_id.is_not(None)
-add_index("uq_presentation_once", presentation.rater_id, presentation.pair_id, where=_OF_SLOT, unique=True)
 
 VERDICT = Table(
     "verdict",
@@ -239,7 +225,6 @@ VERDICT = Table(
     Column("active_seconds", Float(53)),
     Column("ends_seen", Integer),  # of prompt, A and B: how many were on the screen to their end
 )
-verdict = VERDICT.c
 
 NOTE = Table(
     "note",
@@ -251,19 +236,83 @@ NOTE = Table(
     required("detail", ANY_TEXT),  # text, or JSON, as the kind has it
     required("at", MOMENT),
 )
-note = NOTE.c
 
-ROUND = Table(
-    "round",
+CLOSED_ROUND = Table(
+    "closed_round",
     metadata,
-    Column("part", ANY_TEXT, primary_key=True),  # whose verdicts decide: a pool's, or a judge's
+    Column("part", ANY_TEXT, primary_key=True),  # whose verdicts decided: a pool's, or a judge's
     Column("number", Integer, primary_key=True, autoincrement=False),
-    required("detail", JSON),  # the couples that stop after it, every p, and the prompts that count
+    required("grounds", JSON),  # the plan, the p of every couple, and how many prompts were rated
     required("at", MOMENT),
 )
-closed_round = ROUND.c
 
-SKIPPED = exists().where(note.presentation_id == presentation.id, note.kind == "skip")
+STOPPED = Table(
+    "stopped",
+    metadata,
+    *(Column(name, ANY_TEXT, primary_key=True) for name in ("part", "method_a", "method_b")),
+    required("number", Integer),  # the last round in which the two are shown
+)
+
+_COMPRESSED = Converted(LargeBinary(), lambda plain: zlib.compress(plain, 1), zlib.decompress)
+
+INSTRUCTION = Table(
+    "instruction",
+    metadata,
+    Column("id", String(64), primary_key=True),  # SHA-256 of the settings and the form
+    required("settings", String(64)),  # SHA-256 of what study.toml decides about the judge's requests
+    required("form", Text),  # the name of the form: interface, output, and what was left out
+    required("manner", Text),  # the form in words
+    required("prompt", String(12)),  # the prompt's version
+    required("description", Text),  # how the prompt differs from the paper's
+    required("text", Text),  # a whole request, with placeholders for the texts of a pair
+)
+
+REQUEST = Table(
+    "request",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    required("key", String(64), index=True),  # SHA-256 of what the study decides about it
+    required("rater_id", Integer, ForeignKey("rater.id"), index=True),
+    required("purpose", String(12)),  # study or calibration
+    required("pair_id", Text, ForeignKey("pair.id"), index=True),
+    required("number", Integer),  # twice the sample, plus 1 for the other order
+    Column("batch", String(16), index=True),  # our name for the batch it is sent in
+    Column("provider_id", Text),  # the provider's name for the batch; NULL until it is known
+    required("state", String(8)),  # open, answered, unbilled or lost
+    required("instruction", String(64), ForeignKey("instruction.id"), index=True),
+    required("max_output_tokens", Integer),
+    required("sent", _COMPRESSED),  # the request as it is sent
+    Column("response", _COMPRESSED),  # the answer as it came
+    Column("model", Text),  # the snapshot that the server says it used
+    Column("fingerprint", Text),  # the server's name for its configuration
+    Column("input_tokens", Integer),
+    Column("cached_tokens", Integer),
+    Column("output_tokens", Integer),
+    Column("reasoning_tokens", Integer),
+    Column("cost", BigInteger),  # billionths of a US dollar: the most it can cost, then its cost
+    Column("failure", String(16)),  # why it brought no verdict
+    Column("detail", Text),  # the same in words
+    required("sent_at", MOMENT),
+    required("run", String(16)),  # the run that sends it
+    required("leased_until", MOMENT),
+)
+add_index(REQUEST, "uq_request_live", "key", where="state IN ('open', 'answered')", unique=True)
+Index("ix_request_cost", REQUEST.c.cost)
+add_index(REQUEST, "ix_request_open", "leased_until", where="state = 'open'")
+
+CALIBRATION = Table(
+    "calibration",
+    metadata,
+    Column("settings", String(64), primary_key=True),  # as in `instruction`
+    Column("pair_id", Text, ForeignKey("pair.id"), primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    required("rater_id", Integer, ForeignKey("rater.id"), index=True),
+    required("check", String(12)),
+    required("target", String(1)),  # the side of the text that the check is about
+    required("orders", Integer),  # in how many orders the texts are shown
+    required("choices", JSON),  # by criterion; null before the answer
+    Column("answered_at", MOMENT),
+)
 
 
 def refuse_changes(table: Table, *, condition: str = "TRUE", columns: Sequence[str] = ()) -> None:
@@ -294,5 +343,32 @@ def refuse_changes(table: Table, *, condition: str = "TRUE", columns: Sequence[s
         event.listen(table, "after_create", trigger)
 
 
-for _table in (VERDICT, NOTE, ROUND):
+for _table in (VERDICT, NOTE, CLOSED_ROUND, STOPPED):
     refuse_changes(_table)
+refuse_changes(REQUEST, condition="OLD.response IS NOT NULL", columns=("response",))
+
+_TYPES = {
+    column.name: column.type
+    for table in metadata.sorted_tables
+    for column in table.columns
+    if isinstance(column.type, Converted | JSON)
+}
+_TYPES |= dict.fromkeys(("now", "until", "since"), MOMENT)
+_TYPES |= dict.fromkeys(("for_people", "excluded", "surplus", "is_out"), Boolean())
+
+
+@cache
+def query(sql: str, **types: TypeEngine[Any]) -> Executable:
+    """Return a statement whose parameters and results have the types of the schema's columns, by their names.
+
+    `types` has those of other names. A parameter after IN is a list. Statements are made once: to make one
+    takes as long as to run it.
+    """
+    names = set(re.findall(r"\w+", sql))
+    known = {name: kind for name, kind in {**_TYPES, **types}.items() if name in names}
+    lists = re.findall(r"\bIN :(\w+)", sql)
+    parameters = set(re.findall(r"(?<!:):(\w+)", sql))
+    statement = text(sql).bindparams(
+        *(bindparam(name, type_=known.get(name), expanding=name in lists) for name in parameters)
+    )
+    return statement.columns(**known) if sql.lstrip().startswith(("SELECT", "WITH")) else statement

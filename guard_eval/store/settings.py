@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sqlalchemy import Connection, bindparam, delete, insert, literal, select
+from sqlalchemy import Connection
 
 from guard_eval.records import PEOPLE_OF, Rater, content_id, settings_part
 from guard_eval.store.database import Store
-from guard_eval.store.schema import PRESENTATION, RATER, SETTING, presentation, rater, setting, verdict
+from guard_eval.store.schema import query
 
 APP_ADDRESS = "app address"
 """Where the app was served last."""
@@ -17,18 +17,34 @@ RESULTS_SEEN = "results seen"
 """When a report first showed the results, ISO 8601, UTC. Who is excluded later was excluded knowing them."""
 
 _CRITERION = "criterion "
-_VALUE = select(setting.value).where(setting.key == bindparam("asked"))
+_READ = query("SELECT value FROM setting WHERE key = :key")
+_INSERT = query("INSERT INTO setting (key, value) VALUES (:key, :value)")
+_DELETE = query("DELETE FROM setting WHERE key = :key")
+
+_HAS_RATED = query("SELECT id FROM presentation WHERE rater_id = :rater AND rated_at IS NOT NULL LIMIT 1")
+_HAVE_PEOPLE_RATED = query("""
+    SELECT presentation.id FROM presentation JOIN rater ON rater.id = presentation.rater_id
+    WHERE presentation.rated_at IS NOT NULL AND rater.kind NOT IN :models LIMIT 1
+""")
+
+_CRITERIA = query("SELECT key, value FROM setting WHERE key LIKE 'criterion %'")
+_HAS_VERDICTS = query("SELECT 1 FROM verdict WHERE criterion = :criterion LIMIT 1")
 
 
 def read_value(db: Connection, key: str) -> str | None:
     """Return the value of a key, or None if there is none."""
-    return db.execute(_VALUE, {"asked": key}).scalar_one_or_none()
+    return db.execute(_READ, {"key": key}).scalar_one_or_none()
 
 
 def put_value(db: Connection, key: str, value: str) -> None:
     """Store a value under a key, in place of an earlier one."""
-    db.execute(delete(SETTING).where(setting.key == key))
-    db.execute(insert(SETTING).values(key=key, value=value))
+    delete_value(db, key)
+    db.execute(_INSERT, {"key": key, "value": value})
+
+
+def delete_value(db: Connection, key: str) -> None:
+    """Remove a key and its value."""
+    db.execute(_DELETE, {"key": key})
 
 
 def read(store: Store, key: str) -> str | None:
@@ -55,17 +71,11 @@ def keep_declared(db: Connection, who: Rater, declared: Mapping[str, str]) -> No
     key = f"declared {content_id(part)}"
     if part not in declared or read_value(db, key) is not None:
         return
-    rated = (
-        select(presentation.id)
-        .join_from(PRESENTATION, RATER)
-        .where(presentation.rated_at.is_not(None))
-        .limit(1)
-    )
     if who.kind in PEOPLE_OF:
-        rated = rated.where(rater.id == who.id)
+        rated = db.execute(_HAS_RATED, {"rater": who.id})
     else:
-        rated = rated.where(rater.kind.not_in(PEOPLE_OF))
-    if db.execute(rated).first() is None:
+        rated = db.execute(_HAVE_PEOPLE_RATED, {"models": list(PEOPLE_OF)})
+    if rated.first() is None:
         put_value(db, key, declared[part])
 
 
@@ -80,10 +90,10 @@ def set_criteria(store: Store, words: Mapping[str, str]) -> None:
 def criteria(store: Store) -> dict[str, str]:
     """Return in which words the criteria with verdicts were asked when the first one came, by name."""
     with store.read() as db:
-        rows = db.execute(select(SETTING).where(setting.key.startswith(_CRITERION)))
+        rows = db.execute(_CRITERIA)
         words = {row.key.removeprefix(_CRITERION): row.value for row in rows}
         return {name: text for name, text in words.items() if _has_verdicts(db, name)}
 
 
 def _has_verdicts(db: Connection, criterion: str) -> bool:
-    return db.execute(select(literal(1)).where(verdict.criterion == criterion).limit(1)).first() is not None
+    return db.execute(_HAS_VERDICTS, {"criterion": criterion}).first() is not None

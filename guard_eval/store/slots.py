@@ -10,28 +10,18 @@ entered at a position that the seed draws for each rater and showing.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Literal
 
-from sqlalchemy import ColumnElement, Connection, bindparam, exists, func, select, text
+from sqlalchemy import Connection
 
 from guard_eval.errors import StudyError
 from guard_eval.records import PEOPLE, HandOutPlan, content_id
 from guard_eval.store import rounds
 from guard_eval.store.database import Store
-from guard_eval.store.schema import (
-    FREE,
-    MOMENT,
-    PRESENTATION,
-    RATER,
-    SKIPPED,
-    SLOT,
-    UNRATED,
-    pair,
-    presentation,
-    rater,
-    slot,
-)
+from guard_eval.store.rounds import PLAYING
+from guard_eval.store.schema import SLOT, chunks, query
 from guard_eval.store.settings import put_value, read_value
 from guard_eval.store.sides import LAST_SLOTS, OpenSlot
 
@@ -48,7 +38,7 @@ _RING_END = 2**31 - 1
 
 # `side` is the only one on which a slot can be shown: its own, or the other one than that of its partner.
 # The condition on `shuffle` makes SQLite take the index for the slots of a roster, too.
-OPEN_SLOTS = text("""
+OPEN_SLOTS = query("""
     WITH candidate AS NOT MATERIALIZED (
         SELECT slot.id, slot.pair_id, slot.number, slot.for_rater, slot.shuffle, pair.method_a, pair.method_b,
             pair.prompt_id,
@@ -87,7 +77,7 @@ OPEN_SLOTS = text("""
     LIMIT 32
 """)
 
-_NEW_PAIRS = text("""
+_NEW_PAIRS = query("""
     SELECT count(*) FROM (
         SELECT DISTINCT slot.pair_id FROM slot
         WHERE slot.pool = :pool AND slot.open AND (slot.held_by IS NULL OR slot.leased_until <= :now)
@@ -98,35 +88,91 @@ _NEW_PAIRS = text("""
             )
         LIMIT :most
     ) AS new_pair
-""").bindparams(bindparam("now", type_=MOMENT))
+""")
 
-_COUNT_FREE = text("""
+_COUNT_FREE = query("""
     SELECT count(*) FROM slot WHERE pool = 'people' AND held_by IS NULL AND open AND for_rater IS NULL
 """)
 
-_NEXT_END = (
-    text("""
-    SELECT min(slot.leased_until) AS moment FROM slot
+_NEXT_END = query("""
+    SELECT min(slot.leased_until) AS leased_until FROM slot
     WHERE slot.pool = :pool AND slot.open AND slot.leased_until > :now AND slot.for_rater IS NULL
         AND NOT EXISTS (
             SELECT 1 FROM presentation
             WHERE presentation.rater_id = :rater AND presentation.pair_id = slot.pair_id
         )
 """)
-    .bindparams(bindparam("now", type_=MOMENT))
-    .columns(moment=MOMENT)
-)
 
-_END_LEASES = text("""
+_LACKING = query("""
+    SELECT pair.id FROM pair
+    WHERE pair.expected IS NULL AND pair.for_people AND NOT EXISTS (
+        SELECT 1 FROM slot WHERE slot.pair_id = pair.id AND slot.pool = :pool AND slot.number = :number
+    )
+""")
+
+# Skips of raters who are excluded say nothing.
+_OPEN = query(f"""
+    UPDATE slot SET open = id IN (
+        SELECT id FROM (
+            SELECT id, row_number() OVER (
+                PARTITION BY pair_id ORDER BY held_by IS NULL, leased_until IS NOT NULL, number
+            ) AS place
+            FROM slot WHERE pool = :pool AND pair_id IN :pairs
+        ) AS ranked WHERE place <= :planned
+    ) AND pair_id IN (
+        SELECT id FROM pair WHERE {PLAYING}
+    ) AND pair_id NOT IN (
+        SELECT presentation.pair_id FROM presentation
+        JOIN slot AS shown ON shown.id = presentation.slot_id
+        JOIN rater ON rater.id = presentation.rater_id
+        WHERE shown.pool = :pool AND shown.pair_id IN :pairs AND rater.excluded_at IS NULL AND EXISTS (
+            SELECT 1 FROM note WHERE note.presentation_id = presentation.id AND note.kind = 'skip'
+        )
+        GROUP BY presentation.pair_id HAVING count(*) >= :most_skips
+    )
+    WHERE pool = :pool AND pair_id IN :pairs
+""")  # noqa: S608 (constants)
+
+# What holds no lease and is held is rated.
+_COUNT_UNRATED = query("""
+    SELECT count(*) FROM (
+        SELECT id FROM slot
+        WHERE pool = :pool AND open AND (held_by IS NULL OR leased_until IS NOT NULL) LIMIT :most
+    ) AS unrated
+""")
+
+_COUNT_UNPLACED = query("SELECT count(*) FROM pair WHERE expected IS NULL AND round = 0")
+
+_PAIRS_WITH_SLOTS = query("SELECT DISTINCT pair_id FROM slot WHERE pool = :pool")
+
+_END_LEASES = query("""
     UPDATE slot
     SET held_by = CASE WHEN leased_until > :now THEN held_by END,
-        leased_until = CASE WHEN leased_until > :now THEN :longest END
-    WHERE (leased_until <= :now OR leased_until > :longest) AND for_rater IS NULL
-""").bindparams(bindparam("now", type_=MOMENT), bindparam("longest", type_=MOMENT))
+        leased_until = CASE WHEN leased_until > :now THEN :until END
+    WHERE (leased_until <= :now OR leased_until > :until) AND for_rater IS NULL
+""")
 
-_HOLD = text("""
+_HOLD = query("""
     UPDATE slot SET held_by = :presentation, first = :side, leased_until = :until WHERE id = :slot
-""").bindparams(bindparam("until", type_=MOMENT))
+""")
+
+_RELEASE = query("""
+    UPDATE slot SET held_by = NULL, leased_until = NULL, for_rater = NULL WHERE held_by IN :presentations
+""")
+
+_SHOWN = query("SELECT id, pair_id, rated_at FROM presentation WHERE rater_id = :rater")
+
+_LEAVE_ROSTER = query("UPDATE slot SET for_rater = NULL WHERE for_rater = :rater AND held_by IS NULL")
+
+_TAKE_BACK = query("""
+    UPDATE slot SET held_by = (
+        SELECT max(id) FROM presentation
+        WHERE slot_id = slot.id AND rater_id = :rater AND rated_at IS NOT NULL
+    )
+    WHERE held_by IS NULL AND id IN (
+        SELECT slot_id FROM presentation WHERE rater_id = :rater AND rated_at IS NOT NULL
+    )
+""")
 
 
 # What the owner's plan asks for.
@@ -142,8 +188,7 @@ def apply_plan(store: Store, plan: HandOutPlan) -> None:
         StudyError: The plan has rounds, and pairs have none.
     """
     with store.write() as (db, _):
-        unplaced = select(pair.id).where(pair.expected.is_(None), pair.round == 0)
-        if plan.rounds is not None and db.execute(unplaced.limit(1)).first() is not None:
+        if plan.rounds is not None and db.execute(_COUNT_UNPLACED).scalar_one():
             raise StudyError("the pairs are not in rounds, as pairs.design wants; run: guard-eval pair STUDY")
         for pool in POOLS.values():
             planned = _read_planned(db, pool)
@@ -162,7 +207,7 @@ def prepare_slots(db: Connection, plan: HandOutPlan, now: datetime, pool: str = 
     while plan.rounds is not None and not count_unrated(db, pool, most=1):
         if not rounds.close_round(db, now, pool, plan.rounds):
             break
-        open_slots(db, pool)
+        _open_all(db, pool)
 
 
 def _read_planned(db: Connection, pool: str) -> int:
@@ -173,44 +218,33 @@ def _read_planned(db: Connection, pool: str) -> int:
 def _set_planned(db: Connection, pool: str, number: int) -> None:
     put_value(db, f"slots {pool}", str(number))
     make_missing_slots(db)
-    open_slots(db, pool)
+    _open_all(db, pool)
+
+
+def _open_all(db: Connection, pool: str) -> None:
+    open_slots(db, pool, db.execute(_PAIRS_WITH_SLOTS, {"pool": pool}).scalars().all())
 
 
 def make_missing_slots(db: Connection) -> None:
     """Make the slots that pairs lack for the plans that were used so far."""
-    of_people = (pair.expected.is_(None), pair.for_people)
     for pool in POOLS.values():
         for number in range(_read_planned(db, pool)):
-            same = (slot.pair_id == pair.id, slot.pool == pool, slot.number == number)
-            lacking = db.execute(select(pair.id).where(*of_people, ~exists().where(*same))).scalars()
+            lacking = db.execute(_LACKING, {"pool": pool, "number": number}).scalars()
             rows = [{"pair_id": pair_id, "shuffle": ring_position(pair_id)} for pair_id in lacking]
             if rows:
                 db.execute(SLOT.insert().values(pool=pool, number=number), rows)
 
 
-def open_slots(db: Connection, pool: str, *wanted: ColumnElement[bool]) -> None:
-    """Open as many slots of the wanted pairs as are planned, rated and held ones first; close the others.
+def open_slots(db: Connection, pool: str, pair_ids: Sequence[str]) -> None:
+    """Open as many slots of each pair as are planned, rated and held ones first; close the others.
 
-    Pairs of later rounds, and of couples that have stopped, have none open.
-
-    Neither has a pair that too many raters skipped; skips of raters who are excluded say nothing.
+    A pair that too many raters skipped has none open. Neither have pairs of later rounds, and of couples that
+    have stopped.
     """
-    of_pairs = (slot.pool == pool, *wanted)
-    ranks = [FREE, slot.leased_until.is_not(None), slot.number]
-    order = func.row_number().over(partition_by=slot.pair_id, order_by=ranks)
-    ranked = select(slot.id, order.label("rank")).where(*of_pairs).subquery()
-    planned = select(ranked.c.id).where(ranked.c.rank <= _read_planned(db, pool))
-    skipped = (
-        select(presentation.pair_id)
-        .join_from(PRESENTATION, SLOT)
-        .join_from(PRESENTATION, RATER)
-        .where(*of_pairs, SKIPPED, rater.excluded_at.is_(None))
-        .group_by(presentation.pair_id)
-        .having(func.count() >= MOST_SKIPS)
-    )
-    playing = select(pair.id).where(rounds.is_playing(db, pool, ahead=1))
-    is_open = slot.id.in_(planned) & slot.pair_id.in_(playing) & slot.pair_id.not_in(skipped)
-    db.execute(SLOT.update().where(*of_pairs).values(open=is_open))
+    of_pool = {"pool": pool, "planned": _read_planned(db, pool), "most_skips": MOST_SKIPS}
+    of_pool |= {"part": pool, "ahead": 1}
+    for part in chunks(pair_ids):
+        db.execute(_OPEN, of_pool | {"pairs": part})
 
 
 # What a rater can be shown.
@@ -247,10 +281,9 @@ def count_free(db: Connection) -> int:
     return int(db.execute(_COUNT_FREE).scalar_one())
 
 
-def count_unrated(db: Connection, pool: str, *, most: int | None = None) -> int:
+def count_unrated(db: Connection, pool: str, *, most: int = 2**31 - 1) -> int:
     """Return how many slots of a pool that may be handed out are not rated, counted up to `most`."""
-    unrated = select(slot.id).where(slot.pool == pool, slot.open, FREE | slot.leased_until.is_not(None))
-    return len(db.execute(unrated.limit(most)).all())
+    return int(db.execute(_COUNT_UNRATED, {"pool": pool, "most": most}).scalar_one())
 
 
 def find_next_end(db: Connection, pool: str, rater_id: int, now: datetime) -> datetime | None:
@@ -272,14 +305,13 @@ def end_leases(db: Connection, plan: HandOutPlan, now: datetime) -> None:
 
     A lease that ends later than one of now, as the clock was set back, is shortened to that.
     """
-    db.execute(_END_LEASES, {"now": now, "longest": now + plan.lease})
+    db.execute(_END_LEASES, {"now": now, "until": now + plan.lease})
 
 
-def release(db: Connection, *wanted: ColumnElement[bool]) -> None:
-    """Free the slots that these presentations hold; a verdict that still comes may be surplus."""
-    held = select(presentation.id).where(*wanted)
-    free = {"held_by": None, "leased_until": None, "for_rater": None}
-    db.execute(SLOT.update().where(slot.held_by.in_(held)).values(free))
+def release(db: Connection, presentations: Sequence[int]) -> None:
+    """Free the slots that presentations hold; a verdict that still comes may be surplus."""
+    for part in chunks(presentations):
+        db.execute(_RELEASE, {"presentations": part})
 
 
 def settle_rater(db: Connection, rater_id: int, keep: Kept) -> None:
@@ -288,13 +320,10 @@ def settle_rater(db: Connection, rater_id: int, keep: Kept) -> None:
     Who keeps all has the slots of its rated presentations back, unless another rater has taken them. Who
     does not loses its part of a roster.
     """
-    of_rater = presentation.rater_id == rater_id
+    shown = db.execute(_SHOWN, {"rater": rater_id}).all()
     if keep == "all":
-        rated = (of_rater, presentation.rated_at.is_not(None))
-        latest = select(func.max(presentation.id)).where(presentation.slot_id == slot.id, *rated)
-        of_rated = slot.id.in_(select(presentation.slot_id).where(*rated))
-        db.execute(SLOT.update().where(FREE, of_rated).values(held_by=latest.scalar_subquery()))
+        db.execute(_TAKE_BACK, {"rater": rater_id})
     else:
-        release(db, of_rater, *([UNRATED] if keep == "rated" else []))
-        db.execute(SLOT.update().where(slot.for_rater == rater_id, FREE).values(for_rater=None))
-    open_slots(db, PEOPLE, slot.pair_id.in_(select(presentation.pair_id).where(of_rater)))
+        release(db, [row.id for row in shown if keep == "nothing" or row.rated_at is None])
+        db.execute(_LEAVE_ROSTER, {"rater": rater_id})
+    open_slots(db, PEOPLE, list({row.pair_id for row in shown}))

@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, and_, case, exists, func, select
+from sqlalchemy import Connection, Executable, Row
 
 from guard_eval.errors import StudyError
-from guard_eval.records import CHOICES, TIE, Choice, RaterKind, Role
+from guard_eval.records import CHOICES, Choice, RaterKind, Role
 from guard_eval.store.database import Store
-from guard_eval.store.schema import (
-    PAIR,
-    PRESENTATION,
-    RATER,
-    SLOT,
-    VERDICT,
-    pair,
-    presentation,
-    rater,
-    slot,
-    verdict,
-)
-
-SURPLUS = and_(presentation.slot_id.is_not(None), slot.held_by.is_(None), rater.excluded_at.is_(None))
-"""Another rater has the slot; an excluded rater has none."""
+from guard_eval.store.schema import query
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,39 +76,71 @@ class TidyRow:
 NamedRows = tuple[list[str], list[tuple[Any, ...]]]
 """The names of the columns, and the rows."""
 
-_HELD = PRESENTATION.join(RATER, rater.id == presentation.rater_id).outerjoin(
-    SLOT, slot.held_by == presentation.id
-)
-_SHOWN = _HELD.join(PAIR, pair.id == presentation.pair_id).join(VERDICT)
-_IN_ORDER = presentation.first == "a"
-_SHOWN_FIRST = case((_IN_ORDER, pair.method_a), else_=pair.method_b)
-_SHOWN_LAST = case((_IN_ORDER, pair.method_b), else_=pair.method_a)
-_COLUMNS: dict[str, ColumnElement[Any]] = {
-    **{name: pair[name] for name in ("dataset", "prompt_id", "method_a", "method_b")},
-    **{name: verdict[name] for name in ("criterion", "revision", "at")},
-    **{name: verdict[name] for name in ("seconds", "active_seconds", "ends_seen")},
-    **{name: presentation[name] for name in ("pair_id", "role", "handed_out")},
-    "prompt_round": pair.round,
-    "presentation": presentation.id,
-    "slot": presentation.number,
-    "rater": rater.name,
-    "rater_kind": rater.kind,
-    "excluded": rater.excluded_at.is_not(None),
-    "surplus": SURPLUS,
-    "position": verdict.choice,
-    "shown_first": _SHOWN_FIRST,
-    "verdict": case((verdict.choice == "A", _SHOWN_FIRST), (verdict.choice == "B", _SHOWN_LAST), else_=TIE),
-    "length_a": func.length(pair.text_a),
-    "length_b": func.length(pair.text_b),
-}
+# A verdict is surplus if another rater has the slot; an excluded rater has none.
+_VERDICTS = """
+    SELECT pair.id AS pair_id, pair.dataset, pair.prompt_id, pair.method_a, pair.method_b,
+        rater.name AS rater, verdict.criterion,
+        CASE
+            WHEN verdict.choice NOT IN ('A', 'B') THEN 'tie'
+            WHEN (verdict.choice = 'A') = (presentation.first = 'a') THEN pair.method_a
+            ELSE pair.method_b
+        END AS verdict,
+        rater.kind AS rater_kind, presentation.id AS presentation, presentation.number AS slot,
+        CASE presentation.first WHEN 'a' THEN pair.method_a ELSE pair.method_b END AS shown_first,
+        verdict.seconds, verdict.active_seconds, verdict.ends_seen, verdict.at,
+        length(pair.text_a) AS length_a, length(pair.text_b) AS length_b,
+        presentation.slot_id IS NOT NULL AND slot.id IS NULL AND rater.excluded_at IS NULL AS surplus,
+        verdict.choice AS position, rater.excluded_at IS NOT NULL AS excluded,
+        presentation.role, verdict.revision, presentation.handed_out, pair.round AS prompt_round,
+        pair.position AS place
+    FROM presentation
+    JOIN rater ON rater.id = presentation.rater_id
+    LEFT JOIN slot ON slot.held_by = presentation.id
+    JOIN pair ON pair.id = presentation.pair_id
+    JOIN verdict ON verdict.presentation_id = presentation.id
+    WHERE {wanted}
+"""
 
+_HISTORY = query(_VERDICTS.format(wanted="TRUE"))
 
-_LATER = VERDICT.alias().c
-_NEWER = exists().where(
-    _LATER.presentation_id == verdict.presentation_id,
-    _LATER.criterion == verdict.criterion,
-    _LATER.revision > verdict.revision,
+_CURRENT = query(
+    _VERDICTS.format(
+        wanted="""presentation.role = 'study' AND NOT EXISTS (
+    SELECT 1 FROM verdict AS later
+    WHERE later.presentation_id = verdict.presentation_id AND later.criterion = verdict.criterion
+        AND later.revision > verdict.revision
+)"""
+    )
 )
+
+_PRESENTATIONS = query("""
+    SELECT presentation.id AS presentation, presentation.pair_id, rater.name AS rater, presentation.role,
+        presentation.slot_id IS NOT NULL AND slot.id IS NULL AND rater.excluded_at IS NULL AS surplus,
+        rater.excluded_at IS NOT NULL AS excluded,
+        CASE presentation.first WHEN 'a' THEN 1 ELSE -1 END AS side_of_a
+    FROM presentation
+    JOIN rater ON rater.id = presentation.rater_id
+    LEFT JOIN slot ON slot.held_by = presentation.id
+    WHERE rater.kind = :kind AND presentation.rated_at IS NOT NULL
+    ORDER BY presentation.id
+""")
+
+_CHOICES = query("""
+    SELECT presentation_id AS presentation, criterion, revision,
+        CASE choice WHEN 'A' THEN 1 WHEN 'B' THEN -1 ELSE 0 END AS letter,
+        coalesce(active_seconds, seconds) AS seconds
+    FROM verdict
+""")
+
+_PAIRS = query("""
+    SELECT id AS pair_id, prompt_id, method_a, method_b,
+        length(prompt) + length(text_a) + length(text_b) AS characters,
+        for_people AND NOT EXISTS (
+            SELECT 1 FROM stopped WHERE stopped.part = :pool AND stopped.method_a = pair.method_a
+                AND stopped.method_b = pair.method_b AND stopped.number < pair.round
+        ) AS for_people
+    FROM pair WHERE expected IS NULL
+""")
 
 
 def tidy(store: Store, *, include_surplus: bool = False, include_excluded: bool = False) -> list[TidyRow]:
@@ -132,46 +149,41 @@ def tidy(store: Store, *, include_surplus: bool = False, include_excluded: bool 
     Gold pairs and repeats are no part of the study. What is surplus or an excluded rater's is left out by
     default.
     """
-    wanted = [presentation.role == "study", ~_NEWER]
-    if not include_surplus:
-        wanted.append(~SURPLUS)
-    if not include_excluded:
-        wanted.append(rater.excluded_at.is_(None))
-    return _read_rows(store, ("place", "pair_id", "rater", "presentation", "criterion"), *wanted)
+    rows = _read_rows(store, _CURRENT, "place", "pair_id", "rater", "presentation", "criterion")
+    return [
+        row for row in rows if (include_surplus or not row.surplus) and (include_excluded or not row.excluded)
+    ]
 
 
 def history(store: Store) -> list[TidyRow]:
     """Return every revision of every verdict, gold pairs and repeats too, by presentation and criterion."""
-    return _read_rows(store, ("presentation", "criterion", "revision"))
+    return _read_rows(store, _HISTORY, "presentation", "criterion", "revision")
 
 
-def read_counted(db: Connection, criterion: str) -> Sequence[Row[Any]]:
-    """Return the verdicts on a criterion that count, with what `tidy` calls their columns."""
-    names = ("prompt_round", "dataset", "prompt_id", "method_a", "method_b", "rater", "rater_kind", "verdict")
-    columns = [_COLUMNS[name].label(name) for name in names]
-    counts = (presentation.role == "study", ~_NEWER, ~SURPLUS, rater.excluded_at.is_(None))
-    return db.execute(
-        select(*columns).select_from(_SHOWN).where(*counts, verdict.criterion == criterion)
-    ).all()
+def read_counted(db: Connection, criterion: str) -> list[Row[Any]]:
+    """Return the verdicts on a criterion that count, before a transaction ends."""
+    rows = db.execute(_CURRENT)
+    return [row for row in rows if row.criterion == criterion and not (row.surplus or row.excluded)]
 
 
-def _read_rows(store: Store, order: Sequence[str], *wanted: ColumnElement[bool]) -> list[TidyRow]:
-    """Return the verdicts for which `wanted` holds, in the order of these columns."""
-    columns = [column.label(name) for name, column in _COLUMNS.items()]
-    statement = select(*columns, pair.position.label("place")).select_from(_SHOWN)
+def _read_rows(store: Store, statement: Executable, *order: str) -> list[TidyRow]:
+    """Return the verdicts of a query in the order of these columns."""
     with store.read() as db:
-        rows = db.execute(statement.where(*wanted)).all()
+        rows = db.execute(statement).all()
     # sorted here because databases disagree on how text sorts
     return [_restore(row) for row in sorted(rows, key=attrgetter(*order))]
 
 
-def _restore(row: Any) -> TidyRow:  # noqa: ANN401 (a row of SQLAlchemy)
+def _restore(row: Row[Any]) -> TidyRow:
     if row.position not in CHOICES:
         raise StudyError(
             f"verdict.choice holds {row.position!a}, which is no choice; restore a copy of study.db"
         )
-    moments = {name: getattr(row, name).isoformat(timespec="milliseconds") for name in ("at", "handed_out")}
-    return TidyRow(**dict(zip(_COLUMNS, row, strict=False)) | moments)
+    values = row._asdict()
+    del values["place"]
+    for name in ("at", "handed_out"):
+        values[name] = values[name].isoformat(timespec="milliseconds")
+    return TidyRow(**values)
 
 
 def read_presentations(store: Store, kind: RaterKind) -> NamedRows:
@@ -179,11 +191,7 @@ def read_presentations(store: Store, kind: RaterKind) -> NamedRows:
 
     `side_of_a` is 1 if the comparison's first method was shown as A, else −1.
     """
-    columns = [_COLUMNS[name].label(name) for name in ("presentation", "pair_id", "rater", "role")]
-    columns += [_COLUMNS[name].label(name) for name in ("surplus", "excluded")]
-    side = case((_IN_ORDER, 1), else_=-1).label("side_of_a")
-    shown = select(*columns, side).select_from(_HELD).order_by(presentation.id)
-    return _read_tuples(store, shown.where(rater.kind == kind, presentation.rated_at.is_not(None)))
+    return _read_tuples(store, _PRESENTATIONS, kind=kind)
 
 
 def read_choices(store: Store) -> NamedRows:
@@ -192,22 +200,19 @@ def read_choices(store: Store) -> NamedRows:
     `letter` is 1 for A, −1 for B and 0 for a tie. `seconds` is the active time of the rating, or all of it
     where that is not known.
     """
-    letter = case((verdict.choice == "A", 1), (verdict.choice == "B", -1), else_=0).label("letter")
-    seconds = func.coalesce(verdict.active_seconds, verdict.seconds).label("seconds")
-    columns = (verdict.presentation_id.label("presentation"), verdict.criterion, verdict.revision)
-    return _read_tuples(store, select(*columns, letter, seconds))
+    return _read_tuples(store, _CHOICES)
 
 
-def read_pairs(store: Store, playing: ColumnElement[bool]) -> NamedRows:
-    """Return the pairs of the study; `characters` are those of its texts, and people rate those `playing`."""
-    characters = func.length(pair.prompt) + func.length(pair.text_a) + func.length(pair.text_b)
-    names = (pair.prompt_id, pair.method_a, pair.method_b)
-    known = (characters.label("characters"), (pair.for_people & playing).label("for_people"))
-    statement = select(pair.id.label("pair_id"), *names, *known)
-    return _read_tuples(store, statement.where(pair.expected.is_(None)))
+def read_pairs(store: Store, pool: str) -> NamedRows:
+    """Return the pairs of the study; `characters` are those of its texts, and people rate those `for_people`.
+
+    Comparisons may have stopped for the raters of a pool.
+    """
+    return _read_tuples(store, _PAIRS, pool=pool)
 
 
-def _read_tuples(store: Store, statement: Select[Any]) -> NamedRows:
+def _read_tuples(store: Store, statement: Executable, **values: str) -> NamedRows:
     with store.read() as db:
-        cursor = db.execute(statement).cursor  # the driver's tuples: SQLAlchemy's rows take as long again
-        return statement.selected_columns.keys(), [] if cursor is None else list(cursor.fetchall())
+        result = db.execute(statement, values)
+        cursor = result.cursor  # the driver's tuples: SQLAlchemy's rows take as long again
+        return list(result.keys()), [] if cursor is None else list(cursor.fetchall())

@@ -8,45 +8,44 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
 
-from sqlalchemy import Connection, bindparam, insert, select, update
+from sqlalchemy import Connection
 
 from guard_eval.errors import StudyError
 from guard_eval.records import CHOICES, BlindPair, Choice, HandOutPlan, NoteKind, Rater
 from guard_eval.store import handout, notes, slots
 from guard_eval.store.database import Store
 from guard_eval.store.requests import Question, check_judge
-from guard_eval.store.schema import (
-    PRESENTATION,
-    RATER,
-    SKIPPED,
-    SLOT,
-    UNRATED,
-    VERDICT,
-    check_name,
-    presentation,
-    rater,
-    slot,
-    verdict,
-)
+from guard_eval.store.schema import PRESENTATION, VERDICT, check_name, query
 from guard_eval.store.settings import keep_declared
 
-_OWNER = (
-    select(PRESENTATION, slot.held_by, slot.open, rater.name, rater.revoked_at, rater.excluded_at)
-    .add_columns(SKIPPED.label("skipped"))
-    .join_from(PRESENTATION, RATER)
-    .outerjoin_from(PRESENTATION, SLOT)
-    .where(presentation.id == bindparam("number"))
-)
-_NUMBERS: Any = bindparam("numbers", expanding=True)
-_CURRENT = (
-    select(verdict.presentation_id, verdict.criterion, verdict.revision, verdict.choice)
-    .where(verdict.presentation_id.in_(_NUMBERS))
-    .order_by(verdict.revision)
-)
-_INSERT = insert(VERDICT)
-_RATED = update(PRESENTATION).where(presentation.id.in_(_NUMBERS), UNRATED).values(rated_at=bindparam("now"))
+_SHOWN = query("""
+    SELECT presentation.slot_id, presentation.first, presentation.handed_out, presentation.rated_at,
+        slot.held_by, slot.open, rater.excluded_at IS NOT NULL AS excluded,
+        EXISTS (
+            SELECT 1 FROM note WHERE note.presentation_id = presentation.id AND note.kind = 'skip'
+        ) AS skipped
+    FROM presentation JOIN rater ON rater.id = presentation.rater_id
+    LEFT JOIN slot ON slot.id = presentation.slot_id
+    WHERE presentation.id = :number AND rater.id = :rater AND rater.name = :name AND rater.revoked_at IS NULL
+""")
+
+_LATEST = query("""
+    SELECT presentation_id, criterion, revision, choice FROM verdict
+    WHERE presentation_id IN :numbers ORDER BY revision
+""")
+
+_INSERT = VERDICT.insert()
+
+_RATED = query("UPDATE presentation SET rated_at = :now WHERE id IN :numbers AND rated_at IS NULL")
+
+_RATED_BY = query("""
+    SELECT id FROM presentation WHERE rater_id = :rater AND rated_at IS NOT NULL ORDER BY id
+""")
+
+_JUDGED = query("""
+    SELECT pair_id, number, id FROM presentation WHERE rater_id = :rater AND pair_id IN :pairs
+""")
 
 
 def save(
@@ -79,8 +78,9 @@ def save(
     """
     _check_choices(choices)
     with store.write() as (db, now):
-        row = db.execute(_OWNER, {"number": number}).one_or_none() if 0 < number < 2**31 else None
-        if row is None or row.revoked_at is not None or (row.rater_id, row.name) != (rater.id, rater.name):
+        mine = {"number": number, "rater": rater.id, "name": rater.name}
+        row = db.execute(_SHOWN, mine).one_or_none() if 0 < number < 2**31 else None
+        if row is None:
             notes.check_owner(db, rater, number)  # says what is wrong
             notes.check_admitted(db, rater)
         assert row is not None
@@ -89,7 +89,7 @@ def save(
         measured = {"seconds": _duration(seconds, longest), "ends_seen": ends_seen}
         measured["active_seconds"] = _duration(active_seconds, longest)
         _append(db, {number: choices}, now=now, **measured)
-        free = row.held_by is None and row.open and row.excluded_at is None and not row.skipped
+        free = row.held_by is None and row.open and not (row.excluded or row.skipped)
         if row.slot_id is not None and (free or (row.held_by == number and row.rated_at is None)):
             slots.hold(db, row.slot_id, number, row.first, until=None)
         remarks: dict[NoteKind, str | None] = {"comment": comment, "problem": problem}
@@ -118,15 +118,16 @@ def save_judged(
     for _, choices in answers:
         _check_choices(choices)
     keep_declared(db, judge, declared)
-    asked = presentation.pair_id.in_({question.pair_id for question, _ in answers})
-    columns = (presentation.pair_id, presentation.number, presentation.id)
-    shown = select(*columns).where(presentation.rater_id == judge.id, asked)
-    known = {(pair_id, number) for pair_id, number, _ in db.execute(shown)}
-    names = ("pair_id", "number", "first")
-    new = [each for each, _ in answers if (each.pair_id, each.number) not in known]
-    if rows := [{name: getattr(each, name) for name in names} for each in new]:
-        db.execute(insert(PRESENTATION).values(rater_id=judge.id, role="study", handed_out=now), rows)
-    numbers = {(pair_id, number): shown_as for pair_id, number, shown_as in db.execute(shown)}
+    asked = {"rater": judge.id, "pairs": list({question.pair_id for question, _ in answers})}
+    known = {(row.pair_id, row.number) for row in db.execute(_JUDGED, asked)}
+    rows = [
+        {"pair_id": each.pair_id, "number": each.number, "first": each.first}
+        for each, _ in answers
+        if (each.pair_id, each.number) not in known
+    ]
+    if rows:
+        db.execute(PRESENTATION.insert().values(rater_id=judge.id, handed_out=now), rows)
+    numbers = {(row.pair_id, row.number): row.id for row in db.execute(_JUDGED, asked)}
     _append(db, {numbers[each.pair_id, each.number]: choices for each, choices in answers}, now=now)
 
 
@@ -139,9 +140,8 @@ def read_current_choices(store: Store, number: int, *, rater: Rater) -> dict[str
 
 def read_rated_presentations(store: Store, rater: Rater) -> list[int]:
     """Return the rater's rated presentations of all visits, in the order shown, checks among the rest."""
-    mine = (presentation.rater_id == rater.id, presentation.rated_at.is_not(None))
     with store.read() as db:
-        return list(db.execute(select(presentation.id).where(*mine).order_by(presentation.id)).scalars())
+        return list(db.execute(_RATED_BY, {"rater": rater.id}).scalars())
 
 
 def read_presentation(store: Store, number: int, *, rater: Rater) -> BlindPair:
@@ -182,7 +182,7 @@ def _read_latest(db: Connection, numbers: Sequence[int]) -> dict[tuple[int, str]
     """Return the newest revision and its choice, by presentation and criterion."""
     return {
         (row.presentation_id, row.criterion): (row.revision, row.choice)
-        for row in db.execute(_CURRENT, {"numbers": list(numbers)})
+        for row in db.execute(_LATEST, {"numbers": list(numbers)})
     }
 
 

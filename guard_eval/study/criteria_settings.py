@@ -60,7 +60,7 @@ def find_study_file(folder: Path, name: str) -> Path:
 
 def each_once(values: list[Any]) -> list[Any]:
     """Return names, or couples of names in any order, none of which may be repeated."""
-    names = Counter(" with ".join(sorted(each)) if isinstance(each, list) else each for each in values)
+    names = Counter(" with ".join(sorted(value)) if isinstance(value, list) else value for value in values)
     if repeated := sorted(name for name, count in names.items() if count > 1):
         raise ValueError(f"names {', '.join(repeated)} twice; name each once")
     return values
@@ -106,16 +106,16 @@ class OwnCriterion(SettingsTable):
 CriterionName = Annotated[str, Field(pattern="^[a-z][a-z0-9_]{0,39}$")]
 
 
-def _check_distinct(own: dict[str, OwnCriterion]) -> dict[str, OwnCriterion]:
+def _check_distinct(criteria: dict[str, OwnCriterion]) -> dict[str, OwnCriterion]:
     """Check that no criterion could be taken for another, by its name or title in whatever spelling."""
-    words = [{spelling(each.name), spelling(each.title)} for each in rubric(own).values()]
+    words = [{spelling(criterion.name), spelling(criterion.title)} for criterion in rubric(criteria).values()]
     each_once(["rationale", COMPOSITE, *chain(*words)])
-    return own
+    return criteria
 
 
 OwnCriteria = Annotated[dict[CriterionName, OwnCriterion], AfterValidator(_check_distinct)]
 
 
-def rubric(own: dict[str, OwnCriterion]) -> dict[str, Criterion]:
+def rubric(criteria: dict[str, OwnCriterion]) -> dict[str, Criterion]:
     """Return all criteria that a study may name: the paper's, then its own, which override those."""
-    return CRITERIA | {name: Criterion(name=name, **each.model_dump()) for name, each in own.items()}
+    return CRITERIA | {name: Criterion(name=name, **words.model_dump()) for name, words in criteria.items()}

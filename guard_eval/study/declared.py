@@ -21,18 +21,22 @@ _EXTENDED = {"pairs.compare", "generation.strategies"}
 """Lists to which more may be added: the entries that were there stay what they are."""
 
 
-def declared_settings(settings: Settings) -> dict[str, str]:
+def declared_settings(settings: Settings, choice: str | None = None) -> dict[str, str]:
     """Return each part's settings as JSON, whose order of keys and comments in study.toml change nothing.
 
     Settings that change no verdict and no test are excluded where they are defined.
+
+    Args:
+        settings: The settings.
+        choice: The hash of the choice by [tuning], if it was made.
     """
     shared = settings.model_dump(mode="json", exclude={"metrics", "system"})
-    for name in (
-        "texts",
-        "task",
-    ):  # a study that uses neither declares what it declared before there were any
+    # A study that uses none of these declares what it declared before there were any.
+    for name in ("texts", "task", "tuning"):
         if getattr(settings, name) == Settings.model_fields[name].default:
             del shared[name]
+    if settings.tuning is not None:
+        shared["tuning"]["choice"] = choice
     if settings.system:
         shared["system"] = {system.name: _declared_system(system) for system in settings.system}
     annotation, criteria, judges = map(shared.pop, ("annotation", "criteria", "judge"))
@@ -41,11 +45,14 @@ def declared_settings(settings: Settings) -> dict[str, str]:
     for judge, table in zip(settings.judge, judges, strict=True):
         table["headers"] = judge.answering_headers
         parts[settings_part(judge.rater_name, "model")] = {"judge": table, "panel": panel}
-    for part in parts.values():
-        names = part.get("judge", annotation)["criteria"]
+    for settings_of_part in parts.values():
+        names = settings_of_part.get("judge", annotation)["criteria"]
         words_by_name = {name: words for name, words in criteria.items() if name in names}
-        part.update(shared, criteria=words_by_name)
-    return {name: json.dumps(part, sort_keys=True, ensure_ascii=False) for name, part in parts.items()}
+        settings_of_part.update(shared, criteria=words_by_name)
+    return {
+        name: json.dumps(settings_of_part, sort_keys=True, ensure_ascii=False)
+        for name, settings_of_part in parts.items()
+    }
 
 
 def _declared_system(system: System) -> dict[str, Any]:

@@ -14,21 +14,25 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cached_property
+from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
 from guard_eval.database_url import check_location
-from guard_eval.errors import StudyError
+from guard_eval.errors import StudyError, first_line
+from guard_eval.files.opening import read_text
 from guard_eval.generation.strategies import own
 from guard_eval.proposals import write_command
 from guard_eval.records import HandOutPlan
 from guard_eval.rubric import CRITERIA
+from guard_eval.study.choice import FILE, Choice, strategy_of
 from guard_eval.study.criteria_settings import find_study_file, in_one_line
 from guard_eval.study.declared import declared_settings, hash_declared
 from guard_eval.study.own_strategies import recall_strategies
 from guard_eval.study.settings import Settings
 from guard_eval.study.system_settings import BUNDLED, Model
 from guard_eval.study.toml import check_tables, read_toml, with_overrides
+from guard_eval.study.tuning_settings import JUDGE
 
 
 @dataclass(frozen=True)
@@ -39,11 +43,13 @@ class Study:
         folder: The study's folder.
         settings: What study.toml says, and `overrides` in place of it.
         overrides: Settings changed for this run, each `table.key=value`.
+        choice: The settings that `measure --tune` chose, if there is a file of them.
     """
 
     folder: Path
     settings: Settings
     overrides: tuple[str, ...] = ()
+    choice: Choice | None = None
 
     @classmethod
     def open(cls, folder: str | Path, overrides: Sequence[str] = ()) -> Study:
@@ -61,7 +67,11 @@ class Study:
                 raise StudyError(f"there is no study.toml in {name!r}; {remedy}")
         recall_strategies(folder)
         tables = with_overrides(read_toml(path), overrides)
-        return cls(folder, check_settings(tables, folder), tuple(overrides))
+        settings = check_settings(tables, folder)
+        choice = _read_choice(folder, settings)
+        if choice is not None:
+            settings = settings.with_chosen(choice.chosen)
+        return cls(folder, settings, tuple(overrides), choice)
 
     def command(self, name: str, *arguments: str | Path) -> str:
         """Return a command on this study that a shell can run, with the user's `--set` and `--code`.
@@ -78,13 +88,19 @@ class Study:
     @cached_property
     def declared(self) -> dict[str, str]:
         """Return the settings that can change verdicts or their tests, as JSON: people's and each judge's."""
-        return declared_settings(self.settings)
+        return declared_settings(self.settings, self.choice.hash if self.choice else None)
 
     @cached_property
     def hash(self) -> str:
         """Return the SHA-256 of all settings that can change a result, whatever their order and comments."""
         metrics = self.settings.metrics.model_dump_json()
         return hash_declared(json.dumps([self.declared, metrics], sort_keys=True))
+
+    @property
+    def current_choice(self) -> Choice | None:
+        """Return what was chosen, unless study.toml has another rule or other settings since."""
+        choice = self.choice
+        return choice if choice is not None and choice.rule == self.settings.rule else None
 
     @property
     def prompts_path(self) -> Path:
@@ -112,6 +128,21 @@ class Study:
                 models.append(model)
         return [replace(self, settings=settings.of_model(model)) for model in models]
 
+    def of_tuning(self) -> Study:
+        """Return this study as judges compare all settings with the baseline, in a database of its own.
+
+        Raises:
+            StudyError: No judge chooses settings.
+        """
+        settings = self.settings
+        if settings.tuning is None or JUDGE not in settings.tuning.scores:
+            path = self.folder / "study.toml"
+            raise StudyError(f"the rule in [tuning] of {path} does not name judge; leave --tune out")
+        couples = [[name, settings.metrics.baseline] for name in chain(*settings.grids.values())]
+        pairs = settings.pairs.model_copy(update={"compare": couples, "human_pairs": None})
+        database = f"sqlite:///{self.folder.resolve() / 'tuning.db'}"
+        return replace(self, settings=settings.model_copy(update={"pairs": pairs, "database": database}))
+
     @property
     def continuations(self) -> Path:
         """Return the folder of continuation files, one per strategy."""
@@ -130,15 +161,15 @@ class Study:
     @property
     def plan(self) -> HandOutPlan:
         """Return how pairs are handed to people, and to simulated raters in their place."""
-        asked = self.settings.annotation
+        annotation = self.settings.annotation
         return HandOutPlan(
             seed=self.settings.seed,
-            slots=asked.raters_per_pair,
-            lease=timedelta(minutes=asked.lease_minutes),
-            quota=asked.pairs_per_rater,
-            gold_every=asked.gold_every,
-            repeats=asked.repeats,
-            rounds=self.settings.plan_rounds(asked.criteria, asked.raters_per_pair),
+            slots=annotation.raters_per_pair,
+            lease=timedelta(minutes=annotation.lease_minutes),
+            quota=annotation.pairs_per_rater,
+            gold_every=annotation.gold_every,
+            repeats=annotation.repeats,
+            rounds=self.settings.plan_rounds(annotation.criteria, annotation.raters_per_pair),
         )
 
     @property
@@ -158,6 +189,23 @@ class Study:
         return locate_model(name, self.folder)
 
 
+def _read_choice(folder: Path, settings: Settings) -> Choice | None:
+    """Return what [tuning] chose, if that is still among the settings; None if nothing was chosen.
+
+    Raises:
+        StudyError: The file cannot be used.
+    """
+    if settings.tuning is None or not (folder / FILE).exists():
+        return None
+    try:
+        choice = Choice.model_validate_json(read_text(find_study_file(folder, FILE)))
+    except ValueError as error:
+        reason = first_line(error)
+        raise StudyError(f"cannot use {folder / FILE}: {reason}; remove it, and choose again") from None
+    is_known = all(choice.chosen.get(name) in tried for name, tried in settings.grids.items())
+    return choice if is_known else None
+
+
 def check_settings(tables: Mapping[str, Any], folder: Path) -> Settings:
     """Return the settings in the tables of a study.toml, or raise a `StudyError` that names all problems."""
     declared = tables.get("criteria")
@@ -167,12 +215,14 @@ def check_settings(tables: Mapping[str, Any], folder: Path) -> Settings:
 
 
 def _system_names(tables: Mapping[str, Any]) -> list[str]:
-    """Return the names in the `[[system]]` tables, as they are shown."""
+    """Return the names in the `[[system]]` tables, as they are shown, and of what [tuning] chooses from."""
     systems = tables.get("system")
     names = []
-    for system in systems if isinstance(systems, list) else ():
+    for system, key in product(systems if isinstance(systems, list) else (), ("name", "setting_of")):
         with suppress(ValueError, AttributeError):  # said where the table is checked
-            names.append(in_one_line(system.get("name")))
+            names.append(in_one_line(system.get(key)))
+    with suppress(LookupError, TypeError):
+        names += [strategy_of(text) for text in tables["generation"]["strategies"] if "[" in text]
     return names
 
 

@@ -79,9 +79,9 @@ def read_examples(text: str) -> tuple[JudgedExample, ...]:
 def _check_template(file: StudyFile) -> StudyFile:
     names = sorted({name.strip() for name in _PLACEHOLDER.findall(file.text)})
     if "criteria" not in names or not set(names) <= {*PLACEHOLDERS}:
-        known = ", ".join(f"{{{{{name}}}}}" for name in PLACEHOLDERS)
+        names_allowed = ", ".join(f"{{{{{name}}}}}" for name in PLACEHOLDERS)
         raise ValueError(
-            f"it has the placeholders {names}; write {{{{criteria}}}}, and others only of {known}"
+            f"it has the placeholders {names}; write {{{{criteria}}}}, and others only of {names_allowed}"
         )
     return file
 
@@ -163,7 +163,7 @@ class Judge(ServedModel):
         return self._task
 
     def in_study(
-        self, known: dict[str, Criterion], criteria: list[str], *, texts: str, task: str | None
+        self, rubric: dict[str, Criterion], criteria: list[str], *, texts: str, task: str | None
     ) -> Self:
         """Return this judge in its study: it is asked its own criteria, or else people's.
 
@@ -172,7 +172,7 @@ class Judge(ServedModel):
         """
         has_criteria = "criteria" in self.model_fields_set
         judge = self.model_copy(update={} if has_criteria else {"criteria": criteria})
-        judge._known = known  # noqa: SLF001 (of the same class)
+        judge._known = rubric  # noqa: SLF001 (of the same class)
         judge._texts = texts  # noqa: SLF001
         judge._task = task  # noqa: SLF001
         for number, example in enumerate(judge.judged_examples, start=1):

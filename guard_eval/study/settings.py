@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, combinations
 from typing import Annotated, Literal, Self, get_args
 
@@ -20,9 +20,10 @@ from pydantic import (
 
 from guard_eval.database_url import check_url
 from guard_eval.errors import nearest
-from guard_eval.generation.strategies import ContrastiveDecoding, draws, parse
-from guard_eval.records import RoundPlan
+from guard_eval.generation.strategies import ContrastiveDecoding, draws, parse, read_grid
+from guard_eval.records import RoundPlan, content_id
 from guard_eval.rubric import HUMAN_CRITERIA, Criterion
+from guard_eval.study.choice import strategy_of
 from guard_eval.study.criteria_settings import (
     CriteriaNames,
     OwnCriteria,
@@ -33,18 +34,21 @@ from guard_eval.study.criteria_settings import (
     rubric,
 )
 from guard_eval.study.judge_settings import CONTINUATIONS, Judge
-from guard_eval.study.system_settings import BUNDLED, Model, Name, NameOfSystem, StrategyName, System
-from guard_eval.study.test_plan import EXCLUSIVE, TestPlan
+from guard_eval.study.system_settings import BUNDLED, Model, Name, NameOfSystem, System
+from guard_eval.study.test_plan import EXCLUSIVE, SplitPlan
+from guard_eval.study.tuning_settings import JUDGE, Tuning
 
 Count = Annotated[int, Field(ge=1, le=10_000_000)]
 """A number of prompts or pairs."""
 Tokens = Annotated[int, Field(ge=1, le=1_000_000)]
 SmallCount = Annotated[int, Field(ge=1, le=1000)]
 """A number by which others are multiplied: raters of a pair, runs of a prompt, layers, seeds."""
-StrategyNames = Annotated[list[StrategyName], Field(max_length=1000), AfterValidator(each_once)]
+StrategyOrGrid = Annotated[str, AfterValidator(lambda text: read_grid(text).text)]
+StrategyNames = Annotated[list[StrategyOrGrid], Field(max_length=1000), AfterValidator(each_once)]
 Group = Annotated[list[NameOfSystem], Field(min_length=2, max_length=100), AfterValidator(each_once)]
 StopStrings = Annotated[list[Name], AfterValidator(lambda texts: sorted(set(texts)))]
 """Their order changes no text."""
+Statement = Annotated[str, AfterValidator(in_one_line), Field(min_length=1, max_length=2000)]
 Code = Annotated[str, Field(pattern="^[A-Za-z0-9_-]{1,64}$")]
 Ending = Literal["completed", "no_place", "ran_out", "screened_out", "declined"]
 Language = Literal["en", "de"]
@@ -63,7 +67,7 @@ class Prompts(SettingsTable):
     Attributes:
         file: A file in the study's folder: JSON lines, `.csv` or `.txt`. `guard-eval new --prompts`
             copies one there.
-        limit: Only its first so many prompts.
+        limit: The number of prompts that are used of each dataset, the first ones. Default: all.
     """
 
     file: Name = "prompts.jsonl"
@@ -74,7 +78,8 @@ class GenerationSettings(SettingsTable):
     """How continuations are made.
 
     Attributes:
-        strategies: The strategies to compare, each a system of [model] that is named by its signature.
+        strategies: The strategies to compare, each a system of [model] that is named by its signature. Of one
+            with lists of values, such as `top_p(p=[0.8, 0.9])`, [tuning] chooses one setting.
         runs: How many texts a strategy that draws writes to each prompt; others would write the same again.
         stop: A text ends before the first of these strings that it comes to.
         max_new_tokens: The length limit, in tokens.
@@ -138,7 +143,8 @@ class Pairs(SettingsTable):
 
     Attributes:
         compare: Couples of systems, or groups in which each is compared with each: strategies of
-            [generation], or names of [[system]].
+            [generation], or names of [[system]]. A strategy with several settings is named without its
+            parameters: `top_p`.
         per_dataset: Prompts drawn from each dataset.
         human_pairs: Of each comparison people rate so many pairs, drawn at random, and a judge all; by
             default people rate all, too.
@@ -237,6 +243,22 @@ class Annotation(SettingsTable):
     recruitment: Recruitment = Recruitment()
 
 
+class People(SettingsTable):
+    """What only the owner knows of the people who rate, for the checklist that reviewers ask for.
+
+    Attributes:
+        recruited: How and where the people were recruited.
+        pay_per_hour: The pay for an hour, with its currency, and how adequate it is where people live.
+        ethics: The ethics board and its decision, or why none was needed.
+        population: The people's characteristics: countries, ages, occupations.
+    """
+
+    recruited: Statement | None = None
+    pay_per_hour: Statement | None = None
+    ethics: Statement | None = None
+    population: Statement | None = None
+
+
 Words = Annotated[str, Field(min_length=1, max_length=300), AfterValidator(in_one_line)]
 
 
@@ -272,13 +294,15 @@ class Settings(SettingsTable):
     prompts: Prompts = Prompts()
     model: Model = Model(name=BUNDLED)
     generation: GenerationSettings = GenerationSettings()
+    tuning: Tuning | None = None
     system: list[System] = Field(default=[], max_length=1000)
     metrics: MetricSettings = MetricSettings()
     pairs: Pairs
     criteria: OwnCriteria = Field(default={})
     annotation: Annotation = Annotation()
+    people: People = Field(default=People(), exclude=True)
     judge: list[Judge] = Field(default=[], max_length=100)
-    analysis: TestPlan = TestPlan()
+    analysis: SplitPlan = SplitPlan()
 
     @property
     def rubric(self) -> dict[str, Criterion]:
@@ -287,12 +311,48 @@ class Settings(SettingsTable):
 
     @property
     def systems(self) -> dict[str, System]:
-        """Return all systems by name: each strategy of [generation] by its signature, then [[system]]."""
-        strategies = [
-            System.model_construct(_fields_set={"name", "strategy"}, name=name, strategy=name)
-            for name in self.generation.strategies
+        """Return all systems by name: each strategy of [generation] by its signature, then [[system]].
+
+        Every setting of a grid is a system.
+        """
+        return {system.name: system for system in (*self._of_generation, *self.system)}
+
+    @property
+    def _of_generation(self) -> list[System]:
+        fields = {"name", "strategy"}
+        return [
+            System.model_construct(
+                fields, name=name, strategy=name, setting_of=strategy_of(text) if "[" in text else None
+            )
+            for text in self.generation.strategies
+            for name in ([text] if "[" not in text else read_grid(text).settings)
         ]
-        return {system.name: system for system in (*strategies, *self.system)}
+
+    @property
+    def grids(self) -> dict[str, list[str]]:
+        """Return the settings of each strategy of which [tuning] chooses one, by the strategy's name."""
+        grids: dict[str, list[str]] = {}
+        for system in self.systems.values() if self.tuning else ():
+            if system.setting_of is not None:
+                grids.setdefault(system.setting_of, []).append(system.name)
+        return grids
+
+    @property
+    def rule(self) -> str:
+        """Return the hash of the rule by which [tuning] chooses, and of what it chooses from."""
+        by_judge = self.tuning is not None and JUDGE in self.tuning.scores
+        metrics = self.metrics.model_dump(mode="json", exclude={"compute", "level", "baseline"})
+        judged = [self.metrics.baseline, *(judge.model_dump(mode="json") for judge in self.judge)]
+        tuning = self.tuning and self.tuning.model_dump(mode="json")
+        return content_id(tuning, self.grids, metrics, judged if by_judge else [], self.seed)
+
+    def with_chosen(self, chosen: Mapping[str, str]) -> Self:
+        """Return these settings with the chosen settings where pairs.compare and the baseline name a grid."""
+        couples = [[chosen.get(name, name) for name in couple] for couple in self.pairs.compare]
+        baseline = self.metrics.baseline
+        metrics = self.metrics.model_copy(update={"baseline": chosen.get(baseline or "", baseline)})
+        pairs = self.pairs.model_copy(update={"compare": couples})
+        return self.model_copy(update={"metrics": metrics, "pairs": pairs})
 
     def model_of(self, system: System) -> Model:
         """Return the local model that writes a system's texts."""
@@ -300,8 +360,8 @@ class Settings(SettingsTable):
 
     def of_model(self, model: Model) -> Self:
         """Return these settings with `model` as [model], and the strategies by which it writes."""
-        local = [each for each in self.systems.values() if each.source == "strategy"]
-        strategies = [str(each.strategy) for each in local if self.model_of(each) == model]
+        local = [system for system in self.systems.values() if system.source == "strategy"]
+        strategies = [str(system.strategy) for system in local if self.model_of(system) == model]
         generation = self.generation.model_copy(update={"strategies": strategies})
         return self.model_copy(update={"model": model, "generation": generation, "system": []})
 
@@ -324,23 +384,27 @@ class Settings(SettingsTable):
     @field_validator("judge")
     @classmethod
     def _complete_judges(cls, judges: list[Judge], info: ValidationInfo) -> list[Judge]:
-        known = rubric(info.data.get("criteria", {}))
+        criteria_by_name = rubric(info.data.get("criteria", {}))
         annotation = info.data.get("annotation")
         each_once([judge.rater_name for judge in judges])
         criteria = annotation.criteria if annotation else []
         texts = info.data.get("texts", CONTINUATIONS)
         task = info.data.get("task")
-        return [judge.in_study(known, criteria, texts=texts, task=task) for judge in judges]
+        return [judge.in_study(criteria_by_name, criteria, texts=texts, task=task) for judge in judges]
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:
-        systems = list(self.systems)
+        grids = self.grids
+        tried = [*chain(*grids.values())]
+        # A grid without [tuning] is refused below.
+        named = [system.setting_of for system in self._of_generation if system.setting_of]
+        systems = [*(name for name in self.systems if name not in tried), *dict.fromkeys([*grids, *named])]
         assisting = self.analysis.assisted_by
         table = "generation.strategies or [[system]]" if self.system else "generation.strategies"
-        asked = [*self.annotation.criteria, *chain(*(judge.criteria for judge in self.judge))]
+        criteria = [*self.annotation.criteria, *chain(*(judge.criteria for judge in self.judge))]
         problems = [
-            f"{key} names {name}, which is not in {table}: {nearest(name, known)}"
-            for key, names, table, known in (
+            f"{key} names {name}, which is not in {table}: {nearest(name, valid_names)}"
+            for key, names, table, valid_names in (
                 ("pairs.compare", chain(*self.pairs.compare), table, systems),
                 ("metrics.baseline", filter(None, [self.metrics.baseline]), table, systems),
                 (
@@ -349,12 +413,12 @@ class Settings(SettingsTable):
                     "[[judge]]",
                     [judge.rater_name for judge in self.judge],
                 ),
-                ("analysis.composite", self.analysis.composite or (), "annotation.criteria", asked),
+                ("analysis.composite", self.analysis.composite or (), "annotation.criteria", criteria),
             )
             for name in dict.fromkeys(names)
-            if name not in known
+            if name not in valid_names
         ]
-        problems += self._check_writers()
+        problems += [*self._check_writers(), *self._check_tuning()]
         if assisting and not self.pairs.human_pairs:
             problems.append("analysis.assisted_by needs pairs that people do not rate; set pairs.human_pairs")
         problems += self._check_rounds()
@@ -386,6 +450,25 @@ class Settings(SettingsTable):
         alpha = self.analysis.alpha
         return RoundPlan(design=design, criterion=criteria[0], alpha=alpha, showings=showings)
 
+    def _check_tuning(self) -> Iterator[str]:
+        """Yield what is wrong with grids and the rule by which a setting is chosen."""
+        grids = [text for text in self.generation.strategies if "[" in text]
+        if self.tuning is None and grids:
+            yield (
+                f"generation.strategies has several settings of {grids[0]}, and nothing says which one "
+                "is compared; add [tuning] with prompts and maximize, or give one value"
+            )
+        if self.tuning is not None and not self.grids:
+            yield (
+                "tuning: no strategy has several settings; give one a list of values, such as "
+                "top_p(p=[0.8, 0.9]), or remove [tuning]"
+            )
+        if self.tuning is not None and JUDGE in self.tuning.scores:
+            if not self.judge:
+                yield "tuning names judge, and there is none; add [[judge]]"
+            if self.metrics.baseline is None or self.metrics.baseline in self.grids:
+                yield "tuning names judge, whose win share is against one system; set metrics.baseline to it"
+
     def _check_writers(self) -> list[str]:
         """Return what is wrong with the models and strategies that write texts, and with systems' names."""
         local = [system for system in self.systems.values() if system.source == "strategy"]
@@ -397,7 +480,7 @@ class Settings(SettingsTable):
         ]
         if "model" not in self.model_fields_set and any(system.model is None for system in local):
             problems.append("model: is missing; add it")
-        names = Counter([*self.generation.strategies, *(system.name for system in self.system)])
+        names = Counter([*(system.name for system in (*self._of_generation, *self.system)), *self.grids])
         problems += [
             f"two systems are named {name}; rename one" for name, count in names.items() if count > 1
         ]
@@ -407,8 +490,8 @@ class Settings(SettingsTable):
         problems += [
             f"the model {name} writes with dtype auto and with another one, so nobody could tell their texts "
             "apart; set dtype in each of its tables"
-            for name, each in dtypes.items()
-            if len(each) > 1 and "auto" in each
+            for name, model_dtypes in dtypes.items()
+            if len(model_dtypes) > 1 and "auto" in model_dtypes
         ]
         writers: dict[tuple[str, str], System] = {}
         for system in local:

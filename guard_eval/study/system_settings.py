@@ -134,18 +134,23 @@ class System(ServerSettings):
         chat: Send prompts as a user's message; `false` for the completions of a base model.
         temperature: The temperature that the server samples with. Default: the server's own.
         body: Fields added to the body of each request, such as `{top_n_sigma = 1, min_p = 0}`.
+        setting_of: The strategy that this system is one setting of. [tuning] chooses one of them, and
+            pairs.compare names the strategy.
     """
 
     name: SystemName
     file: Name | None = Field(default=None, exclude=True)  # the pairs say which texts were compared
     column: Name | None = Field(default=None, exclude=True)
-    model: Annotated[Model | None, BeforeValidator(_as_table)] = None
+    model: Annotated[Model | None, BeforeValidator(_as_table, json_schema_input_type=Model | str | None)] = (
+        None
+    )
     strategy: StrategyName | None = None
     chat: bool = True
     temperature: Annotated[float, Field(ge=0, le=100)] | None = None
     body: Annotated[dict[str, JsonValue], AfterValidator(partial(refuse_names, _OWN_FIELDS))] = Field(
         default={}
     )
+    setting_of: SystemName | None = None
 
     @property
     def source(self) -> Source:
@@ -162,7 +167,7 @@ class System(ServerSettings):
 
     @model_validator(mode="after")
     def _check_source(self) -> Self:
-        keys = self.model_fields_set - {"name"}
+        keys = self.model_fields_set - {"name", "setting_of"}
         sources = keys & {"file", "strategy", "base_url"}
         if len(sources) != 1:
             raise ValueError(

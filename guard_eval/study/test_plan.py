@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from guard_eval.rubric import Weights
-from guard_eval.study.criteria_settings import SettingsTable
+from guard_eval.study.criteria_settings import SettingsTable, in_one_line
 
 EXCLUSIVE = ("correction", "weights", "margin", "sequential", "raters", "assisted_by")
 """If `sequential` or `assisted_by` is chosen, no other of these keys may be chosen."""
@@ -16,6 +16,7 @@ Correction = Literal["holm", "bh", "max-t"]
 PairWeights = Literal["equal", "precision"]
 RaterSampling = Literal["fixed", "random"]
 PanelRule = Literal["majority", "mean"]
+Heading = Annotated[str, Field(min_length=1), AfterValidator(in_one_line)]
 
 
 class TestPlan(SettingsTable):
@@ -68,3 +69,14 @@ class TestPlan(SettingsTable):
         if len(chosen) > 1 and (self.sequential or self.assisted_by):
             raise ValueError(f"no test holds for {' with '.join(chosen)}: remove all but one")
         return self
+
+
+class SplitPlan(TestPlan):
+    """How the verdicts will be tested and split, declared before there are any.
+
+    Attributes:
+        by: Columns by whose values results are split, such as `dataset`. Whether a result depends on one of
+            them is tested, and corrected together with the other results.
+    """
+
+    by: list[Heading] = Field(default=[])

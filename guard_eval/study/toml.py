@@ -97,8 +97,8 @@ def _assign(table: Any, assignment: str) -> None:  # noqa: ANN401 (tables, lists
     match = _ASSIGNMENT.fullmatch(assignment)
     if match is None:
         raise LookupError
-    for part in re.findall(r"\"[^\"]*\"|\[?[\w-]+", match[1]):
-        key = int(part[1:]) - 1 if part.startswith("[") else part.strip('"')
+    for segment in re.findall(r"\"[^\"]*\"|\[?[\w-]+", match[1]):
+        key = int(segment[1:]) - 1 if segment.startswith("[") else segment.strip('"')
         if isinstance(key, str) != isinstance(table, dict):
             raise TypeError
         parent = table
@@ -131,7 +131,7 @@ def problems_of(error: ValidationError, table: type[BaseModel], data: object) ->
     """Return what pydantic found wrong with the data of a model, a line for each problem."""
     places: dict[str, tuple[str, str]] = {}
     for detail in error.errors(include_url=False):
-        name, known = _find_place(detail, table, data)
+        name, valid_keys = _find_place(detail, table, data)
         value = ""
         message = detail["msg"].removeprefix("Value error, ")
         if detail["type"] == "default_factory_not_called":
@@ -139,7 +139,7 @@ def problems_of(error: ValidationError, table: type[BaseModel], data: object) ->
         if detail["type"] == "missing":
             message = "is missing; add it"
         elif detail["type"] == "extra_forbidden":
-            message = f"is not a setting; {nearest(str(detail['loc'][-1]), known)}"
+            message = f"is not a setting; {nearest(str(detail['loc'][-1]), valid_keys)}"
         # What is wrong with a database's URL may be its password.
         elif not isinstance(detail["input"], dict | tuple | BaseModel) and not name.startswith("database"):
             value = repr(detail["input"])[:_SHOWN_CHARACTERS]
@@ -159,15 +159,15 @@ def _find_place(detail: ErrorDetails, table: type[BaseModel], data: Any) -> tupl
     """Return a problem's place, without the types that pydantic names in it, and the keys of its table."""
     name = ""
     keys = []
-    for part in detail["loc"]:
+    for segment in detail["loc"]:
         try:
-            data = data[part]
+            data = data[segment]
         except (LookupError, TypeError):  # a type that pydantic names, or what is missing
             if detail["type"] != "missing":
                 continue
-        name += f"[{part + 1}]" if isinstance(part, int) else f".{part}"
+        name += f"[{segment + 1}]" if isinstance(segment, int) else f".{segment}"
         keys = list(table.model_fields)
-        if field := table.model_fields.get(str(part)):
+        if field := table.model_fields.get(str(segment)):
             table = next(_tables_in(field.annotation), table)
     return name.removeprefix("."), keys
 

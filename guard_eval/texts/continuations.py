@@ -5,28 +5,25 @@ arithmetic, the seed and the limits. Texts of different recipes therefore cannot
 `guard.jsonl` has a line for each text by GUARD. A shard appends to `guard.shard-1-of-4.jsonl`, so no two
 processes append to one file, and shards of other machines are joined by copying their files.
 
-Each batch is appended and synced. A process that dies leaves at most one torn last line, which readers skip
-and the next append cuts off.
+Batches are appended as `journal` does, so that a crash loses no text.
 """
 
 from __future__ import annotations
 
 import json
-import mmap
-import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
-from functools import partial
-from io import FileIO
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from guard_eval.errors import StudyError
-from guard_eval.files.opening import LARGEST_TEXT, open_regular, read_bytes
+from guard_eval.files.opening import LARGEST_TEXT, read_bytes
 from guard_eval.records import Continuation, Recipe, content_id
-from guard_eval.reporting.writing import open_to_append, write_whole
+from guard_eval.reporting.writing import write_whole
+from guard_eval.texts.journal import append_lines, read_lines
 from guard_eval.texts.shards import WHOLE, Shard
 
 RUN_FIELDS = (
@@ -38,18 +35,21 @@ RUN_FIELDS = (
 _STRATEGY_FIELDS = ("strategy", "amateur", "amateur_revision", "engine", "source")
 """Fields of `Recipe` that a text's line has where they are set."""
 
-_LONGEST_LINE = 2**26
-
 
 def run_folder(continuations: Path, recipe: Recipe) -> Path:
     """Return the folder of a recipe's texts in a study's `continuations`.
 
     Of a model that is a folder, the content counts and the path does not.
     """
-    shared = {name: getattr(recipe, name) for name in RUN_FIELDS}
+    shared = _shared_fields(recipe)
     if recipe.revision.startswith("sha256:"):
         del shared["model"]
     return continuations / content_id("run", shared)[:8]
+
+
+def _shared_fields(recipe: Recipe) -> dict[str, Any]:
+    """Return what a recipe shares with the others of its run, by `RUN_FIELDS`."""
+    return {name: getattr(recipe, name) for name in RUN_FIELDS}
 
 
 def read_run_folders(continuations: Path) -> dict[Path, dict[str, Any]]:
@@ -62,7 +62,7 @@ def read_run_folders(continuations: Path) -> dict[Path, dict[str, Any]]:
 
 
 def _read_recipe(folder: Path) -> dict[str, Any]:
-    """Return what recipe.json says, by `RUN_FIELDS`."""
+    """Return what a folder's recipe.json says, by `RUN_FIELDS`."""
     path = folder / "recipe.json"
     try:
         values = json.loads(read_bytes(path, limit=LARGEST_TEXT))
@@ -92,14 +92,12 @@ def append_continuations(continuations: Path, batch: Sequence[Continuation], sha
     """Append texts to the files of their recipes and sync them. When this returns, they outlive a crash.
 
     Raises:
-        StudyError: A file cannot be written (disk full, no permission). Its earlier lines stay valid, and so
-            do the new lines that still found room.
+        StudyError: See `append_lines`.
     """
     for recipe, texts in groupby(batch, key=lambda text: text.recipe):
         folder = run_folder(continuations, recipe)
         if not (folder / "recipe.json").exists():
-            shared = {name: getattr(recipe, name) for name in RUN_FIELDS}
-            content = json.dumps(shared, indent=2, ensure_ascii=False) + "\n"
+            content = json.dumps(_shared_fields(recipe), indent=2, ensure_ascii=False) + "\n"
             write_whole(folder / "recipe.json", content.encode(), make_folder=True)
         append_lines(folder / f"{_stem(recipe, shard)}.jsonl", map(_row, texts))
 
@@ -125,37 +123,6 @@ def _row(continuation: Continuation) -> dict[str, Any]:
     return row | {name: recipe[name] for name in _STRATEGY_FIELDS if recipe[name] is not None}
 
 
-def append_lines(path: Path, rows: Iterable[dict[str, Any]]) -> None:
-    """Append objects as lines and sync them; a line that is torn before or after goes.
-
-    Raises:
-        StudyError: The file cannot be written.
-    """
-    lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-    rest = memoryview(lines.encode("utf-8", "surrogatepass"))
-    try:
-        with open_to_append(path) as file:  # without a buffer, which would repeat a write that found no room
-            file.truncate(_whole_lines(file))
-            try:
-                while rest:
-                    rest = rest[file.write(rest) :]
-            finally:
-                file.truncate(_whole_lines(file))
-                os.fsync(file.fileno())
-    except OSError as error:
-        raise StudyError(
-            f"cannot write {path}: {error.strerror}; fix that and run the command again"
-        ) from error
-
-
-def _whole_lines(file: FileIO) -> int:
-    """Return how many bytes of a file are whole lines."""
-    if not os.fstat(file.fileno()).st_size:
-        return 0
-    with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-        return content.rfind(b"\n") + 1
-
-
 def read_continuations(path: Path) -> Iterator[Continuation]:
     """Yield the texts of a file in a run's folder, in the order they were written.
 
@@ -163,18 +130,24 @@ def read_continuations(path: Path) -> Iterator[Continuation]:
         StudyError: A whole line, or recipe.json beside the file, cannot be read.
     """
     shared = _read_recipe(path.parent)
-    with open_regular(path) as file:
-        for number, line in enumerate(iter(partial(file.readline, _LONGEST_LINE), b""), start=1):
-            if len(line) == _LONGEST_LINE:
-                raise StudyError(f"{path}, line {number}: longer than any text; remove it")
-            if not line.endswith(b"\n"):  # torn, or still written
-                return
-            try:
-                row = json.loads(line)
-                recipe = Recipe(**shared, **{name: row.pop(name, None) for name in _STRATEGY_FIELDS})
-                yield Continuation(recipe=recipe, **row)
-            except (ValueError, TypeError, AttributeError, RecursionError) as error:
-                raise StudyError(
-                    f"{path}, line {number}: not a continuation ({type(error).__name__}: {error}); remove "
-                    "it, and guard-eval generate makes the text again"
-                ) from error
+
+    def build(row: dict[str, Any]) -> Continuation:
+        recipe = Recipe(**shared, **{name: row.pop(name, None) for name in _STRATEGY_FIELDS})
+        return Continuation(recipe=recipe, **row)
+
+    return read_lines(path, build, "continuation")
+
+
+def read_trace_means(continuations: Path) -> dict[str, dict[str, float]]:
+    """Return the means over tokens of what each text's trace records, by the text's id and by name.
+
+    Raises:
+        StudyError: A whole line cannot be read.
+    """
+
+    def build(trace: Trace) -> tuple[str, dict[str, float]]:
+        lists = {name: values for name, values in trace.items() if isinstance(values, list) and values}
+        return trace["id"], {name: fmean(values) for name, values in lists.items()}
+
+    paths = sorted(continuations.glob("*/*.trace.jsonl"))
+    return dict(chain.from_iterable(read_lines(path, build, "trace") for path in paths))

@@ -11,7 +11,12 @@ from guard_eval.generation.strategies import parse
 from guard_eval.generation.strategies.own import source_of
 from guard_eval.records import Continuation, Prompt, Recipe
 from guard_eval.study.folder import Study
-from guard_eval.texts.continuations import continuation_files, read_continuations, read_run_folders
+from guard_eval.texts.continuations import (
+    RUN_FIELDS,
+    continuation_files,
+    read_continuations,
+    read_run_folders,
+)
 from guard_eval.texts.models import known_revision
 
 ANY = "any"
@@ -29,7 +34,7 @@ def find_generated(
     strategies: Sequence[str],
     prompts: Iterable[Prompt],
     *,
-    known: Known | None = None,
+    facts: Known | None = None,
     engine: str | None = ANY,
 ) -> dict[str, Texts]:
     """Return the texts that the study's settings ask for, by strategy, as far as they exist.
@@ -40,7 +45,7 @@ def find_generated(
         study: The study.
         strategies: By signature.
         prompts: The prompts whose texts are needed.
-        known: By default a model's weights are read only where study.toml alone does not decide.
+        facts: By default a model's weights are read only where study.toml alone does not decide.
         engine: The `Recipe.engine` whose texts count where no engine has made all: a name, None for
             transformers, or by default the one that has made the most.
 
@@ -48,60 +53,32 @@ def find_generated(
         StudyError: Several runs match study.toml.
     """
     by_id = {prompt.id: prompt for prompt in prompts}
-    folder = _find_run(study, known)
+    folder = _find_run(study, facts)
     return {
         name: _texts_in(folder, study, name, by_id, engine=engine) if folder else {} for name in strategies
     }
 
 
-def other_runs(study: Study, known: Known | None = None) -> list[str]:
+def other_runs(study: Study, facts: Known | None = None) -> list[str]:
     """Return in words how each run's folder that study.toml does not ask for differs from it."""
-    required = _required(study, known or {"revision": model_revision(study)})
-    return [
-        f"{folder.name} has {', '.join(differences)}"
+    required = _required(study, facts or {"revision": model_revision(study)})
+    differences = {
+        folder.name: _differences(recipe, required)
         for folder, recipe in read_run_folders(study.continuations).items()
-        if (differences := _differences(recipe, required))
-    ]
+    }
+    return [f"{name} has {', '.join(parts)}" for name, parts in differences.items() if parts]
 
 
-def model_revision(study: Study, *, read: bool = True) -> str | None:
-    """Return the model's revision as far as this machine knows it; `read` also that of a folder."""
+def model_revision(study: Study, *, hashes_folder: bool = True) -> str | None:
+    """Return the model's revision as far as this machine knows it; `hashes_folder` also that of a folder."""
     model = study.settings.model
-    return known_revision(study.locate_model(model.name), model.revision, read=read)
+    return known_revision(study.locate_model(model.name), model.revision, hashes_folder=hashes_folder)
 
 
-def _find_run(study: Study, known: Known | None) -> Path | None:
-    """Return the one run's folder that matches study.toml, if there is one.
-
-    A model's folder is only read if study.toml alone leaves several runs or none.
-    """
-    runs = read_run_folders(study.continuations)
-    matching = {}
-    for read in (False, True) if runs else ():
-        required = _required(study, known or {"revision": model_revision(study, read=read)})
-        matching = {path: recipe for path, recipe in runs.items() if not _differences(recipe, required)}
-        if len(matching) == 1:
-            break
-    if len(matching) > 1:
-        recipes = {path.name: recipe for path, recipe in matching.items()}
-        named = (f"{name} ({r['model']} {r['revision']}, {r['dtype']})" for name, r in recipes.items())
-        raise StudyError(
-            f"several runs in {study.continuations} match study.toml: {', '.join(named)}. Set model.dtype or "
-            "model.revision to choose one, or move the others away"
-        )
-    return next(iter(matching), None)
-
-
-def _required(study: Study, known: Known) -> dict[str, object]:
-    """Return what a run's recipe must be, as far as study.toml and the model say; None leaves it open."""
-    model = study.settings.model
+def recipe_settings(study: Study) -> dict[str, Any]:
+    """Return what a study says of its recipes beside model and strategy."""
     generation = study.settings.generation
-    revision = known.get("revision")
-    dtype = known.get("dtype") or model.dtype
     return {
-        "model": None if _is_content(revision) else model.name,
-        "revision": revision,
-        "dtype": None if dtype == "auto" else dtype,
         "seed": study.settings.seed,
         "max_new_tokens": generation.max_new_tokens,
         "max_prompt_tokens": generation.max_prompt_tokens,
@@ -111,12 +88,46 @@ def _required(study: Study, known: Known) -> dict[str, object]:
     }
 
 
+def _find_run(study: Study, facts: Known | None) -> Path | None:
+    """Return the one run's folder that matches study.toml, if there is one.
+
+    A model's folder is only read if study.toml alone leaves several runs or none.
+    """
+    runs = read_run_folders(study.continuations)
+    matching: list[Path] = []
+    for hashes_folder in (False, True) if runs else ():
+        required = _required(study, facts or {"revision": model_revision(study, hashes_folder=hashes_folder)})
+        matching = [path for path, recipe in runs.items() if not _differences(recipe, required)]
+        if len(matching) == 1:
+            return matching[0]
+    if not matching:
+        return None
+    recipes = [(path.name, runs[path]) for path in matching]
+    names = [f"{name} ({run['model']} {run['revision']}, {run['dtype']})" for name, run in recipes]
+    raise StudyError(
+        f"several runs in {study.continuations} match study.toml: {', '.join(names)}. Set model.dtype or "
+        "model.revision to choose one, or move the others away"
+    )
+
+
+def _required(study: Study, facts: Known) -> dict[str, object]:
+    """Return what a run's recipe must be, as far as study.toml and the model say; None leaves it open."""
+    model = study.settings.model
+    revision = facts.get("revision")
+    dtype = facts.get("dtype") or model.dtype
+    return recipe_settings(study) | {
+        "model": None if _is_content(revision) else model.name,
+        "revision": revision,
+        "dtype": None if dtype == "auto" else dtype,
+    }
+
+
 def _differences(recipe: Mapping[str, Any], required: Mapping[str, object]) -> list[str]:
     """Describe how a recipe differs from what is required; its dtype names a quantisation as well."""
     return [
         f"{name} = {recipe[name]!r}, not {value!r}"
-        for name, value in required.items()
-        if value not in (None, recipe[name])
+        for name in RUN_FIELDS
+        if (value := required[name]) not in (None, recipe[name])
         and not (name == "dtype" and recipe[name].startswith(f"{value},"))
     ]
 

@@ -165,10 +165,10 @@ class Fields:
         """Return what the record says; the prompt's id is "" if it says none."""
         key, texts = self._texts()
         prompt_id = self.string("prompt_id") or ""
-        known = prompts.get(prompt_id) if prompts else None
-        prompt = self.string("prompt") or (known.text if known else None)
-        reference = self.string("reference") or (known.reference if known else None)
-        if known is None and prompts is not None and None in {prompt, reference}:
+        study_prompt = prompts.get(prompt_id) if prompts else None
+        prompt = self.string("prompt") or (study_prompt.text if study_prompt else None)
+        reference = self.string("reference") or (study_prompt.reference if study_prompt else None)
+        if study_prompt is None and prompts is not None and None in {prompt, reference}:
             self.flaws.append("prompt unknown")
         text = self._text(key, texts[0] or "")
         if prompt and text.startswith(prompt):  # every metric would count it
@@ -176,8 +176,8 @@ class Fields:
         seconds = self._number("seconds", _AMOUNT)
         return Generation(
             prompt_id=prompt_id,
-            dataset=self.string("dataset") or (known.dataset if known else "unnamed"),
-            strategy=self.string("strategy") or strategy,
+            dataset=self.string("dataset") or (study_prompt.dataset if study_prompt else "unnamed"),
+            strategy=self._name_setting(self.string("strategy") or strategy),
             text=text,
             prompt=prompt,
             reference=reference,
@@ -188,6 +188,13 @@ class Fields:
             device=self.string("device"),
             run=self._number("run", _COUNT) or 1,
         )
+
+    def _name_setting(self, strategy: str) -> str:
+        """Return a strategy's name with the setting that the record names, if it names one."""
+        setting = str(self._find("setting")[1] or "")
+        if not setting or setting.startswith(strategy):
+            return setting or strategy
+        return f"{strategy}({setting})"
 
     def string(self, name: str) -> str | None:
         """Return the text under a name; ids and datasets may be whole numbers, which pandas writes as 1.0."""

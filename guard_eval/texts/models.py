@@ -88,16 +88,16 @@ def _hash_file(path: Path, _changed: int) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def known_revision(location: str, revision: str, *, read: bool = True) -> str | None:
+def known_revision(location: str, revision: str, *, hashes_folder: bool = True) -> str | None:
     """Return a model's revision if this machine can find it without the network; else None.
 
     Args:
         location: What `locate_model` returns: a folder's path or a Hub id.
         revision: A Hub branch, tag or commit; a folder has none.
-        read: Read a folder's files; else a folder's revision is None.
+        hashes_folder: Read a folder's files; else a folder's revision is None.
     """
     if Path(location).is_absolute():
-        return folder_revision(Path(location)) if read and Path(location).is_dir() else None
+        return folder_revision(Path(location)) if hashes_folder and Path(location).is_dir() else None
     if _COMMIT.fullmatch(revision):
         return revision
     snapshot = _find_snapshot(location, revision)

@@ -1,8 +1,9 @@
-"""Make a study's folder: study.toml to edit, and prompts."""
+"""Make a study's folder: study.toml to edit, its schema for editors, and prompts."""
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
@@ -18,24 +19,31 @@ from guard_eval.reporting.escaping import one_line
 from guard_eval.reporting.writing import write_whole
 from guard_eval.results import Result
 from guard_eval.study import Study
+from guard_eval.study.choice import strategy_of
 from guard_eval.study.folder import check_settings, locate_model, seen_from
-from guard_eval.study.settings import MetricSettings
+from guard_eval.study.schema import schema_file, schema_line, schema_name
+from guard_eval.study.settings import MetricSettings, Settings
 from guard_eval.study.system_settings import BUNDLED
 from guard_eval.study.toml import parse_toml
-from guard_eval.texts.cues import describe_endings
-from guard_eval.texts.imported import Imported, import_texts
 from guard_eval.texts.models import check_name, known_revision
 from guard_eval.texts.prompts import read_prompts
+from guard_eval.texts.systems.cues import describe_endings
+from guard_eval.texts.systems.imported import Imported, import_texts
 
-TEMPLATE = Path(__file__).with_name("study.toml.in").read_text(encoding="utf-8")
+SETTINGS = "study.toml"
+PROMPTS = "prompts.jsonl"
+
+_TEMPLATE = Path(__file__).with_name("study.toml.in").read_text(encoding="utf-8")
 """A new study's settings, with {names} in place of what differs."""
-
+_EXAMPLES = Path(__file__).with_name("examples.jsonl")
 
 if TYPE_CHECKING:
     Folder: TypeAlias = Path | str
     Source: TypeAlias = Path | Any
-else:
-    Folder = Source = Path  # what can be typed on a command line
+    Files: TypeAlias = Path | str | Sequence[Path | str]
+else:  # what can be typed on a command line
+    Folder = Source = Path
+    Files = Sequence[Path]
 
 _GENERATED = """\
 [model]
@@ -49,14 +57,21 @@ max_prompt_tokens = {tokens}   # longer prompts keep their end"""
 _FROM_FILE = """\
 [[system]]
 name = {name}   # no rater and no judge sees it
-file = {file}   # from {source}"""
+file = {file}   # from {source}{setting_of}"""
 """A system whose texts are there already."""
+
+_TUNING = """\
+# [tuning]   # chooses one of several settings; pairs.compare then names the strategy, such as {strategy}
+# prompts = 100   # set apart for the choice
+# maximize = "diversity\""""
+"""What makes a study choose among settings that are in files."""
 
 _NAMED_TEXTS = """\
 texts = "texts"   # what raters and judges call them: continuations, answers, summaries, …
 # task = "Answer the question in at most three sentences."   # what the systems were asked to do"""
 
 _MOST_COUPLES = 1000
+_SCORER = MetricSettings().coherence_model
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,21 +93,22 @@ def new(
     folder: Folder,
     /,
     *,
-    model: str = "bundled",
-    prompts: Path | None = None,
+    model: str = BUNDLED,
+    prompts: Annotated[Files, Parameter(consume_multiple=True)] = (),
     texts: Annotated[Sequence[Source] | None, Parameter(consume_multiple=True)] = None,
     column: Sequence[str] = (),
     common: bool = False,
 ) -> NewStudy:
     """Make a study: study.toml to edit, and prompts.
 
-    Prompts are copied into it: from a file, or a few examples to be replaced. So are texts that were written
+    Prompts are copied into it: from files, or a few examples to be replaced. So are texts that were written
     elsewhere: systems are found in the files, and all are compared with all.
 
     Args:
         folder: The folder to make.
         model: A Hugging Face id, a folder, or 'bundled'.
-        prompts: Prompts (JSONL, CSV or .txt) to copy into the study.
+        prompts: Files of prompts (JSONL, CSV or .txt) to copy into the study. Prompts that name no dataset
+            belong to one with the file's name.
         texts: Files with texts of two systems or more, and with their prompts (JSONL, JSON, CSV, XLSX,
             Parquet). A system is named by its records or its column, or else by its file.
         column: For texts: the column of the texts. Given several times, each one is a system.
@@ -103,36 +119,43 @@ def new(
             systems wrote to different prompts.
     """
     folder = Path(folder)
+    paths = [Path(file) for file in ([prompts] if isinstance(prompts, str | Path) else prompts)]
     if texts is not None:
-        return _new_of_texts(folder, *_import(texts, prompts, column, common=common))
+        return _new_of_texts(folder, *_import(texts, paths, column, common=common))
     if column or common:
         option = "--column" if column else "--common"
         raise StudyError(f"{option} is for --texts; name the files of texts, too, or leave {option} out")
     location = locate_model(model, Path())
     check_name(model, location)
-    used = read_prompts(prompts or Path(__file__).with_name("examples.jsonl"))
-    settings = folder / "study.toml"
-    prompts_path = folder / "prompts.jsonl"
-    _write(folder, {"prompts.jsonl": prompt_lines(used)}, _settings_of_model(folder, model))
-    replaced = "" if prompts else ", examples to be replaced"
-    lines = [f"{settings}: the settings, to be edited", f"{prompts_path}: {len(used)} prompts{replaced}"]
+    copied = read_prompts(*(paths or [_EXAMPLES]))
+    lines = [_line_of(folder, copied) + ("" if paths else ", examples to be replaced")]
     if known_revision(location, "main") is None:
         lines.append(f"{model} is no folder but a Hugging Face id, and not on this machine yet")
-    next_command = Study.open(folder).command("generate", "--dry-run")
-    return NewStudy(folder=folder, prompts=len(used), lines=tuple(lines), next=(next_command,))
+    study = _write(folder, {PROMPTS: prompt_lines(copied)}, _settings_of_model(folder, model))
+    return NewStudy(
+        folder=folder,
+        prompts=len(copied),
+        lines=(f"{folder / SETTINGS}: the settings, to be edited", *lines),
+        next=(study.command("generate", "--dry-run"),),
+    )
+
+
+def _line_of(folder: Path, prompts: Sequence[Prompt]) -> str:
+    """Return how many prompts a study has, in words, and of each dataset if there are several."""
+    counts = Counter(prompt.dataset for prompt in prompts)
+    parts = f" ({', '.join(f'{count} {name}' for name, count in counts.items())})" if len(counts) > 1 else ""
+    return f"{folder / PROMPTS}: {len(prompts)} prompts{parts}"
 
 
 def _import(
-    texts: Sequence[Source], prompts: Path | None, columns: Sequence[str], *, common: bool
+    texts: Sequence[Source], prompts: Sequence[Path], columns: Sequence[str], *, common: bool
 ) -> tuple[list[Prompt], list[Imported]]:
     """Return the prompts and systems of files or data frames."""
-    several = [texts] if isinstance(texts, str | Path) or hasattr(texts, "itertuples") else texts
-    sources = [Path(each) if isinstance(each, str) else each for each in several]
+    items = [texts] if isinstance(texts, str | Path) or hasattr(texts, "itertuples") else texts
+    sources = [Path(item) if isinstance(item, str) else item for item in items]
     if not sources:
         raise StudyError("--texts names no file; name the files with the texts of two systems or more")
-    return import_texts(
-        sources, columns=columns, prompts=read_prompts(prompts) if prompts else (), common=common
-    )
+    return import_texts(sources, columns=columns, prompts=read_prompts(*prompts), common=common)
 
 
 def _new_of_texts(folder: Path, prompts: Sequence[Prompt], systems: Sequence[Imported]) -> NewStudy:
@@ -147,42 +170,43 @@ def _new_of_texts(folder: Path, prompts: Sequence[Prompt], systems: Sequence[Imp
         )
     content = _settings_of_texts(folder, systems, couples)
     # A name may be one that no system can have.
-    check_settings(parse_toml(content, folder / "study.toml"), folder)
+    check_settings(parse_toml(content, folder / SETTINGS), folder)
     files = {system.file: system.lines() for system in systems}
-    _write(folder, files | {"prompts.jsonl": prompt_lines(prompts)}, content)
-    study = Study.open(folder)
+    study = _write(folder, files | {PROMPTS: prompt_lines(prompts)}, content)
     compared = f"{len(couples)} comparison{'' if len(couples) == 1 else 's'} of {len(systems)} systems"
-    endings = describe_endings({each.name: [text.text for text in each.texts] for each in systems})
+    endings = describe_endings({system.name: [text.text for text in system.texts] for system in systems})
     return NewStudy(
         folder=folder,
         prompts=len(prompts),
         systems={system.name: len(system.texts) for system in systems},
         lines=(
-            f"{folder / 'study.toml'}: the settings, to be edited: {compared}",
-            f"{folder / 'prompts.jsonl'}: {len(prompts)} prompts",
+            f"{folder / SETTINGS}: the settings, to be edited: {compared}",
+            _line_of(folder, prompts),
             *(system.line for system in systems),
-            *([endings] if endings else []),
+            *filter(None, [endings]),
         ),
         next=(study.command("measure"), study.command("pair")),
     )
 
 
-def _write(folder: Path, files: Mapping[str, bytes], settings: str) -> None:
+def _write(folder: Path, files: Mapping[str, bytes], settings: str) -> Study:
     """Write a study's files, study.toml last: its presence says that the folder is complete.
 
     Raises:
         StudyError: The folder has a study, or one of the files with another content.
     """
-    _refuse_existing(folder / "study.toml")
+    _refuse_existing(folder / SETTINGS)
     for name, content in files.items():
         path = folder / name
         # An interrupted command leaves the same files without settings.
         has_size = path.is_file() and path.stat().st_size == len(content)
         if not has_size or read_bytes(path, limit=len(content)) != content:
             _refuse_existing(path)
-    for name, content in files.items():
+    schema = {schema_name(SETTINGS): schema_file(Settings, SETTINGS)}
+    for name, content in {**files, **schema}.items():
         write_whole(folder / name, content, make_folder=True)
-    write_whole(folder / "study.toml", settings.encode())
+    write_whole(folder / SETTINGS, settings.encode())
+    return Study.open(folder)
 
 
 def _refuse_existing(path: Path) -> None:
@@ -206,33 +230,61 @@ def _settings_of_model(folder: Path, model: str) -> str:
     small = model == BUNDLED  # for trying things out, where there may be no network
     compute = ["diversity", "coherence", "perplexity", "repetition", "length", "speed"]
     name = _toml_text(seen_from(folder, model))
-    return TEMPLATE.format(
-        name=_toml_text(folder.resolve().name or "study"),
+    return _fill_template(
+        folder,
         question='question = "Which decoding strategy writes better continuations?"',
         systems=_GENERATED.format(model=name, tokens=128 if small else 256),
-        compute=json.dumps(compute if small else [*compute, "mauve", "bertscore"]),
-        scorer=_toml_text(BUNDLED if small else MetricSettings().coherence_model),
+        compute=compute if small else [*compute, "mauve", "bertscore"],
+        scorer=BUNDLED if small else _SCORER,
         baseline='# baseline = "greedy"   # the system that others are compared with; this is the default',
-        compare=_toml_list([["guard", "acs(q=1)"]]),
+        compare=[["guard", "acs(q=1)"]],
     )
 
 
 def _settings_of_texts(folder: Path, systems: Sequence[Imported], couples: Sequence[Sequence[str]]) -> str:
     """Return the text of a study.toml whose texts are in files."""
-    tables = [
-        _FROM_FILE.format(
-            name=_toml_text(each.name), file=_toml_text(each.file), source=one_line(Path(each.source).name)
+    counts = Counter(strategy_of(system.name) for system in systems)
+    several = [strategy for strategy, count in counts.items() if count > 1]
+    tables = []
+    for system in systems:
+        strategy = strategy_of(system.name)
+        table = _FROM_FILE.format(
+            name=_toml_text(system.name),
+            file=_toml_text(system.file),
+            source=one_line(Path(system.source).name),
+            setting_of=f"\nsetting_of = {_toml_text(strategy)}" if strategy in several else "",
         )
-        for each in systems
-    ]
-    return TEMPLATE.format(
-        name=_toml_text(folder.resolve().name or "study"),
+        tables.append(table)
+    tables += [_TUNING.format(strategy=_toml_text(strategy)) for strategy in several[:1]]
+    return _fill_template(
+        folder,
         question=_NAMED_TEXTS,
         systems="\n".join(tables),
-        compute=json.dumps(["diversity", "repetition", "length"]),
-        scorer=_toml_text(MetricSettings().coherence_model),
+        compute=["diversity", "repetition", "length"],
         baseline=f"baseline = {_toml_text(systems[0].name)}   # the system that others are compared with",
-        compare=_toml_list(couples),
+        compare=couples,
+    )
+
+
+def _fill_template(
+    folder: Path,
+    *,
+    question: str,
+    systems: str,
+    compute: Sequence[str],
+    baseline: str,
+    compare: Sequence[Sequence[str]],
+    scorer: str = _SCORER,
+) -> str:
+    """Return the text of a study.toml with what differs from study to study."""
+    return schema_line(SETTINGS) + _TEMPLATE.format(
+        name=_toml_text(folder.resolve().name or "study"),
+        question=question,
+        systems=systems,
+        compute=json.dumps(compute),
+        scorer=_toml_text(scorer),
+        baseline=baseline,
+        compare=_toml_list(compare),
     )
 
 

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from guard_eval.errors import StudyError
-from guard_eval.records import Pair, Prompt
+from guard_eval.records import Pair
 from guard_eval.results import Result
 from guard_eval.store import Store
 from guard_eval.store import pairs as store_pairs
 from guard_eval.study import Study
 from guard_eval.study.own_strategies import record_strategies
 from guard_eval.study.settings import Settings
-from guard_eval.texts.cues import describe_endings, find_cues
 from guard_eval.texts.generation_files import ECHO
 from guard_eval.texts.generations import Generation
 from guard_eval.texts.gold import read_gold
 from guard_eval.texts.pairing import draw_prompts, make_pairs
-from guard_eval.texts.prompts import read_prompts
-from guard_eval.texts.systems import explain_missing, find_texts
+from guard_eval.texts.systems import find_first_texts
+from guard_eval.texts.systems.cues import describe_endings, find_cues
+from guard_eval.texts.tuning import read_compared
 
 _MOST_RATINGS = 10**7
 
@@ -59,11 +59,10 @@ def pair(study: Study, /, *, redraw: bool = False) -> Paired:
             are verdicts and pairs are to be replaced.
     """
     settings = study.settings
-    prompts = read_prompts(study.prompts_path, limit=settings.prompts.limit)
-    drawn = draw_prompts(prompts, per_dataset=settings.pairs.per_dataset, seed=settings.seed)
+    drawn = draw_prompts(read_compared(study), per_dataset=settings.pairs.per_dataset, seed=settings.seed)
     _check_ratings(settings, len(drawn))
-    everything = prompts if settings.prompts.limit is None else None
-    texts = _compared_texts(study, drawn, everything)  # before there is a database
+    names = sorted({name for couple in settings.pairs.compare for name in couple})
+    texts = find_first_texts(study, names, drawn)  # before there is a database
     file = settings.annotation.gold
     gold_every = settings.annotation.gold_every
     gold = [] if file is None else read_gold(file, criteria=settings.annotation.criteria)
@@ -87,7 +86,7 @@ def pair(study: Study, /, *, redraw: bool = False) -> Paired:
                 f"{error}.\nNone of these pairs has a verdict yet, so they can be drawn again, while raters "
                 f"and invites stay: {study.command('pair', '--redraw')}"
             ) from error
-        record_strategies(study.folder, [str(each.strategy) for each in settings.systems.values()])
+        record_strategies(study.folder, [str(system.strategy) for system in settings.systems.values()])
         store_pairs.add_gold(store, gold)
         gold_pairs = len(store_pairs.read_gold(store))
     counts = Counter(prompt.dataset for prompt in drawn)
@@ -138,23 +137,3 @@ def _content_warnings(settings: Settings, texts: Mapping[str, Mapping[str, Gener
     yield from find_cues(words, settings.pairs.compare, own_names=own_names)
     if endings := describe_endings(words):
         yield f"{endings}: raters may judge where texts were cut off, and not how they are written"
-
-
-def _compared_texts(
-    study: Study, drawn: Sequence[Prompt], all_prompts: Sequence[Prompt] | None
-) -> dict[str, dict[str, Generation]]:
-    """Return the first text of each compared system to each drawn prompt, by the prompt's id.
-
-    Raises:
-        StudyError: A text is missing.
-    """
-    compared = {}
-    names = sorted({name for couple in study.settings.pairs.compare for name in couple})
-    for name, texts in find_texts(study, names, drawn, all_prompts=all_prompts).items():
-        if missing := [prompt.id for prompt in drawn if (prompt.id, 1) not in texts]:
-            raise StudyError(
-                f"{len(missing)} of {len(drawn)} texts by {name} on drawn prompts are missing (the first: "
-                f"{missing[0]!r}); {explain_missing(study, name)}"
-            )
-        compared[name] = {prompt.id: texts[prompt.id, 1] for prompt in drawn}
-    return compared

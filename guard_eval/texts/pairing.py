@@ -15,9 +15,14 @@ from guard_eval.records import MESSAGE_BYTES, Pair, Prompt, content_id
 from guard_eval.texts.generations import Generation
 
 
-def draw_prompts(prompts: Iterable[Prompt], *, per_dataset: int, seed: int) -> list[Prompt]:
-    """Return `per_dataset` prompts of each dataset (or all it has), sorted by dataset, then by the draw."""
-    drawn = sorted(prompts, key=lambda each: (each.dataset, content_id(seed, "draw", each.id)))
+def draw_prompts(
+    prompts: Iterable[Prompt], *, per_dataset: int, seed: int, purpose: str = "draw"
+) -> list[Prompt]:
+    """Return `per_dataset` prompts of each dataset (or all it has), sorted by dataset, then by the draw.
+
+    Draws for different purposes are independent.
+    """
+    drawn = sorted(prompts, key=lambda prompt: (prompt.dataset, content_id(seed, purpose, prompt.id)))
     groups = groupby(drawn, key=lambda prompt: prompt.dataset)
     return [prompt for _, group in groups for prompt in list(group)[:per_dataset]]
 
@@ -56,9 +61,9 @@ def make_pairs(
         StudyError: `existing` has pairs that these settings do not give, or texts are too long for a page.
     """
     rated = prompts_for_people(prompts, human_pairs)
-    known = {pair.id: pair.position for pair in existing}
-    ordered = sorted(prompts, key=lambda each: (each.dataset, content_id(seed, "position", each.id)))
-    positions = count(len(known))
+    positions_before = {pair.id: pair.position for pair in existing}
+    ordered = sorted(prompts, key=lambda prompt: (prompt.dataset, content_id(seed, "position", prompt.id)))
+    positions = count(len(positions_before))
     pairs = []
     for method_a, method_b in compare:
         for prompt in ordered:
@@ -76,7 +81,7 @@ def make_pairs(
                 continuation_b=b.id,
                 text_a=a.text,
                 text_b=b.text,
-                position=known[identifier] if identifier in known else next(positions),
+                position=positions_before[identifier] if identifier in positions_before else next(positions),
                 for_people=prompt.id in rated,
                 round=find_round(prompt, rounds, seed=seed),
             )
@@ -130,7 +135,7 @@ def _check_existing(
         if (pair.method_a, pair.method_b) not in couples:
             return f"pairs.compare does not name {pair.method_a} with {pair.method_b}, in this order"
         if pair.prompt_id not in prompts:
-            return f"prompts.file, pairs.per_dataset or seed give other prompts of {pair.dataset}"
+            return f"prompts.file, pairs.per_dataset, [tuning] or seed give other prompts of {pair.dataset}"
         if pair.id in shown and shown[pair.id][1] != pair.round:
             return "pairs.design or pairs.rounds put prompts into other rounds"
         if pair.id in shown:

@@ -7,26 +7,93 @@ line.
 
 from __future__ import annotations
 
-from itertools import islice
+from collections import Counter
+from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 
+from guard_eval import progress
 from guard_eval.errors import StudyError
 from guard_eval.records import Prompt
+from guard_eval.study.folder import Study
 from guard_eval.texts.generation_files import Fields
-from guard_eval.texts.rows import read_rows
+from guard_eval.texts.rows import Record, read_rows
 
 
-def read_prompts(path: Path, *, limit: int | None = None, dataset: str | None = None) -> list[Prompt]:
-    """Return the prompts of `path` in the file's order, the first `limit` of them.
+def read_prompts(*paths: Path, dataset: str | None = None) -> list[Prompt]:
+    """Return the prompts of files in their order.
 
     A row without `dataset` belongs to `dataset`, by default the file's name; one without `id` is named by
     dataset and line.
 
     Raises:
-        StudyError: There is no such file, no prompt in it, or a row that cannot be used (it is named).
+        StudyError: A file is missing or has no prompt, or a row cannot be used (it is named).
     """
     prompts: dict[str, Prompt] = {}
-    for record in islice(read_rows(path), limit):
+    for path in paths:
+        before = len(prompts)
+        for prompt, record in _read_numbered(path, dataset):
+            if prompt.id in prompts:
+                raise StudyError(
+                    f"{record.where}: an earlier prompt has the id {prompt.id!r}, too; change one"
+                )
+            prompts[prompt.id] = prompt
+        if len(prompts) == before:
+            raise StudyError(
+                f'{path} holds no prompts; write one JSON object a line, such as {{"prompt": "Once upon"}}'
+            )
+    return list(prompts.values())
+
+
+def read_study_prompts(study: Study, *, limited: bool = True) -> list[Prompt]:
+    """Return the prompts of a study: of each dataset the first ones, as many as `prompts.limit` says.
+
+    Args:
+        study: The study.
+        limited: Leave out prompts beyond `prompts.limit`, and say how many they are.
+
+    Raises:
+        StudyError: See `read_prompts`.
+    """
+    path = study.prompts_path
+    status = path.stat()
+    prompts = _read_once(path, status.st_mtime_ns, status.st_size)
+    limit = study.settings.prompts.limit
+    if limit is None or not limited:
+        return list(prompts)
+    counts: Counter[str] = Counter()
+    chosen = []
+    for prompt in prompts:
+        counts[prompt.dataset] += 1
+        if counts[prompt.dataset] <= limit:
+            chosen.append(prompt)
+    if left_out := len(prompts) - len(chosen):
+        progress.notice(f"prompts.limit = {limit} leaves out {left_out} of {len(prompts)} prompts")
+    return chosen
+
+
+@lru_cache(maxsize=1)  # one command asks several times; a file that changes has another time of change
+def _read_once(path: Path, _changed: int, _size: int) -> tuple[Prompt, ...]:
+    return tuple(read_prompts(path))
+
+
+def read_prompt_columns(path: Path) -> dict[str, dict[str, object]]:
+    """Return what the file says of each prompt, by its id and by column.
+
+    `prompt_length`, in characters, is a column too.
+
+    Raises:
+        StudyError: The file cannot be read, or has a row that cannot be used.
+    """
+    return {
+        prompt.id: {"prompt_length": len(prompt.text), **record.row}
+        for prompt, record in _read_numbered(path)
+    }
+
+
+def _read_numbered(path: Path, dataset: str | None = None) -> Iterator[tuple[Prompt, Record]]:
+    """Yield the prompts of a file, each with its row."""
+    for record in read_rows(path):
         fields = Fields(record)
         text = fields.string("prompt")
         group = fields.string("dataset") or dataset or path.stem
@@ -39,11 +106,4 @@ def read_prompts(path: Path, *, limit: int | None = None, dataset: str | None = 
             raise StudyError(
                 f"{record.where}: there is no text under the key 'prompt' (keys: {keys:.300}); write one"
             )
-        if name in prompts:
-            raise StudyError(f"{record.where}: an earlier prompt has the id {name!r}, too; change one")
-        prompts[name] = prompt
-    if not prompts:
-        raise StudyError(
-            f'{path} holds no prompts; write one JSON object a line, such as {{"prompt": "Once upon"}}'
-        )
-    return list(prompts.values())
+        yield prompt, record

@@ -13,6 +13,7 @@ KEYS = {
     "prompt": ("prompt", "prefix_text", "prefix", "context", "instruction", "question"),
     "reference": ("reference", "reference_text", "gold_ref", "gold"),
     "strategy": ("strategy", "method", "decoding", "system", "generator"),
+    "setting": ("setting",),
     "prompt_id": ("prompt_id", "id", "doc_id"),
     "tokens": ("new_tokens", "tokens"),
     "seconds": ("time_cost", "seconds"),
@@ -87,8 +88,8 @@ def flatten_sample(row: Mapping[str, Any]) -> dict[str, Any]:
     if "arguments" not in row or not ("filtered_resps" in row or "resps" in row):
         return dict(row)
     texts = row.get("filtered_resps") or row.get("resps")
-    kept = {key: row[key] for key in ("doc_id", "dataset", "strategy", "generator") if key in row}
-    return kept | {
+    plain = {key: row[key] for key in ("doc_id", "dataset", "strategy", "generator") if key in row}
+    return plain | {
         "prompt": _innermost(row["arguments"]),
         "reference": row.get("target") if isinstance(row.get("target"), str) else None,
         "text": _innermost(texts),

@@ -46,7 +46,7 @@ def test_many_units_give_the_p_of_their_flips(monkeypatch):
     first, second = np.random.default_rng(7).integers(-2, 3, (2, 12_000)).astype(float)
     nets = np.stack([first, second, -first - second], axis=1)
     normal = any_difference(nets)
-    monkeypatch.setattr("analysis.stats.joint_flips.MANY_UNITS", 20_000)
+    monkeypatch.setattr("guard_eval.joint_flips.MANY_UNITS", 20_000)
     # Each of two p from 9 999 draws has a standard error of at most .005.
     assert normal.p == pytest.approx(any_difference(nets).p, abs=0.02)
     assert "normal sums" in normal.method

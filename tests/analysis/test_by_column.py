@@ -1,14 +1,21 @@
 """Results by a column of the table: a row for each value, corrected together, and an interaction test."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 from command_line import run_here
+from factories import make_pair
 from scipy import stats
 
 import analysis
+from analysis.evidence import Evidence
 from analysis.reports.notebook import evidence_of
+from analysis.reports.study_columns import trace_columns
+from analysis.sections import by_column
 from analysis.sections.by_column import by_value, interactions
+from analysis.sections.shares import totals
 from analysis.stats.interaction import interaction
 from guard_eval.errors import StudyError
 
@@ -129,3 +136,37 @@ def test_report_without_a_column_names_it_as_unused(tmp_path):
     table = analysis.read(votes())
     assert table.attrs["reading"].unused == ("genre",)
     assert analysis.report(votes(), tmp_path, by=["genre"]).paths
+
+
+def test_declared_interaction_counts_in_family_of_results():
+    """Two results with a test each and an interaction each: four tests, and the others as if p were 1."""
+    both = pd.concat([votes().assign(criterion=name) for name in ("c", "d")])
+    evidence = evidence_of(both, by=["genre"], correction="holm")
+    assert [row.p_adjusted for row in interactions(evidence)] == pytest.approx([4 / 10_000, 4 / 10_000])
+    alone = both[both["genre"] == "story"]
+    results = totals(evidence_of(alone, by=["genre"]))
+    assert [(row.family, row.p_adjusted) for row in results] == [(4, pytest.approx(4 * 2 / 2**10))] * 2
+    assert [row.family for row in totals(evidence_of(alone, correction="max-t"))] == [2, 2]
+    [once, _] = totals(evidence_of(alone, correction="max-t"))
+    [twice, _] = totals(evidence_of(alone, by=["genre"], correction="max-t"))
+    assert twice.p_adjusted == pytest.approx(2 * once.p_adjusted)
+
+
+def test_columns_chosen_later_support_no_claim():
+    evidence = evidence_of(votes(), by=["genre"])
+    assert (
+        "overall: alpha has 100\u00a0% where genre is story, 0\u00a0% where genre is poem; interaction"
+        in (by_column.section(evidence).answer)
+    )
+    explored = Evidence(scored=evidence.scored, context=replace(evidence.context, by=(), explored=("genre",)))
+    section = by_column.section(explored)
+    assert section.answer == "not declared, so no claim"
+    assert "Chosen after the plan, and no claim: genre." in section.notes
+    assert [row.family for row in totals(explored)] == [1]
+
+
+def test_traces_of_a_pair_are_those_of_its_texts():
+    pairs = [make_pair(ids=ids, id=ids[1]) for ids in (("a", "b"), ("a", "c"), ("e", "d"))]
+    means = {"a": {"H": 1.0, "k": 4.0}, "b": {"H": 2.0}}
+    columns = trace_columns(means, pairs)
+    assert columns == {"b": {"H": 1.5, "k": 4.0}, "c": {"H": 1.0, "k": 4.0}, "d": {}}

@@ -12,11 +12,11 @@ from verdicts_by_hand import listed
 from analysis.evidence import Context, Evidence
 from analysis.sections.sensitivity import FIXED, PRECISION, sensitivity
 from analysis.sections.shares import totals
-from analysis.stats.joint_flips import max_t
 from analysis.verdicts.scores import item_scores, rater_scores
 from analysis.verdicts.tidy import orient, validate
 from analysis.verdicts.win_share import weigh_by_precision
 from guard_eval.estimate import adjust
+from guard_eval.joint_flips import max_t
 from guard_eval.sign_flip import sign_flip
 from guard_eval.study.test_plan import TestPlan
 

@@ -75,7 +75,7 @@ def outcome(name, **declared):
         with_excluded=frame,
         plan=TestPlan.model_construct(**(NEEDED.get(name, {}) | declared)),  # also what no plan can hold
         random_part=True,
-        by=("genre",),
+        explored=("genre",),
         contests={("person", ""): CONTEST} if name in {"rounds", "places"} else {},
     )
     try:

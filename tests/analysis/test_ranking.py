@@ -107,7 +107,6 @@ def test_estimates_exist_just_where_no_direction_escapes():
         # Ties both ways and still no maximum: guard never loses to anyone.
         ([(5, 5, 0), (4, 0, 0), (3, 5, 0)], "without a loss: guard; without a win: nucleus; no cycle"),
         ([(0, 5, 0), (0, 4, 0), (0, 3, 0)], "no cycle of comparisons holds more wins than ties"),
-        ([(5, 1, 5), (0, 0, 0), (0, 0, 0)], "{guard, acs} and {nucleus} are never compared"),
     ],
 )
 def test_undefined_says_why(rows, words):

@@ -1,8 +1,10 @@
 """How far a running study is, how its raters agree, and which to look at: against sums done by hand."""
 
 import json
+from dataclasses import asdict
 from datetime import UTC, datetime
 
+import numpy as np
 import pytest
 from factories import make_pair
 from sqlalchemy import insert
@@ -60,7 +62,7 @@ class Study:
         return read_ratings(self.store, everybody, slots=slots, most_skips=3, criteria=criteria)
 
     def lines(self):
-        return {row.rater: row for row in self.ratings().raters.itertuples()}
+        return {row.rater: row for row in self.ratings().raters}
 
 
 @pytest.fixture
@@ -91,7 +93,7 @@ def four(study):
 
 
 def test_agreement_is_by_method_and_sides_by_letter(four):
-    (row,) = four.ratings().criteria.itertuples()
+    (row,) = four.ratings().criteria
     # Three of four pairs agree; chance: 3/8 for a, 2/8 ties, 3/8 for b, so 22/64.
     assert row.same == 3 / 4
     assert row.kappa.value == pytest.approx((3 / 4 - 22 / 64) / (1 - 22 / 64))
@@ -109,7 +111,7 @@ def test_what_exists_and_what_is_missing_also_after_a_change_of_mind(four):
     with four.store.write() as (db, _):
         four.add_verdict(db, 4, "fluency", "B", revision=1)
     ratings = four.ratings()
-    assert ratings.criteria["same"].tolist() == [1.0]
+    assert [row.same for row in ratings.criteria] == [1.0]
     assert (ratings.seconds, ratings.counted) == (30.0, 8)
 
 
@@ -117,8 +119,8 @@ def test_excluded_raters_do_not_count_and_are_told_of(four):
     raters.decide(four.store, "ben", "exclude", "for the test", "owner")
     ratings = four.ratings()
     assert (ratings.counted, ratings.excluded, ratings.filled) == (4, 4, (1, 4, 0))
-    assert ratings.criteria["kappa"][0].note == "no item was rated twice"
-    assert ratings.raters["state"].tolist() == ["", "excluded"]
+    assert ratings.criteria[0].kappa.note == "no item was rated twice"
+    assert [row.state for row in ratings.raters] == ["", "excluded"]
 
 
 def test_nothing_tells_which_method_is_ahead(study, four):
@@ -131,10 +133,7 @@ def test_nothing_tells_which_method_is_ahead(study, four):
         turned = [row | {"first": {"a": "b", "b": "a"}[row["first"]]} for row in shown]
         db.execute(insert(schema.PRESENTATION), turned)
         db.execute(insert(schema.VERDICT), verdicts)
-    same, other = four.ratings(), mirrored.ratings()
-    assert repr(same) == repr(other)
-    assert same.criteria.to_dict() == other.criteria.to_dict()
-    assert same.raters.to_dict() == other.raters.to_dict()
+    assert asdict(four.ratings()) == asdict(mirrored.ratings())
 
 
 def test_the_last_remark_on_a_pair_stands_unless_it_was_taken_back(four):
@@ -145,11 +144,11 @@ def test_the_last_remark_on_a_pair_stands_unless_it_was_taken_back(four):
     four.note("ben", "problem", "", 4, minute=7)
     four.note("ann", "consent", '{"agreed": true}')
     ratings = four.ratings()
-    assert [(each.rater, each.text, each.prompt_id, each.when) for each in ratings.remarks.itertuples()] == [
+    assert [(each.rater, each.text, each.prompt_id, each.when) for each in ratings.remarks] == [
         ("ann", "not so odd", "prompt-0", "2026-01-02 03:06"),
         ("ben", "both good", "prompt-0", "2026-01-02 03:05"),
     ]
-    assert ratings.raters["remarks"].tolist() == [1, 1]
+    assert [row.remarks for row in ratings.raters] == [1, 1]
 
 
 def test_a_study_in_which_nothing_happened(study):
@@ -235,7 +234,7 @@ def test_the_comprehension_check(study):
         for passed in tries:
             checked.note(name, "check", json.dumps({"passed": passed}))
     flags = {name: line.flags for name, line in checked.lines().items()}
-    assert flags == {"once": [], "passed": [], "twice": ["failed the check"]}
+    assert flags == {"once": (), "passed": (), "twice": ("failed the check",)}
 
 
 def test_a_rater_who_finished_and_got_more_has_not_finished(study):
@@ -264,7 +263,7 @@ def test_a_pair_that_many_skipped_is_counted(study):
         skipped.pressed(number, "p0", name)
         skipped.note(name, "skip", "unreadable", number)
     assert skipped.ratings().often_skipped == 1
-    assert skipped.ratings().raters["skipped"].tolist() == [1, 1, 1]
+    assert [row.skipped for row in skipped.ratings().raters] == [1, 1, 1]
 
 
 def test_the_headline_counts_the_pairs_that_people_rate(study):
@@ -285,3 +284,29 @@ def test_ratings_without_a_later_criterion_are_counted(study):
     grown.pressed(2, "p1", "ann", fluency="A", wit="B")
     assert grown.ratings(criteria=("fluency", "wit", "depth")).lacking == {"wit": 1, "depth": 2}
     assert grown.ratings(criteria=("fluency",)).lacking == {}
+
+
+def test_owner_sees_who_answers_like_a_judge(study, tmp_path):
+    """Ann presses what the judge says on 60 pairs, whose sides differ; two others what they like."""
+    running = study(("ann", "ben", "cas"), pairs=60)
+    running.people["gpt"] = raters.get_or_add(running.store, "gpt", "model").id
+    rng = np.random.default_rng(2)
+    for pair in range(60):
+        judged, *others = rng.choice(["A", "tie", "B"], 3)
+        turned = {"A": "B", "B": "A", "tie": "tie"}
+        running.pressed(4 * pair + 1, f"p{pair}", "gpt", fluency=judged)
+        running.pressed(4 * pair + 2, f"p{pair}", "ann", first="b", fluency=turned[judged])
+        running.pressed(4 * pair + 3, f"p{pair}", "ben", fluency=others[0])
+        running.pressed(4 * pair + 4, f"p{pair}", "cas", fluency=others[1])
+    for pair in range(4):
+        running.note("ann", "conduct", json.dumps({"copies": 2, "untrusted": 1}), presentation=4 * pair + 2)
+        running.note("ben", "conduct", json.dumps({"copies": 1}), presentation=4 * min(pair, 1) + 3)
+    lines = running.lines()
+    assert {name: line.flags for name, line in lines.items()} == {
+        "ann": ("like a model",),
+        "ben": (),
+        "cas": (),
+    }
+    assert lines["ann"].signs.startswith("agrees with gpt on 60 of 60 pairs (fluency; ")
+    assert lines["ann"].signs.endswith("expected); copies on 4; events of a program on 4")
+    assert lines["ann"].state == ""

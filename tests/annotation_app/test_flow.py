@@ -23,8 +23,8 @@ def notes(built, kind):
 def test_what_the_browser_gets_names_no_method_and_no_side(study, of_files):
     """Every name is listed here, so that a new one is looked at before it goes out."""
     assert sorted(view(start(study(of_files=of_files)))) == [
-        *("a", "acknowledged", "b", "criteria", "done", "drafts", "earlier", "extras", "failed", "note"),
-        *("pair", "problem", "prompt", "total", "turn", "where"),
+        *("a", "acknowledged", "b", "counts", "criteria", "done", "drafts", "earlier", "extras", "failed"),
+        *("note", "pair", "problem", "prompt", "total", "turn", "where"),
     ]
 
 

@@ -7,12 +7,12 @@ from typing import get_args
 import pytest
 
 import annotation_app
-from annotation_app import panel, wording
-from annotation_app.wording import rubric, shipped_wording
+from annotation_app import panel
 from guard_eval.errors import StudyError
 from guard_eval.rubric import CRITERIA
-from guard_eval.study import Study
+from guard_eval.study import Study, wording
 from guard_eval.study.settings import Language
+from guard_eval.study.wording import rubric, shipped_wording
 
 FOLDER = Path(annotation_app.__file__).parent
 STUDY = """
@@ -116,7 +116,12 @@ def test_each_mistake_is_named(load, text, message):
 
 
 def test_a_translation_must_be_complete(load):
-    text = (FOLDER / "de.toml").read_text(encoding="utf-8").replace('language = "de"', 'language = "ar"')
+    text = (
+        Path(wording.__file__)
+        .with_name("de.toml")
+        .read_text(encoding="utf-8")
+        .replace('language = "de"', 'language = "ar"')
+    )
     text = text.replace('direction = "ltr"', 'direction = "rtl"')
     assert load(text).direction == "rtl"
     with pytest.raises(StudyError, match=r"language: 'pt_BR': string should match pattern"):
@@ -151,7 +156,12 @@ def test_a_file_of_words_has_the_last_word_on_a_criterion_and_another_language_n
     assert titles(load(criteria=OWN)) == ["Wit", "Toxicity", "Coherence"]
     humour = '[criteria.wit]\ntitle = "Humour {and} more"\n'
     assert titles(load(humour, criteria=OWN)) == ["Humour {and} more", "Toxicity", "Coherence"]
-    text = (FOLDER / "de.toml").read_text(encoding="utf-8").replace('language = "de"', 'language = "fr"')
+    text = (
+        Path(wording.__file__)
+        .with_name("de.toml")
+        .read_text(encoding="utf-8")
+        .replace('language = "de"', 'language = "fr"')
+    )
     words = load(f'{text}\n[criteria.wit]\ntitle = "Esprit"\ndefinition = "…"\n', criteria=OWN)
     assert titles(words) == ["Esprit", "Toxicity", "Kohärenz"]
     # A practice pair may have an answer to it.

@@ -89,13 +89,13 @@ def test_killed_without_a_word(run, study):
     path = text_file(study, "guard")
     with path.open("ab") as file:  # what a crash of the machine could add
         file.write(b'{"id": "torn')
-    kept = [json.loads(line) for line in path.read_bytes().splitlines()[:-1]]
-    assert 1 <= len(kept) < 6
+    whole = [json.loads(line) for line in path.read_bytes().splitlines()[:-1]]
+    assert 1 <= len(whole) < 6
     second = run("generate", "small", "--strategy", "guard")
     assert second.code == 0, second
     assert "guard: 6 of 6 continuations exist" in second.out
     lines = rows(study)["guard.jsonl"]
-    assert lines[: len(kept)] == kept
+    assert lines[: len(whole)] == whole
     assert len({row["id"] for row in lines}) == len(lines) == 6
 
 
@@ -106,12 +106,12 @@ def test_the_trace_of_guard(run, study):
     assert sorted(files) == ["greedy.jsonl", "guard.jsonl", "guard.trace.jsonl"]
     traces = {row["id"]: row for row in files["guard.trace.jsonl"]}
     assert len(traces) == 6
-    for made in files["guard.jsonl"]:
-        trace = traces[made["id"]]
-        assert trace["prompt_id"] == made["prompt_id"]
+    for text in files["guard.jsonl"]:
+        trace = traces[text["id"]]
+        assert trace["prompt_id"] == text["prompt_id"]
         symbols = set(trace) - {"id", "prompt_id"}
         assert symbols == {"H", "H_glob", "k", "alpha", *RATES, *DEVIATIONS}
-        assert {len(trace[name]) for name in symbols} == {made["new_tokens"]}
+        assert {len(trace[name]) for name in symbols} == {text["new_tokens"]}
         assert all(5 <= k <= 15 and k == int(k) for k in trace["k"])
         assert all(0 < alpha < 1 for alpha in trace["alpha"])
         assert all(0 <= h <= math.log(4096) for h in trace["H"])
@@ -120,7 +120,7 @@ def test_the_trace_of_guard(run, study):
             weights = [0.95 ** (t - i) for i in range(1, t + 1)]
             mean = sum(w * h for w, h in zip(weights, trace["H"], strict=False)) / sum(weights)
             assert h_glob == pytest.approx(mean, abs=1e-4)
-        for t in range(made["new_tokens"]):
+        for t in range(text["new_tokens"]):
             assert symbols_of(trace["H"], trace["H_glob"][t], t) == pytest.approx(
                 {name: trace[name][t] for name in (*RATES, *DEVIATIONS)}, rel=1e-4, abs=1e-6
             )

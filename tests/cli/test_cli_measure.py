@@ -37,9 +37,9 @@ def test_every_table_and_figure(run, file, tmp_path):
     (tmp_path / "more.jsonl").write_text(
         "".join(json.dumps({**row, "method": "=two", "text": "x y z w v u"}) + "\n" for row in TEXTS)
     )
-    asked = ["measure", "texts.jsonl", "more.jsonl", "--metrics", "diversity,coherence,length"]
-    asked += ["--set", "metrics.coherence_model=bundled", "--baseline", "one", "--output", "out"]
-    ran = run(*asked)
+    arguments = ["measure", "texts.jsonl", "more.jsonl", "--metrics", "diversity,coherence,length"]
+    arguments += ["--set", "metrics.coherence_model=bundled", "--baseline", "one", "--output", "out"]
+    ran = run(*arguments)
     assert ran.code == 0, ran
     out = tmp_path / "out"
     files = {f"metrics.{suffix}" for suffix in ("md", "tex", "html", "json")}
@@ -56,8 +56,8 @@ def test_every_table_and_figure(run, file, tmp_path):
 
 
 def test_a_model_that_is_not_to_be_had_is_named_after_all_else_is_written(run, file, tmp_path):
-    asked = ["texts.jsonl", "--metrics", "diversity,coherence", "--output", "o"]
-    ran = run("measure", *asked, "--set", "metrics.coherence_model=./no")
+    arguments = ["texts.jsonl", "--metrics", "diversity,coherence", "--output", "o"]
+    ran = run("measure", *arguments, "--set", "metrics.coherence_model=./no")
     assert ran.code == 2
     assert "37.50" in ran.out
     assert "coherence could not be measured" in ran.err
@@ -72,8 +72,8 @@ def test_a_study_compared_with_a_baseline(run, paired):
     differences = paired / "metrics" / "differences.csv"
     assert ",guard,0.95," in differences.read_text()
     assert "Next: guard-eval pair small" in ran.out
-    again = run("measure", "small", "--metrics", "diversity")
-    assert again.code == 0, again
+    second = run("measure", "small", "--metrics", "diversity")
+    assert second.code == 0, second
     # An earlier measurement's would not belong to these scores.
     assert ",guard,0.95," not in differences.read_text()
     assert ",greedy,0.95," in differences.read_text()  # the baseline, unless another one is named

@@ -8,6 +8,7 @@ import pytest
 from guard_eval.errors import StudyError
 from guard_eval.study import Study
 from guard_eval.texts.new import new
+from guard_eval.texts.prompts import read_study_prompts
 
 
 def test_a_new_study_compares_the_papers_strategies_in_thirty_lines(tmp_path):
@@ -64,3 +65,16 @@ def test_an_interrupted_new_can_be_run_again(run, tmp_path, monkeypatch):
     (tmp_path / "s" / "study.toml").unlink()
     (tmp_path / "s" / "prompts.jsonl").write_text('{"prompt": "mine"}')
     assert "exists already and would be overwritten" in run("new", "s").refused()
+
+
+def test_a_limit_takes_as_many_of_each_dataset(run, tmp_path):
+    for name in "xy":
+        (tmp_path / f"{name}.txt").write_text("".join(f"{name} {n}\n" for n in range(3)))
+    ran = run("new", "s", "--prompts", "x.txt", "y.txt")
+    assert "s/prompts.jsonl: 6 prompts (3 x, 3 y)" in ran.out
+    study = Study.open(tmp_path / "s", ["prompts.limit=2"])
+    assert [prompt.text for prompt in read_study_prompts(study)] == ["x 0", "x 1", "y 0", "y 1"]
+    assert len(read_study_prompts(study, limited=False)) == 6
+    ran = run("generate", "s", "--dry-run", "--set", "prompts.limit=2")
+    assert "prompts.limit = 2 leaves out 2 of 6 prompts" in ran.err
+    assert "greedy: 0 of 4 continuations exist" in ran.out

@@ -33,15 +33,23 @@ def write(folder, name, rows, *, ends="\n"):
 
 
 def plain(folder, name, questions=QUESTIONS, text="{name} on {question}", **more):
-    rows = [{"prompt": each, "text": text.format(name=name, question=each)} | more for each in questions]
+    rows = [
+        {"prompt": question, "text": text.format(name=name, question=question)} | more
+        for question in questions
+    ]
     return write(folder, f"{name}.jsonl", rows)
 
 
 def alpaca(folder, name):
     """Return a file as AlpacaEval's model_outputs.json."""
     rows = [
-        {"dataset": "helpful_base", "instruction": each, "output": f"{name} on {each}", "generator": name}
-        for each in QUESTIONS
+        {
+            "dataset": "helpful_base",
+            "instruction": question,
+            "output": f"{name} on {question}",
+            "generator": name,
+        }
+        for question in QUESTIONS
     ]
     return write(folder, f"{name}/model_outputs.json", rows)
 
@@ -51,27 +59,34 @@ def samples(folder, name, *, nested):
     rows = [
         {
             "doc_id": number,
-            "doc": {"question": each},
+            "doc": {"question": question},
             "target": "because",
-            "arguments": {"gen_args_0": {"arg_0": each, "arg_1": {"until": []}}} if nested else [[each, {}]],
+            "arguments": {"gen_args_0": {"arg_0": question, "arg_1": {"until": []}}}
+            if nested
+            else [[question, {}]],
             "resps": [["raw"]],
-            "filtered_resps": [f"{name} on {each}"],
+            "filtered_resps": [f"{name} on {question}"],
             "filter": "none",
             "exact_match": 0.0,
         }
-        for number, each in enumerate(QUESTIONS)
+        for number, question in enumerate(QUESTIONS)
     ]
     return write(folder, f"{name}.jsonl", rows)
 
 
 def wide(folder, *names, **more):
-    rows = [{"prompt": each} | {name: f"{name} on {each}" for name in names} | more for each in QUESTIONS]
+    rows = [
+        {"prompt": question} | {name: f"{name} on {question}" for name in names} | more
+        for question in QUESTIONS
+    ]
     return write(folder, "wide.csv", rows)
 
 
 def long(folder, *names):
     rows = [
-        {"prompt": each, "method": name, "text": f"{name} on {each}"} for each in QUESTIONS for name in names
+        {"prompt": question, "method": name, "text": f"{name} on {question}"}
+        for question in QUESTIONS
+        for name in names
     ]
     return write(folder, "long.jsonl", rows)
 
@@ -96,7 +111,7 @@ def texts_of(folder):
     }
 
 
-EXPECTED = {name: {each: f"{name} on {each}" for each in QUESTIONS} for name in ("x", "y")}
+EXPECTED = {name: {question: f"{name} on {question}" for question in QUESTIONS} for name in ("x", "y")}
 
 
 @pytest.mark.parametrize("make", SHAPES.values(), ids=SHAPES)
@@ -119,7 +134,8 @@ def test_three_systems_are_all_compared(run, tmp_path):
 
 def with_own_ids(folder, name, *, first, questions):
     rows = [
-        {"id": first + n, "prompt": each, "text": f"{name} on {each}"} for n, each in enumerate(questions)
+        {"id": first + n, "prompt": question, "text": f"{name} on {question}"}
+        for n, question in enumerate(questions)
     ]
     return write(folder, f"{name}.jsonl", rows)
 
@@ -148,13 +164,13 @@ def test_one_wording_under_two_ids_is_two_prompts(run, tmp_path):
         write(tmp_path, f"{name}.jsonl", rows)
     assert run("new", "s", "--texts", "x.jsonl", "y.jsonl").code == 0
     pairs = pair(Study.open(tmp_path / "s")).pairs
-    assert sorted((each.text_a, each.text_b) for each in pairs) == [(f"x {n}", f"y {n}") for n in range(3)]
+    assert sorted((pair_.text_a, pair_.text_b) for pair_ in pairs) == [(f"x {n}", f"y {n}") for n in range(3)]
 
 
 def test_line_ends_and_composed_letters_are_no_words(run, tmp_path):
     accented = ["Café au lait:\nhow much?", *QUESTIONS]
     composed = ["Cafe\u0301 au lait:\r\nhow much? ", *QUESTIONS]
-    rows = [{"prompt": each, "text": f"y {each}"} for each in composed]
+    rows = [{"prompt": question, "text": f"y {question}"} for question in composed]
     files = plain(tmp_path, "x", accented), write(tmp_path, "y.csv", rows, ends="\r\n")
     ran = run("new", "s", "--texts", *files)
     assert (ran.code, ran.err) == (0, "")
@@ -162,7 +178,7 @@ def test_line_ends_and_composed_letters_are_no_words(run, tmp_path):
 
 
 def test_three_texts_a_prompt_are_numbered(run, tmp_path):
-    rows = [{"prompt": each, "text": f"x {n} {each}"} for n in range(3) for each in QUESTIONS]
+    rows = [{"prompt": question, "text": f"x {n} {question}"} for n in range(3) for question in QUESTIONS]
     ran = run("new", "s", "--texts", write(tmp_path, "x.jsonl", [*rows, rows[0]]), plain(tmp_path, "y"))
     assert "x: 12 texts from x.jsonl (4 prompts; 1 exact duplicate left out)" in ran.out
     study = Study.open(tmp_path / "s")
@@ -185,7 +201,9 @@ def test_other_prompts_are_refused_and_common_ones_offered(run, tmp_path):
 
 def test_same_ids_of_prompts_cut_differently_are_refused(run, tmp_path):
     for name, end in (("x", 12), ("y", 14)):
-        rows = [{"id": f"p{n}", "prompt": each[:end], "text": name} for n, each in enumerate(QUESTIONS)]
+        rows = [
+            {"id": f"p{n}", "prompt": question[:end], "text": name} for n, question in enumerate(QUESTIONS)
+        ]
         write(tmp_path, f"{name}.jsonl", rows)
     message = run("new", "s", "--common", "--texts", "x.jsonl", "y.jsonl").refused()
     assert "4 ids stand for other words in another file" in message
@@ -202,7 +220,7 @@ def test_prompts_come_from_a_file_by_id_or_order(run, tmp_path):
 
 
 def test_order_must_be_the_only_possible_one(run, tmp_path):
-    bare = write(tmp_path, "bare.jsonl", [{"text": f"bare on {each}"} for each in QUESTIONS])
+    bare = write(tmp_path, "bare.jsonl", [{"text": f"bare on {question}"} for question in QUESTIONS])
     turned = plain(tmp_path, "y", QUESTIONS[::-1])
     message = run("new", "s", "--texts", plain(tmp_path, "x"), turned, bare).refused()
     assert "only their order could say" in message
@@ -266,7 +284,7 @@ def test_empty_texts_and_unfinished_ones_are_counted(run, tmp_path):
 
 def test_bytes_of_another_encoding_are_told(run, tmp_path):
     plain(tmp_path, "x")
-    rows = "".join(f"{each},caf\u00e9 {n}\n" for n, each in enumerate(QUESTIONS))
+    rows = "".join(f"{question},caf\u00e9 {n}\n" for n, question in enumerate(QUESTIONS))
     (tmp_path / "y.csv").write_bytes(f"prompt,text\n{rows}".encode("cp1252"))
     ran = run("new", "s", "--texts", "x.jsonl", "y.csv")
     assert "(4 hold characters that are not UTF-8: save the file as UTF-8)" in ran.out
@@ -275,8 +293,10 @@ def test_bytes_of_another_encoding_are_told(run, tmp_path):
 def test_what_ended_a_text_is_kept(run, tmp_path):
     files = plain(tmp_path, "x", finish_reason="length"), plain(tmp_path, "y", finish_reason="stop")
     assert run("new", "s", "--texts", *files).code == 0
-    read = [json.loads((tmp_path / "s" / "texts" / f"{n}.jsonl").read_text().splitlines()[0]) for n in "xy"]
-    assert [row["finish"] for row in read] == ["length", "eos"]
+    first_rows = [
+        json.loads((tmp_path / "s" / "texts" / f"{n}.jsonl").read_text().splitlines()[0]) for n in "xy"
+    ]
+    assert [row["finish"] for row in first_rows] == ["length", "eos"]
 
 
 REFUSED = [
@@ -307,8 +327,8 @@ def test_data_frames_become_a_study(tmp_path):
     assert new(tmp_path / "v", texts=frame).systems == {"x": 4, "y": 4}
     with pytest.raises(StudyError, match="dict is no source of texts; give a file, or a data frame"):
         new(tmp_path / "w", texts=[{"prompt": "p"}])
-    one, other = (frame[frame["system"] == name] for name in ("x", "y"))
-    assert new(tmp_path / "t", texts=[one, other]).systems == {"x": 4, "y": 4}
+    first, other = (frame[frame["system"] == name] for name in ("x", "y"))
+    assert new(tmp_path / "t", texts=[first, other]).systems == {"x": 4, "y": 4}
     lacking = frame.assign(text=frame["text"].where(frame.index != 0))
     with pytest.raises(StudyError, match="x in the data frame has no text to 1 of 4"):
         new(tmp_path / "u", texts=[lacking])

@@ -11,9 +11,9 @@ def test_the_command(run, tmp_path):
     rows = [f"{pair},d,guard,acs,r{n},fluency,{both[n]}\n" for pair, both in BY_PAIR.items() for n in (0, 1)]
     table.write_text(HEADER + "".join(rows), encoding="utf-8")
     options = ("--share", "0.6", "--raters", "1,3", "--from", str(table), "--output", str(figure))
-    shown = run("power", *options)
-    assert shown.code == 0, shown
-    assert "pilot: fluency, guard against acs" in shown.out
+    ran = run("power", *options)
+    assert ran.code == 0, ran
+    assert "pilot: fluency, guard against acs" in ran.out
     assert figure.read_text(encoding="utf-8").startswith("<?xml")
     numbers = json.loads(run("power", *options, "--ties", "0.2", "--json").out)
     assert [need["raters"] for need in numbers["needs"]] == [1, 3]

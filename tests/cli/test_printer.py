@@ -1,13 +1,18 @@
 """What the terminal shows: tables that lose nothing however narrow, and text that steers nothing."""
 
 import codecs
+import json
 import re
+from importlib import metadata
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
 
 from guard_eval.cli import printer as printer_module
 from guard_eval.cli.printer import LOG_SECONDS, LoggedProgress, Printer, encode_plainly
+from guard_eval.errors import MissingExtraError
 from guard_eval.reporting.tables import Table
 from guard_eval.results import Result
 
@@ -22,11 +27,11 @@ def test_a_table_of_any_width_breaks_no_word_and_loses_no_letter(capsys, monkeyp
     heads = ["rater", "kind", "handed out", "rated", "gold failed", "state", "came from"]
     row = ["Bartholomew-the-Third", "person", "12", "11", "1/2", "one side", "prolific 5f3c1a2b9d8e"]
     show_table(heads, [row, ["a" * 28, "b" * 7 + " " + "b" * 9, *row[2:]]])
-    shown = capsys.readouterr().out
+    printed = capsys.readouterr().out
     words = {word for cell in (*heads, *row) for word in cell.split()}
-    assert words <= set(re.sub(r":(?= )|[─│]", "", shown).split())
-    assert "a" * 28 in shown
-    assert max(map(len, shown.splitlines())) <= width
+    assert words <= set(re.sub(r":(?= )|[─│]", "", printed).split())
+    assert "a" * 28 in printed
+    assert max(map(len, printed.splitlines())) <= width
 
 
 def test_a_terminal_breaks_lines_between_words_and_leaves_commands_whole(capsys, monkeypatch):
@@ -34,10 +39,10 @@ def test_a_terminal_breaks_lines_between_words_and_leaves_commands_whole(capsys,
     monkeypatch.setattr(printer_module, "Console", lambda **_: terminal)
     line = "  Prompts are drawn from folder/of/a/rather/long/name/prompts.jsonl, the rest stays."
     Printer().show(Result(lines=(line,), next=("guard-eval generate a-study-of-a-name --dry-run",)))
-    *shown, _, _ = capsys.readouterr().out.rstrip("\n").split("\n")
-    assert " ".join(part.strip() for part in shown) == line.strip()
-    assert all(len(part) <= 24 or " " not in part.strip() for part in shown)
-    assert all(part.startswith("  ") for part in shown)
+    *lines, _, _ = capsys.readouterr().out.rstrip("\n").split("\n")
+    assert " ".join(text.strip() for text in lines) == line.strip()
+    assert all(len(text) <= 24 or " " not in text.strip() for text in lines)
+    assert all(text.startswith("  ") for text in lines)
 
 
 def test_a_file_gets_whole_lines_and_commands_to_be_copied(capsys, monkeypatch):
@@ -70,7 +75,7 @@ def test_nothing_from_outside_steers_the_terminal_or_reverses_its_letters(capsys
     Printer().error(STEERING)
     Printer().notice(STEERING)
     for text in capsys.readouterr():
-        assert all(one.isprintable() or one == "\n" for one in text)
+        assert all(character.isprintable() or character == "\n" for character in text)
         assert r"\x1b[2J" in text
         assert r"\u202egnp" in text
 
@@ -85,7 +90,33 @@ def test_scripts_emoji_and_spaces_are_shown_as_they_are(capsys):
 def test_a_stream_of_few_characters_gets_plain_ones(encoding):
     codecs.register_error("plain", encode_plainly)
     text = "3\u00a0% \u2026 \u03ba \u2212 0.5 \u00d7 \u2192 \u2713 \u0416 \ud83d"
-    shown = text.encode(encoding, "plain").decode(encoding)
-    assert shown.replace("\u00a0", " ").replace("\u2026", "...").replace("\u00d7", "x") == (
+    printed = text.encode(encoding, "plain").decode(encoding)
+    assert printed.replace("\u00a0", " ").replace("\u2026", "...").replace("\u00d7", "x") == (
         r"3 % ... kappa - 0.5 x -> + \u0416 \ud83d"
     )
+
+
+def test_pages_in_messages_have_their_path(capsys, monkeypatch, tmp_path):
+    message = "read docs/formats.md; docs/none.md is no page, and my/docs/formats.md another one"
+    monkeypatch.chdir(tmp_path)
+    Printer().error(message)
+    root = Path(printer_module.__file__).parents[2]
+    assert capsys.readouterr().err == message.replace("read ", f"read {root}/") + "\n"
+    monkeypatch.chdir(root)
+    Printer().warn(message)
+    assert capsys.readouterr().err == f"warning: {message}\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        (None, "'guard-eval[judge]'"),
+        ({"url": "file:///tmp/g.whl", "archive_info": {}}, "'guard-eval[judge] @ file:///tmp/g.whl'"),
+        ({"url": "file:///src/g", "dir_info": {"editable": True}}, "-e '/src/g[judge]'"),
+    ],
+)
+def test_a_missing_extra_is_named_as_pip_finds_it(monkeypatch, source, name):
+    text = None if source is None else json.dumps(source)
+    monkeypatch.setattr(metadata, "distribution", lambda _: SimpleNamespace(read_text=lambda _: text))
+    message = "this command needs the package 'openai', which is not installed; run: pip install " + name
+    assert str(MissingExtraError("judge", "openai")) == message

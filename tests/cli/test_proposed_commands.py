@@ -83,7 +83,13 @@ def test_proposed_command_keeps_code_and_settings(own_study, run_anew):
 @pytest.mark.slow
 def test_commands_after_pair_need_no_code(own_study, run_anew):
     declared = {name for name in OF_STUDIES if name.split()[0] not in {"generate", "judge", "annotate"}}
-    arguments = {"raters add": ["Ann"], "backup": ["copy.db"], "publish": ["out"], "measure": ["--dry-run"]}
+    arguments = {
+        "raters add": ["Ann"],
+        "raters links": ["Ann", "--output", "links.csv"],
+        "backup": ["copy.db"],
+        "publish": ["out"],
+        "measure": ["--dry-run"],
+    }
     arguments |= {name: ["Ann", "--reason", "x"] for name in ("raters exclude", "raters include")}
     arguments |= {name: ["Ann"] for name in ("raters assign", "raters revoke")}
     arguments |= {"raters erase": ["Ann", "--yes"]}
@@ -100,14 +106,14 @@ def test_commands_after_pair_need_no_code(own_study, run_anew):
 
 @pytest.mark.slow
 def test_texts_of_own_strategies_need_their_file(own_study, run_anew):
-    again = ("--set", "generation.max_new_tokens=7")
-    refused = run_anew("generate", "my study", *again).refused()
+    change = ("--set", "generation.max_new_tokens=7")
+    refused = run_anew("generate", "my study", *change).refused()
     assert "the strategy mine(a=0.2) is your own" in refused
     assert "--code FILE.py" in refused
-    assert next_commands(run_anew("status", "my study", *again))[0] == (
+    assert next_commands(run_anew("status", "my study", *change))[0] == (
         "guard-eval generate 'my study' --dry-run --set generation.max_new_tokens=7 --code FILE.py"
     )
-    assert run_anew("generate", "my study", *again, "--code", "my.py").code == 0
+    assert run_anew("generate", "my study", *change, "--code", "my.py").code == 0
     assert "unknown strategy 'mines'" in run_anew("status", "my study", "--set", "metrics.baseline=mines").out
 
 
@@ -163,11 +169,11 @@ def test_every_command_in_a_message_exists_and_is_complete():
     for package in PACKAGES:
         for path in (ROOT / package).rglob("*.py"):
             for text in literals(path):
-                for name, rest in command.findall(text):
+                for name, arguments in command.findall(text):
                     seen.append(name)
                     assert name.strip(",.;") in names, (path, text)
-                    if name in {each.split()[0] for each in OF_STUDIES}:
-                        assert re.match(r"( [a-z]+)? STUDY\b", rest), (path, text)
+                    if name in {command_name.split()[0] for command_name in OF_STUDIES}:
+                        assert re.match(r"( [a-z]+)? STUDY\b", arguments), (path, text)
     assert {"pair", "raters"} <= set(seen)
 
 
@@ -186,8 +192,8 @@ def test_status_proposes_a_report_when_all_ratings_are_in(run, paired):
     assert next_commands(run("export", "small")) == ["guard-eval status small"]
     with Store.open(study.database) as store:
         for rater in (ann, ben):
-            while shown := handout.claim(store, rater, study.plan):
-                rate(store, rater, shown[0])
+            while batch := handout.claim(store, rater, study.plan):
+                rate(store, rater, batch[0])
     assert "guard-eval report small" in next_commands(run("status", "small"))
 
 

@@ -80,7 +80,9 @@ def test_a_study_is_published_without_names_and_others_compute_the_same_shares(t
     study = make(tmp_path / "study")
     result = publish(study, tmp_path / "out")
     written, table = files_of(tmp_path / "out"), rows_of(tmp_path / "out" / "verdicts.csv")
-    assert {"README.md", "pairs.jsonl", "report.toml", "verdicts.csv", "report/index.html"} <= written.keys()
+    files = {"README.md", "pairs.jsonl", "report.toml", "verdicts.csv", "report/index.html"}
+    assert files | {"report.schema.json"} <= written.keys()
+    assert written["report.toml"].startswith(b"#:schema ./report.schema.json\n")
     assert (result.verdicts, len(table)) == (36, 36)
     everything = b"\n".join(written.values()).decode("utf-8", "replace").casefold()
     assert [

@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 
+import pandas as pd
 import pytest
 from rating import people
 
@@ -12,6 +13,7 @@ from guard_eval.errors import StudyError
 from guard_eval.store import Store, handout, unblind, verdicts
 from guard_eval.store import pairs as store_pairs
 from guard_eval.study import Study
+from guard_eval.texts.continuations import append_lines
 
 pytestmark = pytest.mark.slow
 
@@ -97,13 +99,13 @@ def test_a_report_on_unfinished_ratings_says_so(paired, monkeypatch):
             verdicts.save(
                 store, blind.presentation, dict.fromkeys(opened.settings.annotation.criteria, "A"), rater=ann
             )
-        wanted = pairs * opened.settings.annotation.raters_per_pair
+        ratings = pairs * opened.settings.annotation.raters_per_pair
         (unfinished,) = study_context(opened, store, unblind.tidy(store)).unfinished
-        every = [replace(row, rater=f"r{index}") for index, row in enumerate(unblind.tidy(store) * wanted)]
+        every = [replace(row, rater=f"r{index}") for index, row in enumerate(unblind.tidy(store) * ratings)]
         with monkeypatch.context() as rated:
             rated.setattr(unblind, "tidy", lambda *_, **__: every)
             assert study_context(opened, store, every).unfinished == ()
-    assert unfinished == f"people gave {pairs - 1} of {wanted} ratings"
+    assert unfinished == f"people gave {pairs - 1} of {ratings} ratings"
     assert report(paired).answer.startswith(f"These results were looked at early: {unfinished}. ")
     assert f"> These results were looked at early: {unfinished}." in markdown(paired / "report")
     assert "to look after every ten pairs" in markdown(paired / "report")
@@ -127,3 +129,30 @@ def test_a_report_is_written_here_and_over_no_folder_of_anything_else(tmp_path, 
     with pytest.raises(StudyError, match=r"other-report exists and holds no results .* --output FOLDER"):
         report(data / "other.csv")
     assert [path.name for path in (here / "other-report").iterdir()] == ["thesis.tex"]
+
+
+def test_study_splits_by_prompts_and_traces(paired):
+    rows = [json.loads(line) for line in (paired / "prompts.jsonl").read_text("utf-8").splitlines()]
+    animals = [row["prompt"].split()[4] for row in rows]
+    lines = (json.dumps(row | {"pet": animal}) for row, animal in zip(rows, animals, strict=True))
+    (paired / "prompts.jsonl").write_text("\n".join(lines), "utf-8")
+    study = Study.open(paired, ["analysis.by=['H']"])
+    with Store.open(study.database, declared=study.declared) as store:
+        pairs = store_pairs.read(store)
+        for rater in people(store, "ann", "ben"):
+            for blind in handout.claim(store, rater, study.plan, limit=len(pairs)):
+                choices = dict.fromkeys(study.settings.annotation.criteria, "A")
+                verdicts.save(store, blind.presentation, choices, rater=rater)
+    (folder,) = (path.parent for path in study.continuations.glob("*/guard.jsonl"))
+    traces = [{"id": pair.continuation_a, "H": [0.5, 1.5 + index]} for index, pair in enumerate(pairs)]
+    append_lines(folder / "guard.trace.jsonl", traces)
+    with (folder / "guard.trace.jsonl").open("a", encoding="utf-8") as file:
+        file.write('{"id": "torn')
+    result = report(paired, by=("pet", "prompt_length"), overrides=study.overrides)
+    rows = pd.read_csv(result.folder / "csv" / "by_value.csv", dtype=str)
+    values = rows[rows["criterion"] == "fluency"].groupby("column")["value"].agg(list).to_dict()
+    seen = sorted(animals[int(pair.prompt_id[-4:]) - 1] for pair in pairs)
+    lengths = sorted({len(pair.prompt) for pair in pairs})
+    assert values == {"H": ["1.0", "1.5", "2.0"], "pet": seen, "prompt_length": list(map(str, lengths))}
+    with pytest.raises(StudyError, match=r"--by HH: verdicts, prompts and traces .* did you mean 'H'"):
+        report(paired, by=("HH",))

@@ -55,7 +55,9 @@ def test_each_model_writes_for_its_own_systems(run, folder):
     assert len(list((folder / "continuations").glob("*/recipe.json"))) == 2
     study = Study.open(folder)
     texts = find_texts(study, study.settings.systems, read_prompts(study.prompts_path))
-    assert {name: len(each) for name, each in texts.items()} == dict(zip(NAMES, (2, 4, 2, 4), strict=True))
+    assert {name: len(by_prompt) for name, by_prompt in texts.items()} == dict(
+        zip(NAMES, (2, 4, 2, 4), strict=True)
+    )
     assert {text.strategy for text in texts["half, drawn"].values()} == {"half, drawn"}
     assert "12 of 12" in run("status", "s").out
     assert json.loads(run("generate", "s", "--json").out)["written"] == {}

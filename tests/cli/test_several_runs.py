@@ -40,24 +40,24 @@ def test_more_runs_make_the_missing_ones_and_fewer_remove_none(run, three):
     for name, content in before.items():
         assert after[name].startswith(content)
         assert (after[name] == content) == (name != "top_k(k=50).jsonl")
-    made = texts(three)
-    assert sorted(made) == [(p, r) for p in sorted({p for p, _ in made}) for r in (1, 2, 3)]
-    prompts = {prompt for prompt, _ in made}
-    assert all(len({made[prompt, r] for r in (1, 2, 3)}) == 3 for prompt in prompts)
+    first_texts = texts(three)
+    assert sorted(first_texts) == [(p, r) for p in sorted({p for p, _ in first_texts}) for r in (1, 2, 3)]
+    prompts = {prompt for prompt, _ in first_texts}
+    assert all(len({first_texts[prompt, r] for r in (1, 2, 3)}) == 3 for prompt in prompts)
     edit_settings(three, "runs = 3", "runs = 1")
     assert "top_k(k=50): 6 of 6 continuations exist" in run("generate", "small").out
     assert "texts: 24, strategies: 4" in run("measure", "small", "--dry-run").out
     edit_settings(three, "runs = 1", "runs = 3")
     assert "would make 0" in run("generate", "small", "--dry-run").out
-    assert texts(three) == made
+    assert texts(three) == first_texts
 
 
 def test_the_first_run_is_compared(run, three):
     edit_settings(three, '[["guard", "acs"]]', '[["greedy", "top_k"]]')
     assert run("generate", "small").code == 0
     assert run("pair", "small", "--redraw").code == 0
-    study, made = Study.open(three), texts(three)
+    study, before = Study.open(three), texts(three)
     with Store.open(study.database) as store:
         pairs = store_pairs.read(store)
     assert len(pairs) == 3
-    assert all(pair.text_b == made[pair.prompt_id, 1] for pair in pairs)
+    assert all(pair.text_b == before[pair.prompt_id, 1] for pair in pairs)

@@ -14,12 +14,12 @@ pytestmark = pytest.mark.slow
 
 def parts(run, *arguments):
     status = json.loads(run("status", *arguments, "--json").out)
-    return {each["part"]: each for each in status["parts"]}, status["next"]
+    return {state["part"]: state for state in status["parts"]}, status["next"]
 
 
 def test_from_nothing_to_a_report(run, study):
     result, then = parts(run, "small")
-    states = " ".join(f"{name}:{each['state']}" for name, each in result.items())
+    states = " ".join(f"{name}:{state['state']}" for name, state in result.items())
     assert states == "settings:complete prompts:complete continuations:missing metrics:missing pairs:missing"
     assert then == ["guard-eval generate small --dry-run"]
     assert run("generate", "small").code == 0
@@ -110,17 +110,17 @@ def test_what_raters_write_cannot_steer_the_owners_terminal(run, paired):
 
 
 def test_watching_goes_on_while_the_database_is_away(run, paired, monkeypatch, tmp_path):
-    database, kept, turns = paired / "study.db", tmp_path / "kept", iter(("away", "back", "end"))
+    database, copy, turns = paired / "study.db", tmp_path / "kept", iter(("away", "back", "end"))
 
     def wait(seconds):
         turn = next(turns)
         if turn == "end":
             raise KeyboardInterrupt
         if turn == "away":
-            database.rename(kept)
+            database.rename(copy)
             database.write_bytes(b"no database" * 100)
         else:
-            kept.replace(database)
+            copy.replace(database)
 
     monkeypatch.setattr("time.sleep", wait)
     ran = run("status", "small", "--watch")

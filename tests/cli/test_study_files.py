@@ -6,10 +6,10 @@ import re
 import pytest
 from factories import STUDY_OF_THREE
 
-from annotation_app.wording import of_study
 from guard_eval.errors import StudyError
 from guard_eval.study.folder import Study
 from guard_eval.study.toml import parse_toml
+from guard_eval.study.wording import of_study
 
 OWN_WORDING = '[annotation]\nwording = "own.toml"\n'
 

@@ -11,11 +11,11 @@ pytestmark = pytest.mark.slow
 
 
 def test_the_text_is_its_tokens_and_each_has_its_numbers(capsys):
-    shown = show_text("bundled", "Once upon <b>a</b> time", max_new_tokens=9)
-    assert (shown.strategy, shown.finish, len(shown.tokens)) == ("guard", "length", 9)
-    assert "".join(token["text"] for token in shown.tokens) == shown.text
+    text = show_text("bundled", "Once upon <b>a</b> time", max_new_tokens=9)
+    assert (text.strategy, text.finish, len(text.tokens)) == ("guard", "length", 9)
+    assert "".join(token["text"] for token in text.tokens) == text.text
     assert all(
-        {"entropy", "probability", "H_glob", "k", "alpha", "q"} <= token.keys() for token in shown.tokens
+        {"entropy", "probability", "H_glob", "k", "alpha", "q"} <= token.keys() for token in text.tokens
     )
     assert capsys.readouterr() == ("", "")
 

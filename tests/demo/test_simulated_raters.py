@@ -51,5 +51,5 @@ def test_they_rate_and_judge_everything_once_and_are_marked(tmp_path, make_pairs
     kinds = {(row.rater, row.rater_kind) for row in rows}
     assert kinds == {(name, "simulated") for name in NAMES} | {(JUDGE, "simulated_model")}
     assert all("SIMULATED" in name for name, _ in kinds)
-    shown = {(row.pair_id, row.shown_first) for row in rows if row.rater == JUDGE}
-    assert shown == {(pair.id, method) for pair in pairs for method in (pair.method_a, pair.method_b)}
+    sides = {(row.pair_id, row.shown_first) for row in rows if row.rater == JUDGE}
+    assert sides == {(pair.id, method) for pair in pairs for method in (pair.method_a, pair.method_b)}

@@ -21,8 +21,8 @@ def pages() -> list[Path]:
 def blocks():
     """Return a function that gives the blocks of code in a language of a page of docs/."""
 
-    def read(page: str, language: str) -> list[str]:
+    def read_blocks(page: str, language: str) -> list[str]:
         text = (ROOT / "docs" / page).read_text(encoding="utf-8")
         return re.findall(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
 
-    return read
+    return read_blocks

@@ -38,7 +38,7 @@ class Block:
 
 
 def blocks(text: str) -> list[Block]:
-    result = [Block(each["language"], each["code"], each["reason"]) for each in BLOCK.finditer(text)]
+    result = [Block(match["language"], match["code"], match["reason"]) for match in BLOCK.finditer(text)]
     return [block for block in result if block.language in {"sh", "python", "console"}]
 
 
@@ -54,7 +54,7 @@ def runs_elsewhere(block: Block, page: str) -> bool:
     """Return whether a page runs each command of a block of shell, to the letter and in the block's order."""
     if block.language != "sh":
         return False
-    later = iter([line for one in of(page) if one.reason is None for line in commands(one)])
+    later = iter([line for block in of(page) if block.reason is None for line in commands(block)])
     return all(command in later for command in commands(block))
 
 
@@ -82,8 +82,8 @@ def test_every_quickstart_is_run_or_says_why_not():
 
 
 def test_one_page_makes_a_study_with_this_name():
-    made = [block.code.count("guard-eval new my-study") for page in PAGES for block in of(page)]
-    assert max(made) == 1
+    counts = [block.code.count("guard-eval new my-study") for page in PAGES for block in of(page)]
+    assert max(counts) == 1
 
 
 @pytest.mark.slow
@@ -91,10 +91,31 @@ def test_one_page_makes_a_study_with_this_name():
 def test_blocks_run_in_the_order_of_the_page(page: str, clone: Path):
     path = os.pathsep.join([str(clone / ".venv" / "bin"), os.environ["PATH"]])
     before = {"PATH": path, "PYTHONPATH": str(ROOT), "MPLBACKEND": "agg", "HF_HUB_OFFLINE": "1"}
-    for block in of(page):
-        if block.reason is not None or (page == "README.md" and runs_elsewhere(block, RESEARCHER)):
-            continue
-        program = ["bash", "-euo", "pipefail", "-c"] if block.language == "sh" else [sys.executable, "-c"]
-        ran = run_process([*program, block.code], clone, **before)
-        assert ran.code == 0, (block.code, ran)
+    parts = [
+        block
+        for block in of(page)
+        if block.reason is None and not (page == "README.md" and runs_elsewhere(block, RESEARCHER))
+    ]
+    # The blocks of Python go on from each other, as in a notebook.
+    python = "\n".join(block.code for block in parts if block.language == "python")
+    programs = [["bash", "-euo", "pipefail", "-c", block.code] for block in parts if block.language == "sh"]
+    for program in [*programs, [sys.executable, "-c", python]]:
+        ran = run_process(program, clone, **before)
+        assert ran.code == 0, (program, ran)
         assert "Traceback" not in ran.err
+
+
+def test_the_tutorial_shows_what_comes_out(monkeypatch, tmp_path, capsys):
+    """By hand: eight pairs score 2, one -2, three 0. Of 2⁹ patterns 20 have a sum of at least 14 or -14."""
+    monkeypatch.chdir(tmp_path)
+    python = [block.code for block in of("docs/notebook.md") if block.language == "python"]
+    text = (ROOT / "docs" / "notebook.md").read_text(encoding="utf-8")
+    names: dict[str, object] = {}
+    with pytest.warns(UserWarning, match="ranking has no rows"):
+        exec("\n".join(python[2:5]), names)
+    printed = text.partition("```text\n")[2].partition("```")[0]
+    assert capsys.readouterr().out.replace("\u00a0", " ") == printed
+    row = names["shares"](names["verdicts"]).iloc[0]
+    assert row["p"] == pytest.approx(20 / 2**9)
+    numbers = [f"{row[name]:.2f}".removeprefix("0") for name in ("win_share", "low")]
+    assert f"{numbers[0]} from {numbers[1]} to {row['high']:g}, p = .039" in text

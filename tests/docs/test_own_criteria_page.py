@@ -14,9 +14,9 @@ from judge.prompts.prompt import APPENDIX_F
 
 @pytest.fixture
 def server():
-    made = FakeOpenAI()
-    yield made
-    made.close()
+    server = FakeOpenAI()
+    yield server
+    server.close()
 
 
 @pytest.fixture
@@ -40,7 +40,14 @@ def test_the_example_is_judged_rated_and_reported(folder, server, monkeypatch, c
     result = judge(Study.open(folder), yes=True)
     assert (result.judges[0]["answers"], result.failures) == (6, ())
     sent = server.asks[0]["messages"]
-    assert [each["role"] for each in sent] == ["system", "user", "assistant", "user", "assistant", "user"]
+    assert [message["role"] for message in sent] == [
+        "system",
+        "user",
+        "assistant",
+        "user",
+        "assistant",
+        "user",
+    ]
     assert sent[0]["content"].startswith("You review continuations")
     assert "on two metrics, each by itself" in sent[0]["content"]
     assert (

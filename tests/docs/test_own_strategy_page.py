@@ -29,17 +29,17 @@ compare = [["greedy", "top_a(a=0.1)"]]
 
 @pytest.fixture
 def folder(tmp_path, blocks):
-    made = tmp_path / "my-study"
-    made.mkdir()
-    (made / "study.toml").write_text(
+    folder = tmp_path / "my-study"
+    folder.mkdir()
+    (folder / "study.toml").write_text(
         BASE.format(strategies=blocks("own_strategy.md", "toml")[0]), encoding="utf-8"
     )
     lines = [json.dumps({"id": f"p{n}", "prompt": text}) for n, text in enumerate(["One day", "The dog"])]
-    (made / "prompts.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    (folder / "prompts.jsonl").write_text("\n".join(lines), encoding="utf-8")
     (tmp_path / "my_strategies.py").write_text(
         "\n\n".join(blocks("own_strategy.md", "python")), encoding="utf-8"
     )
-    return made
+    return folder
 
 
 @pytest.fixture

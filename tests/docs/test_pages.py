@@ -55,7 +55,7 @@ def test_the_example_table_says_that_it_is_simulated():
     assert {row["verdict"] for row in rows} == {"guard", "acs(q=1)", "tie"}
 
 
-def shown(text: str) -> list[list[str]]:
+def find_commands(text: str) -> list[list[str]]:
     """Return the guard-eval commands in a page's blocks of shell, as words."""
     shells = [block for _, language, block in FENCED.findall(text) if language in {"sh", "console"}]
     blocks = [block.replace("\\\n", " ") for block in shells]
@@ -65,24 +65,24 @@ def shown(text: str) -> list[list[str]]:
 
 
 def mistakes(text: str) -> list[str]:
-    known = options()
+    valid_options = options()
     result = []
-    for words in shown(text):
+    for words in find_commands(text):
         command = words[1]
         if command.startswith("--"):
             continue
-        given = {word.partition("=")[0] for word in words[2:] if word.startswith("--")}
-        if " ".join(words[1:3]) in known:  # a group of commands, such as raters
+        used = {word.partition("=")[0] for word in words[2:] if word.startswith("--")}
+        if " ".join(words[1:3]) in valid_options:  # a group of commands, such as raters
             command = " ".join(words[1:3])
-        unknown = given - known.get(command, set()) - {"--help"}
-        if command not in known or unknown:
+        unknown = used - valid_options.get(command, set()) - {"--help"}
+        if command not in valid_options or unknown:
             result.append(" ".join(words))
     return result
 
 
 def test_commands_shown_exist_with_their_options(pages: list[Path]):
     texts = {page.relative_to(ROOT).as_posix(): page.read_text(encoding="utf-8") for page in pages}
-    assert sum(len(shown(text)) for text in texts.values()) > 50
+    assert sum(len(find_commands(text)) for text in texts.values()) > 50
     assert {name: mistakes(text) for name, text in texts.items() if mistakes(text)} == {}
 
 

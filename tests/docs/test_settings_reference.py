@@ -1,6 +1,8 @@
 """docs/study_toml.md is current, and has every key."""
 
-from settings_reference import DOCS, meanings, page, tables
+from settings_reference import DOCS, page, tables
+
+from guard_eval.study.schema import meanings_of
 
 
 def test_the_page_is_current():
@@ -12,12 +14,15 @@ def test_every_key_has_a_meaning_and_stands_on_the_page():
     text = (DOCS / "study_toml.md").read_text(encoding="utf-8")
     for heading, table in tables():
         described = {
-            name for base in table.__mro__ if hasattr(base, "model_fields") for name in meanings(base)
+            name for base in table.__mro__ if hasattr(base, "model_fields") for name in meanings_of(base)
         }
         assert set(table.model_fields) <= described | {
             key
             for key in table.model_fields
-            if any(each.split(".")[-1].strip("[]") == key or f"{key}.NAME" in each for each, _ in tables())
+            if any(
+                heading_of.split(".")[-1].strip("[]") == key or f"{key}.NAME" in heading_of
+                for heading_of, _ in tables()
+            )
         }, heading
         assert not heading or f"## `[{heading}]`" in text
     assert "| `criteria` | list of text |" in text

@@ -86,13 +86,13 @@ def test_every_picture_is_there_and_they_are_small(site: Path):
     pages = "".join(page.read_text(encoding="utf-8") for page in sources)
     assert [image.name for image in images if f"images/{image.name}" not in pages] == []
     assert all((site / "images" / image.name).is_file() for image in images)
-    made = (ROOT / "tools" / "screenshots.py").read_text(encoding="utf-8")
-    assert [image.stem for image in images if f'"{image.stem}"' not in made] == []
+    script = (ROOT / "tools" / "screenshots.py").read_text(encoding="utf-8")
+    assert [image.stem for image in images if f'"{image.stem}"' not in script] == []
 
 
 def test_no_markdown_is_left_in_the_pages(site: Path):
     """A list without a blank line before it, a table that is none, a doctest taken for a quotation."""
-    left = {}
+    unused = {}
     for page in sorted(site.rglob("*.html")):
         body = page.read_text(encoding="utf-8").partition("<article")[2].partition("</article>")[0]
         text = re.sub(r"<(pre|code)\b.*?</\1>", "", body, flags=re.DOTALL)
@@ -100,5 +100,5 @@ def test_no_markdown_is_left_in_the_pages(site: Path):
             r"<p>[^<]*\n[-*] .{0,40}|\| ?-{3}.{0,20}|```.{0,20}|&gt;&gt;&gt;.{0,20}|\]\(.{0,20}", text
         )
         if result:
-            left[page.name] = result
-    assert left == {}
+            unused[page.name] = result
+    assert unused == {}

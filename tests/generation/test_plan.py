@@ -1,6 +1,7 @@
 """A plan names the missing texts, the command appends what engines give it, and a refusal stops no other."""
 
 import json
+from collections import Counter
 from contextlib import contextmanager
 
 import pytest
@@ -57,9 +58,9 @@ def test_what_a_model_can_do_is_kept_beside_its_texts(study):
         generate_texts(study)
     (path,) = study.continuations.glob("*/probe.json")
     kept = json.loads(path.read_text())
-    assert kept["model"][0] == "XLNetLMHeadModel"
-    assert kept["results"]["one text"] == ""
-    assert kept["results"]["padded rows"].startswith("logits differ by")
+    assert kept["made_with"][0] == "XLNetLMHeadModel"
+    assert kept["reasons"]["one text"] == ""
+    assert kept["reasons"]["padded rows"].startswith("logits differ by")
 
 
 def test_a_strategy_of_ones_own_that_fails_stops_no_later_one(study, own_registry):
@@ -100,13 +101,13 @@ def test_a_disk_that_is_full_stops_the_command(study, monkeypatch):
 def test_a_plan_misses_what_no_file_has(study):
     prompts = read_prompts(study.prompts_path)
     known = {"revision": None, "dtype": None}
-    plan = GenerationPlan(study=study, strategies=WRITTEN, prompts=prompts, known=known)
+    plan = GenerationPlan(study=study, systems={name: name for name in WRITTEN}, prompts=prompts, known=known)
     assert plan.missing == {name: [(prompt, 1) for prompt in prompts] for name in WRITTEN}
     assert plan.total == 6
     generate_texts(study, strategy=["guard"])
-    plan = GenerationPlan(study=study, strategies=WRITTEN, prompts=prompts, known=known)
+    plan = GenerationPlan(study=study, systems={name: name for name in WRITTEN}, prompts=prompts, known=known)
     assert plan.missing == {"greedy": [(prompt, 1) for prompt in prompts]}
-    assert plan.describe({"greedy": 2})[0] == "greedy: 2 of 3 continuations exist"
+    assert plan.result(Counter(greedy=2)).lines[0] == "greedy: 2 of 3 continuations exist"
 
 
 def test_each_batch_is_appended_before_the_next_is_asked_for(study, monkeypatch):

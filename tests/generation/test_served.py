@@ -107,7 +107,7 @@ def test_a_system_is_named_by_its_name(study, server):
         StudyError, match=r"--strategy nope is not in \[\[system\]\] or .* choose from: llama"
     ):
         generate_texts(study(), strategy=["nope"])
-    assert generate_texts(study(), strategy=[NAME]).lines[-1] == f"{NAME}: 6 of 6 texts exist"
+    assert generate_texts(study(), strategy=[NAME]).lines[0] == f"{NAME}: 6 of 6 texts exist"
     assert generate_texts(study()).lines == (f"{NAME}: 6 of 6 texts exist",)
 
 

@@ -5,11 +5,10 @@ from itertools import product
 
 import numpy as np
 import pytest
-from grim import printed
 from paper_data import ACS, DATASETS, GUARD, Counts, figure, figures, human_counts, three_cells
-from scipy import stats
 from simulated_studies import Truth, simulate
 
+from analysis.stats.printed import clustered_p, rounded, tolerated_icc
 from analysis.stats.proportion import pooled_binomial
 from guard_eval.estimate import adjust
 from guard_eval.sign_flip import sign_flip
@@ -65,7 +64,7 @@ def test_human_percentages(claim):
         for (strategy, what), count in three_cells(counts).items():
             metric = f"people.{criterion}.{what}"
             shown = figure(table, dataset=dataset, strategy=strategy, metric=metric).value
-            right.append(shown in printed(count, counts.n, 0))
+            right.append(shown in rounded(count, counts.n, 0))
             total += int(shown)
         totals[f"{dataset} {criterion}"] = total
     over = [f"{row} {total}" for row, total in totals.items() if total != 100]
@@ -80,7 +79,7 @@ def test_human_all_row(claim):
     for criterion in CRITERIA:
         counts = human_counts(criterion)
         shown.append(figure(TABLE, dataset="All", strategy=GUARD, metric=f"people.{criterion}.share").value)
-        so += printed(counts.wins + Fraction(counts.ties, 2), counts.n, 2)
+        so += rounded(counts.wins + Fraction(counts.ties, 2), counts.n, 2)
         words.append(f"{criterion} {shown[-1]} printed, {so[-1]} by the counts")
     claim.fails("; ".join(words))
     assert (shown, so) == (["58.00", "53.00"], ["57.92", "52.83"])
@@ -142,28 +141,14 @@ def numbers(criterion):
     return counts.wins, counts.ties, counts.losses
 
 
-def clustered(criterion, correlation):
-    """Return z of the tie-split share if ratings of a pair correlate by ρ (Kish 1965).
-
-    The variance of the mean of n ratings is multiplied by the design effect 1 + (m − 1)ρ, m ratings a pair.
-    """
-    wins, ties, losses = numbers(criterion)
-    n = wins + ties + losses
-    mean = (wins - losses) / n
-    variance = (wins + losses) / n - mean**2
-    return mean / np.sqrt(variance * (1 + (RATERS - 1) * correlation) / n)
-
-
 def tolerated(criterion):
     """Return the correlation of ratings of a pair up to which the difference is significant."""
-    # |z| falls with the root of 1 + (m − 1)ρ, and is significant up to the normal quantile of .975.
-    limit = ((clustered(criterion, 0) / stats.norm.ppf(0.975)) ** 2 - 1) / (RATERS - 1)
-    return min(1.0, limit)
+    return tolerated_icc(*numbers(criterion), per_pair=RATERS, alpha=0.05)
 
 
 def test_human_clustered(claim):
     """“Both differences are statistically significant at the α = 0.05 level” (sec:results)"""
-    p_values = {criterion: 2 * stats.norm.sf(abs(clustered(criterion, KAPPA))) for criterion in CRITERIA}
+    p_values = {c: clustered_p(*numbers(c), per_pair=RATERS, icc=KAPPA) for c in CRITERIA}
     limits = {
         criterion: "whatever the correlation" if limit == 1 else f"up to a correlation of {limit:.2f}"
         for criterion, limit in zip(CRITERIA, map(tolerated, CRITERIA), strict=True)

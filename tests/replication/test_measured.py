@@ -90,8 +90,10 @@ def test_an_answer_in_either_order_is_one_and_simulated_raters_do_not_count_besi
     simulated = people.assign(rater="s", verdict=ACS, rater_kind="simulated").drop_duplicates(["pair_id"])
     figures = by_key(from_verdicts(validate(pd.concat([verdicts(), simulated], ignore_index=True))))
     assert figures["All", "guard", "people.fluency.win"].ours == 75
-    judge = verdicts()[4:].assign(shown_first="guard")
-    both_orders = pd.concat([judge, judge.assign(shown_first=ACS, verdict="tie")], ignore_index=True)
+    judge = verdicts()[4:].assign(shown_first="guard", presentation=1)
+    both_orders = pd.concat(
+        [judge, judge.assign(shown_first=ACS, verdict="tie", presentation=2)], ignore_index=True
+    )
     figures = by_key(from_verdicts(both_orders))
     assert (
         figures["All", "guard", "judge.fluency.win"].ours,

@@ -23,8 +23,8 @@ def test_text_is_drawn_as_it_stands_in_the_readers_font(text):
 
 
 def test_the_same_bytes_again():
-    first, again = draw("x"), draw("x")
-    assert (first.svg, first.pdf, first.png) == (again.svg, again.pdf, again.png)
+    first, second = draw("x"), draw("x")
+    assert (first.svg, first.pdf, first.png) == (second.svg, second.pdf, second.png)
     assert ET.fromstring(standalone(first).encode()).tag == f"{SVG}svg"
 
 

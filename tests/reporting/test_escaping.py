@@ -71,7 +71,7 @@ def test_latex_has_no_live_special_character(text):
         depth += {"{": 1, "}": -1}.get(character, 0)
         assert depth >= 0
     assert depth == 0
-    assert not any(one in escaped for one in ("-----", ",,", "?`", "!`"))
+    assert not any(ligature in escaped for ligature in ("-----", ",,", "?`", "!`"))
 
 
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "＝1"])

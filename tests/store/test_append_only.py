@@ -8,7 +8,8 @@ from sqlalchemy import insert, text
 from sqlalchemy.exc import DBAPIError
 
 from guard_eval.store import handout, pairs, raters
-from guard_eval.store.requests import REQUEST, Instruction, keep_instruction
+from guard_eval.store.requests import Instruction, keep_instruction
+from guard_eval.store.schema import REQUEST
 
 pytestmark = pytest.mark.both_databases
 INSTRUCTION = ("id", "settings", "form", "manner", "prompt", "description", "text")

@@ -11,6 +11,7 @@ import threading
 import pytest
 from factories import STUDY_HEAD
 
+from analysis.monitor.rater_list import list_raters
 from annotation_app.annotate import address_for_others, annotate
 from guard_eval import progress
 from guard_eval.errors import StudyError
@@ -76,13 +77,46 @@ def test_a_link_has_the_address_where_the_app_was_served(study):
     assert served.lines[-1] == f"  Cas: {served.links['Cas']}"
 
 
+def test_links_are_written_for_all_who_have_not_rated(study, tmp_path):
+    first = manage.add(study, "Ben", "Cas").links["Ben"]
+    manage.revoke(study, "Cas")
+    result = manage.links(study, output=tmp_path / "links.csv", url="https://rate.example.org")
+    with (tmp_path / "links.csv").open(encoding="utf-8", newline="") as file:
+        (row,) = csv.DictReader(file)
+    assert "new links of Ben; their earlier links no longer work" in result.lines[0]
+    assert row["link"].startswith("https://rate.example.org/?invite=")
+    assert (tmp_path / "links.csv").stat().st_mode & 0o777 == 0o600
+    with opened(study) as store:
+        assert raters.sign_in(store, first.partition("invite=")[2]) is None
+        assert raters.sign_in(store, row["link"].partition("invite=")[2]).name == row["name"] == "Ben"
+    manage.links(study, "Ann", output=tmp_path / "ann.csv")
+    assert "Ann,http://127.0.0.1" in (tmp_path / "ann.csv").read_text()
+
+
+def test_links_that_cannot_be_written_stay_as_they_are(study, tmp_path):
+    link = manage.add(study, "Ben").links["Ben"]
+    (tmp_path / "folder.csv").mkdir()
+    for output, says in ((tmp_path / "folder.csv", "not a regular file"), (tmp_path / "x.txt", "as .csv")):
+        with pytest.raises(StudyError, match=says):
+            manage.links(study, output=output)
+    with opened(study) as store:
+        assert raters.sign_in(store, link.partition("invite=")[2]).name == "Ben"
+
+
+def test_a_change_shows_only_who_changed(study):
+    result = manage.exclude(study, "Ann", reason="three seconds")
+    assert [row[0] for row in result.tables[0].rows] == ["Ann"]
+    assert len(result.raters) == 2
+    assert len(list_raters(study).tables[0].rows) == 2
+
+
 @pytest.mark.parametrize(
     "url", ["", "rate.example.org", "ftp://x", "https://", "https://x/?a=b", "http://a b"]
 )
 def test_an_address_that_makes_no_link_is_refused(study, url):
     with pytest.raises(StudyError, match="links cannot begin so; write an address such as https://"):
         manage.add(study, "Ben", url=url)
-    assert "Ben" not in {each.name for each in manage.list_raters(study).raters}
+    assert "Ben" not in {each.name for each in list_raters(study).raters}
 
 
 def test_exclusion_is_a_decision_that_is_recorded(study, monkeypatch):
@@ -103,12 +137,24 @@ def test_the_list_says_who_finished_and_who_declined(study):
         who = raters.get_or_add(store, "Ann", "person")
         notes.write(store, who, "finished", json.dumps({"rated": 4}))
         notes.write(store, raters.get_or_add(store, NOT_A_FORMULA, "person"), "consent", '{"agreed": false}')
-    listed = manage.list_raters(study)
+    listed = list_raters(study)
     assert [(each.name, each.rated, each.state) for each in listed.raters] == [
         ("Ann", 4, "finished"),
         (NOT_A_FORMULA, 4, "declined"),
     ]
+    assert listed.flags == {}
     assert listed.tables[0].columns == ("name", "kind", "handed out", "rated", "state")
+
+
+def test_the_list_shows_why_to_look_at_a_rater(study):
+    with opened(study) as store:
+        ann = raters.get_or_add(store, "Ann", "person")
+        for number in verdicts.read_rated_presentations(store, ann)[:3]:
+            notes.write(store, ann, "conduct", '{"copies": 1}', presentation=number)
+    listed = list_raters(study)
+    assert listed.flags == {"Ann": "like a model (copies on 3)"}
+    assert listed.tables[-1].rows == (("Ann", "like a model (copies on 3)"),)
+    assert {each.name: each.rated for each in listed.raters}["Ann"] == 4
 
 
 def test_a_roster_is_planned_before_anybody_rates(tmp_path, make_pairs):
@@ -124,6 +170,10 @@ def test_a_roster_is_planned_before_anybody_rates(tmp_path, make_pairs):
 @pytest.mark.parametrize(
     ("call", "says"),
     [
+        (
+            lambda study: manage.links(study, output=study.folder / "l.csv"),
+            "invite some: guard-eval raters add",
+        ),
         (manage.add, "add needs at least one name: guard-eval raters add .*owned NAME"),
         (lambda study: manage.add(study, "Ben", "Ann"), "a rater named 'Ann' exists; choose"),
         (lambda study: manage.add(study, "Eve", renew=True), "there is no rater named 'Eve'"),

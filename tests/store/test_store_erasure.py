@@ -12,7 +12,7 @@ from sqlalchemy import update
 
 from guard_eval.errors import StudyError
 from guard_eval.store import Store, handout, notes, pairs, raters, slots, unblind
-from guard_eval.store.schema import RATER, rater
+from guard_eval.store.schema import RATER
 
 ADA = prolific_id("ada")
 
@@ -22,7 +22,7 @@ def known_by(store, plan, name="Ada Lovelace", external=ADA, source="prolific"):
     raters.invite(store, "Grace")
     ada = raters.enrol(store, external, source, plan, browsers=["b"]).rater
     with store.write() as (db, _):
-        db.execute(update(RATER).where(rater.id == ada.id).values(name=name))
+        db.execute(update(RATER).where(RATER.c.id == ada.id).values(name=name))
     ada = replace(ada, name=name)
     notes.write(store, ada, "arrival", f'{{"session": "{external}"}}')
     notes.write(store, ada, "background", f'{{"languages": "{name}"}}')

@@ -139,7 +139,7 @@ def test_exceptions_hold_no_text_of_the_study(store):
 def test_a_database_is_its_owners_from_the_start(tmp_path, make_pairs, monkeypatch):
     made = []
     opened = os.open
-    monkeypatch.setattr(os, "open", lambda path, *more: made.append(more) or opened(path, *more))
+    monkeypatch.setattr(os, "open", lambda path, *more, **at: made.append(more) or opened(path, *more, **at))
     before = os.umask(0)
     try:
         with Store.open(f"sqlite:///{tmp_path / 'study.db'}", create=True) as store:

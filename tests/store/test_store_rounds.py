@@ -6,17 +6,17 @@ from itertools import combinations
 import pytest
 from factories import make_pair
 from rating import people, rate, rate_all
-from sqlalchemy import delete, exc, select, update
+from sqlalchemy import delete, exc, text, update
 
 from guard_eval.errors import StudyError
 from guard_eval.records import RoundPlan
 from guard_eval.rounds import compare
 from guard_eval.store import handout, pairs, raters, rounds, slots, unblind
-from guard_eval.store.schema import ROUND, closed_round
+from guard_eval.store.schema import CLOSED_ROUND, STOPPED
 
 SIZES = (8, 8, 4)
 """Prompts of the three rounds."""
-DECIDED = [["x", "y"], ["x", "z"]]
+XY, XZ, YZ = ("x", "y"), ("x", "z"), ("y", "z")
 
 
 @pytest.fixture
@@ -54,8 +54,11 @@ def for_x(shown):
 
 
 def read_records(store, part="people"):
+    """Return the couples that stopped after each round that is over."""
     with store.read() as db:
-        return db.execute(select(ROUND).where(closed_round.part == part).order_by(closed_round.number)).all()
+        closed = rounds.count_closed(db, part)
+        stopped = rounds.read_stopped(db, part)
+    return [[couple for couple, last in stopped.items() if last == number] for number in range(1, closed + 1)]
 
 
 def read_contest(store, part="people"):
@@ -75,14 +78,14 @@ def test_a_round_is_rated_before_the_next_and_losers_leave(store, plan, round_of
     # Ben completes the round, and is handed the next one at once
     second = rate_all(store, ben, plan, for_x)
     assert [round_of(each) for each in second] == [1] * 24 + [2] * 24
-    assert [row.detail["stopped"] for row in read_records(store)] == [[]]
+    assert read_records(store) == [[]]
     # of one mind on 16 prompts: x is better than both, and nobody else is left
     shown = rate_all(store, ann, plan, for_x)
     assert [round_of(each) for each in shown] == [2] * 24
-    assert [row.detail["stopped"] for row in read_records(store)] == [[], [*DECIDED, ["y", "z"]]]
+    assert read_records(store) == [[], [XY, XZ, YZ]]
     assert rate_all(store, ben, plan, for_x) == []
     assert len(unblind.tidy(store)) == 2 * 48
-    assert read_records(store)[1].detail["prompts"] == 16
+    assert len(read_contest(store).prompts) == 16
 
 
 def test_a_beaten_system_takes_its_later_slots_along(store, plan, round_of):
@@ -94,14 +97,15 @@ def test_a_beaten_system_takes_its_later_slots_along(store, plan, round_of):
         return "tie" if "z" not in ends else "AB"[ends[0] == "z"]
 
     shown = [each for who in (ann, ben, ann, ben) for each in rate_all(store, who, plan, against_z)]
-    assert read_records(store)[1].detail["stopped"] == [["x", "z"], ["y", "z"]]
+    assert read_records(store)[1] == [XZ, YZ]
     last = [each for each in shown if round_of(each) == 3]
     assert len(last) == 2 * SIZES[2]
     assert {each.text_a[-1] for each in last} == {"x", "y"}
     assert len(read_records(store)) == 3
     with store.read() as db:
-        assert rounds.read_playing(db, "people", after=2) == [(("x", "y"), 4)]
-        assert rounds.read_playing(db, "people", after=3) == []
+        assert rounds.count_playing(db, "people") == 3 * 16 + 4
+        assert rounds.count_playing(db, "people", after=2) == 4
+        assert rounds.count_playing(db, "people", after=3) == 0
 
 
 @pytest.mark.both_databases
@@ -110,7 +114,9 @@ def test_a_record_is_never_changed(store, plan):
     for who in people(store, "Ann", "Ben"):
         rate_all(store, who, plan)
     assert len(read_records(store)) == 1
-    for change in (update(ROUND).values(number=7), delete(ROUND)):
+    with store.write() as (db, _):
+        db.execute(STOPPED.insert().values(part="people", method_a="x", method_b="y", number=1))
+    for change in (update(CLOSED_ROUND).values(number=7), delete(CLOSED_ROUND), delete(STOPPED)):
         with pytest.raises(exc.DBAPIError, match="append-only"), store.write() as (db, _):
             db.execute(change)
 
@@ -167,7 +173,7 @@ def test_an_exclusion_reopens_earlier_rounds_and_decisions_stay(store, plan, rou
     ann, ben, cem = people(store, "Ann", "Ben", "Cem")
     for who in (ann, ben, ann):
         rate_all(store, who, plan, for_x)
-    stopped = [row.detail["stopped"] for row in read_records(store)]
+    stopped = read_records(store)
     raters.decide(store, "Ann", "exclude", "why", "who")
     assert [each.p_adjusted for each in compare(read_contest(store))] == [1, 1, 1]
     shown = rate_all(store, cem, plan, for_x)
@@ -175,7 +181,7 @@ def test_an_exclusion_reopens_earlier_rounds_and_decisions_stay(store, plan, rou
     assert [each.p_adjusted <= 0.05 for each in compare(read_contest(store))] == [True, True, False]
     raters.decide(store, "Ann", "include", "a mistake", "who")  # her slots are taken
     assert {row.rater for row in unblind.tidy(store)} == {"Ben", "Cem"}
-    assert [row.detail["stopped"] for row in read_records(store)] == stopped
+    assert read_records(store) == stopped
 
 
 def test_a_rater_who_is_included_again_counts_at_once(store, plan):
@@ -204,14 +210,13 @@ def test_a_pair_that_many_skip_says_nothing(store, plan):
     add_pairs(store, plan)
     everybody = people(store, "Ann", "Ben", "Cem", "Dan", "Eve")
     with store.read() as db:
-        chosen = db.execute(select(slots.slot.pair_id).where(slots.slot.open).limit(1)).scalar_one()
+        chosen = db.execute(text("SELECT pair_id FROM slot WHERE open LIMIT 1")).scalar_one()
     for who in everybody[:3]:
         for shown in handout.claim(store, who, plan, limit=24):
             number = shown.presentation
             with store.read() as db:
-                pair_id = db.execute(
-                    select(slots.presentation.pair_id).where(slots.presentation.id == number)
-                ).scalar_one()
+                asked = text(f"SELECT pair_id FROM presentation WHERE id = {number}")
+                pair_id = db.execute(asked).scalar_one()
             if pair_id == chosen:
                 assert handout.skip(store, number, ["unreadable"], rater=who)
     for who in everybody:
@@ -226,12 +231,12 @@ def test_a_change_of_mind_after_the_round_counts_today(store, plan):
     ann, ben = people(store, "Ann", "Ben")
     shown = [rate_all(store, ann, plan, for_x), rate_all(store, ben, plan, for_x)]
     shown[0] += rate_all(store, ann, plan, for_x)
-    assert [len(row.detail["stopped"]) for row in read_records(store)] == [0, 3]
+    assert list(map(len, read_records(store))) == [0, 3]
     for who, pages in zip((ann, ben), shown, strict=True):
         for each in pages:
             rate(store, who, each, "tie")
     assert [each.p_adjusted for each in compare(read_contest(store))] == [1, 1, 1]
-    assert [len(row.detail["stopped"]) for row in read_records(store)] == [0, 3]
+    assert list(map(len, read_records(store))) == [0, 3]
 
 
 def test_presentations_of_a_prompt_are_spread(store, plan):
@@ -280,7 +285,7 @@ def test_a_judge_has_rounds_of_its_own(store, plan, judge):
                 break
             verdicts.save_judged(db, who, answers, now=now, declared={})
     assert asked == [2 * 24, 2 * 24, 0]
-    assert [row.detail["stopped"] for row in read_records(store, f"judge {name}")][1][:2] == DECIDED
+    assert read_records(store, f"judge {name}")[1][:2] == [XY, XZ]
     assert read_records(store) == []
     with store.read() as db:
         assert requests.read_questions(db, name, judge_plan) == []

@@ -1,6 +1,7 @@
 """An analyst's table from outside, at the command line and in a notebook: a report, a paper, a defended p."""
 
 import csv
+import html
 import json
 from pathlib import Path
 
@@ -65,10 +66,14 @@ def test_a_notebook_makes_texts_and_reads_verdicts(table):
     verdicts = read(table, rater_kind="person")
     assert shares(verdicts)["p"].item() == pytest.approx(P)
     assert agreement(verdicts)["raw_agreement"].item() == pytest.approx(10 / 12)
-    assert ranking(verdicts).empty  # of two methods there is nothing to rank
+    with pytest.warns(UserWarning, match="ranking has no rows: fewer than three methods are compared"):
+        assert ranking(verdicts).empty
     third = verdicts.assign(method_a="newer", verdict=verdicts["verdict"].replace("new", "newer"))
     third["pair_id"] += "-newer"
     ranked = ranking(read(pd.concat([verdicts, third])))
     assert set(ranked["method"]) == {"new", "newer", "old"}
-    report(verdicts, "report")
+    written = report(verdicts, "report", question="Is <new> better?")
+    assert "<strong>Is &lt;new&gt; better?</strong>" in written._repr_html_()
+    assert f"<p>{html.escape(written.summary)}</p>" in written._repr_html_()
+    assert "index.html" not in repr(written)
     assert "new was preferred to old" in Path("report/report.md").read_text(encoding="utf-8")

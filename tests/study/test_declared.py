@@ -20,7 +20,11 @@ def changes(study):
 
     def compare(*assignments, **files):
         parts = compare_declared(declared(*assignments, **files), declared())
-        return {part.name: part.changes for part in parts if part.first_hash not in {None, part.hash}}
+        return {
+            declaration.name: declaration.changes
+            for declaration in parts
+            if declaration.first_hash not in {None, declaration.hash}
+        }
 
     return compare
 
@@ -48,8 +52,8 @@ def test_a_judges_setting_changes_its_own_part_alone(changes):
 
 def test_what_people_see_changes_their_part(changes):
     long = OWN_WORDING + "x" * 500
-    [(part, [change])] = changes(wording=f'{long}[panel]\na = "Left is worse"\n').items()
-    assert part == PEOPLE
+    [(raters, [change])] = changes(wording=f'{long}[panel]\na = "Left is worse"\n').items()
+    assert raters == PEOPLE
     assert change.startswith("annotation.wording.text from ")
     assert len(change) < 200
     assert changes("annotation.criteria=['fluency', 'coherence']") == {

@@ -21,27 +21,27 @@ EXAMPLE = {"prompt": "p", "a": "x", "b": "y", "verdict": {"fluency": "A", "wit":
 def judge(study):
     """Return a function that opens a study whose judge has these settings, with its own file beside it."""
 
-    def open_judge(settings="", own="", **files):
+    def open_judge(settings="", text="", **files):
         table = f"model='m', criteria=['fluency', 'wit'], {settings}"
-        return study(f"judge=[{{{table.rstrip(', ')}}}]", own__txt=own, **files)
+        return study(f"judge=[{{{table.rstrip(', ')}}}]", own__txt=text, **files)
 
     return open_judge
 
 
 def lines(*examples):
-    return "\n".join(json.dumps(each) for each in examples)
+    return "\n".join(json.dumps(example) for example in examples)
 
 
 def test_a_prompt_is_read_with_its_study_and_counts_in_the_hash(judge):
-    first = judge('prompt = "own.txt"', own="Judge {{criteria}}.\r\n")
+    first = judge('prompt = "own.txt"', text="Judge {{criteria}}.\r\n")
     assert first.settings.judge[0].prompt == StudyFile(file="own.txt", text="Judge {{criteria}}.\n")
-    assert judge('prompt = "own.txt"', own="Judge {{ criteria }}.").hash != first.hash != judge().hash
+    assert judge('prompt = "own.txt"', text="Judge {{ criteria }}.").hash != first.hash != judge().hash
 
 
 def test_examples_are_read_with_their_study_and_count_in_the_hash(judge):
-    first = judge('examples = "own.txt"', own=f"\n{lines(EXAMPLE, EXAMPLE)}\n\n")
-    assert [each.a for each in first.settings.judge[0].judged_examples] == ["x", "x"]
-    assert judge('examples = "own.txt"', own=lines({**EXAMPLE, "a": "z"})).hash != first.hash
+    first = judge('examples = "own.txt"', text=f"\n{lines(EXAMPLE, EXAMPLE)}\n\n")
+    assert [example.a for example in first.settings.judge[0].judged_examples] == ["x", "x"]
+    assert judge('examples = "own.txt"', text=lines({**EXAMPLE, "a": "z"})).hash != first.hash
 
 
 @pytest.mark.parametrize(
@@ -71,13 +71,13 @@ def test_no_file_outside_the_study_is_read(judge, tmp_path, name, says):
 
 def test_a_link_within_the_study_may_be_followed(judge, tmp_path):
     (tmp_path / "study" / "link.txt").symlink_to("own.txt")
-    assert judge('prompt = "link.txt"', own="{{criteria}}").settings.judge[0].prompt.text == "{{criteria}}"
+    assert judge('prompt = "link.txt"', text="{{criteria}}").settings.judge[0].prompt.text == "{{criteria}}"
 
 
 def test_files_have_a_size(judge):
-    assert judge('prompt = "own.txt"', own="{{criteria}}".ljust(LARGEST_TEXT))
+    assert judge('prompt = "own.txt"', text="{{criteria}}".ljust(LARGEST_TEXT))
     with pytest.raises(StudyError, match=r"own\.txt is larger than 1,048,576 bytes"):
-        judge('prompt = "own.txt"', own="{{criteria}}".ljust(LARGEST_TEXT + 1))
+        judge('prompt = "own.txt"', text="{{criteria}}".ljust(LARGEST_TEXT + 1))
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_files_have_a_size(judge):
 )
 def test_a_template_is_checked_for_its_fields(judge, text, says):
     with pytest.raises(StudyError, match=re.escape(says)):
-        judge('prompt = "own.txt"', own=text)
+        judge('prompt = "own.txt"', text=text)
 
 
 @pytest.mark.parametrize(
@@ -112,14 +112,14 @@ def test_a_template_is_checked_for_its_fields(judge, text, says):
 )
 def test_examples_are_checked_line_by_line(judge, text, says):
     with pytest.raises(StudyError, match=re.escape(says)):
-        judge('rationale = true, examples = "own.txt"', own=text)
+        judge('rationale = true, examples = "own.txt"', text=text)
 
 
 def test_without_a_study_a_file_is_given_as_what_it_says():
     with pytest.raises(ValidationError, match="dictionary or instance of StudyFile"):
         Judge(model="m", prompt="prompt.txt")
-    given = Judge(model="m", prompt=StudyFile(file="p", text="{{criteria}}"))
-    assert Judge(**given.model_dump()) == given
+    judge = Judge(model="m", prompt=StudyFile(file="p", text="{{criteria}}"))
+    assert Judge(**judge.model_dump()) == judge
     with pytest.raises(ValidationError, match="the placeholders"):
         Judge(model="m", prompt=StudyFile(file="p", text=""))
 

@@ -110,16 +110,19 @@ CRITERIA = [
     ("annotation.criteria=['wit', 'wit']", "names wit twice"),
     ("criteria.a={title='A'}", "criteria.a.definition: is missing; add it"),
     *(
-        (f"criteria.a={{title='{each}', definition='d'}}", "title: ")
-        for each in ("", "A: b", "1. A", "A" * 61)
+        (f"criteria.a={{title='{title}', definition='d'}}", "title: ")
+        for title in ("", "A: b", "1. A", "A" * 61)
     ),
-    *((f"criteria.a={{title='A', definition='{each}'}}", "definition: ") for each in (" ", "d" * 1001)),
+    *(
+        (f"criteria.a={{title='A', definition='{definition}'}}", "definition: ")
+        for definition in (" ", "d" * 1001)
+    ),
     *(
         (
-            f'criteria.a={{title="A{each}", definition="d"}}',
-            f"title: 'A{shown}': a character cannot be printed",
+            f'criteria.a={{title="A{written}", definition="d"}}',
+            f"title: 'A{printed}': a character cannot be printed",
         )
-        for each, shown in ((r"\u202e", r"\u202e"), (r"\u001b[31m", r"\x1b[31m"))
+        for written, printed in ((r"\u202e", r"\u202e"), (r"\u001b[31m", r"\x1b[31m"))
     ),
     (f"criteria={{'A b'={{{A_OR_B}}}}}", "criteria.A b: 'A b': string should match pattern"),
     (f"criteria={{{'a' * 41}={{{A_OR_B}}}}}", "string should match pattern '^[a-z][a-z0-9_]{0,39}$'"),

@@ -86,9 +86,9 @@ def test_contrastive_decoding_has_an_amateur(study):
 
 
 def test_people_and_judges_are_asked_in_the_studys_order_and_with_its_words(study):
-    asked = '["wit", "coherence", "fluency"]'
+    criteria = '["wit", "coherence", "fluency"]'
     changed = 'criteria.fluency={title=\'Flow\', definition="""\n  Cafe\u0301,\n flows. """}'
-    opened = study(f"annotation.criteria={asked}", f"judge=[{{model='m', criteria={asked}}}]", changed)
+    opened = study(f"annotation.criteria={criteria}", f"judge=[{{model='m', criteria={criteria}}}]", changed)
     flow = Criterion(name="fluency", title="Flow", definition="Caf\u00e9, flows.")
     assert opened.settings.annotation.criteria == ["wit", "coherence", "fluency"]
     [judge] = opened.settings.judge
@@ -116,9 +116,14 @@ def test_no_page_is_shown_that_was_not_asked_for_and_new_asks_for_them(tmp_path)
     assert set(Annotation().pages.model_dump().values()) == {False}
     new(tmp_path / "new")
     settings = Study.open(tmp_path / "new").settings
-    asked = settings.annotation
-    assert asked.pages.model_dump() == {"consent": True, "background": False, "practice": True, "check": True}
-    assert asked.recruitment == Recruitment()
+    annotation = settings.annotation
+    assert annotation.pages.model_dump() == {
+        "consent": True,
+        "background": False,
+        "practice": True,
+        "check": True,
+    }
+    assert annotation.recruitment == Recruitment()
     assert settings.judge[0].orders == "both"
 
 

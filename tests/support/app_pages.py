@@ -9,7 +9,7 @@ from typing import Any
 from streamlit.testing.v1 import AppTest
 
 import annotation_app
-from annotation_app.wording import fill
+from guard_eval.study.wording import fill
 
 PAGE = str(Path(annotation_app.__file__).parent / "main.py")
 

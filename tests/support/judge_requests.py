@@ -3,7 +3,8 @@
 import json
 from datetime import UTC, datetime
 
-from guard_eval.store import judging, requests, unblind
+from guard_eval.store import judging, unblind
+from guard_eval.store.schema import REQUEST
 from judge.prompts.forms import first_form
 from judge.questions import RequestBuilder
 
@@ -37,4 +38,4 @@ def judged_in(store):
 def end_leases(store):
     """Let the lease of a killed run end now, and not in half a minute."""
     with store.write() as (db, _):
-        db.execute(requests.REQUEST.update().values(leased_until=datetime(2020, 1, 1, tzinfo=UTC)))
+        db.execute(REQUEST.update().values(leased_until=datetime(2020, 1, 1, tzinfo=UTC)))

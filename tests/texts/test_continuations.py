@@ -74,7 +74,7 @@ VARIANTS = [{"engine": "vllm"}, {"source": "abc"}, {"amateur": "m", "amateur_rev
 def test_texts_of_different_recipes_never_share_a_file(tmp_path):
     recipes = [RECIPE, *(replace(RECIPE, **{name: value}) for name, value in CHANGES.items())]
     recipes += [replace(RECIPE, **change) for change in VARIANTS]
-    append_continuations(tmp_path, [continuation(str(n), recipe=one) for n, one in enumerate(recipes)])
+    append_continuations(tmp_path, [continuation(str(n), recipe=recipe) for n, recipe in enumerate(recipes)])
     files = {path for folder in read_run_folders(tmp_path) for path in continuation_files(folder, "guard")}
     assert len(files) == len(recipes)
     assert len(read_run_folders(tmp_path)) == 1 + len(CHANGES)

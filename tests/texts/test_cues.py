@@ -2,7 +2,7 @@
 
 import pytest
 
-from guard_eval.texts.cues import describe_endings, find_cues
+from guard_eval.texts.systems.cues import describe_endings, find_cues
 
 PLAIN = [f"{word} is a word." for word in ("One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight")]
 MARKED = [f"## {text}\n* first\n* second\n\nThat is **all**." for text in PLAIN]

@@ -70,7 +70,7 @@ def test_shards_of_several_machines_are_joined_by_copying_files(study, tmp_path)
 def test_a_line_that_was_copied_into_another_runs_folder_does_not_count(study):
     other = replace(RECIPE, seed=4)
     write(study(), texts([0]), texts([1], other))
-    ours, theirs = (run_folder(study().continuations, each) / "guard.jsonl" for each in (RECIPE, other))
+    ours, theirs = (run_folder(study().continuations, recipe) / "guard.jsonl" for recipe in (RECIPE, other))
     ours.write_bytes(ours.read_bytes() + theirs.read_bytes())
     assert set(find(study())) == {("p0", 1)}
 
@@ -81,9 +81,9 @@ def test_runs_that_the_settings_leave_open_are_named_and_one_is_chosen_in_study_
     with pytest.raises(StudyError, match=r"several runs in .* match study.toml: .*Set model.dtype") as error:
         find(study())
     assert all(
-        f"absent/model sha256:00, {each.dtype})" in str(error.value) for each in (RECIPE, half, quantised)
+        f"absent/model sha256:00, {recipe.dtype})" in str(error.value) for recipe in (RECIPE, half, quantised)
     )
-    assert recipes(study(), known=KNOWN) == {RECIPE}
+    assert recipes(study(), facts=KNOWN) == {RECIPE}
     for dtype, recipe in (("float32", RECIPE), ("bfloat16", half), ("float16", quantised)):
         assert recipes(study(dtype=dtype)) == {recipe}
 
@@ -92,7 +92,7 @@ def test_all_strategies_are_of_one_run(study):
     acs = replace(RECIPE, strategy="acs(q=1)")
     write(study(), texts([0, 1]), texts([0], acs), texts(range(6), replace(RECIPE, seed=4)))
     chosen = find_generated(study(), ["guard", "acs(q=1)"], PROMPTS)
-    assert [len(each) for each in chosen.values()] == [2, 1]
+    assert [len(texts_of) for texts_of in chosen.values()] == [2, 1]
 
 
 def test_texts_of_other_models_do_not_stand_in_for_one_that_is_missing(study):
@@ -100,7 +100,7 @@ def test_texts_of_other_models_do_not_stand_in_for_one_that_is_missing(study):
     for name, content in (("a", "sha256:01"), ("b", "sha256:02")):
         write(study(), texts(range(6), replace(RECIPE, model=name, revision=content)))
         nothing = {"revision": None, "dtype": None}
-        assert find(study("./missing")) == find(study("./missing"), known=nothing) == {}
+        assert find(study("./missing")) == find(study("./missing"), facts=nothing) == {}
         message = explain_missing(study("./missing"), "guard")
         assert re.search(r"no run in .* has model = 'a', not './missing'", message)
     assert recipes(study("a")) == {replace(RECIPE, model="a", revision="sha256:01")}
@@ -111,23 +111,23 @@ def test_the_commit_that_is_asked_for_counts(study):
     for commit in ("1" * 40, "2" * 40):
         write(study(), texts(range(6), replace(RECIPE, model="gpt2", revision=commit)))
     for commit in ("1" * 40, "2" * 40):
-        assert {each.revision for each in recipes(study("gpt2", revision=commit))} == {commit}
+        assert {recipe.revision for recipe in recipes(study("gpt2", revision=commit))} == {commit}
 
 
 def test_the_weights_in_the_folder_decide_and_its_place_does_not(study, tmp_path):
     """Weights are exchanged, texts made again, weights put back: the first texts are those of the folder."""
     model = study().folder / "model"
     model.mkdir()
-    known = []
+    known_recipes = []
     for content in (b"one", b"two"):
         (model / "model.safetensors").write_bytes(content)
-        known.append(replace(RECIPE, model="model", revision=folder_revision(model)))
-        write(study(), texts(range(6), known[-1]))
-    assert recipes(study("model")) == {known[1]}
+        known_recipes.append(replace(RECIPE, model="model", revision=folder_revision(model)))
+        write(study(), texts(range(6), known_recipes[-1]))
+    assert recipes(study("model")) == {known_recipes[1]}
     (model / "model.safetensors").write_bytes(b"one")
-    assert recipes(study("model")) == {known[0]}
+    assert recipes(study("model")) == {known_recipes[0]}
     moved = shutil.move(model, tmp_path / "elsewhere")
-    assert recipes(study(str(moved))) == {known[0]}
+    assert recipes(study(str(moved))) == {known_recipes[0]}
 
 
 def test_an_amateurs_folder_may_move_and_another_one_does_not_count(study, tmp_path):

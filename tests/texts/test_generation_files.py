@@ -121,11 +121,11 @@ def test_the_second_name_serves_where_the_first_holds_nothing(tmp_path):
 def test_own_files_take_prompts_from_the_study_and_name_their_runs(tmp_path):
     prompts = {"p1": Prompt(id="p1", dataset="wikitext", text="Once upon", reference=" a time")}
     made_by = recipe(strategy="top_k(k=50)")
-    own = [
+    own_texts = [
         continuation(f"text {run}", made_by=made_by, run=run, id=made_by.continuation_id(PROMPT, run))
         for run in (1, 3)
     ]
-    append_continuations(tmp_path, [*own, continuation("x", made_by=made_by, id="2", prompt_id="p2")])
+    append_continuations(tmp_path, [*own_texts, continuation("x", made_by=made_by, id="2", prompt_id="p2")])
     (path,) = tmp_path.glob("*/top_k(k=50).jsonl")
     first, _, unknown = read_generations(path, prompts=prompts)
     assert (first.prompt, first.reference, first.dataset, first.flaws) == ("Once upon", " a time", "d", ())

@@ -28,12 +28,12 @@ ANSWERS = {
 
 
 class Hub(BaseHTTPRequestHandler):
-    asked: ClassVar[list[str]] = []
+    paths: ClassVar[list[str]] = []
 
     def do_GET(self):
-        Hub.asked.append(self.path)
+        Hub.paths.append(self.path)
         model = json.dumps({"id": "x", "siblings": []}).encode()
-        answers = (answer for part, answer in ANSWERS.items() if part in self.path)
+        answers = (answer for fragment, answer in ANSWERS.items() if fragment in self.path)
         status, code, data = next(answers, (200, "", model))
         self.send_response(status)
         self.send_header("X-Error-Code", code)
@@ -51,7 +51,7 @@ def cache(tmp_path, monkeypatch):
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
     monkeypatch.setattr(models, "TIMEOUT_SECONDS", 5.0)
-    Hub.asked = []
+    Hub.paths = []
     return tmp_path / "cache"
 
 
@@ -155,7 +155,7 @@ def test_offline_lasts_as_long_as_the_work(closed_port):
 def test_nothing_is_asked_of_what_is_here_for_good(hub, cache, tmp_path):
     lay_into(cache, "here/model")
     find_models({"here/model": ("here/model", COMMIT), "folder": (str(tmp_path), "main")})
-    assert Hub.asked == []
+    assert Hub.paths == []
 
 
 def test_names_that_can_be_none(tmp_path):

@@ -59,12 +59,12 @@ def test_a_text_that_changed_under_its_id_is_shown_to_the_store():
     first = make_pairs(PROMPTS[:2], MADE, [["guard", "greedy"]], seed=1)
     name = PROMPTS[0].id
     edited = MADE["guard"] | {name: replace(MADE["guard"][name], text="edited")}
-    again = make_pairs(
+    redrawn = make_pairs(
         PROMPTS[:2], MADE | {"guard": edited}, [["guard", "greedy"]], seed=1, existing=first[::-1]
     )
-    changed = [pair for pair in again if pair not in first]
+    changed = [pair for pair in redrawn if pair not in first]
     assert [(pair.prompt_id, pair.text_a) for pair in changed] == [(name, "edited")]
-    assert [(pair.id, pair.position) for pair in again] == [(pair.id, pair.position) for pair in first]
+    assert [(pair.id, pair.position) for pair in redrawn] == [(pair.id, pair.position) for pair in first]
 
 
 def test_the_setting_that_no_longer_gives_a_pair_is_named_and_no_other():
@@ -105,13 +105,13 @@ def test_people_rate_a_random_part_of_every_comparison_by_the_sizes_of_datasets(
     pairs = make_pairs(prompts, MADE, compare, seed=seed, human_pairs=count)
     parts = [[p for p in pairs if p.method_b == b and p.for_people] for _, b in compare]
     total = 20 + tales
-    for part in parts:
-        assert len(part) == min(count, total)
-        assert abs(sum(p.dataset == "news" for p in part) - min(count, total) * 20 / total) <= 0.5
+    for sample in parts:
+        assert len(sample) == min(count, total)
+        assert abs(sum(p.dataset == "news" for p in sample) - min(count, total) * 20 / total) <= 0.5
     assert {p.prompt_id for p in parts[0]} == {p.prompt_id for p in parts[1]}
     # who rates fewer pairs rates some of the same
     fewer = make_pairs(prompts, MADE, compare, seed=seed, human_pairs=max(2, count // 2))
-    news = [{p.id for p in made if p.for_people and p.dataset == "news"} for made in (fewer, pairs)]
+    news = [{p.id for p in chosen if p.for_people and p.dataset == "news"} for chosen in (fewer, pairs)]
     assert news[0] <= news[1]
 
 
@@ -140,12 +140,12 @@ def test_people_get_no_other_pairs_later():
 def test_many_pairs_are_made_again_in_time_that_grows_with_their_number():
     """With quadratic time, 8 000 pairs took 11 s, and these would take eight minutes."""
     text, prompts = continuation(), [Prompt(id=f"p{i}", dataset="d", text="t") for i in range(50_000)]
-    made = {
+    by_id = {
         name: {p.id: replace(text, id=f"{name}{p.id}", prompt_id=p.id) for p in prompts}
         for name in ("guard", "greedy")
     }
-    first = make_pairs(prompts, made, [["guard", "greedy"]], seed=1)
-    assert make_pairs(prompts, made, [["guard", "greedy"]], seed=1, existing=first) == first
+    first = make_pairs(prompts, by_id, [["guard", "greedy"]], seed=1)
+    assert make_pairs(prompts, by_id, [["guard", "greedy"]], seed=1, existing=first) == first
     assert len(first) == 50_000
 
 

@@ -25,8 +25,17 @@ def test_a_number_is_an_id(tmp_path):
     path = write(tmp_path, '{"prompt": "A", "id": 7, "dataset": 2024}', '{"prompt": "B", "id": "7"}')
     with pytest.raises(StudyError, match="line 2: an earlier prompt has the id '7'"):
         read_prompts(path)
-    (only,) = read_prompts(path, limit=1)
+    (only,) = read_prompts(write(tmp_path, '{"prompt": "A", "id": 7, "dataset": 2024}'))
     assert (only.id, only.dataset) == ("7", "2024")
+
+
+def test_several_files_are_datasets_of_their_names(tmp_path):
+    paths = [write(tmp_path, '{"prompt": "A"}', '{"prompt": "B"}', name=f"{name}.jsonl") for name in "xy"]
+    assert [(prompt.dataset, prompt.id) for prompt in read_prompts(*paths)] == [
+        *(("x", "x-0001"), ("x", "x-0002"), ("y", "y-0001"), ("y", "y-0002"))
+    ]
+    with pytest.raises(StudyError, match=r"x\.jsonl, line 1: an earlier prompt has the id 'x-0001', too"):
+        read_prompts(*paths, paths[0])
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ def test_of_several_texts_the_first_is_compared(study):
     rows = [{"id": f"p{n}", "text": text} for text in ("", "again") for n in range(3)]
     opened = study(lines(*rows))
     assert texts(opened)["p0", 2] == "again"
-    assert {each.text_a for each in pair(opened).pairs} == {""}
+    assert {compared.text_a for compared in pair(opened).pairs} == {""}
 
 
 REFUSED = [
@@ -118,8 +118,8 @@ def warnings_of(study):
 
 def test_texts_that_changed_after_pairing_are_noticed(study):
     rows = [{"id": f"p{n}", "text": "abc"[n]} for n in range(3)]
-    ids = {each.id for each in pair(study(lines(*rows))).pairs}
-    assert {each.id for each in pair(study(lines(*reversed(rows)))).pairs} == ids
+    ids = {pair_.id for pair_ in pair(study(lines(*rows))).pairs}
+    assert {compared.id for compared in pair(study(lines(*reversed(rows)))).pairs} == ids
     assert "other texts" not in warnings_of(study(lines(*rows)))
     changed = study(lines(*rows[:2], {"id": "p2", "text": "C"}))
     assert "1 of 3 pairs hold other texts by x than the study has now" in warnings_of(changed)
@@ -177,12 +177,16 @@ def test_a_system_added_later_changes_nothing_declared(study):
     before = study(FORMS["by id"]).declared
     z = '[[system]]\nname = "z"\nfile = "y.jsonl"\n'
     later = study(FORMS["by id"], tables=Y + z)
-    assert [part.changes for part in compare_declared(later.declared, before)] == [()]
+    assert [declaration.changes for declaration in compare_declared(later.declared, before)] == [()]
     path = later.folder / "study.toml"
     path.write_text(path.read_text().replace('[["x", "y"]]', '[["x", "y"], ["x", "z"]]'))
-    assert [part.changes for part in compare_declared(Study.open(later.folder).declared, before)] == [()]
+    assert [
+        declaration.changes for declaration in compare_declared(Study.open(later.folder).declared, before)
+    ] == [()]
     path.write_text(path.read_text().replace('[["x", "y"], ["x", "z"]]', '[["y", "x"]]'))
-    ((change,),) = (part.changes for part in compare_declared(Study.open(later.folder).declared, before))
+    ((change,),) = (
+        declaration.changes for declaration in compare_declared(Study.open(later.folder).declared, before)
+    )
     assert change.startswith("pairs.compare from")
 
 
@@ -195,7 +199,10 @@ def test_a_study_of_several_models_is_one_for_each(tmp_path):
         '[[system]]\nname = "GUARD"\nstrategy = "guard"\n'
         '[[system]]\nname = "people"\nfile = "prompts.jsonl"\ncolumn = "reference"\n'
     )
-    first, second = (part.settings for part in Study.open(tmp_path).by_model())
-    assert [part.generation.strategies for part in (first, second)] == [["greedy", "guard"], ["greedy"]]
+    first, second = (model_study.settings for model_study in Study.open(tmp_path).by_model())
+    assert [settings.generation.strategies for settings in (first, second)] == [
+        ["greedy", "guard"],
+        ["greedy"],
+    ]
     assert (first.model.name, second.model.name, second.model.dtype) == ("m", "n", "bfloat16")
     assert second.generation.max_new_tokens == 9

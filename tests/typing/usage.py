@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 import analysis
-from analysis import agreement, figures, ranking, read, shares
+from analysis import agreement, check, figures, ranking, read, shares
 from analysis.monitor.status import read_status
 from analysis.planning.command import Plan, plan_study
 from analysis.planning.formulas import Design
@@ -24,10 +24,10 @@ from guard_eval.metrics.command import measure
 from guard_eval.metrics.scores import Measured
 from guard_eval.study.folder import Study
 from guard_eval.study.test_plan import TestPlan
-from guard_eval.texts.matching import SystemTexts
 from guard_eval.texts.pair import Paired, pair
 from guard_eval.texts.prompts import read_prompts
 from guard_eval.texts.systems import find_texts
+from guard_eval.texts.systems.matching import SystemTexts
 
 
 def a_study(folder: Path) -> str:
@@ -55,7 +55,8 @@ def tables_and_files() -> list[Path]:
     measure(Path("texts.jsonl"), metrics=["diversity"], overrides=["metrics.level=0.9"])
     replicate("lambda", Path("made"), limit=10, overrides=["model.name=bundled"])
     plan: Plan = plan_study(Design(share=0.6), raters=(3, 5))
-    assert list(plan.needs["raters"]) == [3, 5]
+    assert [need.raters for need in plan.needs] == [3, 5]
+    assert check(wins=175, ties=140, losses=85, raters=4, pairs=100).claims[0].p < 0.05
     return [report(Path("verdicts.csv"), output=Path("out"), overrides=["rater_kind=model"]).page]
 
 

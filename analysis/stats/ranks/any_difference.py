@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from analysis.stats.joint_flips import Floats, flip_together
-from guard_eval.estimate import Estimate
+from guard_eval.estimate import ROUNDING, Estimate, Floats
+from guard_eval.joint_flips import flip_together
 
 METHOD = "sign-flip test of all comparisons together"
 
@@ -32,7 +32,7 @@ def any_difference(nets: Floats, *, seed: int = 0) -> Estimate:
     flipped = flip_together(scaled, seed=seed)
     return Estimate(
         value=observed,
-        p=flipped.p((flipped.sums**2).sum(axis=1) >= observed * (1 - 1e-12)),
+        p=flipped.p((flipped.sums**2).sum(axis=1) >= observed * (1 - ROUNDING)),
         n=len(nets),
         method=f"{METHOD}, {flipped.drawn}" if flipped.drawn else f"exact {METHOD}",
         smallest_p=flipped.smallest_p,

@@ -7,69 +7,17 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import special
 from scipy.sparse import csgraph
 
-Floats = NDArray[np.float64]
+from guard_eval.estimate import Floats
 
+Numbers = NDArray[np.integer]
 
-def why_undefined(wins: Floats, ties: Floats, methods: Sequence[str]) -> str:
-    """Return why Davidson's likelihood has no finite maximum, or an empty string where it has one.
-
-    It has one if and only if two things hold. Every method can be reached from every other along comparisons
-    that the first did not lose (for Bradley–Terry: Ford 1957). And, if there are ties, some cycle of such
-    comparisons holds more wins than ties: otherwise numbers δ exist with δ_i − δ_j ≥ 1 wherever i beat j and
-    |δ_i − δ_j| ≤ 1 wherever they tied, and moving the strengths along 2δ and log ν along 1 never lowers the
-    likelihood of any verdict. Such δ are the potentials of a graph without a negative cycle.
-    """
-    count, group_of = csgraph.connected_components(wins + ties, directed=False)
-    if count > 1:
-        groups = [
-            ", ".join(name for name, its in zip(methods, group_of, strict=True) if its == group)
-            for group in range(count)
-        ]
-        names = " and ".join(f"{{{group}}}" for group in groups)
-        return f"the groups {names} are never compared with each other; rank each by itself"
-    held = (wins > 0) | (ties > 0)
-    count, group_of = csgraph.connected_components(held.astype(float), directed=True, connection="strong")
-    if count > 1:
-        return _one_way(held, methods, group_of)
-    if not ties.any():
-        return ""
-    lengths = np.where(wins > 0, -1.0, np.where(ties > 0, 1.0, 0.0))
-    try:
-        csgraph.bellman_ford(lengths, directed=True, indices=[0])
-    except csgraph.NegativeCycleError:
-        return ""
-    blame = _blame(
-        [name for name, lost in zip(methods, wins.sum(axis=0), strict=True) if not lost],
-        [name for name, won in zip(methods, wins.sum(axis=1), strict=True) if not won],
-    )
-    cause = "no cycle of comparisons holds more wins than ties, so strengths and ν would grow without limit"
-    return f"{blame}; {cause}" if blame else cause
-
-
-def _one_way(held: NDArray[np.bool_], methods: Sequence[str], group_of: NDArray[np.int32]) -> str:
-    best: list[str] = []
-    worst: list[str] = []
-    for group in range(int(group_of.max()) + 1):
-        inside = group_of == group
-        names = [name for name, member in zip(methods, inside, strict=True) if member]
-        if not held[np.ix_(~inside, inside)].any():
-            best += names
-        if not held[np.ix_(inside, ~inside)].any():
-            worst += names
-    return _blame(best, worst, " or tie against the other methods") + "; their strengths would be infinite"
-
-
-def _blame(best: Sequence[str], worst: Sequence[str], more: str = "") -> str:
-    parts = [
-        f"without a {what}{more}: {', '.join(names)}"
-        for names, what in ((best, "loss"), (worst, "win"))
-        if names
-    ]
-    return "; ".join(parts)
-
-
+UTILITIES = np.array([[0.5, -0.5, 0.0], [0.0, 0.0, 1.0], [-0.5, 0.5, 0.0]])
+"""The log-weights of a win, a tie and a loss of the first method, in both log-strengths and log ν."""
+LEAST_LOG_NU = -1e6
+"""A log ν that makes a tie impossible, and can be multiplied by 0."""
 MAX_STEPS = 500
 CONVERGED = 1e-14
 """Newton decrement per comparison at which the step just taken is the last: what is left is rounding."""
@@ -88,6 +36,53 @@ class Strengths:
     reason: str = ""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class ComparedPairs:
+    """What Davidson's model says of comparisons of two methods each.
+
+    Attributes:
+        places: The parameters of each comparison: two log-strengths and log ν, by number, [n, 3].
+        chances: The chances of a win, a tie and a loss of the first method, [n, 3].
+        expected: The mean of `UTILITIES` over these, [n, 3].
+        information: The information in the comparison's three parameters, [n, 3, 3].
+    """
+
+    places: Numbers
+    chances: Floats
+    expected: Floats
+    information: Floats
+
+    @classmethod
+    def of(cls, parameters: Floats, first: Numbers, second: Numbers) -> ComparedPairs:
+        """Return the chances of comparisons of `first` and `second`, method numbers [n] each."""
+        places = np.stack([first, second, np.full(len(first), len(parameters) - 1)], axis=-1)
+        utilities = np.maximum(parameters, LEAST_LOG_NU)[places] @ UTILITIES.T
+        chances = special.softmax(utilities, axis=-1)
+        expected = chances @ UTILITIES
+        squares = np.einsum("no,oi,oj->nij", chances, UTILITIES, UTILITIES)
+        information = squares - expected[:, :, None] * expected[:, None, :]
+        return cls(places=places, chances=chances, expected=expected, information=information)
+
+    def total_information(self, weights: Floats) -> Floats:
+        """Return the information of all weighed comparisons, `[K + 1, K + 1]`, made invertible.
+
+        Strengths are determined only up to a constant, so their mean information is added to each entry.
+        Without ties there is no log ν to move: its entry is 1, so that it stays.
+        """
+        size = int(self.places.max()) + 1
+        total = np.zeros((size, size))
+        np.add.at(total, cells_of(self.places), weights[:, None, None] * self.information)
+        total[:-1, :-1] += np.trace(total[:-1, :-1]) / (size - 1) ** 2
+        if total[-1, -1] == 0:
+            total[-1, -1] = 1
+        return total
+
+
+def cells_of(places: Numbers) -> tuple[Numbers, Numbers]:
+    """Return the cells of a matrix of parameters that belong to comparisons, [n, 3, 3] by broadcasting."""
+    return places[:, :, None], places[:, None, :]
+
+
 def davidson(wins: ArrayLike, ties: ArrayLike, methods: Sequence[str]) -> Strengths:
     """Fit Davidson's model (Davidson 1970): P(i beats j) ∝ π_i, P(tie) ∝ ν √(π_i π_j).
 
@@ -97,7 +92,7 @@ def davidson(wins: ArrayLike, ties: ArrayLike, methods: Sequence[str]) -> Streng
     Args:
         wins: `wins[i, j]` is how often method i beat method j, `[K, K]`, zero diagonal.
         ties: `ties[i, j]` is how often i and j tied, `[K, K]`, symmetric, zero diagonal.
-        methods: K different names.
+        methods: K different names, which comparisons connect.
 
     >>> fit = davidson([[0, 8], [2, 0]], [[0, 4], [4, 0]], ["guard", "nucleus"])
     >>> round(float(fit.parameters[0] - fit.parameters[1]), 4)  # log 8/2
@@ -117,69 +112,70 @@ def fit(wins: Floats, ties: Floats) -> Floats:
     methods = len(wins)
     first, second = np.triu_indices(methods, 1)
     table = np.stack([wins[first, second], ties[first, second], wins[second, first]], axis=-1)
-    n, tied = float(table.sum()), float(table[:, 1].sum())
+    n = table.sum(axis=-1)
+    total, tied = float(n.sum()), float(table[:, 1].sum())
     # Of equals a share ν / (2 + ν) ties.
-    parameters = np.append(np.zeros(methods), np.log(2 * tied / (n - tied)) if tied else -np.inf)
+    log_nu = np.log(2 * tied / (total - tied)) if tied else -np.inf
+    parameters = np.append(np.zeros(methods), log_nu)
     for _ in range(MAX_STEPS):
-        gradient, information = _moments(parameters, table)
-        step = np.linalg.solve(information + gauge(information), gradient)
+        model = ComparedPairs.of(parameters, first, second)
+        gradient = np.zeros(methods + 1)
+        np.add.at(gradient, model.places, table @ UTILITIES - n[:, None] * model.expected)
+        step = np.linalg.solve(model.total_information(n), gradient)
         size = max(2 * float(np.abs(step).max()), 1e-300)
         parameters += step * (np.log1p(size) / size)  # so damped, it never goes too far (Bach 2010)
-        if float(gradient @ step) <= CONVERGED * n:
+        if float(gradient @ step) <= CONVERGED * total:
             break
     parameters[:-1] -= parameters[:-1].mean()
     return parameters
 
 
 def shares(parameters: Floats) -> Floats:
-    """Return each method's expected win share against the average other method, ties split, `[..., K]`."""
-    methods = parameters.shape[-1] - 1
-    first, second = (np.eye(methods)[side] for side in np.triu_indices(methods, 1))
-    chance = np.exp(_log_probabilities(parameters))
-    points = chance[..., 0] + chance[..., 1] / 2
-    return np.asarray((points @ first + (1 - points) @ second) / (methods - 1))
-
-
-def _moments(parameters: Floats, table: Floats) -> tuple[Floats, Floats]:
-    """Return the gradient, `[K + 1]`, and the information, `[K + 1, K + 1]`.
-
-    Without ties there is no log ν to move: its entry in the information is 1, so that it stays.
-    """
+    """Return each method's expected win share against the average other method, ties split, `[K]`."""
     methods = len(parameters) - 1
-    design, n = _design(methods), table.sum(axis=-1)
-    chance = np.exp(_log_probabilities(parameters))
-    net, tie = (chance[:, 0] - chance[:, 2]) / 2, chance[:, 1]
-    gradient = np.append(((table[:, 0] - table[:, 2]) / 2 - n * net) @ design, (table[:, 1] - n * tie).sum())
-    information = np.zeros((methods + 1, methods + 1))
-    spread = n * ((chance[:, 0] + chance[:, 2]) / 4 - net**2)
-    information[:-1, :-1] = design.T @ (spread[:, None] * design)
-    information[:-1, -1] = information[-1, :-1] = -(n * net * tie) @ design
-    information[-1, -1] = (n * tie * (1 - tie)).sum() + np.isneginf(parameters[-1])
-    return gradient, information
+    first, second = np.triu_indices(methods, 1)
+    chances = ComparedPairs.of(parameters, first, second).chances
+    points = chances[:, 0] + chances[:, 1] / 2
+    total = np.bincount(first, weights=points, minlength=methods)
+    total += np.bincount(second, weights=1 - points, minlength=methods)
+    return total / (methods - 1)
 
 
-def gauge(information: Floats) -> Floats:
-    """Return what to add to make `information` invertible: strengths are determined only up to a constant.
+def why_undefined(wins: Floats, ties: Floats, methods: Sequence[str]) -> str:
+    """Return why Davidson's likelihood has no finite maximum, or an empty string where it has one.
 
-    Args:
-        information: `[..., K + 1, K + 1]`.
+    It has one if and only if two things hold. Every method can be reached from every other along comparisons
+    that the first did not lose (for Bradley–Terry: Ford 1957). And, if there are ties, some cycle of such
+    comparisons holds more wins than ties: otherwise numbers δ exist with δ_i − δ_j ≥ 1 wherever i beat j and
+    |δ_i − δ_j| ≤ 1 wherever they tied, and moving the strengths along 2δ and log ν along 1 never lowers the
+    likelihood of any verdict. Such δ are the potentials of a graph without a negative cycle.
     """
-    methods = information.shape[-1] - 1
-    mean = np.trace(information[..., :-1, :-1], axis1=-2, axis2=-1) / methods
-    out = np.zeros_like(information)
-    out[..., :-1, :-1] = (mean / methods)[..., None, None]
-    return out
+    held = (wins > 0) | (ties > 0)
+    count, group_of = csgraph.connected_components(held.astype(float), directed=True, connection="strong")
+    if count > 1:
+        across = held & (group_of[:, None] != group_of)
+        lost = np.isin(group_of, group_of[across.any(axis=0)])
+        won = np.isin(group_of, group_of[across.any(axis=1)])
+        blame = _blame(methods, lost, won, " or tie against the other methods")
+        return f"{blame}; their strengths would be infinite"
+    if not ties.any():
+        return ""
+    lengths = np.where(wins > 0, -1.0, np.where(ties > 0, 1.0, 0.0))
+    try:
+        csgraph.bellman_ford(lengths, directed=True, indices=[0])
+    except csgraph.NegativeCycleError:
+        return ""
+    blame = _blame(methods, wins.sum(axis=0) > 0, wins.sum(axis=1) > 0)
+    cause = "no cycle of comparisons holds more wins than ties, so strengths and ν would grow without limit"
+    return f"{blame}; {cause}" if blame else cause
 
 
-def _design(methods: int) -> Floats:
-    """Return `[P, K]`: +1 at the pair's first method, −1 at its second."""
-    first, second = (np.eye(methods)[side] for side in np.triu_indices(methods, 1))
-    return np.asarray(first - second)
-
-
-def _log_probabilities(parameters: Floats) -> Floats:
-    """Return log P of (first wins, tie, second wins), `[..., P, 3]`."""
-    half = parameters[..., :-1] @ _design(parameters.shape[-1] - 1).T / 2
-    tie = np.broadcast_to(parameters[..., -1:], half.shape)
-    whole = np.logaddexp(np.logaddexp(half, -half), tie)
-    return np.asarray(np.stack([half - whole, tie - whole, -half - whole], axis=-1))
+def _blame(methods: Sequence[str], lost: NDArray[np.bool_], won: NDArray[np.bool_], more: str = "") -> str:
+    """Name the methods that never lost, and those that never won."""
+    names = np.array(methods, dtype=object)
+    parts = [
+        f"without a {outcome}{more}: {', '.join(names[~has_some])}"
+        for outcome, has_some in (("loss", lost), ("win", won))
+        if not has_some.all()
+    ]
+    return "; ".join(parts)

@@ -4,29 +4,30 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from analysis.stats.ranks.davidson import gauge, shares
+from analysis.stats.ranks.davidson import UTILITIES, ComparedPairs, Numbers, cells_of
+from guard_eval.estimate import ROUNDING, Floats
+from guard_eval.joint_flips import covariance_root, random_signs
 from guard_eval.sign_flip import sign_flip
 
-Floats = NDArray[np.float64]
-Numbers = NDArray[np.integer]
-
-DRAWS, DRAWS_AT_ONCE = 20_000, 500
+DRAWS = 20_000
 """Draws of the largest error among all differences; its quantile has a Monte-Carlo error of some .01."""
+DRAWS_AT_ONCE = 500
 MANY_UNITS = 1_000
 """With more units, the errors of scores are drawn from their covariance alone."""
 FEW_UNITS = 20
 """Where fewer units know a method, its differences have their degrees of freedom, not those of all."""
-_STEP = 1e-5
-"""For the derivatives of shares."""
 _MAX_NUMBERS = 4_000_000
 """At most so many numbers of units' information at once."""
 NO_VARIANCE = 1e-20
 """A variance of a difference of shares below this is rounding."""
+TINY = 1e-300
+"""What is divided by in place of 0."""
 _KEPT = 1e-6
 """The part of a unit's information that stays when it is left out: it may alone join two groups."""
 
@@ -49,10 +50,31 @@ class Comparisons:
     points: Numbers
     strata: NDArray[np.int64]
 
-    def units_by_method(self, methods: int) -> NDArray[np.int64]:
-        """Return in how many units each method was compared, [methods]."""
-        either = [(self.first == method) | (self.second == method) for method in range(methods)]
-        return np.array([len(np.unique(self.unit[rows])) for rows in either])
+    @cached_property
+    def methods(self) -> int:
+        """Return the number of methods."""
+        return int(max(self.first.max(), self.second.max())) + 1
+
+    def wins_and_ties(self) -> tuple[Floats, Floats]:
+        """Return how often each method beat each other one, and how often they tied, [K, K] each."""
+        counts = np.zeros((3, self.methods, self.methods))
+        np.add.at(counts, (self.points, self.first, self.second), 1)
+        lost, tied, won = counts
+        return won + lost.T, tied + tied.T
+
+    def nets(self, codes: Numbers) -> Floats:
+        """Return the wins less losses of each method by unit or by rater, [codes, K]."""
+        nets = np.zeros((int(codes.max()) + 1, self.methods))
+        np.add.at(nets, (codes, self.first), self.points - 1)
+        np.add.at(nets, (codes, self.second), 1 - self.points)
+        return nets
+
+    def units_by_method(self) -> NDArray[np.int64]:
+        """Return in how many units each method was compared, [K]."""
+        is_compared = np.zeros((len(self.strata), self.methods), dtype=bool)
+        for side in (self.first, self.second):
+            is_compared[self.unit, side] = True
+        return np.asarray(is_compared.sum(axis=0))
 
     def drawn_in(self, parameters: Floats) -> Floats:
         """Return strengths drawn towards their mean by as much of their spread as is error, for rank sets.
@@ -82,23 +104,25 @@ class Comparisons:
             rater: Each comparison's rater, from 0, [n]; None for an answer about these raters.
         """
         influence = self.share_influence(parameters)
-        covariance, freedom = influence.T @ influence, max(1.0, len(influence) - 1.0)
+        covariance = influence.T @ influence
+        freedom = max(1.0, len(influence) - 1.0)
         variances = difference_variances(covariance)
         df = np.full_like(variances, freedom)
         if rater is not None:
+            cell = self.unit * (int(rater.max()) + 1) + rater
             raters = self._clustered(rater).share_influence(parameters)
-            cells = self._clustered(self.unit * (int(rater.max()) + 1) + rater).share_influence(parameters)
-            by_rater = difference_variances(raters.T @ raters)
-            spread = variances**2 / freedom + by_rater**2 / (len(raters) - 1)
-            covariance = covariance + raters.T @ raters - cells.T @ cells
+            cells = self._clustered(cell).share_influence(parameters)
+            over_raters = raters.T @ raters
+            spread = variances**2 / freedom + difference_variances(over_raters) ** 2 / (len(raters) - 1)
+            covariance = covariance + over_raters - cells.T @ cells
             variances = np.maximum(variances, difference_variances(covariance))
-            df = np.clip(variances**2 / np.maximum(spread, 1e-300), 1.0, freedom)
+            df = np.clip(variances**2 / np.maximum(spread, TINY), 1.0, freedom)
         return ShareErrors(influence=influence, covariance=covariance, variances=variances, df=df)
 
     def _clustered(self, codes: Numbers) -> Comparisons:
         """Return the comparisons by other clusters than their units."""
-        cluster = np.unique(codes, return_inverse=True)[1]
-        return replace(self, unit=cluster, strata=np.zeros(int(cluster.max()) + 1, dtype=np.int64))
+        clusters, cluster = np.unique(codes, return_inverse=True)
+        return replace(self, unit=cluster, strata=np.zeros(len(clusters), dtype=np.int64))
 
     def share_influence(self, parameters: Floats) -> Floats:
         """Return what each unit adds to the error of each expected win share, [units, K].
@@ -106,9 +130,15 @@ class Comparisons:
         Shares have the strengths' order, and errors that do not grow without limit if a method hardly ever
         loses, as those of strengths do (Hauck and Donner 1977).
         """
-        steps = np.eye(len(parameters)) * _STEP
-        slopes = (shares(parameters + steps) - shares(parameters - steps)) / (2 * _STEP)
-        return np.asarray(self._influence(parameters) @ slopes)
+        methods = len(parameters) - 1
+        first, second = np.triu_indices(methods, 1)
+        model = ComparedPairs.of(parameters, first, second)
+        # A share is a mean of points, which are the utility of the first strength plus one half.
+        slopes = model.information[:, 0] / (methods - 1)
+        slopes_of_shares = np.zeros((methods + 1, methods))
+        np.add.at(slopes_of_shares, (model.places, first[:, None]), slopes)
+        np.add.at(slopes_of_shares, (model.places, second[:, None]), -slopes)
+        return self._influence(parameters) @ slopes_of_shares
 
     def _influence(self, parameters: Floats) -> Floats:
         """Return what each unit adds to the error of Davidson's log-strengths and log ν, [units, K + 1].
@@ -119,36 +149,21 @@ class Comparisons:
         others' information, so that a difference that few units know of is not taken for surer than it is
         (CR3: Bell and McCaffrey 2002).
         """
-        first, second, unit = self.first, self.second, self.unit
-        methods, units = len(parameters) - 1, len(self.strata)
-        half = (parameters[first] - parameters[second]) / 2
-        chance = special.softmax(
-            np.stack([half, np.full(len(half), parameters[-1]), -half], axis=-1), axis=-1
-        )
-        expected, tie = (chance[:, 0] - chance[:, 2]) / 2, chance[:, 1]
-        net, last = (self.points - 1) / 2 - expected, np.full(len(unit), methods)
-        gradient = np.zeros((units, methods + 1))
-        for column, score in ((first, net), (second, -net), (last, (self.points == 1) - tie)):
-            np.add.at(gradient, (unit, column), score)
-        # The information of a comparison, in its two methods' strengths and in log ν.
-        spread, joint = (chance[:, 0] + chance[:, 2]) / 4 - expected**2, -expected * tie
-        cells = [(first, first, spread), (second, second, spread), (last, last, tie * (1 - tie))]
-        for row, column, content in ((first, second, -spread), (first, last, joint), (second, last, -joint)):
-            cells += [(row, column, content), (column, row, content)]
-        total = np.zeros((methods + 1, methods + 1))
-        for row, column, content in cells:
-            np.add.at(total, (row, column), content)
-        total[-1, -1] += np.isneginf(parameters[-1])
-        total += gauge(total)
+        size, units = len(parameters), len(self.strata)
+        model = ComparedPairs.of(parameters, self.first, self.second)
+        gradient = np.zeros((units, size))
+        np.add.at(gradient, (self.unit[:, None], model.places), UTILITIES[2 - self.points] - model.expected)
+        total = model.total_information(np.ones(len(self.unit)))
+        rows, columns = cells_of(model.places)
         influence = np.empty_like(gradient)
-        size = max(1, _MAX_NUMBERS // (methods + 1) ** 2)
-        for begin in range(0, units, size):
-            part = (unit >= begin) & (unit < begin + size)
-            removed = np.zeros((min(size, units - begin), methods + 1, methods + 1))
-            for row, column, content in cells:
-                np.add.at(removed, (unit[part] - begin, row[part], column[part]), content[part])
+        units_at_once = max(1, _MAX_NUMBERS // size**2)
+        for begin in range(0, units, units_at_once):
+            block = slice(begin, min(units, begin + units_at_once))
+            mine = (self.unit >= block.start) & (self.unit < block.stop)
+            unit = self.unit[mine, None, None] - begin
+            removed = np.zeros((block.stop - begin, size, size))
+            np.add.at(removed, (unit, rows[mine], columns[mine]), model.information[mine])
             others = total - (1 - _KEPT) * removed
-            block = slice(begin, begin + size)
             influence[block] = np.linalg.solve(others, gradient[block, :, None])[..., 0]
         for stratum in np.unique(self.strata):
             members = self.strata == stratum
@@ -188,7 +203,8 @@ class ShareErrors:
             known: In how many units each method was compared, [K]; few units widen its differences.
             level: The chance that all sets are right.
         """
-        methods, freedom = len(self.df), max(1.0, len(self.influence) - 1.0)
+        methods = len(self.df)
+        freedom = max(1.0, len(self.influence) - 1.0)
         bonferroni = 1 - (1 - level) / max(2, methods * (methods - 1))
         units = np.minimum(known[:, None], known[None, :])
         df = np.where(units < FEW_UNITS, np.minimum(units - 1.0, self.df), self.df)
@@ -220,7 +236,8 @@ def rank_sets(
     for above, below in zip(*np.nonzero(surely_above & (widths**2 < NO_VARIANCE)), strict=True):
         p = sign_flip(nets[:, above] - nets[:, below]).p
         surely_above[above, below] = p is not None and p * methods * (methods - 1) / 2 <= 1 - level
-    least, greatest = 1 + surely_above.sum(axis=0), methods - surely_above.sum(axis=1)
+    least = 1 + surely_above.sum(axis=0)
+    greatest = methods - surely_above.sum(axis=1)
     return tuple((int(low), int(high)) for low, high in zip(least, greatest, strict=True))
 
 
@@ -232,31 +249,34 @@ def largest_errors(errors: ShareErrors, *, seed: int = 0) -> Floats:
     each draw (the wild bootstrap of t: Cameron, Gelbach and Miller 2008), which is larger if few units know
     of a difference.
     """
-    influence, df = errors.influence, max(1.0, len(errors.influence) - 1.0)
+    influence = errors.influence
+    units = len(influence)
+    df = max(1.0, units - 1.0)
     first, second = np.triu_indices(influence.shape[1], 1)
-    varies = errors.variances[first, second] > 1e-24 * max(1e-300, float(errors.variances.max(initial=0.0)))
+    variances = errors.variances[first, second]
+    varies = variances > 1e-24 * max(TINY, float(errors.variances.max(initial=0.0)))
     if not varies.any():
         return np.zeros((1, 1))
-    first, second = first[varies], second[varies]
-    rng, units = np.random.default_rng(seed), len(influence)
-    values, vectors = np.linalg.eigh(errors.covariance)
-    root = vectors * np.sqrt(np.maximum(0.0, values))
-    by_unit = np.maximum(difference_variances(influence.T @ influence)[first, second], 1e-300)
+    first, second, variances = first[varies], second[varies], variances[varies]
+    over_units = np.maximum(difference_variances(influence.T @ influence)[first, second], TINY)
+    rng = np.random.default_rng(seed)
+    root = covariance_root(errors.covariance)
+
+    def squares(drawn: Floats) -> Floats:
+        return np.asarray((drawn[:, first] - drawn[:, second]) ** 2)
 
     def student() -> Floats:
         drawn = rng.standard_normal((DRAWS_AT_ONCE, len(root))) @ root.T
-        sums = (drawn[:, first] - drawn[:, second]) ** 2 / errors.variances[first, second]
-        return np.asarray(sums.max(axis=1) / (rng.chisquare(df, DRAWS_AT_ONCE) / df))
+        largest = (squares(drawn) / variances).max(axis=1)
+        return np.asarray(largest / (rng.chisquare(df, DRAWS_AT_ONCE) / df))
 
     def wild() -> Floats:
-        drawn = (rng.integers(0, 2, (DRAWS_AT_ONCE, units)) * 2.0 - 1) @ influence
-        sums = (drawn[:, first] - drawn[:, second]) ** 2 / by_unit
+        sums = squares(random_signs(rng, DRAWS_AT_ONCE, units) @ influence) / over_units
         return np.asarray((sums / np.maximum(1 - sums / units, 1e-9)).max(axis=1) * df / units)
 
     ways = (student, wild) if units <= MANY_UNITS else (student,)
     drawn = [np.concatenate([draw() for _ in range(0, DRAWS, DRAWS_AT_ONCE)]) for draw in ways]
-    largest: Floats = np.sqrt(np.sort(np.stack(drawn), axis=1))
-    return largest
+    return np.asarray(np.sqrt(np.sort(np.stack(drawn), axis=1)))
 
 
 def simultaneous_line(largest: Floats, *, level: float = 0.95) -> float:
@@ -267,10 +287,9 @@ def simultaneous_line(largest: Floats, *, level: float = 0.95) -> float:
 def any_difference_p(scores: Floats, widths: Floats, largest: Floats) -> float:
     """Return the p of "no method differs", which goes with the rank sets."""
     first, second = np.triu_indices(len(scores), 1)
-    observed = float(
-        (np.abs(scores[first] - scores[second]) / np.maximum(widths[first, second], 1e-300)).max()
-    )
-    above = int((largest >= observed * (1 - 1e-12)).sum(axis=1).max())
+    differences = np.abs(scores[first] - scores[second])
+    observed = float((differences / np.maximum(widths[first, second], TINY)).max())
+    above = int((largest >= observed * (1 - ROUNDING)).sum(axis=1).max())
     return (1 + above) / (1 + int(largest.shape[1]))
 
 

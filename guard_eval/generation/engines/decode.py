@@ -1,7 +1,7 @@
 """From a batch of prompts to new tokens: transformers' `generate` with a strategy as its logits processor.
 
-Beam search is `generate`'s own, and contrastive decoding changes the scores in it. Contrastive search needs
-hidden states and has a loop of its own (`contrastive.py`).
+Beam search is `generate`'s own, and contrastive decoding changes the scores in it. Contrastive search and ACS
+need the hidden states of all candidates, and have a loop of their own.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import DynamicCache, LogitsProcessor
+from torch.nn.functional import pad
 
-from guard_eval.generation.decoding.contrastive import contrast
+from guard_eval.generation.decoding.contrastive import Proposer, choose, contrast
 from guard_eval.generation.decoding.processor import DecodedStep, StrategyProcessor
+from guard_eval.generation.engines import Model
 from guard_eval.generation.engines.batch import Batch, Decoded, StopCriterion, run_generate
-from guard_eval.generation.engines.contrastive import contrastive_search
-from guard_eval.generation.engines.passes import PlainPasses, forward, reorder
+from guard_eval.generation.engines.passes import PlainPasses, RowPasses
 from guard_eval.generation.engines.probe import TOKENS, Abilities
 from guard_eval.generation.strategies import (
     AdaptiveContrastiveSearch,
@@ -27,74 +27,19 @@ from guard_eval.generation.strategies import (
     Strategy,
 )
 
-
-class _BeamProcessor(LogitsProcessor):
-    """Watch the scores of `generate`'s beam search, or change them to contrastive decoding's."""
-
-    def __init__(self, prompts: int, score: Callable[[Tensor, Tensor], Tensor] | None) -> None:
-        self._prompts, self._score = prompts, score
-        self.broken: list[Tensor] = []
-
-    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
-        if self._score is not None:
-            scores = self._score(input_ids, scores)
-        best = scores.amax(-1).view(self._prompts, -1)
-        broken = (best.isnan() | (best == torch.inf)).any(-1) | (best == -torch.inf).all(-1)
-        self.broken.append(broken)
-        return scores.masked_fill(broken.repeat_interleave(best.shape[1])[:, None], 0)
-
-
-class _Amateur:
-    """Scores hypotheses by the contrast of an expert and an amateur, which keeps a cache of its own."""
-
-    def __init__(self, model: Any, strategy: ContrastiveDecoding, ids: Tensor, mask: Tensor) -> None:  # noqa: ANN401
-        last = strategy.amateur_prompt == "last"
-        self._model, self._strategy = model, strategy
-        self._start = ids.shape[1]
-        self._prompts, self._mask = (ids[:, -1:], mask[:, -1:]) if last else (ids, mask)
-        plain = Abilities.of(model).choose_passes(TOKENS) is PlainPasses
-        self._cache = None if plain else DynamicCache(config=model.config)
-        self._written: Tensor | None = None
-
-    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
-        written = input_ids[:, self._start :]
-        prompts = self._prompts.repeat_interleave(len(written) // len(self._prompts), 0)
-        mask = self._mask.repeat_interleave(len(written) // len(self._prompts), 0)
-        mask = torch.nn.functional.pad(mask, (0, written.shape[1]), value=1)
-        new = torch.cat([prompts, written], 1)
-        if self._cache is not None and self._written is not None:
-            reorder(self._cache, self._parents(written[:, :-1], self._written))
-            new = written[:, -1:]
-        self._written = written
-        amateur = forward(self._model, new, mask, self._cache).logits[:, -1]
-        shared = min(scores.shape[1], amateur.shape[1])  # beyond it is padding of the larger embedding
-        contrasted = contrast(
-            scores[:, :shared],
-            amateur[:, :shared],
-            alpha=self._strategy.alpha,
-            amateur_tau=self._strategy.amateur_tau,
-        )
-        return torch.nn.functional.pad(contrasted, (0, scores.shape[1] - shared), value=-torch.inf)
-
-    def _parents(self, texts: Tensor, before: Tensor) -> Tensor:
-        """Return the row of `before` that each hypothesis continues, found by its tokens, `[rows]`."""
-        prompts = len(self._prompts)
-        beams = len(texts) // prompts
-        grouped, earlier = (rows.reshape(prompts, beams, rows.shape[1]) for rows in (texts, before))
-        same = (grouped[:, :, None] == earlier[:, None]).all(-1)
-        first = torch.arange(prompts, device=texts.device)[:, None] * beams
-        return (first + same.int().argmax(-1)).flatten()
+Watch = Callable[[DecodedStep], None]
+"""Is called after each step."""
 
 
 @torch.inference_mode()
 def decode(
-    model: Any,  # noqa: ANN401 (transformers' classes are untyped)
+    model: Model,
     batch: Batch,
     strategy: Strategy,
     *,
-    amateur: Any = None,  # noqa: ANN401
+    amateur: Model = None,
     static: bool = False,
-    on_step: Callable[[DecodedStep], None] | None = None,
+    on_step: Watch | None = None,
 ) -> Decoded:
     """Continue a batch of token ids by a strategy.
 
@@ -106,25 +51,29 @@ def decode(
         static: Use a cache of fixed shapes; on a GPU the model and GUARD's step are then compiled.
         on_step: Called after each step, but never by a strategy with beams, whose texts are known in the end.
     """
-    if isinstance(strategy, ContrastiveSearch | AdaptiveContrastiveSearch):
-        return contrastive_search(model, batch, strategy, on_step)
     ids, mask = batch.padded()
-    options: dict[str, Any] = {"cache_implementation": "static"} if static else {}
-    processor: StrategyProcessor | _BeamProcessor
+    if isinstance(strategy, ContrastiveSearch | AdaptiveContrastiveSearch):
+        return _search_contrastively(model, batch, strategy, on_step)
+    broken: list[Tensor] = []
+    options: dict[str, Any] = {}
+    processor: Callable[[Tensor, Tensor], Tensor]
     if isinstance(strategy, BeamSearch | ContrastiveDecoding):
         score = _Amateur(amateur, strategy, ids, mask) if isinstance(strategy, ContrastiveDecoding) else None
-        processor = _BeamProcessor(len(ids), score)
-        broken = processor.broken
-        options |= {"num_beams": strategy.beams, "early_stopping": False}
-        if not Abilities.of(model).reorders:
-            options = {**options, "use_cache": False}
-        options["length_penalty"] = getattr(strategy, "length_penalty", 1.0)
+        processor = _BeamProcessor(len(ids), score, broken.append)
+        options = {
+            "num_beams": strategy.beams,
+            "early_stopping": False,
+            "length_penalty": getattr(strategy, "length_penalty", 1.0),
+            "use_cache": Abilities.of(model).reorders,
+        }
     else:
         processor = StrategyProcessor(strategy, tokenizer=batch.tokenizer, attention_mask=mask)
-        processor.keys, processor.on_step = batch.keys, on_step
-        processor.compiled = static and ids.device.type == "cuda"
-        broken = []
+        processor.keys = batch.keys
+        processor.on_step = on_step
         processor.on_broken = broken.append
+        processor.compiled = static and ids.device.type == "cuda"
+    if static:
+        options["cache_implementation"] = "static"
     rows = run_generate(
         model,
         ids,
@@ -138,3 +87,105 @@ def decode(
         **options,
     )
     return Decoded.of(batch, rows[:, ids.shape[1] :].tolist(), broken)
+
+
+class _BeamProcessor:
+    """Watch the scores of `generate`'s beam search, or change them to contrastive decoding's."""
+
+    def __init__(
+        self,
+        prompts: int,
+        score: Callable[[Tensor, Tensor], Tensor] | None,
+        on_broken: Callable[[Tensor], None],
+    ) -> None:
+        self._prompts = prompts
+        self._score = score
+        self._on_broken = on_broken
+
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        if self._score is not None:
+            scores = self._score(input_ids, scores)
+        best = scores.amax(-1).view(self._prompts, -1)
+        broken = (best.isnan() | (best == torch.inf)).any(-1) | (best == -torch.inf).all(-1)
+        self._on_broken(broken)
+        return scores.masked_fill(broken.repeat_interleave(best.shape[1])[:, None], 0)
+
+
+class _Amateur:
+    """Scores hypotheses by the contrast of an expert and an amateur, which keeps a cache of its own."""
+
+    def __init__(self, model: Model, strategy: ContrastiveDecoding, ids: Tensor, mask: Tensor) -> None:
+        self._strategy = strategy
+        self._start = ids.shape[1]
+        seen = -1 if strategy.amateur_prompt == "last" else 0
+        prompts = (rows[:, seen:].repeat_interleave(strategy.beams, 0) for rows in (ids, mask))
+        cached = Abilities.of(model).choose_passes(TOKENS) is not PlainPasses
+        self._rows = RowPasses(model, *prompts, cached=cached)
+        self._written = ids[:, :0]
+
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        written = input_ids[:, self._start :]
+        if written.shape[1]:
+            output = self._rows.extend(self._find_parents(written[:, :-1]), written[:, -1:])
+        else:
+            output = self._rows.read()
+        self._written = written
+        amateur = output.logits[:, -1]
+        shared = min(scores.shape[1], amateur.shape[1])  # beyond it is padding of the larger embedding
+        contrasted = contrast(
+            scores[:, :shared],
+            amateur[:, :shared],
+            alpha=self._strategy.alpha,
+            amateur_tau=self._strategy.amateur_tau,
+        )
+        return pad(contrasted, (0, scores.shape[1] - shared), value=-torch.inf)
+
+    def _find_parents(self, texts: Tensor) -> Tensor:
+        """Return the hypothesis before that each text continues, found by its tokens, `[rows]`."""
+        beams = self._strategy.beams
+        prompts, length = len(texts) // beams, texts.shape[1]
+        earlier = self._written.reshape(prompts, 1, beams, length)
+        is_parent = (texts.reshape(prompts, beams, 1, length) == earlier).all(-1)
+        first = beams * torch.arange(prompts, device=texts.device)
+        return (first[:, None] + is_parent.int().argmax(-1)).flatten()
+
+
+def _search_contrastively(
+    model: Model,
+    batch: Batch,
+    strategy: ContrastiveSearch | AdaptiveContrastiveSearch,
+    on_step: Watch | None,
+) -> Decoded:
+    """Continue a batch by contrastive search or ACS; see `decode`."""
+    ids, mask = batch.padded()
+    start = ids.shape[1]
+    propose = Proposer(strategy, len(ids), batch.limit, ids.device)
+    passes = Abilities.of(model).choose_passes(start + batch.limit)(model, ids, mask, batch.limit)
+    failures: list[Tensor] = []
+    stop = StopCriterion(batch, start) if batch.stop else None
+    ends = torch.tensor(batch.ends, dtype=torch.long, device=ids.device)
+    absent = torch.tensor(batch.absent, dtype=torch.long, device=ids.device)
+    running = torch.ones_like(ids[:, 0], dtype=torch.bool)
+    logits = passes.prefill()
+    for step in range(batch.limit):
+        logits = logits.index_fill(-1, absent, -torch.inf)
+        broken = ~logits.amax(-1).isfinite()
+        proposal = propose(logits.masked_fill(broken[:, None], 0), step)
+        penalty = passes.try_candidates(proposal.ids)
+        # A hidden state may be no number where the logits before it are.
+        broken |= (~penalty.isfinite() & proposal.allowed).any(-1)
+        failures.append(broken)
+        index = choose(proposal, penalty.nan_to_num())
+        tokens = proposal.ids.gather(1, index[:, None])
+        if on_step:
+            adapts = isinstance(strategy, AdaptiveContrastiveSearch)
+            adapted = {"k": proposal.allowed.sum(-1), "alpha": proposal.alpha} if adapts else {}
+            on_step(DecodedStep(logits, tokens[:, 0], adapted))
+        ids = torch.cat([ids, tokens], 1)
+        running &= ~((tokens == ends).any(-1) | broken)
+        if stop is not None:
+            running &= ~stop(ids, logits)
+        if step + 1 == batch.limit or not running.any():
+            break
+        logits = passes.take(index)
+    return Decoded.of(batch, ids[:, start:].tolist(), failures)

@@ -6,17 +6,22 @@ import inspect
 import json
 import math
 import re
-from collections.abc import Sequence
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from functools import partial
+from types import FrameType
+from typing import Any, Literal, NoReturn
 
 from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
 
 from guard_eval import progress
 from guard_eval.errors import StudyError
+from guard_eval.generation.engines import Tokenizer
 from guard_eval.generation.engines.loading import LoadedModel
-from guard_eval.generation.engines.time_limit import time_limit
 from guard_eval.records import Continuation, Prompt, Recipe, content_id
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
@@ -37,6 +42,38 @@ class EncodedPrompt:
     prompt: Prompt
     ids: list[int]
     run: int = 1
+
+
+def encode_texts(
+    loaded: LoadedModel, texts: Sequence[tuple[Prompt, int]], recipe: Recipe
+) -> tuple[list[EncodedPrompt], str]:
+    """Return the texts' prompts in tokens, the longest first, and what to say of those that are too long.
+
+    Raises:
+        StudyError: See `encode`.
+    """
+    prompts = [prompt for prompt, _ in texts]
+    rows = encode(
+        loaded, prompts, recipe.max_prompt_tokens, chat=recipe.chat, chat_template=recipe.chat_template
+    )
+    if not recipe.chat:
+        _notice_control(loaded, rows)
+    context = getattr(loaded.model.config.get_text_config(), "max_position_embeddings", None) or math.inf
+    if context < 0:  # XLNet's way to say that there is no limit
+        context = math.inf
+    room = context - recipe.max_new_tokens
+    planned = [replace(row, run=run) for row, (_, run) in zip(rows, texts, strict=True)]
+    planned.sort(key=lambda row: (-len(row.ids), row.prompt.id, row.run))
+    fitting = [row for row in planned if len(row.ids) <= room]
+    if len(fitting) == len(planned):
+        return fitting, ""
+    longer = {label_prompt(row.prompt): None for row in rows if len(row.ids) > room}
+    remedy = f"set max_prompt_tokens to {room} or less, or lower max_new_tokens"
+    return fitting, (
+        f"{name_prompts([*longer])}: with max_new_tokens = {recipe.max_new_tokens} more than the {context} "
+        f"tokens that the model {loaded.name!r} can hold ({len(planned[0].ids)} in the longest prompt); "
+        + (remedy if room > 0 else f"set max_new_tokens below {context}")
+    )
 
 
 def encode(
@@ -65,60 +102,50 @@ def encode(
         StudyError: Prompts have no tokens, or tokens that the model lacks, or the template refuses them (all
             are named), or there is no template, or it has no such setting.
     """
-    tokenizer = loaded.tokenizer
-    switches: dict[str, Any] = json.loads(chat_template or "{}")
-    if chat and not getattr(tokenizer, "chat_template", None):
+    encode_text = partial(_encode, loaded.tokenizer, limit=max_prompt_tokens)
+    if chat:
+        switches = _read_switches(loaded, chat_template)
+        encode_text = partial(_encode_chat, loaded.tokenizer, switches=switches, limit=max_prompt_tokens)
+    rows = []
+    refused: dict[str, str] = {}
+    for prompt in prompts:
+        label = label_prompt(prompt)
+        try:
+            ids = encode_text(prompt.text)
+            _check_ids(loaded, ids)
+            rows.append(EncodedPrompt(prompt, ids))
+        except StudyError as error:
+            refused[label] = str(error)
+        except TimeoutError:
+            raise StudyError(
+                f"{label}: the chat template of {loaded.name!r} does not end; set generation.chat = false, "
+                "or name another model"
+            ) from None
+    if refused:
+        raise StudyError(f"{name_prompts([*refused])}: {next(iter(refused.values()))}")
+    return rows
+
+
+def _read_switches(loaded: LoadedModel, settings: str) -> dict[str, Any]:
+    """Return the settings of a model's chat template, from JSON.
+
+    Raises:
+        StudyError: There is no template, or it has no such setting.
+    """
+    template = getattr(loaded.tokenizer, "chat_template", None)
+    if not template:
         raise StudyError(
             f"generation.chat = true, but the model {loaded.name!r} has no chat template; "
             "set generation.chat = false, or name a model that was trained to chat"
         )
+    switches: dict[str, Any] = json.loads(settings or "{}")
     for name in switches:
-        if name in _OPTIONS_OF_TEMPLATES or not re.search(rf"\b{name}\b", str(tokenizer.chat_template)):
+        if name in _OPTIONS_OF_TEMPLATES or not re.search(rf"\b{name}\b", str(template)):
             raise StudyError(
                 f"generation.chat_template: the template of {loaded.name!r} reads no {name!r}; remove it, or "
                 "see the model's page for the settings of its template"
             )
-    rows, refused = [], []
-    for prompt in prompts:
-        try:
-            if chat:
-                ids = _encode_chat(tokenizer, prompt.text, max_prompt_tokens, switches)
-            else:
-                ids = _encode(tokenizer, prompt.text, max_prompt_tokens)
-            _check_ids(loaded, ids)
-            rows.append(EncodedPrompt(prompt, ids))
-        except StudyError as error:
-            refused.append((label_prompt(prompt), str(error)))
-        except TimeoutError:
-            raise StudyError(
-                f"{label_prompt(prompt)}: the chat template of {loaded.name!r} does not end; set "
-                "generation.chat = false, or name another model"
-            ) from None
-    if refused:
-        raise StudyError(f"{name_prompts([label for label, _ in refused])}: {refused[0][1]}")
-    return rows
-
-
-def encode_texts(
-    loaded: LoadedModel, texts: Sequence[tuple[Prompt, int]], recipe: Recipe
-) -> tuple[list[EncodedPrompt], str | None]:
-    """Return the texts' prompts in tokens, the longest first, and what to say of those that are too long.
-
-    Raises:
-        StudyError: See `encode`.
-    """
-    rows = encode(
-        loaded,
-        [prompt for prompt, _ in texts],
-        recipe.max_prompt_tokens,
-        chat=recipe.chat,
-        chat_template=recipe.chat_template,
-    )
-    if not recipe.chat:
-        _notice_control(loaded, rows)
-    planned = [replace(row, run=run) for row, (_, run) in zip(rows, texts, strict=True)]
-    fitting, problem = split_by_length(loaded, planned, recipe.max_new_tokens)
-    return sorted(fitting, key=lambda row: (-len(row.ids), row.prompt.id, row.run)), problem
+    return switches
 
 
 def _check_ids(loaded: LoadedModel, ids: Sequence[int]) -> None:
@@ -147,26 +174,6 @@ def _notice_control(loaded: LoadedModel, rows: Sequence[EncodedPrompt]) -> None:
         progress.notice(f"{named}: the model reads {tokens} as a control token, not as text")
 
 
-def split_by_length(
-    loaded: LoadedModel, rows: Sequence[EncodedPrompt], max_new_tokens: int
-) -> tuple[list[EncodedPrompt], str | None]:
-    """Return the prompts that leave room for the new tokens, and what to say of the others, if any."""
-    context = getattr(loaded.model.config.get_text_config(), "max_position_embeddings", None) or math.inf
-    if context < 0:  # XLNet's way to say that there is no limit
-        context = math.inf
-    room = context - max_new_tokens
-    longer = [row for row in rows if len(row.ids) > room]
-    if not longer:
-        return list(rows), None
-    names = list(dict.fromkeys(label_prompt(row.prompt) for row in longer))
-    remedy = f"set max_prompt_tokens to {room} or less, or lower max_new_tokens"
-    return [row for row in rows if len(row.ids) <= room], (
-        f"{name_prompts(names)}: with max_new_tokens = {max_new_tokens} more than the {context} tokens that "
-        f"the model {loaded.name!r} can hold ({max(len(row.ids) for row in longer)} in the longest prompt); "
-        + (remedy if room > 0 else f"set max_new_tokens below {context}")
-    )
-
-
 def label_prompt(prompt: Prompt) -> str:
     """Return a prompt's id, or the beginning of its text where the id is made of the text."""
     made_of_text = prompt.id == content_id("prompt", prompt.text)
@@ -179,12 +186,11 @@ def name_prompts(names: Sequence[str]) -> str:
     >>> name_prompts(["'a'"]), name_prompts(["'a'", "'b'"])
     ("the prompt 'a'", "the prompts 'a', 'b'")
     """
-    named = ", ".join(names[:_NAMED])
     rest = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return f"the prompt{'' if len(names) == 1 else 's'} {named}{rest}"
+    return f"the prompt{'' if len(names) == 1 else 's'} {', '.join(names[:_NAMED])}{rest}"
 
 
-def _encode(tokenizer: Any, text: str, limit: int) -> list[int]:  # noqa: ANN401
+def _encode(tokenizer: Tokenizer, text: str, *, limit: int) -> list[int]:
     """Return a prompt's last tokens.
 
     Raises:
@@ -202,7 +208,7 @@ def _encode(tokenizer: Any, text: str, limit: int) -> list[int]:  # noqa: ANN401
     return start + ids[max(0, len(ids) + len(start) - limit) :]
 
 
-def _find_start(tokenizer: Any) -> list[int]:  # noqa: ANN401
+def _find_start(tokenizer: Tokenizer) -> list[int]:
     """Return the tokens that a tokenizer puts before every text."""
     alone = tokenizer("a", add_special_tokens=False)["input_ids"]
     whole: list[int] = tokenizer("a")["input_ids"]
@@ -210,11 +216,11 @@ def _find_start(tokenizer: Any) -> list[int]:  # noqa: ANN401
     return whole[: next((at for at in positions if whole[at : at + len(alone)] == alone), 0)]
 
 
-def _encode_chat(tokenizer: Any, text: str, limit: int, switches: dict[str, Any]) -> list[int]:  # noqa: ANN401
+def _encode_chat(tokenizer: Tokenizer, text: str, *, limit: int, switches: dict[str, Any]) -> list[int]:
     """Return the tokens of the template around a prompt's last tokens; raises as `_encode`."""
     try:
         # Control tokens that a prompt spells out are data, not turns of the conversation.
-        with time_limit(_TEMPLATE_SECONDS):
+        with _time_limit(_TEMPLATE_SECONDS):
             encoded = tokenizer.apply_chat_template(
                 [{"role": "user", "content": _last_tokens(tokenizer, text, limit)}],
                 add_generation_prompt=True,
@@ -235,7 +241,26 @@ def _encode_chat(tokenizer: Any, text: str, limit: int, switches: dict[str, Any]
     return ids
 
 
-def _last_tokens(tokenizer: Any, text: str, limit: int) -> str:  # noqa: ANN401
+@contextmanager
+def _time_limit(seconds: float) -> Iterator[None]:
+    """Raise a `TimeoutError` in a block of other people's code that takes longer, in the main thread."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGALRM, _stop)
+    timer = signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, *timer)  # another limit goes on from where it was
+        signal.signal(signal.SIGALRM, before)
+
+
+def _stop(_signal: int, _frame: FrameType | None) -> NoReturn:
+    raise TimeoutError
+
+
+def _last_tokens(tokenizer: Tokenizer, text: str, limit: int) -> str:
     """Return the text of the last `limit` tokens: an end of `text`, if the tokenizer gives offsets."""
     fast = tokenizer.is_fast
     encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=fast, verbose=False)
@@ -245,7 +270,7 @@ def _last_tokens(tokenizer: Any, text: str, limit: int) -> str:  # noqa: ANN401
     return text[encoded["offset_mapping"][-limit][0] :] if fast else _decode(tokenizer, ids[-limit:])
 
 
-def control_tokens(tokenizer: Any) -> dict[str, int]:  # noqa: ANN401
+def control_tokens(tokenizer: Tokenizer) -> dict[str, int]:
     """Return the ids of the tokens that are no part of a text, by how they are spelled."""
     added = [token.content for token in tokenizer.added_tokens_decoder.values() if token.special]
     names = [*added, *tokenizer.all_special_tokens]  # of some tokenizers one has what the other lacks
@@ -274,7 +299,7 @@ def eos_ids(loaded: LoadedModel, stop: Sequence[str] = ()) -> list[int]:
     return sorted({token for token in ids if 0 <= token < size})  # −1 stands for none
 
 
-def stop_ids(tokenizer: Any, stop: Sequence[str]) -> list[int]:  # noqa: ANN401
+def stop_ids(tokenizer: Tokenizer, stop: Sequence[str]) -> list[int]:
     """Return the control tokens among the stop strings; no text has these, so their ids are looked for.
 
     Raises:
@@ -299,7 +324,7 @@ def absent_ids(loaded: LoadedModel) -> list[int]:
     return sorted(set(range(size)) - set(loaded.tokenizer.get_vocab().values()) - set(eos_ids(loaded)))
 
 
-def continuation_text(tokenizer: Any, prompt_ids: list[int], new_ids: list[int]) -> str:  # noqa: ANN401
+def continuation_text(tokenizer: Tokenizer, prompt_ids: list[int], new_ids: list[int]) -> str:
     """Return what the new tokens add to the prompt's text, special tokens left out.
 
     Decoded alone, SentencePiece's tokens would lose the space that they begin with.
@@ -317,7 +342,7 @@ def find_stop(text: str, strings: Sequence[str]) -> int | None:
     return min((at for string in strings if (at := text.find(string)) >= 0), default=None)
 
 
-def ends_with_stop(tokenizer: Any, new: Sequence[int], strings: Sequence[str]) -> bool:  # noqa: ANN401
+def ends_with_stop(tokenizer: Tokenizer, new: Sequence[int], strings: Sequence[str]) -> bool:
     """Return whether the last of the `new` tokens completes one of the strings."""
     # A token has one byte or more, special tokens none; decoders look back at a few tokens before.
     window = 4 * max((len(string.encode()) for string in strings), default=0) + 8
@@ -358,7 +383,7 @@ def make_continuation(
     )
 
 
-def _decode(tokenizer: Any, ids: list[int]) -> str:  # noqa: ANN401
+def _decode(tokenizer: Tokenizer, ids: list[int]) -> str:
     options = {"skip_special_tokens": True, "clean_up_tokenization_spaces": False}
     try:
         text: str = tokenizer.decode(ids, **options)

@@ -19,10 +19,12 @@ from transformers.utils import GENERATION_CONFIG_NAME
 from transformers.utils.hub import cached_file
 
 from guard_eval.errors import StudyError, first_line
+from guard_eval.generation.engines import Model, Tokenizer
 from guard_eval.generation.engines.packed import pack
 from guard_eval.generation.strategies import ContrastiveDecoding, Strategy, signature
 from guard_eval.generation.strategies.own import source_of
 from guard_eval.records import Recipe
+from guard_eval.study.settings import GenerationSettings
 from guard_eval.texts.models import folder_revision, has_weights
 
 SMALL = 30_000_000
@@ -48,8 +50,8 @@ class LoadedModel:
         versions: Versions of the libraries that run it.
     """
 
-    model: Any = field(repr=False)
-    tokenizer: Any = field(repr=False)
+    model: Model = field(repr=False)
+    tokenizer: Tokenizer = field(repr=False)
     name: str
     revision: str
     dtype: str
@@ -68,9 +70,11 @@ class LoadedModel:
     def recipe(
         self,
         strategy: Strategy,
+        settings: GenerationSettings,
+        seed: int,
         *,
         amateur: LoadedModel | None = None,
-        **settings: Any,  # noqa: ANN401 (those of a recipe)
+        engine: str | None = None,
     ) -> Recipe:
         """Return how its continuations by a strategy are made; only contrastive decoding has an amateur."""
         second = amateur if isinstance(strategy, ContrastiveDecoding) else None
@@ -78,11 +82,17 @@ class LoadedModel:
             model=self.name,
             revision=self.revision,
             strategy=signature(strategy),
+            seed=seed,
+            max_new_tokens=settings.max_new_tokens,
+            max_prompt_tokens=settings.max_prompt_tokens,
             dtype=self.dtype,
             amateur=second.name if second else None,
             amateur_revision=second.revision if second else None,
+            chat=settings.chat,
+            engine=engine,
             source=source_of(strategy),
-            **settings,
+            stop=tuple(settings.stop),
+            chat_template=settings.template_settings,
         )
 
 
@@ -177,7 +187,7 @@ class ModelFiles:
             f"{transformers.__version__} does not know; name the model in another form"
         )
 
-    def read_tokenizer(self) -> Any:  # noqa: ANN401 (transformers' classes are untyped)
+    def read_tokenizer(self) -> Tokenizer:
         """Return the tokenizer.
 
         Raises:
@@ -327,7 +337,7 @@ def _locate(location: str, revision: str) -> tuple[str, dict[str, str]]:
     return str(folder), {}
 
 
-def _name_devices(model: Any, device: torch.device) -> str:  # noqa: ANN401
+def _name_devices(model: Model, device: torch.device) -> str:
     """Return what the model is on: one device's name, or those of a map with their number."""
     spread = getattr(model, "hf_device_map", None) or {"": str(device)}
     devices = {f"cuda:{each}" if isinstance(each, int) else str(each) for each in spread.values()}
@@ -340,7 +350,7 @@ def _read_weights(
     files: ModelFiles,
     dtype: torch.dtype | str,
     device_map: DeviceMap,
-) -> Any:  # noqa: ANN401
+) -> Model:
     options: dict[str, Any] = {**files.version, "dtype": dtype, "device_map": device_map}
     logging = transformers.utils.logging
     verbosity = logging.get_verbosity()

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any, Literal
 
 import torch
 
@@ -15,9 +14,9 @@ from guard_eval import progress
 from guard_eval.errors import StudyError
 from guard_eval.generation.decoding.noise import row_key
 from guard_eval.generation.decoding.processor import DecodedStep
-from guard_eval.generation.engines.batch import Batch, Decoded
-from guard_eval.generation.engines.batching import BatchSizes, in_batches
-from guard_eval.generation.engines.decode import decode
+from guard_eval.generation.engines import Model
+from guard_eval.generation.engines.batch import Batch, BatchSizes, Decoded, in_batches
+from guard_eval.generation.engines.decode import Watch, decode
 from guard_eval.generation.engines.encoding import (
     EncodedPrompt,
     absent_ids,
@@ -30,17 +29,11 @@ from guard_eval.generation.engines.encoding import (
 )
 from guard_eval.generation.engines.loading import LoadedModel, check_amateur, load
 from guard_eval.generation.engines.probe import Abilities, check
-from guard_eval.generation.plan import (
-    Engine,
-    FinishedBatch,
-    GenerationPlan,
-    PlannedText,
-    recipe_settings,
-)
+from guard_eval.generation.plan import Engine, FinishedBatch, GenerationPlan, PlannedText
 from guard_eval.generation.strategies import ContrastiveDecoding, Greedy, Strategy, parse
 from guard_eval.records import Recipe
 from guard_eval.study.folder import Study
-from guard_eval.texts.continuations import Trace, run_folder
+from guard_eval.texts.continuations import run_folder
 
 
 @contextmanager
@@ -65,7 +58,8 @@ class StudyModels:
 
     def __init__(self, study: Study, *, device: str | None = None) -> None:
         model = study.settings.model
-        self._study = study
+        self._settings = study.settings
+        self._locate = study.locate_model
         self._load = partial(load, dtype=model.dtype, device=device or model.one_device)
         self._sizes: dict[str, BatchSizes] = {}
         self.loaded = self._load(
@@ -74,22 +68,17 @@ class StudyModels:
             revision=model.revision,
             device_map=None if device else model.device_map,
         )
+        recipe = self.loaded.recipe(Greedy(), study.settings.generation, study.settings.seed)
         self._abilities = Abilities.of(self.loaded.model)
-        recipe = self.loaded.recipe(Greedy(), **recipe_settings(study))
         self._probe = run_folder(study.continuations, recipe) / "probe.json"
-        self._abilities.recall(self._probe, self._versions)
-
-    @property
-    def _versions(self) -> str:
-        return f"{self.loaded.versions}, {self.loaded.device}"
+        self._abilities.recall(self._probe, f"{self.loaded.versions}, {self.loaded.device}")
 
     @cached_property
     def amateur(self) -> LoadedModel:
         """The second model of contrastive decoding, loaded when it is first asked for."""
-        model = self._study.settings.model
-        assert model.amateur_name is not None
-        location = self._study.locate_model(model.amateur_name)
-        amateur = self._load(location, name=model.amateur_name, revision=model.amateur_revision)
+        model = self._settings.model
+        name = model.amateur_name or ""
+        amateur = self._load(self._locate(name), name=name, revision=model.amateur_revision)
         check_amateur(self.loaded, amateur)
         progress.notice(str(amateur))
         return amateur
@@ -98,34 +87,36 @@ class StudyModels:
         self, strategy: str, texts: Sequence[PlannedText], *, trace: bool = False
     ) -> Iterator[FinishedBatch]:
         """Yield finished batches of planned texts; see `write_batches`. What the model can do is kept."""
-        generation, parsed = self._study.settings.generation, parse(strategy)
+        generation = self._settings.generation
+        parsed = parse(strategy)
         if strategy not in self._sizes:
             self._sizes[strategy] = BatchSizes.choose(generation.batch_size, self.loaded.model, parsed)
+        amateur = self.amateur if self._settings.amateur_of(strategy) else None
         yield from write_batches(
             self.loaded,
             texts,
             parsed,
-            batch_size=self._sizes[strategy],
-            amateur=self.amateur if self._study.settings.amateur_of(strategy) else None,
+            self.loaded.recipe(parsed, generation, self._settings.seed, amateur=amateur),
+            self._sizes[strategy],
+            amateur=amateur,
             static=generation.compile,
             trace=trace,
-            **recipe_settings(self._study),
         )
         if self._probe.parent.is_dir():
-            self._abilities.keep(self._probe, self._versions)
+            self._abilities.keep(self._probe)
 
 
 def write_batches(
     loaded: LoadedModel,
     texts: Sequence[PlannedText],
     strategy: Strategy,
+    recipe: Recipe,
+    sizes: BatchSizes,
     *,
-    batch_size: int | Literal["auto"] | BatchSizes,
     amateur: LoadedModel | None = None,
     static: bool = False,
     trace: bool = False,
-    on_step: Callable[[DecodedStep], None] | None = None,
-    **settings: Any,  # noqa: ANN401 (those of a recipe)
+    on_step: Watch | None = None,
 ) -> Iterator[FinishedBatch]:
     """Yield finished batches of texts, those with the longest prompts first.
 
@@ -133,37 +124,33 @@ def write_batches(
         loaded: The model.
         texts: The prompts to continue, each with the number of its text.
         strategy: The strategy.
-        batch_size: Rows at once, or `auto`; fewer where memory runs out. `BatchSizes` learns between calls.
+        recipe: What `loaded.recipe` says of the strategy.
+        sizes: How many rows are written at once; fewer where memory runs out. It learns between calls.
         amateur: Contrastive decoding's second model.
         static: See `decode`.
         trace: Whether to return how a strategy that adapts did so.
-        on_step: See `decode`.
-        settings: `Recipe`'s `seed`, on which draws depend beside the prompt's id, the strategy and the run;
-            `max_new_tokens`; `max_prompt_tokens`, a prompt's last tokens that are kept; `chat` and `stop`.
+        on_step: See `decode`; not together with `trace`.
 
     Raises:
         StudyError: Before the first batch: a prompt is empty, or the strategy needs what the model has not.
             Later: memory runs out with a single row. After the last batch: prompts are too long, or the model
             gives no probabilities for them; all of them are named.
     """
-    if isinstance(strategy, ContrastiveDecoding) and amateur is None:
+    if not isinstance(strategy, ContrastiveDecoding):
+        amateur = None
+    elif amateur is None:
         raise StudyError(
             f"{strategy} needs a second, smaller model; name it as model.amateur, or give amateur"
         )
-    check(loaded.model, strategy, amateur.model if amateur else None)
-    recipe = loaded.recipe(strategy, amateur=amateur, **settings)
+    models = [each.model for each in (loaded, amateur) if each is not None]
+    check(models[0], strategy, *models[1:])
     rows, problem = encode_texts(loaded, texts, recipe)
-    models = [loaded.model, *([amateur.model] if recipe.amateur and amateur else [])]
-    sizes = batch_size
-    if not isinstance(sizes, BatchSizes):
-        sizes = BatchSizes.choose(sizes, loaded.model, strategy)
     of_one_length = len({len(row.ids) for row in rows}) <= 1
     if not of_one_length and not all(Abilities.of(model).pads for model in models):
         sizes = BatchSizes(1)
         static = False
     width = len(rows[0].ids) if static and rows else 0
     writer = _Writer(loaded, strategy, recipe, amateur and amateur.model, trace, on_step, width)
-    problems = [problem] if problem else []
     try:
         yield from (batch for _, batch in in_batches(rows, writer, sizes) if batch.texts)
     except torch.OutOfMemoryError as error:
@@ -171,6 +158,7 @@ def write_batches(
             f"memory ran out on {loaded.device} with a single prompt; "
             "lower generation.max_prompt_tokens, or name a smaller model"
         ) from error
+    problems = [problem] if problem else []
     if writer.failed:
         problems.append(
             f"the model {loaded.name!r} gave no probabilities (NaN or infinite logits) for "
@@ -185,6 +173,7 @@ class _Writer:
     """Writes batches of prompts by one recipe.
 
     Attributes:
+        amateur: Contrastive decoding's second model.
         width: Tokens of the longest prompt, to which all are padded for a cache of fixed shapes; 0 without.
         most_rows: Rows of the largest batch so far.
         failed: The prompts for which the model gave no probabilities, each with the step.
@@ -193,54 +182,51 @@ class _Writer:
     loaded: LoadedModel
     strategy: Strategy
     recipe: Recipe
-    amateur: Any
+    amateur: Model
     trace: bool
-    on_step: Callable[[DecodedStep], None] | None
+    on_step: Watch | None
     width: int
     most_rows: int = 0
     failed: list[str] = field(default_factory=list)
 
     @cached_property
-    def _options(self) -> dict[str, Any]:
-        """What the batches have in common."""
-        control = control_tokens(self.loaded.tokenizer)
-        return {
-            "ends": eos_ids(self.loaded, self.recipe.stop),
-            "limit": self.recipe.max_new_tokens,
-            "tokenizer": self.loaded.tokenizer,
-            "stop": [string for string in self.recipe.stop if string not in control],
-            "absent": absent_ids(self.loaded),
-            "width": self.width,
-        }
+    def _new_batch(self) -> partial[Batch]:
+        """Returns a batch of prompts and keys; the rest is common to all batches."""
+        tokenizer = self.loaded.tokenizer
+        control = control_tokens(tokenizer)
+        return partial(
+            Batch,
+            ends=eos_ids(self.loaded, self.recipe.stop),
+            limit=self.recipe.max_new_tokens,
+            tokenizer=tokenizer,
+            stop=[string for string in self.recipe.stop if string not in control],
+            absent=absent_ids(self.loaded),
+            width=self.width,
+        )
 
     def __call__(self, rows: Sequence[EncodedPrompt]) -> FinishedBatch:
         """Return the texts of prompts, without those for which the model gave no probabilities."""
         began = time.perf_counter()
         steps: list[dict[str, list[float]]] = []
 
-        def observe(step: DecodedStep) -> None:
-            if self.trace:
-                steps.append({name: values.tolist() for name, values in step.adapted.items()})
-            if self.on_step is not None:
-                self.on_step(step)
+        def record(step: DecodedStep) -> None:
+            steps.append({name: values.tolist() for name, values in step.adapted.items()})
 
         # A cache of fixed shapes is compiled for each shape, so the last batch is filled up, too.
         filled = [*rows, *[rows[-1]] * (self.most_rows - len(rows))] if self.width else rows
         self.most_rows = max(self.most_rows, len(rows))
         recipe = self.recipe
         keys = [row_key(recipe.seed, row.prompt.id, recipe.strategy, row.run) for row in filled]
-        batch = Batch(
-            prompts=[row.ids for row in filled],
-            keys=torch.tensor(keys, device=self.loaded.model.device),
-            **self._options,
-        )
+        model = self.loaded.model
         decoded = decode(
-            self.loaded.model,
-            batch,
+            model,
+            self._new_batch(
+                prompts=[row.ids for row in filled], keys=torch.tensor(keys, device=model.device)
+            ),
             self.strategy,
             amateur=self.amateur,
             static=self.width > 0,
-            on_step=observe if self.trace or self.on_step else None,
+            on_step=record if self.trace else self.on_step,
         )
         return self._finish(rows, decoded, steps, (time.perf_counter() - began) / len(rows))
 
@@ -264,6 +250,5 @@ class _Writer:
             if steps and steps[0]:
                 written = steps[: text.new_tokens]
                 series = {name: [step[name][index] for step in written] for name in steps[0]}
-                trace: Trace = {"id": text.id, "prompt_id": text.prompt_id, **series}
-                batch.traces.append(trace)
+                batch.traces.append({"id": text.id, "prompt_id": text.prompt_id, **series})
         return batch

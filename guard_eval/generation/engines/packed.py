@@ -14,6 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from guard_eval.generation.engines import Model
+
 _EXPECTED_ROWS = 8
 """The number of rows that oneDNN chooses the layout for; any number may come."""
 _SMALL = 1 << 18
@@ -65,7 +67,7 @@ def can_pack() -> bool:
     return bool(torch.equal(product, torch.ones(4, 2)))
 
 
-def pack(model: Any) -> None:  # noqa: ANN401 (transformers' classes are untyped)
+def pack(model: Model) -> None:
     """Pack the linear layers of a model in place, if it is on a CPU in float32 and oneDNN can.
 
     A few tokens are tried: layers whose weights the model reads by itself stay as they are, and so do all of
@@ -86,7 +88,7 @@ def pack(model: Any) -> None:  # noqa: ANN401 (transformers' classes are untyped
             setattr(parent, name, layer.unpack())
 
 
-def _children(model: Any, kind: type[nn.Module]) -> Iterator[tuple[Any, str, Any]]:  # noqa: ANN401
+def _children(model: Model, kind: type[nn.Module]) -> Iterator[tuple[nn.Module, str, Any]]:
     """Yield the layers of exactly one class, each after its parent and its name there; they can be replaced.
 
     No layer is held longer than that, so that the memory of its weights is free when it is replaced.
@@ -98,7 +100,7 @@ def _children(model: Any, kind: type[nn.Module]) -> Iterator[tuple[Any, str, Any
 
 
 @torch.inference_mode()
-def _try_tokens(model: Any) -> Tensor | None:  # noqa: ANN401
+def _try_tokens(model: Model) -> Tensor | None:
     """Return the logits of a few tokens, or None if the model fails."""
     try:
         ids = torch.arange(1, 9)[None] % model.config.get_text_config().vocab_size

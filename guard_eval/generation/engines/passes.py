@@ -18,16 +18,17 @@ from torch.nn.functional import pad
 from transformers import DynamicCache
 
 from guard_eval.generation.decoding.contrastive import degeneration_penalty, unit
+from guard_eval.generation.engines import Model
 
 _CACHE_NAMES = ("cache", "past_key_values", "cache_params")
 """The names of the cache in `forward`: since transformers 5.24, before it, and of Mamba before it."""
 
 
 def forward(
-    model: Any,  # noqa: ANN401
+    model: Model,
     ids: Tensor,
     mask: Tensor,
-    cache: Any = None,  # noqa: ANN401
+    cache: DynamicCache | None = None,
     *,
     keep: int = 1,
     **options: Any,  # noqa: ANN401
@@ -53,7 +54,7 @@ def forward(
     return model(input_ids=ids, **extras, **_name_cache(model, cache), **options)
 
 
-def _name_cache(model: Any, cache: Any) -> dict[str, Any]:  # noqa: ANN401
+def _name_cache(model: Model, cache: DynamicCache | None) -> dict[str, DynamicCache]:
     """Return the cache as the argument that a model's `forward` takes."""
     if cache is None:
         return {}
@@ -64,10 +65,34 @@ def _name_cache(model: Any, cache: Any) -> dict[str, Any]:  # noqa: ANN401
     raise TypeError(f"it takes no cache in transformers {transformers.__version__}")
 
 
-def reorder(cache: DynamicCache | None, rows: Tensor) -> None:
-    """Let each row of the cache, if there is one, continue another row, `[R]`."""
-    if cache is not None:
-        cache.reorder_cache(rows)  # type: ignore[arg-type]  # any integer tensor is accepted
+class RowPasses:
+    """The forward passes of texts, each of which continues some text of the pass before.
+
+    Attributes:
+        cache: What the model keeps of the texts, if it keeps anything.
+    """
+
+    def __init__(self, model: Model, ids: Tensor, mask: Tensor, *, cached: bool) -> None:
+        self.cache = DynamicCache(config=model.config) if cached else None
+        self._model = model
+        self._texts = ids
+        self._mask = mask
+
+    def read(self) -> Any:  # noqa: ANN401
+        """Read the prompts; return the model's output."""
+        return self._run(self._texts)
+
+    def extend(self, rows: Tensor, tokens: Tensor) -> Any:  # noqa: ANN401
+        """Continue the texts `rows` `[R]` by `tokens` `[R, 1]`; return the model's output."""
+        self._texts = torch.cat([self._texts[rows], tokens], 1)
+        self._mask = pad(self._mask[rows], (0, 1), value=1)
+        if self.cache is None:
+            return self._run(self._texts)
+        self.cache.reorder_cache(rows)  # type: ignore[arg-type]  # any integer tensor is accepted
+        return self._run(tokens)
+
+    def _run(self, tokens: Tensor) -> Any:  # noqa: ANN401
+        return forward(self._model, tokens, self._mask, self.cache, output_hidden_states=True)
 
 
 class TreePasses:
@@ -79,21 +104,20 @@ class TreePasses:
 
     keeps_cache = True
 
-    def __init__(self, model: Any, mask: Tensor, limit: int) -> None:  # noqa: ANN401
+    def __init__(self, model: Model, ids: Tensor, mask: Tensor, limit: int) -> None:
+        self.hidden = torch.empty(0)
         self._model = model
-        self._length = mask.shape[1]
+        self._rows = RowPasses(model, ids, mask, cached=self.keeps_cache)
+        self._length = ids.shape[1]
         self._limit = limit
         self._mask = pad(mask, (0, limit), value=1)
         self._present = self._mask.bool()
         self._absent = torch.finfo(model.dtype).min * (self._mask == 0)[:, None, None].to(model.dtype)
-        self._cache = DynamicCache(config=model.config) if self.keeps_cache else None
-        self.hidden = self._context = self._directions = self._logits = self._texts = torch.empty(0)
+        self._context = self._directions = torch.empty(0)
 
-    def prefill(self, ids: Tensor) -> Tensor:
+    def prefill(self) -> Tensor:
         """Read the prompts `[R, P]`; return the logits after them, `[R, V]`, float32."""
-        self._texts = ids
-        mask = self._mask[:, : self._length]
-        output = forward(self._model, ids, mask, self._cache, output_hidden_states=True)
+        output = self._rows.read()
         self._context = pad(unit(output.hidden_states[-1]), (0, 0, 0, self._limit))
         return output.logits[:, -1].float()  # type: ignore[no-any-return]
 
@@ -116,14 +140,15 @@ class TreePasses:
         """Return the candidates' hidden states, `[R, k, D]`; the cache then holds all of them."""
         rows, k = ids.shape
         absent = self._absent[..., : self._length].expand(rows, 1, k, -1)
-        others = torch.full((k, k), torch.finfo(absent.dtype).min, dtype=absent.dtype, device=ids.device)
+        least = torch.finfo(absent.dtype).min
+        others = torch.full((k, k), least, dtype=absent.dtype, device=ids.device)
         position = self._mask[:, : self._length].sum(-1, keepdim=True)
         output = self._model.base_model(
             input_ids=ids,
             position_ids=position.expand_as(ids),
             attention_mask=torch.cat([absent, others.fill_diagonal_(0).expand(rows, 1, k, k)], -1),
             use_cache=True,
-            **_name_cache(self._model.base_model, self._cache),
+            **_name_cache(self._model.base_model, self._rows.cache),
         )
         return output.last_hidden_state  # type: ignore[no-any-return]
 
@@ -131,7 +156,7 @@ class TreePasses:
         """Keep the chosen candidates alone, and return the logits after them, `[R, V]`."""
         length = self._length
         position = (length + index)[:, None, None, None]
-        layers: Any = self._cache.layers if self._cache else []
+        layers: Any = self._rows.cache.layers if self._rows.cache else []
         for layer in layers:
             for states in (layer.keys, layer.values):
                 chosen = states.gather(2, position.expand(-1, states.shape[1], 1, states.shape[3]))
@@ -142,37 +167,26 @@ class TreePasses:
 
 
 class RepeatedPasses(TreePasses):
-    """The forward passes with a cache for each candidate."""
+    """The forward passes with a text, and a cache, for each candidate."""
+
+    def prefill(self) -> Tensor:
+        """Read the prompts; see above."""
+        self._chosen = torch.arange(len(self._mask), device=self._mask.device)
+        return super().prefill()
 
     def _pass(self, ids: Tensor) -> Tensor:
         rows, k = ids.shape
-        reorder(self._cache, torch.arange(rows, device=ids.device).repeat_interleave(k))
-        return self._pass_rows(ids, ids.reshape(-1, 1))
-
-    def _pass_rows(self, ids: Tensor, tokens: Tensor) -> Tensor:
-        """Pass a row of `tokens` `[R · k, n]` for each of the candidates `ids` `[R, k]`."""
-        rows, k = ids.shape
-        mask = self._mask[:, : self._length + 1].repeat_interleave(k, 0)
-        output = forward(self._model, tokens, mask, self._cache, output_hidden_states=True)
+        output = self._rows.extend(self._chosen.repeat_interleave(k), ids.reshape(-1, 1))
         self._logits = output.logits[:, -1].view(rows, k, -1)
         return output.hidden_states[-1][:, -1].view(rows, k, -1)  # type: ignore[no-any-return]
 
     def _keep(self, rows: Tensor, index: Tensor) -> Tensor:
-        reorder(self._cache, rows * self.hidden.shape[1] + index)
-        return self._logits[rows, index]
+        self._chosen = rows * self.hidden.shape[1] + index
+        logits: Tensor = self._logits[rows, index]
+        return logits
 
 
 class PlainPasses(RepeatedPasses):
     """The forward passes of whole texts, without a cache."""
 
     keeps_cache = False
-
-    def _pass(self, ids: Tensor) -> Tensor:
-        rows, k = ids.shape
-        texts = torch.cat([self._texts.repeat_interleave(k, 0), ids.reshape(-1, 1)], 1)
-        self._branches = texts.view(rows, k, -1)
-        return self._pass_rows(ids, texts)
-
-    def _keep(self, rows: Tensor, index: Tensor) -> Tensor:
-        self._texts = self._branches[rows, index]
-        return self._logits[rows, index]

@@ -5,7 +5,6 @@ A trial compares logits with those of the same text alone, or in one pass. It ru
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cached_property, partial
@@ -15,12 +14,14 @@ from weakref import WeakKeyDictionary, ref
 
 import torch
 import transformers
+from pydantic import BaseModel
 from torch import Tensor
-from transformers import LogitsProcessor
+from torch.nn.functional import pad
 
 from guard_eval import progress
 from guard_eval.errors import StudyError, first_line
 from guard_eval.files.opening import read_bytes
+from guard_eval.generation.engines import Model
 from guard_eval.generation.engines.batch import run_generate
 from guard_eval.generation.engines.passes import PlainPasses, RepeatedPasses, TreePasses, forward
 from guard_eval.generation.strategies import (
@@ -49,25 +50,37 @@ Pairs = Iterator[tuple[Tensor, Tensor]]
 """Numbers that a trial found, each with those that are right."""
 
 
-class Abilities:
-    """What one model can do.
+class TrialResults(BaseModel):
+    """What trials with one model found.
 
     Attributes:
-        results: By what was tried: "", or the reason that it failed.
-        proven: The longest text that passes of a kind are right for, and the shortest that they are not.
+        made_with: The model's class, and the versions of the libraries.
+        reasons: By what was tried: "", or the reason that it failed.
+        lengths: The longest text that passes of a kind are right for, and the shortest that they are not.
     """
 
-    _of_models: ClassVar[WeakKeyDictionary[Any, Abilities]] = WeakKeyDictionary()
+    made_with: tuple[str, str]
+    reasons: dict[str, str] = {}
+    lengths: dict[str, tuple[int, int]] = {}
 
-    def __init__(self, model: Any) -> None:  # noqa: ANN401 (transformers' classes are untyped)
+
+class Abilities:
+    """What one model can do, as far as it was tried.
+
+    Attributes:
+        results: What was found.
+    """
+
+    _of_models: ClassVar[WeakKeyDictionary[Model, Abilities]] = WeakKeyDictionary()
+
+    def __init__(self, model: Model) -> None:
         self._reference = ref(model)
         self._name = type(model).__name__
         self._told: set[str] = set()
-        self.results: dict[str, str] = {}
-        self.proven: dict[str, tuple[int, int]] = {}
+        self.results = TrialResults(made_with=(self._name, ""))
 
     @classmethod
-    def of(cls, model: Any) -> Abilities:  # noqa: ANN401
+    def of(cls, model: Model) -> Abilities:
         """Return the abilities of a model; trials that have run are kept."""
         return cls._of_models.setdefault(model, cls(model))
 
@@ -93,14 +106,14 @@ class Abilities:
             StudyError: None of them is.
         """
         for kind, what in _PASSES.items():
-            right, wrong = self.proven.get(what, (0, _NO_LIMIT))
+            right, wrong = self.results.lengths.get(what, (0, _NO_LIMIT))
             if right < tokens < wrong:
-                self.results.pop(what, None)
+                self.results.reasons.pop(what, None)
                 if self._can(what, partial(self._compare_passes, kind, tokens), "another way"):
                     right = tokens
                 else:
                     wrong = tokens
-                self.proven[what] = right, wrong
+                self.results.lengths[what] = right, wrong
             if tokens <= right:
                 return kind
         raise StudyError(
@@ -108,36 +121,32 @@ class Abilities:
             "Leave the strategy out, or name another model"
         )
 
-    def keep(self, path: Path, versions: str) -> None:
-        """Write the results for a model of this class with these `versions` of libraries."""
-        state = {"model": [self._name, versions], "results": self.results, "proven": self.proven}
-        write_whole(path, json.dumps(state, indent=2).encode())
+    def keep(self, path: Path) -> None:
+        """Write the results to a file."""
+        write_whole(path, self.results.model_dump_json(indent=2).encode())
 
     def recall(self, path: Path, versions: str) -> None:
-        """Take the results that `keep` has written, if they are for this class and these versions."""
-        if not path.is_file():
-            return
-        with suppress(OSError, ValueError, TypeError, KeyError, StudyError):
-            state = json.loads(read_bytes(path, limit=_LARGEST_FILE))
-            if state["model"] == [self._name, versions]:
-                self.results = {str(what): str(reason) for what, reason in state["results"].items()}
-                lengths = {str(what): (int(a), int(b)) for what, (a, b) in state["proven"].items()}
-                self.proven = lengths
+        """Take the results of a file, if they are for this class and these versions of libraries."""
+        self.results.made_with = self._name, versions
+        with suppress(OSError, ValueError):
+            results = TrialResults.model_validate_json(read_bytes(path, limit=_LARGEST_FILE))
+            if results.made_with == self.results.made_with:
+                self.results = results
 
     @property
     def tried(self) -> str:
         """What failed, and why."""
-        return "; ".join(f"{what} ({reason})" for what, reason in self.results.items() if reason)
+        return "; ".join(f"{what} ({reason})" for what, reason in self.results.reasons.items() if reason)
 
     def _can(self, what: str, compare: Callable[[], Pairs], remedy: str = "") -> bool:
         """Return whether a trial succeeds, and say once what is used if it does not."""
-        if what not in self.results:
-            self.results[what] = self._try(compare)
-        reason = self.results[what]
-        if reason and remedy and what not in self._told:
-            progress.notice(f"{self._name}: {what} fail ({reason}); {remedy} instead")
+        reasons = self.results.reasons
+        if what not in reasons:
+            reasons[what] = self._try(compare)
+        if reasons[what] and remedy and what not in self._told:
+            progress.notice(f"{self._name}: {what} fail ({reasons[what]}); {remedy} instead")
             self._told.add(what)
-        return not reason
+        return not reasons[what]
 
     def _try(self, compare: Callable[[], Pairs]) -> str:
         """Compare a trial's numbers with the right ones, up to rounding; return why it fails, or ""."""
@@ -155,27 +164,25 @@ class Abilities:
     @cached_property
     def _alone(self) -> tuple[Tensor, ...]:
         """The logits of a short text alone, at each step."""
-        ids = self._draw(TOKENS)[:, _PADDING:]
-        return self._generate(ids, torch.ones_like(ids), _force_one, _STEPS)
+        return self._generate(self._draw(TOKENS)[:, _PADDING:], _force_one, _STEPS)
 
     def _compare_padding(self) -> Pairs:
         """Compare the shorter of two rows with the same text alone."""
         long = self._draw(TOKENS)
-        padded = torch.cat([long, torch.nn.functional.pad(long[:, _PADDING:], (_PADDING, 0))])
+        padded = torch.cat([long, pad(long[:, _PADDING:], (_PADDING, 0))])
         mask = torch.ones_like(padded)
         mask[1, :_PADDING] = 0
-        together = self._generate(padded, mask, _force_one, _STEPS)
+        together = self._generate(padded, _force_one, _STEPS, mask)
         for actual, expected in zip(together, self._alone, strict=True):
             yield actual[1], expected[0]
 
     def _compare_beams(self) -> Pairs:
         """Compare the logits of two beams, whose rows have just changed places, with those of their texts."""
         ids = self._draw(TOKENS)
-        beams = self._generate(ids, torch.ones_like(ids), _force_exchange, 3, num_beams=2)
+        beams = self._generate(ids, _force_exchange, 3, num_beams=2)
         ends = torch.tensor([[_SECOND, _FIRST], [_SECOND, _SECOND]], device=ids.device)
         texts = torch.cat([ids.repeat(2, 1), ends], 1)
-        alone = self._generate(texts, torch.ones_like(texts), _force_one, 1, use_cache=False)
-        yield beams[2], alone[0]
+        yield beams[2], self._generate(texts, _force_one, 1, use_cache=False)[0]
 
     def _compare_passes(self, kind: type[TreePasses], tokens: int) -> Pairs:
         """Compare the second of two candidates, at two steps, with one pass over the text."""
@@ -190,15 +197,15 @@ class Abilities:
         output = forward(self._model, text, torch.ones_like(text), keep=_STEPS + 1, output_hidden_states=True)
         logits = output.logits[0, -_STEPS - 1 :]
         hidden = output.hidden_states[-1][0, -_STEPS:]
-        passes = kind(self._model, mask, _STEPS)
-        yield passes.prefill(ids)[0], logits[0]
+        passes = kind(self._model, ids, mask, _STEPS)
+        yield passes.prefill()[0], logits[0]
         for step in range(_STEPS):
             passes.try_candidates(candidates[step])
             yield passes.hidden[0, 1], hidden[step]
-            yield passes.take(torch.ones(1, dtype=torch.long, device=ids.device))[0], logits[step + 1]
+            yield passes.take(torch.ones_like(ids[:, 0]))[0], logits[step + 1]
 
     @property
-    def _model(self) -> Any:  # noqa: ANN401
+    def _model(self) -> Model:
         return self._reference()
 
     def _draw(self, tokens: int) -> Tensor:
@@ -210,39 +217,39 @@ class Abilities:
     def _generate(
         self,
         ids: Tensor,
-        mask: Tensor,
         force: Callable[[Tensor, Tensor], Tensor],
         steps: int,
+        mask: Tensor | None = None,
         **options: Any,  # noqa: ANN401
     ) -> tuple[Tensor, ...]:
         """Return the model's logits at each step, `[B, V]`, while the tokens are forced."""
-        settings = {"pad_token_id": 0, "output_logits": True, "return_dict_in_generate": True}
-        options |= {**settings, "max_new_tokens": steps}
-        return run_generate(self._model, ids, mask, _Forced(force), **options).logits  # type: ignore[no-any-return]
+        output = run_generate(
+            self._model,
+            ids,
+            torch.ones_like(ids) if mask is None else mask,
+            force,
+            pad_token_id=0,
+            output_logits=True,
+            return_dict_in_generate=True,
+            max_new_tokens=steps,
+            **options,
+        )
+        return output.logits  # type: ignore[no-any-return]
 
 
-class _Forced(LogitsProcessor):
-    """Replaces logits by scores that make `generate` write known tokens."""
-
-    def __init__(self, force: Callable[[Tensor, Tensor], Tensor]) -> None:
-        self._force = force
-
-    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
-        """Return scores in which a few tokens are likely."""
-        return self._force(input_ids, torch.full_like(scores, _UNLIKELY))
-
-
-def _force_one(input_ids: Tensor, scores: Tensor) -> Tensor:  # noqa: ARG001
-    """Make one token likely in all rows."""
-    scores[:, _FIRST] = 0
-    return scores
+def _force_one(_input_ids: Tensor, scores: Tensor) -> Tensor:
+    """Return scores in which one token is likely in all rows."""
+    forced = torch.full_like(scores, _UNLIKELY)
+    forced[:, _FIRST] = 0
+    return forced
 
 
 def _force_exchange(input_ids: Tensor, scores: Tensor) -> Tensor:
     """Make two tokens likely, and after the second one more so: both beams then continue the second one."""
-    scores[:, _FIRST] = torch.where(input_ids[:, -1] == _SECOND, 0, -10)
-    scores[:, _SECOND] = scores[:, _FIRST] - 1
-    return scores
+    forced = _force_one(input_ids, scores)
+    forced[:, _FIRST] = torch.where(input_ids[:, -1] == _SECOND, 0, -10)
+    forced[:, _SECOND] = forced[:, _FIRST] - 1
+    return forced
 
 
 def _distance(actual: Tensor, expected: Tensor) -> float:
@@ -251,7 +258,7 @@ def _distance(actual: Tensor, expected: Tensor) -> float:
     return float((actual.float() - expected.float()).norm() / spread)
 
 
-def check(model: Any, strategy: Strategy, amateur: Any = None) -> None:  # noqa: ANN401
+def check(model: Model, strategy: Strategy, amateur: Model = None) -> None:
     """Make sure that a model, and contrastive decoding's amateur, can run a strategy.
 
     Raises:

@@ -4,13 +4,28 @@ from __future__ import annotations
 
 import ast
 from dataclasses import fields
-from typing import Any, cast
+from itertools import product
+from math import prod
+from typing import Any, NamedTuple, cast
 
 from guard_eval.errors import StudyError, nearest
 from guard_eval.generation.strategies import own
 from guard_eval.generation.strategies.values import STRATEGIES, Chain, Strategy, is_own, steps_of
 
 _MOST_CHARACTERS = 500
+_MOST_SETTINGS = 1000
+
+
+class Grid(NamedTuple):
+    """A strategy whose parameters have lists of values.
+
+    Attributes:
+        text: The text in its one spelling; of a strategy without lists, its signature.
+        settings: The signatures of all combinations of the values, in their order.
+    """
+
+    text: str
+    settings: tuple[str, ...]
 
 
 def parse(text: str) -> Strategy:
@@ -40,6 +55,36 @@ def parse(text: str) -> Strategy:
     if any(map(is_own, steps_of(strategy))):
         own.spellings[text] = strategy
     return strategy
+
+
+def read_grid(text: str) -> Grid:
+    """Read a strategy whose parameters may have lists of values.
+
+    >>> read_grid("top_p( p=[0.9,0.8] )")
+    Grid(text='top_p(p=[0.9, 0.8])', settings=('top_p(p=0.9)', 'top_p(p=0.8)'))
+
+    Raises:
+        StudyError: As of `parse`, or the settings are none, too many, or not all different.
+    """
+    try:
+        tree = ast.parse(text.strip() if len(text) <= _MOST_CHARACTERS else "", mode="eval")
+        keywords = [node for node in ast.walk(tree) if isinstance(node, ast.keyword)]
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        keywords = []
+    lists = {keyword: keyword.value.elts for keyword in keywords if isinstance(keyword.value, ast.List)}
+    if not lists:
+        strategy = str(parse(text))
+        return Grid(strategy, (strategy,))
+    spelling = ast.unparse(tree)
+    count = prod(map(len, lists.values()))
+    settings = []
+    for values in product(*lists.values()) if count <= _MOST_SETTINGS else ():
+        for keyword, value in zip(lists, values, strict=True):
+            keyword.value = value
+        settings.append(str(parse(ast.unparse(tree))))
+    if not settings or len(set(settings)) < count:
+        raise StudyError(f"{spelling} must have 1 to {_MOST_SETTINGS} settings, all of them different")
+    return Grid(spelling, tuple(settings))
 
 
 def _build(text: str, tree: ast.expr | None) -> Strategy:

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from guard_eval.generation.engines.batching import BatchSizes, in_batches
+from guard_eval.generation.engines.batch import BatchSizes, in_batches
 from guard_eval.generation.strategies import parse
 
 pytestmark = pytest.mark.slow

@@ -99,14 +99,23 @@ def test_runs_differ_where_something_is_drawn(loaded):
         (lambda loaded: generate([3], model=loaded), "prompt 1 is of type int; give text or a Prompt"),
         (lambda loaded: generate("x", Guard, loaded), r"Guard'> is no strategy; write Guard\(\)"),
         (lambda loaded: generate("x", "gaurd", loaded), "did you mean 'guard'"),
-        (lambda loaded: generate("x", model=loaded, batch_size=0), "batch_size = 0 must be a whole number"),
-        (lambda loaded: generate("x", model=loaded, runs="3"), "runs = '3' must be a whole number"),
-        (lambda loaded: generate("x", model=loaded, stop=[5]), r"stop = \[5\] must be texts"),
-        (lambda loaded: generate("x", model=loaded, stop=""), r"stop = \[''\] must be texts"),
+        (
+            lambda loaded: generate("x", model=loaded, batch_size=0),
+            "batch_size: 0: input should be greater",
+        ),
+        (lambda loaded: generate("x", model=loaded, runs="3"), "runs: '3': input should be a valid integer"),
+        (
+            lambda loaded: generate("x", model=loaded, stop=[5]),
+            r"stop\[1\]: 5: input should be",
+        ),
+        (
+            lambda loaded: generate("x", model=loaded, stop=""),
+            r"stop\[1\]: '': string should",
+        ),
         (lambda loaded: generate("x", model="./missing"), "there is no folder .*/missing, and"),
         (lambda loaded: generate("x", model=""), "the model's name is empty; give"),
         (lambda loaded: generate("x", model=None), "model = None is no model; give a Hugging Face"),
-        (lambda loaded: generate("x", model=loaded, seed="a"), "seed = 'a' must be a whole number"),
+        (lambda loaded: generate("x", model=loaded, seed="a"), "seed: 'a': input should be a valid integer"),
         (
             lambda loaded: generate("x", model=loaded, dtype="float16"),
             "dtype have no effect on a loaded model",

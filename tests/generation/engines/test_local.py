@@ -17,6 +17,7 @@ from guard_eval.generation.strategies import (
     TopK,
 )
 from guard_eval.records import Prompt
+from guard_eval.study.settings import GenerationSettings
 
 pytestmark = pytest.mark.slow
 
@@ -31,7 +32,7 @@ a_story = pytest.mark.parametrize("loaded", ["stories260k"], indirect=True)
 def test_batches_and_their_continuations(loaded):
     batches = list(write(loaded, PROMPTS, TopK(k=5), **SETTINGS))
     assert [[c.prompt_id for c in batch] for batch in batches] == [["p4", "p3"], ["p2", "p1"], ["p0"]]
-    made_by = loaded.recipe(TopK(k=5), seed=1, max_new_tokens=8, max_prompt_tokens=32)
+    made_by = loaded.recipe(TopK(k=5), GenerationSettings(max_new_tokens=8, max_prompt_tokens=32), 1)
     assert made_by.model == "llama"
     assert made_by.strategy == "top_k(k=5)"
     assert made_by.dtype == "float32"

@@ -162,9 +162,10 @@ def test_a_length_that_failed_is_not_tried_again(monkeypatch):
 def test_what_was_tried_is_kept_beside_the_revision(tmp_path, monkeypatch):
     """A later run with the same versions tries nothing, and says again what it uses."""
     model, other, path = tiny("rwkv"), tiny("rwkv"), tmp_path / "probe.json"
+    Abilities.of(model).recall(path, "torch 2")
     assert not Abilities.of(model).pads
     Abilities.of(model).choose_passes(20)
-    Abilities.of(model).keep(path, "torch 2")
+    Abilities.of(model).keep(path)
     for versions, kept in [("torch 3", False), ("torch 2", True)]:
         Abilities.of(other).recall(path, versions)
         assert (Abilities.of(other).results == Abilities.of(model).results) == kept
@@ -182,7 +183,7 @@ def test_a_broken_file_of_results_is_not_used(tmp_path, content):
     path.write_text(content)
     model = tiny("llama")
     Abilities.of(model).recall(path, "torch 2")
-    assert Abilities.of(model).results == {}
+    assert Abilities.of(model).results.reasons == {}
     Abilities.of(model).recall(tmp_path / "none.json", "torch 2")
 
 

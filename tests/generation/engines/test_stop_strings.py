@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_tokenizers import bytes_of
 from transformers import GPT2Config
-from written_texts import write
+from written_texts import write, write_planned
 
 from guard_eval.generation.engines.encoding import (
     EncodedPrompt,
@@ -17,9 +17,9 @@ from guard_eval.generation.engines.encoding import (
     make_continuation,
 )
 from guard_eval.generation.engines.loading import LoadedModel
-from guard_eval.generation.engines.local import write_batches
 from guard_eval.generation.strategies import parse
 from guard_eval.records import Prompt
+from guard_eval.study.settings import GenerationSettings
 
 pytestmark = pytest.mark.slow
 
@@ -90,8 +90,7 @@ def test_the_shortest_text_with_a_stop_string_is_kept(tokens, stops):
     texts = [continuation_text(BYTES, prompt, tokens[:count]) for count in range(1, len(tokens) + 1)]
     count = next((n for n, text in enumerate(texts, 1) if any(stop in text for stop in stops)), None)
     row = EncodedPrompt(Prompt(id="p", dataset="d", text="x"), prompt)
-    limits = {"seed": 1, "max_new_tokens": 40, "max_prompt_tokens": 32}
-    by = loaded.recipe(parse("greedy"), stop=tuple(stops), **limits)
+    by = loaded.recipe(parse("greedy"), GenerationSettings(stop=stops), 1)
     text = make_continuation(loaded, by, row, tokens, seconds=1.0, batch=1)
     assert text.new_tokens == (count or len(tokens))
     assert text.finish == ("length" if count is None else "stop")
@@ -120,9 +119,9 @@ def test_the_end_of_the_prompt_never_makes_a_text_empty(loaded, name):
 
 @pytest.mark.parametrize("loaded", ["llama"], indirect=True)
 def test_a_trace_ends_with_its_text(loaded):
-    stop = tuple(pieces([made(loaded, "guard")["p1"].text]))
+    stop = list(pieces([made(loaded, "guard")["p1"].text]))
     planned = [(prompt, 1) for prompt in PROMPTS]
-    (batch,) = write_batches(loaded, planned, parse("guard"), **SETTINGS, stop=stop, batch_size=4, trace=True)
+    (batch,) = write_planned(loaded, planned, parse("guard"), **SETTINGS, stop=stop, batch_size=4, trace=True)
     lengths = {text.id: text.new_tokens for text in batch.texts}
     assert [trace["id"] for trace in batch.traces] == list(lengths)
     series = [

@@ -231,7 +231,7 @@ def test_a_chat_template_gets_its_own_settings(folder):
     for name in ("enable_thnking", "chat_template", "tokenize"):
         with pytest.raises(StudyError, match=rf"the template of .* reads no '{name}'"):
             ids({name: False})
-    (text,) = written(loaded, chat=True, chat_template='{"enable_thinking": false}')
+    (text,) = written(loaded, chat=True, chat_template={"enable_thinking": False})
     assert text.recipe.chat_template == '{"enable_thinking": false}'
     assert text.id != written(loaded, chat=True)[0].id
 

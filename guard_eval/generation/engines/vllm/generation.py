@@ -26,14 +26,8 @@ from guard_eval.generation.engines.encoding import (
 from guard_eval.generation.engines.loading import LoadedModel, ModelFiles
 from guard_eval.generation.engines.vllm.plugin import PROCESSOR
 from guard_eval.generation.engines.vllm.request import extra_args
-from guard_eval.generation.plan import (
-    Engine,
-    FinishedBatch,
-    GenerationPlan,
-    PlannedText,
-    recipe_settings,
-)
-from guard_eval.generation.strategies import Greedy, LogitStrategy, parse
+from guard_eval.generation.plan import Engine, FinishedBatch, GenerationPlan, PlannedText
+from guard_eval.generation.strategies import Greedy, parse
 from guard_eval.records import Recipe
 from guard_eval.study.folder import Study
 
@@ -49,31 +43,12 @@ _ENVIRONMENT = {
 """vLLM's settings, where the environment does not set them."""
 
 
-def check_strategies(study: Study, strategies: Sequence[str]) -> str | None:
-    """Return what to say of the strategies that vLLM cannot run; None if there are none.
-
-    Raises:
-        StudyError: It can run none of them.
-    """
-    refused = [name for name in strategies if not isinstance(parse(name), LogitStrategy)]
-    if not refused:
-        return None
-    options = [text for name in refused for text in ("--strategy", name)]
-    problem = (
-        f"{'; '.join(refused)}: not on vLLM, which has the logits of each step alone. Write them with: "
-        f"{study.command('generate', *options)}"
-    )
-    if len(refused) == len(strategies):
-        raise StudyError(problem)
-    return problem
-
-
 @contextmanager
 def open_vllm(plan: GenerationPlan) -> Iterator[Engine]:
     """Start vLLM with a study's model.
 
     Raises:
-        StudyError: vLLM cannot run the model, or any of the strategies.
+        StudyError: vLLM cannot run the model.
         MissingExtraError: vLLM is not installed.
     """
     study, model, generation = plan.study, plan.study.settings.model, plan.study.settings.generation
@@ -82,13 +57,12 @@ def open_vllm(plan: GenerationPlan) -> Iterator[Engine]:
             "vLLM runs a model on one GPU, or spreads it evenly over all that it sees; set model.device = "
             "auto or balanced, and choose GPUs by CUDA_VISIBLE_DEVICES"
         )
-    check_strategies(study, list(plan.missing))
     if find_spec("vllm") is None:
         raise MissingExtraError("vllm", "vllm")
     location = study.locate_model(model.name)
     described = describe(location, name=model.name, revision=model.revision, dtype=model.dtype)
     texts = [text for texts in plan.missing.values() for text in texts]
-    rows, _ = encode_texts(described, texts, described.recipe(Greedy(), **recipe_settings(study)))
+    rows, _ = encode_texts(described, texts, described.recipe(Greedy(), generation, study.settings.seed))
     progress.notice("loading the model")
     llm = start(
         described,
@@ -117,13 +91,12 @@ def _write(
     """Yield finished chunks of a strategy's texts.
 
     Raises:
-        StudyError: vLLM cannot run the strategy. In the end: some prompts are too long.
+        StudyError: In the end: some prompts are too long.
     """
-    check_strategies(study, [strategy])
-    recipe = described.recipe(parse(strategy), engine=ENGINE, **recipe_settings(study))
+    recipe = described.recipe(parse(strategy), study.settings.generation, study.settings.seed, engine=ENGINE)
     rows, problem = encode_texts(described, texts, recipe)
     yield from write_chunks(llm, described, rows, recipe)
-    if problem is not None:
+    if problem:
         raise StudyError(problem)
 
 

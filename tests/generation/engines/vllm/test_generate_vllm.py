@@ -4,8 +4,8 @@ import hashlib
 import importlib.util
 import json
 import subprocess
+from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,8 +14,9 @@ from factories import continuation, text_file
 from factories import recipe as made_with
 
 from guard_eval.errors import StudyError
+from guard_eval.generation import command as generation_command
 from guard_eval.generation.command import generate_texts
-from guard_eval.generation.engines.vllm import generation
+from guard_eval.generation.plan import Engine
 from guard_eval.records import Prompt
 from guard_eval.study.folder import Study
 from guard_eval.texts.continuations import append_continuations, read_continuations
@@ -58,19 +59,26 @@ def test_what_vllm_cannot_do_is_refused_by_name_with_the_command_that_can(tmp_pa
     with pytest.raises(StudyError) as refused:
         run(made, dry_run=dry_run)
     message = str(refused.value)
-    assert message.startswith("acs(q=1); contrastive(k=5, alpha=0.6); beam(beams=5): not on vLLM")
+    assert message.startswith("vLLM cannot run acs(q=1); contrastive(k=5, alpha=0.6); beam(beams=5), ")
     assert f"guard-eval generate {made.folder} --strategy 'acs(q=1)'" in message
     assert "--strategy 'beam(beams=5)'" in message
 
 
-def test_vllm_leaves_refused_strategies_to_the_other_engine(tmp_path):
+def test_vllm_leaves_refused_strategies_to_the_other_engine(tmp_path, monkeypatch):
     made = study(tmp_path / "s", ["guard", "acs", "greedy"])
     lines = generate_texts(made, engine="vllm", dry_run=True).lines
-    assert any(line.startswith("acs(q=1): not on vLLM") for line in lines)
+    assert any(line.startswith("vLLM cannot run acs(q=1), because") for line in lines)
     assert any(line.startswith("would make 9 continuations") for line in lines)
-    write = partial(generation._write, made, None, None)
-    with pytest.raises(StudyError, match=r"acs\(q=1\): not on vLLM"):
-        next(write("acs(q=1)", []))
+    asked = []
+
+    @contextmanager
+    def open_engine(plan):
+        yield Engine(plan.known, lambda name, _texts: iter(asked.append(name) or []))
+
+    monkeypatch.setattr(generation_command, "resolve_name", lambda _name: open_engine)
+    with pytest.raises(StudyError, match=r"^acs\(q=1\): vLLM cannot run acs\(q=1\), "):
+        run(made)
+    assert asked == ["guard", "greedy"]
 
 
 def test_texts_of_vllm_have_ids_of_their_own_and_count_as_made(tmp_path):

@@ -30,6 +30,7 @@ from guard_eval.generation.engines.vllm import generation  # noqa: E402
 from guard_eval.generation.strategies import parse, signature  # noqa: E402
 from guard_eval.records import Prompt  # noqa: E402
 from guard_eval.study.folder import locate_model  # noqa: E402
+from guard_eval.study.settings import GenerationSettings  # noqa: E402
 
 SHARED = Path(__file__).parents[4].parent / "shared" / "models"
 FORMULATIONS = ["guard", "guard(formulation=algorithm1)", "guard(formulation=released)"]
@@ -106,8 +107,8 @@ def by_transformers(loaded: LoadedModel, rows: list[EncodedPrompt], name: str) -
 def by_vllm(engine, rows: list[EncodedPrompt], names: list[str]) -> list[list[int]]:
     """Return what vLLM writes, the n-th row by the n-th name: in one run, so that they share batches."""
     llm, described = engine
-    limits = {"seed": SEED, "max_new_tokens": NEW, "max_prompt_tokens": 64}
-    recipes = [described.recipe(parse(name), **limits) for name in names]
+    settings = GenerationSettings(max_new_tokens=NEW)
+    recipes = [described.recipe(parse(name), settings, SEED) for name in names]
     given = [
         generation.sampling_params(described, recipe, row) for recipe, row in zip(recipes, rows, strict=True)
     ]
@@ -134,16 +135,16 @@ def test_what_is_drawn_is_drawn_by_the_same_numbers(engine, reference, rows, nam
 @pytest.mark.parametrize("stop", [(), (" and", ".")], ids=str)
 def test_continuations_are_those_of_the_local_engine_with_another_recipe(engine, reference, rows, stop):
     strategy, (llm, described) = parse("guard"), engine
-    limits = {"seed": SEED, "max_new_tokens": NEW, "max_prompt_tokens": 64, "stop": stop}
-    recipe = described.recipe(strategy, **limits, engine=generation.ENGINE)
+    limits = {"max_new_tokens": NEW, "max_prompt_tokens": 64, "stop": list(stop)}
+    recipe = described.recipe(strategy, GenerationSettings(**limits), SEED, engine=generation.ENGINE)
     expected = {
         text.prompt_id: text
         for batch in write(
             replace(reference, name=described.name),
             [row.prompt for row in rows],
             strategy,
+            seed=SEED,
             **limits,
-            batch_size=8,
         )
         for text in batch
     }

@@ -1,0 +1,323 @@
+"""`check`: do the counts that a paper prints support what it claims? It needs no study and no table."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from analysis.stats.printed import (
+    clustered_p,
+    fits,
+    nearest_percentage,
+    possible_counts,
+    rounded,
+    tolerated_icc,
+)
+from analysis.stats.proportion import pooled_binomial
+from guard_eval.errors import StudyError
+from guard_eval.estimate import adjust
+from guard_eval.reporting.escaping import NOTHING
+from guard_eval.reporting.tables import Columns, Table, table_of
+from guard_eval.reporting.words import and_list, equals, number, percent, plural
+from guard_eval.results import Result
+
+MAX_TOTALS = 8
+"""Totals that fit a paper's percentages, and are listed."""
+MAX_RATINGS = 100_000
+_COUNTS = re.compile(r"(\d{1,7}),(\d{1,7}),(\d{1,7})")
+_PERCENTAGES = re.compile(r"(?:(?:100|\d?\d)(?:\.\d{1,4})?(?:,|$)){2,}(?<!,)")
+Counts = tuple[int, int, int]
+"""Wins, ties and losses."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Claim:
+    """The printed counts of one comparison, and what they support.
+
+    Attributes:
+        wins, ties, losses: The numbers of ratings.
+        win_share: The share of wins, a tie counting half.
+        lead: Wins less losses, as a share of all ratings.
+        pooled_p: The exact binomial test's p, which takes all ratings for independent.
+        pooled_p_adjusted: It, corrected for all comparisons by Holm's method.
+        p: p if the ratings of a pair correlate by `icc`.
+        p_adjusted: It, corrected in the same way.
+        p_same: p if all raters of a pair say the same.
+        tolerated_icc: The correlation above which the difference is not significant: 1 if there is none, and
+            nothing if the difference is not significant even without any.
+    """
+
+    wins: int
+    ties: int
+    losses: int
+    win_share: float
+    lead: float
+    pooled_p: float | None
+    pooled_p_adjusted: float | None
+    p: float
+    p_adjusted: float | None
+    p_same: float
+    tolerated_icc: float | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PrintedRow:
+    """Percentages of wins, ties and losses as printed, and what they can be shares of.
+
+    Attributes:
+        percentages: As printed.
+        n: The number of ratings.
+        is_possible: Whether counts of `n` ratings give them.
+        nearest: The nearest percentages that single counts give.
+        lowest_p, highest_p: The limits of the binomial test's p over all counts that print like this.
+    """
+
+    percentages: str
+    n: int
+    is_possible: bool
+    nearest: str
+    lowest_p: float | None
+    highest_p: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checked(Result):
+    """What a paper's printed figures support.
+
+    Attributes:
+        claims: A row for each comparison.
+        printed: A row for each row of percentages, and each number of ratings that they may be of.
+        totals: The numbers of ratings, up to the one stated, that fit all rows of percentages.
+    """
+
+    claims: tuple[Claim, ...] = ()
+    printed: tuple[PrintedRow, ...] = ()
+    totals: tuple[int, ...] = ()
+
+
+def check(
+    *,
+    wins: int | None = None,
+    ties: int = 0,
+    losses: int | None = None,
+    raters: int | None = None,
+    pairs: int | None = None,
+    also: tuple[str, ...] = (),
+    results: int | None = None,
+    icc: float = 0.41,
+    alpha: float = 0.05,
+    share: str | None = None,
+    percentages: tuple[str, ...] = (),
+) -> Checked:
+    """Check whether printed counts or percentages support a claim. No study is needed.
+
+    Args:
+        wins: The number of ratings that prefer the first method.
+        ties: The number of ratings without a preference.
+        losses: The number of ratings that prefer the second method.
+        raters: The number of raters of each pair.
+        pairs: The number of pairs.
+        also: Another comparison of the same paper, as WINS,TIES,LOSSES. The option may be repeated.
+        results: The number of comparisons that the paper tests, if it does not print the counts of all.
+        icc: A correlation of two ratings of a pair that is plausible. Default: the κ of GUARD's paper.
+        alpha: The error rate of the claim.
+        share: The printed win share in percent, a tie counting half, to be compared with the counts.
+        percentages: A row of percentages of one whole, as WINS,TIES,LOSSES. Can they be shares of this many
+            ratings? The option may be repeated.
+
+    Raises:
+        StudyError: Nothing is named that could be checked, or a value is impossible.
+    """
+    if not (0 <= icc <= 1 and 0 < alpha < 1):
+        raise StudyError(f"--icc {icc:g} --alpha {alpha:g}: give a correlation from 0 to 1, and 0 < α < 1")
+    if any(value is not None and value < 1 for value in (raters, pairs, results)):
+        raise StudyError("--raters, --pairs and --results are at least 1")
+    if (wins is None) != (losses is None) or (wins is None and (also or share or not percentages)):
+        raise StudyError("name the counts, --wins 251 --ties 193 --losses 156, or --percentages 80,0,20")
+    counts = [] if wins is None or losses is None else [_read_counts(f"{wins},{ties},{losses}")]
+    counts += [_read_counts(text) for text in also]
+    rows = [_read_percentages(text) for text in percentages]
+    ratings = sum(counts[0]) if counts else (raters or 1) * (pairs or 0)
+    if raters is None and (counts or pairs is None):
+        raise StudyError("ratings of one pair depend on each other; name --raters, the ratings of each pair")
+    if not 0 < ratings <= MAX_RATINGS:
+        raise StudyError(f"{ratings:,} ratings: give counts, or raters × pairs, from 1 to {MAX_RATINGS:,}")
+    per_pair = max(raters or 1, ratings / (pairs or ratings))
+    tests = max(results or 0, len(counts))
+    claims = _check_counts(counts, per_pair=per_pair, icc=icc, alpha=alpha, tests=tests)
+    totals = tuple(n for n in range(1, ratings + 1) if rows and all(fits(row, n) for row in rows))
+    sizes = sorted({*totals[:MAX_TOTALS], ratings})
+    printed = tuple(_check_percentages(row, n) for row in rows for n in sizes)
+    lines = [_compare_sizes(ratings, raters or 1, pairs)]
+    if share is not None:
+        lines.append(_compare_share(claims[0], share))
+    lines += [_judge_claim(claim, alpha) for claim in claims[:1]]
+    if tests > 1:
+        lines.append(_count_significant(claims, icc, alpha, tests))
+    if rows:
+        lines.append(_list_totals(totals, ratings))
+    return Checked(
+        lines=tuple(lines),
+        tables=(*_claim_table(claims, icc), *_printed_table(printed)),
+        claims=claims,
+        printed=printed,
+        totals=totals,
+    )
+
+
+def _read_counts(text: str) -> Counts:
+    match = _COUNTS.fullmatch(text)
+    if match is None or not any(map(int, match.groups())):
+        raise StudyError(f"{text!r}: give wins, ties and losses as whole numbers, such as 251,193,156")
+    wins, ties, losses = map(int, match.groups())
+    return wins, ties, losses
+
+
+def _read_percentages(text: str) -> list[str]:
+    if not _PERCENTAGES.fullmatch(text):
+        raise StudyError(f"--percentages {text}: give percentages as printed, with commas: 78.3,0,21.7")
+    return text.split(",")
+
+
+def _check_counts(
+    counts: Sequence[Counts], *, per_pair: float, icc: float, alpha: float, tests: int
+) -> tuple[Claim, ...]:
+    """Return what each comparison's counts support, corrected for all comparisons."""
+    pooled = [pooled_binomial(wins, losses).p for wins, _, losses in counts]
+    clustered = [clustered_p(*each, per_pair=per_pair, icc=icc) for each in counts]
+    unknown = [None] * (tests - len(counts))
+    return tuple(
+        Claim(
+            wins=wins,
+            ties=ties,
+            losses=losses,
+            win_share=(wins + ties / 2) / (wins + ties + losses),
+            lead=(wins - losses) / (wins + ties + losses),
+            pooled_p=pooled[index],
+            pooled_p_adjusted=adjust([*pooled, *unknown])[index],
+            p=clustered[index],
+            p_adjusted=adjust([*clustered, *unknown])[index],
+            p_same=clustered_p(wins, ties, losses, per_pair=per_pair, icc=1),
+            tolerated_icc=tolerated_icc(wins, ties, losses, per_pair=per_pair, alpha=alpha),
+        )
+        for index, (wins, ties, losses) in enumerate(counts)
+    )
+
+
+def _check_percentages(row: Sequence[str], n: int) -> PrintedRow:
+    """Return whether a row can be shares of `n` ratings, and what its counts could give."""
+    counts = [possible_counts(percentage, n) for percentage in row]
+    is_possible = fits(row, n)
+    p_values = []
+    if is_possible:
+        wins, losses = counts[0], counts[-1]
+        extremes = ((wins[0], losses[-1]), (wins[-1], losses[0]))
+        p_values = [pooled_binomial(*pair).p or 1.0 for pair in extremes]
+        p_values += [1.0] if set(wins).intersection(losses) else []
+    return PrintedRow(
+        percentages="/".join(row),
+        n=n,
+        is_possible=is_possible,
+        nearest="/".join(nearest_percentage(percentage, n) for percentage in row),
+        lowest_p=min(p_values, default=None),
+        highest_p=max(p_values, default=None),
+    )
+
+
+def _compare_sizes(ratings: int, raters: int, pairs: int | None) -> str:
+    """Say whether the ratings are those of so many raters and pairs."""
+    if pairs is None:
+        return f"{ratings:,} ratings by {plural(raters, 'rater')} are of {ratings / raters:g} pairs."
+    planned = f"{plural(raters, 'rater')} × {plural(pairs, 'pair')}"
+    if ratings == raters * pairs:
+        return f"{ratings:,} ratings are {planned}."
+    missing = ", or ratings are missing" if ratings < raters * pairs else ""
+    return (
+        f"{ratings:,} ratings are not {planned} = {raters * pairs:,}: one of these figures is wrong{missing}."
+    )
+
+
+def _compare_share(claim: Claim, printed: str) -> str:
+    ratings = claim.wins + claim.ties + claim.losses
+    shares = rounded(claim.wins + Fraction(claim.ties, 2), ratings, len(printed.partition(".")[2]))
+    agrees = "as the counts do" if printed in shares else f"but the counts give {max(shares)} %"
+    return f"The paper prints a win share of {printed} %, {agrees}."
+
+
+def _judge_claim(claim: Claim, alpha: float) -> str:
+    """Say up to which correlation of the raters of a pair a difference is significant."""
+    start = (
+        f"The win share is {percent(claim.win_share)}, the lead {number(100 * claim.lead, 1)} points, and "
+        f"the pooled test, which takes all ratings for independent, gives {equals(claim.pooled_p)}. "
+    )
+    limit = claim.tolerated_icc
+    if limit is None:
+        return f"{start}The difference is not significant at α = {alpha:g}, however raters correlate."
+    if limit == 1:
+        return f"{start}The claim holds at α = {alpha:g}, however the ratings of a pair correlate."
+    return f"{start}The claim falls at α = {alpha:g} if ratings of a pair correlate by more than {limit:.2f}."
+
+
+def _count_significant(claims: Sequence[Claim], icc: float, alpha: float, tests: int) -> str:
+    """Say how many comparisons hold after the correction."""
+    pooled = sum((claim.pooled_p_adjusted or 1.0) <= alpha for claim in claims)
+    clustered = sum((claim.p_adjusted or 1.0) <= alpha for claim in claims)
+    return (
+        f"Corrected for {plural(tests, 'comparison')} by Holm's method, {pooled} of {len(claims)} are "
+        f"significant by the pooled test, and {clustered} if ratings of a pair correlate by {icc:g}."
+    )
+
+
+def _list_totals(totals: Sequence[int], ratings: int) -> str:
+    """Say of how many ratings the percentages can be."""
+    if not totals:
+        return f"No number of ratings up to {ratings:,} fits all rows of percentages."
+    listed = and_list([f"{n:,}" for n in totals[:MAX_TOTALS]])
+    more = f", and {len(totals) - MAX_TOTALS:,} more" if len(totals) > MAX_TOTALS else ""
+    verb = "can" if ratings in totals else "cannot"
+    return (
+        f"The percentages {verb} be shares of {ratings:,} ratings. Up to that number they fit {listed}{more}."
+    )
+
+
+def _claim_table(claims: Sequence[Claim], icc: float) -> tuple[Table, ...]:
+    if not claims:
+        return ()
+    columns: Columns[Claim] = {
+        "Won/tied/lost": lambda claim: f"{claim.wins}/{claim.ties}/{claim.losses}",
+        "Share": lambda claim: percent(claim.win_share),
+        "Pooled p": lambda claim: _exact(claim.pooled_p),
+        f"p, ICC {icc:g}": lambda claim: _exact(claim.p),
+        "p, ICC 1": lambda claim: _exact(claim.p_same),
+        "Falls above": lambda claim: number(claim.tolerated_icc),
+    }
+    if len(claims) > 1 or claims[0].pooled_p_adjusted != claims[0].pooled_p:
+        columns |= {
+            "Pooled, Holm": lambda claim: _exact(claim.pooled_p_adjusted),
+            f"ICC {icc:g}, Holm": lambda claim: _exact(claim.p_adjusted),
+        }
+    note = "ICC: the correlation of ratings of a pair. With fewer than 20 pairs, p with an ICC is too small."
+    return (table_of(claims, columns, caption="What the counts support", note=note),)
+
+
+def _exact(p: float | None) -> str:
+    """Return a p-value with the digits that a paper may print."""
+    return NOTHING if p is None else f"{p:.4g}"
+
+
+def _printed_table(rows: Sequence[PrintedRow]) -> tuple[Table, ...]:
+    if not rows:
+        return ()
+    columns: Columns[PrintedRow] = {
+        "Percentages": lambda row: row.percentages,
+        "Ratings": lambda row: row.n,
+        "Possible": lambda row: "yes" if row.is_possible else f"no; nearest {row.nearest}",
+        "Pooled p": lambda row: NOTHING if row.lowest_p is None else _range(row.lowest_p, row.highest_p),
+    }
+    return (table_of(rows, columns, caption="What the percentages can be shares of"),)
+
+
+def _range(low: float | None, high: float | None) -> str:
+    return _exact(low) if low == high else f"{_exact(low)} to {_exact(high)}"

@@ -1,0 +1,46 @@
+"""`raters list`: all raters of a study, and those who should be looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from analysis.monitor.ratings import read_ratings
+from analysis.monitor.status import name_flags
+from guard_eval.reporting.escaping import one_line
+from guard_eval.reporting.tables import Table
+from guard_eval.store import Store, manage
+from guard_eval.store.manage import Raters
+from guard_eval.store.slots import MOST_SKIPS
+from guard_eval.study import Study
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListedRaters(Raters):
+    """All raters of a study, with the figures of their flags by name."""
+
+    flags: Mapping[str, str]
+
+
+def list_raters(study: Study, /) -> ListedRaters:
+    """List the raters with their source, progress and state.
+
+    `guard-eval status` says how long they take and how they rate.
+
+    Args:
+        study: The study's folder.
+    """
+    with Store.open(study.database) as store:
+        listed = manage.list_all(store)
+        slots = study.plan.slots
+        ratings = read_ratings(store, listed.raters, slots=slots, most_skips=MOST_SKIPS)
+    flags = {rater.rater: ", ".join(name_flags(rater)) for rater in ratings.raters if rater.flags}
+    table = Table(
+        caption="Raters to look at",
+        columns=("rater", "look at"),
+        rows=tuple((one_line(name), words) for name, words in flags.items()),
+        text_columns=2,
+        note="A flag is a reason to look, none to exclude.",
+    )
+    tables = (*listed.tables, table) if flags else listed.tables
+    return ListedRaters(raters=listed.raters, tables=tables, flags=flags)

@@ -1,0 +1,54 @@
+"""Columns by which a study's results can be split: what its prompts and the traces of its texts say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+
+import pandas as pd
+
+from guard_eval.errors import StudyError, nearest
+from guard_eval.records import Pair
+from guard_eval.study import Study
+from guard_eval.texts.continuations import read_trace_means
+from guard_eval.texts.prompts import read_prompt_columns
+
+Cells = Mapping[str, Mapping[str, object]]
+"""Values by the id of a prompt or pair, and by column."""
+
+
+def with_columns(
+    study: Study, table: pd.DataFrame, names: Sequence[str], pairs: Sequence[Pair]
+) -> pd.DataFrame:
+    """Return the verdicts with the columns that they lack, from the prompts or the traces.
+
+    Raises:
+        StudyError: Neither has a column, or their files cannot be read.
+    """
+    wanted = [name for name in dict.fromkeys(names) if name not in table.columns]
+    if not wanted:
+        return table
+    sources: dict[str, Cells] = {
+        "pair_id": trace_columns(read_trace_means(study.continuations), pairs),
+        "prompt_id": read_prompt_columns(study.prompts_path),
+    }
+    known = {name: key for key, cells in sources.items() for row in cells.values() for name in row}
+    for name in wanted:
+        if name not in known:
+            raise StudyError(
+                f"--by {name}: verdicts, prompts and traces (generate --trace) have no such column; "
+                f"{nearest(name, sorted({*table.columns, *known}))}"
+            )
+        values = {id_: row[name] for id_, row in sources[known[name]].items() if name in row}
+        table = table.assign(**{name: table[known[name]].astype(object).map(values)})
+    return table
+
+
+def trace_columns(means: Mapping[str, Mapping[str, float]], pairs: Sequence[Pair]) -> Cells:
+    """Return the means of each pair's traces: of the text that has one, or of both texts."""
+    columns = {}
+    for pair in pairs:
+        texts = [means[id_] for id_ in (pair.continuation_a, pair.continuation_b) if id_ in means]
+        names = dict.fromkeys(name for text in texts for name in text)
+        columns[pair.id] = {name: fmean(text[name] for text in texts if name in text) for name in names}
+    return columns

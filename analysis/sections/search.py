@@ -1,0 +1,183 @@
+"""How a setting of each strategy was chosen, from how many, and how much that choice is worth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from analysis.evidence import PLAN_KEYS, Evidence, honours
+from analysis.sections.answering import answering
+from analysis.sections.section import Csv, Section, group_by, group_name, labelled_table, row_table
+from guard_eval.reporting.escaping import NOTHING
+from guard_eval.reporting.tables import Table
+from guard_eval.reporting.words import and_list, capital, number, percent, sentence, spaced
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from guard_eval.reporting.escaping import Escaped
+
+CURVE = (
+    "Settings are tried in random order. Nine tenths of the prompts choose the best one, and the others "
+    "score it, so that the score does not rise where all settings are alike."
+)
+
+
+SHOWN_COUNTS = (1, 2, 3, 4, 5, 10, 20, 50, 100, 200, 500, 1000)
+"""The numbers of settings for which the page has the score to expect."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SettingRow:
+    """A setting that was tried.
+
+    Attributes:
+        strategy: The strategy.
+        setting: The setting, which is a system.
+        maximized: The score that chose.
+        score: Its value on the prompts that chose.
+        diversity: The diversity there, in percent.
+        meets_conditions: Whether it meets the declared conditions.
+        chosen: Whether it was chosen.
+        chosen_share: How often it is chosen from resampled prompts.
+    """
+
+    strategy: str
+    setting: str
+    maximized: str
+    score: float | None
+    diversity: float | None
+    meets_conditions: bool
+    chosen: bool
+    chosen_share: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ExpectedBestRow:
+    """The score to expect of the best of several settings, on prompts that did not choose it."""
+
+    strategy: str
+    settings: int
+    score: float | None
+
+
+@honours(unaffected=PLAN_KEYS)
+def search(evidence: Evidence) -> list[SettingRow]:
+    """Return all settings that were tried."""
+    choice = evidence.context.choice
+    if choice is None:
+        return []
+    return [
+        SettingRow(
+            strategy=each.strategy,
+            setting=setting.name,
+            maximized=choice.tuning.maximize,
+            score=setting.scores[choice.tuning.maximize],
+            diversity=setting.scores["diversity"],
+            meets_conditions=setting.meets,
+            chosen=setting.name == each.chosen,
+            chosen_share=setting.chosen_share,
+        )
+        for each in choice.searches
+        for setting in each.settings
+    ]
+
+
+@honours(unaffected=PLAN_KEYS)
+def expected_best(evidence: Evidence) -> list[ExpectedBestRow]:
+    """Return the score to expect by the number of settings tried."""
+    choice = evidence.context.choice
+    return [
+        ExpectedBestRow(strategy=each.strategy, settings=count, score=score)
+        for each in (choice.searches if choice else ())
+        for count, score in enumerate(each.expected_best, start=1)
+    ]
+
+
+def describe_search(evidence: Evidence) -> Iterator[str]:
+    """Yield which settings were tried, what chose among them, and who tests what was chosen."""
+    choice = evidence.context.choice
+    if choice is not None:
+        raters = dict.fromkeys(group_name(row) for row in evidence.rows(answering))
+        yield f"{choice.budget} · {choice.instrument} · tested by {and_list([*raters])}"
+    for name in evidence.context.unknown_searches:
+        yield f"How {name} was chosen is not known: its search is unknown"
+
+
+def section(evidence: Evidence) -> Section | None:
+    """Ask how the settings were chosen."""
+    rows = evidence.rows(search)
+    described = list(describe_search(evidence))
+    if not described:
+        return None
+    choice = evidence.context.choice
+    score = capital(spaced(rows[0].maximized)) if rows else ""
+    conditions = " and ".join(choice.tuning.where) if choice else ""
+    tables = row_table(
+        rows,
+        lambda row: {"Strategy": row.strategy, "Setting": row.setting},
+        lambda row: {
+            score: number(row.score),
+            "Diversity, %": number(row.diversity),
+            "Meets conditions": conditions and ("yes" if row.meets_conditions else "no"),
+            "Chosen from other samples": percent(row.chosen_share, 0),
+        },
+        csv="search",
+        caption="Settings",
+        note=f"Bold: chosen. Conditions: {conditions or 'none'}.",
+        strong=lambda row: row.chosen,
+    )
+    return Section(
+        anchor="search",
+        question="How were the settings chosen?",
+        answer="; ".join(described),
+        tables=(*tables, *_curves(evidence.rows(expected_best), score)),
+        notes=tuple(map(sentence, choice.warnings())) if choice else (),
+        figures=(_draw(rows, score),) if rows else (),
+    )
+
+
+def _curves(rows: Sequence[ExpectedBestRow], score: str) -> Iterator[Table]:
+    """Yield the score to expect by the number of settings tried, a line for each strategy."""
+    if not rows:
+        return
+    curves = group_by(rows, lambda row: row.strategy)
+    counts = [count for count in SHOWN_COUNTS if count <= max(map(len, curves.values()))]
+    nothing = {f"of {count}": NOTHING for count in counts}
+    figures = [
+        nothing | {f"of {row.settings}": number(row.score) for row in curve if row.settings in counts}
+        for curve in curves.values()
+    ]
+    yield labelled_table(
+        [{"Strategy": strategy} for strategy in curves],
+        figures,
+        caption=f"{score} to expect of the best setting",
+        note=f"{CURVE} csv/expected_best.csv has all numbers of settings.",
+    )
+
+
+def _draw(rows: Sequence[SettingRow], score: str) -> Escaped:
+    """Draw the score against diversity: a line for each strategy, and diamonds for the chosen settings."""
+    from guard_eval.reporting.drawing import FIRST, SECOND, draw_figure, short  # noqa: PLC0415 (slow to load)
+
+    known = [
+        (row, row.diversity, row.score) for row in rows if row.diversity is not None and row.score is not None
+    ]
+
+    def draw(axes: Axes) -> None:
+        for strategy, tried in group_by(known, lambda each: each[0].strategy).items():
+            axes.plot([x for _, x, _ in tried], [y for _, _, y in tried], "o-", color=FIRST, linewidth=0.6)
+            for row, x, y in tried:
+                if row.chosen:
+                    axes.plot([x], [y], "D", color=SECOND, markersize=8)
+                    axes.annotate(short(strategy), (x, y), (7, 4), textcoords="offset points")
+        axes.set_xlabel("diversity, %")
+        axes.set_ylabel(score.lower())
+
+    heading = f"{score} against diversity of all settings; diamonds: chosen"
+    words = "; ".join(f"{row.setting}: {number(y)}, {number(x)} %" for row, x, y in known)
+    return draw_figure(draw, name="search", heading=heading, description=words, height=3.6).svg
+
+
+CSV: Csv = {"search": search, "expected_best": expected_best}

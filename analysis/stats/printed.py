@@ -1,0 +1,105 @@
+"""What printed figures allow: the counts behind percentages, and tests of ratings that are not independent.
+
+A share of n verdicts moves in steps of 1/n. Where these are wider than the rounding, no count gives some
+percentages: the GRIM test (Brown and Heathers 2017) for shares. All its arithmetic is exact; a value half-way
+between two printed ones may be rounded either way.
+
+A paper seldom prints which ratings are of one pair. If two ratings of a pair correlate by ICC, the variance
+of the mean of all ratings is multiplied by the design effect 1 + (m − 1) ICC, with m ratings a pair (Kish
+1965).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from decimal import Decimal
+from fractions import Fraction
+
+from scipy import special
+
+
+def possible_counts(percentage: str, n: int) -> range:
+    """Return the counts of `n` that print as `percentage`; empty where none does.
+
+    >>> possible_counts("78.3", 60), len(possible_counts("78.3", 150))
+    (range(47, 48), 0)
+    """
+    half = Fraction(1, 2 * 10 ** _decimals(percentage))
+    low = math.ceil((Fraction(percentage) - half) * n / 100)
+    high = math.floor((Fraction(percentage) + half) * n / 100)
+    return range(max(low, 0), min(high, n) + 1)
+
+
+def fits(row: Sequence[str], n: int) -> bool:
+    """Say whether the percentages of `row`, all of a whole, can be shares of `n` verdicts."""
+    counts = [possible_counts(percentage, n) for percentage in row]
+    return all(counts) and sum(each[0] for each in counts) <= n <= sum(each[-1] for each in counts)
+
+
+def rounded(count: Fraction | int, n: int, decimals: int) -> set[str]:
+    """Return what `count` of `n` prints as in percent: two values where it lies half-way.
+
+    >>> rounded(Fraction(695, 2), 600, 2), sorted(rounded(1, 8, 0))  # 57.917, 12.5
+    ({'57.92'}, ['12', '13'])
+    """
+    units = Fraction(count) / n * 100 * 10**decimals
+    half = Fraction(1, 2)
+    nearest = {math.ceil(units - half), math.floor(units + half)}
+    return {str(Decimal(unit).scaleb(-decimals)) for unit in nearest}
+
+
+def nearest_percentage(percentage: str, n: int) -> str:
+    """Return the percentage that a count of `n` gives and that is nearest to `percentage`, as printed.
+
+    >>> nearest_percentage("78.3", 150)  # 117/150 = 78.0, 118/150 = 78.67
+    '78.0'
+    """
+    share = Fraction(percentage) / 100
+    nearby = (math.floor(share * n), math.ceil(share * n))
+    count = min(nearby, key=lambda count: abs(Fraction(count, n) - share))
+    return max(rounded(count, n, _decimals(percentage)))
+
+
+def _decimals(percentage: str) -> int:
+    return len(percentage.partition(".")[2])
+
+
+def clustered_p(wins: int, ties: int, losses: int, *, per_pair: float, icc: float) -> float:
+    """Return the p of the mean of ratings +1, 0 and −1 if two ratings of a pair correlate by `icc`.
+
+    This is a normal approximation. It is never below the least p of as many independent ratings without a tie
+    as the design effect leaves.
+
+    >>> round(clustered_p(251, 193, 156, per_pair=4, icc=0.41), 4)
+    0.0013
+    >>> clustered_p(24, 0, 0, per_pair=4, icc=1)  # 6 independent pairs, 2 of 2⁶ patterns
+    0.03125
+    """
+    design_effect = 1 + (per_pair - 1) * icc
+    z = _independent_z(wins, ties, losses) / math.sqrt(design_effect)
+    least = 2 ** (1 - (wins + losses) / design_effect)
+    return min(1.0, max(float(2 * special.ndtr(-z)), least))
+
+
+def tolerated_icc(wins: int, ties: int, losses: int, *, per_pair: float, alpha: float) -> float | None:
+    """Return the correlation above which p is above `alpha`: 1 if none is, and None if every one is.
+
+    >>> round(tolerated_icc(115, 404, 81, per_pair=4, alpha=0.05), 2)
+    0.18
+    """
+    by_z = (_independent_z(wins, ties, losses) / float(special.ndtri(alpha / 2))) ** 2
+    excess = min(by_z, (wins + losses) / (1 - math.log2(alpha))) - 1
+    if excess < 0:
+        return None
+    return 1.0 if per_pair <= 1 else min(1.0, excess / (per_pair - 1))
+
+
+def _independent_z(wins: int, ties: int, losses: int) -> float:
+    """Return |mean| over its standard error if all ratings are independent."""
+    n = wins + ties + losses
+    mean = abs(wins - losses) / n
+    variance = (wins + losses) / n - mean**2
+    if variance == 0:  # all ratings are the same
+        return math.inf if mean else 0.0
+    return mean / math.sqrt(variance / n)

@@ -1,0 +1,121 @@
+"""Signs that a model answered for a person: agreement with a judge, and how the page was used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pandas as pd
+
+from analysis.stats.likeness import compare_with_judge
+from guard_eval.estimate import adjust
+
+RARE = 0.001
+"""Agreement with judges is a sign if chance gives it to no honest rater in all but this share of studies."""
+ADVANCE = 0.175
+"""It is a sign from so much more agreement than expected: people of one taste agree somewhat more, too."""
+CONDUCT = {
+    "copies": ("copies", 3),
+    "untrusted": ("events of a program", 3),
+    "driven": ("a driven browser", 1),
+}
+"""What the app counts on its page: the name in words, and the pairs from which on it is a sign."""
+Conduct = Mapping[str, Mapping[str, int]]
+"""On how many pairs each of `CONDUCT` was counted, by rater."""
+BY_TASTE = (
+    "A person who agrees with models by taste looks the same as one who copies: see both signs together."
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JudgeLikeness:
+    """How often a person says what a judge says on one criterion.
+
+    Attributes:
+        rater_kind: The person's kind.
+        rater: The person.
+        judge: The judge.
+        criterion: The criterion.
+        pairs: The pairs that the person, another person and the judge rated.
+        same: On how many of them the person says what the judge says.
+        expected: The share of these pairs on which other people say what the judge says.
+        p: The chance of as many.
+        p_adjusted: It, corrected for all people, judges and criteria by Holm's method.
+    """
+
+    rater_kind: str
+    rater: str
+    judge: str
+    criterion: str
+    pairs: int
+    same: int
+    expected: float
+    p: float
+    p_adjusted: float | None = None
+
+    @property
+    def is_sign(self) -> bool:
+        """Return whether honest raters hardly agree so often."""
+        is_rare = self.p_adjusted is not None and self.p_adjusted <= RARE
+        return is_rare and self.same / self.pairs >= self.expected + ADVANCE
+
+
+def compare_with_judges(kind: str, people: pd.DataFrame, judged: pd.DataFrame) -> list[JudgeLikeness]:
+    """Return each person's agreement with each judge by criterion, where they share pairs.
+
+    Args:
+        kind: The kind of people.
+        people: Each person's label of an item: `rater`, `criterion`, `item`, and `label`, which is 0, 1 or 2.
+        judged: The same of judges.
+    """
+    rows = []
+    for (judge, criterion), verdicts in judged.groupby(["rater", "criterion"], sort=True, observed=True):
+        theirs = people[people["criterion"] == criterion]
+        items = pd.Index(theirs["item"].unique())
+        labels = verdicts.set_index("item")["label"].reindex(items, fill_value=-1)
+        codes, names = pd.factorize(theirs["rater"], sort=True)
+        likeness = compare_with_judge(items.get_indexer(theirs["item"]), codes, theirs["label"], labels)
+        rows += [
+            JudgeLikeness(
+                rater_kind=kind,
+                rater=str(name),
+                judge=str(judge),
+                criterion=str(criterion),
+                pairs=int(likeness.items[index]),
+                same=int(likeness.same[index]),
+                expected=float(likeness.expected[index]),
+                p=float(likeness.p[index]),
+            )
+            for index, name in enumerate(names)
+            if likeness.items[index]
+        ]
+    adjusted = adjust([row.p for row in rows])
+    return [replace(row, p_adjusted=p) for row, p in zip(rows, adjusted, strict=True)]
+
+
+def describe_signs(rows: Iterable[JudgeLikeness], conduct: Conduct) -> dict[str, str]:
+    """Return the figures of both signs for each rater with one of them, by name."""
+    nearest: dict[str, JudgeLikeness] = {}
+    for row in sorted(rows, key=lambda row: row.p):
+        nearest.setdefault(row.rater, row)
+    signs = {}
+    for name in dict.fromkeys((*nearest, *conduct)):
+        row, counts = nearest.get(name), conduct.get(name, {})
+        is_used = any(counts.get(what, 0) >= fewest for what, (_, fewest) in CONDUCT.items())
+        if is_used or (row is not None and row.is_sign):
+            signs[name] = "; ".join([*_describe_likeness(row), *_describe_conduct(counts)])
+    return signs
+
+
+def _describe_likeness(row: JudgeLikeness | None) -> Sequence[str]:
+    if row is None:
+        return ()
+    share = f"{100 * row.expected:.0f}\u00a0%"
+    return (
+        f"agrees with {row.judge} on {row.same} of {row.pairs} pairs ({row.criterion}; {share} expected)",
+    )
+
+
+def _describe_conduct(counts: Mapping[str, int]) -> Sequence[str]:
+    said = [f"{words} on {counts[what]}" for what, (words, _) in CONDUCT.items() if counts.get(what)]
+    return said or ["no copies or events of a program were counted"]

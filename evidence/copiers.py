@@ -1,0 +1,77 @@
+"""How many honest raters look as if they copied a judge, and how many copiers are found?
+
+python evidence/copiers.py --studies 500
+
+The judge is one more rater of the same model. A copier gives the judge's verdict on a part of the pairs.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+from simulated_studies import Truth, simulate
+
+from analysis.stats.likeness import compare_with_judge
+from analysis.verdicts.likeness import ADVANCE, RARE
+from guard_eval.estimate import adjust
+
+CRITERIA = 2
+
+
+def flagged(labels: NDArray[np.int64], judged: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return which raters are flagged, from labels [criteria, items, raters] and [criteria, items]."""
+    items, raters = labels.shape[1:]
+    item, rater = np.divmod(np.arange(items * raters), raters)
+    found = [
+        compare_with_judge(item, rater, labels[index].ravel(), judged[index]) for index in range(CRITERIA)
+    ]
+    p_values = np.concatenate([likeness.p for likeness in found])
+    adjusted = np.array(adjust(p_values.tolist()), dtype=float).reshape(CRITERIA, raters)
+    ahead = np.array([likeness.same / likeness.items - likeness.expected for likeness in found])
+    return np.asarray(((adjusted <= RARE) & (ahead >= ADVANCE)).any(axis=0))
+
+
+def run(truth: Truth, items: int, raters: int, studies: int, copied: float) -> tuple[float, float]:
+    """Return how many honest raters and how many copiers, one in each study, are flagged."""
+    rng = np.random.default_rng([6, items, raters])
+    honest = found = 0
+    for _ in range(studies):
+        drawn = simulate(truth, studies=CRITERIA, items=items, raters=raters + 1, rng=rng).astype(int) + 1
+        labels, judged = drawn[:, :, :-1].copy(), drawn[:, :, -1]
+        if copied:
+            is_copied = rng.random((CRITERIA, items)) < copied
+            labels[:, :, 0] = np.where(is_copied, judged, labels[:, :, 0])
+        result = flagged(labels, judged)
+        found += int(result[0])
+        honest += int(result[1:].sum()) if copied else int(result.sum())
+    return honest / studies / (raters - bool(copied)), found / studies
+
+
+def lines(studies: int) -> Iterator[str]:
+    """Yield the table."""
+    yield "| κ | biases | pairs | raters | honest raters flagged | half copied | four fifths copied |"
+    yield f"|{' ---: |' * 7}"
+    for kappa, bias, items, raters in product((0.2, 0.41), (0.0, 0.2, 0.4), (100, 200), (4, 12)):
+        truth = Truth(kappa=kappa, rater_sd=bias)
+        honest, _ = run(truth, items, raters, studies, 0.0)
+        found = {}
+        for copied in (0.5, 0.8):
+            _, found[copied] = run(truth, items, raters, studies // 5, copied)
+        cells = " | ".join(f"{share:.2f}" for share in found.values())
+        yield f"| {kappa} | {bias} | {items} | {raters} | {honest:.4f} | {cells} |"
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--studies", type=int, default=500)
+    for line in lines(parser.parse_args().studies):
+        print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""Several results tested by the same sign flips: all scores of a unit change sides together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from guard_eval.estimate import ROUNDING, Floats
+
+REPLICATES = 9_999
+MANY_UNITS = 10_000
+"""With more units the sums over flipped units are normal, and drawn from their covariance."""
+_MAX_SIGNS = 4_000_000
+"""Signs that are drawn at once."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FlippedSums:
+    """The sums of units' scores under flips of their signs.
+
+    Attributes:
+        sums: A row for each flip, [flips, results].
+        drawn: How flips were drawn; empty if these are all of them.
+    """
+
+    sums: Floats
+    drawn: str = ""
+
+    def p(self, reached: NDArray[np.bool_]) -> float:
+        """Return the p-value of a statistic from the flips that reach the observed value, [flips]."""
+        return float(reached.mean()) if not self.drawn else (1 + int(reached.sum())) / (1 + len(reached))
+
+    @property
+    def smallest_p(self) -> float:
+        """Return the smallest p that these flips can give."""
+        return 1 / (len(self.sums) + bool(self.drawn))
+
+
+def flip_together(scores: Floats, *, seed: int) -> FlippedSums:
+    """Flip the scores of each unit, [units, results], in all results at once.
+
+    All flips are tried if there are few units; otherwise flips are drawn, and of many units their sums.
+    """
+    units = len(scores)
+    if 2 ** (units - 1) <= REPLICATES:
+        # Both signs of all flips give the same statistic: one unit stays as it is.
+        codes = np.arange(2 ** (units - 1))[:, None] >> np.arange(units)
+        return FlippedSums(sums=(1.0 - 2.0 * (codes & 1)) @ scores)
+    rng = np.random.default_rng(seed)
+    if units > MANY_UNITS:
+        normal = rng.standard_normal((REPLICATES, scores.shape[1]))
+        sums = normal @ covariance_root(scores.T @ scores).T
+        return FlippedSums(sums=sums, drawn=f"{REPLICATES:,} normal sums")
+    block = max(1, _MAX_SIGNS // units)
+    sizes = [min(block, REPLICATES - begin) for begin in range(0, REPLICATES, block)]
+    blocks = [random_signs(rng, size, units) @ scores for size in sizes]
+    return FlippedSums(sums=np.concatenate(blocks), drawn=f"{REPLICATES:,} random patterns")
+
+
+def random_signs(rng: np.random.Generator, draws: int, units: int) -> Floats:
+    """Draw signs, 1 or −1, [draws, units]."""
+    return np.asarray(rng.integers(0, 2, (draws, units)) * 2.0 - 1)
+
+
+def covariance_root(covariance: Floats) -> Floats:
+    """Return R with R Rᵀ = `covariance`, up to rounding, [K, K]."""
+    values, vectors = np.linalg.eigh(covariance)
+    return np.asarray(vectors * np.sqrt(np.maximum(0.0, values)))
+
+
+def max_t(scores: Floats, *, seed: int = 0) -> list[float]:
+    """Return the p-value of each result, corrected by the largest statistic of those not yet rejected.
+
+    This is the step-down procedure of Westfall and Young (1993). A statistic is the sum of a result's scores
+    over the root of the sum of their squares, which flips do not change. It holds where the scores of all
+    results without a difference are as likely as their mirror image together, and gains where results
+    correlate.
+
+    Args:
+        scores: The scores of each unit, 0 where a result has none of it, [units, results].
+        seed: It alone decides drawn flips.
+    """
+    is_off = np.abs(scores).sum(axis=1) > 0
+    size = np.sqrt((scores**2).sum(axis=0))
+    scaled = scores[is_off] / np.where(size > 0, size, 1.0)
+    if not len(scaled):
+        return [1.0] * scores.shape[1]
+    flipped = flip_together(scaled, seed=seed)
+    observed = np.abs(scaled.sum(axis=0))
+    order = np.argsort(-observed)
+    # Of each result, the largest statistic among itself and all that are smaller.
+    largest = np.maximum.accumulate(np.abs(flipped.sums[:, order[::-1]]), axis=1)[:, ::-1]
+    steps = [flipped.p(largest[:, rank] >= observed[at] * (1 - ROUNDING)) for rank, at in enumerate(order)]
+    corrected = np.empty(len(order))
+    corrected[order] = np.maximum.accumulate(steps)
+    return [float(p) for p in corrected]

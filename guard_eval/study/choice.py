@@ -1,0 +1,152 @@
+"""What [tuning] chose, as tuning.json has it, and what must be said of the search."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import chain
+
+from guard_eval.study.criteria_settings import SettingsTable
+from guard_eval.study.tuning_settings import JUDGE, Tuning
+
+FILE = "tuning.json"
+FEW_PROMPTS = 30
+"""With fewer tuning prompts there is a warning."""
+SAME_PROMPTS = (
+    "The prompts that chose the settings also test them. The best of equal settings is then called better "
+    "too often: instead of in 2.5 % of the studies in up to 27 % if one judge chooses and tests, in up to "
+    "9 % if a judge chooses and people test, and in up to 4 % if a metric chooses and raters test."
+)
+"""The warning of a choice on the prompts that test it (docs/calibration.md)."""
+UNEQUAL = "Strategies had unequal numbers of settings to choose from, and more settings are an advantage."
+
+
+class TriedSetting(SettingsTable):
+    """A setting with its scores on the tuning prompts.
+
+    Attributes:
+        name: The system.
+        scores: Each score of the rule, and diversity; None if it is undefined.
+        meets: Whether it has the score that chooses, and meets the conditions.
+        chosen_share: How often it is chosen from resampled prompts.
+    """
+
+    name: str
+    scores: dict[str, float | None]
+    meets: bool
+    chosen_share: float
+
+
+class Search(SettingsTable):
+    """The settings of one strategy, and the one that was chosen.
+
+    Attributes:
+        strategy: The strategy, or the system that has no settings to choose from.
+        chosen: The chosen setting; empty if none meets the conditions.
+        settings: All settings, in the order of study.toml.
+        expected_best: The score to expect of the best of 1, 2, … settings, on prompts that did not choose it;
+            None where no setting would meet the conditions.
+    """
+
+    strategy: str
+    chosen: str
+    settings: list[TriedSetting]
+    expected_best: list[float | None]
+
+    @property
+    def extremes(self) -> Iterator[str]:
+        """Yield the numbers of the chosen setting that are the smallest or largest of several tried."""
+        tried = [_numbers(setting.name) for setting in self.settings]
+        for key, value in _numbers(self.chosen).items():
+            values = sorted({each[key] for each in tried if key in each})
+            if len(values) > 1 and value in {values[0], values[-1]}:
+                yield f"{key} = {value:g} was the {'largest' if value == values[-1] else 'smallest'} tried"
+
+    @property
+    def alternatives(self) -> list[str]:
+        """Return how often another setting would be chosen, in words."""
+        others = [each for each in self.settings if each.name != self.chosen and each.chosen_share]
+        return [f"{each.name} in {100 * each.chosen_share:.0f} %" for each in others]
+
+
+class Choice(SettingsTable):
+    """What `measure --tune` chose.
+
+    Attributes:
+        tuning: The table of study.toml by which it chose.
+        rule: The hash of this table and of all settings that it chose from (`Settings.rule`).
+        hash: The hash of all that the choice depended on: the rule, the prompts and the texts.
+        prompts: The ids of the prompts that chose.
+        searches: One for each strategy, and for each system without settings.
+    """
+
+    tuning: Tuning
+    rule: str
+    hash: str
+    prompts: list[str]
+    searches: list[Search]
+
+    @property
+    def chosen(self) -> dict[str, str]:
+        """Return the chosen setting of each strategy; a system without settings is its own."""
+        return {search.strategy: search.chosen for search in self.searches}
+
+    @property
+    def budget(self) -> str:
+        """Return how many settings each strategy had, in words."""
+        counts = {search.strategy: len(search.settings) for search in self.searches}
+        words = [
+            f"{name} {n}" if n > 1 else f"{name} 1 (it has none to choose)" for name, n in counts.items()
+        ]
+        return f"Settings tried: {', '.join(words)}"
+
+    @property
+    def instrument(self) -> str:
+        """Return what chose, and on which prompts."""
+        name = "the judge" if self.tuning.maximize == JUDGE else self.tuning.maximize
+        where = "apart" if self.tuning.prompts else "that also test them"
+        return f"{name} chose the settings on {len(self.prompts)} prompts {where}"
+
+    @property
+    def same_prompts(self) -> str:
+        """Return what follows if the prompts that chose are those that test; empty if they are apart."""
+        return "" if self.tuning.prompts else SAME_PROMPTS
+
+    @property
+    def unequal(self) -> str:
+        """Return what follows if some strategies had more settings than others; empty if none had."""
+        return UNEQUAL if len({len(search.settings) for search in self.searches}) > 1 else ""
+
+    def warnings(self) -> Iterator[str]:
+        """Yield what makes the choice weak or the comparison unfair, in sentences."""
+        yield from filter(None, [self.same_prompts, self.unequal])
+        maximized = self.tuning.maximize
+        if not self.tuning.where and maximized != JUDGE:
+            yield f"nothing but {maximized} chose, so it may have chosen dull texts; set tuning.where"
+        for search in self.searches:
+            if extremes := " and ".join(search.extremes):
+                yield f"{search.chosen}: {extremes}, so a better value may lie beyond"
+        if len(self.prompts) < FEW_PROMPTS:
+            others = ", ".join(chain(*(search.alternatives for search in self.searches)))
+            more = f": another sample would choose {others} of the cases" if others else ""
+            yield f"only {len(self.prompts)} prompts chose the settings{more}"
+
+
+def strategy_of(name: str) -> str:
+    """Return the strategy of which a system's name is a setting: the name without its parameters.
+
+    >>> strategy_of("top_p(p=0.9)"), strategy_of("dry(base=2) + top_k(k=[5, 9])"), strategy_of("guard")
+    ('top_p', 'dry + top_k', 'guard')
+    """
+    return re.sub(r" *\([^()]*\)", "", name) or name
+
+
+def _numbers(name: str) -> dict[str, float]:
+    """Return the numbers in a setting's name by their keys.
+
+    >>> _numbers("contrastive(k=5, alpha=0.6)"), _numbers("top_p (0.9)")
+    ({'k': 5.0, 'alpha': 0.6}, {'value 1': 0.9})
+    """
+    number = r"(?:(\w+)\s*=\s*|(?<![\w.]))(-?\d+(?:\.\d+)?(?:e-?\d+)?)\b"
+    pairs = enumerate(re.findall(number, name, re.ASCII), start=1)
+    return {key or f"value {place}": float(value) for place, (key, value) in pairs}

@@ -1,0 +1,81 @@
+"""JSON Schemas of study.toml and report.toml, by which editors complete and check these files."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import CoreSchema
+
+from guard_eval.study.criteria_settings import SettingsTable, StudyFile
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+class _Generator(GenerateJsonSchema):
+    """The schema, where a value that only code checks may be anything."""
+
+    def handle_invalid_for_json_schema(self, schema: CoreSchema, error_info: str) -> JsonSchemaValue:
+        del schema, error_info
+        return {}
+
+
+def schema_name(file: str) -> str:
+    """Return the name of the schema beside a file.
+
+    >>> schema_name("study.toml")
+    'study.schema.json'
+    """
+    return f"{Path(file).stem}.schema.json"
+
+
+def schema_line(file: str) -> str:
+    """Return the first line of a file, by which editors find its schema."""
+    return f"#:schema ./{schema_name(file)}\n"
+
+
+def schema_file(table: type[BaseModel], file: str) -> bytes:
+    """Return the JSON Schema of a file of settings, as the content of the file beside it."""
+    return (json.dumps(describe(table, file), indent=1, ensure_ascii=False) + "\n").encode()
+
+
+def describe(table: type[BaseModel], file: str) -> dict[str, Any]:
+    """Return the JSON Schema of a file of settings, each key with its meaning."""
+    result = table.model_json_schema(schema_generator=_Generator, mode="validation")
+    tables = {kind.__name__: kind for kind in _tables(SettingsTable)}
+    for name, definition in {table.__name__: result, **result.get("$defs", {})}.items():
+        if name not in tables:  # of pydantic's own
+            continue
+        if tables[name] is StudyFile:  # which a text names
+            definition.clear()
+            definition["type"] = "string"
+            continue
+        definition.pop("title", None)
+        definition["description"] = (inspect.getdoc(tables[name]) or "").partition("\n")[0]
+        meanings = meanings_of(tables[name])
+        for key, value in definition["properties"].items():
+            value.pop("title", None)
+            if key in meanings:
+                value["description"] = meanings[key]
+    return {"$schema": DIALECT, "title": file, **result}
+
+
+def _tables(table: type[SettingsTable]) -> list[type[SettingsTable]]:
+    """Return a kind of tables, and all that derive from it."""
+    return [table, *(inner for kind in table.__subclasses__() for inner in _tables(kind))]
+
+
+def meanings_of(table: type[BaseModel]) -> dict[str, str]:
+    """Return what each key means: the entries under Attributes in the docstrings of a table and its bases."""
+    result: dict[str, str] = {}
+    for kind in reversed(table.__mro__):
+        text = inspect.cleandoc(kind.__doc__ or "") if issubclass(kind, SettingsTable) else ""
+        _, _, attributes = text.partition("Attributes:\n")
+        entries = re.findall(r"^    (\w+): (.*?)(?=^    \w+: |\Z)", attributes, re.MULTILINE | re.DOTALL)
+        result |= {name: " ".join(words.split()) for name, words in entries}
+    return result

@@ -1,0 +1,61 @@
+"""The `[tuning]` table of study.toml: how one setting is chosen of each strategy that has several."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal, get_args
+
+from pydantic import AfterValidator, Field
+
+from guard_eval.errors import nearest
+from guard_eval.study.criteria_settings import SettingsTable, each_once
+
+JUDGE = "judge"
+"""In place of a metric: the win share against the baseline, by all judges together."""
+Maximized = Literal[
+    "diversity", "mauve", "coherence", "bertscore", "perplexity", "rep_2", "rep_3", "rep_4", "judge"
+]
+LESS_IS_BETTER = ("perplexity", "rep_2", "rep_3", "rep_4")
+LIMITED = (*get_args(Maximized), "words", "tokens", "ended")
+"""The scores that conditions may limit."""
+
+
+def _spell_condition(text: str) -> str:
+    match = re.fullmatch(r"\s*(\w+)\s*(>=|<=)\s*(-?\d+(?:\.\d+)?)\s*", text, re.ASCII)
+    if match is None:
+        raise ValueError("write a condition as: diversity >= 90")
+    if match[1] not in LIMITED:
+        raise ValueError(f"{match[1]} is not a score: {nearest(match[1], [*LIMITED])}")
+    return " ".join(match.groups())
+
+
+Condition = Annotated[str, AfterValidator(_spell_condition)]
+
+
+class Tuning(SettingsTable):
+    """How one setting is chosen of each strategy that has several.
+
+    Attributes:
+        prompts: Prompts of each dataset that are set apart for the choice, drawn by the seed. No pair has
+            them. With 0, the setting is chosen on the prompts that test it, and the report warns.
+        maximize: The score whose best setting is chosen. It is the least `perplexity`, `rep_2`, `rep_3` or
+            `rep_4`, and the most of the others; `judge` is the win share against metrics.baseline by all
+            judges together.
+        where: Conditions that a chosen setting meets, such as `diversity >= 90`.
+    """
+
+    prompts: Annotated[int, Field(ge=0, le=10_000_000)]
+    maximize: Maximized
+    where: Annotated[list[Condition], AfterValidator(each_once)] = Field(default=[])
+
+    @property
+    def conditions(self) -> list[tuple[str, str, float]]:
+        """Return score, sign and limit of each condition."""
+        parts = [text.split() for text in self.where]
+        return [(score, sign, float(limit)) for score, sign, limit in parts]
+
+    @property
+    def scores(self) -> list[str]:
+        """Return the scores that the choice needs, and diversity, which the report shows beside them."""
+        limited = [score for score, _, _ in self.conditions]
+        return list(dict.fromkeys([self.maximize, *limited, "diversity"]))

@@ -1,0 +1,82 @@
+"""JSON lines that outlive a crash: files to which texts are appended as soon as they are there.
+
+Each append is synced. A process that dies leaves at most one torn last line, which readers skip and the next
+append cuts off.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from io import FileIO
+from pathlib import Path
+from typing import Any, TypeVar
+
+from guard_eval.errors import StudyError
+from guard_eval.files.opening import open_regular
+from guard_eval.reporting.writing import open_to_append
+
+Item = TypeVar("Item")
+
+_LONGEST_LINE = 2**26
+
+
+def append_lines(path: Path, rows: Iterable[dict[str, Any]]) -> None:
+    """Append objects as lines and sync them. A torn last line is cut off, before and after.
+
+    Raises:
+        StudyError: The file cannot be written (disk full, no permission). Its earlier lines stay valid, and
+            so do the new lines that still found room.
+    """
+    lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    unwritten = memoryview(lines.encode("utf-8", "surrogatepass"))
+    try:
+        with open_to_append(path) as file:  # without a buffer, which would repeat a write that found no room
+            file.truncate(_whole_lines(file))
+            try:
+                while unwritten:
+                    unwritten = unwritten[file.write(unwritten) :]
+            finally:
+                file.truncate(_whole_lines(file))
+                os.fsync(file.fileno())
+    except OSError as error:
+        raise StudyError(
+            f"cannot write {path}: {error.strerror}; fix that and run the command again"
+        ) from error
+
+
+def _whole_lines(file: FileIO) -> int:
+    """Return how many bytes of a file are whole lines."""
+    if not os.fstat(file.fileno()).st_size:
+        return 0
+    with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        return content.rfind(b"\n") + 1
+
+
+def read_lines(path: Path, build: Callable[[dict[str, Any]], Item], kind: str) -> Iterator[Item]:
+    """Yield what `build` makes of each whole line, in the order they were written.
+
+    Args:
+        path: The file.
+        build: Makes an item of a line's object, or raises a ValueError, TypeError or LookupError.
+        kind: What a line is, for messages.
+
+    Raises:
+        StudyError: A whole line cannot be read.
+    """
+    with open_regular(path) as file:
+        for number, line in enumerate(iter(partial(file.readline, _LONGEST_LINE), b""), start=1):
+            if len(line) == _LONGEST_LINE:
+                raise StudyError(f"{path}, line {number}: longer than any text; remove it")
+            if not line.endswith(b"\n"):  # torn, or still written
+                return
+            try:
+                yield build(json.loads(line))
+            except (ValueError, TypeError, AttributeError, LookupError, RecursionError) as error:
+                raise StudyError(
+                    f"{path}, line {number}: not a {kind} ({type(error).__name__}: {error}); remove it, and "
+                    "guard-eval generate makes the text again"
+                ) from error

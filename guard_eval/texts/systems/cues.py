@@ -1,0 +1,127 @@
+"""What in the texts themselves could tell a rater which system wrote them, or make a comparison unfair.
+
+Names are never shown, but a text can give its system away: by the system's name in it, by an opening that the
+system always uses, by Markdown, or by stopping in mid-sentence.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from guard_eval.records import as_shown
+from guard_eval.reporting.escaping import one_line
+
+TextsByName = Mapping[str, Sequence[str]]
+"""The texts of each system."""
+
+OPENING_CHARACTERS = 12
+OFTEN = 0.2
+SELDOM = 0.02
+"""A feature gives a system away if more than the first share of its texts have it, and less than the second
+share of the other system's texts."""
+
+_LEAST_DIFFERENCE = 0.1
+_LEAST_TEXTS = 2
+"""A difference between shares of unfinished texts is told if it is this large, and this many texts."""
+
+_LEAST_SHARED = 3
+"""Fewer texts with one opening can have it by chance."""
+_END = re.compile(r"[.!?…。！？।؟۔︒]['\"”’»›)\]*_`}]*\s*$|[:;]['\")]\s*$|```\s*$|[|}\]>]\s*$")
+_MARKDOWN = re.compile(
+    r"^ {0,3}(?:#{1,6} \S|[*-] \S|\d{1,3}[.)] \S|>\s\S|```|\|.+\|\s*$)|\*\*[^*\n]+\*\*|`[^`\n]+`|\]\(https?:",
+    re.MULTILINE,
+)
+
+
+def describe_endings(texts: TextsByName) -> str | None:
+    """Return a sentence on texts that end in mid-sentence, if systems differ in it.
+
+    >>> describe_endings({"A": ["It was", "Yes.", "And so", "No."], "B": ["No.", "Oh!"]})
+    "50 % of A's texts end in mid-sentence, none of B's"
+    """
+    written = {name: list(filter(str.strip, every)) for name, every in texts.items()}
+    shares = {name: 1 - _count(_END, every) / len(every) for name, every in written.items() if every}
+    difference = max(shares.values(), default=0) - min(shares.values(), default=0)
+    if difference < _LEAST_DIFFERENCE or difference * max(map(len, written.values())) < _LEAST_TEXTS:
+        return None
+    (first, share), *others = sorted(shares.items(), key=lambda item: -item[1])
+    parts = [f"{_percent(share)} of {one_line(first)}'s texts end in mid-sentence"]
+    parts += [f"{_percent(share)} of {one_line(name)}'s" for name, share in others]
+    return ", ".join(parts)
+
+
+def _percent(share: float) -> str:
+    return "none" if share == 0 else f"{max(1, round(100 * share))} %"
+
+
+def _count(pattern: re.Pattern[str], texts: Sequence[str]) -> int:
+    """Return how many texts have what a pattern finds."""
+    return sum(pattern.search(text) is not None for text in texts)
+
+
+def find_cues(
+    texts: TextsByName, compare: Sequence[Sequence[str]], *, own_names: Collection[str]
+) -> Iterator[str]:
+    """Yield a sentence for each feature by which raters could tell the systems of a comparison apart.
+
+    Args:
+        texts: The compared texts of each system.
+        compare: Couples of systems.
+        own_names: The systems whose names could stand in their texts.
+    """
+    told: set[tuple[str, str]] = set()
+    for couple in compare:
+        for name, other in (couple, couple[::-1]):
+            cues = {
+                "name": _find_name(name, texts[name], texts[other]) if name in own_names else "",
+                "opening": _find_opening(name, texts[name], other, texts[other]),
+                "markdown": _find_markdown(name, texts[name], other, texts[other]),
+            }
+            for kind, sentence in cues.items():
+                if sentence and (name, kind) not in told:
+                    told.add((name, kind))
+                    yield sentence
+
+
+def _find_name(name: str, texts: Sequence[str], others: Sequence[str]) -> str:
+    """Return how many texts hold their system's name, if more of them do than of the other system's."""
+    word = re.compile(rf"(?<!\w){re.escape(name)}(?!\w)", re.IGNORECASE)
+    count = _count(word, texts)
+    if count * len(others) <= _count(word, others) * len(texts):
+        return ""
+    return (
+        f"{count} of {len(texts)} texts by {one_line(name)} hold its name, which tells raters who wrote "
+        "them; write another word in its place"
+    )
+
+
+def _find_opening(name: str, texts: Sequence[str], other: str, others: Sequence[str]) -> str:
+    """Return the opening that many of a system's texts share, and few of the other system's."""
+    openings = Counter(as_shown(text)[:OPENING_CHARACTERS] for text in texts if text.strip())
+    opening, count = max(openings.items(), key=lambda item: item[1], default=("", 0))
+    foreign = sum(as_shown(text)[:OPENING_CHARACTERS] == opening for text in others)
+    if count < _LEAST_SHARED or not _distinguishes(count, texts, foreign, others):
+        return ""
+    return (
+        f"{count} of {len(texts)} texts by {one_line(name)} begin with {opening!r}, and {foreign} of "
+        f"{len(others)} by {one_line(other)}: raters recognise the system"
+    )
+
+
+def _find_markdown(name: str, texts: Sequence[str], other: str, others: Sequence[str]) -> str:
+    """Return how many of a system's texts have Markdown, if the other system writes none."""
+    count = _count(_MARKDOWN, texts)
+    foreign = _count(_MARKDOWN, others)
+    if not _distinguishes(count, texts, foreign, others):
+        return ""
+    return (
+        f"{count} of {len(texts)} texts by {one_line(name)} have Markdown, and {foreign} of {len(others)} by "
+        f"{one_line(other)}: raters recognise the system by its headings, lists or bold words"
+    )
+
+
+def _distinguishes(count: int, texts: Sequence[str], foreign: int, others: Sequence[str]) -> bool:
+    """Return whether a feature is frequent among a system's texts and rare among the other's."""
+    return count > OFTEN * len(texts) and foreign < SELDOM * len(others)

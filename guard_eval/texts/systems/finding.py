@@ -1,0 +1,147 @@
+"""The texts of a study's systems, whoever wrote them: local models, servers, or others, in files."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from guard_eval.errors import StudyError, nearest
+from guard_eval.records import Prompt
+from guard_eval.study.criteria_settings import find_study_file
+from guard_eval.study.folder import Study
+from guard_eval.study.system_settings import System
+from guard_eval.texts.current import find_generated, other_runs
+from guard_eval.texts.generation_files import TextTable
+from guard_eval.texts.generations import Generation, generation_of
+from guard_eval.texts.prompts import read_study_prompts
+from guard_eval.texts.systems.matching import Matched, PromptIndex, SystemTexts
+from guard_eval.texts.systems.served_files import find_served
+
+
+def find_texts(study: Study, names: Iterable[str], prompts: Sequence[Prompt]) -> dict[str, SystemTexts]:
+    """Return the texts of systems to these prompts, as far as they exist, by system.
+
+    Args:
+        study: The study.
+        names: The systems.
+        prompts: The prompts whose texts are needed.
+
+    Raises:
+        StudyError: A file cannot be read or does not fit the prompts, or several runs of a model match.
+    """
+    unique_names = dict.fromkeys(names)
+    by_id = {prompt.id: prompt for prompt in prompts}
+    systems = {name: study.settings.systems[name] for name in unique_names}
+    result = _find_written(study, systems, by_id)
+    files = [system for system in systems.values() if system.source == "file"]
+    # The place of a text in its file is one among all prompts.
+    index = PromptIndex(read_study_prompts(study, limited=False) if files else ())
+    for system in files:
+        result[system.name] = read_system(study, system, index, by_id).texts
+    for system in systems.values():
+        if system.source == "server":
+            result[system.name] = find_served(study, system, by_id)
+    return {name: result[name] for name in unique_names}
+
+
+def find_first_texts(
+    study: Study, names: Iterable[str], prompts: Sequence[Prompt]
+) -> dict[str, dict[str, Generation]]:
+    """Return the first text of each system to each prompt, by the prompt's id.
+
+    Raises:
+        StudyError: A text is missing, or as of `find_texts`.
+    """
+    first = {}
+    for name, texts in find_texts(study, names, prompts).items():
+        if missing := [prompt.id for prompt in prompts if (prompt.id, 1) not in texts]:
+            raise StudyError(
+                f"{len(missing)} of {len(prompts)} texts by {name} on drawn prompts are missing (the first: "
+                f"{missing[0]!r}); {explain_missing(study, name)}"
+            )
+        first[name] = {prompt.id: texts[prompt.id, 1] for prompt in prompts}
+    return first
+
+
+def _find_written(
+    study: Study, systems: dict[str, System], prompts: dict[str, Prompt]
+) -> dict[str, SystemTexts]:
+    """Return the texts of the systems that are local models with a strategy."""
+    result: dict[str, SystemTexts] = {}
+    for model_study in study.by_model():
+        names = {
+            name: str(system.strategy)
+            for name, system in systems.items()
+            if system.source == "strategy" and study.settings.model_of(system) == model_study.settings.model
+        }
+        generated = find_generated(model_study, list(names.values()), prompts.values()) if names else {}
+        for name, strategy in names.items():
+            texts = generated[strategy].items()
+            result[name] = {key: generation_of(text, prompts[key[0]], name) for key, text in texts}
+    return result
+
+
+def read_system(study: Study, system: System, index: PromptIndex, prompt_ids: Collection[str]) -> Matched:
+    """Return the texts in a system's file to wanted prompts, by the ids of these.
+
+    Raises:
+        StudyError: The file cannot be read, has other systems, or none of its texts fits a prompt.
+    """
+    where = f"the texts of {system.name}, {system.file}"
+    try:
+        path = find_study_file(study.folder, str(system.file))
+        texts = choose_system(system, path)
+    except StudyError as error:
+        raise StudyError(f"{where}: {error}") from None
+    matched = index.match(texts, prompt_ids=prompt_ids)
+    if matched.reworded:
+        text = matched.reworded[0]
+        raise StudyError(
+            f"{where}: {len(matched.reworded)} of {len(texts)} texts name a prompt that has other words in "
+            f"the study, such as {text.prompt_id!r}; correct the ids, or the prompts"
+        )
+    if not matched.prompts:
+        raise StudyError(
+            f"{where}: none of its {len(texts)} texts belongs to a prompt of the study; give each the id of "
+            "its prompt, or the prompt itself"
+        )
+    return matched
+
+
+def choose_system(system: System, path: Path) -> list[Generation]:
+    """Return the texts of a system, under its name, in a file that may have several.
+
+    Raises:
+        StudyError: The file cannot be read, or has texts of other systems alone.
+    """
+    table = TextTable.open(path)
+    column = system.column or (system.name if table.has_column(system.name) else None)
+    columns = [] if column is None else [column]
+    by_system: dict[str, list[Generation]] = defaultdict(list)
+    for _, text in table.texts(columns):
+        by_system[text.strategy].append(text)
+    if system.name not in by_system and len(by_system) > 1:
+        raise StudyError(f"it has texts of other systems: {nearest(system.name, list(by_system))}")
+    texts = by_system.get(system.name) or next(iter(by_system.values()))
+    return [replace(text, strategy=system.name) for text in texts]
+
+
+def explain_missing(study: Study, name: str) -> str:
+    """Return how a system's missing texts come about, and why texts of other runs do not count."""
+    system = study.settings.systems[name]
+    if system.source == "file":
+        return f"add them to {system.file}"
+    if system.source == "strategy":
+        parts = [
+            model_study
+            for model_study in study.by_model()
+            if model_study.settings.model == study.settings.model_of(system)
+        ]
+        if others := other_runs(parts[0]):
+            return (
+                f"no run in {study.continuations} matches study.toml: {'; '.join(others)}. Take the change "
+                f"back, or run: {study.command('generate')}"
+            )
+    return f"run: {study.command('generate')}"

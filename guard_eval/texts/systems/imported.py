@@ -1,0 +1,277 @@
+"""Texts that others wrote, in files or data frames, read once: as a study's prompts and systems.
+
+What is not sure is refused, and what was assumed is said: `Imported.line` and the notes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from guard_eval.errors import StudyError
+from guard_eval.records import Prompt, as_shown
+from guard_eval.study.system_settings import NO_SYSTEM
+from guard_eval.texts.generation_files import ECHO, FURTHER, NOT_UTF8, TextTable
+from guard_eval.texts.generations import Generation
+from guard_eval.texts.systems.matching import Matched, PromptIndex
+from guard_eval.texts.systems.served_files import text_file
+
+Source = Path | Any
+"""A file, or a data frame with the columns prompt, system and text."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Imported:
+    """A system whose texts come from a file.
+
+    Attributes:
+        name: The system's name: as its records or its column say, or else the file's.
+        source: The file, in words.
+        texts: Its texts, in the file's order; in a study, one or several to each prompt.
+        remarks: What was left out, cut off or assumed, in words.
+    """
+
+    name: str
+    source: str
+    texts: list[Generation] = field(default_factory=list)
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def file(self) -> str:
+        """Return the path of the system's file in the study."""
+        return text_file(self.name)
+
+    @property
+    def line(self) -> str:
+        """Return how many texts were read, in words."""
+        remarks = f" ({'; '.join(self.remarks)})" if self.remarks else ""
+        return f"{self.name}: {_count(len(self.texts), 'text')} from {self.source}{remarks}"
+
+    def lines(self) -> bytes:
+        """Return the texts as the lines of the system's file."""
+        return "".join(map(_line, self.texts)).encode("utf-8", "replace")
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"
+
+
+def _line(text: Generation) -> str:
+    """Return a text as a line: its prompt's id, the text, and what is known of how it was made."""
+    row = {"id": text.prompt_id, "text": text.text}
+    more = {"finish": text.finish, "new_tokens": text.tokens, "seconds": text.seconds, "batch": text.batch}
+    facts = {name: value for name, value in more.items() if value is not None}
+    return json.dumps(row | facts, ensure_ascii=False) + "\n"
+
+
+def import_texts(
+    sources: Sequence[Source],
+    *,
+    columns: Sequence[str] = (),
+    prompts: Sequence[Prompt] = (),
+    common: bool = False,
+) -> tuple[list[Prompt], list[Imported]]:
+    """Return the prompts of all files, or `prompts`, and the systems with their texts to these prompts.
+
+    Args:
+        sources: Files or data frames.
+        columns: The columns of texts, in the files that have one of them.
+        prompts: The prompts, if the files have none.
+        common: Take only the prompts to which all systems have a text.
+
+    Raises:
+        StudyError: Two files have one system, there are fewer than two systems, a text has no prompt, or
+            systems wrote to different prompts.
+    """
+    systems = read_systems(sources, columns)
+    if len(systems) < 2:
+        raise StudyError(
+            f"only one system was found, {', '.join(systems)}; name the files of two systems or more, or "
+            "give a file of several a column that names each text's system"
+        )
+    _check_names(systems)
+    index = PromptIndex(prompts or _find_prompts(systems))
+    has_one_order = bool(prompts) or _have_one_order(systems)
+    matched = {name: index.match(system.texts, by_place=has_one_order) for name, system in systems.items()}
+    shared = [prompt for prompt in index.prompts if all((prompt.id, 1) in m.texts for m in matched.values())]
+    if len(shared) < len(index.prompts) and not (common and shared):
+        raise StudyError(_explain_missing(systems, matched, index.prompts, shared=len(shared)))
+    ids = {prompt.id for prompt in shared}
+    return shared, [_choose_texts(systems[name], result, ids) for name, result in matched.items()]
+
+
+def read_systems(sources: Sequence[Source], columns: Sequence[str] = ()) -> dict[str, Imported]:
+    """Return the texts of all files by system, in the order in which the systems come.
+
+    Raises:
+        StudyError: A file cannot be read, two files have one system, or a column is in none of the files.
+    """
+    result: dict[str, Imported] = {}
+    unused = set(columns)
+    for number, source in enumerate(sources, start=1):
+        table = TextTable.open(source)
+        name = table.name if len(sources) == 1 or isinstance(source, Path) else f"{table.name} {number}"
+        used = [column for column in columns if column in table.records[0].row]
+        unused -= set(used)
+        for _, text in table.texts(used):
+            system = result.setdefault(text.strategy, Imported(name=text.strategy, source=name))
+            if system.source != name:
+                raise StudyError(
+                    f"{name} and {system.source} both have texts by {text.strategy!r}; name the system in "
+                    "each record (a key 'system'), or rename a file"
+                )
+            has_prompt = text.prompt is None or text.prompt.strip()
+            system.texts.append(text if has_prompt else replace(text, prompt=None))
+    if unused:
+        raise StudyError(f"--column {min(unused)}: none of the files has this column; correct its name")
+    return result
+
+
+def _check_names(systems: Mapping[str, Imported]) -> None:
+    """Refuse systems whose names mean something else in tables of verdicts and scores."""
+    for name, system in systems.items():
+        if name.strip().casefold() in NO_SYSTEM:
+            raise StudyError(
+                f"{system.source} has texts by {name!r}, a word that means a side, a tie or the references "
+                "in tables of verdicts and scores; rename the file, or name the system in each record (a "
+                "key 'system')"
+            )
+
+
+def _find_prompts(systems: Mapping[str, Imported]) -> list[Prompt]:
+    """Return the prompts of all texts by their words, in the order in which they come.
+
+    Words that all systems have under the same several ids are several prompts. A prompt keeps the id that it
+    has first; if that is another prompt's already, it gets a number.
+
+    Raises:
+        StudyError: No text has a prompt beside it.
+    """
+    first: dict[str, Generation] = {}
+    references: dict[str, str] = {}
+    ids: dict[str, dict[str, dict[str, None]]] = defaultdict(lambda: defaultdict(dict))
+    for name, system in systems.items():
+        for text in system.texts:
+            if text.prompt is None:
+                continue
+            words = as_shown(text.prompt)
+            first.setdefault(words, text)
+            if text.prompt_id:
+                ids[words][name][text.prompt_id] = None
+            if text.reference is not None:
+                references.setdefault(words, text.reference)
+    if not first:
+        raise StudyError(
+            "no text has a prompt beside it; name a file with the prompts, by id or in the same order: "
+            "--prompts FILE"
+        )
+    prompts: list[Prompt] = []
+    used: Counter[str] = Counter()
+    for position, (words, text) in enumerate(first.items(), start=1):
+        named = list(ids[words].values())
+        any_id = next((identifier for system_ids in named for identifier in system_ids), f"{position:04d}")
+        for identifier in _split_ids(named) or [any_id]:
+            used[identifier] += 1
+            prompts.append(
+                Prompt(
+                    id=identifier if used[identifier] == 1 else f"{identifier}-{used[identifier]}",
+                    dataset="prompts" if text.dataset == "unnamed" else text.dataset,
+                    text=str(text.prompt),
+                    reference=references.get(words),
+                )
+            )
+    return prompts
+
+
+def _split_ids(ids_by_system: Sequence[Mapping[str, None]]) -> list[str]:
+    """Return the several ids of one prompt's words, if all systems name the same ones."""
+    if not ids_by_system or len(ids_by_system[0]) < 2:
+        return []
+    is_same = all(ids.keys() == ids_by_system[0].keys() for ids in ids_by_system)
+    return list(ids_by_system[0]) if is_same else []
+
+
+def _have_one_order(systems: Mapping[str, Imported]) -> bool:
+    """Return whether all systems whose texts have prompts have them in the same order."""
+    orders = {
+        tuple(dict.fromkeys(as_shown(text.prompt) for text in system.texts if text.prompt is not None))
+        for system in systems.values()
+    }
+    return len(orders - {()}) == 1
+
+
+def _explain_missing(
+    systems: Mapping[str, Imported], matched: Mapping[str, Matched], prompts: Sequence[Prompt], *, shared: int
+) -> str:
+    """Return which system lacks texts to how many prompts, and what could be the cause.
+
+    Args:
+        systems: The systems.
+        matched: Their texts with the prompts.
+        prompts: All prompts.
+        shared: The number of prompts to which all systems have texts.
+    """
+    lacking = {
+        name: [p for p in prompts if (p.id, 1) not in result.texts] for name, result in matched.items()
+    }
+    name, missing = next((name, missing) for name, missing in lacking.items() if missing)
+    texts = systems[name].texts
+    where = f"{name} in {systems[name].source}"
+    if all(text.prompt is None and not text.prompt_id for text in texts):
+        return (
+            f"{where} has texts without ids and prompts, so only their order could say which prompts they "
+            f"belong to; {_count(len(texts), 'text')} and {_count(len(prompts), 'prompt')} have no common "
+            "order. Add the prompts to the file, or name a file with them in the same order: --prompts FILE"
+        )
+    causes = ""
+    if reworded := _count_reworded(systems):
+        causes += f"{reworded} ids stand for other words in another file, so these prompts differ. "
+    strangers = matched[name].strangers
+    if strangers and strangers[0].prompt_id and strangers[0].prompt is None:
+        causes += f"{len(strangers)} of its texts have other ids, such as {strangers[0].prompt_id!r}. "
+    remedy = f", or compare on the {shared} prompts that all have: --common" if shared else ""
+    return (
+        f"systems are compared on the same prompts, and {where} has no text to {len(missing)} of "
+        f"{len(prompts)}, such as {missing[0].id}: {missing[0].text[-60:]!r}. {causes}Add these texts{remedy}"
+    )
+
+
+def _count_reworded(systems: Mapping[str, Imported]) -> int:
+    """Return how many ids name prompts with different words."""
+    words: dict[str, set[str]] = defaultdict(set)
+    for system in systems.values():
+        for text in system.texts:
+            if text.prompt_id and text.prompt is not None:
+                words[text.prompt_id].add(as_shown(text.prompt))
+    return sum(len(wordings) > 1 for wordings in words.values())
+
+
+def _choose_texts(system: Imported, matched: Matched, ids: Collection[str]) -> Imported:
+    """Return a system with its texts to the prompts of these ids, and remarks on them."""
+    texts = [text for (prompt_id, _), text in matched.texts.items() if prompt_id in ids]
+    unused = len(matched.texts) - len(texts) + len(matched.strangers) + len(matched.reworded)
+    flaws = Counter(flaw for text in texts for flaw in text.flaws)
+    all_echo = flaws[ECHO] == len(texts)
+    if all_echo:
+        texts = [replace(text, text=text.text.removeprefix(text.prompt or "")) for text in texts]
+    prompts = len({text.prompt_id for text in texts})
+    empty = sum(not text.text.strip() for text in texts)
+    remarks = [
+        (prompts < len(texts), f"{prompts} prompts"),
+        (matched.in_place, "in the order of the prompts"),
+        (all_echo, "each began with its prompt, which is cut off"),
+        (0 < flaws[ECHO] < len(texts), f"{flaws[ECHO]} begin with their prompt: look at them"),
+        (empty, f"{empty} empty"),
+        (matched.duplicates, f"{_count(matched.duplicates, 'exact duplicate')} left out"),
+        (flaws[FURTHER], f"of {flaws[FURTHER]} prompts only the first of several texts in a record is read"),
+        (
+            flaws[NOT_UTF8],
+            f"{flaws[NOT_UTF8]} hold characters that are not UTF-8: save the file as UTF-8",
+        ),
+        (unused, f"{unused} more to other prompts left out"),
+    ]
+    return replace(system, texts=texts, remarks=tuple(words for applies, words in remarks if applies))

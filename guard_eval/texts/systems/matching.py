@@ -1,0 +1,132 @@
+"""Which text belongs to which prompt.
+
+A text belongs to the prompt whose id it names, if the text has no prompt beside it or one with these words;
+else to the one whose words stand beside it. In a file without ids and prompts that has as many texts as there
+are prompts, it belongs to the one in its place. Ids alone would not do: two files of one data set can have
+the same ids for prompts that were cut at different places.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from operator import attrgetter
+
+from guard_eval.records import Prompt, as_shown, content_id
+from guard_eval.texts.generation_files import ECHO
+from guard_eval.texts.generations import Generation
+
+SystemTexts = Mapping[tuple[str, int], Generation]
+"""A system's texts, by the prompt's id and the number of the text: 1, 2, …."""
+
+_NO_TEXT = "no text"
+
+
+@dataclass(kw_only=True)
+class Matched:
+    """The texts of a system with their prompts.
+
+    Attributes:
+        texts: The texts, by the prompt's id and the number of the text.
+        prompts: The number of prompts with texts, wanted or not.
+        in_place: Whether only the place of a text in its file says which prompt it belongs to.
+        duplicates: The number of texts that repeat another text of the prompt, and were left out.
+        strangers: Texts to other prompts.
+        reworded: Texts that name the id of a prompt with other words.
+    """
+
+    texts: dict[tuple[str, int], Generation] = field(default_factory=dict)
+    prompts: int = 0
+    in_place: bool = False
+    duplicates: int = 0
+    strangers: list[Generation] = field(default_factory=list)
+    reworded: list[Generation] = field(default_factory=list)
+
+
+class PromptIndex:
+    """Prompts by their ids and by their words."""
+
+    def __init__(self, prompts: Iterable[Prompt]) -> None:
+        self.prompts = list(prompts)
+        self.by_id = {prompt.id: prompt for prompt in self.prompts}
+
+    @cached_property
+    def _by_words(self) -> Mapping[str, list[Prompt]]:
+        by_words: dict[str, list[Prompt]] = defaultdict(list)
+        for prompt in self.prompts:
+            by_words[as_shown(prompt.text)].append(prompt)
+        return by_words
+
+    def match(
+        self,
+        texts: Sequence[Generation],
+        *,
+        by_place: bool = True,
+        prompt_ids: Collection[str] | None = None,
+    ) -> Matched:
+        """Return which of the prompts each text belongs to.
+
+        Args:
+            texts: The texts of one system, in the file's order. Their prompts' ids are "" if unnamed.
+            by_place: Whether the order of the prompts is that of a file without ids and prompts.
+            prompt_ids: The ids of the prompts whose texts are returned; by default all.
+        """
+        result = Matched()
+        if by_place and all(text.prompt is None and not text.prompt_id for text in texts):
+            result.in_place = len(texts) == len(self.prompts)
+        if result.in_place:
+            pairs = zip(texts, self.prompts, strict=True)
+            texts = [replace(text, prompt_id=prompt.id) for text, prompt in pairs]
+        counts: Counter[str] = Counter()
+        seen: set[tuple[str, str]] = set()
+        # The toolkit's own files number the texts of a prompt, and write them in the order of batches.
+        for text in sorted(texts, key=attrgetter("run")):
+            owner = self._find_owner(text, counts, result)
+            if owner is None or _NO_TEXT in text.flaws:
+                continue
+            if (owner.id, text.text) in seen:
+                result.duplicates += 1
+                continue
+            seen.add((owner.id, text.text))
+            counts[owner.id] += 1
+            if prompt_ids is None or owner.id in prompt_ids:
+                result.texts[owner.id, counts[owner.id]] = adopt(text, owner, counts[owner.id])
+        result.prompts = len(counts)
+        return result
+
+    def _find_owner(self, text: Generation, counts: Counter[str], result: Matched) -> Prompt | None:
+        """Return the prompt that a text belongs to, or note why there is none."""
+        owner = self.by_id.get(text.prompt_id)
+        if text.prompt is None:
+            if owner is None:
+                result.strangers.append(text)
+            return owner
+        if owner is not None and owner.text == text.prompt:
+            return owner
+        words = as_shown(text.prompt)
+        if owner is not None and as_shown(owner.text) == words:
+            return owner
+        candidates = self._by_words.get(words)
+        if candidates:  # of several prompts with the same words, the one with fewest texts
+            return min(candidates, key=lambda prompt: counts[prompt.id])
+        (result.strangers if owner is None else result.reworded).append(text)
+        return None
+
+
+def adopt(text: Generation, prompt: Prompt, number: int) -> Generation:
+    """Return a text with the prompt that it belongs to, as its text of this number."""
+    flaws = tuple(flaw for flaw in text.flaws if flaw != ECHO)
+    if prompt.text and text.text.startswith(prompt.text):
+        flaws = (*flaws, ECHO)
+    return replace(
+        text,
+        id=content_id("text", prompt.id, prompt.text, text.text),
+        prompt_id=prompt.id,
+        dataset=prompt.dataset,
+        prompt=prompt.text,
+        reference=prompt.reference,
+        run=number,
+        flaws=flaws,
+    )

@@ -1,0 +1,105 @@
+"""Which prompts choose a setting of each strategy, which are compared, and what each system writes to."""
+
+from __future__ import annotations
+
+from itertools import chain
+
+from guard_eval.errors import StudyError
+from guard_eval.records import Prompt, content_id
+from guard_eval.store import Store, TidyRow, unblind
+from guard_eval.study import Study
+from guard_eval.study.tuning_settings import JUDGE
+from guard_eval.texts.pairing import draw_prompts
+from guard_eval.texts.prompts import read_study_prompts
+from guard_eval.texts.systems import find_texts
+
+TUNE = ("measure", "--tune")
+
+
+def split_prompts(study: Study) -> tuple[list[Prompt], list[Prompt]]:
+    """Return the prompts that choose the settings, none without [tuning], and those that are compared.
+
+    What was drawn once stays drawn, whatever is added to the file of prompts.
+
+    Raises:
+        StudyError: No prompt of a dataset would be compared.
+    """
+    prompts = read_study_prompts(study)
+    tuning = study.settings.tuning
+    if tuning is None:
+        return [], prompts
+    if tuning.prompts == 0:
+        return prompts, prompts
+    if choice := study.current_choice:
+        ids = set(choice.prompts)
+    else:
+        seed = study.settings.seed
+        drawn = draw_prompts(prompts, per_dataset=tuning.prompts, seed=seed, purpose="tuning")
+        ids = {prompt.id for prompt in drawn}
+    choosing = [prompt for prompt in prompts if prompt.id in ids]
+    compared = [prompt for prompt in prompts if prompt.id not in ids]
+    used_up = {prompt.dataset for prompt in choosing} - {prompt.dataset for prompt in compared}
+    if used_up:
+        raise StudyError(
+            f"tuning.prompts = {tuning.prompts} leaves no prompts of {', '.join(sorted(used_up))} to be "
+            "compared; lower it, or add prompts"
+        )
+    return choosing, compared
+
+
+def compared_systems(study: Study) -> list[str]:
+    """Return the systems without those settings that were tried and not chosen."""
+    chosen = study.choice.chosen.values() if study.choice else ()
+    tried = {*chain(*study.settings.grids.values())}.difference(chosen)
+    return [name for name in study.settings.systems if name not in tried]
+
+
+def plan_texts(study: Study) -> list[tuple[list[str], list[Prompt]]]:
+    """Return which systems write to which prompts.
+
+    All settings write to the prompts that choose. After the choice, what is compared writes to all prompts.
+    """
+    choosing, _ = split_prompts(study)
+    systems = list(study.settings.systems)
+    if study.settings.tuning is not None and study.current_choice is None:
+        return [(systems, choosing)]
+    compared = compared_systems(study)
+    others = [name for name in systems if name not in compared]
+    return [(compared, read_study_prompts(study)), (others, choosing)]
+
+
+def read_judged(study: Study) -> list[TidyRow]:
+    """Return the verdicts of judges on the settings, if these choose."""
+    tuning = study.settings.tuning
+    if tuning is None or JUDGE not in tuning.scores:
+        return []
+    with Store.open(study.of_tuning().database, create=True) as store:
+        return unblind.tidy(store)
+
+
+def hash_choice(study: Study) -> str:
+    """Return the hash of all that the choice depends on."""
+    settings = study.settings
+    prompts, _ = split_prompts(study)
+    texts = find_texts(study, chain(*settings.grids.values()), prompts)
+    ids = [(name, text.id) for name, each in texts.items() for text in each.values()]
+    verdicts = [(row.pair_id, row.rater, row.criterion, row.verdict) for row in read_judged(study)]
+    return content_id(settings.rule, sorted(prompt.id for prompt in prompts), sorted(ids), sorted(verdicts))
+
+
+def read_compared(study: Study) -> list[Prompt]:
+    """Return the prompts that are compared, once the settings are chosen.
+
+    Raises:
+        StudyError: No settings are chosen, or they were chosen by another rule or from other texts.
+    """
+    _, compared = split_prompts(study)
+    if study.settings.tuning is not None:
+        choice = study.current_choice
+        if choice is None:
+            steps = f"{study.command('generate')}, then {study.command(*TUNE)}"
+            raise StudyError(f"no setting is chosen yet by the rule in [tuning]; run: {steps}")
+        if choice.hash != hash_choice(study):
+            remedy = study.command(*TUNE)
+            raise StudyError(f"the settings were chosen from other texts than the study has; run: {remedy}")
+    return compared

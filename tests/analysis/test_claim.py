@@ -1,0 +1,122 @@
+"""`check`: figures of the paper, of a published table, and what is refused."""
+
+import math
+from pathlib import Path
+
+import pytest
+from paper_data import CRITERIA, human_counts, judge_counts
+from scipy import stats
+
+from analysis import agreement, check, shares
+from guard_eval.errors import StudyError
+
+PUBLISHED = Path(__file__).parents[2].parent / "shared" / "data" / "judgments" / "cs_vs_cd_human.csv"
+DATASETS = ("Wikitext", "Wikinews", "BookCorpus")
+
+
+def counts_of(counts):
+    return {"wins": counts.wins, "ties": counts.ties, "losses": counts.losses}
+
+
+@pytest.mark.parametrize(
+    ("criterion", "pooled", "clustered", "tolerated"),
+    [("coherence", 2.875e-06, 0.0013, 1.0), ("fluency", 0.01819, 0.10, 0.18)],
+)
+def test_check_gives_figures_of_errata(criterion, pooled, clustered, tolerated):
+    checked = check(**counts_of(human_counts(criterion)), raters=4, pairs=150, icc=0.41)
+    (claim,) = checked.claims
+    assert claim.pooled_p == pytest.approx(pooled, rel=1e-4)
+    assert claim.p == pytest.approx(clustered, rel=0.03)
+    assert claim.tolerated_icc == pytest.approx(tolerated, abs=0.005)
+
+
+def test_check_counts_results_that_holm_leaves():
+    cells = [human_counts(criterion, dataset) for criterion in CRITERIA[:2] for dataset in DATASETS]
+    also = tuple(f"{counts.wins},{counts.ties},{counts.losses}" for counts in cells[1:])
+    checked = check(**counts_of(cells[0]), also=also, raters=4, pairs=50)
+    assert "3 of 6 are significant by the pooled test" in " ".join(checked.lines)
+    # With the counts of one comparison alone the family counts: .01819 × 6 by Bonferroni.
+    (claim,) = check(**counts_of(human_counts("fluency")), raters=4, results=6).claims
+    assert claim.pooled_p_adjusted == pytest.approx(0.01819 * 6, rel=1e-3)
+
+
+def test_check_reproduces_judge_figures_of_errata():
+    p_values = [check(**counts_of(judge_counts(name)), raters=1).claims[0].pooled_p for name in CRITERIA]
+    assert min(p_values) == pytest.approx(0.08, abs=0.005)
+    rows = ("56.7,0,43.3", "58.3,0,41.7", "0,100,0", "60.0,0,40.0")
+    checked = check(pairs=150, percentages=rows)
+    assert checked.totals == (60, 120)
+    assert [row.nearest for row in checked.printed if row.n == 150][1] == "58.0/0/42.0"
+    found = {row.n: row.highest_p for row in checked.printed if row.percentages == "60.0/0/40.0"}
+    assert found == {60: pytest.approx(0.155, abs=5e-4), 120: pytest.approx(0.0353, abs=5e-5),
+                     150: pytest.approx(0.0176, abs=5e-5)}  # fmt: skip
+
+
+def test_check_follows_arithmetic_of_design_effect():
+    (claim,) = check(wins=175, ties=140, losses=85, raters=4, pairs=100, icc=0.5).claims
+    # Mean 90/400; variance 260/400 − .225²; design effects 1 + 3 · .5 and 4.
+    z = 0.225 / math.sqrt((0.65 - 0.225**2) / 400)
+    assert (claim.win_share, claim.lead) == (0.6125, 0.225)
+    assert claim.p == pytest.approx(2 * stats.norm.sf(z / math.sqrt(2.5)))
+    assert claim.p_same == pytest.approx(2 * stats.norm.sf(z / 2))
+
+
+def test_check_keeps_p_of_unanimous_ratings_above_least():
+    (claim,) = check(wins=20, ties=0, losses=0, raters=4, pairs=5).claims
+    assert claim.p_same == 2 * 0.5**5
+    # 20 / (1 + 3 ρ) = 1 + log2(20) independent pairs reach .05.
+    assert claim.tolerated_icc == pytest.approx((20 / (1 + math.log2(20)) - 1) / 3)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"raters": 4, "pairs": 600}, "600 ratings are not 4 raters × 600 pairs = 2,400"),
+        ({"raters": 3, "pairs": 150}, "= 450: one of these figures is wrong."),
+        ({"raters": 4, "share": "58.00"}, "but the counts give 57.92 %"),
+        ({"raters": 4, "share": "57.9"}, "as the counts do"),
+    ],
+)
+def test_check_compares_figures_with_counts(options, sentence):
+    lines = " ".join(check(**counts_of(human_counts("coherence")), **options).lines)
+    assert sentence in lines.replace("\u00a0", " ")
+
+
+@pytest.mark.parametrize("row", ["33.3,33.3,33.3", "0,0,100", "50,50"])
+def test_check_bounds_p_of_percentages(row):
+    printed = check(raters=1, pairs=3000, percentages=(row,)).printed[-1]
+    expected = {"33.3,33.3,33.3": 1.0, "0,0,100": 0.0, "50,50": 1.0}[row]
+    assert printed.is_possible
+    assert printed.highest_p == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({}, "name the counts"),
+        ({"wins": 3}, "name the counts"),
+        ({"wins": 3, "losses": 4}, "name --raters"),
+        ({"wins": -3, "losses": 4, "raters": 1}, "whole numbers"),
+        ({"wins": 0, "losses": 0, "raters": 1}, "whole numbers"),
+        ({"wins": 3, "losses": 4, "raters": 0}, "at least 1"),
+        ({"wins": 3, "losses": 4, "raters": 1, "icc": 1.5}, "--icc 1.5"),
+        ({"wins": 3, "losses": 4, "raters": 1, "also": ("1,2",)}, "whole numbers"),
+        ({"percentages": ("80,20",)}, "name --raters"),
+        ({"percentages": ("80",), "pairs": 3}, "--percentages 80:"),
+        ({"percentages": ("180,20",), "pairs": 3}, "--percentages 180,20:"),
+        ({"percentages": ("80,20",), "pairs": 10**9}, "1,000,000,000 ratings"),
+    ],
+)
+def test_check_refuses_impossible_figures(options, problem):
+    with pytest.raises(StudyError, match=problem):
+        check(**options)
+
+
+@pytest.mark.skipif(not PUBLISHED.is_file(), reason="the published table is not in the repository")
+def test_check_agrees_with_report_on_published_table():
+    icc = agreement(PUBLISHED, rater_kind="person")["icc1"][0]
+    row = next(shares(PUBLISHED, rater_kind="person").itertuples())
+    counted = {"wins": row.wins, "ties": row.ties, "losses": row.losses}
+    (claim,) = check(**counted, raters=4, icc=icc).claims
+    z = abs(row.win_share - 0.5) / row.standard_error
+    assert stats.norm.isf(claim.p / 2) == pytest.approx(z, rel=0.01)

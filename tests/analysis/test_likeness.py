@@ -1,0 +1,97 @@
+"""Signs that a model answered for a person: by hand, in simulated studies, and where an owner sees them."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from verdicts_by_hand import evidence
+
+from analysis.sections import likeness as section
+from analysis.sections.audits import audits
+from analysis.sections.likeness import likeness
+from analysis.sections.shares import totals
+from analysis.stats.likeness import compare_with_judge
+from analysis.verdicts.likeness import describe_signs
+from analysis.verdicts.tidy import validate
+
+PEOPLE = ("ann", "ben", "cas", "dan")
+
+
+def test_likeness_follows_hand_arithmetic():
+    """Ann says what the judge says on all four items; of the others 2, 0, 1 and 1 of two do."""
+    labels = {"ann": (2, 2, 0, 1), "ben": (2, 0, 0, 0), "cas": (2, 0, 2, 1)}
+    items = list(range(4)) * 3
+    people = np.repeat([0, 1, 2], 4)
+    found = compare_with_judge(items, people, [*labels["ann"], *labels["ben"], *labels["cas"]], (2, 2, 0, 1))
+    assert found.items.tolist() == [4, 4, 4]
+    assert found.same.tolist() == [4, 2, 2]
+    assert found.expected[0] == pytest.approx((2 + 0 + 1 + 1) / 8)
+    assert found.p[0] == pytest.approx(0.5**4)
+
+
+def test_items_without_judge_or_others_do_not_count():
+    found = compare_with_judge([0, 0, 1, 1, 2], [0, 1, 0, 1, 0], [2, 2, 2, 2, 2], [2, -1, 2])
+    assert found.items.tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("others", [0.55, 0.6])
+def test_copiers_are_found(others):
+    """On 100 pairs a copier agrees with the judge on 80 %, and three others independently on fewer."""
+    rng = np.random.default_rng(3)
+    studies = 300
+    judged = np.full(100, 2)
+    items = np.tile(np.arange(100), 4)
+    found = 0
+    for _ in range(studies):
+        same = rng.random((4, 100)) < np.array([[0.8], [others], [others], [others]])
+        labels = np.where(same, 2, rng.integers(0, 2, (4, 100))).ravel()
+        p = compare_with_judge(items, np.repeat(range(4), 100), labels, judged).p
+        found += p[0] <= 0.001
+    # A known rate of others would give 99 and 87 %: the chance of more than the limit for α = .001.
+    known = stats.binom.sf(stats.binom.isf(0.001, 100, others), 100, 0.8)
+    assert known - 0.04 < found / studies <= known
+
+
+def verdicts():
+    """Return verdicts on 60 pairs: ann says what gpt says, and the others what they like."""
+    rng = np.random.default_rng(1)
+    drawn = {name: rng.choice(["x", "tie", "y"], 60) for name in ("ben", "cas", "dan", "gpt")}
+    drawn["ann"] = drawn["gpt"]
+    rows = [
+        {"pair_id": f"p{pair}", "dataset": "d", "method_a": "x", "method_b": "y", "rater": name}
+        | {"rater_kind": "model" if name == "gpt" else "person", "criterion": "fluency", "verdict": verdict}
+        for name, said in drawn.items()
+        for pair, verdict in enumerate(said)
+    ]
+    return validate(pd.DataFrame(rows))
+
+
+def test_report_shows_both_signs_and_excludes_nobody():
+    known = evidence(verdicts(), conduct={"ann": {"copies": 7}, "ben": {"copies": 2}, "cas": {"driven": 1}})
+    [row] = [row for row in likeness(known) if row.is_sign]
+    assert (row.rater, row.judge, row.pairs, row.same) == ("ann", "gpt", 60, 60)
+    findings = {row.where: row.what for row in audits(known) if row.kind == "like a model"}
+    assert findings["rater ann"].startswith("agrees with gpt on 60 of 60 pairs (fluency; ")
+    assert findings["rater ann"].endswith(" expected); copies on 7")
+    assert findings["rater cas"].endswith("; a driven browser on 1")
+    assert "rater ben" not in findings
+    page = section.section(known)
+    assert page.answer == "2 to look at"
+    assert "by taste looks the same" in page.notes[-1]
+    people = next(row for row in totals(known) if row.rater_kind == "person")
+    assert people.raters == 4
+
+
+def test_agreement_alone_says_that_nothing_was_counted():
+    signs = describe_signs(likeness(evidence(verdicts())), {})
+    assert list(signs) == ["ann"]
+    assert signs["ann"].endswith("no copies or events of a program were counted")
+
+
+def test_simulated_people_are_compared_with_simulated_judges():
+    table = verdicts()
+    assert likeness(evidence(table[table["rater_kind"] == "person"])) == []
+    kinds = table["rater_kind"].astype(object).replace({"person": "simulated", "model": "simulated_model"})
+    assert {row.rater_kind for row in likeness(evidence(validate(table.assign(rater_kind=kinds))))} == {
+        "simulated"
+    }

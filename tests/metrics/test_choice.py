@@ -1,0 +1,117 @@
+"""The choice of one setting by a declared rule: each case by hand."""
+
+import numpy as np
+import pytest
+
+from guard_eval.metrics.choice import search_settings
+from guard_eval.metrics.outcomes import Outcome
+from guard_eval.study.tuning_settings import Tuning
+
+SAME = [1.0, 2, 3, 4]
+
+
+def outcomes_of(settings, dataset="d"):
+    """Outcomes that are means of a value for each prompt, None where a prompt has none."""
+    outcomes = {}
+    for name, scores in settings.items():
+        for score, values in scores.items():
+            parts = np.array([[value or 0.0, value is not None] for value in values], dtype=float)
+            outcomes[score, dataset, name] = Outcome(
+                metric=score,
+                dataset=dataset,
+                strategy=name,
+                places=np.arange(len(parts)),
+                runs=1,
+                value=None,
+                n=1,
+                parts=parts,
+            )
+    return outcomes
+
+
+def search(rule, **settings):
+    """The search among settings, each with its values of scores by name; diversity is 100 unless named."""
+    size = len(next(iter(next(iter(settings.values())).values())))
+    scored = {name: {"diversity": [100.0] * size} | scores for name, scores in settings.items()}
+    rule = Tuning(prompts=4, **rule)
+    return search_settings("s", list(settings), outcomes_of(scored), rule, sizes={"d": size}, seed=1)
+
+
+@pytest.mark.parametrize(
+    ("maximize", "chosen"),
+    [("coherence", "b"), ("perplexity", "a")],
+    ids=["more is better", "less is better"],
+)
+def test_the_best_setting_in_its_metrics_direction_is_chosen(maximize, chosen):
+    result = search({"maximize": maximize}, a={maximize: SAME}, b={maximize: [2, 3, 4, 5]})
+    assert result.chosen == chosen
+    assert [setting.scores[maximize] for setting in result.settings] == [2.5, 3.5]
+
+
+def test_the_first_of_tied_settings_is_chosen():
+    tenths = [0.1, 0.2, 0.3, 0.0]  # 0.1 + 0.2 + 0.3 is no multiple of a tenth in every order
+    result = search({"maximize": "coherence"}, a={"coherence": tenths}, b={"coherence": tenths[::-1]})
+    assert result.chosen == "a"
+    swapped = search({"maximize": "coherence"}, b={"coherence": tenths[::-1]}, a={"coherence": tenths})
+    assert swapped.chosen == "b"
+
+
+def test_a_setting_that_misses_a_condition_is_not_chosen():
+    rule = {"maximize": "coherence", "where": ["diversity >= 90", "words <= 20"]}
+    good = {"coherence": SAME, "diversity": [90.0] * 4, "words": [20.0] * 4}
+    dull = {"coherence": [9.0] * 4, "diversity": [89.9] * 4, "words": [20.0] * 4}
+    long = {"coherence": [9.0] * 4, "diversity": [99.0] * 4, "words": [21.0] * 4}
+    result = search(rule, dull=dull, good=good, long=long)
+    assert result.chosen == "good"
+    assert [setting.meets for setting in result.settings] == [False, True, False]
+    assert result.expected_best[-1] == pytest.approx(2.5, abs=0.1)
+
+
+def test_nothing_is_chosen_if_all_settings_miss_a_condition():
+    result = search(
+        {"maximize": "coherence", "where": ["diversity >= 90"]},
+        a={"coherence": SAME, "diversity": [10.0] * 4},
+        b={"coherence": SAME, "diversity": [20.0] * 4},
+    )
+    assert result.chosen == ""
+    assert result.expected_best == [None, None]
+    assert [setting.chosen_share for setting in result.settings] == [0, 0]
+
+
+def test_an_undefined_score_is_never_chosen():
+    result = search({"maximize": "coherence"}, a={"coherence": [None] * 4}, b={"coherence": [-9.0] * 4})
+    assert result.chosen == "b"
+    assert result.settings[0].scores["coherence"] is None
+
+
+def test_datasets_count_equally():
+    """A mean of 1 on one prompt and of 4 on three: (1 + 4) / 2 = 2.5, less than 3 everywhere."""
+    one = {"uneven": {"coherence": [1.0]}, "even": {"coherence": [3.0]}}
+    three = {"uneven": {"coherence": [4.0, 4, 4]}, "even": {"coherence": [3.0, 3, 3]}}
+    outcomes = outcomes_of(one, "e") | outcomes_of(three, "f")
+    rule = Tuning(prompts=4, maximize="coherence")
+    result = search_settings("s", list(one), outcomes, rule, sizes={"e": 1, "f": 3}, seed=1)
+    assert result.chosen == "even"
+    assert result.settings[0].scores == {"coherence": 2.5, "diversity": None}
+
+
+def test_resamples_say_how_often_another_setting_is_chosen():
+    """Of two prompts drawn again, b is better if the second came twice: in a quarter of the cases."""
+    result = search({"maximize": "coherence"}, a={"coherence": [4.0, 1]}, b={"coherence": [1.0, 3.9]})
+    assert result.chosen == "a"
+    assert result.settings[1].chosen_share == pytest.approx(0.25, abs=0.04)
+
+
+def test_the_curve_does_not_rise_where_settings_are_alike(monkeypatch):
+    """Of ten settings without a difference, the best on 40 prompts is 1.54 / √40 = .24 above the mean."""
+    monkeypatch.setattr("guard_eval.metrics.choice.RESAMPLES", 100)
+    rng = np.random.default_rng(3)
+    best, curves = [], []
+    for _ in range(60):
+        values = rng.normal(size=(10, 40))
+        settings = {f"s{n}": {"coherence": each.tolist()} for n, each in enumerate(values)}
+        result = search({"maximize": "coherence"}, **settings)
+        best.append(max(setting.scores["coherence"] for setting in result.settings))
+        curves.append(result.expected_best)
+    assert np.mean(best) == pytest.approx(1.54 / 40**0.5, abs=0.03)
+    assert np.abs(np.mean(curves, axis=0)).max() < 0.06

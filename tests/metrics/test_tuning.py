@@ -1,0 +1,217 @@
+"""Texts with settings from a file: chosen by `measure --tune` on prompts apart, compared on the others."""
+
+import csv
+import re
+
+import pytest
+
+from analysis.monitor.status import read_status
+from analysis.reports.command import report
+from guard_eval.errors import StudyError
+from guard_eval.metrics.command import measure
+from guard_eval.records import PEOPLE
+from guard_eval.store import Store, handout, raters, verdicts
+from guard_eval.store import settings as store_settings
+from guard_eval.study import Study
+from guard_eval.study.declared import compare_declared
+from guard_eval.texts.new import new
+from guard_eval.texts.pair import pair
+from guard_eval.texts.tuning import split_prompts
+
+WORDS = "abcdefghij"
+DIFFERENT = {"0.7": 3, "0.8": 6, "0.9": 9}
+"""How many words of a text are different, by setting: the more, the more diverse."""
+RULE = '[tuning]\nprompts = 30\nmaximize = "diversity"\nwhere = ["words <= 10"]\n'
+
+
+def write(number, different):
+    """A text of ten words that repeats its first ones; each prompt's is a little different."""
+    return " ".join(f"{WORDS[place % different]}{number}" for place in range(10))
+
+
+@pytest.fixture
+def study(tmp_path):
+    """Return a function that makes a study of 40 prompts, of `top_p` with three settings and of one other."""
+
+    def make(rule=RULE, prompts=40, settings=DIFFERENT, system="top_p"):
+        rows = [("prompt", "system", "setting", "text")]
+        for number in range(prompts):
+            words = 9 if number % 2 else 4
+            rows.append((f"Prompt {number}", "plain", "", write(number, words)))
+            rows += [(f"Prompt {number}", system, each, write(number, n)) for each, n in settings.items()]
+        path = tmp_path / "texts.csv"
+        with path.open("w", newline="") as file:
+            csv.writer(file).writerows(rows)
+        folder = tmp_path / "study"
+        made = new(folder, texts=[path])
+        if rule:
+            couples = re.compile(r"compare = \[\n.*?\n\]\n", re.DOTALL)
+            edit(folder, lambda text: couples.sub('compare = [["plain", "top_p"]]\n', text))
+            edit(folder, lambda text: text.replace("[metrics]", f"{rule}[metrics]"))
+        return folder, made
+
+    return make
+
+
+def edit(folder, change):
+    path = folder / "study.toml"
+    path.write_text(change(path.read_text()))
+
+
+def opened(folder, *overrides):
+    return Study.open(folder, overrides)
+
+
+def rate(study):
+    with Store.open(study.database, declared=study.declared) as store:
+        ada = raters.get_or_add(store, "Ada", "person")
+        [blind] = handout.claim(store, ada, study.plan, limit=1)
+        choices = dict.fromkeys(study.settings.annotation.criteria, "A")
+        verdicts.save(store, blind.presentation, choices, rater=ada)
+
+
+def test_settings_of_a_file_are_chosen_and_compared(study):
+    folder, made = study()
+    assert made.systems == {"plain": 40, "top_p(0.7)": 40, "top_p(0.8)": 40, "top_p(0.9)": 40}
+    assert 'setting_of = "top_p"' in (folder / "study.toml").read_text()
+    with pytest.raises(
+        StudyError, match=r"no setting is chosen yet by the rule in \[tuning\]; run: .*measure .* --tune"
+    ):
+        pair(opened(folder))
+    with pytest.raises(StudyError, match="no setting is chosen yet"):
+        measure(opened(folder))
+    assert "nothing is chosen" in str(read_status(folder, ()).lines)
+    result = measure(opened(folder), tune=True)
+    assert result.lines[0] == "top_p: top_p(0.9) was chosen"
+    assert any("value 1 = 0.9 was the largest tried" in line for line in result.warnings)
+    with (folder / "tuning.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["chosen"] for row in rows] == ["false", "false", "true", "true"]
+    tuned = opened(folder)
+    assert len(tuned.choice.prompts) == 30
+    assert tuned.settings.pairs.compare == [["plain", "top_p(0.9)"]]
+    paired = pair(tuned)
+    assert paired.count == 10
+    assert not {each.prompt_id for each in paired.pairs} & set(tuned.choice.prompts)
+    assert {each.method_b for each in paired.pairs} == {"top_p(0.9)"}
+    scores = measure(tuned, metrics=["diversity"]).scores
+    assert dict(zip(scores["strategy"], scores["n"], strict=True)) == {"plain": 10, "top_p(0.9)": 10}
+    assert "chosen: top_p(0.9)" in str(read_status(folder, ()).lines)
+
+
+def test_prompts_that_are_added_move_nothing(study):
+    folder, _ = study()
+    before = measure(opened(folder), tune=True).next
+    chose = opened(folder).choice.prompts
+    path = folder / "prompts.jsonl"
+    more = "".join(f'{{"id": "new {n}", "dataset": "prompts", "prompt": "More {n}"}}\n' for n in range(60))
+    path.write_text(more + path.read_text())
+    assert before
+    assert {each.id for each in split_prompts(opened(folder))[0]} == set(chose)
+
+
+def test_all_settings_that_miss_a_condition_are_named(study):
+    folder, _ = study(RULE.replace("10", "9"))
+    with pytest.raises(StudyError, match="no setting of top_p has a score of diversity and words <= 9: see"):
+        measure(opened(folder), tune=True)
+    assert not (folder / "tuning.json").exists()
+    assert (folder / "tuning.csv").exists()
+
+
+def test_pairs_with_tuning_prompts_are_refused(study):
+    folder, _ = study()
+    text = (folder / "study.toml").read_text()
+    (folder / "study.toml").write_text(text.replace(RULE, "").replace('"top_p"]]', '"top_p(0.9)"]]'))
+    assert pair(opened(folder)).count == 40
+    (folder / "study.toml").write_text(text)
+    measure(opened(folder), tune=True)
+    with pytest.raises(StudyError, match=r"30 of 40 pairs .*\[tuning\] or seed give(?s:.*)--redraw"):
+        pair(opened(folder))
+    assert pair(opened(folder), redraw=True).count == 10
+
+
+def test_too_many_tuning_prompts_are_refused(study):
+    folder, _ = study(RULE.replace("30", "40"))
+    with pytest.raises(StudyError, match=r"tuning.prompts = 40 leaves no prompts of prompts to be compared"):
+        measure(opened(folder), tune=True)
+    assert "leaves no prompts" in str(read_status(folder, ()).lines)
+
+
+def test_a_changed_rule_or_text_needs_a_new_choice(study):
+    folder, _ = study()
+    measure(opened(folder), tune=True)
+    with pytest.raises(StudyError, match="no setting is chosen yet by the rule"):
+        pair(opened(folder, "tuning.where=[]"))
+    [path] = folder.glob("texts/*0.7*")
+    path.write_text(path.read_text().replace("a1 ", "z1 ").replace("a2 ", "z2 ").replace("a3 ", "z3 "))
+    with pytest.raises(StudyError, match="the settings were chosen from other texts than the study has"):
+        pair(opened(folder))
+    measure(opened(folder), tune=True)
+    assert pair(opened(folder)).count == 10
+
+
+def test_the_choice_cannot_change_after_a_verdict(study):
+    folder, _ = study()
+    measure(opened(folder), tune=True)
+    before = opened(folder)
+    pair(before)
+    rate(before)
+    chosen = (folder / "tuning.json").read_bytes()
+    measure(before, tune=True)
+    assert (folder / "tuning.json").read_bytes() == chosen  # the same choice may be made again
+    changed = ('tuning.where=["diversity <= 50"]',)
+    with pytest.raises(StudyError, match="there are verdicts that rest on another choice of settings"):
+        measure(opened(folder, *changed), tune=True)
+    (folder / "tuning.json").unlink()
+    with pytest.raises(StudyError, match="there are verdicts that rest on another choice of settings"):
+        measure(opened(folder, *changed), tune=True)
+    assert not (folder / "tuning.json").exists()
+    edit(folder, lambda text: text.replace("prompts = 30", "prompts = 29"))
+    after = opened(folder)
+    with Store.open(after.database) as store:
+        [part] = compare_declared(
+            {PEOPLE: after.declared[PEOPLE]}, {PEOPLE: store_settings.declared(store, PEOPLE)}
+        )
+    assert {change.partition(" from ")[0] for change in part.changes} == {
+        "pairs.compare",
+        "tuning.choice",
+        "tuning.prompts",
+    }
+
+
+def test_a_choice_on_the_tested_prompts_is_corrected(study):
+    """Without prompts apart all prompts are compared, and each test is that of the best of three."""
+    folder, _ = study(RULE.replace("30", "0"))
+    result = measure(opened(folder), tune=True)
+    assert any("The prompts that chose the settings also test them" in line for line in result.warnings)
+    tuned = opened(folder)
+    assert pair(tuned).count == 40
+    measured = measure(tuned, metrics=["diversity"])
+    assert set(measured.scores["strategy"]) == {"plain", "top_p(0.9)"}
+    [row] = measured.differences.to_dict(orient="records")
+    assert row["strategy"] == "top_p(0.9)"
+    assert "best of 3, corrected for the search" in row["method"]
+    assert row["low"] is None
+    assert 0 < row["p_value"] <= 1
+
+
+def test_a_single_setting_has_an_unknown_search(study):
+    folder, _ = study(rule="", settings={"p=0.9": 9})
+    assert "[tuning]" not in (folder / "study.toml").read_text()
+    pair(opened(folder))
+    rate(opened(folder))
+    report(folder)
+    page = (folder / "report" / "report.md").read_text()
+    assert page.count("How top\\_p(p=0.9) was chosen is not known: its search is unknown") == 2
+
+
+def test_tune_needs_a_rule(study, tmp_path):
+    folder, _ = study(rule="")
+    for source, named in (
+        (opened(folder), "there is none in study.toml"),
+        (tmp_path / "texts.csv", "name its folder"),
+    ):
+        with pytest.raises(StudyError, match=named):
+            measure(source, tune=True)
+    with pytest.raises(StudyError, match="leave --metrics and --baseline out"):
+        measure(opened(folder), tune=True, metrics=["diversity"])
