@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
 
 from analysis.evidence import ANSWER_KEYS, Evidence, honours
 from analysis.sections.section import (
-    CriterionRow,
     Csv,
     Section,
     distinct_notes,
     group_by,
     group_name,
     limits,
-    name_criterion,
     name_result,
     row_table,
 )
@@ -51,32 +49,7 @@ class RoundsRow(TestedRow):
     method: str = METHOD
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PlaceRow(CriterionRow):
-    """The ranks that a system of a tournament may have, and when it left.
-
-    Attributes:
-        system: The system.
-        possible_best, possible_worst: The ranks; those of all systems are right together, at all rounds.
-        left_after: The round after which the system left; missing if it has not.
-    """
-
-    system: str
-    possible_best: int
-    possible_worst: int
-    left_after: int | None
-
-    @property
-    def possible_ranks(self) -> str:
-        """Return the ranks in words."""
-        low, high = self.possible_best, self.possible_worst
-        return f"{low}" if low == high else f"{low} to {high}"
-
-
-honours_rounds = honours("alpha", unaffected=("panel", "composite", *ANSWER_KEYS))
-
-
-@honours_rounds
+@honours("alpha", unaffected=("panel", "composite", *ANSWER_KEYS))
 def rounds(evidence: Evidence) -> list[RoundsRow]:
     """Return a row for each comparison that stops when it is decided, of people and of each judge."""
     rows = []
@@ -105,48 +78,32 @@ def rounds(evidence: Evidence) -> list[RoundsRow]:
     return rows
 
 
-@honours_rounds
-def places(evidence: Evidence) -> list[PlaceRow]:
-    """Return the ranks that the systems of a tournament may have, the best first."""
-    places = []
+def find_left(rows: Sequence[RoundsRow], alpha: float) -> dict[str, int]:
+    """Return the beaten systems all whose comparisons have stopped, each with its last round."""
+    left = {}
+    for system in {row.behind for row in rows if row.is_significant(alpha)}:
+        own = [row for row in rows if system in row.methods]
+        ends = [row.stopped_after for row in own if row.stopped_after is not None]
+        if len(ends) == len(own):
+            left[system] = max(ends)
+    return left
+
+
+def describe_rounds(evidence: Evidence) -> Iterator[str]:
+    """Yield for people and for each judge how far the rounds are, in a sentence or two."""
+    alpha = evidence.plan.alpha
     for who, rows in group_by(evidence.rows(rounds), lambda row: row.who).items():
-        systems = {*chain(*(row.methods for row in rows))}
-        won = [row for row in rows if row.is_significant(evidence.plan.alpha)]
-        for system in systems if evidence.context.contests[who].plan.design == "rounds" else ():
-            beaten_by = sum(row.behind == system for row in won)
-            own = [row for row in rows if system in row.methods]
-            ends = [row.stopped_after for row in own if row.stopped_after is not None]
-            place = PlaceRow(
-                *who,
-                rows[0].criterion,
-                system=system,
-                possible_best=1 + beaten_by,
-                possible_worst=len(systems) - sum(row.ahead == system for row in won),
-                left_after=max(ends) if beaten_by and len(ends) == len(own) else None,
-            )
-            places.append(place)
-    return sorted(places, key=lambda row: (row.who, row.possible_best, row.possible_worst, row.system))
-
-
-def describe_rounds(evidence: Evidence) -> list[str]:
-    """Return for people and for each judge how far the rounds are, in a sentence."""
-    return [_describe(evidence, who) for who in evidence.context.contests]
-
-
-def _describe(evidence: Evidence, who: tuple[str, str]) -> str:
-    contest = evidence.context.contests[who]
-    rows = [row for row in evidence.rows(rounds) if row.who == who]
-    left = [row.system for row in evidence.rows(places) if row.who == who and row.left_after]
-    decided = sum(row.is_significant(evidence.plan.alpha) for row in rows)
-    done = contest.done
-    rated = sum(size * len(contest.playing(number)) for number, size in enumerate(contest.sizes[:done], 1))
-    part = percent(rated / len(rows) / sum(contest.sizes), 0)
-    has_left = f"; {and_list(left)} left" if left else ""
-    return (
-        f"After {done} of {len(contest.sizes)} rounds, judged by {group_name(rows[0])}, {decided} of "
-        f"{plural(len(rows), 'comparison')} {'is' if decided == 1 else 'are'} decided{has_left}. "
-        f"They took {part} of the ratings of all pairs."
-    )
+        contest = evidence.context.contests[who]
+        decided = sum(row.is_significant(alpha) for row in rows)
+        left = sorted(find_left(rows, alpha))
+        done = contest.sizes[: contest.done]
+        rated = sum(size * len(contest.playing(number)) for number, size in enumerate(done, start=1))
+        yield (
+            f"After {len(done)} of {len(contest.sizes)} rounds, judged by {group_name(rows[0])}, "
+            f"{decided} of {plural(len(rows), 'comparison')} {'is' if decided == 1 else 'are'} decided"
+            f"{f'; {and_list(left)} left' if left else ''}. They took "
+            f"{percent(rated / len(rows) / sum(contest.sizes), 0)} of the ratings of all pairs."
+        )
 
 
 def section(evidence: Evidence) -> Section | None:
@@ -154,14 +111,7 @@ def section(evidence: Evidence) -> Section | None:
     rows = evidence.rows(rounds)
     if not rows:
         return None
-    systems = row_table(
-        evidence.rows(places),
-        lambda row: {"System": row.system, **name_criterion(row)},
-        lambda row: {"Ranks possible": row.possible_ranks, "Left after round": row.left_after},
-        csv="places",
-        caption="Ranks that hold at all rounds together",
-    )
-    comparisons = row_table(
+    table = row_table(
         rows,
         name_result,
         lambda row: {
@@ -179,11 +129,11 @@ def section(evidence: Evidence) -> Section | None:
     return Section(
         anchor="rounds",
         question="Which comparisons are decided?",
-        answer=describe_rounds(evidence)[0],
+        answer=next(describe_rounds(evidence)),
         notes=(HOW_TO_READ, *distinct_notes(warned)),
-        tables=(*systems, *comparisons),
+        tables=table,
         is_open=True,
     )
 
 
-CSV: Csv = {"rounds": rounds, "places": places}
+CSV: Csv = {"rounds": rounds}

@@ -76,7 +76,7 @@ def outcome(name, **declared):
         plan=TestPlan.model_construct(**(NEEDED.get(name, {}) | declared)),  # also what no plan can hold
         random_part=True,
         explored=("genre",),
-        contests={("person", ""): CONTEST} if name in {"rounds", "places"} else {},
+        contests={("person", ""): CONTEST} if name == "rounds" else {},
     )
     try:
         return frame_of(BY_NAME[name](Evidence.of(frame, context))).to_csv()

@@ -46,6 +46,12 @@ def read(folder, name):
     return list(csv.DictReader(text.splitlines()))
 
 
+def by_people(folder, name, *key):
+    """Return the rows of people by some of their columns."""
+    rows = read(folder / "report", name)
+    return {tuple(row[column] for column in key): row for row in rows if not row["judge"]}
+
+
 def test_a_tournament_in_rounds(run, folder):
     assert "pairs: 90, new: 90" in run("pair", "s").out
     assert run("describe", "s").code == 0
@@ -68,39 +74,25 @@ def test_a_tournament_in_rounds(run, folder):
     assert "Which comparisons are decided?" in page
     assert "Would other analyses say the same?" not in page
     # who left, and which ranks that leaves
-    places = {row["system"]: row for row in read(folder / "report", "places") if not row["judge"]}
-    left = int(places["loop"]["left_after"])
-    assert (places["loop"]["possible_best"], places["loop"]["possible_worst"]) == ("3", "3")
-    assert {places[name]["possible_worst"] for name in ("rich", "plain")} == {"2"}
-    rows = {
-        (row["method_a"], row["method_b"]): row
-        for row in read(folder / "report", "rounds")
-        if not row["judge"]
-    }
-    assert rows["rich", "loop"]["stopped_after"] == rows["plain", "loop"]["stopped_after"] == str(left)
+    ranked = by_people(folder, "ranking", "criterion", "method")
+    loop = ranked["fluency", "loop"]
+    assert (loop["possible_best"], loop["possible_worst"]) == ("3", "3")
+    assert {ranked["fluency", name]["possible_worst"] for name in ("rich", "plain")} == {"2"}
+    assert ranked["coherence", "loop"]["possible_best"] == ""
+    rows = by_people(folder, "rounds", "method_a", "method_b")
+    assert rows["rich", "loop"]["stopped_after"] == rows["plain", "loop"]["stopped_after"]
+    assert rows["rich", "loop"]["stopped_after"] == loop["left_after"]
     assert rows["rich", "plain"]["stopped_after"] == ""
     assert rows["rich", "loop"]["ahead"] == "rich"
     # what was handed out ends with the round
-    shown = [
-        row
-        for row in read(folder / "report", "win_shares")
-        if row["criterion"] == "fluency" and not row["judge"]
-    ]
-    pairs = {(row["method_a"], row["method_b"]): int(row["pairs"]) for row in shown}
-    assert pairs["rich", "plain"] == 30
-    assert pairs["rich", "loop"] == int(rows["rich", "loop"]["prompts"]) < 30
+    shares = by_people(folder, "win_shares", "criterion", "method_a", "method_b")
+    assert shares["fluency", "rich", "plain"]["pairs"] == "30"
+    assert shares["fluency", "rich", "loop"]["pairs"] == rows["rich", "loop"]["prompts"] < "30"
     # nothing is tested as if the prompts had been fixed
     for row in read(folder / "report", "win_shares"):
         assert (row["p"], row["p_adjusted"], row["low"], row["high"]) == ("", "", "", "")
         assert "comparisons stopped when they were decided" in row["note"]
     assert not (folder / "report" / "csv" / "sensitivity.csv").exists()
-    ranked = {
-        (row["criterion"], row["method"]): row
-        for row in read(folder / "report", "ranking")
-        if not row["judge"]
-    }
-    assert ranked["fluency", "loop"]["possible_best"] == "3"
-    assert ranked["coherence", "loop"]["possible_best"] == ""
 
 
 def test_a_decision_that_no_longer_holds_is_said(run, folder):
