@@ -4,8 +4,9 @@ A *slot* is one planned showing of a pair: to one of several people, on a side t
 is a pair as one rater was shown it; it holds its slot while `slot.held_by` is its id. Letters on the screen
 become methods in `guard_eval.store.unblind` alone.
 
-`verdict` and `note` are append-only: triggers refuse UPDATE and DELETE, except while a person is erased. A
-*request* to a judge is a row that is written before it is sent and completed once.
+`verdict`, `note`, `closed_round` and `stopped` are append-only: triggers refuse UPDATE and DELETE, except
+while a person is erased. A *request* to a judge is a row that is written before it is sent and completed
+once.
 """
 
 from __future__ import annotations
@@ -104,6 +105,7 @@ CREATE TABLE pair (
     text_b TEXT NOT NULL,
     position INTEGER NOT NULL, -- its parity decides the side that a judge sees first
     for_people BOOLEAN NOT NULL DEFAULT TRUE, -- people rate it too
+    round INTEGER NOT NULL DEFAULT 0, -- in which it is shown; 0: the study has none
     expected JSON -- of a gold pair: the better text by criterion
 );
 CREATE TABLE slot (
@@ -135,6 +137,7 @@ CREATE TABLE presentation (
 );
 CREATE INDEX ix_presentation_slot ON presentation (slot_id);
 CREATE INDEX ix_presentation_pair ON presentation (pair_id);
+CREATE INDEX ix_presentation_rater ON presentation (rater_id);
 CREATE INDEX ix_presentation_open ON presentation (rater_id) WHERE rated_at IS NULL;
 CREATE UNIQUE INDEX uq_presentation_once ON presentation (rater_id, pair_id) WHERE slot_id IS NOT NULL;
 CREATE TABLE verdict (
@@ -158,6 +161,20 @@ CREATE TABLE note (
 );
 CREATE INDEX ix_note_rater ON note (rater_id);
 CREATE INDEX ix_note_presentation ON note (presentation_id);
+CREATE TABLE closed_round (
+    part TEXT NOT NULL, -- whose verdicts decided: a pool's, or a judge's
+    number INTEGER NOT NULL,
+    grounds JSON NOT NULL, -- the plan, the p of every couple, and how many prompts were rated
+    at TIMESTAMPTZ NOT NULL,
+    PRIMARY KEY (part, number)
+);
+CREATE TABLE stopped (
+    part TEXT NOT NULL,
+    method_a TEXT NOT NULL,
+    method_b TEXT NOT NULL,
+    number INTEGER NOT NULL, -- the last round in which the two are shown
+    PRIMARY KEY (part, method_a, method_b)
+);
 CREATE TABLE instruction (
     id VARCHAR(64) NOT NULL PRIMARY KEY, -- SHA-256 of the settings and the form
     settings VARCHAR(64) NOT NULL, -- SHA-256 of what study.toml decides about the judge's requests
@@ -223,7 +240,8 @@ SQLite uses a partial index for queries with the same words as its condition.
 
 TABLE_NAMES = re.findall(r"CREATE TABLE (\w+)", TABLES)
 
-_APPEND_ONLY = {"verdict": "TRUE", "note": "TRUE", "request": "OLD.response IS NOT NULL"}
+_APPEND_ONLY = dict.fromkeys(("verdict", "note", "closed_round", "stopped"), "TRUE")
+_APPEND_ONLY |= {"request": "OLD.response IS NOT NULL"}
 """Tables of which no row, or no such row, may be changed or removed, except while a person is erased."""
 
 
