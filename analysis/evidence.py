@@ -101,7 +101,7 @@ class JudgeUsage:
     """How judges were asked. Each row names its `judge`.
 
     Attributes:
-        prompts: What a judge was sent in one form besides the texts (the store's `read_instructions`).
+        prompts: What a judge was sent in one form besides the texts (the store's `read_usage`).
         spent: Requests, answers, tokens and dollars (the store's `read_spending`).
         failed: The kind, reason and count of what a judge left without a verdict.
         seen: A model and fingerprint that answered: how often, first and last, in UTC.
