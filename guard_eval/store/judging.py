@@ -18,7 +18,7 @@ from guard_eval.store.schema import MOMENT, query
 _VARIES = re.compile(r"\d+(?:[.,:]\d+)*|\b(?=\w*\d)[\w-]{8,}")
 
 
-# What each judge was sent besides the texts, in each form that was answered. `answers` counts all answers, and
+# What each judge was sent besides the texts, in each answered form. `answers` counts all answers, and
 # `verdicts` the questions of the study that got their verdict in this form.
 _INSTRUCTIONS = query("""
     SELECT rater.name AS judge, instruction.id, instruction.prompt, instruction.description,
