@@ -31,7 +31,7 @@ def test_agreement_leaves_no_section():
 
 
 def test_judge_contradicts_itself_in_samples_of_one_order():
-    """Three samples in each order: on p1 they differ in one order, on p2 in none; the orders differ on both."""
+    """Of three samples in each order one differs, on p1; that the orders differ is no contradiction."""
     said = {("p1", "x"): "xxy", ("p1", "y"): "yyy", ("p2", "x"): "---", ("p2", "y"): "xxx"}
     rows = [
         {"pair_id": pair, "dataset": "d", "method_a": "x", "method_b": "y", "rater": "gpt", "criterion": "c"}
