@@ -327,11 +327,9 @@ def _ranking_bars(rows: Sequence[RankingRow]) -> ResultBars:
 
 def _answer_comparisons(rows: Sequence[WinShareRow], alpha: float) -> Iterator[str]:
     """Say of each comparison who was preferred, and once for all in which nothing was found."""
-    unclear = []
-    clear = []
-    for comparison in group_by(rows, lambda row: row.methods).values():
-        is_unclear = all(conclude(row, alpha) == NO_EVIDENCE for row in comparison)
-        (unclear if is_unclear else clear).append(comparison)
+    comparisons = list(group_by(rows, lambda row: row.methods).values())
+    unclear = [rows for rows in comparisons if {conclude(row, alpha) for row in rows} == {NO_EVIDENCE}]
+    clear = [rows for rows in comparisons if rows not in unclear]
     for comparison in clear[:MAX_SPELT_OUT]:
         yield from _answer_comparison(comparison, alpha)
     if unclear:

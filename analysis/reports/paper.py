@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
@@ -158,7 +158,7 @@ def _share_table(evidence: Evidence) -> Table:
     )
 
 
-def _cut(rows: Sequence[object], name: str) -> str:
+def _cut(rows: Collection[object], name: str) -> str:
     """Return that a table has not all rows."""
     return f" The first {MAX_ROWS} of {len(rows)} {name}." if len(rows) > MAX_ROWS else ""
 

@@ -35,10 +35,6 @@ LAYERS = {
 """The layer of a model that correlates best with people, as the metric's authors measured it."""
 
 
-Match = tuple[float, float, float]
-"""Precision, recall and F1, each from −1 to 1."""
-
-
 def default_layer(name: str) -> int:
     """Return the layer that the metric's authors chose for a model, by the last part of its name.
 
@@ -71,11 +67,12 @@ def bertscore(
     *,
     layer: int,
     batch_size: int = 32,
-) -> list[Match | None]:
-    """Return how well each text matches its reference.
+) -> list[tuple[float | None, bool]]:
+    """Return how well each text matches its reference, as F1 from −1 to 1, and whether a side was cut.
 
     Each token is matched with the most similar token of the other side, by the cosine of their hidden states.
-    The marks at a text's ends can be matched but do not count.
+    The marks at a text's ends can be matched but do not count. Where the text or the reference has no word,
+    there is no F1.
 
     Args:
         model: An encoder of transformers.
@@ -85,42 +82,45 @@ def bertscore(
         layer: Whose output represents a token; 0 is the embeddings.
         batch_size: Pairs in a forward pass.
 
-    Returns:
-        A match for each text; None where the text or the reference has no word.
-
     Raises:
         StudyError: The model has no such layer.
     """
     limit = token_limit(model, tokenizer)
-    sides = (encode(tokenizer, side, limit) for side in (texts, references))
-    pairs = list(zip(*sides, strict=True))
+    whole = list(zip(_encode(tokenizer, texts), _encode(tokenizer, references), strict=True))
+    longest = [max(map(len, pair)) for pair in whole]
+    pairs = [[row if len(row) <= limit else [*row[: limit - 1], row[-1]] for row in pair] for pair in whole]
     match = partial(_match, model, tokenizer, layer)
-    return read_in_batches(pairs, lambda pair: max(map(len, pair)), match, most=batch_size)
+    scores = read_in_batches(pairs, lambda pair: max(map(len, pair)), match, most=batch_size)
+    return [(score, length > limit) for score, length in zip(scores, longest, strict=True)]
 
 
-def encode(tokenizer: Tokenizer, texts: Sequence[str], limit: int) -> list[list[int]]:
-    """Return at most `limit` tokens of each text, with the marks at their ends."""
+def _encode(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
+    """Return the tokens of each text, with the marks at its ends."""
     # These two kinds tokenise a first word as one within a text only if a space is before it.
     start = " " if isinstance(tokenizer, GPT2Tokenizer | RobertaTokenizer) else ""
-    rows = tokenizer([start + text.strip() for text in texts], verbose=False)["input_ids"]
-    return [row if len(row) <= limit else [*row[: limit - 1], row[-1]] for row in rows]
+    rows: list[list[int]] = tokenizer([start + text.strip() for text in texts], verbose=False)["input_ids"]
+    return rows
 
 
 @torch.inference_mode()
 def _match(
-    model: Model, tokenizer: Tokenizer, layer: int, pairs: Sequence[tuple[list[int], list[int]]]
-) -> list[Match | None]:
-    (x, x_real, x_counts), (y, y_real, y_counts) = (
-        _embed(model, tokenizer, layer, side) for side in zip(*pairs, strict=True)
-    )
-    similarity = (x @ y.transpose(1, 2)).masked_fill(~(x_real[:, :, None] & y_real[:, None]), 0)
+    model: Model, tokenizer: Tokenizer, layer: int, pairs: Sequence[Sequence[list[int]]]
+) -> list[float | None]:
+    """Return the F1 of pairs of a text's tokens and its reference's."""
+    texts, references = zip(*pairs, strict=True)
+    x, x_real, x_counts = _embed(model, tokenizer, layer, texts)
+    y, y_real, y_counts = _embed(model, tokenizer, layer, references)
+    are_real = x_real[:, :, None] & y_real[:, None]
+    similarity = (x @ y.transpose(1, 2)).masked_fill(~are_real, 0)
     precision = (similarity.amax(2) * x_counts).sum(1) / x_counts.sum(1)
     recall = (similarity.amax(1) * y_counts).sum(1) / y_counts.sum(1)
     total = precision + recall
     f1 = torch.where(total == 0, 0.0, 2 * precision * recall / total)
-    have_words = (x_counts.any(1) & y_counts.any(1)).tolist()
-    scores = torch.stack([precision, recall, f1], 1).tolist()
-    return [tuple(score) if words else None for score, words in zip(scores, have_words, strict=True)]
+    have_words = x_counts.any(1) & y_counts.any(1)
+    return [
+        score if has_words else None
+        for score, has_words in zip(f1.tolist(), have_words.tolist(), strict=True)
+    ]
 
 
 def _embed(
@@ -129,10 +129,11 @@ def _embed(
     """Return unit vectors `[n, tokens, d]`, which tokens are real, and which count, `[n, tokens]` each."""
     ids, real = pad_rows(rows, model, tokenizer.pad_token_id)
     states = model(input_ids=ids, attention_mask=real.long(), output_hidden_states=True).hidden_states
-    if not 0 <= layer < len(states):
+    last = len(states) - 1
+    if not 0 <= layer <= last:
         raise StudyError(
-            f"BERTScore's layer {layer}: the model has {len(states) - 1} layers; set metrics.bertscore_layer "
-            f"from 0 to {len(states) - 1}"
+            f"BERTScore's layer {layer}: the model has {last} layers; set metrics.bertscore_layer from 0 to "
+            f"{last}"
         )
     counts = real & (ids != tokenizer.cls_token_id) & (ids != tokenizer.sep_token_id)
     return torch.nn.functional.normalize(states[layer].float(), dim=-1), real, counts
@@ -143,27 +144,23 @@ def outcomes(groups: Sequence[Group], _: Sequence[str], tools: MetricTools) -> I
     settings = tools.settings
     encoder = tools.models.open(settings.bertscore_model, loader="load_encoder")
     layer = settings.bertscore_layer or default_layer(settings.bertscore_model)
+
+    def compute(
+        model: Model, tokenizer: Tokenizer, pairs: Sequence[ScoringInput]
+    ) -> list[tuple[float | None, bool]]:
+        return bertscore(model, tokenizer, *zip(*pairs, strict=True), layer=layer)
+
     pairs = [(t.text, t.reference) for group in groups for t in group.texts if t.reference is not None]
-    scores = tools.read(["bertscore", layer], encoder, pairs, partial(_score_pairs, layer))
+    stored = tools.read(["bertscore", layer], encoder, pairs, compute)
     signature = f"bertscore|{encoder.signature}|layer:{layer}|idf:no|rescaled:no|F1"
     for group in groups:
-        known = [scores.get((text.text, text.reference or ""), (None, False)) for text in group.texts]
-        values = [math.nan if f1 is None else 100.0 * f1 for f1, _ in known]
+        scores = [stored.get((text.text, text.reference or ""), (None, False)) for text in group.texts]
+        values = [math.nan if f1 is None else 100.0 * f1 for f1, _ in scores]
         missing = sum(text.reference is None for text in group.texts)
         counts = {
             "without a reference": missing,
-            "cut to the encoder's length": sum(is_cut for _, is_cut in known),
-            "not a finite number": sum(f1 is not None and not math.isfinite(f1) for f1, _ in known),
+            "cut to the encoder's length": sum(is_cut for _, is_cut in scores),
+            "not a finite number": sum(f1 is not None and not math.isfinite(f1) for f1, _ in scores),
         }
-        note = "no text has a reference" if missing == len(known) else ""
+        note = "no text has a reference" if missing == len(scores) else ""
         yield mean_outcome("bertscore", group, values, signature=signature, counts=counts, note=note)
-
-
-def _score_pairs(
-    layer: int, model: Model, tokenizer: Tokenizer, pairs: Sequence[ScoringInput]
-) -> Iterator[tuple[float | None, bool]]:
-    """Yield F1 of each pair, and whether a side was cut."""
-    limit = token_limit(model, tokenizer)
-    matches = bertscore(model, tokenizer, *zip(*pairs, strict=True), layer=layer)
-    for match, pair in zip(matches, pairs, strict=True):
-        yield match and match[2], max(map(len, encode(tokenizer, pair, limit + 1))) > limit

@@ -130,16 +130,16 @@ def outcomes(groups: Sequence[Group], metrics: Sequence[str], tools: MetricTools
     signature = f"{scorer.signature}|prompt and text tokenised apart"
     for group in groups:
         scores = [None if text.prompt is None else stored[text.prompt, text.text] for text in group.texts]
-        known = [score for score in scores if score]
+        missing = sum(text.prompt is None for text in group.texts)
+        scored = [LogLikelihood(*score) for score in scores if score]
         sums = np.array([score[:2] if score else (math.nan, math.nan) for score in scores])
         finite = np.isfinite(sums[:, 0])
-        missing = sum(text.prompt is None for text in group.texts)
         facts: dict[str, Any] = {
             "counts": {
                 "without a prompt": missing,
-                "prompt cut to the scoring model's context": sum(score[2] for score in known),
-                "text cut to the scoring model's context": sum(score[3] for score in known),
-                "not a finite number": len(known) - int(finite.sum()),
+                "prompt cut to the scoring model's context": sum(score.prompt_cut for score in scored),
+                "text cut to the scoring model's context": sum(score.text_cut for score in scored),
+                "not a finite number": len(scored) - int(finite.sum()),
             },
             "reason": "no text has a prompt" if missing == len(scores) else "the model gave no text a score",
         }

@@ -24,32 +24,38 @@ def outcomes(groups: Sequence[Group], metrics: Sequence[str], _: MetricTools) ->
 def _lengths(group: Group, *, written: bool) -> Iterator[Outcome]:
     """Yield words per text and, where they are known, tokens and whether the model ended the text."""
     words = [len(text.text.split()) for text in group.texts]
-    yield mean_outcome(
-        "words", group, words, signature="words|tokens:whitespace|mean over all texts, empty ones too"
-    )
-    tokens = [math.nan if text.tokens is None else text.tokens for text in group.texts]
-    ended = [math.nan if text.ended is None else 100.0 * text.ended for text in group.texts]
-    for metric, values in (("tokens", tokens), ("ended", ended)):
-        if written and not all(map(math.isnan, values)):  # a file of texts may have neither
-            yield mean_outcome(metric, group, values, signature=f"{metric}|as generated|mean over texts")
+    signature = "words|tokens:whitespace|mean over all texts, empty ones too"
+    yield mean_outcome("words", group, words, signature=signature)
+    if not written:
+        return
+    values: dict[str, Sequence[float | None]] = {
+        "tokens": [text.tokens for text in group.texts],
+        "ended": [None if text.ended is None else 100.0 * text.ended for text in group.texts],
+    }
+    for metric, series in values.items():
+        if any(value is not None for value in series):  # a file of texts may have neither
+            numbers = [math.nan if value is None else value for value in series]
+            yield mean_outcome(metric, group, numbers, signature=f"{metric}|as generated|mean over texts")
 
 
 def _speeds(group: Group) -> Iterator[Outcome]:
     """Yield the tokens per second and the time per text, where times are known. Runs share their batches."""
-    timed = [(text.seconds, text.tokens) for text in group.texts if text.seconds]
-    seconds = math.fsum(time for time, _ in timed)
-    tokens = [count for _, count in timed if count is not None]
-    speeds = {"seconds_per_text": seconds / len(timed)} if timed else {}
-    if timed and len(tokens) == len(timed):
+    timed = [text for text in group.texts if text.seconds]
+    if not timed:
+        return
+    seconds = math.fsum(text.seconds or 0.0 for text in timed)
+    speeds = {"seconds_per_text": seconds / len(timed)}
+    tokens = [text.tokens for text in timed if text.tokens is not None]
+    if len(tokens) == len(timed):
         speeds["tokens_per_second"] = sum(tokens) / seconds
     for metric, value in speeds.items():
-        signature = f"{metric}|wall time of batches|{generated_on(group)}"
+        signature = f"{metric}|wall time of batches|{_describe_machines(group)}"
         yield outcome_of_runs(metric, group, [value], n=len(timed), note=SHARED_TIME, signature=signature)
 
 
-def generated_on(group: Group) -> str:
+def _describe_machines(group: Group) -> str:
     """Return the devices and the largest batch of a group's texts; empty where unknown."""
     devices = sorted({text.device for text in group.texts if text.device})
-    batches = [text.batch for text in group.texts if text.batch]
-    rows = f"up to {max(batches)} at once" if batches else ""
+    largest = max((text.batch or 0 for text in group.texts), default=0)
+    rows = f"up to {largest} at once" if largest else ""
     return ", ".join(filter(None, (" and ".join(devices), rows)))

@@ -46,8 +46,7 @@ BATCH_ROWS = 16
 MIXTURES = np.linspace(1e-6, 1 - 1e-6, 25)
 KEPT_VARIANCE = 0.9
 
-Buckets = int | Literal["auto"]
-Features = NDArray[np.floating[Any]]
+Features = NDArray[np.float32]
 Labels = NDArray[np.int64]
 
 
@@ -75,7 +74,13 @@ class Mauve:
         return statistics.fmean(self.values) if self.values else math.nan
 
 
-def mauve(p: Features, q: Features, *, buckets: Buckets = "auto", seeds: Sequence[int] = SEEDS) -> Mauve:
+def mauve(
+    p: Features,
+    q: Features,
+    *,
+    buckets: int | Literal["auto"] = "auto",
+    seeds: Sequence[int] = SEEDS,
+) -> Mauve:
     """Return MAUVE of texts with features `q` [m, d] against references with features `p` [n, d].
 
     As by the authors' defaults, features are scaled to length 1, projected onto the principal components that
@@ -93,21 +98,25 @@ def mauve(p: Features, q: Features, *, buckets: Buckets = "auto", seeds: Sequenc
     """
     n = min(len(p), len(q))
     number = max(2, round(n / 10)) if buckets == "auto" else buckets
-    undefined = partial(Mauve, n=n, buckets=number)
     fewest = max(FEWEST, FEWEST_PER_BUCKET * number)
+    reason = ""
     if n < fewest:
-        return undefined(
-            reason=f"{n} texts with a reference; for {number} buckets at least {fewest} are needed"
-        )
-    if not (np.isfinite(p).all() and np.isfinite(q).all()):
-        return undefined(reason="features that are not finite numbers")
+        reason = f"{n} texts with a reference; for {number} buckets at least {fewest} are needed"
+    elif not (np.isfinite(p).all() and np.isfinite(q).all()):
+        reason = "features that are not finite numbers"
+    if reason:
+        return Mauve(n=n, buckets=number, reason=reason)
     labels = tuple(_quantise(p, q, number, seeds))
-    values = []
-    for p_labels, q_labels in labels:
-        p_hist = np.bincount(p_labels, minlength=number) / len(p)
-        q_hist = np.bincount(q_labels, minlength=number) / len(q)
-        values.append(float(area(p_hist, q_hist)))
-    return Mauve(values=tuple(values), n=n, buckets=number, labels=labels)
+    values = [
+        area(_count(p_labels, number) / len(p), _count(q_labels, number) / len(q))
+        for p_labels, q_labels in labels
+    ]
+    return Mauve(values=tuple(map(float, values)), n=n, buckets=number, labels=labels)
+
+
+def _count(labels: Labels, buckets: int) -> NDArray[np.int64]:
+    """Return how many labels name each bucket, `[buckets]`."""
+    return np.bincount(labels, minlength=buckets)
 
 
 def area(p_hist: ArrayLike, q_hist: ArrayLike) -> Floats:
@@ -128,7 +137,9 @@ def area(p_hist: ArrayLike, q_hist: ArrayLike) -> Floats:
         mixture = weight * p + (1 - weight) * q
         x[index] = np.exp(-SCALING * rel_entr(q, mixture).sum(-1))
         y[index] = np.exp(-SCALING * rel_entr(p, mixture).sum(-1))
-    total: Floats = 50.0 * ((x[:-1] - x[1:]) * (y[:-1] + y[1:])).sum(0)
+    widths = x[:-1] - x[1:]
+    heights = (y[:-1] + y[1:]) / 2
+    total: Floats = 100.0 * (widths * heights).sum(0)
     return total
 
 
@@ -143,17 +154,18 @@ def contributions(result: Mauve) -> Floats:
     Args:
         result: Of n references and n texts, reference i and text i of the same prompt.
     """
-    change = np.zeros(result.n)
+    n = result.n
+    one_less = np.eye(result.buckets)  # row k: if one text less were in bucket k
+    change = np.zeros(n)
     for value, (p, q) in zip(result.values, result.labels, strict=True):
-        p_counts = np.bincount(p, minlength=result.buckets)
-        q_counts = np.bincount(q, minlength=result.buckets)
-        # row k: the shares if one text less were in bucket k
-        p_without = np.clip(p_counts - np.eye(result.buckets), 0, None) / (result.n - 1)
-        q_without = np.clip(q_counts - np.eye(result.buckets), 0, None) / (result.n - 1)
-        of_p = area(p_without, q_counts / result.n) - value
-        of_q = area(p_counts / result.n, q_without) - value
+        p_counts = _count(p, result.buckets)
+        q_counts = _count(q, result.buckets)
+        p_without = np.clip(p_counts - one_less, 0, None) / (n - 1)
+        q_without = np.clip(q_counts - one_less, 0, None) / (n - 1)
+        of_p = area(p_without, q_counts / n) - value
+        of_q = area(p_counts / n, q_without) - value
         change += (of_p[p] + of_q[q]) / len(result.values)
-    return np.asarray(result.value + (result.n - 1) * (change.mean() - change))
+    return np.asarray(result.value + (n - 1) * (change.mean() - change))
 
 
 def _quantise(
@@ -180,7 +192,7 @@ def _quantise(
             yield labels[len(q) :], labels[: len(q)]
 
 
-def _project(p: Features, q: Features) -> NDArray[np.float32]:
+def _project(p: Features, q: Features) -> Features:
     """Return the points that are clustered, texts before references, [m + n, c]."""
     from sklearn.decomposition import PCA  # type: ignore[import-untyped]  # noqa: PLC0415 (an extra)
     from sklearn.preprocessing import normalize  # type: ignore[import-untyped]  # noqa: PLC0415
@@ -190,7 +202,7 @@ def _project(p: Features, q: Features) -> NDArray[np.float32]:
         return np.zeros((len(unit), 1), dtype=np.float32)  # no variance to have components of
     pca = PCA().fit(unit)  # of all components: such a decomposition draws nothing at random
     kept = int(np.argmax(np.cumsum(pca.explained_variance_ratio_) >= KEPT_VARIANCE)) + 1
-    points: NDArray[np.float32] = pca.transform(unit)[:, :kept].astype(np.float32)
+    points: Features = pca.transform(unit)[:, :kept].astype(np.float32)
     return points
 
 
@@ -202,7 +214,7 @@ def cut_text(tokenizer: Tokenizer, text: str, tokens: int) -> str | None:
 
 def hidden_features(
     model: Model, tokenizer: Tokenizer, texts: Sequence[str | None], *, batch_size: int = BATCH_ROWS
-) -> list[NDArray[np.float32] | None]:
+) -> list[Features | None]:
     """Return the last layer's hidden state at the last token of each text, `[d]`; None has none.
 
     Special tokens are those the tokenizer adds of its own accord. Texts are padded on the right, which a
@@ -221,13 +233,13 @@ def hidden_features(
 
 
 @torch.inference_mode()
-def _last_states(model: Model, rows: Sequence[Sequence[int]]) -> NDArray[np.float32]:
+def _last_states(model: Model, rows: Sequence[Sequence[int]]) -> Features:
     ids, real = pad_rows(rows, model)
     # The model without its head: logits over the vocabulary would need far more memory than everything else.
     body: Model = getattr(model, "base_model", model)
     states = body(input_ids=ids, attention_mask=real.long(), use_cache=False, output_hidden_states=True)
     last = states.hidden_states[-1][torch.arange(len(rows), device=ids.device), real.sum(1) - 1]
-    values: NDArray[np.float32] = last.float().cpu().numpy()
+    values: Features = last.float().cpu().numpy()
     return values
 
 
@@ -251,19 +263,19 @@ def outcomes(groups: Sequence[Group], _: Sequence[str], tools: MetricTools) -> I
 
 
 def _outcome(
-    group: Group, settings: MetricSettings, model: str, features: Mapping[ScoringInput, Any]
+    group: Group, settings: MetricSettings, model: str, features: Mapping[ScoringInput, Features | None]
 ) -> Outcome:
     """Return MAUVE of a group's runs, and what each prompt contributes."""
     seeds = range(SEEDS[0], SEEDS[0] + settings.mauve_seeds)
-    # None of a text that is too short, and of a missing reference.
-    pairs = [(features.get((text.reference or "",)), features.get((text.text,))) for text in group.texts]
+    references = [features.get((text.reference or "",)) for text in group.texts]
+    texts = [features.get((text.text,)) for text in group.texts]
     results = []
-    parts = np.zeros((len(pairs), 2))
+    parts = np.zeros((len(texts), 2))
     for run in group.runs:
-        whole = [index for index in run if all(side is not None for side in pairs[index])]
+        whole = [index for index in run if references[index] is not None and texts[index] is not None]
         result = mauve(
-            np.array([pairs[index][0] for index in whole]),
-            np.array([pairs[index][1] for index in whole]),
+            np.array([references[index] for index in whole]),
+            np.array([texts[index] for index in whole]),
             buckets=settings.mauve_buckets,
             seeds=seeds,
         )
@@ -284,7 +296,7 @@ def _outcome(
         [result.value for result in results],
         n=sum(result.n for result in defined),
         counts={
-            "without a reference": len(pairs) - compared,
+            "without a reference": len(texts) - compared,
             f"text or reference shorter than {tokens} tokens": compared - sum(each.n for each in results),
         },
         note=f"standard deviation over {len(seeds)} seeds {noise**0.5:.2f}",

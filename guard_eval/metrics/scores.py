@@ -120,15 +120,18 @@ def closest_to_human(rows: Sequence[Any]) -> set[tuple[str, str, str]]:
         for row in rows
         if is_finite(row.value)
     }
-    away: dict[tuple[str, str, str], float] = {}
-    least: dict[tuple[str, str], float] = {}
+    distances: dict[tuple[str, str], dict[str, float]] = {}
     for (metric, dataset, strategy), value in shown.items():
         human = shown.get((metric, dataset, HUMAN))
         if human is not None and strategy != HUMAN:
             distance = round(abs(value - human), METRICS[metric].digits)
-            away[metric, dataset, strategy] = distance
-            least[metric, dataset] = min(distance, least.get((metric, dataset), math.inf))
-    return {key for key, distance in away.items() if distance == least[key[:2]]}
+            distances.setdefault((metric, dataset), {})[strategy] = distance
+    return {
+        (metric, dataset, strategy)
+        for (metric, dataset), by_strategy in distances.items()
+        for strategy, distance in by_strategy.items()
+        if distance == min(by_strategy.values())
+    }
 
 
 def is_finite(value: float | None) -> bool:

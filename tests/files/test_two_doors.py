@@ -21,7 +21,7 @@ ALLOWED = {
     "analysis/demo.py": {"read_bytes"},
     "analysis/reports/columns.py": {"read_text"},
     "analysis/reports/paper.py": {"read_text"},
-    "analysis/verdicts/columns.py": {"read_text"},
+    "analysis/verdicts/table.py": {"read_text"},
     "judge/viewer.py": {"read_text"},
     "annotation_app/markup.py": {"read_text"},
     "annotation_app/server.py": {"read_text"},

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from guard_eval.generation.decoding.steps import Context, choose, first_state, step_trace
+from guard_eval.generation.decoding.processor import Context, choose, first_state, step_trace
 from guard_eval.generation.strategies import apply_step
 
 

@@ -11,7 +11,7 @@ from typing import assert_never
 import torch
 from torch import Tensor
 
-from guard_eval.generation.strategies.values import Aggregation, Mapping
+from guard_eval.generation.strategies import Aggregation, Mapping
 
 CLAMP = 1 - 1e-6
 """Where the argument of arctanh ends on either side: the paper is silent, and ln k_t does get exceeded."""

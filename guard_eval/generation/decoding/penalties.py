@@ -7,13 +7,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from guard_eval.generation.strategies.protocol import apply_step
-from guard_eval.generation.strategies.values import (
+from guard_eval.generation.strategies import (
     Dry,
     FrequencyPenalty,
     NoRepeatNgram,
     PresencePenalty,
     RepetitionPenalty,
+    apply_step,
 )
 
 LONGEST_MATCH = 50

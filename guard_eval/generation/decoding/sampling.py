@@ -14,8 +14,7 @@ from torch import Tensor
 
 from guard_eval.generation.decoding.candidates import keep_largest, scatter, sort_values
 from guard_eval.generation.decoding.entropy import log_normaliser, shannon_entropy
-from guard_eval.generation.strategies.protocol import apply_step, initial_state, trace_values, update_state
-from guard_eval.generation.strategies.values import (
+from guard_eval.generation.strategies import (
     AdaptiveDecoding,
     EpsilonSampling,
     EtaSampling,
@@ -28,6 +27,10 @@ from guard_eval.generation.strategies.values import (
     TopNSigma,
     TopP,
     Typical,
+    apply_step,
+    initial_state,
+    trace_values,
+    update_state,
 )
 
 ZIPF_TOKENS = 100

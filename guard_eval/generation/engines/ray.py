@@ -12,7 +12,7 @@ import socket
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import chdir, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -52,7 +52,8 @@ def open_ray(plan: GenerationPlan) -> Iterator[Engine]:
         raise MissingExtraError("ray", "ray")
     for name, value in _QUIET.items():  # read on being imported
         os.environ.setdefault(name, value)
-    ray, model = import_module("ray"), plan.study.settings.model
+    ray = import_module("ray")
+    model = plan.study.settings.model
     if model.device_map is not None:
         raise StudyError(
             f"--engine ray gives each worker one GPU, and model.device = {model.device!r} spreads a model; "
@@ -63,11 +64,15 @@ def open_ray(plan: GenerationPlan) -> Iterator[Engine]:
         resources = sum_resources(ray.nodes())
         count, device = choose_workers(resources, device=model.one_device, workers=plan.workers)
         progress.notice(f"{plan.total} texts by {model.name}: {count} workers, {device}")
-        known = {**plan.known, "dtype": plan.known["dtype"] if device == "cpu" else None}
-        study = replace(plan.study, folder=plan.study.folder.resolve())
-        threads = max(1, int(resources["CPU"]) // count) if device == "cpu" else 1
-        write = partial(_write_on_workers, ray, study, count=count, device=device, threads=threads)
-        yield Engine(known, write)
+        on_cpu = device == "cpu"
+        workers = _Workers(
+            ray=ray,
+            study=replace(plan.study, folder=plan.study.folder.resolve()),
+            count=count,
+            device=device,
+            threads=max(1, int(resources["CPU"]) // count) if on_cpu else 1,
+        )
+        yield Engine({**plan.known, "dtype": plan.known["dtype"] if on_cpu else None}, workers.write)
     finally:
         ray.shutdown()
 
@@ -81,8 +86,11 @@ class Worker:
     def __init__(
         self, study: Study, strategy: str, *, device: str, threads: int, sources: dict[str, str]
     ) -> None:
-        self._study, self._strategy, self._device = study, strategy, device
-        self._threads, self._sources = threads, sources
+        self._study = study
+        self._strategy = strategy
+        self._device = device
+        self._threads = threads
+        self._sources = sources
 
     @cached_property
     def _models(self) -> Any:  # noqa: ANN401 (StudyModels, which imports torch: the driver needs none)
@@ -99,139 +107,128 @@ class Worker:
     def ready(self) -> None:
         """Return when the worker runs."""
 
-    def write(self, texts: Sequence[PlannedText]) -> tuple[list[FinishedBatch], str | None]:
-        """Return the batches of planned texts, and the error that ended them, if any."""
+    def write(self, texts: Sequence[PlannedText]) -> tuple[list[FinishedBatch], str]:
+        """Return the batches of planned texts, and the error that ended them, or ""."""
         batches: list[FinishedBatch] = []
         try:
             batches.extend(self._models.write(self._strategy, texts))  # those before an error stay
         except StudyError as error:  # which Ray would disfigure
             return batches, str(error)
-        return batches, None
+        return batches, ""
 
 
-def _write_on_workers(
-    ray: Any,  # noqa: ANN401 (Ray's types are not imported)
-    study: Study,
-    strategy: str,
-    texts: Sequence[PlannedText],
-    *,
-    count: int,
-    device: str,
-    threads: int,
-) -> Iterator[FinishedBatch]:
-    """Yield the batches of each chunk as some worker has written it.
-
-    Raises:
-        StudyError: A worker refused a prompt or a model, the machines have different models, or workers died
-            again and again. What was yielded stays good.
-    """
-    least, size = 32 if device == "cpu" else 256, study.settings.generation.batch_size
-    rows = least if size == "auto" else size * -(-least // size)
-    ordered = sorted(texts, key=lambda each: -len(each[0].text))
-    short = [(replace(prompt, reference=None), run) for prompt, run in ordered]
-    chunks = [short[start : start + rows] for start in range(0, len(short), rows)]
-    gpus = int(device != "cpu")
-    actor = ray.remote(num_cpus=1, num_gpus=gpus, scheduling_strategy="SPREAD")(Worker)
-    new_worker = partial(actor.remote, study, strategy, device=device, threads=threads, sources=own.texts)
-    recipes: set[Recipe] = set()
-    problems: list[str] = []
-    try:
-        for batches, problem in _hand_out(ray, new_worker, chunks, count):
-            problems += [problem] if problem else []
-            recipes.update(text.recipe for batch in batches for text in batch.texts)
-            if len(recipes) > 1:
-                raise StudyError(
-                    f"the workers' models differ: {' and '.join(map(str, recipes))}. Put the same files on "
-                    "all machines, or name a Hub commit as model.revision, and the arithmetic as model.dtype"
-                )
-            yield from batches
-    except ray.exceptions.RayError as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[-1]
-        raise StudyError(
-            f"the workers could not go on: {reason}; what they wrote is kept. "
-            "If memory ran out, lower generation.batch_size or --workers. Run the same command again"
-        ) from error
-    if problems:
-        raise StudyError("; ".join(dict.fromkeys(problems)))
-
-
+@dataclass(frozen=True, kw_only=True)
 class _Workers:
-    """Workers, and the answers that are waited for.
+    """Workers on a cluster, and how they write a strategy's texts.
 
     Attributes:
-        at_work: By answer: the worker, and the number of its chunk; None while the worker starts.
+        ray: The module, whose types are not imported.
+        study: The study; its folder is absolute.
+        count: How many workers write at once.
+        device: What each of them has.
+        threads: How many threads each of them uses.
     """
 
-    def __init__(self, ray: Any, new_worker: Callable[[], Any]) -> None:  # noqa: ANN401
-        self._ray, self._new_worker = ray, new_worker
-        self.at_work: dict[Any, tuple[Any, int | None]] = {}
+    ray: Any
+    study: Study
+    count: int
+    device: str
+    threads: int
 
-    def start(self) -> None:
-        """Start a worker; it may have to wait for room."""
-        worker = self._new_worker()
-        self.at_work[worker.ready.remote()] = worker, None
+    def write(self, strategy: str, texts: Sequence[PlannedText]) -> Iterator[FinishedBatch]:
+        """Yield the batches of each chunk as some worker has written it.
 
-    @property
-    def are_writing(self) -> bool:
-        """Whether a worker has a chunk."""
-        return any(chunk is not None for _, chunk in self.at_work.values())
+        Raises:
+            StudyError: A worker refused a prompt or a model, the machines have different models, or workers
+                died again and again. What was yielded stays good.
+        """
+        on_cpu = self.device == "cpu"
+        least = 32 if on_cpu else 256
+        size = self.study.settings.generation.batch_size
+        rows = least if size == "auto" else size * -(-least // size)
+        ordered = sorted(texts, key=lambda each: -len(each[0].text))
+        short = [(replace(prompt, reference=None), run) for prompt, run in ordered]
+        chunks = [short[start : start + rows] for start in range(0, len(short), rows)]
+        options = {"num_cpus": 1, "num_gpus": 0 if on_cpu else 1, "scheduling_strategy": "SPREAD"}
+        facts = {"device": self.device, "threads": self.threads, "sources": own.texts}
+        new_worker = partial(self.ray.remote(**options)(Worker).remote, self.study, strategy, **facts)
+        recipes: set[Recipe] = set()
+        problems: dict[str, None] = {}
+        try:
+            for batches, problem in self._hand_out(chunks, new_worker):
+                problems |= {problem: None} if problem else {}
+                recipes.update(text.recipe for batch in batches for text in batch.texts)
+                if len(recipes) > 1:
+                    raise StudyError(
+                        f"the workers' models differ: {' and '.join(map(str, recipes))}. Put the same files "
+                        "on all machines, or name a Hub commit as model.revision, and the arithmetic as "
+                        "model.dtype"
+                    )
+                yield from batches
+        except self.ray.exceptions.RayError as error:
+            reason = (str(error).strip().splitlines() or [type(error).__name__])[-1]
+            raise StudyError(
+                f"the workers could not go on: {reason}; what they wrote is kept. "
+                "If memory ran out, lower generation.batch_size or --workers. Run the same command again"
+            ) from error
+        if problems:
+            raise StudyError("; ".join(problems))
 
-    def wait(self) -> list[Any]:
+    def _hand_out(
+        self, chunks: Sequence[Sequence[PlannedText]], new_worker: Callable[[], Any]
+    ) -> Iterator[tuple[list[FinishedBatch], str]]:
+        """Yield what workers return for chunks, which go to running workers alone.
+
+        Raises:
+            StudyError: No worker runs, and the cluster has no room for one.
+            RayError: A chunk was given out `ATTEMPTS` times, or as many new workers died.
+        """
+        queue = deque(range(len(chunks)))
+        attempts = Counter[int | None]()
+        at_work: dict[Any, tuple[Any, int | None]] = {}  # by answer; without a chunk, the worker starts
+
+        def start_worker() -> None:
+            worker = new_worker()
+            at_work[worker.ready.remote()] = worker, None
+
+        for _ in chunks[: self.count]:
+            start_worker()
+        try:
+            while queue or any(chunk is not None for _, chunk in at_work.values()):
+                for answer in self._wait(at_work):
+                    worker, chunk = at_work.pop(answer)
+                    try:
+                        result = self.ray.get(answer)
+                    except self.ray.exceptions.RayError as error:
+                        attempts[chunk] += 1
+                        is_final = isinstance(error, self.ray.exceptions.RayTaskError)
+                        if is_final or attempts[chunk] == ATTEMPTS:
+                            raise
+                        queue.extendleft([] if chunk is None else [chunk])
+                        start_worker()
+                        continue
+                    if chunk is not None:
+                        yield result
+                    if queue:
+                        following = queue.popleft()
+                        at_work[worker.write.remote(chunks[following])] = worker, following
+        finally:
+            for worker, _ in at_work.values():
+                self.ray.kill(worker)
+
+    def _wait(self, at_work: Mapping[Any, tuple[Any, int | None]]) -> list[Any]:
         """Return answers that are here.
 
         Raises:
             StudyError: No worker runs, and there is no room for one.
         """
-        answers: list[Any] = self._ray.wait(list(self.at_work), timeout=ROOM_SECONDS)[0]
-        if not answers and not self.are_writing:
+        answers: list[Any] = self.ray.wait(list(at_work), timeout=ROOM_SECONDS)[0]
+        if not answers and all(chunk is None for _, chunk in at_work.values()):
             raise StudyError(
                 f"the Ray cluster had no room for a worker within {ROOM_SECONDS:.0f} seconds; look with "
                 "ray status for lost machines and other programs, then run the same command again"
             )
         return answers
-
-    def stop(self) -> None:
-        """End all workers."""
-        for worker, _ in self.at_work.values():
-            self._ray.kill(worker)
-
-
-def _hand_out(
-    ray: Any,  # noqa: ANN401
-    new_worker: Callable[[], Any],
-    chunks: Sequence[Sequence[PlannedText]],
-    count: int,
-) -> Iterator[tuple[list[FinishedBatch], str | None]]:
-    """Yield what workers return for chunks, which go to running workers alone.
-
-    Raises:
-        StudyError: No worker runs, and the cluster has no room for one.
-        RayError: A chunk was given out `ATTEMPTS` times, or as many new workers died.
-    """
-    queue, attempts = deque(range(len(chunks))), Counter[int | None]()
-    workers = _Workers(ray, new_worker)
-    for _ in chunks[:count]:
-        workers.start()
-    try:
-        while queue or workers.are_writing:
-            for answer in workers.wait():
-                worker, chunk = workers.at_work.pop(answer)
-                try:
-                    result = ray.get(answer)
-                except ray.exceptions.RayError as error:
-                    attempts[chunk] += 1
-                    if isinstance(error, ray.exceptions.RayTaskError) or attempts[chunk] == ATTEMPTS:
-                        raise
-                    queue.extendleft([] if chunk is None else [chunk])
-                    workers.start()
-                    continue
-                if chunk is not None:
-                    yield result
-                if queue:
-                    following = queue.popleft()
-                    workers.at_work[worker.write.remote(chunks[following])] = worker, following
-    finally:
-        workers.stop()
 
 
 def sum_resources(nodes: Sequence[Mapping[str, Any]]) -> Mapping[str, float]:

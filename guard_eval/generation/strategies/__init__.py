@@ -14,8 +14,4 @@ nothing, take the likeliest token of what they leave. Users' own strategies: `ow
 
 from guard_eval.generation.strategies.parsing import parse as parse
 from guard_eval.generation.strategies.parsing import read_grid as read_grid
-from guard_eval.generation.strategies.protocol import apply_step as apply_step
-from guard_eval.generation.strategies.protocol import initial_state as initial_state
-from guard_eval.generation.strategies.protocol import trace_values as trace_values
-from guard_eval.generation.strategies.protocol import update_state as update_state
 from guard_eval.generation.strategies.values import *  # noqa: F403 (every strategy)

@@ -17,12 +17,12 @@ from typing import get_type_hints
 
 from guard_eval.errors import StudyError
 from guard_eval.files.opening import read_text
-from guard_eval.generation.strategies.protocol import apply_step
 from guard_eval.generation.strategies.values import (
     STRATEGIES,
     Recorded,
     Step,
     Strategy,
+    apply_step,
     is_own,
     name_of,
     steps_of,

@@ -1,10 +1,16 @@
-"""The strategies as frozen dataclasses, with the limits of their parameters, and their signatures."""
+"""The strategies as frozen dataclasses, their signatures, and what they do at a step. No torch.
+
+Three functions dispatch on a strategy's class. `apply_step` is all that most strategies have. A strategy that
+remembers numbers from step to step also has an `initial_state`; `update_state` changes them when the token is
+known. The built-in strategies register theirs in `guard_eval.generation.decoding`, and users' own strategies
+in their own file (docs/own_strategy.md).
+"""
 
 from __future__ import annotations
 
 import re
 from dataclasses import MISSING, dataclass, fields
-from functools import cache
+from functools import cache, singledispatch
 from typing import Annotated, Any, ClassVar, Literal, cast, dataclass_transform, get_type_hints
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
@@ -345,6 +351,44 @@ class Guard(_Signed, name="guard", source="the paper"):
                 "Guard: window = 1 does not go with formulation = 'released', whose other window is a step "
                 "shorter and would be empty; it must be at least 2"
             )
+
+
+@singledispatch
+def apply_step(strategy: object, logits: Any, context: Any) -> Any:  # noqa: ANN401, ARG001 (tensors)
+    """Return the logits that a strategy leaves, `[B, V]`, float32; −inf marks a removed token.
+
+    Args:
+        strategy: Its class decides which registered function is called.
+        logits: `[B, V]`, float32, with at least one finite number in each row.
+        context: Tokens so far, random keys, step and state: `decoding.Context`. The state may be
+            changed in place.
+    """
+    name = type(strategy).__name__
+    raise StudyError(
+        f"no function is registered for the strategy {name}; write @apply_step.register above a function "
+        f"(strategy: {name}, logits, context); docs/own_strategy.md shows one"
+    )
+
+
+@singledispatch
+def initial_state(strategy: object) -> list[float]:  # noqa: ARG001 (the default)
+    """Return the S numbers that a strategy remembers of each text, as they are before the first step."""
+    return []
+
+
+@singledispatch
+def update_state(strategy: object, state: Any, logits: Any, tokens: Any) -> None:  # noqa: ANN401
+    """Change the state `[B, S]` in place when the tokens `[B]` are chosen.
+
+    `logits` `[B, V]` are those that the strategy was given at this step.
+    """
+
+
+@singledispatch
+def trace_values(strategy: object, before: Any, after: Any) -> dict[str, Any]:  # noqa: ANN401, ARG001
+    """Return what a trace records of a step by name, `[B]` each, from the states `[B, S]` around it."""
+    name = type(strategy).__name__
+    return {f"{name}.{number + 1}": before[:, number] for number in range(before.shape[1])}
 
 
 def to_python(value: Any) -> Any:  # noqa: ANN401 (whatever a user gives)

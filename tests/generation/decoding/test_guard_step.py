@@ -7,7 +7,7 @@ from stepping import Follower, context
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from guard_eval.generation.decoding.steps import first_state
+from guard_eval.generation.decoding.processor import first_state
 from guard_eval.generation.strategies import Guard, apply_step
 
 pytestmark = pytest.mark.slow

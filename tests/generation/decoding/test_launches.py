@@ -8,7 +8,7 @@ from torch._inductor.utils import run_and_get_code
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from guard_eval.generation.decoding.guard.step import compile_step, leave_candidates
-from guard_eval.generation.decoding.steps import first_state
+from guard_eval.generation.decoding.processor import first_state
 from guard_eval.generation.strategies import Guard
 
 pytestmark = [

@@ -20,7 +20,7 @@ from transformers import (
 
 from guard_eval.generation.decoding import noise, sampling
 from guard_eval.generation.decoding.noise import row_key
-from guard_eval.generation.decoding.steps import choose
+from guard_eval.generation.decoding.processor import choose
 from guard_eval.generation.strategies import (
     AdaptiveDecoding,
     EpsilonSampling,

@@ -7,7 +7,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from guard_eval.generation.decoding import Context, StrategyProcessor
 from guard_eval.generation.decoding.contrastive import Proposer
-from guard_eval.generation.decoding.steps import choose, first_state
+from guard_eval.generation.decoding.processor import choose, first_state
 from guard_eval.generation.engines.batch import Batch, BatchSizes, in_batches
 from guard_eval.generation.engines.decode import decode
 from guard_eval.generation.strategies import (

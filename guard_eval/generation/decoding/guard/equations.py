@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from guard_eval.generation.decoding.entropy import CLAMP, aggregate, apply_mapping
-from guard_eval.generation.strategies.values import Guard, Mapping
+from guard_eval.generation.strategies import Guard, Mapping
 
 EPSILON = 1e-6
 K_MIN, K_RANGE = 5, 10

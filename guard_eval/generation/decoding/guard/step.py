@@ -19,8 +19,7 @@ from guard_eval.generation.decoding.entropy import shannon_entropy, smoothed_ent
 from guard_eval.generation.decoding.guard import algorithm1, equations, released
 from guard_eval.generation.decoding.guard.equations import K_MIN, K_RANGE, Adapted
 from guard_eval.generation.decoding.guard.released import unless_nothing_is_left
-from guard_eval.generation.strategies.protocol import apply_step, initial_state, trace_values
-from guard_eval.generation.strategies.values import Formulation, Guard
+from guard_eval.generation.strategies import Formulation, Guard, apply_step, initial_state, trace_values
 
 _ADAPT: dict[Formulation, Callable[[Tensor, Tensor, float, Guard], Adapted]] = {
     "equations": equations.adapt,
