@@ -280,13 +280,14 @@ def _claim_table(claims: Sequence[Claim], icc: float) -> tuple[Table, ...]:
         "p, ICC 1": lambda claim: _exact(claim.p_same),
         "Falls above": lambda claim: number(claim.tolerated_icc),
     }
+    holm: Columns[Claim] = {}
     if len(claims) > 1 or claims[0].pooled_p_adjusted != claims[0].pooled_p:
-        columns |= {
+        holm = {
             "Pooled, Holm": lambda claim: _exact(claim.pooled_p_adjusted),
             f"ICC {icc:g}, Holm": lambda claim: _exact(claim.p_adjusted),
         }
     note = "ICC: the correlation of ratings of a pair. With fewer than 20 pairs, p with an ICC is too small."
-    return (table_of(claims, columns, caption="What the counts support", note=note),)
+    return (table_of(claims, {**columns, **holm}, caption="What the counts support", note=note),)
 
 
 def _exact(p: float | None) -> str:

@@ -105,10 +105,11 @@ def describe_signs(rows: Iterable[JudgeLikeness], conduct: Conduct) -> dict[str,
         nearest.setdefault(row.rater, row)
     signs = {}
     for name in dict.fromkeys((*nearest, *conduct)):
-        row, counts = nearest.get(name), conduct.get(name, {})
+        counts = conduct.get(name, {})
         is_used = any(counts.get(what, 0) >= fewest for what, (_, fewest) in CONDUCT.items())
-        if is_used or (row is not None and row.is_sign):
+        closest = nearest.get(name)
+        if is_used or (closest is not None and closest.is_sign):
             said = [f"{words} on {counts[what]}" for what, (words, _) in CONDUCT.items() if counts.get(what)]
             said = said or ["no copies or events of a program were counted"]
-            signs[name] = "; ".join([*(row.describe() if row else ()), *said])
+            signs[name] = "; ".join([*(closest.describe() if closest else ()), *said])
     return signs
