@@ -108,7 +108,7 @@ def judge(
     judges = _choose(study, only)
     study = study.of_tuning() if tune else study
     pairing = study.command("measure", "--tune") if tune else study.command("pair")
-    with Store.open(study.database, declared=study.declared) as store:
+    with Store.open(study.database, create=tune, declared=study.declared) as store:
         if view is not None:
             names = None if only is None else {each.rater_name for each in judges}
             count = write_page(store, study.settings.judge, view, seed=study.settings.seed, only=names)

@@ -420,7 +420,9 @@ def _sums_by_rater(study: pd.DataFrame, shown: pd.DataFrame, checks: pd.DataFram
     }
     parts = ((study, choices), (shown, presentations), (checks, answers))
     sums = [pd.DataFrame(columns).groupby(rows["rater"]).sum() for rows, columns in parts]
-    return pd.concat([*sums, shown.groupby("rater")["seconds"].median().rename("pace")], axis=1)
+    pace = shown.groupby("rater")["seconds"].median().rename("pace")
+    table: pd.DataFrame = pd.concat([*sums, pace], axis=1)
+    return table
 
 
 def _favourite_answers(first: pd.DataFrame) -> dict[str, tuple[str, float]]:

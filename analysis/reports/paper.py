@@ -9,8 +9,14 @@ from functools import cache
 
 from analysis.evidence import ALL, CORRECTION_NAMES, Evidence
 from analysis.reports.figures import main_figure, name_share
-from analysis.reports.first_screen import count_raters, describe_coverage, is_simulated, ranking_sentence
-from analysis.reports.methods import TEMPLATES, methods
+from analysis.reports.first_screen import (
+    TEMPLATES,
+    count_raters,
+    describe_coverage,
+    is_simulated,
+    ranking_sentence,
+)
+from analysis.reports.methods import methods
 from analysis.sections.agreement import agreement
 from analysis.sections.answering import answering
 from analysis.sections.equivalence import equivalence

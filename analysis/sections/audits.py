@@ -5,7 +5,7 @@ Comparisons are never pooled, and neither are people, models and simulated rater
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Literal, cast
@@ -17,7 +17,7 @@ from scipy.sparse.csgraph import connected_components
 
 from analysis.evidence import PLAN_KEYS, Evidence, honours
 from analysis.sections.likeness import likeness
-from analysis.sections.section import Csv, Section, plain_name, row_table
+from analysis.sections.section import Csv, Section, plain_name, table_section
 from analysis.verdicts.likeness import describe_signs
 from analysis.verdicts.scores import side_of_a
 from guard_eval.records import TIE
@@ -255,23 +255,20 @@ def unseen_ends(showings: pd.DataFrame) -> Iterator[FindingRow]:
 
 def section(evidence: Evidence) -> Section | None:
     """Ask whether anything is odd in the data."""
-    rows = evidence.rows(audits)
-    if not rows:
-        return None
-    table = row_table(
-        rows,
+    return table_section(
+        evidence.rows(audits),
         lambda row: {"Finding": row.kind, "Where": plain_name(row.where), "What": row.what},
         lambda _: {},
         csv="audits",
         caption="What the audits found",
-    )
-    warnings = sum(row.severity == "warning" for row in rows)
-    return Section(
-        anchor="audits",
         question="Is anything odd in the data?",
-        answer=f"{plural(warnings, 'warning')}, {plural(len(rows) - warnings, 'note')}",
-        tables=table,
+        answer=_answer,
     )
+
+
+def _answer(rows: Sequence[FindingRow]) -> str:
+    warnings = sum(row.severity == "warning" for row in rows)
+    return f"{plural(warnings, 'warning')}, {plural(len(rows) - warnings, 'note')}"
 
 
 CSV: Csv = {"audits": audits}

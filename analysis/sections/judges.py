@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -18,7 +19,7 @@ from analysis.sections.section import (
     coefficient,
     limits,
     name_result,
-    row_table,
+    table_section,
 )
 from analysis.stats.agreement import agreeing, cohen_kappa
 from analysis.stats.alternative_annotator import alternative_annotator
@@ -122,11 +123,8 @@ def _majority(tally: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def section(evidence: Evidence) -> Section | None:
     """Ask whether the judge agrees with people."""
-    rows = evidence.rows(judges)
-    if not rows:
-        return None
-    table = row_table(
-        rows,
+    return table_section(
+        evidence.rows(judges),
         name_result,
         lambda row: {
             "Pairs": row.pairs,
@@ -138,13 +136,9 @@ def section(evidence: Evidence) -> Section | None:
         },
         csv="judges",
         caption="Judges beside people",
-    )
-    return Section(
-        anchor="judges",
         question="Does the judge agree with people?",
-        answer=_answer(evidence, rows),
+        answer=partial(_answer, evidence),
         notes=(ALTERNATIVE_ANNOTATOR,),
-        tables=table,
     )
 
 

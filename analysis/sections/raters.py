@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from analysis.evidence import ANSWER_KEYS, Evidence, honours
-from analysis.sections.audits import FindingRow, audits
-from analysis.sections.section import MAX_NOTES, Csv, Section, limits, plain_name, row_table
+from analysis.sections.audits import audits
+from analysis.sections.section import MAX_NOTES, Csv, Section, limits, plain_name, table_section
 from analysis.stats.proportion import unit_proportion
 from analysis.verdicts.scores import item_numbers, with_units
 from guard_eval.estimate import Estimate
@@ -99,8 +99,11 @@ def _first_shares(frame: pd.DataFrame, level: float) -> dict[tuple[str, str], Es
 
 def section(evidence: Evidence) -> Section | None:
     """Ask whether every rater is careful."""
+    habits = [row for row in evidence.rows(audits) if row.kind in HABITS and row.severity == "warning"]
+    flagged = {row.where.split(",")[0] for row in habits}
     rows = evidence.rows(raters)
-    table = row_table(
+    who = f"{len(flagged)} of {len(rows)}" if flagged else "Nobody"
+    return table_section(
         rows,
         lambda row: {"Rater": plain_name(row.rater)},
         lambda row: {
@@ -112,22 +115,10 @@ def section(evidence: Evidence) -> Section | None:
         },
         csv="raters",
         caption="Raters",
-    )
-    habits = _habits(evidence)
-    flagged = {row.where.split(",")[0] for row in habits}
-    answer = f"{len(flagged)} of {len(rows)} answered in a fixed way"
-    return Section(
-        anchor="raters",
         question="Is every rater careful?",
-        answer=answer if flagged else "Nobody answered in a fixed way",
-        notes=tuple(f"{plain_name(row.where)}: {row.what}." for row in habits[:MAX_NOTES]),
-        tables=table,
+        answer=lambda _: f"{who} answered in a fixed way",
+        notes=(f"{plain_name(row.where)}: {row.what}." for row in habits[:MAX_NOTES]),
     )
-
-
-def _habits(evidence: Evidence) -> list[FindingRow]:
-    """Return the warnings about one rater."""
-    return [row for row in evidence.rows(audits) if row.kind in HABITS and row.severity == "warning"]
 
 
 CSV: Csv = {"raters": raters}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
 from analysis.evidence import Evidence, honours
-from analysis.sections.section import Csv, Section, name_result, row_table, share_limits
+from analysis.sections.section import Csv, Section, name_result, share_limits, table_section
 from analysis.sections.shares import ShareRow, correct, decided, plan_order
 from analysis.stats.sequential import anytime
 from analysis.verdicts.scores import CELL, ResultKey, ScoredVerdicts, UnitScores, by_cell, with_judges
@@ -124,11 +125,8 @@ def _uneven(counts: pd.Series) -> str:
 
 def section(evidence: Evidence) -> Section | None:
     """Ask whether the ratings may stop."""
-    rows = evidence.rows(sequential)
-    if not rows:
-        return None
-    table = row_table(
-        rows,
+    return table_section(
+        evidence.rows(sequential),
         name_result,
         lambda row: {
             "Prompts": row.units,
@@ -141,15 +139,15 @@ def section(evidence: Evidence) -> Section | None:
         },
         csv="sequential",
         caption="Tests that hold whenever one looks",
-    )
-    reached = sum(row.reached_after is not None for row in rows)
-    return Section(
-        anchor="sequential",
         question="May we stop now?",
-        answer=f"{reached} of {plural(len(rows), 'result')} reached the declared error rate",
+        answer=_answer,
         notes=("An e-value above 1/α at any time rejects; the interval holds at all times together.",),
-        tables=table,
     )
+
+
+def _answer(rows: Sequence[SequentialRow]) -> str:
+    reached = sum(row.reached_after is not None for row in rows)
+    return f"{reached} of {plural(len(rows), 'result')} reached the declared error rate"
 
 
 CSV: Csv = {"sequential": sequential}

@@ -260,8 +260,8 @@ class Settled:
 
     def values(self) -> dict[str, object]:
         """Return the values of its row."""
-        values = asdict(self)
-        return values | values.pop("usage") | {"cost": 0 if self.state == "unbilled" else self.cost}
+        cost = 0 if self.state == "unbilled" else self.cost
+        return {**asdict(self), **asdict(self.usage), "cost": cost}
 
 
 def check_judge(db: Connection, judge: Rater) -> None:

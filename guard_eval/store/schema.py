@@ -329,7 +329,7 @@ for _table in (VERDICT, NOTE):
     refuse_changes(_table)
 refuse_changes(REQUEST, condition="OLD.response IS NOT NULL", columns=("response",))
 
-_TYPES = {
+_TYPES: dict[str, TypeEngine[Any]] = {
     column.name: column.type
     for table in metadata.sorted_tables
     for column in table.columns

@@ -30,12 +30,10 @@ def split_prompts(study: Study) -> tuple[list[Prompt], list[Prompt]]:
         return [], prompts
     if tuning.prompts == 0:
         return prompts, prompts
-    if choice := study.current_choice:
-        ids = set(choice.prompts)
-    else:
-        seed = study.settings.seed
-        drawn = draw_prompts(prompts, per_dataset=tuning.prompts, seed=seed, purpose="tuning")
-        ids = {prompt.id for prompt in drawn}
+    seed = study.settings.seed
+    drawn = draw_prompts(prompts, per_dataset=tuning.prompts, seed=seed, purpose="tuning")
+    choice = study.current_choice
+    ids = choice.prompts if choice else [prompt.id for prompt in drawn]
     choosing = [prompt for prompt in prompts if prompt.id in ids]
     compared = [prompt for prompt in prompts if prompt.id not in ids]
     used_up = {prompt.dataset for prompt in choosing} - {prompt.dataset for prompt in compared}
@@ -82,7 +80,7 @@ def hash_choice(study: Study) -> str:
     settings = study.settings
     prompts, _ = split_prompts(study)
     texts = find_texts(study, chain(*settings.grids.values()), prompts)
-    ids = [(name, text.id) for name, each in texts.items() for text in each.values()]
+    ids = [(name, text.id) for name, by_prompt in texts.items() for text in by_prompt.values()]
     verdicts = [(row.pair_id, row.rater, row.criterion, row.verdict) for row in read_judged(study)]
     return content_id(settings.rule, sorted(prompt.id for prompt in prompts), sorted(ids), sorted(verdicts))
 
