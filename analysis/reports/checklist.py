@@ -50,7 +50,9 @@ def read_people(study: Study, store: Store | None) -> Facts:
         "words": words,
         "criteria": rubric(words, study.settings.annotation.criteria),
         "people": people,
-        "sources": Counter(each.source or "an invitation by name" for each in people),
+        "sources": Counter(
+            each.source or "an invitation by name" for each in people if each.kind == "person"
+        ),
         "consents": Counter(step["agreed"] for step in steps["consent"].values()),
         "checks": Counter(step["passed"] for step in steps["check"].values()),
         "practised": len(steps["practice"]),
