@@ -30,7 +30,7 @@ BROKEN = "\N{REPLACEMENT CHARACTER}"
 
 
 def made(loaded, name, batch_size=4, **more):
-    batches = write(loaded, PROMPTS, parse(name), **SETTINGS, batch_size=batch_size, **more)
+    batches = write(loaded, PROMPTS, name, **SETTINGS, batch_size=batch_size, **more)
     return {one.prompt_id: one for batch in batches for one in batch}
 
 
@@ -121,7 +121,7 @@ def test_the_end_of_the_prompt_never_makes_a_text_empty(loaded, name):
 def test_a_trace_ends_with_its_text(loaded):
     stop = list(pieces([made(loaded, "guard")["p1"].text]))
     planned = [(prompt, 1) for prompt in PROMPTS]
-    (batch,) = write_planned(loaded, planned, parse("guard"), **SETTINGS, stop=stop, batch_size=4, trace=True)
+    (batch,) = write_planned(loaded, planned, "guard", **SETTINGS, stop=stop, batch_size=4, trace=True)
     lengths = {text.id: text.new_tokens for text in batch.texts}
     assert [trace["id"] for trace in batch.traces] == list(lengths)
     series = [

@@ -44,7 +44,7 @@ BREAKERS = [3, 7, 11]
 @pytest.fixture(autouse=True)
 def _breakers(monkeypatch, own_registry):
     own.use_text("mine.py", OWN)
-    monkeypatch.setattr(plugin, "_find_breakers", lambda _config: BREAKERS)
+    monkeypatch.setattr(plugin._Requests, "_breakers", torch.tensor(BREAKERS))
 
 
 def jobs(names: list[str], count: int = 24) -> list[Job]:
